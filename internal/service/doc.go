@@ -3,6 +3,6 @@
 // add calls of their own on top.
 //
 // A call that changes something writes to the store what is wanted, in one transaction, and waits for package reconcile
-// to make it so. Calls read from the snapshot and the store. What only a place knows they read from there: projects and
-// roles, the log of a workspace, the raw output and the patch of a task, and the bundle of an agent that exists.
+// to make it so. Calls read from the snapshot and the store. They ask a place only for what nothing else knows: projects
+// and roles, the log of a workspace, the raw output and the patch of a task, and the bundle of an agent that exists.
 package service

@@ -86,9 +86,9 @@ type Agent_State int32
 const (
 	// Never sent.
 	Agent_state_unspecified Agent_State = 0
-	// The workspace is asked for and nothing is made yet.
+	// The workspace was requested, and nothing exists yet.
 	Agent_pending Agent_State = 1
-	// The workspace is being made or started.
+	// The workspace is being created or started.
 	Agent_starting Agent_State = 2
 	// The workspace runs and the agent in it is ready.
 	Agent_running Agent_State = 3
@@ -96,11 +96,11 @@ const (
 	Agent_stopping Agent_State = 4
 	// The workspace is stopped; `start_agent` starts it again.
 	Agent_stopped Agent_State = 5
-	// The workspace could not be made, started or stopped; state_reason says why.
+	// The workspace could not be created, started or stopped; state_reason says why.
 	Agent_failed Agent_State = 6
-	// The making of the workspace is being cancelled.
+	// The creation of the workspace is being cancelled.
 	Agent_canceling Agent_State = 7
-	// The making of the workspace was cancelled.
+	// The creation of the workspace was cancelled.
 	Agent_canceled Agent_State = 8
 	// The workspace is being destroyed.
 	Agent_deleting Agent_State = 9
@@ -209,8 +209,8 @@ type Agent struct {
 	SpecNextOffset *int32 `protobuf:"varint,20,opt,name=spec_next_offset,json=specNextOffset,proto3,oneof" json:"spec_next_offset,omitempty"`
 	// Whether the agent waits for an answer to a question, which `list_questions` shows; absent otherwise.
 	Waiting *bool `protobuf:"varint,16,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
-	// Whether the task the agent works on makes no progress: its run has put nothing out for the server's stall_timeout, while
-	// no tool was at work; absent otherwise.
+	// Whether the agent's task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was
+	// running; absent otherwise.
 	Stalled *bool `protobuf:"varint,21,opt,name=stalled,proto3,oneof" json:"stalled,omitempty"`
 	// The last step that the stalled task took; absent when it is not stalled, or took none.
 	LastStep      *string `protobuf:"bytes,22,opt,name=last_step,json=lastStep,proto3,oneof" json:"last_step,omitempty"`

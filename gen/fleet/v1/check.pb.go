@@ -32,9 +32,9 @@ const (
 	TaskCheck_passed TaskCheck_Status = 1
 	// The command ended with another exit code, or could not be run.
 	TaskCheck_failed TaskCheck_Status = 2
-	// The command was ended, since it ran longer than it may.
+	// The command was killed because it exceeded its time limit.
 	TaskCheck_timed_out TaskCheck_Status = 3
-	// The command was ended because its task was stopped.
+	// The command was killed because its task was stopped.
 	TaskCheck_stopped TaskCheck_Status = 4
 )
 
@@ -83,12 +83,12 @@ func (TaskCheck_Status) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_check_proto_rawDescGZIP(), []int{1, 0}
 }
 
-// TaskChecks is how the work of a task was checked.
+// TaskChecks has the results of a task's checks.
 type TaskChecks struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How often the agent has tried: once more each time that checks fail, as long as it may.
+	// How often the agent has tried. After failed checks it tries again, as often as retries allows.
 	Tries int32 `protobuf:"varint,1,opt,name=tries,proto3" json:"tries,omitempty"`
-	// How the checks of the last try went, as far as they have ended, in order.
+	// The results of the checks of the last try that have ended, in order.
 	Results       []*TaskCheck `protobuf:"bytes,2,rep,name=results,proto3" json:"results,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -138,20 +138,20 @@ func (x *TaskChecks) GetResults() []*TaskCheck {
 	return nil
 }
 
-// TaskCheck is how a command went that checked the work of a task.
+// TaskCheck is the result of a command that checked the work of a task.
 type TaskCheck struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The command.
 	Command string `protobuf:"bytes,1,opt,name=command,proto3" json:"command,omitempty"`
 	// How it ended.
 	Status TaskCheck_Status `protobuf:"varint,2,opt,name=status,proto3,enum=fleet.v1.TaskCheck_Status" json:"status,omitempty"`
-	// Exit code of the command; absent when it did not end by itself.
+	// Exit code of the command; absent if it was killed.
 	ExitCode *int32 `protobuf:"varint,3,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
 	// Why there is no exit code, in words; absent when there is one.
 	Reason *string `protobuf:"bytes,4,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
-	// The end of what the command put out, errors included, at most 16 KiB.
+	// The end of the command's output, including standard error, at most 16 KiB.
 	Output string `protobuf:"bytes,5,opt,name=output,proto3" json:"output,omitempty"`
-	// Whether the command put out more before that; absent otherwise.
+	// Whether there was more output before that; absent otherwise.
 	Truncated *bool `protobuf:"varint,6,opt,name=truncated,proto3,oneof" json:"truncated,omitempty"`
 	// When the command was started.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`

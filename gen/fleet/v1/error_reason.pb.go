@@ -92,23 +92,23 @@ const (
 	ErrorReason_TASK_FAILED ErrorReason = 31
 	// The task that the call waited for ran longer than it may. Metadata: agent_name, task_id.
 	ErrorReason_TASK_TIMED_OUT ErrorReason = 32
-	// The agent's answer is not what its definition promises, also after it was told so. Metadata: agent_name, task_id,
+	// The agent's answer does not have the form that its definition requires, also after retries. Metadata: agent_name, task_id,
 	// attempts, problems.
 	ErrorReason_OUTPUT_INVALID ErrorReason = 33
 	// The task has not ended yet, and only a task that has can be deleted. Metadata: task_id, agent_name.
 	ErrorReason_TASK_RUNNING ErrorReason = 34
 	// No question of this id that the caller may see. Metadata: question_id.
 	ErrorReason_QUESTION_NOT_FOUND ErrorReason = 35
-	// The question waits for no answer any more: it was answered, it expired, or its task ended. Metadata: question_id, status.
+	// The question no longer waits for an answer: it was answered, it expired, or its task ended. Metadata: question_id, status.
 	ErrorReason_QUESTION_CLOSED ErrorReason = 36
-	// Nothing is known of what the task changed, or the repository does not have it any more. Metadata: task_id.
+	// The changes of the task are not known, or the repository no longer has them. Metadata: task_id.
 	ErrorReason_CHANGES_NOT_FOUND ErrorReason = 37
 	// The agent completed the task that the call waited for, and its checks failed; the message says which. Metadata:
 	// agent_name, task_id.
 	ErrorReason_CHECKS_FAILED ErrorReason = 38
-	// The agent has made nothing that is nowhere else, or nothing of it was kept; the message says which. Metadata: agent_name.
+	// The agent has no work that exists nowhere else, or nothing of it was kept; the message says which. Metadata: agent_name.
 	ErrorReason_BUNDLE_NOT_FOUND ErrorReason = 39
-	// The raw output of the task is not kept, or not any more; the message says why. Metadata: task_id.
+	// The raw output of the task is not kept, or no longer kept; the message says why. Metadata: task_id.
 	ErrorReason_OUTPUT_NOT_FOUND ErrorReason = 40
 )
 

@@ -889,13 +889,13 @@ type StartAgentTaskRequest struct {
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Optional. Seconds after which the task is stopped and failed, at most 30 days; the server's own limit when not given.
 	TimeoutSeconds *int32 `protobuf:"varint,4,opt,name=timeout_seconds,json=timeoutSeconds,proto3,oneof" json:"timeout_seconds,omitempty"`
-	// Optional. Commands for a shell that check the work when the agent says that it is done, besides those of its project and
-	// role; at most 20. Fleet runs them in the agent's tree. The task completes only when all pass.
+	// Optional. Shell commands that check the work when the agent says that it is done, in addition to those of its project and
+	// role; at most 20. Fleet runs them in the agent's working tree. The task completes only if all succeed.
 	Checks []string `protobuf:"bytes,5,rep,name=checks,proto3" json:"checks,omitempty"`
-	// Optional. How often the agent may try again when checks fail, told what they found; what its role or project says when
-	// not given, else 1.
+	// Optional. How often the agent may try again after failed checks; it gets their output. By default what its role or its
+	// project says, or else 1.
 	Retries *int32 `protobuf:"varint,6,opt,name=retries,proto3,oneof" json:"retries,omitempty"`
-	// Optional. Seconds that each check may take, at most a day; what the role or project says when not given, else 600.
+	// Optional. Seconds that each check may take, at most a day. By default what the role or the project says, or else 600.
 	CheckTimeoutSeconds *int32 `protobuf:"varint,7,opt,name=check_timeout_seconds,json=checkTimeoutSeconds,proto3,oneof" json:"check_timeout_seconds,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
@@ -1422,18 +1422,18 @@ func (x *ListAgentProjectsResponse) GetNextCursor() string {
 // WatchFleetRequest selects the events to watch.
 type WatchFleetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. Go on after this event: a cursor of an event or an answer, "now" for new events only, "newest" for the
-	// newest max_events, 50 when that is not given, and "0" for the oldest event; that too when not given.
+	// Optional. Continue after this event: the cursor of an event or of an answer; "now" for new events only; "newest" for the
+	// newest max_events, by default 50; or "0" to begin with the oldest event, which is the default.
 	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Optional. Only events of the agent of this name; it need not exist yet.
 	AgentName string `protobuf:"bytes,2,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Optional. Only events of the task with this id, or this unique beginning of one; following it, the stream ends when the task has ended.
+	// Optional. Only events of the task with this id, or this unique beginning of one. With follow, the stream ends when the task has ended.
 	TaskId string `protobuf:"bytes,3,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// Optional. Stay and send events as they happen.
 	Follow bool `protobuf:"varint,4,opt,name=follow,proto3" json:"follow,omitempty"`
-	// Optional. With follow: end the stream after this many seconds; not given, when the caller ends it.
+	// Optional. With follow: end the stream after this many seconds. By default it continues until the caller ends it.
 	WaitSeconds *int32 `protobuf:"varint,5,opt,name=wait_seconds,json=waitSeconds,proto3,oneof" json:"wait_seconds,omitempty"`
-	// Optional. End the stream after this many events, at most 10000; 1000 without follow when not given.
+	// Optional. End the stream after this many events, at most 10000. By default 1000 without follow.
 	MaxEvents     *int32 `protobuf:"varint,6,opt,name=max_events,json=maxEvents,proto3,oneof" json:"max_events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1516,7 +1516,7 @@ type WatchFleetResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The events, in the order they happened.
 	Events []*Event `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
-	// Where to go on from.
+	// Where to continue, as cursor of the next call.
 	Cursor        string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1710,11 +1710,11 @@ type ShowTaskRequest struct {
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// Optional. Whether to return the payload too. payload_offset and payload_tail ask for it by themselves.
 	IncludePayload bool `protobuf:"varint,2,opt,name=include_payload,json=includePayload,proto3" json:"include_payload,omitempty"`
-	// Optional. Return the payload from this byte on; a character that the byte is in the middle of is whole.
+	// Optional. Return the payload from this byte on. If the byte is inside a character, the whole character is returned.
 	PayloadOffset *int32 `protobuf:"varint,3,opt,name=payload_offset,json=payloadOffset,proto3,oneof" json:"payload_offset,omitempty"`
 	// Optional. Return at most this many bytes of the payload, rounded down to whole characters; all of it when not given.
 	PayloadLimit *int32 `protobuf:"varint,4,opt,name=payload_limit,json=payloadLimit,proto3,oneof" json:"payload_limit,omitempty"`
-	// Optional. Return the last so many bytes of the payload, in place of payload_offset.
+	// Optional. Return this many bytes from the end of the payload, instead of payload_offset.
 	PayloadTail *int32 `protobuf:"varint,5,opt,name=payload_tail,json=payloadTail,proto3,oneof" json:"payload_tail,omitempty"`
 	// Optional. Return the description from this byte on.
 	DescriptionOffset *int32 `protobuf:"varint,6,opt,name=description_offset,json=descriptionOffset,proto3,oneof" json:"description_offset,omitempty"`
@@ -1845,7 +1845,7 @@ type DownloadTaskPayloadRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Id of the task, or the beginning of it that only this task has, at least 6 characters.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Optional. Begin at this byte of the payload, to go on with a download that was interrupted.
+	// Optional. Begin at this byte of the payload, to continue an interrupted download.
 	Offset        int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1950,8 +1950,8 @@ type PayloadInfo struct {
 	Size int64 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
 	// SHA-256 of the whole content, in hexadecimal digits.
 	Sha256 string `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`
-	// How the content is encoded: "gzip", or empty when it is the payload as it is. Offset, size and sha256 are those of the
-	// encoded content.
+	// How the content is encoded: "gzip", or empty if it is the payload itself. Offset, size and sha256 refer to the encoded
+	// content.
 	ContentEncoding string `protobuf:"bytes,4,opt,name=content_encoding,json=contentEncoding,proto3" json:"content_encoding,omitempty"`
 	// A name for a file of the payload; empty when there is none.
 	FileName      string `protobuf:"bytes,5,opt,name=file_name,json=fileName,proto3" json:"file_name,omitempty"`
@@ -2029,15 +2029,15 @@ type ShowTaskChangesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Id of the task, or the beginning of it that only this task has, at least 6 characters.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Optional. Whether to return the patch in place of the list of files.
+	// Optional. Whether to return the patch instead of the list of files.
 	Patch bool `protobuf:"varint,2,opt,name=patch,proto3" json:"patch,omitempty"`
 	// Optional. With patch: only the changes of the file of this path.
 	Path string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
-	// Optional. With patch: return it from this byte on, the patch_next_offset of the answer before.
+	// Optional. With patch: return it from this byte on, the patch_next_offset of the previous answer.
 	PatchOffset *int32 `protobuf:"varint,4,opt,name=patch_offset,json=patchOffset,proto3,oneof" json:"patch_offset,omitempty"`
 	// Optional. With patch: return at most this many bytes of it, 64 KiB when not given and at most 1 MiB.
 	PatchLimit *int32 `protobuf:"varint,5,opt,name=patch_limit,json=patchLimit,proto3,oneof" json:"patch_limit,omitempty"`
-	// Optional. Go on with the files from here: the next_cursor of the answer before.
+	// Optional. Continue with the files from here: the next_cursor of the previous answer.
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Optional. Return at most this many files; next_cursor says where to continue.
 	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
@@ -2137,7 +2137,7 @@ type ShowTaskChangesResponse struct {
 	PatchEncoding *string `protobuf:"bytes,4,opt,name=patch_encoding,json=patchEncoding,proto3,oneof" json:"patch_encoding,omitempty"`
 	// Where the next part of the patch begins; absent when this is the last.
 	PatchNextOffset *int32 `protobuf:"varint,5,opt,name=patch_next_offset,json=patchNextOffset,proto3,oneof" json:"patch_next_offset,omitempty"`
-	// Where to go on with the files, as cursor of the next call; absent when these are the last.
+	// Where to continue with the files, as cursor of the next call; absent when these are the last.
 	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2220,11 +2220,11 @@ type ShowTaskOutputRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Id of the task, or the beginning of it that only this task has, at least 6 characters.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Optional. Return the output from this byte on, the next_offset of the answer before; 0 when not given.
+	// Optional. Return the output from this byte on, the next_offset of the previous answer; by default from the beginning.
 	Offset *float64 `protobuf:"fixed64,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	// Optional. Return at most this many bytes, rounded down to whole characters, 64 KiB when not given and at most 1 MiB.
 	Limit *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	// Optional. Return the last so many bytes, at most limit of them, in place of offset.
+	// Optional. Return this many bytes from the end, at most limit, instead of offset.
 	Tail          *int32 `protobuf:"varint,4,opt,name=tail,proto3,oneof" json:"tail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2299,9 +2299,9 @@ type ShowTaskOutputResponse struct {
 	Offset float64 `protobuf:"fixed64,3,opt,name=offset,proto3" json:"offset,omitempty"`
 	// Where the next part begins; absent when this is the last so far.
 	NextOffset *float64 `protobuf:"fixed64,4,opt,name=next_offset,json=nextOffset,proto3,oneof" json:"next_offset,omitempty"`
-	// How many bytes the task has put out so far.
+	// How many bytes of output the task has so far.
 	Size float64 `protobuf:"fixed64,5,opt,name=size,proto3" json:"size,omitempty"`
-	// Where bytes of the output are missing, in bytes: it was longer than the runner's output.max, so its beginning and its
+	// Offset in bytes at which output is missing: it was longer than the runner's output.max, so only its beginning and its
 	// end are kept. Absent when nothing is missing.
 	GapOffset *float64 `protobuf:"fixed64,6,opt,name=gap_offset,json=gapOffset,proto3,oneof" json:"gap_offset,omitempty"`
 	// How many bytes are missing there; absent when nothing is missing.
@@ -2852,7 +2852,7 @@ type ListQuestionsRequest struct {
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Optional. Only questions of this task: its id, or the beginning of it that only this task has, at least 6 characters.
 	TaskId string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Optional. Whether to list also questions that wait for no answer any more.
+	// Optional. Whether to also list questions that no longer wait for an answer.
 	IncludeAnswered bool `protobuf:"varint,3,opt,name=include_answered,json=includeAnswered,proto3" json:"include_answered,omitempty"`
 	// Optional. Continue from here: the next_cursor of the previous answer.
 	Cursor string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
@@ -2932,7 +2932,7 @@ type ListQuestionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The questions, newest first.
 	Questions []*Question `protobuf:"bytes,1,rep,name=questions,proto3" json:"questions,omitempty"`
-	// Number of questions that match, also of those beyond this answer.
+	// Number of questions that match, including those that are not in this answer.
 	TotalCount int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
 	// Where to continue, as cursor of the next call; absent on the last page.
 	NextCursor    *string `protobuf:"bytes,3,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
@@ -2997,7 +2997,7 @@ type AnswerQuestionRequest struct {
 	// Required. Id of the question, or the beginning of it that only this one has, at least 6 characters: while a task has
 	// one question, the beginning of the task's id is enough.
 	QuestionId string `protobuf:"bytes,1,opt,name=question_id,json=questionId,proto3" json:"question_id,omitempty"`
-	// Required. The answer: "allow" or "deny" when the agent asks for a permission, else any text.
+	// Required. The answer: "allow" or "deny" if the agent asks for a permission, otherwise any text.
 	Answer string `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
 	// Optional. What to tell the agent beside the answer, for example why it is denied.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
@@ -3345,7 +3345,7 @@ type RestartAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Name of the agent.
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Optional. The role that the agent has from now on; as before when not given.
+	// Optional. The agent's new role. By default it keeps its role.
 	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
 	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`

@@ -131,7 +131,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Cuts: []tool.Cut{
 				{Field: "task.description", NextOffset: "description_next_offset", Offset: "description_offset"},
 			},
-			Description: "Show everything known about one task: description, result, and its payload when asked for. A payload can have megabytes: payload_tail asks for its end only, where most programs say what came of them.\nA long payload comes in portions: call again with payload_next_offset as payload_offset for more.",
+			Description: "Show everything known about one task: description, result, and its payload when asked for. A payload can have megabytes: payload_tail returns only its end, where most programs report their result.\nA long payload comes in portions: call again with payload_next_offset as payload_offset for more.",
 		}, c.ShowTask),
 		tool.Unary(tool.Spec{
 			Name:     "show_task_changes",
@@ -143,7 +143,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Cuts: []tool.Cut{
 				{Field: "patch", NextOffset: "patch_next_offset", Offset: "patch_offset"},
 			},
-			Description: "Show what a task changed in the repository that its agent works in: commits, files and lines, or the patch itself. Changes are kept however the task ends, including uncommitted ones, and survive the agent.\nA long answer has the first files only: call again with next_cursor as cursor for more.",
+			Description: "Show what a task changed in the repository that its agent works in: commits, files and lines, or the patch itself. Changes, including uncommitted ones, are kept however the task ends, and survive the agent.\nA long answer has the first files only: call again with next_cursor as cursor for more.",
 		}, c.ShowTaskChanges, tool.Defaults(func(q *ShowTaskChangesRequest) {
 			tool.Default(&q.PatchLimit, 16384)
 		})),
@@ -154,7 +154,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       fleetServiceShowTaskOutputInput,
 			Output:      fleetServiceShowTaskOutputOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "output", Unless: ""},
-			Description: "Show the raw output of a task, byte for byte, by pages: everything that the agent's program has put out so far. The runner of the agent keeps it for a while after the task has ended.\nA long output comes in portions: call again with next_offset as offset for more.",
+			Description: "Show the raw output of a task in pages, byte for byte: everything that the agent's program has printed so far. The runner of the agent keeps it for a while after the task has ended.\nA long output comes in portions: call again with next_offset as offset for more.",
 		}, c.ShowTaskOutput, tool.Defaults(func(q *ShowTaskOutputRequest) {
 			tool.Default(&q.Limit, 16384)
 		})),
@@ -190,7 +190,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       fleetServiceListQuestionsInput,
 			Output:      fleetServiceListQuestionsOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "questions", Unless: ""},
-			Description: "List the questions that agents ask while they work: permissions and answers that they wait for, newest first.\nA long answer has the first questions only: call again with next_cursor as cursor for more.",
+			Description: "List the questions of agents, newest first: requests for permissions, and questions in words.\nA long answer has the first questions only: call again with next_cursor as cursor for more.",
 		}, c.ListQuestions),
 		tool.Unary(tool.Spec{
 			Name:     "answer_question",
@@ -198,7 +198,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:       fleetServiceAnswerQuestionInput,
 			Output:      fleetServiceAnswerQuestionOutput,
-			Description: "Answer a question of an agent, so that it goes on with its task. Only the owner of the agent and admins can; the agent itself cannot. The first answer counts.",
+			Description: "Answer a question of an agent, so that it continues its task. Only the owner of the agent and admins can; the agent itself cannot. The first answer counts.",
 		}, c.AnswerQuestion),
 		tool.Unary(tool.Spec{
 			Name:     "start_agent",
@@ -387,7 +387,7 @@ const fleetServiceCreateAgentOutput = `{
             "deleted",
             "unhealthy"
           ],
-          "description": "What the agent's workspace is doing.\n- pending: The workspace is asked for and nothing is made yet.\n- starting: The workspace is being made or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be made, started or stopped; state_reason says why.\n- canceling: The making of the workspace is being cancelled.\n- canceled: The making of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
+          "description": "What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
         },
         "state_reason": {
           "type": "string",
@@ -422,7 +422,7 @@ const fleetServiceCreateAgentOutput = `{
         },
         "stalled": {
           "type": "boolean",
-          "description": "Whether the task the agent works on makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise."
+          "description": "Whether the agent's task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
         },
         "last_step": {
           "type": "string",
@@ -577,7 +577,7 @@ const fleetServiceListAgentsOutput = `{
             "deleted",
             "unhealthy"
           ],
-          "description": "What the agent's workspace is doing.\n- pending: The workspace is asked for and nothing is made yet.\n- starting: The workspace is being made or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be made, started or stopped; state_reason says why.\n- canceling: The making of the workspace is being cancelled.\n- canceled: The making of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
+          "description": "What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
         },
         "role": {
           "type": "string",
@@ -779,7 +779,7 @@ const fleetServiceShowAgentOutput = `{
             "deleted",
             "unhealthy"
           ],
-          "description": "What the agent's workspace is doing.\n- pending: The workspace is asked for and nothing is made yet.\n- starting: The workspace is being made or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be made, started or stopped; state_reason says why.\n- canceling: The making of the workspace is being cancelled.\n- canceled: The making of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
+          "description": "What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
         },
         "state_reason": {
           "type": "string",
@@ -814,7 +814,7 @@ const fleetServiceShowAgentOutput = `{
         },
         "stalled": {
           "type": "boolean",
-          "description": "Whether the task the agent works on makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise."
+          "description": "Whether the agent's task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
         },
         "last_step": {
           "type": "string",
@@ -1138,19 +1138,19 @@ const fleetServiceStartAgentTaskInput = `{
         "type": "string"
       },
       "maxItems": 20,
-      "description": "Commands for a shell that check the work when the agent says that it is done, besides those of its project and role; at most 20. Fleet runs them in the agent's tree. The task completes only when all pass."
+      "description": "Shell commands that check the work when the agent says that it is done, in addition to those of its project and role; at most 20. Fleet runs them in the agent's working tree. The task completes only if all succeed."
     },
     "retries": {
       "type": "integer",
       "maximum": 10,
       "minimum": 0,
-      "description": "How often the agent may try again when checks fail, told what they found; what its role or project says when not given, else 1."
+      "description": "How often the agent may try again after failed checks; it gets their output. By default what its role or its project says, or else 1."
     },
     "check_timeout_seconds": {
       "type": "integer",
       "maximum": 86400,
       "minimum": 1,
-      "description": "Seconds that each check may take, at most a day; what the role or project says when not given, else 600."
+      "description": "Seconds that each check may take, at most a day. By default what the role or the project says, or else 600."
     }
   },
   "required": [
@@ -1693,7 +1693,7 @@ const fleetServiceWatchFleetInput = `{
     "cursor": {
       "type": "string",
       "default": "newest",
-      "description": "Go on after this event: a cursor of an event or an answer, \"now\" for new events only, \"newest\" for the newest max_events, 50 when that is not given, and \"0\" for the oldest event; that too when not given.\nIn a call of this tool \"newest\", when not given."
+      "description": "Continue after this event: the cursor of an event or of an answer; \"now\" for new events only; \"newest\" for the newest max_events, by default 50; or \"0\" to begin with the oldest event, which is the default.\nIn a call of this tool \"newest\", when not given."
     },
     "agent_name": {
       "type": "string",
@@ -1701,7 +1701,7 @@ const fleetServiceWatchFleetInput = `{
     },
     "task_id": {
       "type": "string",
-      "description": "Only events of the task with this id, or this unique beginning of one; following it, the stream ends when the task has ended."
+      "description": "Only events of the task with this id, or this unique beginning of one. With follow, the stream ends when the task has ended."
     },
     "follow": {
       "type": "boolean",
@@ -1711,13 +1711,13 @@ const fleetServiceWatchFleetInput = `{
       "type": "integer",
       "minimum": 0,
       "default": 50,
-      "description": "With follow: end the stream after this many seconds; not given, when the caller ends it.\nIn a call of this tool 50, when not given."
+      "description": "With follow: end the stream after this many seconds. By default it continues until the caller ends it.\nIn a call of this tool 50, when not given."
     },
     "max_events": {
       "type": "integer",
       "maximum": 10000,
       "minimum": 1,
-      "description": "End the stream after this many events, at most 10000; 1000 without follow when not given."
+      "description": "End the stream after this many events, at most 10000. By default 1000 without follow."
     }
   },
   "additionalProperties": false
@@ -1735,7 +1735,7 @@ const fleetServiceWatchFleetOutput = `{
     },
     "cursor": {
       "type": "string",
-      "description": "Where to go on from."
+      "description": "Where to continue, as cursor of the next call."
     }
   },
   "required": [
@@ -2015,7 +2015,7 @@ const fleetServiceShowTaskInput = `{
     "payload_offset": {
       "type": "integer",
       "minimum": 0,
-      "description": "Return the payload from this byte on; a character that the byte is in the middle of is whole."
+      "description": "Return the payload from this byte on. If the byte is inside a character, the whole character is returned."
     },
     "payload_limit": {
       "type": "integer",
@@ -2025,7 +2025,7 @@ const fleetServiceShowTaskInput = `{
     "payload_tail": {
       "type": "integer",
       "minimum": 1,
-      "description": "Return the last so many bytes of the payload, in place of payload_offset."
+      "description": "Return this many bytes from the end of the payload, instead of payload_offset."
     },
     "description_offset": {
       "type": "integer",
@@ -2363,21 +2363,21 @@ const fleetServiceShowTaskOutput = `{
       "properties": {
         "tries": {
           "type": "integer",
-          "description": "How often the agent has tried: once more each time that checks fail, as long as it may."
+          "description": "How often the agent has tried. After failed checks it tries again, as often as retries allows."
         },
         "results": {
           "type": "array",
           "items": {
             "$ref": "#/$defs/TaskCheck"
           },
-          "description": "How the checks of the last try went, as far as they have ended, in order."
+          "description": "The results of the checks of the last try that have ended, in order."
         }
       },
       "required": [
         "tries",
         "results"
       ],
-      "description": "TaskChecks is how the work of a task was checked."
+      "description": "TaskChecks has the results of a task's checks."
     },
     "TaskCheck": {
       "type": "object",
@@ -2394,11 +2394,11 @@ const fleetServiceShowTaskOutput = `{
             "timed_out",
             "stopped"
           ],
-          "description": "How it ended.\n- passed: The command ended with the exit code 0.\n- failed: The command ended with another exit code, or could not be run.\n- timed_out: The command was ended, since it ran longer than it may.\n- stopped: The command was ended because its task was stopped."
+          "description": "How it ended.\n- passed: The command ended with the exit code 0.\n- failed: The command ended with another exit code, or could not be run.\n- timed_out: The command was killed because it exceeded its time limit.\n- stopped: The command was killed because its task was stopped."
         },
         "exit_code": {
           "type": "integer",
-          "description": "Exit code of the command; absent when it did not end by itself."
+          "description": "Exit code of the command; absent if it was killed."
         },
         "reason": {
           "type": "string",
@@ -2406,11 +2406,11 @@ const fleetServiceShowTaskOutput = `{
         },
         "output": {
           "type": "string",
-          "description": "The end of what the command put out, errors included, at most 16 KiB."
+          "description": "The end of the command's output, including standard error, at most 16 KiB."
         },
         "truncated": {
           "type": "boolean",
-          "description": "Whether the command put out more before that; absent otherwise."
+          "description": "Whether there was more output before that; absent otherwise."
         },
         "started_at": {
           "type": [
@@ -2436,7 +2436,7 @@ const fleetServiceShowTaskOutput = `{
         "started_at",
         "ended_at"
       ],
-      "description": "TaskCheck is how a command went that checked the work of a task."
+      "description": "TaskCheck is the result of a command that checked the work of a task."
     }
   }
 }`
@@ -2450,7 +2450,7 @@ const fleetServiceShowTaskChangesInput = `{
     },
     "patch": {
       "type": "boolean",
-      "description": "Whether to return the patch in place of the list of files."
+      "description": "Whether to return the patch instead of the list of files."
     },
     "path": {
       "type": "string",
@@ -2459,7 +2459,7 @@ const fleetServiceShowTaskChangesInput = `{
     "patch_offset": {
       "type": "integer",
       "minimum": 0,
-      "description": "With patch: return it from this byte on, the patch_next_offset of the answer before."
+      "description": "With patch: return it from this byte on, the patch_next_offset of the previous answer."
     },
     "patch_limit": {
       "type": "integer",
@@ -2469,7 +2469,7 @@ const fleetServiceShowTaskChangesInput = `{
     },
     "cursor": {
       "type": "string",
-      "description": "Go on with the files from here: the next_cursor of the answer before."
+      "description": "Continue with the files from here: the next_cursor of the previous answer."
     },
     "limit": {
       "type": "integer",
@@ -2511,7 +2511,7 @@ const fleetServiceShowTaskChangesOutput = `{
     },
     "next_cursor": {
       "type": "string",
-      "description": "Where to go on with the files, as cursor of the next call; absent when these are the last."
+      "description": "Where to continue with the files, as cursor of the next call; absent when these are the last."
     }
   },
   "required": [
@@ -2653,7 +2653,7 @@ const fleetServiceShowTaskOutputInput = `{
     },
     "offset": {
       "type": "number",
-      "description": "Return the output from this byte on, the next_offset of the answer before; 0 when not given."
+      "description": "Return the output from this byte on, the next_offset of the previous answer; by default from the beginning."
     },
     "limit": {
       "type": "integer",
@@ -2664,7 +2664,7 @@ const fleetServiceShowTaskOutputInput = `{
     "tail": {
       "type": "integer",
       "minimum": 1,
-      "description": "Return the last so many bytes, at most limit of them, in place of offset."
+      "description": "Return this many bytes from the end, at most limit, instead of offset."
     }
   },
   "required": [
@@ -2694,11 +2694,11 @@ const fleetServiceShowTaskOutputOutput = `{
     },
     "size": {
       "type": "number",
-      "description": "How many bytes the task has put out so far."
+      "description": "How many bytes of output the task has so far."
     },
     "gap_offset": {
       "type": "number",
-      "description": "Where bytes of the output are missing, in bytes: it was longer than the runner's output.max, so its beginning and its end are kept. Absent when nothing is missing."
+      "description": "Offset in bytes at which output is missing: it was longer than the runner's output.max, so only its beginning and its end are kept. Absent when nothing is missing."
     },
     "gap_size": {
       "type": "number",
@@ -3175,7 +3175,7 @@ const fleetServiceListQuestionsInput = `{
     },
     "include_answered": {
       "type": "boolean",
-      "description": "Whether to list also questions that wait for no answer any more."
+      "description": "Whether to also list questions that no longer wait for an answer."
     },
     "cursor": {
       "type": "string",
@@ -3202,7 +3202,7 @@ const fleetServiceListQuestionsOutput = `{
     },
     "total_count": {
       "type": "integer",
-      "description": "Number of questions that match, also of those beyond this answer."
+      "description": "Number of questions that match, including those that are not in this answer."
     },
     "next_cursor": {
       "type": "string",
@@ -3339,7 +3339,7 @@ const fleetServiceAnswerQuestionInput = `{
       "type": "string",
       "minLength": 1,
       "maxLength": 65536,
-      "description": "The answer: \"allow\" or \"deny\" when the agent asks for a permission, else any text."
+      "description": "The answer: \"allow\" or \"deny\" if the agent asks for a permission, otherwise any text."
     },
     "message": {
       "type": "string",
@@ -3603,7 +3603,7 @@ const fleetServiceStartAgentOutput = `{
             "deleted",
             "unhealthy"
           ],
-          "description": "What the agent's workspace is doing.\n- pending: The workspace is asked for and nothing is made yet.\n- starting: The workspace is being made or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be made, started or stopped; state_reason says why.\n- canceling: The making of the workspace is being cancelled.\n- canceled: The making of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
+          "description": "What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
         },
         "state_reason": {
           "type": "string",
@@ -3638,7 +3638,7 @@ const fleetServiceStartAgentOutput = `{
         },
         "stalled": {
           "type": "boolean",
-          "description": "Whether the task the agent works on makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise."
+          "description": "Whether the agent's task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
         },
         "last_step": {
           "type": "string",
@@ -3781,7 +3781,7 @@ const fleetServiceStopAgentOutput = `{
             "deleted",
             "unhealthy"
           ],
-          "description": "What the agent's workspace is doing.\n- pending: The workspace is asked for and nothing is made yet.\n- starting: The workspace is being made or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be made, started or stopped; state_reason says why.\n- canceling: The making of the workspace is being cancelled.\n- canceled: The making of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
+          "description": "What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
         },
         "state_reason": {
           "type": "string",
@@ -3816,7 +3816,7 @@ const fleetServiceStopAgentOutput = `{
         },
         "stalled": {
           "type": "boolean",
-          "description": "Whether the task the agent works on makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise."
+          "description": "Whether the agent's task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
         },
         "last_step": {
           "type": "string",
@@ -3855,7 +3855,7 @@ const fleetServiceRestartAgentInput = `{
     },
     "role": {
       "type": "string",
-      "description": "The role that the agent has from now on; as before when not given."
+      "description": "The agent's new role. By default it keeps its role."
     },
     "request_id": {
       "type": "string",
@@ -3963,7 +3963,7 @@ const fleetServiceRestartAgentOutput = `{
             "deleted",
             "unhealthy"
           ],
-          "description": "What the agent's workspace is doing.\n- pending: The workspace is asked for and nothing is made yet.\n- starting: The workspace is being made or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be made, started or stopped; state_reason says why.\n- canceling: The making of the workspace is being cancelled.\n- canceled: The making of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
+          "description": "What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
         },
         "state_reason": {
           "type": "string",
@@ -3998,7 +3998,7 @@ const fleetServiceRestartAgentOutput = `{
         },
         "stalled": {
           "type": "boolean",
-          "description": "Whether the task the agent works on makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise."
+          "description": "Whether the agent's task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
         },
         "last_step": {
           "type": "string",

@@ -86,19 +86,19 @@ type FleetServiceClient interface {
 	// Tasks that still run when the time is over are not an error: call again to keep waiting.
 	WaitTasks(ctx context.Context, in *WaitTasksRequest, opts ...grpc.CallOption) (*WaitTasksResponse, error)
 	// Show everything known about one task: description, result, and its payload when asked for.
-	// A payload can have megabytes: payload_tail asks for its end only, where most programs say what came of them.
+	// A payload can have megabytes: payload_tail returns only its end, where most programs report their result.
 	ShowTask(ctx context.Context, in *ShowTaskRequest, opts ...grpc.CallOption) (*ShowTaskResponse, error)
 	// Download the payload of a task in pieces, byte for byte.
 	// The extensions of the first message have a PayloadInfo.
 	DownloadTaskPayload(ctx context.Context, in *DownloadTaskPayloadRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
-	// Download what an agent has made and is nowhere else, as a git bundle: its commits that no remote has, and the tree that it
-	// works in with what it did not commit. Of a deleted agent, it is what was kept when it was deleted.
+	// Download the work of an agent that exists nowhere else, as a git bundle: commits that no remote has, and the files of its
+	// working tree, including uncommitted ones. For a deleted agent, this is what was kept when it was deleted.
 	// The extensions of the first message have a PayloadInfo.
 	DownloadAgentBundle(ctx context.Context, in *DownloadAgentBundleRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
 	// Show what a task changed in the repository that its agent works in: commits, files and lines, or the patch itself.
-	// Changes are kept however the task ends, including uncommitted ones, and survive the agent.
+	// Changes, including uncommitted ones, are kept however the task ends, and survive the agent.
 	ShowTaskChanges(ctx context.Context, in *ShowTaskChangesRequest, opts ...grpc.CallOption) (*ShowTaskChangesResponse, error)
-	// Show the raw output of a task, byte for byte, by pages: everything that the agent's program has put out so far.
+	// Show the raw output of a task in pages, byte for byte: everything that the agent's program has printed so far.
 	// The runner of the agent keeps it for a while after the task has ended.
 	ShowTaskOutput(ctx context.Context, in *ShowTaskOutputRequest, opts ...grpc.CallOption) (*ShowTaskOutputResponse, error)
 	// List tasks of all agents, also of deleted ones, newest first, by pages.
@@ -108,9 +108,9 @@ type FleetServiceClient interface {
 	DeleteTask(ctx context.Context, in *DeleteTaskRequest, opts ...grpc.CallOption) (*DeleteTaskResponse, error)
 	// Send a follow-up message to the task that an agent is running.
 	SendTaskMessage(ctx context.Context, in *SendTaskMessageRequest, opts ...grpc.CallOption) (*SendTaskMessageResponse, error)
-	// List the questions that agents ask while they work: permissions and answers that they wait for, newest first.
+	// List the questions of agents, newest first: requests for permissions, and questions in words.
 	ListQuestions(ctx context.Context, in *ListQuestionsRequest, opts ...grpc.CallOption) (*ListQuestionsResponse, error)
-	// Answer a question of an agent, so that it goes on with its task.
+	// Answer a question of an agent, so that it continues its task.
 	// Only the owner of the agent and admins can; the agent itself cannot. The first answer counts.
 	AnswerQuestion(ctx context.Context, in *AnswerQuestionRequest, opts ...grpc.CallOption) (*AnswerQuestionResponse, error)
 	// Start the workspace of a stopped or failed agent, and wait until the agent is ready.
@@ -448,19 +448,19 @@ type FleetServiceServer interface {
 	// Tasks that still run when the time is over are not an error: call again to keep waiting.
 	WaitTasks(context.Context, *WaitTasksRequest) (*WaitTasksResponse, error)
 	// Show everything known about one task: description, result, and its payload when asked for.
-	// A payload can have megabytes: payload_tail asks for its end only, where most programs say what came of them.
+	// A payload can have megabytes: payload_tail returns only its end, where most programs report their result.
 	ShowTask(context.Context, *ShowTaskRequest) (*ShowTaskResponse, error)
 	// Download the payload of a task in pieces, byte for byte.
 	// The extensions of the first message have a PayloadInfo.
 	DownloadTaskPayload(*DownloadTaskPayloadRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
-	// Download what an agent has made and is nowhere else, as a git bundle: its commits that no remote has, and the tree that it
-	// works in with what it did not commit. Of a deleted agent, it is what was kept when it was deleted.
+	// Download the work of an agent that exists nowhere else, as a git bundle: commits that no remote has, and the files of its
+	// working tree, including uncommitted ones. For a deleted agent, this is what was kept when it was deleted.
 	// The extensions of the first message have a PayloadInfo.
 	DownloadAgentBundle(*DownloadAgentBundleRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
 	// Show what a task changed in the repository that its agent works in: commits, files and lines, or the patch itself.
-	// Changes are kept however the task ends, including uncommitted ones, and survive the agent.
+	// Changes, including uncommitted ones, are kept however the task ends, and survive the agent.
 	ShowTaskChanges(context.Context, *ShowTaskChangesRequest) (*ShowTaskChangesResponse, error)
-	// Show the raw output of a task, byte for byte, by pages: everything that the agent's program has put out so far.
+	// Show the raw output of a task in pages, byte for byte: everything that the agent's program has printed so far.
 	// The runner of the agent keeps it for a while after the task has ended.
 	ShowTaskOutput(context.Context, *ShowTaskOutputRequest) (*ShowTaskOutputResponse, error)
 	// List tasks of all agents, also of deleted ones, newest first, by pages.
@@ -470,9 +470,9 @@ type FleetServiceServer interface {
 	DeleteTask(context.Context, *DeleteTaskRequest) (*DeleteTaskResponse, error)
 	// Send a follow-up message to the task that an agent is running.
 	SendTaskMessage(context.Context, *SendTaskMessageRequest) (*SendTaskMessageResponse, error)
-	// List the questions that agents ask while they work: permissions and answers that they wait for, newest first.
+	// List the questions of agents, newest first: requests for permissions, and questions in words.
 	ListQuestions(context.Context, *ListQuestionsRequest) (*ListQuestionsResponse, error)
-	// Answer a question of an agent, so that it goes on with its task.
+	// Answer a question of an agent, so that it continues its task.
 	// Only the owner of the agent and admins can; the agent itself cannot. The first answer counts.
 	AnswerQuestion(context.Context, *AnswerQuestionRequest) (*AnswerQuestionResponse, error)
 	// Start the workspace of a stopped or failed agent, and wait until the agent is ready.

@@ -266,21 +266,21 @@ const lifecycleServiceAgentStatusOutput = `{
       "properties": {
         "tries": {
           "type": "integer",
-          "description": "How often the agent has tried: once more each time that checks fail, as long as it may."
+          "description": "How often the agent has tried. After failed checks it tries again, as often as retries allows."
         },
         "results": {
           "type": "array",
           "items": {
             "$ref": "#/$defs/TaskCheck"
           },
-          "description": "How the checks of the last try went, as far as they have ended, in order."
+          "description": "The results of the checks of the last try that have ended, in order."
         }
       },
       "required": [
         "tries",
         "results"
       ],
-      "description": "TaskChecks is how the work of a task was checked."
+      "description": "TaskChecks has the results of a task's checks."
     },
     "TaskCheck": {
       "type": "object",
@@ -297,11 +297,11 @@ const lifecycleServiceAgentStatusOutput = `{
             "timed_out",
             "stopped"
           ],
-          "description": "How it ended.\n- passed: The command ended with the exit code 0.\n- failed: The command ended with another exit code, or could not be run.\n- timed_out: The command was ended, since it ran longer than it may.\n- stopped: The command was ended because its task was stopped."
+          "description": "How it ended.\n- passed: The command ended with the exit code 0.\n- failed: The command ended with another exit code, or could not be run.\n- timed_out: The command was killed because it exceeded its time limit.\n- stopped: The command was killed because its task was stopped."
         },
         "exit_code": {
           "type": "integer",
-          "description": "Exit code of the command; absent when it did not end by itself."
+          "description": "Exit code of the command; absent if it was killed."
         },
         "reason": {
           "type": "string",
@@ -309,11 +309,11 @@ const lifecycleServiceAgentStatusOutput = `{
         },
         "output": {
           "type": "string",
-          "description": "The end of what the command put out, errors included, at most 16 KiB."
+          "description": "The end of the command's output, including standard error, at most 16 KiB."
         },
         "truncated": {
           "type": "boolean",
-          "description": "Whether the command put out more before that; absent otherwise."
+          "description": "Whether there was more output before that; absent otherwise."
         },
         "started_at": {
           "type": [
@@ -339,7 +339,7 @@ const lifecycleServiceAgentStatusOutput = `{
         "started_at",
         "ended_at"
       ],
-      "description": "TaskCheck is how a command went that checked the work of a task."
+      "description": "TaskCheck is the result of a command that checked the work of a task."
     }
   }
 }`
@@ -515,21 +515,21 @@ const lifecycleServiceAgentListOutput = `{
       "properties": {
         "tries": {
           "type": "integer",
-          "description": "How often the agent has tried: once more each time that checks fail, as long as it may."
+          "description": "How often the agent has tried. After failed checks it tries again, as often as retries allows."
         },
         "results": {
           "type": "array",
           "items": {
             "$ref": "#/$defs/TaskCheck"
           },
-          "description": "How the checks of the last try went, as far as they have ended, in order."
+          "description": "The results of the checks of the last try that have ended, in order."
         }
       },
       "required": [
         "tries",
         "results"
       ],
-      "description": "TaskChecks is how the work of a task was checked."
+      "description": "TaskChecks has the results of a task's checks."
     },
     "TaskCheck": {
       "type": "object",
@@ -546,11 +546,11 @@ const lifecycleServiceAgentListOutput = `{
             "timed_out",
             "stopped"
           ],
-          "description": "How it ended.\n- passed: The command ended with the exit code 0.\n- failed: The command ended with another exit code, or could not be run.\n- timed_out: The command was ended, since it ran longer than it may.\n- stopped: The command was ended because its task was stopped."
+          "description": "How it ended.\n- passed: The command ended with the exit code 0.\n- failed: The command ended with another exit code, or could not be run.\n- timed_out: The command was killed because it exceeded its time limit.\n- stopped: The command was killed because its task was stopped."
         },
         "exit_code": {
           "type": "integer",
-          "description": "Exit code of the command; absent when it did not end by itself."
+          "description": "Exit code of the command; absent if it was killed."
         },
         "reason": {
           "type": "string",
@@ -558,11 +558,11 @@ const lifecycleServiceAgentListOutput = `{
         },
         "output": {
           "type": "string",
-          "description": "The end of what the command put out, errors included, at most 16 KiB."
+          "description": "The end of the command's output, including standard error, at most 16 KiB."
         },
         "truncated": {
           "type": "boolean",
-          "description": "Whether the command put out more before that; absent otherwise."
+          "description": "Whether there was more output before that; absent otherwise."
         },
         "started_at": {
           "type": [
@@ -588,7 +588,7 @@ const lifecycleServiceAgentListOutput = `{
         "started_at",
         "ended_at"
       ],
-      "description": "TaskCheck is how a command went that checked the work of a task."
+      "description": "TaskCheck is the result of a command that checked the work of a task."
     }
   }
 }`

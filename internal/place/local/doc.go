@@ -4,9 +4,9 @@
 // Agents run as the user who runs the server. Without a sandbox they are separated by convention only: a clean
 // environment, and a directory and a branch of their own. See package sandbox for confinement.
 //
-// An agent with an agent's configuration has no project: its configuration names the driver and its options. The agent can use only the tools
-// that the configuration allows, and settings files in its working directory are ignored. The values of variables for its MCP
-// servers are written only into a file of the run, which is removed with the run.
+// An agent with a fleet.AgentConfig has no project: the configuration names the driver and its options. The agent can
+// use only the tools that the configuration allows, and settings files in its working directory are ignored. The values
+// of variables for its MCP servers are written only into a file of the run, which is removed with the run.
 //
 // The place keeps all its state under Config.Dir, so that a restarted server finds it:
 //
@@ -14,11 +14,11 @@
 //	agents/UID/log          what happened to it
 //	agents/UID/work/        where it works
 //	agents/UID/runs/TASK/   one run each, see package shim
-//	agents/UID/active       the id of the task that may be under way
-//	agents/UID/session      the conversation that the agent's next task goes on with
-//	agents/UID/stopped      there while the agent is stopped
-//	kept/NAME-UID/          work that was uncommitted when its agent was deleted
-//	repositories/           copies of repositories that are elsewhere
+//	agents/UID/active       the id of the task that may be running
+//	agents/UID/session      the conversation that the agent's next task continues
+//	agents/UID/stopped      exists while the agent is stopped
+//	kept/NAME-UID/          uncommitted work of a deleted agent
+//	repositories/           copies of repositories that the configuration names by a URL
 //
 // Package app creates it, and the core calls it through fleet.Place. It runs tasks with package runner. It must never
 // pass the server's environment to an agent, or change a repository other than by adding the agent's commits.
