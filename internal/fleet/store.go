@@ -120,6 +120,10 @@ type ReadTx interface {
 	// FindTasks returns the tasks that match, newest first, as Tasks does, and how many match in all.
 	FindTasks(f TaskFilter, limit, offset int) (tasks []*Task, total int, err error)
 
+	// Usage returns what the tasks that match used, by the key: at most limit rows, those with the highest cost first, then
+	// those with the most tasks; and what all of them used together.
+	Usage(f TaskFilter, by UsageKey, limit int) (rows []UsageRow, total UsageRow, err error)
+
 	// TaskIDs returns the ids that begin with the prefix, of tasks of the owner, or of all owners when owner is empty; at
 	// most limit, in order. An empty prefix finds nothing.
 	TaskIDs(prefix, owner string, limit int) ([]string, error)
@@ -293,6 +297,7 @@ type TaskFilter struct {
 	Status    TaskStatus
 	Source    Source
 	Since     time.Time // created then or later
+	Until     time.Time // created before; zero for no limit
 	Text      string    // in the summary or the first 4 KiB of the description, whatever its case
 }
 

@@ -71,6 +71,9 @@ func taskConditions(f fleet.TaskFilter) *clause {
 	if !f.Since.IsZero() {
 		c.add(`created_at >= ?`, f.Since)
 	}
+	if !f.Until.IsZero() {
+		c.add(`created_at < ?`, f.Until)
+	}
 	if f.Text != "" {
 		c.add(`search LIKE ?`, "%"+strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(strings.ToLower(f.Text))+"%")
 	}

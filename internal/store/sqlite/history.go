@@ -19,12 +19,13 @@ const (
 	hasText  = `n IN (SELECT rowid FROM tasks_text WHERE tasks_text MATCH ?8) AND `
 	hasChars = `(instr(lower(description), lower(?8)) > 0 OR instr(lower(summary), lower(?8)) > 0) AND `
 	matching = `created_at >= ?1 AND (?2 = '' OR status = ?2) AND (?3 = '' OR source = ?3) AND (?4 = '' OR toolset = ?5)
-		AND (?6 = '' OR project = ?6) AND (?10 = '' OR name_key = ?10)`
+		AND (?6 = '' OR project = ?6) AND (?10 = '' OR name_key = ?10)
+		AND (?11 = 0 OR created_at < ?11)`
 	newestFirst = ` ORDER BY created_at DESC, n DESC`
 
 	countTasks = `SELECT count(*) FROM tasks WHERE `
 	findTasks  = `SELECT id, ` + taskColumns + `, payload_removed, revision, NULL FROM tasks WHERE n IN (SELECT n FROM tasks WHERE `
-	onePage    = newestFirst + ` LIMIT ?11 OFFSET ?12)` + newestFirst
+	onePage    = newestFirst + ` LIMIT ?12 OFFSET ?13)` + newestFirst
 
 	taskIDs       = `SELECT id FROM tasks WHERE id >= ?1 AND id < ?2 AND (?3 = '' OR owner = ?3) ORDER BY id LIMIT ?4`
 	newestAgent   = selectAgents + `WHERE name_key = ?1 AND toolset = '' AND (?2 = '' OR owner = ?2) ORDER BY created_at DESC, n DESC LIMIT 1`
@@ -69,16 +70,19 @@ func taskConditions(f fleet.TaskFilter) (where string, args []any) {
 	if f.Place != "" {
 		where += inPlace
 	}
-	var since int64
+	var since, until int64
 	if !f.Since.IsZero() {
 		since = micros(f.Since)
+	}
+	if !f.Until.IsZero() {
+		until = micros(f.Until)
 	}
 	oneToolset, toolset := "", ""
 	if f.Toolset != nil {
 		oneToolset, toolset = "one", string(*f.Toolset)
 	}
 	return where + matching, []any{
-		since, string(f.Status), string(f.Source), oneToolset, toolset, f.Project, f.Owner, text, f.Place, key(f.AgentName),
+		since, string(f.Status), string(f.Source), oneToolset, toolset, f.Project, f.Owner, text, f.Place, key(f.AgentName), until,
 	}
 }
 

@@ -31,6 +31,7 @@ func Run(t *testing.T, open func(t *testing.T) fleet.Store) {
 		{"Views", viewCases},
 		{"Tasks", taskCases},
 		{"History", historyCases},
+		{"Usage", usageCases},
 		{"Holdings", holdingCases},
 		{"Messages", messageCases},
 		{"Questions", questionCases},
