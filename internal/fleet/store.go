@@ -285,6 +285,8 @@ type EventFilter struct {
 	AgentUID  string // of this agent, not others of its name
 	TaskID    string
 	Types     []EventType // of one of these types
+	Quiet     bool        // no output, steps and messages but those of OutputOf
+	OutputOf  string      // id of a task; only with Quiet
 }
 
 // TaskFilter says which tasks; the zero value means all.

@@ -23,6 +23,8 @@ type WatchRequest struct {
 	Cursor    string // continue after it; "" is the oldest event, "now" means new ones only, "newest" the newest ones and new ones
 	AgentName string
 	TaskID    string
+	Quiet     bool          // no output, steps and messages but those of OutputOf
+	OutputOf  string        // id of a task; only with Quiet
 	Follow    bool          // wait for future events
 	Wait      time.Duration // with Follow: how long; negative means until the context is done
 	MaxEvents int           // 0 means 1000 without Follow and no limit with it; for "newest" 50 past events
@@ -37,7 +39,7 @@ func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []
 		return err
 	}
 	name, owner := fleet.ParseAgentRef(r.AgentName)
-	w := watch{s: s, filter: fleet.EventFilter{AgentName: name, Owner: owner, TaskID: r.TaskID}, left: -1}
+	w := watch{s: s, filter: fleet.EventFilter{AgentName: name, Owner: owner, TaskID: r.TaskID, Quiet: r.Quiet, OutputOf: r.OutputOf}, left: -1}
 	if !p.Admin {
 		if owner != "" && owner != p.Name {
 			return fleet.AgentNotFound(r.AgentName)

@@ -296,6 +296,10 @@ func (m *WatchFleetRequest) ReadField(r *wire.Reader, name []byte) bool {
 		r.Bool(&m.Follow)
 	case "wait_seconds":
 		wire.Optional(r, &m.WaitSeconds, (*wire.Reader).Int)
+	case "quiet":
+		r.Bool(&m.Quiet)
+	case "output_of":
+		r.String(&m.OutputOf)
 	case "max_events":
 		wire.Optional(r, &m.MaxEvents, (*wire.Reader).Int)
 	default:

@@ -153,7 +153,7 @@ func (f *Fleet) WaitTasks(ctx context.Context, r *fleetv1.WaitTasksRequest) (*fl
 
 // WatchFleet streams events.
 func (f *Fleet) WatchFleet(r *fleetv1.WatchFleetRequest, s grpc.ServerStreamingServer[fleetv1.WatchFleetResponse]) error {
-	q := service.WatchRequest{Cursor: r.GetCursor(), AgentName: r.GetAgentName(), TaskID: r.GetTaskId(), Follow: r.GetFollow(), Wait: -1}
+	q := service.WatchRequest{Cursor: r.GetCursor(), AgentName: r.GetAgentName(), TaskID: r.GetTaskId(), Follow: r.GetFollow(), Wait: -1, Quiet: r.GetQuiet(), OutputOf: r.GetOutputOf()}
 	if r.WaitSeconds != nil {
 		if r.GetWaitSeconds() < 0 {
 			return fleet.Invalid(fleet.ReasonInvalidArgument, "wait_seconds", "wait_seconds is %d: give 0 or more", r.GetWaitSeconds())

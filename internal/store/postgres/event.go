@@ -157,6 +157,9 @@ func conditions(f fleet.EventFilter) *clause {
 	if f.TaskID != "" {
 		c.add(`task_id <> '' AND task_id = ?`, f.TaskID)
 	}
+	if f.Quiet {
+		c.add(`(type NOT IN ('task_output', 'task_step', 'task_message') OR task_id <> '' AND task_id = ?)`, f.OutputOf)
+	}
 	if len(f.Types) > 0 {
 		types := make([]string, len(f.Types))
 		for i, typ := range f.Types {

@@ -100,6 +100,9 @@ func conditions(f fleet.EventFilter) (where string, args []any, err error) {
 	if f.TaskID != "" {
 		add(`task_id <> '' AND task_id = ?`, f.TaskID)
 	}
+	if f.Quiet {
+		add(`(type NOT IN ('task_output', 'task_step', 'task_message') OR task_id <> '' AND task_id = ?)`, f.OutputOf)
+	}
 	if len(f.Types) > 0 {
 		types, err := json.Marshal(f.Types)
 		if err != nil {

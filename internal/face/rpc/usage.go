@@ -1,0 +1,92 @@
+package rpc
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+	"fleet/internal/service"
+)
+
+var usageKeys = map[fleetv1.ShowUsageRequest_By]fleet.UsageKey{
+	fleetv1.ShowUsageRequest_by_unspecified: fleet.UsageByAgent,
+	fleetv1.ShowUsageRequest_agents:         fleet.UsageByAgent,
+	fleetv1.ShowUsageRequest_projects:       fleet.UsageByProject,
+	fleetv1.ShowUsageRequest_owners:         fleet.UsageByOwner,
+	fleetv1.ShowUsageRequest_days:           fleet.UsageByDay,
+}
+
+// ShowUsage sums up what tasks used.
+func (f *Fleet) ShowUsage(ctx context.Context, r *fleetv1.ShowUsageRequest) (*fleetv1.ShowUsageResponse, error) {
+	by, ok := usageKeys[r.GetBy()]
+	if !ok {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "by", "by must be agents, projects, owners or days")
+	}
+	q := service.UsageRequest{By: by, Agent: r.GetAgentName(), Project: r.GetProject()}
+	for field, at := range map[string]*timestamppb.Timestamp{"since": r.GetSince(), "until": r.GetUntil()} {
+		if at == nil {
+			continue
+		}
+		if err := at.CheckValid(); err != nil {
+			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s is not a time from year 1 to 9999", field).WithCause(err)
+		}
+		if field == "since" {
+			q.Since = at.AsTime()
+		} else {
+			q.Until = at.AsTime()
+		}
+	}
+	u, err := f.svc.Usage(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	resp := &fleetv1.ShowUsageResponse{Total: usageOf(u.Total), Since: timeOf(u.Since)}
+	for _, row := range u.Rows {
+		resp.Rows = append(resp.Rows, &fleetv1.UsageRow{Key: textOf(row.Key), Owner: some(row.Owner), Usage: usageOf(row)})
+	}
+	return resp, nil
+}
+
+// ShowFleet shows the state of the fleet in a few numbers.
+func (f *Fleet) ShowFleet(ctx context.Context, _ *fleetv1.ShowFleetRequest) (*fleetv1.ShowFleetResponse, error) {
+	o, err := f.svc.Overview(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.ShowFleetResponse{
+		Agents: int32Of(o.Agents), Busy: int32Of(o.Busy), Waiting: int32Of(o.Waiting), Stalled: int32Of(o.Stalled), Idle: int32Of(o.Idle),
+		Offline: int32Of(o.Offline), Questions: int32Of(o.Questions), LastDay: usageOf(o.LastDay),
+	}, nil
+}
+
+// SearchFleet finds agents, tasks and questions by a text.
+func (f *Fleet) SearchFleet(ctx context.Context, r *fleetv1.SearchFleetRequest) (*fleetv1.SearchFleetResponse, error) {
+	found, err := f.svc.Search(ctx, r.GetText(), intOf(r.Limit))
+	if err != nil {
+		return nil, err
+	}
+	resp := &fleetv1.SearchFleetResponse{}
+	for _, v := range found.Agents {
+		resp.Items = append(resp.Items, &fleetv1.FoundItem{
+			Kind: fleetv1.FoundItem_agent, AgentName: v.Name, Status: some(string(v.Status())), Text: textOf(v.Project),
+		})
+	}
+	for _, q := range found.Questions {
+		resp.Items = append(resp.Items, &fleetv1.FoundItem{Kind: fleetv1.FoundItem_question, Id: some(q.ID), AgentName: q.AgentName, Text: textOf(fleet.Shorten(q.Text, fleet.MaxRowDescription))})
+	}
+	for _, t := range found.Tasks {
+		resp.Items = append(resp.Items, &fleetv1.FoundItem{
+			Kind: fleetv1.FoundItem_task, Id: some(t.ID), AgentName: t.AgentName, Status: some(string(t.Status)), Text: textOf(t.Excerpt()),
+		})
+	}
+	return resp, nil
+}
+
+func usageOf(u fleet.UsageRow) *fleetv1.Usage {
+	return &fleetv1.Usage{
+		Tasks: int32Of(u.Tasks), Completed: int32Of(u.Completed), Failed: int32Of(u.Failed), Stopped: int32Of(u.Stopped), CostUsd: u.CostUSD,
+		InputTokens: float64(u.InputTokens), OutputTokens: float64(u.OutputTokens), ToolCalls: int32Of(int(u.ToolCalls)), Seconds: u.Took.Seconds(),
+	}
+}

@@ -1,0 +1,65 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// Overview is the state of the fleet in a few numbers, of what the caller may see.
+type Overview struct {
+	Agents, Busy, Waiting, Stalled, Idle, Offline int
+	Questions                                     int            // that wait for an answer
+	LastDay                                       fleet.UsageRow // what the tasks of the last 24 hours used
+}
+
+// Overview counts the agents, the open questions, and what the last day used.
+func (s *Service) Overview(ctx context.Context) (*Overview, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.places.AnyKnown(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.snap.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	o := &Overview{}
+	for _, v := range s.snap.All() {
+		if v.Toolset == fleet.ToolsetFleet && p.MaySee(v.Owner) {
+			o.count(v)
+		}
+	}
+	tasks, questions := fleet.TaskFilter{Since: s.now().Add(-24 * time.Hour)}, fleet.QuestionFilter{Waiting: true}
+	if !p.Admin {
+		tasks.Owner, questions.Owner = p.Name, p.Name
+	}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		if _, o.Questions, err = tx.Questions(questions, 0, 0); err != nil {
+			return err
+		}
+		_, o.LastDay, err = tx.Usage(tasks, fleet.UsageByOwner, 0)
+		return err
+	})
+	return o, err
+}
+
+func (o *Overview) count(v *fleet.AgentView) {
+	o.Agents++
+	switch v.Status() {
+	case fleet.StatusBusy:
+		o.Busy++
+	case fleet.StatusIdle:
+		o.Idle++
+	case fleet.StatusOffline:
+		o.Offline++
+	}
+	if t := v.Task; t != nil && t.Waiting > 0 {
+		o.Waiting++
+	}
+	if t := v.Task; t != nil && t.Stalled() {
+		o.Stalled++
+	}
+}

@@ -1,0 +1,91 @@
+package service
+
+import (
+	"context"
+	"strings"
+	"unicode/utf8"
+
+	"fleet/internal/fleet"
+)
+
+// Found is what has the text that was searched for.
+type Found struct {
+	Agents    []*fleet.AgentView // by name
+	Tasks     []*fleet.Task      // newest first
+	Questions []*fleet.Question  // newest first
+}
+
+// These limit Search, in items of each kind.
+const (
+	MaxFound     = 100
+	defaultFound = 10
+)
+
+// openQuestions is how many questions, the newest ones, are searched.
+const openQuestions = 1000
+
+// Search returns agents, tasks of the fleet's agents and open questions that have the text, of those that the caller may
+// see; at most limit of each, 10 if it is nil.
+func (s *Service) Search(ctx context.Context, text string, limit *int) (*Found, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	most := defaultFound
+	if limit != nil {
+		if most = *limit; most < 1 || most > MaxFound {
+			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "limit", "limit is %d: give 1 to %d", most, MaxFound)
+		}
+	}
+	if fleet.IsBlank(text) {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "text", "text is required: what to search for")
+	}
+	if n := utf8.RuneCountInString(text); n > MaxSearch {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "text", "text has %d characters and the limit is %d", n, MaxSearch)
+	}
+	if err := s.places.AnyKnown(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.snap.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	f := &Found{}
+	lower := strings.ToLower(text)
+	for _, v := range s.snap.All() {
+		if len(f.Agents) == most {
+			break
+		}
+		if v.Toolset == fleet.ToolsetFleet && p.MaySee(v.Owner) && has(lower, v.Name, v.Project, v.Role) {
+			f.Agents = append(f.Agents, v)
+		}
+	}
+	toolset := fleet.ToolsetFleet
+	tasks, questions := fleet.TaskFilter{Text: text, Toolset: &toolset}, fleet.QuestionFilter{Waiting: true}
+	if !p.Admin {
+		tasks.Owner, questions.Owner = p.Name, p.Name
+	}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		if f.Tasks, _, err = tx.FindTasks(tasks, most, 0); err != nil {
+			return err
+		}
+		open, _, err := tx.Questions(questions, openQuestions, 0)
+		f.Questions = nil
+		for _, q := range open {
+			if len(f.Questions) < most && has(lower, q.Text, q.Tool) {
+				f.Questions = append(f.Questions, q)
+			}
+		}
+		return err
+	})
+	return f, err
+}
+
+// has reports whether one of the texts contains the wanted one, which is in lower case.
+func has(wanted string, texts ...string) bool {
+	for _, t := range texts {
+		if strings.Contains(strings.ToLower(t), wanted) {
+			return true
+		}
+	}
+	return false
+}
