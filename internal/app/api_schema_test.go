@@ -22,6 +22,8 @@ var goodRequests = map[string]string{
 	"create_agent":              `{"name":"fresh","project":"Setup","spec":"s"}`,
 	"list_agents":               `{}`,
 	"list_tasks":                `{}`,
+	"show_usage":                `{"by":"days"}`,
+	"search_fleet":              `{"text":"papi"}`,
 	"delete_task":               `{"task_id":"nobody"}`,
 	"show_agent":                `{"agent_name":"papi"}`,
 	"show_agent_task_history":   `{"agent_name":"papi"}`,
