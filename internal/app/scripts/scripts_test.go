@@ -55,6 +55,12 @@ func TestAskingScripts(t *testing.T) {
 	}}}})
 }
 
+// TestPageScripts runs the scripts about the live page.
+func TestPageScripts(t *testing.T) {
+	t.Parallel()
+	play(t, "../../../testdata/cli/page")
+}
+
 // play runs the scripts of a directory, each with its own server that has the projects.
 func play(t *testing.T, dir string, projects ...local.Project) {
 	testscript.Run(t, testscript.Params{

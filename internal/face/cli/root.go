@@ -84,7 +84,10 @@ Start a server with "fleet serve", then see what agents can work on with
 	root.SetHelpCommandGroupID(GroupMore)
 	root.SetCompletionCommandGroupID(GroupMore)
 	group(root)
-	for _, cmd := range []*cobra.Command{p.newProject(), p.newRole(), p.newAgent(), p.newTask(), calls(p.newWatch(), "watch_fleet"), calls(p.newQuestions(), "list_questions"), calls(p.newAnswer(), "answer_question")} {
+	for _, cmd := range []*cobra.Command{
+		p.newProject(), p.newRole(), p.newAgent(), p.newTask(), calls(p.newWatch(), "watch_fleet"), calls(p.newQuestions(), "list_questions"), calls(p.newAnswer(), "answer_question"),
+		p.newStatus(), p.newSearch(), p.newUsage(),
+	} {
 		cmd.GroupID = GroupWork
 		root.AddCommand(cmd)
 	}

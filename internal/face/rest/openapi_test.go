@@ -116,7 +116,7 @@ func fits(t *testing.T, schema *openapi3.Schema, data []byte) {
 }
 
 // alwaysSet are the time fields that are never null.
-var alwaysSet = []protoreflect.Name{"created_at", "updated_at", "started_at", "created", "last_used", "asked_at", "expires_at"}
+var alwaysSet = []protoreflect.Name{"created_at", "updated_at", "started_at", "created", "last_used", "asked_at", "expires_at", "since"}
 
 // fill sets every field, or only those that an answer always has: fields whose comment does not allow null, and enums,
 // whose zero value is never sent.

@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func (p *program) newSearch() *cobra.Command {
+	var limit int32
+	cmd := calls(&cobra.Command{
+		Use:   "search TEXT",
+		Short: "Find agents, tasks and open questions by a text",
+		Long: `Find agents by their name, project or role, tasks by their description or summary, and
+questions that wait for an answer.`,
+		Example: `  fleet search "login page"
+  fleet search papi --limit 100`,
+		Args:              args("TEXT"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			resp, err := s.fleet.SearchFleet(ctx, &fleetv1.SearchFleetRequest{Text: args[0], Limit: &limit})
+			if err != nil {
+				return err
+			}
+			return s.print(resp, func() {
+				g := newGrid("KIND", "ID", "AGENT", "STATUS", "TEXT")
+				for _, i := range resp.GetItems() {
+					g.row(i.GetKind().String(), i.GetId(), i.GetAgentName(), i.GetStatus(), i.GetText())
+				}
+				s.show(g, "Nothing has this text.")
+			})
+		}),
+	}, "search_fleet")
+	cmd.Flags().Int32Var(&limit, "limit", 10, "show at most `N` of each kind")
+	complete(cmd, "limit", cobra.NoFileCompletions)
+	return cmd
+}

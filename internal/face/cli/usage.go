@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func (p *program) newUsage() *cobra.Command {
+	req := &fleetv1.ShowUsageRequest{}
+	var by, since string
+	cmd := calls(&cobra.Command{
+		Use:   "usage [AGENT]",
+		Short: "Sum up what tasks used: cost, tokens, time",
+		Long: `Sum up what the tasks of the last 30 days used, of all toolsets: what they cost as far as
+agents report it, tokens, time, and how they ended.`,
+		Example: `  fleet usage
+  fleet usage --by days --since 7d
+  fleet usage papi --by projects
+  fleet usage --by owners -o json | jq -r '.rows[] | [.key, .usage.cost_usd] | @tsv'`,
+		Args:              atMostOne("AGENT"),
+		ValidArgsFunction: p.completeAgent,
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			n, ok := fleetv1.ShowUsageRequest_By_value[by]
+			if !ok || n == 0 {
+				return usagef("--by %q is not agents, projects, owners or days", by)
+			}
+			req.By = fleetv1.ShowUsageRequest_By(n)
+			if len(args) == 1 {
+				req.AgentName = args[0]
+			}
+			if since != "" {
+				at, err := timeBefore(since, s.deps.Now())
+				if err != nil {
+					return err
+				}
+				req.Since = timestamppb.New(at)
+			}
+			resp, err := s.fleet.ShowUsage(ctx, req)
+			if err != nil {
+				return err
+			}
+			return s.print(resp, func() {
+				g := newGrid(map[string]string{"agents": "AGENT", "projects": "PROJECT", "owners": "OWNER", "days": "DAY"}[by],
+					"TASKS", "COMPLETED", "FAILED", "STOPPED", "COST", "TOKENS IN", "TOKENS OUT", "TIME")
+				for _, r := range resp.GetRows() {
+					g.row(usageFields(r.GetKey(), r.GetUsage())...)
+				}
+				if len(resp.GetRows()) > 1 {
+					g.row(usageFields("all", resp.GetTotal())...)
+				}
+				s.show(g, "There are no tasks since "+resp.GetSince().AsTime().Local().Format(time.DateOnly)+".")
+			})
+		}),
+	}, "show_usage")
+	f := cmd.Flags()
+	f.StringVar(&by, "by", "agents", "a row for each of `WHAT`: agents, projects, owners or days")
+	f.StringVar(&since, "since", "", "only tasks created in the last `DURATION`, such as 24h or 7d, or since a time such as 2026-11-01")
+	f.StringVar(&req.Project, "project", "", "only tasks of agents of `PROJECT`")
+	complete(cmd, "by", fixed(fleetv1.ShowUsageRequest_By_name))
+	complete(cmd, "since", cobra.NoFileCompletions)
+	complete(cmd, "project", p.completeProjects)
+	return cmd
+}
+
+func usageFields(key string, u *fleetv1.Usage) []any {
+	return []any{
+		key, number(u.GetTasks()), number(u.GetCompleted()), number(u.GetFailed()), number(u.GetStopped()), cost(u.GetCostUsd()),
+		strconv.FormatFloat(u.GetInputTokens(), 'f', 0, 64), strconv.FormatFloat(u.GetOutputTokens(), 'f', 0, 64),
+		lasting(time.Duration(u.GetSeconds() * float64(time.Second))),
+	}
+}
+
+func number(n int32) string { return strconv.Itoa(int(n)) }
