@@ -1433,6 +1433,10 @@ type WatchFleetRequest struct {
 	Follow bool `protobuf:"varint,4,opt,name=follow,proto3" json:"follow,omitempty"`
 	// Optional. With follow: end the stream after this many seconds. By default it continues until the caller ends it.
 	WaitSeconds *int32 `protobuf:"varint,5,opt,name=wait_seconds,json=waitSeconds,proto3,oneof" json:"wait_seconds,omitempty"`
+	// Optional. Leave out what tasks put out, their steps and messages to them, which are most of the events.
+	Quiet bool `protobuf:"varint,7,opt,name=quiet,proto3" json:"quiet,omitempty"`
+	// Optional. With quiet: leave out nothing of the task with this id.
+	OutputOf string `protobuf:"bytes,8,opt,name=output_of,json=outputOf,proto3" json:"output_of,omitempty"`
 	// Optional. End the stream after this many events, at most 10000. By default 1000 without follow.
 	MaxEvents     *int32 `protobuf:"varint,6,opt,name=max_events,json=maxEvents,proto3,oneof" json:"max_events,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1502,6 +1506,20 @@ func (x *WatchFleetRequest) GetWaitSeconds() int32 {
 		return *x.WaitSeconds
 	}
 	return 0
+}
+
+func (x *WatchFleetRequest) GetQuiet() bool {
+	if x != nil {
+		return x.Quiet
+	}
+	return false
+}
+
+func (x *WatchFleetRequest) GetOutputOf() string {
+	if x != nil {
+		return x.OutputOf
+	}
+	return ""
 }
 
 func (x *WatchFleetRequest) GetMaxEvents() int32 {
@@ -3573,7 +3591,7 @@ var File_fleet_v1_fleet_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/place.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x13fleet/v1/task.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfb\x01\n" +
+	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/place.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfb\x01\n" +
 	"\x12CreateAgentRequest\x12D\n" +
 	"\x04name\x18\x01 \x01(\tB0\xe0A\x02\xbaH&r$\x10\x01\x18\x142\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xd8\xf3\x18\bR\x04name\x12(\n" +
 	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
@@ -3711,14 +3729,16 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"totalCount\x12$\n" +
 	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01B\x0e\n" +
-	"\f_next_cursor\"\xa4\x02\n" +
+	"\f_next_cursor\"\xe1\x02\n" +
 	"\x11WatchFleetRequest\x12%\n" +
 	"\x06cursor\x18\x01 \x01(\tB\r\xe0A\x01\x82\xf4\x18\x06newestR\x06cursor\x12\"\n" +
 	"\n" +
 	"agent_name\x18\x02 \x01(\tB\x03\xe0A\x01R\tagentName\x12\x1c\n" +
 	"\atask_id\x18\x03 \x01(\tB\x03\xe0A\x01R\x06taskId\x12\x1b\n" +
 	"\x06follow\x18\x04 \x01(\bB\x03\xe0A\x01R\x06follow\x126\n" +
-	"\fwait_seconds\x18\x05 \x01(\x05B\x0e\xe0A\x01\xbaH\x04\x1a\x02(\x00\xe0\xf3\x182H\x00R\vwaitSeconds\x88\x01\x01\x121\n" +
+	"\fwait_seconds\x18\x05 \x01(\x05B\x0e\xe0A\x01\xbaH\x04\x1a\x02(\x00\xe0\xf3\x182H\x00R\vwaitSeconds\x88\x01\x01\x12\x19\n" +
+	"\x05quiet\x18\a \x01(\bB\x03\xe0A\x01R\x05quiet\x12 \n" +
+	"\toutput_of\x18\b \x01(\tB\x03\xe0A\x01R\boutputOf\x121\n" +
 	"\n" +
 	"max_events\x18\x06 \x01(\x05B\r\xe0A\x01\xbaH\a\x1a\x05\x18\x90N(\x01H\x01R\tmaxEvents\x88\x01\x01B\x0f\n" +
 	"\r_wait_secondsB\r\n" +
@@ -3933,7 +3953,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x06_lines\"J\n" +
 	"\x14ShowAgentLogResponse\x12\x14\n" +
 	"\x05lines\x18\x01 \x03(\tR\x05lines\x12\x1c\n" +
-	"\ttruncated\x18\x02 \x01(\bR\ttruncated2\xcc\x1b\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated2\xf3\x1d\n" +
 	"\fFleetService\x12i\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"\x1d\xd2\xf3\x18\x04name\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12\x86\x01\n" +
@@ -3970,7 +3990,11 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x0eShowTaskOutput\x12\x1f.fleet.v1.ShowTaskOutputRequest\x1a .fleet.v1.ShowTaskOutputResponse\"M\x92\xf4\x18$\n" +
 	"\x05limit\x12\x06output\x1a\vnext_offset\"\x06offset\x82\xd3\xe4\x93\x02\x1c\x12\x1a/v1/tasks/{task_id}/output\x90\x02\x01\x12\x81\x01\n" +
 	"\tListTasks\x12\x1a.fleet.v1.ListTasksRequest\x1a\x1b.fleet.v1.ListTasksResponse\";\x92\xf4\x18#\n" +
-	"\x05limit\x12\x05tasks\x1a\vnext_cursor\"\x06cursor\x82\xd3\xe4\x93\x02\v\x12\t/v1/tasks\x90\x02\x01\x12h\n" +
+	"\x05limit\x12\x05tasks\x1a\vnext_cursor\"\x06cursor\x82\xd3\xe4\x93\x02\v\x12\t/v1/tasks\x90\x02\x01\x12^\n" +
+	"\tShowUsage\x12\x1a.fleet.v1.ShowUsageRequest\x1a\x1b.fleet.v1.ShowUsageResponse\"\x18\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\v\x12\t/v1/usage\x90\x02\x01\x12^\n" +
+	"\tShowFleet\x12\x1a.fleet.v1.ShowFleetRequest\x1a\x1b.fleet.v1.ShowFleetResponse\"\x18\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02\v\x12\t/v1/fleet\x90\x02\x01\x12e\n" +
+	"\vSearchFleet\x12\x1c.fleet.v1.SearchFleetRequest\x1a\x1d.fleet.v1.SearchFleetResponse\"\x19\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\f\x12\n" +
+	"/v1/search\x90\x02\x01\x12h\n" +
 	"\n" +
 	"DeleteTask\x12\x1b.fleet.v1.DeleteTaskRequest\x1a\x1c.fleet.v1.DeleteTaskResponse\"\x1f\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02\x15*\x13/v1/tasks/{task_id}\x12\x8c\x01\n" +
 	"\x0fSendTaskMessage\x12 .fleet.v1.SendTaskMessageRequest\x1a!.fleet.v1.SendTaskMessageResponse\"4\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/agents/{agent_name}/tasks:message\x12\x95\x01\n" +
@@ -4069,7 +4093,13 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(Task_Status)(0),                     // 64: fleet.v1.Task.Status
 	(Task_Source)(0),                     // 65: fleet.v1.Task.Source
 	(*Question)(nil),                     // 66: fleet.v1.Question
-	(*httpbody.HttpBody)(nil),            // 67: google.api.HttpBody
+	(*ShowUsageRequest)(nil),             // 67: fleet.v1.ShowUsageRequest
+	(*ShowFleetRequest)(nil),             // 68: fleet.v1.ShowFleetRequest
+	(*SearchFleetRequest)(nil),           // 69: fleet.v1.SearchFleetRequest
+	(*httpbody.HttpBody)(nil),            // 70: google.api.HttpBody
+	(*ShowUsageResponse)(nil),            // 71: fleet.v1.ShowUsageResponse
+	(*ShowFleetResponse)(nil),            // 72: fleet.v1.ShowFleetResponse
+	(*SearchFleetResponse)(nil),          // 73: fleet.v1.SearchFleetResponse
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
 	51, // 0: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
@@ -4122,41 +4152,47 @@ var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
 	29, // 47: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
 	31, // 48: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
 	33, // 49: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
-	35, // 50: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
-	37, // 51: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	39, // 52: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
-	41, // 53: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
-	43, // 54: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	45, // 55: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	47, // 56: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	49, // 57: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	3,  // 58: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	5,  // 59: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	7,  // 60: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	9,  // 61: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	11, // 62: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	13, // 63: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	15, // 64: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	17, // 65: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	19, // 66: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	21, // 67: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	23, // 68: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	25, // 69: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	67, // 70: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	67, // 71: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
-	30, // 72: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	32, // 73: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
-	34, // 74: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	36, // 75: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	38, // 76: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	40, // 77: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	42, // 78: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	44, // 79: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	46, // 80: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	48, // 81: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	50, // 82: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	58, // [58:83] is the sub-list for method output_type
-	33, // [33:58] is the sub-list for method input_type
+	67, // 50: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
+	68, // 51: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
+	69, // 52: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
+	35, // 53: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
+	37, // 54: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	39, // 55: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
+	41, // 56: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
+	43, // 57: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	45, // 58: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	47, // 59: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	49, // 60: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	3,  // 61: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	5,  // 62: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	7,  // 63: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	9,  // 64: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	11, // 65: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	13, // 66: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	15, // 67: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	17, // 68: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	19, // 69: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	21, // 70: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	23, // 71: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	25, // 72: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	70, // 73: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	70, // 74: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	30, // 75: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	32, // 76: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	34, // 77: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	71, // 78: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
+	72, // 79: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
+	73, // 80: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
+	36, // 81: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	38, // 82: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	40, // 83: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	42, // 84: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	44, // 85: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	46, // 86: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	48, // 87: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	50, // 88: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	61, // [61:89] is the sub-list for method output_type
+	33, // [33:61] is the sub-list for method input_type
 	33, // [33:33] is the sub-list for extension type_name
 	33, // [33:33] is the sub-list for extension extendee
 	0,  // [0:33] is the sub-list for field type_name
@@ -4175,6 +4211,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_project_proto_init()
 	file_fleet_v1_question_proto_init()
 	file_fleet_v1_task_proto_init()
+	file_fleet_v1_usage_proto_init()
 	file_fleet_v1_fleet_service_proto_msgTypes[2].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[3].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[4].OneofWrappers = []any{}

@@ -168,6 +168,30 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Description: "List tasks of all agents, also of deleted ones, newest first, by pages. Without filters, all tasks of the fleet's agents are listed.\nA long answer has the first tasks only: call again with next_cursor as cursor for more.",
 		}, c.ListTasks),
 		tool.Unary(tool.Spec{
+			Name:     "show_usage",
+			Title:    "Show usage",
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       fleetServiceShowUsageInput,
+			Output:      fleetServiceShowUsageOutput,
+			Description: "Sum up what tasks used, by agent, project, owner or day: cost, tokens, tool calls, time and outcomes. The tasks of all toolsets count.",
+		}, c.ShowUsage),
+		tool.Unary(tool.Spec{
+			Name:     "show_fleet",
+			Title:    "Show fleet",
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       fleetServiceShowFleetInput,
+			Output:      fleetServiceShowFleetOutput,
+			Description: "Show the state of the fleet in a few numbers: agents by status, open questions, and what the last day cost.",
+		}, c.ShowFleet),
+		tool.Unary(tool.Spec{
+			Name:     "search_fleet",
+			Title:    "Search fleet",
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       fleetServiceSearchFleetInput,
+			Output:      fleetServiceSearchFleetOutput,
+			Description: "Find agents, tasks and open questions by a text.",
+		}, c.SearchFleet),
+		tool.Unary(tool.Spec{
 			Name:     "delete_task",
 			Title:    "Delete task",
 			ReadOnly: false, Destructive: true, Idempotent: true,
@@ -1713,6 +1737,14 @@ const fleetServiceWatchFleetInput = `{
       "default": 50,
       "description": "With follow: end the stream after this many seconds. By default it continues until the caller ends it.\nIn a call of this tool 50, when not given."
     },
+    "quiet": {
+      "type": "boolean",
+      "description": "Leave out what tasks put out, their steps and messages to them, which are most of the events."
+    },
+    "output_of": {
+      "type": "string",
+      "description": "With quiet: leave out nothing of the task with this id."
+    },
     "max_events": {
       "type": "integer",
       "maximum": 10000,
@@ -2950,6 +2982,336 @@ const fleetServiceListTasksOutput = `{
         "owner"
       ],
       "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows the whole texts."
+    }
+  }
+}`
+
+const fleetServiceShowUsageInput = `{
+  "type": "object",
+  "properties": {
+    "by": {
+      "type": "string",
+      "enum": [
+        "agents",
+        "projects",
+        "owners",
+        "days"
+      ],
+      "description": "What to sum up by; agents when not given.\n- agents: A row for each agent, also deleted ones.\n- projects: A row for each project.\n- owners: A row for each owner that the caller may see.\n- days: A row for each day, in UTC."
+    },
+    "agent_name": {
+      "type": "string",
+      "description": "Only tasks of agents of this name, existing or deleted."
+    },
+    "project": {
+      "type": "string",
+      "description": "Only tasks of agents of this project."
+    },
+    "since": {
+      "type": "string",
+      "format": "date-time",
+      "description": "Only tasks that were created at this time or later; 30 days ago when not given."
+    },
+    "until": {
+      "type": "string",
+      "format": "date-time",
+      "description": "Only tasks that were created before this time."
+    }
+  },
+  "additionalProperties": false
+}`
+
+const fleetServiceShowUsageOutput = `{
+  "type": "object",
+  "properties": {
+    "rows": {
+      "type": "array",
+      "items": {
+        "$ref": "#/$defs/UsageRow"
+      },
+      "description": "The rows: days in order, others with the highest cost first. At most 1000; total has the rest too."
+    },
+    "total": {
+      "$ref": "#/$defs/Usage",
+      "description": "What all the tasks used."
+    },
+    "since": {
+      "type": [
+        "string",
+        "null"
+      ],
+      "format": "date-time",
+      "description": "The time from which on tasks were counted."
+    }
+  },
+  "required": [
+    "rows",
+    "total",
+    "since"
+  ],
+  "$defs": {
+    "UsageRow": {
+      "type": "object",
+      "properties": {
+        "key": {
+          "type": "string",
+          "description": "Name of the agent, the project or the owner, or the day as 2006-01-02, in UTC."
+        },
+        "owner": {
+          "type": "string",
+          "description": "Owner of the agent; absent when the rows are not by agent."
+        },
+        "usage": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/Usage",
+              "description": "What its tasks used."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        }
+      },
+      "required": [
+        "key",
+        "usage"
+      ],
+      "description": "UsageRow is what the tasks of one agent, project, owner or day used."
+    },
+    "Usage": {
+      "type": "object",
+      "properties": {
+        "tasks": {
+          "type": "integer",
+          "description": "How many tasks there are."
+        },
+        "completed": {
+          "type": "integer",
+          "description": "How many of them were completed."
+        },
+        "failed": {
+          "type": "integer",
+          "description": "How many of them failed."
+        },
+        "stopped": {
+          "type": "integer",
+          "description": "How many of them were stopped."
+        },
+        "cost_usd": {
+          "type": "number",
+          "description": "What they cost, in US dollars, as far as agents report it."
+        },
+        "input_tokens": {
+          "type": "number",
+          "description": "Tokens that models read."
+        },
+        "output_tokens": {
+          "type": "number",
+          "description": "Tokens that models wrote."
+        },
+        "tool_calls": {
+          "type": "integer",
+          "description": "Calls of tools."
+        },
+        "seconds": {
+          "type": "number",
+          "description": "How long the tasks took that have ended, all together, in seconds."
+        }
+      },
+      "required": [
+        "tasks",
+        "completed",
+        "failed",
+        "stopped",
+        "cost_usd",
+        "input_tokens",
+        "output_tokens",
+        "tool_calls",
+        "seconds"
+      ],
+      "description": "Usage is what tasks used."
+    }
+  }
+}`
+
+const fleetServiceShowFleetInput = `{
+  "type": "object",
+  "properties": {},
+  "additionalProperties": false
+}`
+
+const fleetServiceShowFleetOutput = `{
+  "type": "object",
+  "properties": {
+    "agents": {
+      "type": "integer",
+      "description": "How many agents there are."
+    },
+    "busy": {
+      "type": "integer",
+      "description": "How many of them work."
+    },
+    "waiting": {
+      "type": "integer",
+      "description": "How many of the busy ones wait for an answer."
+    },
+    "stalled": {
+      "type": "integer",
+      "description": "How many of the busy ones make no progress."
+    },
+    "idle": {
+      "type": "integer",
+      "description": "How many of them can be given a task."
+    },
+    "offline": {
+      "type": "integer",
+      "description": "How many of them do not run."
+    },
+    "questions": {
+      "type": "integer",
+      "description": "How many questions wait for an answer."
+    },
+    "last_day": {
+      "$ref": "#/$defs/Usage",
+      "description": "What the tasks of the last 24 hours used."
+    }
+  },
+  "required": [
+    "agents",
+    "busy",
+    "waiting",
+    "stalled",
+    "idle",
+    "offline",
+    "questions",
+    "last_day"
+  ],
+  "$defs": {
+    "Usage": {
+      "type": "object",
+      "properties": {
+        "tasks": {
+          "type": "integer",
+          "description": "How many tasks there are."
+        },
+        "completed": {
+          "type": "integer",
+          "description": "How many of them were completed."
+        },
+        "failed": {
+          "type": "integer",
+          "description": "How many of them failed."
+        },
+        "stopped": {
+          "type": "integer",
+          "description": "How many of them were stopped."
+        },
+        "cost_usd": {
+          "type": "number",
+          "description": "What they cost, in US dollars, as far as agents report it."
+        },
+        "input_tokens": {
+          "type": "number",
+          "description": "Tokens that models read."
+        },
+        "output_tokens": {
+          "type": "number",
+          "description": "Tokens that models wrote."
+        },
+        "tool_calls": {
+          "type": "integer",
+          "description": "Calls of tools."
+        },
+        "seconds": {
+          "type": "number",
+          "description": "How long the tasks took that have ended, all together, in seconds."
+        }
+      },
+      "required": [
+        "tasks",
+        "completed",
+        "failed",
+        "stopped",
+        "cost_usd",
+        "input_tokens",
+        "output_tokens",
+        "tool_calls",
+        "seconds"
+      ],
+      "description": "Usage is what tasks used."
+    }
+  }
+}`
+
+const fleetServiceSearchFleetInput = `{
+  "type": "object",
+  "properties": {
+    "text": {
+      "type": "string",
+      "description": "A text in the name, project or role of an agent, in the summary or the first 4 KiB of the description of a task, or in a question that waits; in upper or lower case."
+    },
+    "limit": {
+      "type": "integer",
+      "description": "At most this many of each kind; 10 when not given, at most 100."
+    }
+  },
+  "required": [
+    "text"
+  ],
+  "additionalProperties": false
+}`
+
+const fleetServiceSearchFleetOutput = `{
+  "type": "object",
+  "properties": {
+    "items": {
+      "type": "array",
+      "items": {
+        "$ref": "#/$defs/FoundItem"
+      },
+      "description": "What was found."
+    }
+  },
+  "required": [
+    "items"
+  ],
+  "$defs": {
+    "FoundItem": {
+      "type": "object",
+      "properties": {
+        "kind": {
+          "type": "string",
+          "enum": [
+            "agent",
+            "task",
+            "question"
+          ],
+          "description": "What it is.\n- agent: An agent.\n- task: A task.\n- question: A question that waits for an answer."
+        },
+        "id": {
+          "type": "string",
+          "description": "Id of the task or the question; absent for an agent."
+        },
+        "agent_name": {
+          "type": "string",
+          "description": "Name of the agent, also that of a task or a question."
+        },
+        "status": {
+          "type": "string",
+          "description": "Status of the agent or the task; absent for a question."
+        },
+        "text": {
+          "type": "string",
+          "description": "The beginning of the description or the question, or the agent's project."
+        }
+      },
+      "required": [
+        "kind",
+        "agent_name",
+        "text"
+      ],
+      "description": "FoundItem is an agent, a task or a question."
     }
   }
 }`

@@ -37,6 +37,9 @@ const (
 	FleetService_ShowTaskChanges_FullMethodName      = "/fleet.v1.FleetService/ShowTaskChanges"
 	FleetService_ShowTaskOutput_FullMethodName       = "/fleet.v1.FleetService/ShowTaskOutput"
 	FleetService_ListTasks_FullMethodName            = "/fleet.v1.FleetService/ListTasks"
+	FleetService_ShowUsage_FullMethodName            = "/fleet.v1.FleetService/ShowUsage"
+	FleetService_ShowFleet_FullMethodName            = "/fleet.v1.FleetService/ShowFleet"
+	FleetService_SearchFleet_FullMethodName          = "/fleet.v1.FleetService/SearchFleet"
 	FleetService_DeleteTask_FullMethodName           = "/fleet.v1.FleetService/DeleteTask"
 	FleetService_SendTaskMessage_FullMethodName      = "/fleet.v1.FleetService/SendTaskMessage"
 	FleetService_ListQuestions_FullMethodName        = "/fleet.v1.FleetService/ListQuestions"
@@ -104,6 +107,13 @@ type FleetServiceClient interface {
 	// List tasks of all agents, also of deleted ones, newest first, by pages.
 	// Without filters, all tasks of the fleet's agents are listed.
 	ListTasks(ctx context.Context, in *ListTasksRequest, opts ...grpc.CallOption) (*ListTasksResponse, error)
+	// Sum up what tasks used, by agent, project, owner or day: cost, tokens, tool calls, time and outcomes.
+	// The tasks of all toolsets count.
+	ShowUsage(ctx context.Context, in *ShowUsageRequest, opts ...grpc.CallOption) (*ShowUsageResponse, error)
+	// Show the state of the fleet in a few numbers: agents by status, open questions, and what the last day cost.
+	ShowFleet(ctx context.Context, in *ShowFleetRequest, opts ...grpc.CallOption) (*ShowFleetResponse, error)
+	// Find agents, tasks and open questions by a text.
+	SearchFleet(ctx context.Context, in *SearchFleetRequest, opts ...grpc.CallOption) (*SearchFleetResponse, error)
 	// Delete a task that has ended, with its payload, its messages and its events.
 	DeleteTask(ctx context.Context, in *DeleteTaskRequest, opts ...grpc.CallOption) (*DeleteTaskResponse, error)
 	// Send a follow-up message to the task that an agent is running.
@@ -329,6 +339,36 @@ func (c *fleetServiceClient) ListTasks(ctx context.Context, in *ListTasksRequest
 	return out, nil
 }
 
+func (c *fleetServiceClient) ShowUsage(ctx context.Context, in *ShowUsageRequest, opts ...grpc.CallOption) (*ShowUsageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShowUsageResponse)
+	err := c.cc.Invoke(ctx, FleetService_ShowUsage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) ShowFleet(ctx context.Context, in *ShowFleetRequest, opts ...grpc.CallOption) (*ShowFleetResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShowFleetResponse)
+	err := c.cc.Invoke(ctx, FleetService_ShowFleet_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) SearchFleet(ctx context.Context, in *SearchFleetRequest, opts ...grpc.CallOption) (*SearchFleetResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SearchFleetResponse)
+	err := c.cc.Invoke(ctx, FleetService_SearchFleet_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *fleetServiceClient) DeleteTask(ctx context.Context, in *DeleteTaskRequest, opts ...grpc.CallOption) (*DeleteTaskResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DeleteTaskResponse)
@@ -466,6 +506,13 @@ type FleetServiceServer interface {
 	// List tasks of all agents, also of deleted ones, newest first, by pages.
 	// Without filters, all tasks of the fleet's agents are listed.
 	ListTasks(context.Context, *ListTasksRequest) (*ListTasksResponse, error)
+	// Sum up what tasks used, by agent, project, owner or day: cost, tokens, tool calls, time and outcomes.
+	// The tasks of all toolsets count.
+	ShowUsage(context.Context, *ShowUsageRequest) (*ShowUsageResponse, error)
+	// Show the state of the fleet in a few numbers: agents by status, open questions, and what the last day cost.
+	ShowFleet(context.Context, *ShowFleetRequest) (*ShowFleetResponse, error)
+	// Find agents, tasks and open questions by a text.
+	SearchFleet(context.Context, *SearchFleetRequest) (*SearchFleetResponse, error)
 	// Delete a task that has ended, with its payload, its messages and its events.
 	DeleteTask(context.Context, *DeleteTaskRequest) (*DeleteTaskResponse, error)
 	// Send a follow-up message to the task that an agent is running.
@@ -544,6 +591,15 @@ func (UnimplementedFleetServiceServer) ShowTaskOutput(context.Context, *ShowTask
 }
 func (UnimplementedFleetServiceServer) ListTasks(context.Context, *ListTasksRequest) (*ListTasksResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListTasks not implemented")
+}
+func (UnimplementedFleetServiceServer) ShowUsage(context.Context, *ShowUsageRequest) (*ShowUsageResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ShowUsage not implemented")
+}
+func (UnimplementedFleetServiceServer) ShowFleet(context.Context, *ShowFleetRequest) (*ShowFleetResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ShowFleet not implemented")
+}
+func (UnimplementedFleetServiceServer) SearchFleet(context.Context, *SearchFleetRequest) (*SearchFleetResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SearchFleet not implemented")
 }
 func (UnimplementedFleetServiceServer) DeleteTask(context.Context, *DeleteTaskRequest) (*DeleteTaskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteTask not implemented")
@@ -875,6 +931,60 @@ func _FleetService_ListTasks_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FleetService_ShowUsage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ShowUsageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ShowUsage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ShowUsage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ShowUsage(ctx, req.(*ShowUsageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_ShowFleet_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ShowFleetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ShowFleet(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ShowFleet_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ShowFleet(ctx, req.(*ShowFleetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_SearchFleet_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SearchFleetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).SearchFleet(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_SearchFleet_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).SearchFleet(ctx, req.(*SearchFleetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FleetService_DeleteTask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(DeleteTaskRequest)
 	if err := dec(in); err != nil {
@@ -1081,6 +1191,18 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListTasks",
 			Handler:    _FleetService_ListTasks_Handler,
+		},
+		{
+			MethodName: "ShowUsage",
+			Handler:    _FleetService_ShowUsage_Handler,
+		},
+		{
+			MethodName: "ShowFleet",
+			Handler:    _FleetService_ShowFleet_Handler,
+		},
+		{
+			MethodName: "SearchFleet",
+			Handler:    _FleetService_SearchFleet_Handler,
 		},
 		{
 			MethodName: "DeleteTask",
