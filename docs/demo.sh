@@ -50,7 +50,7 @@ cat "$dir/fleet.yaml"
 : >"$dir/log"
 "$fleet" serve --config "$dir/fleet.yaml" 2>>"$dir/log" &
 server=$!
-until grep -q 'fleet is up' "$dir/log"; do
+until grep -q 'server started' "$dir/log"; do
 	kill -0 "$server" || { cat "$dir/log" >&2; exit 1; }
 	sleep 0.05
 done

@@ -65,7 +65,7 @@ YAML
 : >"$dir/log"
 STUB_KEY=sk-stub OPENAI_API_KEY=sk-stub "$fleet" serve --config "$dir/fleet.yaml" 2>>"$dir/log" &
 pids+=($!)
-until grep -q 'fleet is up' "$dir/log"; do
+until grep -q 'server started' "$dir/log"; do
 	kill -0 "${pids[1]}" || { cat "$dir/log" >&2; exit 1; }
 	sleep 0.05
 done

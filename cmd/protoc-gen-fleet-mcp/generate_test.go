@@ -104,14 +104,14 @@ func TestGeneratedCodeIsCurrent(t *testing.T) {
 	require.Equal(t, string(want), response.File[0].GetContent(), "run make generate")
 }
 
-func TestAServiceWithoutAToolsetHasNoFile(t *testing.T) {
+func TestServiceWithoutToolset(t *testing.T) {
 	t.Parallel()
 	response, err := run(t, "fleet/v1/token_service.proto", nil)
 	require.NoError(t, err)
 	require.Empty(t, response.File)
 }
 
-func TestMistakesAreNamed(t *testing.T) {
+func TestErrors(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, method, field, want string }{
 		{"stream of requests", `// D.

@@ -14,9 +14,9 @@ import (
 	"fleet/internal/place/fake"
 )
 
-// TestAgentsOwnToken calls every method on every face with an agent's own token. The token allows reports on the
+// TestAgentToken calls every method on every face with an agent's own token. The token allows reports on the
 // agent's task only, also on servers where nobody else needs a token, and nothing after the task has ended.
-func TestAgentsOwnToken(t *testing.T) {
+func TestAgentToken(t *testing.T) {
 	t.Parallel()
 	for name, tokens := range map[string]map[string]tokenConfig{"auth none": nil, "auth tokens": {"alice": {}}} {
 		t.Run(name, func(t *testing.T) {

@@ -70,7 +70,7 @@ func TestAudit(t *testing.T) {
 		id, _ := l["request_id"].(string)
 		target, _ := l["target"].(string)
 		if l["method"] == "AgentStart" {
-			require.NotEmpty(t, target, "what was made")
+			require.NotEmpty(t, target, "the created objects")
 			target = "made"
 		}
 		got = append(got, strings.TrimSpace(l["face"].(string)+" "+l["method"].(string)+" "+target+" "+l["outcome"].(string)+" "+id))

@@ -21,8 +21,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestNoneIsForLoopback checks that a server without tokens listens only on addresses that others cannot reach.
-func TestNoneIsForLoopback(t *testing.T) {
+// TestNoTokensNeedsLoopback checks that a server without tokens listens only on addresses that others cannot reach.
+func TestNoTokensNeedsLoopback(t *testing.T) {
 	t.Parallel()
 	for addr, loopback := range map[string]bool{
 		"127.0.0.1:0": true, "127.8.9.10:0": true, "[::1]:0": true, "localhost:0": true,
@@ -185,8 +185,8 @@ func TestOpenToAll(t *testing.T) {
 	}
 }
 
-// TestEveryRevisionOfMCP calls a tool in each revision of the protocol.
-func TestEveryRevisionOfMCP(t *testing.T) {
+// TestMCPRevisions calls a tool in each revision of the protocol.
+func TestMCPRevisions(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{})
 	for _, version := range mcp.ValidProtocolVersions {

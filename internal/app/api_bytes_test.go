@@ -24,9 +24,9 @@ func (rawCodec) Unmarshal(mem.BufferSlice, any) error { return nil }
 
 func (rawCodec) Name() string { return "proto" }
 
-// TestBytesThatAreNoRequest sends bytes that gRPC clients do not send. grpc-go refuses them with its own code before
+// TestInvalidMessageBytes sends bytes that gRPC clients do not send. grpc-go refuses them with its own code before
 // our code runs. Nothing must change, and the server must continue.
-func TestBytesThatAreNoRequest(t *testing.T) {
+func TestInvalidMessageBytes(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, fleetConfig{})
 	for name, request := range map[string]string{

@@ -52,14 +52,14 @@ func (s *story) together(t *testing.T, n int, method string, with map[string]any
 	return replies
 }
 
-func TestOneOfManyStartsSucceeds(t *testing.T) {
+func TestConcurrentStarts(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, fleetConfig{})
 	s.world.HoldRuns()
 	won := ""
 	for _, r := range s.together(t, 100, "start_agent_task", map[string]any{"agent_name": "papi", "task_description": "work"}) {
 		if r.err == nil {
-			require.Empty(t, won, "two have started")
+			require.Empty(t, won, "two calls started a task")
 			require.NoError(t, s.keep(map[string]string{"won": "task.id"}, r.answer))
 			won = s.names["won"]
 			continue
@@ -68,16 +68,16 @@ func TestOneOfManyStartsSucceeds(t *testing.T) {
 		require.Contains(t, []int{0, 409}, r.err.http)
 		require.NotEmpty(t, r.err.Details["task_id"])
 	}
-	require.NotEmpty(t, won, "nobody has started")
+	require.NotEmpty(t, won, "no call started a task")
 	require.NoError(t, s.do(t.Context(), step{
 		Call: "show_agent_task_history", With: map[string]any{"agent_name": "papi"},
 		Until: map[string]any{"total_count": 1, "tasks": []any{map[string]any{"id": won, "status": "running"}}},
 	}))
 	s.until(t, func() bool { return s.world.Deliveries(won) > 0 })
-	require.Equal(t, 1, s.world.Dispatches(won), "it was handed over once")
+	require.Equal(t, 1, s.world.Dispatches(won), "it must be dispatched once")
 }
 
-func TestOneRequestIDStartsOneTask(t *testing.T) {
+func TestConcurrentRequestID(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, fleetConfig{})
 	s.world.HoldRuns()
@@ -89,7 +89,7 @@ func TestOneRequestIDStartsOneTask(t *testing.T) {
 	require.NoError(t, s.do(t.Context(), step{Call: "show_agent_task_history", With: map[string]any{"agent_name": "papi"}, Until: map[string]any{"total_count": 1}}))
 }
 
-func TestOneOfManyCreatesSucceeds(t *testing.T) {
+func TestConcurrentCreates(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, fleetConfig{})
 	made := 0
@@ -104,7 +104,7 @@ func TestOneOfManyCreatesSucceeds(t *testing.T) {
 	require.Len(t, s.world.Workspaces(), 2)
 }
 
-func TestManyStopsOfOneTask(t *testing.T) {
+func TestConcurrentStops(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, fleetConfig{})
 	require.NoError(t, s.do(t.Context(), step{Task: map[string]any{"agent_name": "papi", "task_description": "wait gate"}, Save: map[string]string{"task": "task.id"}}))
@@ -130,9 +130,9 @@ func flood() string {
 	return fmt.Sprintf("wait gate\nrepeat %d %s\ndone", floodLines, strings.Repeat("x", floodLine))
 }
 
-// TestStuckReadersSlowNoTask checks that readers who stop reading do not slow the task, and that a slow reader finally
+// TestBlockedReadersDoNotSlowTasks checks that readers who stop reading do not slow the task, and that a slow reader finally
 // gets all events in order.
-func TestStuckReadersSlowNoTask(t *testing.T) {
+func TestBlockedReadersDoNotSlowTasks(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, fleetConfig{})
 	require.NoError(t, s.do(t.Context(), step{Task: map[string]any{"agent_name": "papi", "task_description": flood()}, Save: map[string]string{"task": "task.id"}}))
@@ -157,7 +157,7 @@ func TestStuckReadersSlowNoTask(t *testing.T) {
 			var at int64
 			_, scanErr := fmt.Sscan(e.GetCursor(), &at)
 			require.NoError(t, scanErr)
-			require.Greater(t, at, seq, "events come in order and once")
+			require.Greater(t, at, seq, "events must be ordered and unique")
 			seq = at
 			if e.GetType() == fleetv1.Event_task_output {
 				text.WriteString(e.GetText())
@@ -186,8 +186,8 @@ func (s *story) stuck(t *testing.T, verb, path, accept, body string) {
 	require.Equal(t, "HTTP/1.1 200", string(status))
 }
 
-// TestFollowersSeeWhatComes checks that on each face a follower without a cursor sees all later events.
-func TestFollowersSeeWhatComes(t *testing.T) {
+// TestFollowersSeeLaterEvents checks that on each face a follower without a cursor sees all later events.
+func TestFollowersSeeLaterEvents(t *testing.T) {
 	t.Parallel()
 	for _, face := range []string{"grpc", "rest", "sse", "mcp"} {
 		t.Run(face, func(t *testing.T) {

@@ -149,7 +149,7 @@ func readError(data []byte) (*apiError, error) {
 	m, _ := v.(map[string]any)
 	for _, key := range []string{"error", "message", "details"} {
 		if _, ok := m[key]; !ok || len(m) != 3 {
-			return nil, fmt.Errorf("no error object: %.500s", data)
+			return nil, fmt.Errorf("not an error object: %.500s", data)
 		}
 	}
 	e := &apiError{}
@@ -182,7 +182,7 @@ func (f *testFleet) callOver(ctx context.Context, conn grpc.ClientConnInterface,
 		return reply{}, err
 	}
 	if err := protojson.Unmarshal(data, request); err != nil {
-		return reply{}, fmt.Errorf("gRPC cannot say this: %w", err)
+		return reply{}, fmt.Errorf("gRPC cannot express this: %w", err)
 	}
 	if err := f.invoke(ctx, conn, c, request, answer); err != nil {
 		e, err := grpcError(err)
@@ -237,7 +237,7 @@ func grpcError(err error) (*apiError, error) {
 		switch d := d.(type) {
 		case *errdetails.ErrorInfo:
 			if e.Reason != "" || d.GetDomain() != "fleet" {
-				return nil, fmt.Errorf("an ErrorInfo too many, or of another domain: %v", s)
+				return nil, fmt.Errorf("more than one ErrorInfo, or one of another domain: %v", s)
 			}
 			e.Reason = d.GetReason()
 			for k, v := range d.GetMetadata() {
@@ -317,7 +317,7 @@ func (f *testFleet) callHTTP(ctx context.Context, c call, accept string) (reply,
 	case media == "text/event-stream" && accept == media:
 		out.answer, out.err, err = mergeSSE(data)
 	default:
-		err = fmt.Errorf("the answer is of the type %q", media)
+		err = fmt.Errorf("the answer has the type %q", media)
 	}
 	return out, err
 }
@@ -393,7 +393,7 @@ func queryOf(args map[string]any) (string, error) {
 			case json.Number, bool:
 				values.Add(name, fmt.Sprint(item))
 			default:
-				return "", fmt.Errorf("no query can say %s=%v", name, item)
+				return "", fmt.Errorf("a query cannot express %s=%v", name, item)
 			}
 		}
 	}
@@ -448,7 +448,7 @@ func mergeSSE(data []byte) (any, *apiError, error) {
 			}
 			m, _ := v.(map[string]any)
 			if m["cursor"] != id || name != "end" && m["type"] != name {
-				return nil, nil, fmt.Errorf("id %s and event %s do not fit %s", id, name, value)
+				return nil, nil, fmt.Errorf("id %s and event %s do not match %s", id, name, value)
 			}
 			if name != "end" {
 				events = append(events, v)
@@ -475,7 +475,7 @@ func lastSSE(data []byte) (answer any, failed *apiError, err error) {
 				return nil, nil, err
 			}
 			if m, _ := answer.(map[string]any); m["type"] != name {
-				return nil, nil, fmt.Errorf("event %s does not fit %s", name, value)
+				return nil, nil, fmt.Errorf("event %s does not match %s", name, value)
 			}
 		}
 	}
@@ -500,7 +500,7 @@ func (f *testFleet) callMCP(ctx context.Context, c call) (reply, error) {
 	text, ok := mcp.AsTextContent(first(result.Content))
 	if note, isText := mcp.AsTextContent(result.Content[len(result.Content)-1]); !ok || !isText ||
 		len(result.Content) > 1 && !strings.HasPrefix(note.Text, "This answer was shortened") {
-		return reply{}, fmt.Errorf("the content is not one text, with a note when it was shortened: %.500v", result.Content)
+		return reply{}, fmt.Errorf("the content is not one text, with a note if it was shortened: %.500v", result.Content)
 	}
 	if result.IsError {
 		if result.StructuredContent != nil {

@@ -23,9 +23,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestTheCallerComesBeforeTheBody checks that a request of an unknown caller is refused by its header, before its body
+// TestCallerIsCheckedBeforeBody checks that a request of an unknown caller is refused by its header, before its body
 // is sent.
-func TestTheCallerComesBeforeTheBody(t *testing.T) {
+func TestCallerIsCheckedBeforeBody(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "gone": {Revoked: true}}})
 	for _, by := range []string{"", "nobody", "gone"} {
@@ -73,12 +73,12 @@ func (f *testFleet) withoutBody(t *testing.T, path, header string, size int) (co
 	return code, string(answer)
 }
 
-// TestOnlyTheServersOwnUser checks that a server without tokens refuses other users of this machine on every face, says
+// TestOtherUsersAreRefused checks that a server without tokens refuses other users of this machine on every face, says
 // what to do, and serves them with the setting for that.
-func TestOnlyTheServersOwnUser(t *testing.T) {
+func TestOtherUsersAreRefused(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
-		t.Skip("users are told apart on Linux only")
+		t.Skip("only Linux tells which user owns a connection")
 	}
 	another := func(o *Options) { o.LocalUser = func() int { return os.Geteuid() + 1 } }
 	list := call{method: methods["list_agents"], args: map[string]any{}}
@@ -96,7 +96,7 @@ func TestOnlyTheServersOwnUser(t *testing.T) {
 		}
 	}
 	_, err := f.callInProcess(t.Context(), list)
-	require.NoError(t, err, "the process itself is no other user")
+	require.NoError(t, err, "the process's own user must be served")
 
 	f = newTestFleet(t, fleetConfig{Options: another, Config: func(c *Config) { c.AnyLocalUser = true }})
 	for _, face := range []string{"grpc", "rest", "mcp"} {
@@ -106,9 +106,9 @@ func TestOnlyTheServersOwnUser(t *testing.T) {
 	}
 }
 
-// TestRevokingATokenEndsItsCalls checks that streams and long polls of a token end soon after its revocation, with a
+// TestRevocationEndsCalls checks that streams and long polls of a token end soon after its revocation, with a
 // reason.
-func TestRevokingATokenEndsItsCalls(t *testing.T) {
+func TestRevocationEndsCalls(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bob": {}}})
 	s := &story{testFleet: f, names: map[string]string{}}
@@ -170,7 +170,7 @@ func TestRevokingATokenEndsItsCalls(t *testing.T) {
 		require.Contains(t, e.r.err.Message, "the token was revoked or has expired", e.what)
 	}
 	t.Logf("ended %s after the token was revoked", time.Since(revoked))
-	require.Empty(t, ended, "another's calls go on")
+	require.Empty(t, ended, "other callers' calls must continue")
 	cancel()
 	under.Wait()
 }

@@ -46,7 +46,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 	for i := range m.Input().Fields().Len() {
 		f := string(m.Input().Fields().Get(i).Name())
 		v, ok := values[f]
-		require.True(t, ok, "say in the test how to attack with %s of %s", f, m.FullName())
+		require.True(t, ok, "add the field %s of %s to attack", f, m.FullName())
 		if f == "context" && m.Name() == "RunSubagent" { // it is an object in a provider's request
 			v = "an attack"
 		}
@@ -149,12 +149,12 @@ func TestIsolation(t *testing.T) {
 				innocent = strings.NewReplacer("nopi", "papi", noTask, task).Replace(innocent)
 				got = strings.NewReplacer(contract, task, session, task, question, task).Replace(got) // the harmless target has the same id everywhere
 				if !made(name) {                                                                      // the second call gets the same object by its request id
-					require.Equal(t, anyTime.ReplaceAllString(innocent, ""), anyTime.ReplaceAllString(got, ""), "%s by %s tells what there is", name, attacker)
+					require.Equal(t, anyTime.ReplaceAllString(innocent, ""), anyTime.ReplaceAllString(got, ""), "%s by %s reveals what exists", name, attacker)
 				}
 			}
 		}
 	}
-	require.Equal(t, before, s.seen(t), "something of alice's has changed")
+	require.Equal(t, before, s.seen(t), "alice's data has changed")
 }
 
 // made reports whether the method creates an object of the attacker.

@@ -78,9 +78,9 @@ func TestProvidersOfAFile(t *testing.T) {
 	require.Equal(t, []string{"tools.internal"}, c.Providers.ToolHosts)
 }
 
-// TestProvidersOnModels sends a request to a model through a complete server, and lets the model call a tool that needs
+// TestProvidersWithModels sends a request to a model through a complete server, and lets the model call a tool that needs
 // a secret of the server's environment.
-func TestProvidersOnModels(t *testing.T) {
+func TestProvidersWithModels(t *testing.T) {
 	t.Parallel()
 	stub := model.New(t)
 	stub.RequireKey(providerKey)

@@ -131,7 +131,7 @@ func probes(t *testing.T, task string) (all []probe) {
 				add("max_len", strings.Repeat("é", int(rules.GetString().GetMaxLen())-len(id))+id, true) //nolint:gosec // small
 			}
 			rules.ProtoReflect().Range(func(kind protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-				require.Contains(t, []string{"string", "int32", "int64", "repeated"}, string(kind.Name()), "the test knows no values for this kind of rule")
+				require.Contains(t, []string{"string", "int32", "int64", "repeated"}, string(kind.Name()), "add values for this kind of rule to the test")
 				v.Message().Range(func(rule protoreflect.FieldDescriptor, limit protoreflect.Value) bool {
 					around(t, string(rule.Name()), limit, task, id, add)
 					return true
@@ -197,7 +197,7 @@ func TestSchemaRulesAreEnforced(t *testing.T) {
 	for _, p := range probes(t, s.names["task"]) {
 		name := snake(string(p.method.Name()))
 		good, ok := goodRequests[name]
-		require.True(t, ok, "add a good request of %s to the test", name)
+		require.True(t, ok, "add a valid request of %s to goodRequests", name)
 		v, err := decode([]byte(strings.NewReplacer("${task}", s.names["task"], "${session}", s.names["session"]).Replace(good)))
 		require.NoError(t, err)
 		args, _ := v.(map[string]any)
@@ -206,10 +206,10 @@ func TestSchemaRulesAreEnforced(t *testing.T) {
 			r, err := faces[face](s.testFleet, t.Context(), call{method: p.method, args: args})
 			require.NoError(t, err, "%s on %s", p, face)
 			if p.inside {
-				require.False(t, r.err != nil && r.err.Details["field"] == string(p.field.Name()), "%s on %s is inside and refused: %s", p, face, r.err)
+				require.False(t, r.err != nil && r.err.Details["field"] == string(p.field.Name()), "%s on %s is valid but was refused: %s", p, face, r.err)
 				continue
 			}
-			require.NotNil(t, r.err, "%s on %s is outside and not refused", p, face)
+			require.NotNil(t, r.err, "%s on %s is invalid but was not refused", p, face)
 			require.Equal(t, p.reason(), r.err.Reason, "%s on %s: %s", p, face, r.err)
 			require.Equal(t, string(p.field.Name()), r.err.Details["field"], "%s on %s: %s", p, face, r.err)
 			if r.err.code != nil {

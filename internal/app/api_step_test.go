@@ -121,7 +121,7 @@ func (s *story) call(ctx context.Context, st step) error {
 		case <-signal:
 		case <-s.listed:
 		case <-ctx.Done():
-			return fmt.Errorf("%s: it does not come to that: %s", st.Call, strings.Join(diff, "\n"))
+			return fmt.Errorf("%s: the expected answer did not come: %s", st.Call, strings.Join(diff, "\n"))
 		}
 	}
 }
@@ -129,7 +129,7 @@ func (s *story) call(ctx context.Context, st step) error {
 func (s *story) callOf(name string, with map[string]any, by string) (call, error) {
 	m := methods[name]
 	if m == nil {
-		return call{}, fmt.Errorf("there is no method %q", name)
+		return call{}, fmt.Errorf("unknown method %q", name)
 	}
 	args, _ := s.expand(with).(map[string]any)
 	if args == nil {
@@ -165,7 +165,7 @@ func (s *story) expand(v any) any {
 			case "byte":
 				b, err := strconv.ParseUint(m[3], 16, 8)
 				if err != nil {
-					panic(text + " is no byte")
+					panic(text + " is not a byte")
 				}
 				return string([]byte{byte(b)})
 			}
@@ -304,7 +304,7 @@ func (s *story) change(ctx context.Context, world *fake.Place, what string, v an
 	case "break": // once, with an internal error
 		world.Fail(fake.Method(args[0]), 1, errors.New("dial 10.0.0.7: password hunter2 refused"))
 	default:
-		return errors.New("nobody knows how")
+		return errors.New("unknown change")
 	}
 	return nil
 }

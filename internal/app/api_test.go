@@ -254,7 +254,7 @@ func (s *story) compareError(t *testing.T, want *wantError, got *apiError) {
 	}
 	says, err := texts(want.Says)
 	require.NoError(t, err)
-	require.NotNil(t, want.Says, "an error says what is wrong: %s", got)
+	require.NotNil(t, want.Says, "an error must have a message: %s", got)
 	for _, part := range says {
 		require.Contains(t, got.Message, s.expand(part))
 	}
@@ -320,7 +320,7 @@ func TestAPIIsCovered(t *testing.T) {
 		}
 	}
 	for _, m := range slices.Sorted(maps.Keys(methods)) {
-		require.True(t, answered[m], "no behaviour shows the whole answer of %s", m)
+		require.True(t, answered[m], "no behaviour checks the complete answer of %s", m)
 	}
 	elsewhere := []string{
 		"SESSION_EXISTS",                 // tested in the core
@@ -328,6 +328,6 @@ func TestAPIIsCovered(t *testing.T) {
 		"CANCELLED", "DEADLINE_EXCEEDED", // the caller is gone by then
 	}
 	for number, reason := range fleetv1.ErrorReason_name {
-		require.True(t, number == 0 || failed[reason] != slices.Contains(elsewhere, reason), "no behaviour fails with %s, or it is said to be elsewhere", reason)
+		require.True(t, number == 0 || failed[reason] != slices.Contains(elsewhere, reason), "no behaviour fails with %s, or it is listed as tested elsewhere", reason)
 	}
 }

@@ -77,10 +77,10 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	if len(cfg.unknownEnv) > 0 {
-		log.WarnContext(ctx, "unknown environment variables ignored", slog.Any("names", cfg.unknownEnv))
+		log.WarnContext(ctx, "unknown environment variables, ignoring them", slog.Any("names", cfg.unknownEnv))
 	}
 	if cfg.oldBackend {
-		log.WarnContext(ctx, "backend is the old name of places, and will go", slog.Any("places", cfg.Places))
+		log.WarnContext(ctx, "the setting backend is deprecated, use places", slog.Any("places", cfg.Places))
 	}
 	a := &App{cfg: cfg, log: log, guard: newGuard()}
 	if err := checkData(cfg.Data); err != nil {
@@ -214,5 +214,5 @@ func newLogger(cfg Config, w io.Writer) (*slog.Logger, error) {
 	case "json":
 		return slog.New(slog.NewJSONHandler(w, o)), nil
 	}
-	return nil, fmt.Errorf("log_format is %q: it is text or json", cfg.LogFormat)
+	return nil, fmt.Errorf("log_format is %q: it must be text or json", cfg.LogFormat)
 }

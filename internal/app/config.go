@@ -123,7 +123,7 @@ const (
 // Validate returns an error that names the first invalid key.
 func (c Config) Validate() error {
 	if c.Auth != AuthNone && c.Auth != AuthTokens {
-		return fmt.Errorf("auth is %q: it is none or tokens", c.Auth)
+		return fmt.Errorf("auth is %q: it must be none or tokens", c.Auth)
 	}
 	if c.Store != "" && !postgres.IsURL(c.Store) {
 		return errors.New("store is not a URL like postgres://USER@HOST/DATABASE: leave it out for SQLite in the data directory") // it may have a password
@@ -135,7 +135,7 @@ func (c Config) Validate() error {
 		return err
 	}
 	if c.LogFormat != "text" && c.LogFormat != "json" {
-		return fmt.Errorf("log_format is %q: it is text or json", c.LogFormat)
+		return fmt.Errorf("log_format is %q: it must be text or json", c.LogFormat)
 	}
 	for key, d := range map[string]time.Duration{"create_wait": c.CreateWait, "task_timeout": c.TaskTimeout} {
 		if d <= 0 {
@@ -143,10 +143,10 @@ func (c Config) Validate() error {
 		}
 	}
 	if c.StallTimeout == 0 {
-		return fmt.Errorf("stall_timeout is 0: it is more, or less for tasks that are never shown as stalled")
+		return fmt.Errorf("stall_timeout is 0: use a positive value, or a negative one so that no task counts as stalled")
 	}
 	if c.StopGrace < 0 {
-		return fmt.Errorf("stop_grace is %s: it is 0, for what suits the backend, or more", c.StopGrace)
+		return fmt.Errorf("stop_grace is %s: it must be 0, for the place's default, or more", c.StopGrace)
 	}
 	if c.MaxOutput <= 0 {
 		return fmt.Errorf("max_output is %d: it must be more than 0 bytes", c.MaxOutput)
@@ -155,7 +155,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("output.max is %d: it must be more than 0 bytes", c.Output.Max)
 	}
 	if c.MCP.MaxResult < mcp.MinMaxResult {
-		return fmt.Errorf("mcp.max_result is %d: it is at least %d bytes", c.MCP.MaxResult, mcp.MinMaxResult)
+		return fmt.Errorf("mcp.max_result is %d: it must be at least %d bytes", c.MCP.MaxResult, mcp.MinMaxResult)
 	}
 	if c.Data == "" {
 		return fmt.Errorf("data is empty: name a directory")
@@ -202,7 +202,7 @@ func (c Config) validatePlaces() error {
 // logLevel returns the minimum level of the log.
 func (c Config) logLevel() (level slog.Level, err error) {
 	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
-		return 0, fmt.Errorf("log_level is %q: it is debug, info, warn or error", c.LogLevel)
+		return 0, fmt.Errorf("log_level is %q: it must be debug, info, warn or error", c.LogLevel)
 	}
 	return level, nil
 }
@@ -211,7 +211,7 @@ func (c Config) logLevel() (level slog.Level, err error) {
 func (c Config) validateAddress(key, addr string) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		return fmt.Errorf("%s is %q: it is HOST:PORT, for example 127.0.0.1:8101", key, addr)
+		return fmt.Errorf("%s is %q: it must be HOST:PORT, for example 127.0.0.1:8101", key, addr)
 	}
 	if c.Auth == AuthNone && !isLoopback(host) {
 		return fmt.Errorf("%s is %q, which others can reach, and auth is none: use a loopback address, or set auth to tokens (`fleet token create` makes one)", key, addr)

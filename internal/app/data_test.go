@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDataIsNotForOthers checks that a fleet does not open a directory that other users can read.
-func TestDataIsNotForOthers(t *testing.T) {
+// TestDataDirectoryIsPrivate checks that a fleet does not open a directory that other users can read.
+func TestDataDirectoryIsPrivate(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("no modes of files there")
+		t.Skip("the system has no file modes")
 	}
 	base, err := os.MkdirTemp("", "fleet-data")
 	require.NoError(t, err)

@@ -65,7 +65,7 @@ func TestLayers(t *testing.T) {
 	t.Parallel()
 	for _, p := range goList(t, "fleet/...") {
 		i := slices.IndexFunc(layers, func(l layer) bool { return within(p.ImportPath, l.path) })
-		require.GreaterOrEqual(t, i, 0, "%s has no place in the layers", p.ImportPath)
+		require.GreaterOrEqual(t, i, 0, "%s is in no layer: add it to the list", p.ImportPath)
 		for _, imp := range p.Imports {
 			if within(imp, "fleet") {
 				require.False(t, toolset(p.ImportPath) && toolset(imp) && p.ImportPath != imp, "%s may not import its sibling %s", p.ImportPath, imp)
@@ -74,7 +74,7 @@ func TestLayers(t *testing.T) {
 			for j, l := range layers {
 				for _, a := range l.alone {
 					free := within(p.ImportPath, "fleet/gen") || within(p.ImportPath, "fleet/internal/app") || within(p.ImportPath, "fleet/cmd")
-					require.False(t, j != i && within(imp, a) && !free, "%s imports %s, which is for %s alone", p.ImportPath, imp, l.path)
+					require.False(t, j != i && within(imp, a) && !free, "%s imports %s, which only %s may import", p.ImportPath, imp, l.path)
 				}
 			}
 		}

@@ -121,7 +121,7 @@ func readConfig(path string, c *Config) error {
 	}
 	b, err := os.ReadFile(full)
 	if err != nil {
-		return fmt.Errorf("the configuration cannot be read: %w", err)
+		return fmt.Errorf("cannot read the configuration: %w", err)
 	}
 	var content any
 	if err := yaml.Unmarshal(b, &content); err == nil && content == nil {

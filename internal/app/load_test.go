@@ -62,7 +62,7 @@ func TestLoadRefuses(t *testing.T) {
 		"open without tokens": {flags: []string{"--http", "0.0.0.0:8101"}, want: "which others can reach, and auth is none"},
 		"any host":            {flags: []string{"--grpc", ":8102"}, want: "which others can reach, and auth is none"},
 		"no address":          {flags: []string{"--grpc", "8102"}, want: "HOST:PORT"},
-		"auth":                {flags: []string{"--auth", "maybe"}, want: `auth is "maybe": it is none or tokens`},
+		"auth":                {flags: []string{"--auth", "maybe"}, want: `auth is "maybe": it must be none or tokens`},
 		"no time":             {flags: []string{"--create-wait", "0s"}, want: "create_wait"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestLoadRefuses(t *testing.T) {
 	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"), nil, nil)
 	require.ErrorContains(t, err, "none.yaml")
 	_, err = Load(writeConfig(t, ""), nil, flagSet(t, "--http", "0.0.0.0:1", "--auth", "tokens"))
-	require.NoError(t, err, "with tokens others may call")
+	require.NoError(t, err, "with tokens, other addresses are allowed")
 }
 
 // TestUnknownVariables checks that the server starts with unknown environment variables, and logs a warning.
@@ -142,7 +142,7 @@ func TestNetwork(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 	for text, want := range map[string]string{
-		"{allow: [a b]}": "a host and a port", "{alow: [a:1]}": `unknown key "alow": did you mean "allow"?`, "{}": "network is full, none, or a list", "[a:1]": "fleet.yaml",
+		"{allow: [a b]}": "a host and a port", "{alow: [a:1]}": `unknown key "alow": did you mean "allow"?`, "{}": "network must be full, none, or a list", "[a:1]": "fleet.yaml",
 	} {
 		_, err := load(text)
 		require.ErrorContains(t, err, want)
@@ -179,16 +179,16 @@ func TestPlaces(t *testing.T) {
 	require.ErrorContains(t, err, "leave out backend")
 }
 
-// TestWrongValuesAreRefusedEarly checks that an invalid value is a usage error before anything is opened.
-func TestWrongValuesAreRefusedEarly(t *testing.T) {
+// TestInvalidSettingsAreUsageErrors checks that an invalid value is a usage error before anything is opened.
+func TestInvalidSettingsAreUsageErrors(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Config){
 		`places has "docker": the places are cagent, coder, fake, local`:   func(c *Config) { c.Places = []string{"docker"} },
 		`places has "local" twice`:                                         func(c *Config) { c.Places = []string{"local", "local"} },
 		`places is empty: name at least one of cagent, coder, fake, local`: func(c *Config) { c.Places = nil },
-		`log_level is "loud": it is debug, info, warn or error`:            func(c *Config) { c.LogLevel = "loud" },
-		`log_format is "xml": it is text or json`:                          func(c *Config) { c.LogFormat = "xml" },
-		`http is "8101": it is HOST:PORT, for example 127.0.0.1:8101`:      func(c *Config) { c.HTTP = "8101" },
+		`log_level is "loud": it must be debug, info, warn or error`:       func(c *Config) { c.LogLevel = "loud" },
+		`log_format is "xml": it must be text or json`:                     func(c *Config) { c.LogFormat = "xml" },
+		`http is "8101": it must be HOST:PORT, for example 127.0.0.1:8101`: func(c *Config) { c.HTTP = "8101" },
 	} {
 		cfg := DefaultConfig()
 		change(&cfg)

@@ -82,7 +82,7 @@ func (p *program) embed(ctx context.Context, t cli.Target) (*App, error) {
 	cfg.LogLevel = "warn"
 	a, err := Open(ctx, cfg, Options{Log: p.stderr, Auth: func() rpc.Authenticator { return rpc.NoAuth{} }})
 	if err != nil {
-		return nil, fmt.Errorf("no fleet could be opened in %s: %w", cfg.Data, err)
+		return nil, fmt.Errorf("cannot open a fleet in %s: %w", cfg.Data, err)
 	}
 	p.logWith(a)
 	return a, nil

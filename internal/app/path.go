@@ -36,7 +36,7 @@ func fullPath(p string) (string, error) {
 	if rest, ok := strings.CutPrefix(p, "~"); ok && (rest == "" || rest[0] == '/') {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", fmt.Errorf("there is no home directory for ~: %w", err)
+			return "", fmt.Errorf("cannot find the home directory for ~: %w", err)
 		}
 		return filepath.Join(home, rest), nil
 	}

@@ -95,7 +95,7 @@ func (p *places) others() (all []fleet.Place, err error) {
 	for _, name := range names {
 		place, err := p.get(name)
 		if fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable {
-			p.log.WarnContext(context.Background(), "place left out", slog.String("place", name), slog.Any("error", err))
+			p.log.WarnContext(context.Background(), "place unavailable, continuing without it", slog.String("place", name), slog.Any("error", err))
 			continue
 		}
 		if err != nil {
@@ -120,7 +120,7 @@ func (p *places) newLocal() (fleet.Place, error) {
 	cfg := p.cfg
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("the program does not know where it is, and must to supervise runs: %w", err)
+		return nil, fmt.Errorf("cannot find the path of this program, which supervises runs: %w", err)
 	}
 	projects := cfg.Local.Projects
 	if len(projects) == 0 {
@@ -145,7 +145,7 @@ func (p *places) newCoder() (fleet.Place, error) {
 		c.URL = coder.FindURL(os.Getenv, home)
 	}
 	if c.URL == "" {
-		return nil, errors.New("there is no Coder to talk to: set CODER_URL or coder.url, or log in with `coder login`")
+		return nil, errors.New("no Coder deployment configured: set CODER_URL or coder.url, or log in with `coder login`")
 	}
 	c.Token, c.Logger = coder.FindToken(os.Getenv, home, c.TokenFile), p.log
 	if c.RunnerKey, err = runnerKey(context.Background(), p.store); err != nil {

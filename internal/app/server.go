@@ -163,7 +163,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	ended := make(chan error, 2)
 	go func() { ended <- s.grpc.Serve(s.grpcListener) }()
 	go func() { ended <- s.http.Serve(s.httpListener) }()
-	s.log.InfoContext(ctx, "fleet is up", slog.String("http", s.HTTPAddr()), slog.String("grpc", s.GRPCAddr()),
+	s.log.InfoContext(ctx, "server started", slog.String("http", s.HTTPAddr()), slog.String("grpc", s.GRPCAddr()),
 		slog.Any("places", s.cfg.Places), slog.String("auth", s.cfg.Auth), slog.String("data", s.cfg.Data), slog.String("store", s.cfg.shownStore()))
 
 	s.warn(ctx)
@@ -171,7 +171,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	var err error
 	select {
 	case <-ctx.Done():
-		s.log.Info("fleet is going down; agents and their programs go on, and what models in this process do ends", slog.Int64("calls", s.guard.under.Load()))
+		s.log.Info("server stopping; agents and their programs continue, model runs in this process end", slog.Int64("calls", s.guard.under.Load()))
 	case err = <-ended:
 	}
 	return errors.Join(err, s.shutdown())
@@ -215,6 +215,6 @@ func (s *Server) shutdown() error {
 	case cerr := <-s.closed:
 		return errors.Join(err, cerr)
 	case <-time.After(s.closeGrace):
-		return errors.Join(err, fmt.Errorf("the work of the server did not end within %s: ending without waiting for it", s.closeGrace))
+		return errors.Join(err, fmt.Errorf("background work did not end within %s: exiting anyway", s.closeGrace))
 	}
 }

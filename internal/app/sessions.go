@@ -56,7 +56,7 @@ func (p *places) newCagent() (fleet.Place, error) {
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("the program does not know where it is, and must to start runs of models: %w", err)
+		return nil, fmt.Errorf("cannot find the path of this program, which executes model runs: %w", err)
 	}
 	copies, _ := here.(cagent.Places)
 	cfg := p.cfg

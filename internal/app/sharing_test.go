@@ -22,7 +22,7 @@ func TestSharing(t *testing.T) {
 		require.NoError(t, sharing{}.Copy(out, in))
 		require.True(t, proto.Equal(in, out))
 		require.NoError(t, sharing{}.Copy(out, in.ProtoReflect().New().Interface()))
-		require.Zero(t, proto.Size(out), "what was in it before is gone")
+		require.Zero(t, proto.Size(out), "the old content must be replaced")
 	}
 	require.Error(t, sharing{}.Copy(&fleetv1.Agent{}, &fleetv1.Task{Id: "t"}))
 

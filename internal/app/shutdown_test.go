@@ -19,8 +19,8 @@ import (
 	"fleet/internal/state"
 )
 
-// TestShutdownWithReadersThatDoNotRead shuts a server down while its streams are full because nobody reads them.
-func TestShutdownWithReadersThatDoNotRead(t *testing.T) {
+// TestShutdownWithBlockedReaders shuts a server down while its streams are full because nobody reads them.
+func TestShutdownWithBlockedReaders(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Places = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), []string{"fake"}
@@ -59,7 +59,7 @@ func TestShutdownWithReadersThatDoNotRead(t *testing.T) {
 	require.NoError(t, err)
 	waited, err := client.WaitTasks(t.Context(), &fleetv1.WaitTasksRequest{TaskIds: []string{task.GetTask().GetId()}})
 	require.NoError(t, err)
-	require.True(t, waited.GetDone(), "readers that do not read slow no task")
+	require.True(t, waited.GetDone(), "blocked readers must not slow the task")
 
 	stop()
 	select {
@@ -70,8 +70,8 @@ func TestShutdownWithReadersThatDoNotRead(t *testing.T) {
 	}
 }
 
-// TestShutdownWithAHostThatHangs shuts a server down while a call of its place hangs.
-func TestShutdownWithAHostThatHangs(t *testing.T) {
+// TestShutdownWithHangingPlace shuts a server down while a call of its place hangs.
+func TestShutdownWithHangingPlace(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Places = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), []string{"fake"}

@@ -29,7 +29,7 @@ when none runs at --server, on a fleet in this process; --embedded asks for that
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if maxResult < mcp.MinMaxResult {
-				return fmt.Errorf("--max-result is %d: it is at least %d bytes", maxResult, mcp.MinMaxResult)
+				return fmt.Errorf("--max-result is %d: it must be at least %d bytes", maxResult, mcp.MinMaxResult)
 			}
 			t, err := cli.TargetOf(cmd)
 			if err != nil {

@@ -270,7 +270,7 @@ func TestServerKilledAtEveryPoint(t *testing.T) {
 			for file, want := range map[string]string{tries: "tried\ntried\n", checks: "checked\nchecked\n"} {
 				b, err := os.ReadFile(file)
 				require.NoError(t, err)
-				require.Equal(t, want, string(b), "each try and each check ran once")
+				require.Equal(t, want, string(b), "each attempt and each check must run once")
 			}
 
 			long := call(s, fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{
@@ -294,11 +294,11 @@ func TestServerKilledAtEveryPoint(t *testing.T) {
 
 			b, err := os.ReadFile(count)
 			require.NoError(t, err)
-			require.Equal(t, 2, strings.Count(string(b), "ran"), "each task ran once")
+			require.Equal(t, 2, strings.Count(string(b), "ran"), "each task must run once")
 			s.until(func() bool { return len(s.left()) == 0 })
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			require.Equal(t, 1, s.deaths, "the server died at the point, once")
+			require.Equal(t, 1, s.deaths, "the server must die once, at the point")
 		})
 	}
 }

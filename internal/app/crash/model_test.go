@@ -27,8 +27,8 @@ agents:
 permissions: {allow: [shell]}
 `
 
-// TestTurnSurvivesTheServer kills the server while a model that touches the machine works on a message.
-func TestTurnSurvivesTheServer(t *testing.T) {
+// TestTurnSurvivesServer kills the server while a model that touches the machine works on a message.
+func TestTurnSurvivesServer(t *testing.T) {
 	t.Parallel()
 	stub := model.New(t)
 	s := supervise(t, "")

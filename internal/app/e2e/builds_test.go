@@ -17,13 +17,13 @@ func TestBuilds(t *testing.T) {
 		answer, problem := c.try(t, "create_agent", object{"name": "Fails", "project": "fail-echo", "spec": "x"})
 		if problem != nil {
 			require.Equal(t, "PROVISIONING_FAILED", problem.Reason, "%v", problem)
-			require.Contains(t, problem.Message, "failed!", "what Coder says of the build")
+			require.Contains(t, problem.Message, "failed!", "Coder's error of the build")
 		} else { // it has not failed yet
 			require.Equal(t, "offline", answer.text("agent.status"), "%v", answer)
 		}
 		within(t, patience, "the failure shows", func() bool { return c.agent(t, "Fails")["state"] == "failed" })
 		a := c.agent(t, "Fails")
-		require.Contains(t, a["state_reason"], "failed!", "what Coder says of the build")
+		require.Contains(t, a["state_reason"], "failed!", "Coder's error of the build")
 		c.fail(t, "start_agent_task", object{"agent_name": "Fails", "task_description": "echo x"}, "AGENT_OFFLINE", 400, "failed")
 		c.remove(t, "Fails")
 	})
@@ -32,7 +32,7 @@ func TestBuilds(t *testing.T) {
 		c := s.through("rest")
 		begun := time.Now()
 		r := c.call(t, "create_agent", object{"name": "Hangs", "project": "hang-echo", "spec": "x"})
-		require.Less(t, time.Since(begun), 20*time.Second, "the call waits as long as it is told, no longer")
+		require.Less(t, time.Since(begun), 20*time.Second, "the call must not wait longer than requested")
 		require.Equal(t, "offline", r.text("agent.status"), "%v", r)
 		require.Contains(t, []any{"pending", "starting"}, r.at("agent.state"))
 		require.NotEmpty(t, r.text("agent.state_reason"))

@@ -23,7 +23,7 @@ import (
 func TestChaosKills(t *testing.T) {
 	length, err := time.ParseDuration(os.Getenv("FLEET_CHAOS"))
 	if err != nil {
-		t.Skip("FLEET_CHAOS says for how long: `make chaos` runs it")
+		t.Skip("set FLEET_CHAOS to a duration, or run `make chaos`")
 	}
 	seed, err := strconv.ParseUint(os.Getenv("FLEET_SEED"), 10, 64)
 	if err != nil {
@@ -137,7 +137,7 @@ func (k *killing) do(t *testing.T, tool string, args object, reasons ...string) 
 		last = fmt.Sprint(problem, err)
 		<-time.After(100 * time.Millisecond)
 	}
-	t.Errorf("%s %v is not answered: %v", tool, args, last)
+	t.Errorf("%s %v got no answer: %v", tool, args, last)
 	return nil
 }
 
@@ -165,7 +165,7 @@ func (k *killing) errand(t *testing.T, agent string, r *rand.Rand) {
 			break
 		}
 		if time.Since(begun) > 2*calmTime {
-			t.Errorf("%s of %s does not end: %v", tag, agent, task)
+			t.Errorf("%s of %s did not end: %v", tag, agent, task)
 		}
 		<-time.After(200 * time.Millisecond)
 	}
@@ -191,9 +191,9 @@ func (k *killing) errand(t *testing.T, agent string, r *rand.Rand) {
 			t.Errorf("%s of %s lost lines before it was stopped: %q, %q", tag, agent, payload, said.String())
 		}
 	case status != "completed":
-		t.Errorf("%s of %s has not succeeded: %v", tag, agent, task)
+		t.Errorf("%s of %s did not succeed: %v", tag, agent, task)
 	case err != nil || string(times) != "begun\nended\n":
-		t.Errorf("%s of %s was not run once: %q %v", tag, agent, times, err)
+		t.Errorf("%s of %s did not run exactly once: %q %v", tag, agent, times, err)
 	case task.text("payload") != want.String():
 		t.Errorf("%s of %s lost lines: %q", tag, agent, task.text("payload"))
 	case said.String() != want.String():

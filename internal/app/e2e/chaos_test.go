@@ -33,7 +33,7 @@ const (
 func TestChaos(t *testing.T) {
 	length, err := time.ParseDuration(os.Getenv("FLEET_CHAOS"))
 	if err != nil {
-		t.Skip("FLEET_CHAOS says for how long: `make chaos` runs it")
+		t.Skip("set FLEET_CHAOS to a duration, or run `make chaos`")
 	}
 	b := newBed(t, "bob")
 	seed := uint64(time.Now().UnixNano())
@@ -75,8 +75,8 @@ func TestChaos(t *testing.T) {
 	t.Logf("at rest             %s after the last fault", settled.Round(100*time.Millisecond))
 	t.Logf("goroutines of Fleet %d at first, %d at rest, %d after the end", running, idle, fleetGoroutines(t))
 	t.Logf("connections         %d at first, at most %d, %d at rest, %d after the end", conns, s.Most, idleConns, s.Open)
-	require.LessOrEqual(t, idleConns, 16+4*chaosAgents, "connections do not pile up")
-	require.Less(t, idle, running+50, "goroutines do not pile up")
+	require.LessOrEqual(t, idleConns, 16+4*chaosAgents, "connections must not accumulate")
+	require.Less(t, idle, running+50, "goroutines must not accumulate")
 }
 
 func name(i int) string { return fmt.Sprintf("Chaos-%d", i) }
@@ -131,7 +131,7 @@ func (c *chaos) open(t *testing.T, url string) (stop func()) {
 		require.NoError(t, <-served)
 		require.NotContains(t, log.text(), c.token)
 		if t.Failed() || os.Getenv("FLEET_CHAOS_LOG") != "" {
-			t.Logf("the server said:\n%s", log.text())
+			t.Logf("log of the server:\n%s", log.text())
 		}
 	})
 	t.Cleanup(stop)
@@ -434,7 +434,7 @@ func (c *chaos) judge(t *testing.T) {
 	for tag, e := range tasks {
 		n := c.count(tag)
 		if n > 1 {
-			t.Errorf("%s of %s was given %d times", tag, e.agent, n)
+			t.Errorf("%s of %s was sent %d times", tag, e.agent, n)
 		}
 		if e.message {
 			messages++
@@ -454,11 +454,11 @@ func (c *chaos) judge(t *testing.T) {
 		case status == "pending" || status == "running":
 			t.Errorf("%s of %s is lost: %v", tag, e.agent, now)
 		case e.interfered && status != "stopped":
-			t.Errorf("%s of %s was to be stopped: %v", tag, e.agent, now)
+			t.Errorf("%s of %s should be stopped: %v", tag, e.agent, now)
 		case !e.interfered && status != "completed":
-			t.Errorf("%s of %s has not succeeded: %v", tag, e.agent, now)
+			t.Errorf("%s of %s did not succeed: %v", tag, e.agent, now)
 		case !e.interfered && n != 1:
-			t.Errorf("%s of %s completed, and was given %d times", tag, e.agent, n)
+			t.Errorf("%s of %s completed, but was sent %d times", tag, e.agent, n)
 		case e.alone && !strings.Contains(now.text("summary"), tag):
 			t.Errorf("%s of %s has another's summary: %v", tag, e.agent, now)
 		}

@@ -73,7 +73,7 @@ func TestClaude(t *testing.T) {
 		require.Equal(t, answer+"\n", said)
 		asked := m.Asked("Explain the plan.")
 		require.Len(t, asked, 1)
-		require.Contains(t, asked[0].System, "You are an operations engineer.", "what the template tells about the role")
+		require.Contains(t, asked[0].System, "You are an operations engineer.", "the template's text about the role")
 		require.Contains(t, asked[0].System, "Keep the tests honest.")
 		require.Equal(t, "claude-sonnet-4-5", asked[0].Model)
 	})
@@ -104,7 +104,7 @@ func TestClaude(t *testing.T) {
 	step("follow-up", func(t *testing.T) {
 		id := c.run(t, "Papi", "Which file was it?\nmodel: say made.txt")
 		require.Equal(t, "made.txt", c.wait(t, id)["summary"])
-		require.Contains(t, m.Asked("Which file was it?")[0].Said(), "Make a file.", "it is one conversation")
+		require.Contains(t, m.Asked("Which file was it?")[0].Said(), "Make a file.", "the conversation continues")
 		require.InDelta(t, answerCost, show(t, id)["cost_usd"], 1e-9, "its own cost, not the conversation's")
 	})
 	step("stop", func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestClaude(t *testing.T) {
 			require.NotEmpty(t, ofTask(home, id))
 			begun := time.Now()
 			r := c.call(t, "stop_agent_task", object{"agent_name": "Papi"})
-			require.Empty(t, ofTask(home, id), "what is said to be stopped does not run")
+			require.Empty(t, ofTask(home, id), "no process of a stopped task may run")
 			quickest = min(quickest, time.Since(begun))
 			t.Logf("stopped, with proof, in %s", time.Since(begun).Round(time.Millisecond))
 			require.Equal(t, "stopped", r.text("task.status"))
@@ -140,7 +140,7 @@ func TestClaude(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "once\n", string(log))
 		require.InDelta(t, 2*answerCost, show(t, id)["cost_usd"], 1e-9)
-		require.Len(t, m.Asked("Go on without me."), 2, "it ran once")
+		require.Len(t, m.Asked("Go on without me."), 2, "it must run once")
 	})
 	step("the workspace is restarted", func(t *testing.T) {
 		id := c.run(t, "Papi", "Wait for the end.\nmodel: hang end")
@@ -151,7 +151,7 @@ func TestClaude(t *testing.T) {
 		done := c.wait(t, c.run(t, "Papi", "Do you remember?\nmodel: say Yes"))
 		require.Equal(t, "Yes", done["summary"], "%v", done)
 		q := m.Asked("Do you remember?")[0]
-		require.Contains(t, q.Said(), "Which file was it?", "the conversation is in the home, which is kept")
+		require.Contains(t, q.Said(), "Which file was it?", "the conversation is in the persistent home")
 		require.Contains(t, q.System+q.Said(), "You are an engineering manager.")
 	})
 	step("failure", func(t *testing.T) {

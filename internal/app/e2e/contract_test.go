@@ -57,7 +57,7 @@ func (w *walk) catalog(t *testing.T) {
 	require.Equal(t, "Infrastructure and tooling monorepo", projects["setup-devcontainer"].text("description"))
 	require.NotEmpty(t, projects["setup-devcontainer"].text("template_id"))
 	require.Contains(t, projects, "dataone-devcontainer")
-	require.NotContains(t, projects, "plain", "a template that hosts no agent is no project")
+	require.NotContains(t, projects, "plain", "a template that cannot host agents is not a project")
 
 	for _, name := range []string{"Setup", "setup", "setup-devcontainer", "SETUP-Devcontainer"} {
 		var roles, defaults []string
@@ -77,7 +77,7 @@ func (w *walk) catalog(t *testing.T) {
 	w.fail(t, "create_agent", object{"name": w.name, "project": "Setup", "spec": "  "}, "SPEC_REQUIRED", 400)
 	w.fail(t, "create_agent", object{"name": "a--b", "project": "Setup", "spec": "x"}, "INVALID_NAME", 400)
 	_, made := w.workspace(t, w.workspaceOf(w.name))
-	require.False(t, made, "what was refused has made nothing")
+	require.False(t, made, "a refused call must not create anything")
 }
 
 func (w *walk) create(t *testing.T) {
@@ -92,7 +92,7 @@ func (w *walk) create(t *testing.T) {
 	require.Equal(t, spec, a["spec"])
 	require.Nil(t, a["current_task"])
 	require.Equal(t, spec, a.text("metadata.fleet_mcp_agent_spec"))
-	require.NotContains(t, a["metadata"], "fleet_mcp_pull_request_url", "what is not set is absent")
+	require.NotContains(t, a["metadata"], "fleet_mcp_pull_request_url", "unset fields are absent")
 	_, err := time.Parse("2006-01-02T15:04:05Z", a.text("created_at"))
 	require.NoError(t, err)
 
@@ -102,7 +102,7 @@ func (w *walk) create(t *testing.T) {
 	require.Equal(t, map[string]string{"role": "operator", "spec": spec, "fleet_owner": a.text("owner")}, w.parameters(t, ws))
 
 	w.fail(t, "create_agent", object{"name": strings.ToUpper(w.name), "project": "Setup", "spec": "x"}, "AGENT_EXISTS", 400, w.name)
-	require.Equal(t, w.name, w.agent(t, strings.ToLower(w.name))["name"], "names are compared without case, and kept with it")
+	require.Equal(t, w.name, w.agent(t, strings.ToLower(w.name))["name"], "names are compared without case, and keep their case")
 	require.Equal(t, "idle", w.listed(t, w.name)["status"])
 }
 
@@ -153,13 +153,13 @@ func (w *walk) task(t *testing.T) {
 	done := w.wait(t, id)
 	t.Logf("ended %s after the start", time.Since(begun).Round(10*time.Millisecond))
 	require.Equal(t, "completed", done["status"], "%v", done)
-	require.Contains(t, done["summary"], "the follow-up was heard", "the summary is what the agent said last")
+	require.Contains(t, done["summary"], "the follow-up was heard", "the summary is the agent's last text")
 	require.NotContains(t, done["summary"], "  ", "the screen's padding is not part of it")
 	require.Equal(t, "idle", w.agent(t, w.name)["status"])
-	require.Equal(t, 1, w.given(t, w.workspaceOf(w.name), "sleep 5 for the first task\nand its second line"), "the prompt was given once")
-	require.Equal(t, 1, w.given(t, w.workspaceOf(w.name), "echo the follow-up was heard"), "and the message")
+	require.Equal(t, 1, w.given(t, w.workspaceOf(w.name), "sleep 5 for the first task\nand its second line"), "the prompt must be sent once")
+	require.Equal(t, 1, w.given(t, w.workspaceOf(w.name), "echo the follow-up was heard"), "and the message too")
 	detail := w.call(t, "show_task", object{"task_id": id, "include_payload": true})
-	require.Contains(t, detail.text("task.payload"), "Handled: sleep 5 for the first task", "the payload is all that was said")
+	require.Contains(t, detail.text("task.payload"), "Handled: sleep 5 for the first task", "the payload is the complete output")
 }
 
 func (w *walk) stop(t *testing.T) {
@@ -201,7 +201,7 @@ func firstLine(s string) string {
 func (w *walk) failure(t *testing.T) {
 	done := w.wait(t, w.run(t, w.name, "fail on purpose"))
 	require.Equal(t, "failed", done["status"], "%v", done)
-	require.Contains(t, done["reason"], "failed: fail on purpose", "the reason is what the agent reported")
+	require.Contains(t, done["reason"], "failed: fail on purpose", "the reason is the agent's report")
 	done = w.wait(t, w.run(t, w.name, "done on purpose"))
 	require.Equal(t, "completed", done["status"], "a report of success, followed by the watcher's empty one: %v", done)
 	require.Contains(t, done["summary"], "Done: done on purpose")

@@ -99,7 +99,7 @@ func method(tool string) protoreflect.MethodDescriptor {
 func (c caller) try(t testing.TB, tool string, args object) (object, *problem) {
 	t.Helper()
 	m := method(tool)
-	require.NotNil(t, m, "there is no tool %s", tool)
+	require.NotNil(t, m, "unknown tool %s", tool)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	answer, problem, err := faces[c.face](c.server, ctx, m, tool, args)
@@ -310,7 +310,7 @@ func (s *server) callMCP(ctx context.Context, _ protoreflect.MethodDescriptor, t
 	}
 	text, ok := mcp.AsTextContent(result.Content[0])
 	if !ok {
-		return nil, nil, fmt.Errorf("the content is no text: %v", result.Content)
+		return nil, nil, fmt.Errorf("the content is not a text: %v", result.Content)
 	}
 	if result.IsError {
 		p := &problem{}

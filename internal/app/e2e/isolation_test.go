@@ -53,11 +53,11 @@ func TestIsolation(t *testing.T) {
 
 	for b, ws := range map[*bed]workspace{alice: theirs} {
 		now, there := b.workspace(t, ws.Name)
-		require.True(t, there && now.LatestBuild.Number == 1, "%s was not touched", ws.Name)
+		require.True(t, there && now.LatestBuild.Number == 1, "%s must not change", ws.Name)
 	}
 	for _, ws := range []workspace{plain, other} {
 		now, there := admin.workspace(t, ws.Name)
-		require.True(t, there && now.LatestBuild.Number == 1, "%s was not touched", ws.Name)
+		require.True(t, there && now.LatestBuild.Number == 1, "%s must not change", ws.Name)
 	}
 }
 

@@ -26,7 +26,7 @@ func TestReplicas(t *testing.T) {
 		require.Equal(t, [2]*problem{}, problems)
 		require.NotEmpty(t, answers[0].text("agent.workspace_id"))
 		require.Equal(t, answers[0].text("agent.workspace_id"), answers[1].text("agent.workspace_id"))
-		require.Len(t, p[0].ours(t), 2, "each workspace was made once")
+		require.Len(t, p[0].ours(t), 2, "each workspace must be created once")
 		for _, ws := range p[0].ours(t) {
 			require.Equal(t, 1, ws.LatestBuild.Number, ws.Name)
 		}
@@ -48,7 +48,7 @@ func TestReplicas(t *testing.T) {
 			require.Equal(t, 1, b.given(t, ws, prompt))
 		}
 	})
-	t.Run("one of them dies", func(t *testing.T) {
+	t.Run("one server is killed", func(t *testing.T) {
 		const prompt = "sleep 6 while a server dies"
 		ws := first.workspaceOf("Twin")
 		id := p[0].run(t, "Twin", prompt)
@@ -60,7 +60,7 @@ func TestReplicas(t *testing.T) {
 		require.Equal(t, 1, b.given(t, ws, prompt))
 		p[0] = b.serve(whole, setup{prefix: first.prefix, data: first.data}).through("rest")
 	})
-	t.Run("a message outlives its server", func(t *testing.T) {
+	t.Run("a message survives its server", func(t *testing.T) {
 		const prompt = "sleep 15 while messages wait"
 		ws := first.workspaceOf("Twin")
 		id := p[0].run(t, "Twin", prompt)
@@ -79,7 +79,7 @@ func TestReplicas(t *testing.T) {
 			require.Equal(t, 1, b.given(t, ws, m), m)
 		}
 	})
-	t.Run("and a person", func(t *testing.T) { p.withPerson(t, "Once") })
+	t.Run("with a person", func(t *testing.T) { p.withPerson(t, "Once") })
 	for _, name := range []string{"Once", "Twin"} {
 		p[0].remove(t, name)
 		within(t, truthLimit, name+" is gone everywhere", func() bool { return p[1].listed(t, name) == nil })
@@ -105,7 +105,7 @@ func (p pair) one(t *testing.T, answers [2]object, problems [2]*problem, reason 
 	t.Helper()
 	for i := range p {
 		if problems[i] == nil {
-			require.NotNil(t, problems[1-i], "both succeeded: %v", answers)
+			require.NotNil(t, problems[1-i], "both calls succeeded: %v", answers)
 			require.Equal(t, reason, problems[1-i].Reason, "%v", problems[1-i])
 			return answers[i]
 		}
@@ -137,7 +137,7 @@ func (p pair) withPerson(t *testing.T, agent string) {
 		var id string
 		doing.Go(func() {
 			status := p[0].build(t, ws.ID, click)
-			require.Contains(t, []int{http.StatusCreated, http.StatusConflict}, status, "Coder refuses only while it is at it")
+			require.Contains(t, []int{http.StatusCreated, http.StatusConflict}, status, "Coder refuses only during a build")
 		})
 		doing.Go(func() {
 			if _, problem := p[round%2].try(t, tool, object{"agent_name": agent}); problem != nil {

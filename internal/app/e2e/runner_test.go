@@ -96,7 +96,7 @@ func TestRunner(t *testing.T) {
 			})
 			begun := time.Now()
 			done := c.call(t, "stop_agent_task", object{"agent_name": "Papi"})
-			require.Empty(t, ofTask(home, id), "what is said to be stopped does not run")
+			require.Empty(t, ofTask(home, id), "no process of a stopped task may run")
 			quickest = min(quickest, time.Since(begun))
 			t.Logf("stopped, with proof, in %s", time.Since(begun).Round(time.Millisecond))
 			require.Equal(t, "stopped", done.text("task.status"))
@@ -141,9 +141,9 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// TestRunnerOutlives kills everything between a task and Fleet while the task prints lines. Each line must arrive once,
+// TestRunnerSurvivesKills kills everything between a task and Fleet while the task prints lines. Each line must arrive once,
 // and the task must run once.
-func TestRunnerOutlives(t *testing.T) {
+func TestRunnerSurvivesKills(t *testing.T) {
 	b := newBed(t, "bob")
 	s := b.serve(t, setup{})
 	c := s.through("grpc")
@@ -177,10 +177,10 @@ func TestRunnerOutlives(t *testing.T) {
 			for _, e := range c.outputs(t, id) {
 				said.WriteString(e.text("text"))
 			}
-			require.Equal(t, want.String(), said.String(), "each line is an event, once")
+			require.Equal(t, want.String(), said.String(), "each line must be one event")
 			times, err := os.ReadFile(filepath.Join(home, "work", tag))
 			require.NoError(t, err)
-			require.Equal(t, "begun\nended\n", string(times), "it ran once")
+			require.Equal(t, "begun\nended\n", string(times), "it must run once")
 			b.eventually(t, "the agent is idle", func() bool { return c.agent(t, "Papi")["status"] == "idle" })
 		})
 	}

@@ -138,7 +138,7 @@ func (s *server) follow(log io.Reader, up chan<- [2]string) {
 		s.mu.Lock()
 		s.log = append(s.log, lines.Text())
 		s.mu.Unlock()
-		if l.Msg == "fleet is up" {
+		if l.Msg == "server started" {
 			up <- [2]string{l.HTTP, l.GRPC}
 		}
 	}
@@ -168,12 +168,12 @@ func (s *server) end(t testing.TB) {
 		killer := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() })
 		defer killer.Stop()
 		<-s.ended
-		require.NoError(t, s.cmd.Wait(), "the server did not end well: %s", s.said())
+		require.NoError(t, s.cmd.Wait(), "the server ended with an error: %s", s.said())
 	}
 	log := s.said()
 	require.NotContains(t, log, s.token)
 	if t.Failed() {
-		t.Logf("the server said:\n%s", log)
+		t.Logf("log of the server:\n%s", log)
 		return
 	}
 	require.NotContains(t, log, `"level":"ERROR"`)

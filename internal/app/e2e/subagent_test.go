@@ -49,7 +49,7 @@ func TestSubagentInWorkspace(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "two", strings.TrimSpace(two.GetResult()))
 	require.Equal(t, one.GetSessionId(), two.GetSessionId())
-	require.Len(t, b.workspaces(t, "owner:me name:"+s.prefix), 1, "the next call goes on in the same workspace")
+	require.Len(t, b.workspaces(t, "owner:me name:"+s.prefix), 1, "the next call must use the same workspace")
 
 	_, err = run(t.Context(), "lost", "echo x")
 	require.Equal(t, codes.InvalidArgument, status.Code(err), "%v", err)
@@ -66,7 +66,7 @@ func TestSubagentInWorkspace(t *testing.T) {
 	cancel()
 	require.Equal(t, codes.Canceled, status.Code(<-ended))
 	three, err := run(t.Context(), "github", "echo three")
-	require.NoError(t, err, "it is ready again")
+	require.NoError(t, err, "it must be ready again")
 	require.Equal(t, "three", strings.TrimSpace(three.GetResult()))
 }
 
@@ -80,5 +80,5 @@ func TestSubagentBesideLocalFleet(t *testing.T) {
 	b.eventually(t, "its workspace goes with it", func() bool { return len(b.workspaces(t, "owner:me name:"+s.prefix)) == 0 })
 	agents, err := s.api.ListAgents(t.Context(), &fleetv1.ListAgentsRequest{})
 	require.NoError(t, err)
-	require.Empty(t, agents.GetAgents(), "what there is in Coder is not taken for the fleet's")
+	require.Empty(t, agents.GetAgents(), "workspaces in Coder are not the fleet's agents")
 }

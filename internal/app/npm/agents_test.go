@@ -121,7 +121,7 @@ func (c *team) works(t *testing.T) {
 	t.Logf("usage %v, cost %v, turns %d", task.GetUsage(), task.GetCostUsd(), task.GetTurns())
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	require.Contains(t, task.GetSummary(), "Ducks")
-	require.NotContains(t, task.GetSummary(), "Now ", "the summary is what it says at the end")
+	require.NotContains(t, task.GetSummary(), "Now ", "the summary is its last text")
 	require.EqualValues(t, 0, task.GetExitCode())
 	for _, want := range c.steps {
 		require.True(t, slices.ContainsFunc(steps, func(s string) bool { return strings.Contains(s, want) }), "%q is not in %q", want, steps)
@@ -208,7 +208,7 @@ func (c *team) outlives(t *testing.T) {
 			asked++
 		}
 	}
-	require.Equal(t, 2, asked, "it ran once")
+	require.Equal(t, 2, asked, "it must run once")
 	task = c.do(t, "papi", "Do you remember?", "model: say Yes")
 	require.Contains(t, task.GetSummary(), "Yes")
 	c.remembers(t, task, "Do you remember?", "Name the birds.")
@@ -254,7 +254,7 @@ func (c *team) dies(t *testing.T) {
 	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
 	require.NotEmpty(t, task.GetReason())
 	t.Log(task.GetReason())
-	require.Empty(t, c.processes("papi"), "what it started is gone too")
+	require.Empty(t, c.processes("papi"), "its children must end too")
 
 	// Another agent, because an unanswered prompt is repeated with the next one.
 	c.create(t, "nino", "coder")

@@ -89,7 +89,7 @@ func TestClaudeConversation(t *testing.T) {
 	require.Contains(t, q.said(), "assistant: Ducks")
 
 	c.do(t, "mami", "Greet.", "model: say Hello")
-	require.NotContains(t, c.asked("Greet.")[0].said(), "Ducks", "each agent has a conversation of its own")
+	require.NotContains(t, c.asked("Greet.")[0].said(), "Ducks", "each agent has its own conversation")
 
 	// With another role the conversation continues, and the agent learns of its role.
 	_, err := c.api.RestartAgent(t.Context(), &fleetv1.RestartAgentRequest{AgentName: "papi", Role: "manager"})
@@ -100,7 +100,7 @@ func TestClaudeConversation(t *testing.T) {
 	require.Contains(t, q.System.text()+q.said(), "You lead.")
 	c.do(t, "papi", "Rest.", "model: say Zzz")
 	prompt, _ := c.asked("Rest.")[0].prompt()
-	require.NotContains(t, prompt, "You lead.", "said once")
+	require.NotContains(t, prompt, "You lead.", "it must be told once")
 
 	// A lost conversation is detected, and the next task starts a new one.
 	lost, err := filepath.Glob(c.home.path("data", "agents", "*", "home", ".claude", "projects", "*"))
@@ -174,7 +174,7 @@ func TestClaudeStop(t *testing.T) {
 	})
 }
 
-func TestClaudeDies(t *testing.T) {
+func TestClaudeCrashes(t *testing.T) {
 	c := newCrew(t, role{"name": "coder", "model": priced, "allowed_tools": []string{"Bash"}})
 	c.create(t, "papi", "coder")
 	id := c.start(t, "papi", "Live dangerously.", `model: tool Bash {"command":"sleep 3600","run_in_background":true}`, "model: hang killed")
@@ -183,7 +183,7 @@ func TestClaudeDies(t *testing.T) {
 	task := c.wait(t, id)
 	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
 	require.Contains(t, task.GetReason(), "signal KILL")
-	require.Empty(t, c.processes("papi"), "what it started is gone too")
+	require.Empty(t, c.processes("papi"), "its children must end too")
 
 	// If the model refuses, the task fails with the model's message.
 	task = c.do(t, "papi", "Ask for too much.", "model: refuse that is too much")
@@ -212,7 +212,7 @@ func TestClaudeOutlivesItsServer(t *testing.T) {
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	require.InDelta(t, 2*answerCost, task.GetCostUsd(), 1e-9)
 	require.Equal(t, "once\n", string(read(t, filepath.Join(c.work(t, "papi"), "log"))))
-	require.Len(t, c.asked("Go on without me."), 2, "it ran once")
+	require.Len(t, c.asked("Go on without me."), 2, "it must run once")
 }
 
 func TestClaudePrompts(t *testing.T) {

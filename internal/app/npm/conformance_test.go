@@ -32,14 +32,14 @@ func TestConformance(t *testing.T) {
 			require.NotContains(t, stdout+stderr, "FAILURE")
 		})
 	}
-	t.Run("a scenario that fails shows", func(t *testing.T) {
+	t.Run("a failing scenario is reported", func(t *testing.T) {
 		_, _, code := run(t, env, string(h), bin("conformance"), "server", "--url", s.mcp(), "--scenario", "tools-call-simple-text")
-		require.NotZero(t, code, "the suite's verdict cannot be told by its exit code")
+		require.NotZero(t, code, "the suite's exit code must show failures")
 	})
 	t.Run("clients", func(t *testing.T) {
 		stdout, stderr, code := run(t, env, string(h), bin("node"), filepath.Join(dir, "clients.mjs"), s.mcp(), s.grpc, program(t), string(h))
 		require.Zero(t, code, stdout+stderr)
-		require.Empty(t, stderr, "what the servers that the clients started said")
+		require.Empty(t, stderr, "errors of the servers that the clients started")
 		t.Log("\n" + stdout)
 	})
 	t.Run("inspector", func(t *testing.T) {

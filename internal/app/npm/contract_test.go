@@ -71,7 +71,7 @@ func TestClaudeContract(t *testing.T) {
 	require.Contains(t, asked[0].System.text(), "Find the birds.")
 	results := asked[4].results()
 	require.Contains(t, results[0].Content.text(), `"status":"running"`)
-	require.Contains(t, results[0].Content.text(), "not found", "an agent does not see others of its owner's")
+	require.Contains(t, results[0].Content.text(), "not found", "an agent must not see its owner's other agents")
 	require.Contains(t, results[1].Content.text(), "AGENT_NOT_FOUND")
 	require.True(t, results[2].IsError, "it is not shown the tools that its token denies")
 	require.False(t, results[3].IsError, results[3].Content.text())
@@ -95,8 +95,8 @@ func TestClaudeContract(t *testing.T) {
 	require.Equal(t, fleetv1.LifecycleStatus_stopped, agentStatus(t, c, other.GetAgentId()).GetStatus())
 }
 
-// TestClaudeContractInWords lets Claude Code write that its contract is fulfilled, or cannot be.
-func TestClaudeContractInWords(t *testing.T) {
+// TestClaudeContractAsText lets Claude Code write that its contract is fulfilled, or cannot be.
+func TestClaudeContractAsText(t *testing.T) {
 	s, c := contracts(t)
 	for words, want := range map[string]fleetv1.LifecycleStatus{
 		`They are ducks.\n[CONTRACT COMPLETE]`:   fleetv1.LifecycleStatus_completed,

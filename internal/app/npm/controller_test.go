@@ -27,8 +27,8 @@ model: tool mcp__fleet__show_agent {"agent_name":"nobody"}
 model: tool mcp__fleet__delete_agent {"agent_name":"worker"}
 model: say The fleet has run.`
 
-// TestClaudeControls uses Claude Code as a client of Fleet over MCP, with each transport of Fleet.
-func TestClaudeControls(t *testing.T) {
+// TestClaudeAsController uses Claude Code as a client of Fleet over MCP, with each transport of Fleet.
+func TestClaudeAsController(t *testing.T) {
 	path := claude(t)
 	h := newHome(t)
 	s := serve(t, h)

@@ -18,7 +18,7 @@ func TestModelIDs(t *testing.T) {
 		stream(w, "m", map[string]any{"type": "tool_use", "name": "Read", "input": map[string]any{}})
 		got := id.FindString(w.Body.String())
 		require.NotEmpty(t, got)
-		require.False(t, seen[got], "%s was given twice", got)
+		require.False(t, seen[got], "%s is not unique", got)
 		seen[got] = true
 		runtime.GC()
 	}

@@ -116,7 +116,7 @@ func newModel(t *testing.T) *model {
 		}
 		q := request{Header: r.Header}
 		if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
-			t.Errorf("the model was asked something that it does not understand: %v", err)
+			t.Errorf("the model got an invalid request: %v", err)
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}

@@ -62,7 +62,7 @@ func serveIn(t *testing.T, h home, env []string, args ...string) *server {
 		killer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 		defer killer.Stop()
 		<-s.ended
-		require.NoError(t, cmd.Wait(), "the server did not end well: %s", s.said())
+		require.NoError(t, cmd.Wait(), "the server ended with an error: %s", s.said())
 		for _, line := range s.said() {
 			require.NotContains(t, line, `"level":"ERROR"`)
 		}
@@ -98,7 +98,7 @@ func (s *server) follow(log io.Reader, up chan<- struct{}) {
 		s.mu.Lock()
 		s.log = append(s.log, lines.Text())
 		s.mu.Unlock()
-		if l.Msg == "fleet is up" && s.http == "" {
+		if l.Msg == "server started" && s.http == "" {
 			s.http, s.grpc = l.HTTP, l.GRPC
 			close(up)
 		}

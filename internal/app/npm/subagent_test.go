@@ -133,7 +133,7 @@ You are a web search agent.
 	q := asked[4]
 	require.Equal(t, priced, q.Model)
 	require.Contains(t, q.System.text(), "You are a web search agent.")
-	require.NotContains(t, q.System.text(), "software engineering", "its own prompt is all that it is told")
+	require.NotContains(t, q.System.text(), "software engineering", "it must get only its own prompt")
 	require.Contains(t, q.tools(), "Bash")
 	require.Contains(t, q.tools(), "mcp__inner__list_agent_projects")
 	for _, tool := range []string{"Read", "Write", "Edit", "WebFetch", "Task", "Agent", "mcp__fleet__run_subagent"} {
@@ -153,7 +153,7 @@ You are a web search agent.
 	require.NoError(t, filepath.WalkDir(string(s.home), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			require.NotContains(t, string(read(t, path)), keySecret, path)
-			require.False(t, strings.Contains(path, ".claude/projects/") && filepath.Ext(path) == ".jsonl", "a conversation that nobody goes on with: %s", path)
+			require.False(t, strings.Contains(path, ".claude/projects/") && filepath.Ext(path) == ".jsonl", "a conversation that cannot be continued must not be stored: %s", path)
 		}
 		return err
 	}))
@@ -179,10 +179,10 @@ func TestClaudeSubagents(t *testing.T) {
 		q := s.asked("Count them.")[0]
 		require.Contains(t, q.said(), "assistant: Ducks")
 		for _, tool := range q.tools() {
-			require.Equal(t, "DeferredToolPlaceholder", tool, "an empty list is no tools")
+			require.Equal(t, "DeferredToolPlaceholder", tool, "an empty list means no tools")
 		}
 	})
-	t.Run("an answer that keeps to its schema the second time", func(t *testing.T) {
+	t.Run("an answer that matches its schema at the second attempt", func(t *testing.T) {
 		r := s.run(t, "counter", "How many?", "model: say Many", `model: say {"count": 7}`)
 		require.JSONEq(t, `{"count":7}`, r.GetResult())
 		asked := s.asked("How many?")
@@ -202,7 +202,7 @@ func TestClaudeSubagents(t *testing.T) {
 		require.Contains(t, results[1].Content.text(), "PERMISSION_DENIED")
 		require.Contains(t, asked[0].tools(), "mcp__fleet__run_subagent")
 		for _, tool := range s.told("You help.")[0].tools() {
-			require.NotContains(t, tool, "mcp__fleet", "who runs nobody has no tool for it")
+			require.NotContains(t, tool, "mcp__fleet", "an agent without subagents must not have the tool")
 		}
 		_, err := s.subs.RunSubagent(t.Context(), &fleetv1.RunSubagentRequest{AgentName: "helper", Prompt: "model: say no"})
 		require.Equal(t, codes.PermissionDenied, status.Code(err))

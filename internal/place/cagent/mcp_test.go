@@ -100,8 +100,8 @@ agents:
 	require.NotContains(t, tokens, "")
 }
 
-// TestMCPServerThatHangs checks that a program that does not answer is killed, and that the run continues without it.
-func TestMCPServerThatHangs(t *testing.T) {
+// TestHangingMCPServer checks that a program that does not answer is killed, and that the run continues without it.
+func TestHangingMCPServer(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, fleet.AgentConfig{MCPServers: []fleet.MCPServer{{Name: "slow", Command: "sh", Args: []string{"-c", "echo $$ > pid; sleep 1000 & wait"}}}},
 		func(c *cagent.Config) { c.ToolTimeout = 300 * time.Millisecond })

@@ -77,10 +77,10 @@ func checkTodosAndMemories(t *testing.T) {
 	}
 }
 
-// TestMemoriesOfAnEarlierVersion reads memories from the file that an earlier version of Fleet used.
-func TestMemoriesOfAnEarlierVersion(t *testing.T) { bothKinds(t, checkMemoriesOfAnEarlierVersion) }
+// TestMemoriesOfEarlierVersion reads memories from the file that an earlier version of Fleet used.
+func TestMemoriesOfEarlierVersion(t *testing.T) { bothKinds(t, checkMemoriesOfEarlierVersion) }
 
-func checkMemoriesOfAnEarlierVersion(t *testing.T) {
+func checkMemoriesOfEarlierVersion(t *testing.T) {
 	d := newFixture(t, fleet.AgentConfig{Name: "helper", Document: strings.ReplaceAll(rememberDoc, "SHARED", "true"), Allow: []string{"*"}}, nil)
 	sum := sha256.Sum256([]byte("alice\x00helper\x00memory.db"))
 	dir := filepath.Join(d.cfg.Dir, "memory")

@@ -71,8 +71,8 @@ func serve(file string) {
 	select {}
 }
 
-// TestRunSurvivesTheServer kills a server during a run.
-func TestRunSurvivesTheServer(t *testing.T) {
+// TestRunSurvivesServer kills a server during a run.
+func TestRunSurvivesServer(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, fleet.AgentConfig{Document: shellDoc}, nil)
 	r := fleet.Run{TaskID: uuid.NewString(), Prompt: "model: tool shell {\"cmd\":\"echo one\",\"cwd\":\"\"}\nmodel: hang here\nmodel: say never", Timeout: waittest.Limit}
@@ -160,8 +160,8 @@ func trimmed(all []string) []string {
 	return all
 }
 
-// TestStopEndsWhatARunStarted stops an agent whose tool has started a program that tries to keep running.
-func TestStopEndsWhatARunStarted(t *testing.T) {
+// TestStopEndsChildren stops an agent whose tool has started a program that tries to keep running.
+func TestStopEndsChildren(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("it looks into /proc, and descendants are found on Linux alone")
@@ -202,8 +202,8 @@ func checkKillReportsUsage(t *testing.T) {
 	require.Equal(t, 1, o.Turns)
 }
 
-// TestProcessHasItsOwnSecrets checks the environment and the command line of a run and of its supervisor.
-func TestProcessHasItsOwnSecrets(t *testing.T) {
+// TestProcessSecrets checks the environment and the command line of a run and of its supervisor.
+func TestProcessSecrets(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("it looks into /proc, and descendants are found on Linux alone")
@@ -254,8 +254,8 @@ func TestProcessHasItsOwnSecrets(t *testing.T) {
 	require.Equal(t, []string{"x-[hidden]", "trusted"}, trimmed(d.shell("echo $GIVEN$ANTHROPIC_API_KEY", "cat "+certificates)))
 }
 
-// TestRunsOfAnEarlierVersion uses an agent whose earlier runs were in the server's process.
-func TestRunsOfAnEarlierVersion(t *testing.T) {
+// TestRunsOfEarlierVersion uses an agent whose earlier runs were in the server's process.
+func TestRunsOfEarlierVersion(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, fleet.AgentConfig{Document: shellDoc}, nil)
 	_, o := d.does("model: say noted")

@@ -9,9 +9,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestStartedOnItsCommandLine runs an agent that got its prompt on its command line. The prompt is not a message of the
+// TestPromptOnCommandLine runs an agent that got its prompt on its command line. The prompt is not a message of the
 // conversation, but it is on the agent's screen.
-func TestStartedOnItsCommandLine(t *testing.T) {
+func TestPromptOnCommandLine(t *testing.T) {
 	x := newWorld(t)
 	b := x.backend()
 	r := x.run("Build the thing that was asked for, and\nopen a pull request.")

@@ -131,7 +131,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestUnreachable(t *testing.T) {
 	x := newWorld(t)
 	b := x.backend()
 	x.server.Close()
@@ -140,8 +140,8 @@ func TestNobodyThere(t *testing.T) {
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(b.Connect(x.agent()).Dispatch(t.Context(), x.run("hello"))))
 }
 
-// TestMessageThatArrived loses the answer to a message. The message must not be sent again.
-func TestMessageThatArrived(t *testing.T) {
+// TestMessageWithLostAnswer loses the answer to a message. The message must not be sent again.
+func TestMessageWithLostAnswer(t *testing.T) {
 	for name, lose := range map[string]func(http.ResponseWriter){
 		"502": func(w http.ResponseWriter) { page(w, 502) },
 		"cut": func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
@@ -174,8 +174,8 @@ func (discard) Header() http.Header         { return http.Header{} }
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) WriteHeader(int)             {}
 
-// TestMessageThatDidNotArrive loses a message on its way, which happens after the restart of an agent.
-func TestMessageThatDidNotArrive(t *testing.T) {
+// TestLostMessage loses a message on its way, which happens after the restart of an agent.
+func TestLostMessage(t *testing.T) {
 	t.Parallel()
 	x := newWorld(t)
 	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
@@ -189,8 +189,8 @@ func TestMessageThatDidNotArrive(t *testing.T) {
 	require.Len(t, x.prompts(), 1)
 }
 
-// TestBusyForAMoment makes AgentAPI refuse messages until the agent is idle.
-func TestBusyForAMoment(t *testing.T) {
+// TestBusyBriefly makes AgentAPI refuse messages until the agent is idle.
+func TestBusyBriefly(t *testing.T) {
 	t.Parallel()
 	x := newWorld(t)
 	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
@@ -416,8 +416,8 @@ func (x *world) setFault(f func(http.ResponseWriter, *http.Request) bool) {
 	x.fault = f
 }
 
-// TestManyLooks inspects many workspaces at the same time. Coder gets one list request instead of many single ones.
-func TestManyLooks(t *testing.T) {
+// TestManyInspections inspects many workspaces at the same time. Coder gets one list request instead of many single ones.
+func TestManyInspections(t *testing.T) {
 	t.Parallel()
 	x := newWorld(t)
 	b := x.backend()

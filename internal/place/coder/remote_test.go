@@ -168,8 +168,8 @@ func TestRunner(t *testing.T) {
 	}
 }
 
-// TestRunnerTells reads an agent's work from fleet-runner while that is reachable.
-func TestRunnerTells(t *testing.T) {
+// TestRunnerReportsWork reads an agent's work from fleet-runner while that is reachable.
+func TestRunnerReportsWork(t *testing.T) {
 	x := newWorld(t)
 	x.withRunner()
 	b := x.backend()
@@ -201,8 +201,8 @@ func TestRunnerTells(t *testing.T) {
 	x.Equal(fleet.ReasonChangesNotFound, fleet.ReasonOf(err), "%v", err)
 }
 
-// TestScreenTellsNothing checks the errors for an agent that is read from its terminal.
-func TestScreenTellsNothing(t *testing.T) {
+// TestScreenLimitations checks the errors for an agent that is read from its terminal.
+func TestScreenLimitations(t *testing.T) {
 	x := newWorld(t)
 	a, r := x.backend().Connect(x.agent()), x.run("Say it.")
 	_, err := a.Changes(t.Context(), r)

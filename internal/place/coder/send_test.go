@@ -89,9 +89,9 @@ func TestMessagesOfAnotherProcess(t *testing.T) {
 	x.Equal("answer i\nanswer ii\nanswer iii\nanswer iv\nthe end", string(o.Payload))
 }
 
-// TestMessageAfterALongRest sends a message to an agent that was idle for long, in a run that was not followed to its
+// TestMessageAfterLongIdleTime sends a message to an agent that was idle for long, in a run that was not followed to its
 // end. The answer belongs to the run, also for a later process.
-func TestMessageAfterALongRest(t *testing.T) {
+func TestMessageAfterLongIdleTime(t *testing.T) {
 	t.Parallel()
 	x := newWorld(t)
 	first := x.backend()
@@ -112,8 +112,8 @@ func TestMessageAfterALongRest(t *testing.T) {
 	x.Equal("done too", o.Summary)
 }
 
-// TestMessageGivenUp sends messages to agents that never accept them.
-func TestMessageGivenUp(t *testing.T) {
+// TestUnacceptedMessages sends messages to agents that never accept them.
+func TestUnacceptedMessages(t *testing.T) {
 	t.Parallel()
 	x := newWorld(t)
 	b := x.backend()

@@ -84,8 +84,8 @@ plain words`, "<bash: go vet>\nDone.\nplain words\n", "Done.", "",
 	})
 }
 
-// TestNotExecutable dispatches runs whose program cannot start. They are not recorded as dispatched.
-func TestNotExecutable(t *testing.T) {
+// TestProgramCannotStart dispatches runs whose program cannot start. They are not recorded as dispatched.
+func TestProgramCannotStart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	a := w.agent("shell")

@@ -140,8 +140,8 @@ func TestCursors(t *testing.T) {
 	}
 }
 
-// TestOldRuns checks that old runs lose their output only.
-func TestOldRuns(t *testing.T) {
+// TestOutputOfOldRunsIsRemoved checks that old runs lose their output only.
+func TestOutputOfOldRunsIsRemoved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	a := w.agent("shell")

@@ -55,7 +55,7 @@ func TestShell(t *testing.T) {
 	}
 }
 
-func TestShellWorksInItsDirectory(t *testing.T) {
+func TestShellDirectory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	a, other := w.agent("shell"), w.agent("shell")

@@ -79,8 +79,8 @@ func TestVersion(t *testing.T) {
 	require.Len(t, output, 4096)
 }
 
-// TestVersionLeavesNothingBehind runs programs that do not end, and whose children hold their output open.
-func TestVersionLeavesNothingBehind(t *testing.T) {
+// TestVersionKillsChildren runs programs that do not end, and whose children hold their output open.
+func TestVersionKillsChildren(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
 		"hangs":          `mkfifo fifo; cat fifo`,

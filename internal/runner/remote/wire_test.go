@@ -59,8 +59,8 @@ func fill(t *testing.T, v reflect.Value, without ...string) {
 	}
 }
 
-// TestEveryFieldCrosses fails if the wire does not carry a field of the port.
-func TestEveryFieldCrosses(t *testing.T) {
+// TestWireHasEveryField fails if the wire does not carry a field of the port.
+func TestWireHasEveryField(t *testing.T) {
 	var r fleet.Run
 	fill(t, reflect.ValueOf(&r).Elem(), "Report", "CreatedAt", "GivenAt", "Refused", "RefusedText")
 	for i := range r.Messages {
@@ -84,8 +84,8 @@ func TestEveryFieldCrosses(t *testing.T) {
 	}
 }
 
-// TestEveryFieldOfChangesCrosses does the same for the changes of a run.
-func TestEveryFieldOfChangesCrosses(t *testing.T) {
+// TestWireHasEveryFieldOfChanges does the same for the changes of a run.
+func TestWireHasEveryFieldOfChanges(t *testing.T) {
 	require.Nil(t, changesFrom(changesTo(nil)))
 	var c fleet.Changes
 	fill(t, reflect.ValueOf(&c).Elem(), "Later") // used only in the core
@@ -122,9 +122,9 @@ func TestLimits(t *testing.T) {
 	require.True(t, res.Truncated)
 }
 
-// TestBytesThatAreNotText checks that invalid UTF-8 is replaced. Otherwise the message could not be sent, and would be
+// TestInvalidUTF8 checks that invalid UTF-8 is replaced. Otherwise the message could not be sent, and would be
 // retried forever.
-func TestBytesThatAreNotText(t *testing.T) {
+func TestInvalidUTF8(t *testing.T) {
 	const bad, good = "a\xffb", "a\uFFFDb"
 	require.Equal(t, good, outputFrom(cross(t, outputTo(fleet.Output{Text: bad}), &runnerv1.Output{})).Text)
 	o := outcomeFrom(cross(t, outcomeTo(fleet.Outcome{Summary: bad, Reason: bad, Usage: fleet.Usage{Model: bad}}), &runnerv1.Outcome{}))

@@ -27,8 +27,8 @@ func TestMoveKeepsTheIndex(t *testing.T) {
 	require.Equal(t, "merged\n", sh(t, tree.Repository, "git log -1 --format=%s fleet/papi-1"))
 }
 
-// TestKeptTreesAreSafe checks that the agent's configuration has no effect in a kept tree.
-func TestKeptTreesAreSafe(t *testing.T) {
+// TestConfigOfKeptTreeIsIgnored checks that the agent's configuration has no effect in a kept tree.
+func TestConfigOfKeptTreeIsIgnored(t *testing.T) {
 	t.Parallel()
 	for name, move := range map[string]func(*Git, Tree, string) error{
 		"moved":     func(g *Git, tree Tree, to string) error { return g.Move(t.Context(), tree, to) },

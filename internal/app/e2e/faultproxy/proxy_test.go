@@ -126,10 +126,10 @@ func TestBlackhole(t *testing.T) {
 		_, _, err := get(t, client, p.URL())
 		answered <- err
 	}()
-	require.Never(t, func() bool { return len(answered) > 0 }, 20*tick, tick, "nothing is heard")
+	require.Never(t, func() bool { return len(answered) > 0 }, 20*tick, tick, "no data may arrive")
 	end()
 	<-over
-	require.NoError(t, <-answered, "what was held back goes on")
+	require.NoError(t, <-answered, "blocked data must arrive later")
 
 	client.CloseIdleConnections()
 	require.Eventually(t, func() bool { return p.Stats().Open == 0 }, patience, tick)

@@ -11,8 +11,8 @@ import (
 // truthLimit is how long Fleet may take to show changes that it did not make.
 const truthLimit = 5 * time.Second
 
-// TestTruth changes agents without Fleet, and checks that Fleet shows the change in time, with a reason.
-func TestTruth(t *testing.T) {
+// TestExternalChanges changes agents without Fleet, and checks that Fleet shows the change in time, with a reason.
+func TestExternalChanges(t *testing.T) {
 	s := newBed(t, "bob").serve(t, setup{})
 	for _, c := range []struct {
 		name, face, state, task string
