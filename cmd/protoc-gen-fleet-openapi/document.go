@@ -13,6 +13,7 @@ import (
 	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/protobuf/compiler/protogen"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"fleet/cmd/internal/option"
 )
@@ -145,7 +146,7 @@ func (b *builder) method(m *protogen.Method, rule *annotations.HttpRule) error {
 			}
 		}
 	}
-	if err := b.responses(op, m); err != nil {
+	if err := b.responses(op, m, verb); err != nil {
 		return err
 	}
 	item := b.doc.Paths.Value(path)
@@ -182,7 +183,8 @@ func (b *builder) body(op *openapi3.Operation, in *protogen.Message, inPath []st
 	op.RequestBody = &openapi3.RequestBodyRef{Value: body}
 }
 
-func (b *builder) responses(op *openapi3.Operation, m *protogen.Method) error {
+func (b *builder) responses(op *openapi3.Operation, m *protogen.Method, verb string) error {
+	list := verb == http.MethodGet && isList(m)
 	ok := openapi3.NewResponse().WithDescription(text(m.Output.Comments))
 	schema := ref(string(m.Output.Desc.Name()))
 	var part *openapi3.Response
@@ -234,10 +236,23 @@ func (b *builder) responses(op *openapi3.Operation, m *protogen.Method) error {
 	default:
 		ok.Content = openapi3.NewContentWithJSONSchemaRef(schema)
 	}
+	if list {
+		header := openapi3.NewHeaderParameter("If-None-Match")
+		header.Description = "The ETag of a list that the client has. If it is still the same, the answer is 304. Times at which places were " +
+			"last listed do not count."
+		header.Schema = openapi3.NewStringSchema().NewRef()
+		op.AddParameter(header)
+		tag := &openapi3.Header{Parameter: openapi3.Parameter{Description: "Identifies the list, for If-None-Match.", Schema: openapi3.NewStringSchema().NewRef()}}
+		ok.Headers = openapi3.Headers{"ETag": &openapi3.HeaderRef{Value: tag}}
+	}
 	op.Responses = openapi3.NewResponses(
 		openapi3.WithStatus(http.StatusOK, &openapi3.ResponseRef{Value: ok}),
 		openapi3.WithName("4XX", nil), openapi3.WithName("5XX", nil),
 	)
+	if list {
+		same := openapi3.NewResponse().WithDescription("The client has this list.")
+		op.Responses.Set(strconv.Itoa(http.StatusNotModified), &openapi3.ResponseRef{Value: same})
+	}
 	if part != nil {
 		op.Responses.Set(strconv.Itoa(http.StatusPartialContent), &openapi3.ResponseRef{Value: part})
 	}
@@ -245,6 +260,15 @@ func (b *builder) responses(op *openapi3.Operation, m *protogen.Method) error {
 		op.Responses.Set(failed, &openapi3.ResponseRef{Ref: "#/components/responses/Error", Value: b.doc.Components.Responses["Error"].Value})
 	}
 	return nil
+}
+
+// isList reports whether the method answers with a list. Package rest adds an ETag to such answers.
+func isList(m *protogen.Method) bool {
+	if m.Desc.IsStreamingServer() || len(m.Output.Fields) == 0 {
+		return false
+	}
+	first := m.Output.Fields[0].Desc
+	return first.IsList() && first.Kind() == protoreflect.MessageKind
 }
 
 func events() *openapi3.Schema {

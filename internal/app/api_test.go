@@ -275,8 +275,9 @@ func (s *story) checkHTTP(ctx context.Context, t *testing.T, c apiCase) {
 		r.Header.Set("Authorization", a)
 	}
 	for k, v := range c.HTTP.Header {
-		if r.Header.Set(k, v); k == "Host" {
-			r.Host = v
+		value, _ := s.expand(v).(string)
+		if r.Header.Set(k, value); k == "Host" {
+			r.Host = value
 		}
 	}
 	resp, err := s.http.Do(r)
@@ -286,6 +287,12 @@ func (s *story) checkHTTP(ctx context.Context, t *testing.T, c apiCase) {
 	require.NoError(t, err)
 	for k, v := range c.Header {
 		require.Empty(t, mismatches(s.expect(v), resp.Header.Get(k), true), k)
+	}
+	for name, of := range c.Save {
+		if k, ok := strings.CutPrefix(of, "header "); ok {
+			s.names[name] = resp.Header.Get(k)
+			delete(c.Save, name)
+		}
 	}
 	if c.Error != nil {
 		e, err := readError(data)

@@ -50,10 +50,14 @@ type whole struct {
 	rest []byte // all but the list
 	line []byte // the JSON, and a line end
 	text func() []byte
+	tag  func() string
 }
 
 // json returns the answer as JSON. It is made anew when the live fields have changed since the last call.
 func (a *Answer) json() (*whole, error) {
+	if a.whole != nil {
+		return a.whole, nil
+	}
 	l, err := a.Part.list()
 	if err != nil {
 		return nil, err
@@ -65,13 +69,16 @@ func (a *Answer) json() (*whole, error) {
 		return nil, err
 	}
 	if last := a.Part.last.Load(); last != nil && bytes.Equal(last.rest, rest) {
+		a.whole = last
 		return last, nil
 	}
 	w := &whole{rest: rest, line: slices.Concat([]byte(l.open), l.json, rest[len(l.open)+len("[]"):], []byte("\n"))}
 	w.text = sync.OnceValue(func() []byte {
 		return wire.AppendString(make([]byte, 0, len(w.line)*3/2), string(w.json()))
 	})
+	w.tag = sync.OnceValue(func() string { return Tag(w.line) })
 	a.Part.last.Store(w)
+	a.whole = w
 	return w, nil
 }
 
@@ -93,4 +100,13 @@ func (a *Answer) JSON() (data, text []byte, err error) {
 		return nil, nil, err
 	}
 	return w.json(), w.text(), nil
+}
+
+// Tag returns the entity tag of the answer as a line of JSON.
+func (a *Answer) Tag() (string, error) {
+	w, err := a.json()
+	if err != nil {
+		return "", err
+	}
+	return w.tag(), nil
 }

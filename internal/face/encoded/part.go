@@ -25,10 +25,12 @@ func NewPart(m proto.Message) *Part {
 	}
 }
 
-// Answer is a part, and a message of the same type with the other fields, which change more often.
+// Answer is a part, and a message of the same type with the other fields, which change more often. It answers one call.
 type Answer struct {
 	Part *Part
 	Live proto.Message
+
+	whole *whole // as JSON; nil until it is asked for
 }
 
 // Message returns the whole answer. It belongs to the caller.

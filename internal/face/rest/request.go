@@ -58,6 +58,9 @@ func (f *face) checked(h runtime.HandlerFunc) runtime.HandlerFunc {
 			return
 		}
 		r.Body = b
+		if rt.list {
+			w = &listWriter{ResponseWriter: w, ctx: ctx, have: r.Header.Values("If-None-Match")}
+		}
 		h(w, r, inPath)
 	}
 }

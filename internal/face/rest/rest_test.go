@@ -37,7 +37,7 @@ func TestAnswerHasTheContractsForm(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
 	require.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
-	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+	require.Equal(t, "private, no-cache", w.Header().Get("Cache-Control"))
 	require.JSONEq(t, `{
 		"agents": [
 			{"name":"papi","status":"busy","current_task":"Implementing OAuth2 <b>","state":"running","role":"","project":"","current_task_id":"t1","owner":"","place":""},

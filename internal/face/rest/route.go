@@ -24,6 +24,7 @@ type route struct {
 	template string   // path, with {field} in place of each field
 	fields   []string // request fields that are in the path
 	hasBody  bool     // the other fields are in the body; otherwise they are in the query
+	list     bool     // the answer has an entity tag
 	method   protoreflect.MethodDescriptor
 	request  protoreflect.MessageType
 }
@@ -74,6 +75,7 @@ func routeOf(m protoreflect.MethodDescriptor) (*route, error) {
 	if strings.ContainsAny(pathField.ReplaceAllString(rt.template, ""), "{}*") {
 		return nil, fmt.Errorf("%s has a field of more than one segment", rt.template)
 	}
+	rt.list = rt.isList()
 	var err error
 	rt.request, err = protoregistry.GlobalTypes.FindMessageByName(m.Input().FullName())
 	return rt, err

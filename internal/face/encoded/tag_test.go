@@ -1,0 +1,51 @@
+package encoded_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/face/encoded"
+)
+
+func TestTag(t *testing.T) {
+	t.Parallel()
+	const base = `{"agents":[{"name":"a"}],"observed_at":"2026-01-02T03:04:05Z","places":[{"ok":true,"observed_at":"2026-01-02T03:04:05Z"}]}`
+	tag := encoded.Tag([]byte(base))
+	require.Regexp(t, `^W/"[0-9a-f]{32}"$`, tag)
+	for body, same := range map[string]bool{
+		base: true,
+		`{"agents":[{"name":"a"}],"observed_at":"2027-01-02T03:04:05.5Z","places":[{"ok":true,"observed_at":"2026-11-02T03:04:05Z"}]}`:       true,
+		`{"agents":[{"name":"a"}],"observed_at":null,"places":[{"ok":true,"observed_at":"2026-01-02T03:04:05Z"}]}`:                           false,
+		`{"agents":[{"name":"a"}],"observed_at":"2026-01-02T03:04:05Z","places":[{"ok":false,"observed_at":"2026-01-02T03:04:05Z"}]}`:        false,
+		`{"agents":[{"name":"b"}],"observed_at":"2026-01-02T03:04:05Z","places":[{"ok":true,"observed_at":"2026-01-02T03:04:05Z"}]}`:         false,
+		`{"agents":[{"name":"\"observed_at\":\"x"}],"observed_at":"2026-01-02T03:04:05Z","places":[{"ok":true,"observed_at":"2026-01-02"}]}`: false,
+		`{"observed_at":"unterminated`: false,
+		``:                             false,
+	} {
+		require.Equal(t, same, encoded.Tag([]byte(body)) == tag, body)
+	}
+	require.NotEqual(t, encoded.Tag([]byte(`{"name":"\"observed_at\":\"x\""}`)), encoded.Tag([]byte(`{"name":"\"observed_at\":\"y\""}`)), "a text is not the field")
+}
+
+func TestTagOfAnswer(t *testing.T) {
+	t.Parallel()
+	a := answer()
+	line, err := a.Line()
+	require.NoError(t, err)
+	tag, err := a.Tag()
+	require.NoError(t, err)
+	require.Equal(t, encoded.Tag(line), tag)
+
+	live := whole()
+	live.Agents, live.TotalCount, live.NextCursor, live.ObservedAt = nil, 0, nil, &timestamppb.Timestamp{Seconds: 99}
+	later, err := (&encoded.Answer{Part: a.Part, Live: live}).Tag()
+	require.NoError(t, err)
+	require.Equal(t, tag, later, "only the time of the last poll is another one")
+
+	down, err := (&encoded.Answer{Part: a.Part, Live: &fleetv1.ListAgentsResponse{}}).Tag()
+	require.NoError(t, err)
+	require.NotEqual(t, tag, down)
+}
