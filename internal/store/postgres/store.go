@@ -119,13 +119,24 @@ func newPool(ctx context.Context, url string, n int32) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(ctx, c)
 }
 
-// sessionSettings hold whatever the database's defaults are. A transaction of a replica that was paused ends by itself, so
-// that its locks keep nobody waiting for long.
-const sessionSettings = `SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off;
-	SET idle_in_transaction_session_timeout = '15s'; SET client_min_messages = warning`
+// sessionSettings hold for each connection unless the URL says otherwise, whatever the database's defaults are. A transaction of
+// a replica that was paused ends by itself, so that its locks keep nobody waiting for long. They are set after connecting, because
+// poolers refuse parameters that they do not know.
+var sessionSettings = map[string]string{
+	"default_transaction_isolation":       "read committed",
+	"default_transaction_read_only":       "off",
+	"idle_in_transaction_session_timeout": "15s",
+	"client_min_messages":                 "warning",
+}
 
 func prepareConn(ctx context.Context, c *pgx.Conn) error {
-	_, err := c.Exec(ctx, sessionSettings, pgx.QueryExecModeSimpleProtocol)
+	var b strings.Builder
+	for name, value := range sessionSettings {
+		if c.Config().RuntimeParams[name] == "" {
+			fmt.Fprintf(&b, "SET %s = '%s'; ", name, value)
+		}
+	}
+	_, err := c.Exec(ctx, b.String(), pgx.QueryExecModeSimpleProtocol)
 	return err
 }
 

@@ -1,0 +1,221 @@
+package postgres_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/store/postgres"
+	"fleet/internal/store/postgres/pgtest"
+)
+
+func appendEvent(ctx context.Context, s fleet.Store, text string) (seq int64, err error) {
+	e := &fleet.Event{Type: fleet.EventAgentChanged, AgentUID: "u1", Text: text}
+	err = s.Update(ctx, func(tx fleet.Tx) error { return tx.Append(e) })
+	return e.Seq, err
+}
+
+func dial(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+// TestUnreachable kills the database's server under a store that is used, and starts it again.
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	pgtest.URL(t) // skips
+	server, err := pgtest.Start("")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Stop()) })
+	s, err := postgres.Open(t.Context(), server.URL("postgres"), postgres.Config{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	before, err := appendEvent(t.Context(), s, "before")
+	require.NoError(t, err)
+
+	require.NoError(t, server.Kill())
+	_, err = appendEvent(t.Context(), s, "meanwhile")
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
+	_, err = s.LastSeq(t.Context())
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
+	_, err = s.Lease(t.Context(), "k", "me", time.Hour)
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(s.View(t.Context(), func(tx fleet.ReadTx) error {
+		_, err := tx.Agents()
+		return err
+	})))
+	require.NotContains(t, fleet.PublicMessage(err), "connect", "callers are not told of the inside")
+	_, err = postgres.Open(t.Context(), server.URL("postgres"), postgres.Config{})
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
+
+	require.NoError(t, server.Restart())
+	after, err := appendEvent(t.Context(), s, "after")
+	require.NoError(t, err, "the store goes on by itself")
+	require.Equal(t, before+1, after)
+	other, err := postgres.Open(t.Context(), server.URL("postgres"), postgres.Config{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, other.Close()) }()
+	hears(t, s, other)
+}
+
+// hears fails unless subscribers of s are told of what other commits.
+func hears(t *testing.T, s, other fleet.Store) {
+	t.Helper()
+	signal, cancel := s.Subscribe()
+	defer cancel()
+	seq, err := appendEvent(t.Context(), other, "")
+	require.NoError(t, err)
+	for {
+		select {
+		case <-signal:
+		case <-time.After(30 * time.Second):
+			t.Fatal("no signal")
+		}
+		got, err := s.LastSeq(t.Context())
+		require.NoError(t, err)
+		if got >= seq {
+			return
+		}
+	}
+}
+
+// TestPolling polls, as a store does behind a pooler that does not pass notifications on.
+func TestPolling(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	s := openAt(t, url, postgres.Config{Poll: true})
+	for range 3 {
+		hears(t, s, openAt(t, url, postgres.Config{Poll: true}))
+	}
+}
+
+// TestConnectionsAreCut cuts the connections of a store while it is used. Nothing that was committed is lost.
+func TestConnectionsAreCut(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	s := openAt(t, url, postgres.Config{})
+	conn := dial(t, url)
+	const cut = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'`
+	acknowledged := 0
+	for i := range 60 {
+		if i%10 == 5 {
+			_, err := conn.Exec(t.Context(), cut)
+			require.NoError(t, err)
+		}
+		if _, err := appendEvent(t.Context(), s, ""); err == nil {
+			acknowledged++
+		}
+	}
+	require.Greater(t, acknowledged, 50, "an idle connection that was cut is replaced")
+	seq, err := s.LastSeq(t.Context())
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, seq, int64(acknowledged))
+	hears(t, s, openAt(t, url, postgres.Config{}))
+}
+
+// TestEventsOfADeadReplica leaves events in the inbox, as a replica does that dies between its commit and their numbers.
+func TestEventsOfADeadReplica(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	s := openAt(t, url, postgres.Config{})
+	signal, cancel := s.Subscribe()
+	defer cancel()
+	_, err := dial(t, url).Exec(t.Context(), `INSERT INTO inbox (time, type, agent_uid, agent_name, name_key, owner, task_id, status, text)
+		VALUES (now(), 'agent_changed', 'u1', 'a', 'a', 'alice', '', '', 'left')`)
+	require.NoError(t, err)
+	for {
+		select {
+		case <-signal:
+		case <-time.After(30 * time.Second):
+			t.Fatal("nobody numbers it")
+		}
+		seq, err := s.LastSeq(t.Context())
+		require.NoError(t, err)
+		if seq == 1 {
+			return
+		}
+	}
+}
+
+// TestPausedTransaction has a transaction whose replica does not go on with it: its locks end with it.
+func TestPausedTransaction(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	paused := openAt(t, url+"&idle_in_transaction_session_timeout=200", postgres.Config{})
+	s := openAt(t, url, postgres.Config{})
+	a := &fleet.Agent{UID: "u1", Name: "a", State: fleet.StateRunning, Desired: fleet.DesiredRunning}
+	require.NoError(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertAgent(a) }))
+	tries := 0
+	err := paused.Update(t.Context(), func(tx fleet.Tx) error {
+		if tries++; tries > 1 {
+			return context.Canceled // once is enough
+		}
+		_, err := tx.Agent("u1")
+		require.NoError(t, err)
+		require.NoError(t, s.Update(t.Context(), func(tx fleet.Tx) error { // waits for the paused one
+			a, err := tx.Agent("u1")
+			if err != nil {
+				return err
+			}
+			a.Attempts = 7
+			return tx.UpdateAgent(a)
+		}))
+		a.Attempts = 8
+		return tx.UpdateAgent(a)
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 2, tries, "it runs again on fresh state")
+}
+
+func TestNewerSchemaIsRefused(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Empty(t)
+	s, err := postgres.Open(t.Context(), url, postgres.Config{})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	_, err = dial(t, url).Exec(t.Context(), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)`)
+	require.NoError(t, err)
+	_, err = postgres.Open(t.Context(), url, postgres.Config{})
+	require.ErrorContains(t, err, "use a newer Fleet")
+}
+
+// TestOpenTogether opens a store in an empty database from many replicas at once.
+func TestOpenTogether(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Empty(t)
+	errs := make(chan error, 4)
+	for range cap(errs) {
+		go func() {
+			s, err := postgres.Open(context.WithoutCancel(t.Context()), url, postgres.Config{})
+			if err == nil {
+				err = s.Close()
+			}
+			errs <- err
+		}()
+	}
+	for range cap(errs) {
+		require.NoError(t, <-errs)
+	}
+}
+
+func TestRedact(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"postgres://fleet:hunter2@h/db":                  "postgres://fleet:xxxxx@h/db",
+		"postgres://h/db?user=fleet&password=hunter2":    "postgres://h/db?password=xxxxx&user=fleet",
+		"postgres://fleet@h/db":                          "postgres://fleet@h/db",
+		"postgres://fleet:hunter2@[::1/db":               "postgres://",
+		"postgres://fleet:hun%zzter2@h/db?sslmode=false": "postgres://",
+	} {
+		require.Equal(t, want, postgres.Redact(url))
+		require.Equal(t, strings.Contains(url, "hun"), postgres.HasPassword(url), url)
+	}
+}
