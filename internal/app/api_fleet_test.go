@@ -108,9 +108,11 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 		c.Config(&cfg)
 	}
 	require.NoError(t, cfg.Validate())
-	if pgtest.Needed() {
+	switch {
+	case cfg.Store != "":
+	case pgtest.Needed():
 		cfg.Store = pgtest.URL(t)
-	} else {
+	default:
 		db, err := emptyStore()
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(cfg.sqlitePath(), db, 0o600))

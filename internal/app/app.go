@@ -82,10 +82,13 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if cfg.oldBackend {
 		log.WarnContext(ctx, "the setting backend is deprecated, use places", slog.Any("places", cfg.Places))
 	}
-	a := &App{cfg: cfg, log: log, guard: newGuard()}
 	if err := checkData(cfg.Data); err != nil {
 		return nil, err
 	}
+	if cfg, err = cfg.withReplica(); err != nil {
+		return nil, err
+	}
+	a := &App{cfg: cfg, log: log, guard: newGuard()}
 	if a.store, err = cfg.openStore(ctx, log); err != nil {
 		return nil, err
 	}
@@ -111,7 +114,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	}
 	core := state.Config{
 		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, MaxBundle: cfg.MaxBundle, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, Limits: cfg.Limits,
-		Logger: log, Fault: o.Fault, Others: others, MCPURL: a.mcpURL,
+		Logger: log, Fault: o.Fault, Others: others, Replica: cfg.Replica, MCPURL: a.mcpURL,
 	}
 	if o.Core != nil {
 		o.Core(&core)

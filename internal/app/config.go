@@ -35,6 +35,7 @@ type Config struct {
 	GRPC         string        `yaml:"grpc" help:"address for gRPC"`
 	Data         string        `yaml:"data" help:"directory for the database, the agents and their work"`
 	Store        string        `yaml:"store" help:"where the fleet is kept: empty for SQLite in data, or postgres://USER@HOST/DATABASE, which several servers can share"`
+	Replica      string        `yaml:"replica" help:"name of this server among those that share a Postgres store; when empty, a name that is kept in data"`
 	Auth         string        `yaml:"auth" help:"who may call: none (loopback addresses only) or tokens"`
 	AnyLocalUser bool          `yaml:"any_local_user" help:"with auth none: serve every user of this machine, not only the server's own"`
 	Places       []string      `yaml:"places" help:"where agents live, one or several: local, coder, cagent, or fake (nothing real, for trying clients)"`
@@ -127,6 +128,9 @@ func (c Config) Validate() error {
 	}
 	if c.Store != "" && !postgres.IsURL(c.Store) {
 		return errors.New("store is not a URL like postgres://USER@HOST/DATABASE: leave it out for SQLite in the data directory") // it may have a password
+	}
+	if c.Replica != "" && !replicaName.MatchString(c.Replica) {
+		return fmt.Errorf("replica is %q: use up to 40 small letters, digits, hyphens and dots", c.Replica)
 	}
 	if err := c.validatePlaces(); err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"fleet/internal/face/cli"
+	"fleet/internal/fleet"
 	"fleet/internal/store/postgres"
 	"fleet/internal/store/sqlite"
 )
@@ -197,6 +198,13 @@ transaction: if it fails, start it again.`,
 
 func (p *program) importStore(ctx context.Context, cfg Config) (err error) {
 	began := time.Now()
+	if cfg, err = cfg.withReplica(); err != nil {
+		return err
+	}
+	places := map[string]string{}
+	for _, kind := range []string{"local", "cagent"} { // their agents are on this machine
+		places[kind] = fleet.PlaceOn(kind, cfg.Replica)
+	}
 	from, err := sqlite.Open(ctx, cfg.sqlitePath(), sqlite.Config{})
 	if err != nil {
 		return err
@@ -204,12 +212,12 @@ func (p *program) importStore(ctx context.Context, cfg Config) (err error) {
 	defer closeWith(&err, from.Close)
 	var counts map[string]int64
 	if err := from.Export(ctx, func(rows func(table string) (*sql.Rows, error)) (err error) {
-		counts, err = postgres.Import(ctx, cfg.Store, rows)
+		counts, err = postgres.Import(ctx, cfg.Store, places, rows)
 		return err
 	}); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.stdout, "Copied %d agents, %d tasks and %d events from %s to %s in %s.\nNow start the server with the same store: FLEET_STORE, --store, or store in fleet.yaml.\n",
-		counts["agents"], counts["tasks"], counts["events"], cfg.sqlitePath(), cfg.shownStore(), time.Since(began).Round(time.Millisecond))
+	_, err = fmt.Fprintf(p.stdout, "Copied %d agents, %d tasks and %d events from %s to %s in %s.\nThis machine is %s: agents in the place local are in %s now.\nNow start the server with the same store: FLEET_STORE, --store, or store in fleet.yaml.\n",
+		counts["agents"], counts["tasks"], counts["events"], cfg.sqlitePath(), cfg.shownStore(), time.Since(began).Round(time.Millisecond), cfg.Replica, places["local"])
 	return err
 }

@@ -127,7 +127,7 @@ func (p *places) newLocal() (fleet.Place, error) {
 		projects = local.Discover(exec.LookPath)
 	}
 	return local.New(local.Config{
-		Dir: cfg.Data, Projects: projects, ShimCommand: []string{self, shimCommand}, ACPCommand: []string{self, acpCommand},
+		Name: fleet.PlaceOn("local", cfg.Replica), Dir: cfg.Data, Projects: projects, ShimCommand: []string{self, shimCommand}, ACPCommand: []string{self, acpCommand},
 		AskCommand: []string{self, askCommand}, PassEnv: cfg.Local.PassEnv,
 		Sandbox: cfg.Local.Sandbox, Read: cfg.Local.Read, Write: cfg.Local.Write,
 		MaxOutput: cfg.MaxOutput, OutputMax: cfg.Output.Max, StopGrace: cfg.StopGrace, Logger: p.log,

@@ -61,6 +61,7 @@ func (p *places) newCagent() (fleet.Place, error) {
 	copies, _ := here.(cagent.Places)
 	cfg := p.cfg
 	c := cagent.Config{
+		Name:        fleet.PlaceOn("cagent", cfg.Replica),
 		ShimCommand: []string{self, shimCommand}, RunCommand: []string{self, modelCommand}, StopGrace: cfg.StopGrace,
 		Sandbox: cfg.Local.Sandbox, Read: cfg.Local.Read, Write: cfg.Local.Write,
 		Places: copies, NoPrograms: cfg.noPrograms(), Dir: filepath.Join(cfg.Data, "cagent"), Catalog: p.catalog, Model: cfg.Cagent.Model, Approve: cfg.Cagent.Approve, ToolEnv: cfg.Providers.ToolEnv,

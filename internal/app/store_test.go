@@ -3,13 +3,16 @@ package app
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"fleet/internal/fleet"
 	"fleet/internal/store/postgres"
 	"fleet/internal/store/postgres/pgtest"
 	"fleet/internal/store/sqlite"
@@ -55,10 +58,29 @@ func TestImport(t *testing.T) {
 	require.NotZero(t, code)
 	require.Contains(t, stderr, "not empty")
 
-	to, err := postgres.Open(t.Context(), env[0][len("FLEET_STORE="):], postgres.Config{})
+	name, err := os.ReadFile(filepath.Join(dir, replicaFile))
 	require.NoError(t, err)
-	defer func() { require.NoError(t, to.Close()) }()
-	storetest.RequireSame(t, from, to)
+	to := openPostgres(t, env[0][len("FLEET_STORE="):])
+	require.NoError(t, to.View(t.Context(), func(tx fleet.ReadTx) error {
+		a, err := tx.Agent("u1")
+		require.Equal(t, "local@"+strings.TrimSpace(string(name)), a.Place)
+		return err
+	}))
+
+	url := pgtest.URL(t)
+	require.NoError(t, from.Export(t.Context(), func(rows func(string) (*sql.Rows, error)) error {
+		_, err := postgres.Import(t.Context(), url, nil, rows)
+		return err
+	}))
+	storetest.RequireSame(t, from, openPostgres(t, url))
+}
+
+func openPostgres(t *testing.T, url string) *postgres.Store {
+	t.Helper()
+	s, err := postgres.Open(t.Context(), url, postgres.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
 }
 
 func TestImportNeedsBoth(t *testing.T) {

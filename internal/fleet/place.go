@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -326,4 +327,20 @@ type Usage struct {
 	Model                     string // as the model's provider calls it
 	InputTokens, OutputTokens int64
 	ToolCalls                 int
+}
+
+// PlaceOn returns the name of a place that is bound to the machine of one server: each server that shares a store has one of its
+// own. replica names the server; "" if it shares the store with none.
+func PlaceOn(kind, replica string) string {
+	if replica == "" {
+		return kind
+	}
+	return kind + "@" + replica
+}
+
+// ReplicaOf returns which server has the place of the name, and the name that the place has there without it. replica is "" for a
+// place that every server reaches.
+func ReplicaOf(place string) (kind, replica string) {
+	kind, replica, _ = strings.Cut(place, "@")
+	return kind, replica
 }

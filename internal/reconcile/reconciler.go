@@ -134,6 +134,11 @@ func (r *Reconciler) scan(ctx context.Context, seen []*fleet.AgentView, all bool
 		return seen, err
 	}
 	views := r.snap.All()
+	if all {
+		if err := r.places.SyncElsewhere(ctx, views); err != nil {
+			return seen, err
+		}
+	}
 	rest := seen
 	for _, v := range views {
 		for len(rest) > 0 && rest[0] != v && state.ByName(rest[0], v) <= 0 { // gone, or what v was before

@@ -129,7 +129,7 @@ func (s *Service) launchable(ctx context.Context, r *LaunchRequest) error {
 		if p == nil {
 			return fleet.Invalid(fleet.ReasonInvalidArgument, "place", "there is no place %q: there are %s", r.Place, fleet.JoinNames(s.PlaceNames()))
 		}
-		places = []*state.ManagedPlace{p}
+		r.Place, places = p.Name, []*state.ManagedPlace{p}
 	}
 	if r.Config != nil && r.Config.Driver != "" {
 		return s.launchableBy(ctx, r)

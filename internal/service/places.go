@@ -38,7 +38,7 @@ func (s *Service) Places(p fleet.Principal) []fleet.PlaceState {
 	}
 	for _, name := range s.snap.Listing().PlacesOf(p) {
 		if s.places.Lookup(name) == nil {
-			all = append(all, s.places.Absent(name).State())
+			all = append(all, s.places.Of(&fleet.Agent{Place: name}).State())
 		}
 	}
 	return all

@@ -7,14 +7,25 @@ import (
 	"fleet/internal/fleet"
 )
 
-// absentPlace is a place that the store names and the configuration does not.
-type absentPlace struct{ name string }
+// absentPlace is a place that the store names and the configuration does not, or one of another server.
+type absentPlace struct {
+	name   string
+	server string       // "" for a place of no other server
+	facts  fleet.Traits // of a place of another server
+}
 
 func (b absentPlace) err() *fleet.Error {
+	if b.server != "" {
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the agent is on the machine of the server %s, which alone can do this: call that server", b.server)
+	}
 	return fleet.Errorf(fleet.ReasonBackendUnavailable, "the place %q is not configured: start the server with it again", b.name)
 }
 
-func (b absentPlace) Traits() fleet.Traits { return fleet.Traits{Name: b.name} }
+func (b absentPlace) Traits() fleet.Traits {
+	t := b.facts
+	t.Name = b.name
+	return t
+}
 
 func (b absentPlace) Projects(context.Context) ([]fleet.Project, error) { return nil, b.err() }
 

@@ -48,6 +48,9 @@ type Config struct {
 	// means 15 min. CallTimeout is the same for other calls, except those that follow a run; 0 means 1 min.
 	OpTimeout, CallTimeout time.Duration
 
+	// Replica names this server among those that share the store; "" if it shares it with none. Places that are bound to its machine
+	// have names that end with it, see fleet.PlaceOn.
+	Replica string
 	// Others are places for agents of other toolsets, in addition to those of the fleet.
 	Others []fleet.Place
 	// MCPURL returns the base address of this server's MCP endpoints, for agents that report. It may be nil, or return

@@ -53,10 +53,13 @@ type Places struct {
 	cfg          Config
 	started      time.Time               // when they were created
 	storeFailure atomic.Pointer[failure] // the error of the last read of the store; nil if it succeeded
+
+	mu   sync.Mutex
+	away map[string]*ManagedPlace // of other servers, as far as they were asked for, by name
 }
 
 func newPlaces(store fleet.Store, ofFleet []fleet.Place, cfg Config) *Places {
-	ps := &Places{byName: map[string]*ManagedPlace{}, store: store, cfg: cfg, started: cfg.Now()}
+	ps := &Places{byName: map[string]*ManagedPlace{}, away: map[string]*ManagedPlace{}, store: store, cfg: cfg, started: cfg.Now()}
 	for _, p := range ofFleet {
 		ps.add(p, true)
 	}
@@ -84,22 +87,28 @@ func (ps *Places) add(p fleet.Place, ofFleet bool) {
 	}
 }
 
-// Of returns the place of the agent. If the place is no longer configured, it returns one that does not answer, so
-// that nothing of the agent is lost until the place is configured again.
+// Of returns the place of the agent. If the place is another server's, or no longer configured, it returns one that does not
+// answer, so that nothing of the agent is lost.
 func (ps *Places) Of(a *fleet.Agent) *ManagedPlace {
 	if p := ps.Lookup(a.Place); p != nil {
+		return p
+	}
+	if p := ps.elsewhere(a.Place); p != nil {
 		return p
 	}
 	return ps.Absent(a.Place)
 }
 
 // Lookup returns the place with the name; nil if it is not configured. Agents from before places had names in the store
-// belong to the first place.
+// belong to the first place. A place that is bound to a machine is found with and without the name of this server.
 func (ps *Places) Lookup(name string) *ManagedPlace {
 	if name == "" {
 		return ps.Fleet[0]
 	}
-	return ps.byName[name]
+	if p := ps.byName[name]; p != nil || ps.cfg.Replica == "" {
+		return p
+	}
+	return ps.byName[fleet.PlaceOn(name, ps.cfg.Replica)]
 }
 
 // Names returns the names of all places, sorted.

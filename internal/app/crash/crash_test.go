@@ -109,11 +109,17 @@ type supervisor struct {
 }
 
 func supervise(t *testing.T, point string) *supervisor {
-	dir := t.TempDir()
-	s := &supervisor{t: t, data: filepath.Join(dir, "data"), done: make(chan struct{})}
+	store := ""
 	if pgtest.Needed() {
-		s.store = pgtest.URL(t)
+		store = pgtest.URL(t)
 	}
+	return superviseOn(t, point, store)
+}
+
+// superviseOn keeps a server on the store running.
+func superviseOn(t *testing.T, point, store string) *supervisor {
+	dir := t.TempDir()
+	s := &supervisor{t: t, data: filepath.Join(dir, "data"), store: store, done: make(chan struct{})}
 	for _, dir := range []string{witness(s.data), definitions(s.data)} {
 		require.NoError(t, os.Mkdir(dir, 0o700))
 	}

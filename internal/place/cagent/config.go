@@ -17,6 +17,8 @@ const Driver = "cagent"
 
 // Config configures a Place. Only Dir is required. Fields that are passed to the process of a run have a name in JSON.
 type Config struct {
+	// Name is the name of the place; empty: cagent.
+	Name string `json:"-"`
 	// Dir is the directory with the agents. Only one Place may use it at a time.
 	Dir string `json:"-"`
 	// Catalog has the definitions that are projects; nil: there are none.

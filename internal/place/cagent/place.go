@@ -101,8 +101,8 @@ func (b *Place) agent(uid string) *member {
 }
 
 // Traits implements fleet.Place.
-func (*Place) Traits() fleet.Traits {
-	return fleet.Traits{Name: "cagent", Drivers: []fleet.Driver{{Name: Driver, Tools: true, MCPServers: true, Remembers: true}}}
+func (b *Place) Traits() fleet.Traits {
+	return fleet.Traits{Name: cmp.Or(b.config.Name, "cagent"), Drivers: []fleet.Driver{{Name: Driver, Tools: true, MCPServers: true, Remembers: true}}}
 }
 
 // Projects implements fleet.Place. It returns the definitions in the agents directory.

@@ -21,6 +21,7 @@ import (
 
 // Config configures a Place. Dir and ShimCommand are required.
 type Config struct {
+	Name         string        // of the place; empty: local
 	Dir          string        // where the place keeps everything; created with access for the user only
 	Projects     []Project     // the projects that agents can work on; see Discover
 	ShimCommand  []string      // runs ShimMain; the directory of the run is appended

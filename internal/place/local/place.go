@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -54,7 +55,7 @@ func AskMain(args ...string) int { return runner.AskMain(args...) }
 // Traits implements fleet.Place.
 func (b *Place) Traits() fleet.Traits {
 	return fleet.Traits{
-		Name: "local", PollInterval: b.config.PollInterval, StopGrace: b.config.StopGrace, Drivers: configDrivers(), TakesReport: true,
+		Name: cmp.Or(b.config.Name, "local"), PollInterval: b.config.PollInterval, StopGrace: b.config.StopGrace, Drivers: configDrivers(), TakesReport: true,
 		Keeps: true, Changes: true, Checks: true, ProjectChecks: true, Bundles: true, Output: true, KeepsWork: true, Asks: len(b.config.AskCommand) > 0,
 	}
 }

@@ -25,8 +25,9 @@ var replaced = []string{"notes", "secrets", "stored", "stored_changes"}
 
 // Import copies tables of another store into the database, in one transaction, and returns the number of rows of each. The
 // database must have no agents, no tasks and no history. rows returns the rows of a table. Its columns have the names of this store's,
-// times are microseconds since 1970, and truth is 0 or 1. Columns that this store does not have are left out.
-func Import(ctx context.Context, url string, rows func(table string) (*sql.Rows, error)) (counts map[string]int64, err error) {
+// times are microseconds since 1970, and truth is 0 or 1. Columns that this store does not have are left out. Agents of a place in
+// places get the new name of their place; it may be nil.
+func Import(ctx context.Context, url string, places map[string]string, rows func(table string) (*sql.Rows, error)) (counts map[string]int64, err error) {
 	pool, err := newPool(ctx, url, sideConns)
 	if err != nil {
 		return nil, err
@@ -44,7 +45,7 @@ func Import(ctx context.Context, url string, rows func(table string) (*sql.Rows,
 			return err
 		}
 		for _, table := range imported {
-			n, err := copyTable(ctx, tx, table, rows)
+			n, err := copyTable(ctx, tx, table, places, rows)
 			if err != nil {
 				return fmt.Errorf("copy %s: %w", table, err)
 			}
@@ -79,7 +80,7 @@ func requireEmpty(ctx context.Context, tx pgx.Tx) error {
 }
 
 // copyTable copies the rows of one table.
-func copyTable(ctx context.Context, tx pgx.Tx, table string, rows func(table string) (*sql.Rows, error)) (int64, error) {
+func copyTable(ctx context.Context, tx pgx.Tx, table string, places map[string]string, rows func(table string) (*sql.Rows, error)) (int64, error) {
 	types, err := columnsOf(ctx, tx, table)
 	if err != nil {
 		return 0, err
@@ -89,7 +90,7 @@ func copyTable(ctx context.Context, tx pgx.Tx, table string, rows func(table str
 		return 0, err
 	}
 	defer from.Close()
-	s := &source{rows: from, table: table}
+	s := &source{rows: from, table: table, places: places}
 	names, err := from.Columns()
 	if err != nil {
 		return 0, err
@@ -106,6 +107,8 @@ func copyTable(ctx context.Context, tx pgx.Tx, table string, rows func(table str
 	case "tasks":
 		columns = append(columns, "search")
 		s.description, s.summary = slices.Index(names, "description"), slices.Index(names, "summary")
+	case "agents":
+		s.place = slices.Index(columns, "place")
 	case "events":
 		columns = append(columns, "id")
 		s.seq = slices.Index(names, "seq")
@@ -131,12 +134,14 @@ func columnsOf(ctx context.Context, tx pgx.Tx, table string) (map[string]uint32,
 
 // source converts rows of another store. It is a pgx.CopyFromSource.
 type source struct {
-	rows  *sql.Rows
-	table string
-	width int
-	at    []int // of the columns that are copied
-	types []uint32
+	rows   *sql.Rows
+	table  string
+	places map[string]string // new names by old ones
+	width  int
+	at     []int // of the columns that are copied
+	types  []uint32
 
+	place                     int // which value is the place of an agent
 	description, summary, seq int // columns, in tables that have a column which follows from them
 }
 
@@ -168,6 +173,10 @@ func (s *source) Values() ([]any, error) {
 		description, _ := row[s.description].(string)
 		summary, _ := row[s.summary].(string)
 		values = append(values, escape(search(&fleet.Task{Description: description, Summary: summary})))
+	case "agents":
+		if old, ok := values[s.place].(string); ok && s.places[old] != "" {
+			values[s.place] = s.places[old]
+		}
 	case "events":
 		values = append(values, row[s.seq])
 	}

@@ -1,0 +1,64 @@
+package app
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+	"fleet/internal/state"
+	"fleet/internal/store/postgres/pgtest"
+)
+
+// TestReplicas lets a server lose its database while a task runs in a place that another server reaches too. That one takes
+// over: the task is not given twice, and who follows it from a cursor of the first server misses nothing.
+func TestReplicas(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	on := func(places ...fleet.Place) fleetConfig {
+		return fleetConfig{Config: func(c *Config) { c.Store = url }, Options: func(o *Options) {
+			core := o.Core
+			o.Core = func(c *state.Config) { core(c); c.LeaseTTL = time.Second }
+			if len(places) > 0 {
+				o.Places = places
+			}
+		}}
+	}
+	one := newTestFleet(t, on())
+	first := fleetv1.NewFleetServiceClient(one.conn)
+	_, err := first.CreateAgent(t.Context(), &fleetv1.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "x"})
+	require.NoError(t, err)
+	started, err := first.StartAgentTask(t.Context(), &fleetv1.StartAgentTaskRequest{AgentName: "papi", TaskDescription: "echo one\nwait gate\necho two\ndone"})
+	require.NoError(t, err)
+	task := started.GetTask().GetId()
+	var text, cursor string
+	follow := func(c fleetv1.FleetServiceClient, until func() bool) {
+		stream, err := c.WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{TaskId: task, Cursor: cursor, Follow: true, WaitSeconds: new(int32(50))})
+		require.NoError(t, err)
+		for !until() {
+			m, err := stream.Recv()
+			require.NoError(t, err)
+			cursor = m.GetCursor()
+			for _, e := range m.GetEvents() {
+				if e.GetType() == fleetv1.Event_task_output {
+					text += e.GetText()
+				}
+			}
+		}
+	}
+	follow(first, func() bool { return text == "one" })
+	<-one.world.Reached("gate")
+
+	two := newTestFleet(t, on(one.world))
+	second := fleetv1.NewFleetServiceClient(two.conn)
+	require.NoError(t, one.store.Close(), "it can neither renew its leases nor give them back")
+	one.world.Release("gate")
+	follow(second, func() bool { return text == "onetwo" })
+	waited, err := second.WaitTasks(t.Context(), &fleetv1.WaitTasksRequest{TaskIds: []string{task}})
+	require.NoError(t, err)
+	require.Equal(t, fleetv1.Task_completed, waited.GetTasks()[0].GetStatus(), waited.GetTasks()[0].GetReason())
+	require.Equal(t, 1, one.world.Deliveries(task))
+	require.Equal(t, "onetwo", text)
+}

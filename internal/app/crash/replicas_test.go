@@ -1,0 +1,82 @@
+package crash
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/store/postgres/pgtest"
+)
+
+// TestReplicaKilledWhileATaskRuns has two servers on one database. One is killed while a task runs on its machine. Whoever follows
+// the task at the other one sees all of it, once.
+func TestReplicaKilledWhileATaskRuns(t *testing.T) {
+	t.Parallel()
+	store := pgtest.URL(t)
+	one, two := superviseOn(t, "", store), superviseOn(t, "", store)
+	open := filepath.Join(witness(one.data), "open")
+
+	created := call(one, fleetv1.FleetServiceClient.CreateAgent, &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: "x", RequestId: "create"})
+	require.Equal(t, fleetv1.Agent_idle, created.GetAgent().GetStatus(), created.GetMessage())
+	require.True(t, strings.HasPrefix(created.GetAgent().GetPlace(), "local@"), created.GetAgent().GetPlace())
+	task := call(two, fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{
+		AgentName: "papi", RequestId: "task",
+		TaskDescription: fmt.Sprintf("echo ran >>%[1]s.count\nfor i in 1 2 3; do echo line $i; done\nwhile ! [ -e %[1]s ]; do sleep 0.05; done\necho well", open),
+	}).GetTask().GetId()
+
+	stream, err := two.client().WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{TaskId: task, Follow: true, WaitSeconds: new(int32(50))})
+	require.NoError(t, err)
+	var text string
+	var cursors []string
+	next := func() (ended bool) {
+		m, err := stream.Recv()
+		require.NoError(t, err)
+		for _, e := range m.GetEvents() {
+			cursors = append(cursors, e.GetCursor())
+			if e.GetType() == fleetv1.Event_task_output {
+				text += e.GetText()
+			}
+			ended = ended || e.GetType() == fleetv1.Event_task_ended
+		}
+		return ended
+	}
+	for !strings.Contains(text, "line 3") {
+		require.False(t, next())
+	}
+	_, err = two.client().ShowTaskOutput(t.Context(), &fleetv1.ShowTaskOutputRequest{TaskId: task})
+	require.Equal(t, codes.Unavailable, status.Code(err), "%v", err)
+	require.ErrorContains(t, err, "call that server")
+
+	one.mu.Lock()
+	require.NoError(t, one.cmd.Process.Kill())
+	one.mu.Unlock()
+	one.until(func() bool {
+		one.mu.Lock()
+		defer one.mu.Unlock()
+		return one.deaths == 1
+	})
+	require.NoError(t, os.WriteFile(open, nil, 0o600)) // the run goes on by itself
+	for !next() {
+	}
+	require.Equal(t, "line 1\nline 2\nline 3\nwell\n", text)
+	for i := range cursors[1:] {
+		require.NotEqual(t, cursors[i], cursors[i+1])
+	}
+	waited := call(two, fleetv1.FleetServiceClient.WaitTasks, &fleetv1.WaitTasksRequest{TaskIds: []string{task}})
+	require.Equal(t, fleetv1.Task_completed, waited.GetTasks()[0].GetStatus(), waited.GetTasks()[0].GetReason())
+	require.Equal(t, text, one.output(task), "the log is the same at the other one")
+	count, err := os.ReadFile(open + ".count")
+	require.NoError(t, err)
+	require.Equal(t, "ran\n", string(count))
+
+	call(two, fleetv1.FleetServiceClient.DeleteAgent, &fleetv1.DeleteAgentRequest{AgentName: "papi", RequestId: "delete"})
+	require.Empty(t, call(two, fleetv1.FleetServiceClient.ListAgents, &fleetv1.ListAgentsRequest{}).GetAgents())
+	one.until(func() bool { return len(one.left()) == 0 })
+}

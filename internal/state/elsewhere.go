@@ -1,0 +1,46 @@
+package state
+
+import (
+	"context"
+	"errors"
+
+	"fleet/internal/fleet"
+)
+
+// elsewhere returns the place of the name if it is one of another server; otherwise nil. What is wanted of its agents goes
+// through the store, and that server does it. What needs the machine itself, such as reading raw output, has to be asked there.
+func (ps *Places) elsewhere(name string) *ManagedPlace {
+	kind, server := fleet.ReplicaOf(name)
+	if server == "" || server == ps.cfg.Replica {
+		return nil
+	}
+	twin := ps.Lookup(kind) // the programs of all servers are alike, so it can do the same
+	if twin == nil {
+		return nil
+	}
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	p := ps.away[name]
+	if p == nil {
+		place := absentPlace{name: name, server: server, facts: twin.Facts}
+		p = &ManagedPlace{
+			Place: place, Name: name, Facts: place.Traits(), Catalog: newCatalog(place, ps.cfg.Now), Interval: twin.Interval, Grace: twin.Grace,
+			store: ps.store, log: ps.cfg.Logger, now: ps.cfg.Time, started: ps.started, firstPoll: make(chan struct{}),
+		}
+		ps.away[name] = p
+	}
+	return p
+}
+
+// SyncElsewhere takes in what other servers have recorded about the places of these agents.
+func (ps *Places) SyncElsewhere(ctx context.Context, agents []*fleet.AgentView) error {
+	seen := map[*ManagedPlace]bool{}
+	var errs []error
+	for _, v := range agents {
+		if p := ps.elsewhere(v.Place); p != nil && !seen[p] {
+			seen[p] = true
+			errs = append(errs, p.SyncHealth(ctx, ps.cfg.CallTimeout))
+		}
+	}
+	return errors.Join(errs...)
+}
