@@ -86,13 +86,13 @@ func (FileChange_Kind) EnumDescriptor() ([]byte, []int) {
 // TaskChanges is what a task changed in the repository that its agent works in.
 type TaskChanges struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Commit that the task began at. Where an earlier task left changes uncommitted, they are part of it.
+	// Commit at which the task began. It includes uncommitted changes of earlier tasks.
 	Base string `protobuf:"bytes,1,opt,name=base,proto3" json:"base,omitempty"`
-	// Commit that has the tree as it was when the task ended, with what the agent did not commit.
+	// Commit that has the tree at the end of the task, including uncommitted changes.
 	Commit string `protobuf:"bytes,2,opt,name=commit,proto3" json:"commit,omitempty"`
 	// Git ref that keeps the commit in the repository.
 	Ref string `protobuf:"bytes,3,opt,name=ref,proto3" json:"ref,omitempty"`
-	// Branch that the agent was on; empty when it was on none.
+	// The agent's branch; empty if it had none checked out.
 	Branch string `protobuf:"bytes,4,opt,name=branch,proto3" json:"branch,omitempty"`
 	// Number of commits that the agent made.
 	Commits int32 `protobuf:"varint,5,opt,name=commits,proto3" json:"commits,omitempty"`
@@ -108,9 +108,9 @@ type TaskChanges struct {
 	Deletions int32 `protobuf:"varint,10,opt,name=deletions,proto3" json:"deletions,omitempty"`
 	// Files that are not kept because they are too large or are repositories of their own; at most 100.
 	LeftOut []string `protobuf:"bytes,11,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
-	// When the tree was looked at; null when that is not known.
+	// When the tree was read; null if that is not known.
 	ObservedAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`
-	// Why the changes are not known; absent when they are.
+	// Why the changes are not known; absent if they are known.
 	Problem       *string `protobuf:"bytes,13,opt,name=problem,proto3,oneof" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -242,7 +242,7 @@ type FileChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Path of the file in the repository.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// Path that a renamed file had before; absent otherwise.
+	// The previous path of a renamed file; absent otherwise.
 	From *string `protobuf:"bytes,2,opt,name=from,proto3,oneof" json:"from,omitempty"`
 	// What happened to it.
 	Kind FileChange_Kind `protobuf:"varint,3,opt,name=kind,proto3,enum=fleet.v1.FileChange_Kind" json:"kind,omitempty"`
@@ -250,7 +250,7 @@ type FileChange struct {
 	Insertions int32 `protobuf:"varint,4,opt,name=insertions,proto3" json:"insertions,omitempty"`
 	// Number of lines that were removed.
 	Deletions int32 `protobuf:"varint,5,opt,name=deletions,proto3" json:"deletions,omitempty"`
-	// Whether its content is not text, so that its lines are not counted.
+	// Whether its content is binary; then its lines are not counted.
 	Binary        bool `protobuf:"varint,6,opt,name=binary,proto3" json:"binary,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -567,8 +567,8 @@ type LifecycleAgent struct {
 	Work *string `protobuf:"bytes,14,opt,name=work,proto3,oneof" json:"work,omitempty"`
 	// First line of the contract; set by `agent_list`.
 	Title *string `protobuf:"bytes,15,opt,name=title,proto3,oneof" json:"title,omitempty"`
-	// How the work was checked after the agent reported it: the checks of the contract's project, with the last 500 bytes of
-	// what each put out. They do not change the status. Absent if there are none, and until they have begun.
+	// Results of the checks of the contract's project, which run after the agent's report, with the last 500 bytes of output of
+	// each. They do not change the status. Absent if there are no checks, or none has started.
 	Checks        *TaskChecks `protobuf:"bytes,16,opt,name=checks,proto3,oneof" json:"checks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -51,7 +51,7 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: true,
 			Input:       lifecycleServiceAgentStopInput,
 			Output:      lifecycleServiceAgentStopOutput,
-			Description: "Stop an agent. A request to its model that is under way ends normally, and no further one is made. An agent that has ended does not change, and the answer says how it ended.",
+			Description: "Stop an agent. A running request to its model ends normally, and no further one is made. An agent that has ended does not change, and the answer says how it ended.",
 		}, c.AgentStop),
 		tool.Unary(tool.Spec{
 			Name:     "append_payload",
@@ -248,7 +248,7 @@ const lifecycleServiceAgentStatusOutput = `{
           "anyOf": [
             {
               "$ref": "#/$defs/TaskChecks",
-              "description": "How the work was checked after the agent reported it: the checks of the contract's project, with the last 500 bytes of what each put out. They do not change the status. Absent if there are none, and until they have begun."
+              "description": "Results of the checks of the contract's project, which run after the agent's report, with the last 500 bytes of output of each. They do not change the status. Absent if there are no checks, or none has started."
             },
             {
               "type": "null"
@@ -497,7 +497,7 @@ const lifecycleServiceAgentListOutput = `{
           "anyOf": [
             {
               "$ref": "#/$defs/TaskChecks",
-              "description": "How the work was checked after the agent reported it: the checks of the contract's project, with the last 500 bytes of what each put out. They do not change the status. Absent if there are none, and until they have begun."
+              "description": "Results of the checks of the contract's project, which run after the agent's report, with the last 500 bytes of output of each. They do not change the status. Absent if there are no checks, or none has started."
             },
             {
               "type": "null"

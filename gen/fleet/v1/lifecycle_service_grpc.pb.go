@@ -48,7 +48,7 @@ type LifecycleServiceClient interface {
 	// Report that the contract is fulfilled. Agents call it themselves when they are done. After that the agent
 	// makes no further request to its model. Calling it again changes nothing.
 	AgentComplete(ctx context.Context, in *AgentCompleteRequest, opts ...grpc.CallOption) (*AgentCompleteResponse, error)
-	// Stop an agent. A request to its model that is under way ends normally, and no further one is made. An agent
+	// Stop an agent. A running request to its model ends normally, and no further one is made. An agent
 	// that has ended does not change, and the answer says how it ended.
 	AgentStop(ctx context.Context, in *AgentStopRequest, opts ...grpc.CallOption) (*AgentStopResponse, error)
 	// Append to the payload of a running agent. This is for a payload that is too large for `agent_complete`, which appends
@@ -164,7 +164,7 @@ type LifecycleServiceServer interface {
 	// Report that the contract is fulfilled. Agents call it themselves when they are done. After that the agent
 	// makes no further request to its model. Calling it again changes nothing.
 	AgentComplete(context.Context, *AgentCompleteRequest) (*AgentCompleteResponse, error)
-	// Stop an agent. A request to its model that is under way ends normally, and no further one is made. An agent
+	// Stop an agent. A running request to its model ends normally, and no further one is made. An agent
 	// that has ended does not change, and the answer says how it ended.
 	AgentStop(context.Context, *AgentStopRequest) (*AgentStopResponse, error)
 	// Append to the payload of a running agent. This is for a payload that is too large for `agent_complete`, which appends

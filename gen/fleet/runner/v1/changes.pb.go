@@ -28,7 +28,7 @@ type Changes struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Commit that the run began at.
 	Base string `protobuf:"bytes,1,opt,name=base,proto3" json:"base,omitempty"`
-	// Commit that has the tree as it was when the run had ended.
+	// Commit that has the tree at the end of the run.
 	Commit string `protobuf:"bytes,2,opt,name=commit,proto3" json:"commit,omitempty"`
 	// Ref that keeps the commit in the repository.
 	Ref string `protobuf:"bytes,3,opt,name=ref,proto3" json:"ref,omitempty"`
@@ -36,7 +36,7 @@ type Changes struct {
 	Branch string `protobuf:"bytes,4,opt,name=branch,proto3" json:"branch,omitempty"`
 	// Commits that the agent made.
 	Commits int32 `protobuf:"varint,5,opt,name=commits,proto3" json:"commits,omitempty"`
-	// The commit has changes that the agent did not commit.
+	// The commit has uncommitted changes of the agent.
 	Dirty bool `protobuf:"varint,6,opt,name=dirty,proto3" json:"dirty,omitempty"`
 	// A branch of a remote has all of the agent's commits.
 	Pushed bool `protobuf:"varint,7,opt,name=pushed,proto3" json:"pushed,omitempty"`
@@ -50,9 +50,9 @@ type Changes struct {
 	List []*FileChange `protobuf:"bytes,11,rep,name=list,proto3" json:"list,omitempty"`
 	// Files that are not in the commit, because they are too large, or are repositories of their own.
 	LeftOut []string `protobuf:"bytes,12,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
-	// When the tree was looked at.
+	// When the tree was read.
 	At *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=at,proto3" json:"at,omitempty"`
-	// Why the changes are not known; all else is empty then.
+	// Why the changes are not known; then everything else is empty.
 	Problem       string `protobuf:"bytes,14,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -191,7 +191,7 @@ type FileChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Path of the file.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// Its path before, of a renamed file.
+	// The previous path of a renamed file; empty otherwise.
 	From string `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
 	// What happened to it, as in fleet.v1.FileChange.
 	Kind string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -341,20 +341,20 @@ func (x *Check) GetTimeout() *durationpb.Duration {
 	return nil
 }
 
-// CheckResult is how a check went.
+// CheckResult is the result of a check.
 type CheckResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The command.
 	Command string `protobuf:"bytes,1,opt,name=command,proto3" json:"command,omitempty"`
 	// Status, as in fleet.v1.
 	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
-	// Exit code; none: the command did not end by itself.
+	// Exit code; none if the command was killed.
 	ExitCode *int32 `protobuf:"varint,3,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
 	// Why there is no exit code, in words.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The end of what the command put out.
+	// The end of the command's output.
 	Output string `protobuf:"bytes,5,opt,name=output,proto3" json:"output,omitempty"`
-	// There was more before it.
+	// There was more output before that.
 	Truncated bool `protobuf:"varint,6,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	// When the check was started.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`

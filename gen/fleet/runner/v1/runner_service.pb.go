@@ -5,7 +5,7 @@
 // source: fleet/runner/v1/runner_service.proto
 
 // The fleet.runner.v1 package is what Fleet asks of the program fleet-runner, which runs the tasks of an agent where the
-// agent lives. It is no face of Fleet: only Fleet calls it, over the Connect protocol, so that it passes any HTTP/1.1 proxy.
+// agent lives. It is not a public API: only Fleet calls it, over the Connect protocol, which passes any HTTP/1.1 proxy.
 
 package runnerv1
 
@@ -26,7 +26,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// HandshakeRequest says who asks.
+// HandshakeRequest describes the caller.
 type HandshakeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Version of Fleet, for the runner's log.
@@ -72,18 +72,18 @@ func (x *HandshakeRequest) GetVersion() string {
 	return ""
 }
 
-// HandshakeResponse says who answers.
+// HandshakeResponse describes the runner.
 type HandshakeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Version of the protocol that the runner speaks. It grows when a caller must know of a change.
+	// Version of the protocol that the runner speaks. It is increased if callers must know about a change.
 	Protocol int32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// Oldest version of the protocol that the runner still understands.
 	OldestProtocol int32 `protobuf:"varint,2,opt,name=oldest_protocol,json=oldestProtocol,proto3" json:"oldest_protocol,omitempty"`
 	// Version of the program, for people.
 	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	// The process that answers. It is part of what is signed, so that nothing signed for another process is taken.
+	// The process that answers. Signatures cover it, so a request that was signed for another process is refused.
 	Instance string `protobuf:"bytes,4,opt,name=instance,proto3" json:"instance,omitempty"`
-	// Time of the runner's clock, by which the expiry of requests is judged.
+	// Time of the runner's clock, which decides whether a request has expired.
 	Now           *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=now,proto3" json:"now,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -246,7 +246,7 @@ func (*DispatchResponse) Descriptor() ([]byte, []int) {
 	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{3}
 }
 
-// FollowRequest names a run and what of it was seen.
+// FollowRequest names a run and the cursor to continue from.
 type FollowRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent.
@@ -255,7 +255,7 @@ type FollowRequest struct {
 	Run *Run `protobuf:"bytes,2,opt,name=run,proto3" json:"run,omitempty"`
 	// Cursor of the last output that the caller has; empty: the beginning of the run.
 	Cursor string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// When the stream ends although the run goes on; none: with the run.
+	// When the stream ends even if the run continues; by default it ends with the run.
 	MaxWait       *durationpb.Duration `protobuf:"bytes,4,opt,name=max_wait,json=maxWait,proto3" json:"max_wait,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -403,7 +403,7 @@ type isFollowResponse_Event interface {
 }
 
 type FollowResponse_Output struct {
-	// Something that the run put out.
+	// A piece of the run's output.
 	Output *Output `protobuf:"bytes,1,opt,name=output,proto3,oneof"`
 }
 
@@ -413,7 +413,7 @@ type FollowResponse_Outcome struct {
 }
 
 type FollowResponse_Heartbeat struct {
-	// The run goes on and puts out nothing. It is sent so that a caller can tell a silent run from a dead connection.
+	// The run continues without output. With it, a caller can tell a silent run from a dead connection.
 	Heartbeat *Heartbeat `protobuf:"bytes,3,opt,name=heartbeat,proto3,oneof"`
 }
 
@@ -460,14 +460,14 @@ func (*Heartbeat) Descriptor() ([]byte, []int) {
 	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{6}
 }
 
-// InterruptRequest names the run that is to end.
+// InterruptRequest names the run to interrupt.
 type InterruptRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent.
 	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	// The run.
 	Run *Run `protobuf:"bytes,2,opt,name=run,proto3" json:"run,omitempty"`
-	// End it by force.
+	// Kill it.
 	Kill          bool `protobuf:"varint,3,opt,name=kill,proto3" json:"kill,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -882,7 +882,7 @@ type PatchRequest struct {
 	Base string `protobuf:"bytes,2,opt,name=base,proto3" json:"base,omitempty"`
 	// Commit at their end.
 	Commit string `protobuf:"bytes,3,opt,name=commit,proto3" json:"commit,omitempty"`
-	// The file that the patch is of; empty: all files.
+	// Only the patch of this file; empty: all files.
 	Path string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
 	// Where the part begins, in bytes.
 	Offset int64 `protobuf:"varint,5,opt,name=offset,proto3" json:"offset,omitempty"`
@@ -1099,9 +1099,9 @@ type OutputResponse struct {
 	Data []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
 	// Where it begins. It is later than the requested offset if bytes are missing there.
 	Offset int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
-	// How many bytes the run has put out so far.
+	// How many bytes of output the run has so far.
 	Size int64 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`
-	// Where bytes of the whole output are missing.
+	// Offset at which bytes of the output are missing.
 	GapOffset int64 `protobuf:"varint,4,opt,name=gap_offset,json=gapOffset,proto3" json:"gap_offset,omitempty"`
 	// How many bytes are missing; 0: none.
 	GapSize       int64 `protobuf:"varint,5,opt,name=gap_size,json=gapSize,proto3" json:"gap_size,omitempty"`
@@ -1183,7 +1183,7 @@ type CheckRequest struct {
 	Run *Run `protobuf:"bytes,2,opt,name=run,proto3" json:"run,omitempty"`
 	// The check.
 	Check *Check `protobuf:"bytes,3,opt,name=check,proto3" json:"check,omitempty"`
-	// When the stream ends although the check goes on; none: with the check.
+	// When the stream ends even if the check continues; by default it ends with the check.
 	MaxWait       *durationpb.Duration `protobuf:"bytes,4,opt,name=max_wait,json=maxWait,proto3" json:"max_wait,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1321,12 +1321,12 @@ type isCheckResponse_Event interface {
 }
 
 type CheckResponse_Result struct {
-	// How the check went. Nothing follows it.
+	// The result of the check. Nothing follows it.
 	Result *CheckResult `protobuf:"bytes,1,opt,name=result,proto3,oneof"`
 }
 
 type CheckResponse_Heartbeat struct {
-	// The check goes on.
+	// The check continues.
 	Heartbeat *Heartbeat `protobuf:"bytes,2,opt,name=heartbeat,proto3,oneof"`
 }
 
@@ -1339,7 +1339,7 @@ type BundleRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent.
 	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	// Id that the caller gives the bundle. A bundle of an id is made once and kept for a while, so that the caller can go on.
+	// Id that the caller chooses. The runner makes one bundle for each id and keeps it for a while, so that the caller can continue.
 	BundleId string `protobuf:"bytes,2,opt,name=bundle_id,json=bundleId,proto3" json:"bundle_id,omitempty"`
 	// How many bytes of the bundle the caller has.
 	Offset        int64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
@@ -1505,7 +1505,7 @@ func (*BundleResponse_Heartbeat) isBundleResponse_Event() {}
 // BundleEnd says that a bundle is complete.
 type BundleEnd struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Size of the bundle in bytes; 0: there is nothing that is nowhere else.
+	// Size of the bundle in bytes; 0 if the agent has no work that exists nowhere else.
 	Size          int64 `protobuf:"varint,1,opt,name=size,proto3" json:"size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

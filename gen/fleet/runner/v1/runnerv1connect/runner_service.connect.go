@@ -3,7 +3,7 @@
 // Source: fleet/runner/v1/runner_service.proto
 
 // The fleet.runner.v1 package is what Fleet asks of the program fleet-runner, which runs the tasks of an agent where the
-// agent lives. It is no face of Fleet: only Fleet calls it, over the Connect protocol, so that it passes any HTTP/1.1 proxy.
+// agent lives. It is not a public API: only Fleet calls it, over the Connect protocol, which passes any HTTP/1.1 proxy.
 package runnerv1connect
 
 import (
@@ -65,23 +65,23 @@ type RunnerServiceClient interface {
 	Handshake(context.Context, *connect.Request[v1.HandshakeRequest]) (*connect.Response[v1.HandshakeResponse], error)
 	// Give the run to the agent. A run that the agent has is not given again.
 	Dispatch(context.Context, *connect.Request[v1.DispatchRequest]) (*connect.Response[v1.DispatchResponse], error)
-	// Stream what the run puts out after a cursor, and how the run ended.
+	// Stream the run's output after a cursor, and how the run ended.
 	Follow(context.Context, *connect.Request[v1.FollowRequest]) (*connect.ServerStreamForClient[v1.FollowResponse], error)
 	// Ask the run to end. It does not wait for the end.
 	Interrupt(context.Context, *connect.Request[v1.InterruptRequest]) (*connect.Response[v1.InterruptResponse], error)
-	// Give a message to a run that is under way. A message that the run has is not given again.
+	// Give a message to a running run. A message that the run has is not given again.
 	Send(context.Context, *connect.Request[v1.SendRequest]) (*connect.Response[v1.SendResponse], error)
-	// Give the run the answer to a question. The first answer counts, and another one changes nothing.
+	// Give the run the answer to a question. The first answer counts; further answers change nothing.
 	Answer(context.Context, *connect.Request[v1.AnswerRequest]) (*connect.Response[v1.AnswerResponse], error)
-	// Keep the agent's working tree for a run that has ended, and tell what the run changed.
+	// Save the agent's working tree for a run that has ended, and return what the run changed.
 	Changes(context.Context, *connect.Request[v1.ChangesRequest]) (*connect.Response[v1.ChangesResponse], error)
-	// Return a page of the patch of what Changes has kept.
+	// Return a page of the patch of the changes that Changes has saved.
 	Patch(context.Context, *connect.Request[v1.PatchRequest]) (*connect.Response[v1.PatchResponse], error)
-	// Return a page of the raw output of a run, also while it is under way.
+	// Return a page of the raw output of a run, also while it runs.
 	Output(context.Context, *connect.Request[v1.OutputRequest]) (*connect.Response[v1.OutputResponse], error)
-	// Run a check of a run that has ended, and stream how it went. A check that was started is not started again.
+	// Execute a check of a run that has ended, and stream its result. A check that was started is not started again.
 	Check(context.Context, *connect.Request[v1.CheckRequest]) (*connect.ServerStreamForClient[v1.CheckResponse], error)
-	// Stream what the agent has made and is nowhere else, as a git bundle.
+	// Stream the agent's work that exists nowhere else, as a git bundle.
 	Bundle(context.Context, *connect.Request[v1.BundleRequest]) (*connect.ServerStreamForClient[v1.BundleResponse], error)
 }
 
@@ -244,23 +244,23 @@ type RunnerServiceHandler interface {
 	Handshake(context.Context, *connect.Request[v1.HandshakeRequest]) (*connect.Response[v1.HandshakeResponse], error)
 	// Give the run to the agent. A run that the agent has is not given again.
 	Dispatch(context.Context, *connect.Request[v1.DispatchRequest]) (*connect.Response[v1.DispatchResponse], error)
-	// Stream what the run puts out after a cursor, and how the run ended.
+	// Stream the run's output after a cursor, and how the run ended.
 	Follow(context.Context, *connect.Request[v1.FollowRequest], *connect.ServerStream[v1.FollowResponse]) error
 	// Ask the run to end. It does not wait for the end.
 	Interrupt(context.Context, *connect.Request[v1.InterruptRequest]) (*connect.Response[v1.InterruptResponse], error)
-	// Give a message to a run that is under way. A message that the run has is not given again.
+	// Give a message to a running run. A message that the run has is not given again.
 	Send(context.Context, *connect.Request[v1.SendRequest]) (*connect.Response[v1.SendResponse], error)
-	// Give the run the answer to a question. The first answer counts, and another one changes nothing.
+	// Give the run the answer to a question. The first answer counts; further answers change nothing.
 	Answer(context.Context, *connect.Request[v1.AnswerRequest]) (*connect.Response[v1.AnswerResponse], error)
-	// Keep the agent's working tree for a run that has ended, and tell what the run changed.
+	// Save the agent's working tree for a run that has ended, and return what the run changed.
 	Changes(context.Context, *connect.Request[v1.ChangesRequest]) (*connect.Response[v1.ChangesResponse], error)
-	// Return a page of the patch of what Changes has kept.
+	// Return a page of the patch of the changes that Changes has saved.
 	Patch(context.Context, *connect.Request[v1.PatchRequest]) (*connect.Response[v1.PatchResponse], error)
-	// Return a page of the raw output of a run, also while it is under way.
+	// Return a page of the raw output of a run, also while it runs.
 	Output(context.Context, *connect.Request[v1.OutputRequest]) (*connect.Response[v1.OutputResponse], error)
-	// Run a check of a run that has ended, and stream how it went. A check that was started is not started again.
+	// Execute a check of a run that has ended, and stream its result. A check that was started is not started again.
 	Check(context.Context, *connect.Request[v1.CheckRequest], *connect.ServerStream[v1.CheckResponse]) error
-	// Stream what the agent has made and is nowhere else, as a git bundle.
+	// Stream the agent's work that exists nowhere else, as a git bundle.
 	Bundle(context.Context, *connect.Request[v1.BundleRequest], *connect.ServerStream[v1.BundleResponse]) error
 }
 
