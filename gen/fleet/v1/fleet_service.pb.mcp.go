@@ -2288,11 +2288,11 @@ const fleetServiceShowTaskOutput = `{
       "properties": {
         "base": {
           "type": "string",
-          "description": "Commit that the task began at. Where an earlier task left changes uncommitted, they are part of it."
+          "description": "Commit at which the task began. It includes uncommitted changes of earlier tasks."
         },
         "commit": {
           "type": "string",
-          "description": "Commit that has the tree as it was when the task ended, with what the agent did not commit."
+          "description": "Commit that has the tree at the end of the task, including uncommitted changes."
         },
         "ref": {
           "type": "string",
@@ -2300,7 +2300,7 @@ const fleetServiceShowTaskOutput = `{
         },
         "branch": {
           "type": "string",
-          "description": "Branch that the agent was on; empty when it was on none."
+          "description": "The agent's branch; empty if it had none checked out."
         },
         "commits": {
           "type": "integer",
@@ -2339,11 +2339,11 @@ const fleetServiceShowTaskOutput = `{
             "null"
           ],
           "format": "date-time",
-          "description": "When the tree was looked at; null when that is not known."
+          "description": "When the tree was read; null if that is not known."
         },
         "problem": {
           "type": "string",
-          "description": "Why the changes are not known; absent when they are."
+          "description": "Why the changes are not known; absent if they are known."
         }
       },
       "required": [
@@ -2556,11 +2556,11 @@ const fleetServiceShowTaskChangesOutput = `{
       "properties": {
         "base": {
           "type": "string",
-          "description": "Commit that the task began at. Where an earlier task left changes uncommitted, they are part of it."
+          "description": "Commit at which the task began. It includes uncommitted changes of earlier tasks."
         },
         "commit": {
           "type": "string",
-          "description": "Commit that has the tree as it was when the task ended, with what the agent did not commit."
+          "description": "Commit that has the tree at the end of the task, including uncommitted changes."
         },
         "ref": {
           "type": "string",
@@ -2568,7 +2568,7 @@ const fleetServiceShowTaskChangesOutput = `{
         },
         "branch": {
           "type": "string",
-          "description": "Branch that the agent was on; empty when it was on none."
+          "description": "The agent's branch; empty if it had none checked out."
         },
         "commits": {
           "type": "integer",
@@ -2607,11 +2607,11 @@ const fleetServiceShowTaskChangesOutput = `{
             "null"
           ],
           "format": "date-time",
-          "description": "When the tree was looked at; null when that is not known."
+          "description": "When the tree was read; null if that is not known."
         },
         "problem": {
           "type": "string",
-          "description": "Why the changes are not known; absent when they are."
+          "description": "Why the changes are not known; absent if they are known."
         }
       },
       "required": [
@@ -2639,7 +2639,7 @@ const fleetServiceShowTaskChangesOutput = `{
         },
         "from": {
           "type": "string",
-          "description": "Path that a renamed file had before; absent otherwise."
+          "description": "The previous path of a renamed file; absent otherwise."
         },
         "kind": {
           "type": "string",
@@ -2661,7 +2661,7 @@ const fleetServiceShowTaskChangesOutput = `{
         },
         "binary": {
           "type": "boolean",
-          "description": "Whether its content is not text, so that its lines are not counted."
+          "description": "Whether its content is binary; then its lines are not counted."
         }
       },
       "required": [
