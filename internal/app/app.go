@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/fullstorydev/grpchan/inprocgrpc"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -37,7 +36,7 @@ type App struct {
 	places     *places
 	service    *service.Service
 	reconciler *reconcile.Reconciler
-	channel    *inprocgrpc.Channel
+	channel    *channel
 	guard      *guard
 	lifecycle  *lifecycle.Service
 	providers  *providers.Service
@@ -136,7 +135,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	}
 	a.calls, a.limits = rpc.NewInterceptor(auth, log, inbound.Remote), o.Limits
 	a.guard.unary, a.guard.stream = a.calls.Unary, a.calls.Stream
-	a.channel = (&inprocgrpc.Channel{}).WithCloner(sharing{}).WithServerUnaryInterceptor(a.guard.Unary).WithServerStreamInterceptor(a.guard.Stream)
+	a.channel = newChannel(a.guard)
 	a.register(a.channel)
 	return a, nil
 }
