@@ -68,6 +68,7 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 	if err := a.cfg.Validate(); err != nil { // also if a caller has built the configuration: a server must not be open to everybody by accident
 		return nil, err
 	}
+	keepHeap()
 	s := &Server{App: a, closeGrace: closeGrace, closed: make(chan error, 1)}
 	if s.httpListener, err = listen("http", a.cfg.HTTP, a.limits); err != nil {
 		return nil, err
