@@ -80,8 +80,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Download what an agent has made and is nowhere else, as a git bundle: its commits that no remote has, and the tree that it works in with what it did not commit
-         * @description Of a deleted agent, it is what was kept when it was deleted. The extensions of the first message have a PayloadInfo.
+         * Download the work of an agent that exists nowhere else, as a git bundle: commits that no remote has, and the files of its working tree, including uncommitted ones
+         * @description For a deleted agent, this is what was kept when it was deleted. The extensions of the first message have a PayloadInfo.
          */
         get: operations["download_agent_bundle"];
         put?: never;
@@ -256,6 +256,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/fleet": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show the state of the fleet in a few numbers: agents by status, open questions, and what the last day cost
+         * @description Show the state of the fleet in a few numbers: agents by status, open questions, and what the last day cost.
+         */
+        get: operations["show_fleet"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/lifecycle/agents": {
         parameters: {
             query?: never;
@@ -331,7 +351,7 @@ export interface paths {
         put?: never;
         /**
          * Stop an agent
-         * @description A request to its model that is under way ends normally, and no further one is made. An agent that has ended does not change, and the answer says how it ended.
+         * @description A running request to its model ends normally, and no further one is made. An agent that has ended does not change, and the answer says how it ended.
          */
         post: operations["agent_stop"];
         delete?: never;
@@ -512,8 +532,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the questions that agents ask while they work: permissions and answers that they wait for, newest first
-         * @description List the questions that agents ask while they work: permissions and answers that they wait for, newest first.
+         * List the questions of agents, newest first: requests for permissions, and questions in words
+         * @description List the questions of agents, newest first: requests for permissions, and questions in words.
          */
         get: operations["list_questions"];
         put?: never;
@@ -534,10 +554,30 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Answer a question of an agent, so that it goes on with its task
+         * Answer a question of an agent, so that it continues its task
          * @description Only the owner of the agent and admins can; the agent itself cannot. The first answer counts.
          */
         post: operations["answer_question"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Find agents, tasks and open questions by a text
+         * @description Find agents, tasks and open questions by a text.
+         */
+        get: operations["search_fleet"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -801,7 +841,7 @@ export interface paths {
         };
         /**
          * Show everything known about one task: description, result, and its payload when asked for
-         * @description A payload can have megabytes: payload_tail asks for its end only, where most programs say what came of them.
+         * @description A payload can have megabytes: payload_tail returns only its end, where most programs report their result.
          */
         get: operations["show_task"];
         put?: never;
@@ -825,7 +865,7 @@ export interface paths {
         };
         /**
          * Show what a task changed in the repository that its agent works in: commits, files and lines, or the patch itself
-         * @description Changes are kept however the task ends, including uncommitted ones, and survive the agent.
+         * @description Changes, including uncommitted ones, are kept however the task ends, and survive the agent.
          */
         get: operations["show_task_changes"];
         put?: never;
@@ -844,7 +884,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Show the raw output of a task, byte for byte, by pages: everything that the agent's program has put out so far
+         * Show the raw output of a task in pages, byte for byte: everything that the agent's program has printed so far
          * @description The runner of the agent keeps it for a while after the task has ended.
          */
         get: operations["show_task_output"];
@@ -940,6 +980,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Sum up what tasks used, by agent, project, owner or day: cost, tokens, tool calls, time and outcomes
+         * @description The tasks of all toolsets count.
+         */
+        get: operations["show_usage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -980,19 +1040,19 @@ export interface components {
              * @description Offset in bytes at which the next portion of the spec begins, for `show_agent`; absent when nothing follows.
              */
             spec_next_offset?: number;
-            /** @description Whether the task the agent works on makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise. */
+            /** @description Whether the agent's task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise. */
             stalled?: boolean;
             /**
              * @description What the agent's workspace is doing.
              *
-             *     - `pending`: The workspace is asked for and nothing is made yet.
-             *     - `starting`: The workspace is being made or started.
+             *     - `pending`: The workspace was requested, and nothing exists yet.
+             *     - `starting`: The workspace is being created or started.
              *     - `running`: The workspace runs and the agent in it is ready.
              *     - `stopping`: The workspace is being stopped.
              *     - `stopped`: The workspace is stopped; `start_agent` starts it again.
-             *     - `failed`: The workspace could not be made, started or stopped; state_reason says why.
-             *     - `canceling`: The making of the workspace is being cancelled.
-             *     - `canceled`: The making of the workspace was cancelled.
+             *     - `failed`: The workspace could not be created, started or stopped; state_reason says why.
+             *     - `canceling`: The creation of the workspace is being cancelled.
+             *     - `canceled`: The creation of the workspace was cancelled.
              *     - `deleting`: The workspace is being destroyed.
              *     - `deleted`: The workspace is gone.
              *     - `unhealthy`: The workspace runs, but the agent in it does not answer; state_reason says what is wrong.
@@ -1188,14 +1248,14 @@ export interface components {
             /**
              * @description What the agent's workspace is doing.
              *
-             *     - `pending`: The workspace is asked for and nothing is made yet.
-             *     - `starting`: The workspace is being made or started.
+             *     - `pending`: The workspace was requested, and nothing exists yet.
+             *     - `starting`: The workspace is being created or started.
              *     - `running`: The workspace runs and the agent in it is ready.
              *     - `stopping`: The workspace is being stopped.
              *     - `stopped`: The workspace is stopped; `start_agent` starts it again.
-             *     - `failed`: The workspace could not be made, started or stopped; state_reason says why.
-             *     - `canceling`: The making of the workspace is being cancelled.
-             *     - `canceled`: The making of the workspace was cancelled.
+             *     - `failed`: The workspace could not be created, started or stopped; state_reason says why.
+             *     - `canceling`: The creation of the workspace is being cancelled.
+             *     - `canceled`: The creation of the workspace was cancelled.
              *     - `deleting`: The workspace is being destroyed.
              *     - `deleted`: The workspace is gone.
              *     - `unhealthy`: The workspace runs, but the agent in it does not answer; state_reason says what is wrong.
@@ -1216,7 +1276,7 @@ export interface components {
         };
         /** @description AnswerQuestionRequest has the answer to a question. */
         AnswerQuestionRequest: {
-            /** @description The answer: "allow" or "deny" when the agent asks for a permission, else any text. */
+            /** @description The answer: "allow" or "deny" if the agent asks for a permission, otherwise any text. */
             answer: string;
             /** @description What to tell the agent beside the answer, for example why it is denied. */
             message?: string;
@@ -1435,14 +1495,14 @@ export interface components {
              *     - `DEFINITION_INVALID`: The agent's definition cannot be used; the message says why. Metadata: agent.
              *     - `TASK_FAILED`: The task that the call waited for failed, or was stopped; the message says why. Metadata: agent_name, task_id.
              *     - `TASK_TIMED_OUT`: The task that the call waited for ran longer than it may. Metadata: agent_name, task_id.
-             *     - `OUTPUT_INVALID`: The agent's answer is not what its definition promises, also after it was told so. Metadata: agent_name, task_id, attempts, problems.
+             *     - `OUTPUT_INVALID`: The agent's answer does not have the form that its definition requires, also after retries. Metadata: agent_name, task_id, attempts, problems.
              *     - `TASK_RUNNING`: The task has not ended yet, and only a task that has can be deleted. Metadata: task_id, agent_name.
              *     - `QUESTION_NOT_FOUND`: No question of this id that the caller may see. Metadata: question_id.
-             *     - `QUESTION_CLOSED`: The question waits for no answer any more: it was answered, it expired, or its task ended. Metadata: question_id, status.
-             *     - `CHANGES_NOT_FOUND`: Nothing is known of what the task changed, or the repository does not have it any more. Metadata: task_id.
+             *     - `QUESTION_CLOSED`: The question no longer waits for an answer: it was answered, it expired, or its task ended. Metadata: question_id, status.
+             *     - `CHANGES_NOT_FOUND`: The changes of the task are not known, or the repository no longer has them. Metadata: task_id.
              *     - `CHECKS_FAILED`: The agent completed the task that the call waited for, and its checks failed; the message says which. Metadata: agent_name, task_id.
-             *     - `BUNDLE_NOT_FOUND`: The agent has made nothing that is nowhere else, or nothing of it was kept; the message says which. Metadata: agent_name.
-             *     - `OUTPUT_NOT_FOUND`: The raw output of the task is not kept, or not any more; the message says why. Metadata: task_id.
+             *     - `BUNDLE_NOT_FOUND`: The agent has no work that exists nowhere else, or nothing of it was kept; the message says which. Metadata: agent_name.
+             *     - `OUTPUT_NOT_FOUND`: The raw output of the task is not kept, or no longer kept; the message says why. Metadata: task_id.
              */
             error: string;
             /** @description What is wrong and what to do, for people. */
@@ -1574,14 +1634,14 @@ export interface components {
         };
         /** @description FileChange is one changed file. */
         FileChange: {
-            /** @description Whether its content is not text, so that its lines are not counted. */
+            /** @description Whether its content is binary; then its lines are not counted. */
             binary: boolean;
             /**
              * Format: int32
              * @description Number of lines that were removed.
              */
             deletions: number;
-            /** @description Path that a renamed file had before; absent otherwise. */
+            /** @description The previous path of a renamed file; absent otherwise. */
             from?: string;
             /**
              * Format: int32
@@ -1600,6 +1660,26 @@ export interface components {
             kind: "added" | "modified" | "deleted" | "renamed";
             /** @description Path of the file in the repository. */
             path: string;
+        };
+        /** @description FoundItem is an agent, a task or a question. */
+        FoundItem: {
+            /** @description Name of the agent, also that of a task or a question. */
+            agent_name: string;
+            /** @description Id of the task or the question; absent for an agent. */
+            id?: string;
+            /**
+             * @description What it is.
+             *
+             *     - `agent`: An agent.
+             *     - `task`: A task.
+             *     - `question`: A question that waits for an answer.
+             * @enum {string}
+             */
+            kind: "agent" | "task" | "question";
+            /** @description Status of the agent or the task; absent for a question. */
+            status?: string;
+            /** @description The beginning of the description or the question, or the agent's project. */
+            text: string;
         };
         /** @description GetAgentSessionHistoryResponse has the messages. */
         GetAgentSessionHistoryResponse: {
@@ -1714,7 +1794,7 @@ export interface components {
         LifecycleAgent: {
             /** @description Id of the agent. */
             agent_id: string;
-            /** @description How the work was checked after the agent reported it: the checks of the contract's project, with the last 500 bytes of what each put out. They do not change the status. Absent if there are none, and until they have begun. */
+            /** @description Results of the checks of the contract's project, which run after the agent's report, with the last 500 bytes of output of each. They do not change the status. Absent if there are no checks, or none has started. */
             checks?: components["schemas"]["TaskChecks"];
             /**
              * Format: date-time
@@ -1852,7 +1932,7 @@ export interface components {
             questions: components["schemas"]["Question"][];
             /**
              * Format: int32
-             * @description Number of questions that match, also of those beyond this answer.
+             * @description Number of questions that match, including those that are not in this answer.
              */
             total_count: number;
         };
@@ -2109,7 +2189,7 @@ export interface components {
         RestartAgentRequest: {
             /** @description An id of the caller's choice: the same id and body again returns the first result and does nothing twice. */
             request_id?: string;
-            /** @description The role that the agent has from now on; as before when not given. */
+            /** @description The agent's new role. By default it keeps its role. */
             role?: string;
         };
         /** @description RestartAgentResponse has the restarted agent. */
@@ -2170,6 +2250,11 @@ export interface components {
             task_id: string;
             /** @description What the run used of its model. */
             usage: components["schemas"]["SubagentUsage"];
+        };
+        /** @description SearchFleetResponse has what was found, the best first: agents by name, tasks and questions newest first. */
+        SearchFleetResponse: {
+            /** @description What was found. */
+            items: components["schemas"]["FoundItem"][];
         };
         /** @description SendMessageRequest is one message. */
         SendMessageRequest: {
@@ -2340,13 +2425,53 @@ export interface components {
              */
             total_pages: number;
         };
+        /** @description ShowFleetResponse has the state of the fleet in a few numbers, of what the caller may see. */
+        ShowFleetResponse: {
+            /**
+             * Format: int32
+             * @description How many agents there are.
+             */
+            agents: number;
+            /**
+             * Format: int32
+             * @description How many of them work.
+             */
+            busy: number;
+            /**
+             * Format: int32
+             * @description How many of them can be given a task.
+             */
+            idle: number;
+            /** @description What the tasks of the last 24 hours used. */
+            last_day: components["schemas"]["Usage"];
+            /**
+             * Format: int32
+             * @description How many of them do not run.
+             */
+            offline: number;
+            /**
+             * Format: int32
+             * @description How many questions wait for an answer.
+             */
+            questions: number;
+            /**
+             * Format: int32
+             * @description How many of the busy ones make no progress.
+             */
+            stalled: number;
+            /**
+             * Format: int32
+             * @description How many of the busy ones wait for an answer.
+             */
+            waiting: number;
+        };
         /** @description ShowTaskChangesResponse has the changes of the task. */
         ShowTaskChangesResponse: {
             /** @description What the task changed, in numbers. */
             changes: components["schemas"]["TaskChanges"];
             /** @description The changed files, by path, at most the first 1000; none with patch. */
             files: components["schemas"]["FileChange"][];
-            /** @description Where to go on with the files, as cursor of the next call; absent when these are the last. */
+            /** @description Where to continue with the files, as cursor of the next call; absent when these are the last. */
             next_cursor?: string;
             /** @description The patch, or a part of it; absent unless it was asked for. patch_encoding says how its bytes are written. */
             patch?: string;
@@ -2360,7 +2485,7 @@ export interface components {
         };
         /** @description ShowTaskOutputResponse has a part of the raw output of a task. */
         ShowTaskOutputResponse: {
-            /** @description Where bytes of the output are missing, in bytes: it was longer than the runner's output.max, so its beginning and its end are kept. Absent when nothing is missing. */
+            /** @description Offset in bytes at which output is missing: it was longer than the runner's output.max, so only its beginning and its end are kept. Absent when nothing is missing. */
             gap_offset?: number;
             /** @description How many bytes are missing there; absent when nothing is missing. */
             gap_size?: number;
@@ -2372,13 +2497,25 @@ export interface components {
             output: string;
             /** @description How the output is written: "base64" when its bytes are not text in UTF-8; absent when it is the text itself. */
             output_encoding?: string;
-            /** @description How many bytes the task has put out so far. */
+            /** @description How many bytes of output the task has so far. */
             size: number;
         };
         /** @description ShowTaskResponse has the task. */
         ShowTaskResponse: {
             /** @description The task. */
             task: components["schemas"]["TaskDetail"];
+        };
+        /** @description ShowUsageResponse has what tasks used, of all toolsets. */
+        ShowUsageResponse: {
+            /** @description The rows: days in order, others with the highest cost first. At most 1000; total has the rest too. */
+            rows: components["schemas"]["UsageRow"][];
+            /**
+             * Format: date-time
+             * @description The time from which on tasks were counted.
+             */
+            since: string;
+            /** @description What all the tasks used. */
+            total: components["schemas"]["Usage"];
         };
         /** @description StartAgentRequest names the agent to start. */
         StartAgentRequest: {
@@ -2396,16 +2533,16 @@ export interface components {
         StartAgentTaskRequest: {
             /**
              * Format: int32
-             * @description Seconds that each check may take, at most a day; what the role or project says when not given, else 600.
+             * @description Seconds that each check may take, at most a day. By default what the role or the project says, or else 600.
              */
             check_timeout_seconds?: number;
-            /** @description Commands for a shell that check the work when the agent says that it is done, besides those of its project and role; at most 20. Fleet runs them in the agent's tree. The task completes only when all pass. */
+            /** @description Shell commands that check the work when the agent says that it is done, in addition to those of its project and role; at most 20. Fleet runs them in the agent's working tree. The task completes only if all succeed. */
             checks?: string[];
             /** @description An id of the caller's choice: the same id and body again returns the first result and does nothing twice. */
             request_id?: string;
             /**
              * Format: int32
-             * @description How often the agent may try again when checks fail, told what they found; what its role or project says when not given, else 1.
+             * @description How often the agent may try again after failed checks; it gets their output. By default what its role or its project says, or else 1.
              */
             retries?: number;
             /** @description Description of the task to be performed. */
@@ -2584,11 +2721,11 @@ export interface components {
         };
         /** @description TaskChanges is what a task changed in the repository that its agent works in. */
         TaskChanges: {
-            /** @description Commit that the task began at. Where an earlier task left changes uncommitted, they are part of it. */
+            /** @description Commit at which the task began. It includes uncommitted changes of earlier tasks. */
             base: string;
-            /** @description Branch that the agent was on; empty when it was on none. */
+            /** @description The agent's branch; empty if it had none checked out. */
             branch: string;
-            /** @description Commit that has the tree as it was when the task ended, with what the agent did not commit. */
+            /** @description Commit that has the tree at the end of the task, including uncommitted changes. */
             commit: string;
             /**
              * Format: int32
@@ -2616,17 +2753,17 @@ export interface components {
             left_out: string[];
             /**
              * Format: date-time
-             * @description When the tree was looked at; null when that is not known.
+             * @description When the tree was read; null if that is not known.
              */
             observed_at: string | null;
-            /** @description Why the changes are not known; absent when they are. */
+            /** @description Why the changes are not known; absent if they are known. */
             problem?: string;
             /** @description Whether a branch of a remote has all of the agent's commits. */
             pushed: boolean;
             /** @description Git ref that keeps the commit in the repository. */
             ref: string;
         };
-        /** @description TaskCheck is how a command went that checked the work of a task. */
+        /** @description TaskCheck is the result of a command that checked the work of a task. */
         TaskCheck: {
             /** @description The command. */
             command: string;
@@ -2637,10 +2774,10 @@ export interface components {
             ended_at: string;
             /**
              * Format: int32
-             * @description Exit code of the command; absent when it did not end by itself.
+             * @description Exit code of the command; absent if it was killed.
              */
             exit_code?: number;
-            /** @description The end of what the command put out, errors included, at most 16 KiB. */
+            /** @description The end of the command's output, including standard error, at most 16 KiB. */
             output: string;
             /** @description Why there is no exit code, in words; absent when there is one. */
             reason?: string;
@@ -2654,21 +2791,21 @@ export interface components {
              *
              *     - `passed`: The command ended with the exit code 0.
              *     - `failed`: The command ended with another exit code, or could not be run.
-             *     - `timed_out`: The command was ended, since it ran longer than it may.
-             *     - `stopped`: The command was ended because its task was stopped.
+             *     - `timed_out`: The command was killed because it exceeded its time limit.
+             *     - `stopped`: The command was killed because its task was stopped.
              * @enum {string}
              */
             status: "passed" | "failed" | "timed_out" | "stopped";
-            /** @description Whether the command put out more before that; absent otherwise. */
+            /** @description Whether there was more output before that; absent otherwise. */
             truncated?: boolean;
         };
-        /** @description TaskChecks is how the work of a task was checked. */
+        /** @description TaskChecks has the results of a task's checks. */
         TaskChecks: {
-            /** @description How the checks of the last try went, as far as they have ended, in order. */
+            /** @description The results of the checks of the last try that have ended, in order. */
             results: components["schemas"]["TaskCheck"][];
             /**
              * Format: int32
-             * @description How often the agent has tried: once more each time that checks fail, as long as it may.
+             * @description How often the agent has tried. After failed checks it tries again, as often as retries allows.
              */
             tries: number;
         };
@@ -2905,6 +3042,51 @@ export interface components {
              */
             output_tokens: number;
         };
+        /** @description Usage is what tasks used. */
+        Usage: {
+            /**
+             * Format: int32
+             * @description How many of them were completed.
+             */
+            completed: number;
+            /** @description What they cost, in US dollars, as far as agents report it. */
+            cost_usd: number;
+            /**
+             * Format: int32
+             * @description How many of them failed.
+             */
+            failed: number;
+            /** @description Tokens that models read. */
+            input_tokens: number;
+            /** @description Tokens that models wrote. */
+            output_tokens: number;
+            /** @description How long the tasks took that have ended, all together, in seconds. */
+            seconds: number;
+            /**
+             * Format: int32
+             * @description How many of them were stopped.
+             */
+            stopped: number;
+            /**
+             * Format: int32
+             * @description How many tasks there are.
+             */
+            tasks: number;
+            /**
+             * Format: int32
+             * @description Calls of tools.
+             */
+            tool_calls: number;
+        };
+        /** @description UsageRow is what the tasks of one agent, project, owner or day used. */
+        UsageRow: {
+            /** @description Name of the agent, the project or the owner, or the day as 2006-01-02, in UTC. */
+            key: string;
+            /** @description Owner of the agent; absent when the rows are not by agent. */
+            owner?: string;
+            /** @description What its tasks used. */
+            usage: components["schemas"]["Usage"];
+        };
         /** @description WaitTasksRequest selects the tasks to wait for. */
         WaitTasksRequest: {
             /**
@@ -2936,7 +3118,7 @@ export interface components {
         };
         /** @description WatchFleetResponse has the next events. A tool call answers with all of them together. */
         WatchFleetResponse: {
-            /** @description Where to go on from. */
+            /** @description Where to continue, as cursor of the next call. */
             cursor: string;
             /** @description The events, in the order they happened. */
             events: components["schemas"]["Event"][];
@@ -3005,7 +3187,10 @@ export interface operations {
                 /** @description Return at most this many agents; next_cursor says where to continue. */
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of a list that the client has. If it is still the same, the answer is 304. Times at which places were last listed do not count. */
+                "If-None-Match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -3014,11 +3199,20 @@ export interface operations {
             /** @description ListAgentsResponse has the agents, by name. */
             200: {
                 headers: {
+                    /** @description Identifies the list, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ListAgentsResponse"];
                 };
+            };
+            /** @description The client has this list. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             "4XX": components["responses"]["Error"];
             "5XX": components["responses"]["Error"];
@@ -3171,7 +3365,10 @@ export interface operations {
                 /** @description Return at most this many tasks; next_cursor says where to continue. */
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of a list that the client has. If it is still the same, the answer is 304. Times at which places were last listed do not count. */
+                "If-None-Match"?: string;
+            };
             path: {
                 /** @description Agent name to query. */
                 agent_name: string;
@@ -3183,11 +3380,20 @@ export interface operations {
             /** @description ShowAgentTaskHistoryResponse has a page of tasks, newest first. */
             200: {
                 headers: {
+                    /** @description Identifies the list, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ShowAgentTaskHistoryResponse"];
                 };
+            };
+            /** @description The client has this list. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             "4XX": components["responses"]["Error"];
             "5XX": components["responses"]["Error"];
@@ -3370,17 +3576,21 @@ export interface operations {
     watch_fleet: {
         parameters: {
             query?: {
-                /** @description Go on after this event: a cursor of an event or an answer, "now" for new events only, "newest" for the newest max_events, 50 when that is not given, and "0" for the oldest event; that too when not given. */
+                /** @description Continue after this event: the cursor of an event or of an answer; "now" for new events only; "newest" for the newest max_events, by default 50; or "0" to begin with the oldest event, which is the default. */
                 cursor?: string;
                 /** @description Only events of the agent of this name; it need not exist yet. */
                 agent_name?: string;
-                /** @description Only events of the task with this id, or this unique beginning of one; following it, the stream ends when the task has ended. */
+                /** @description Only events of the task with this id, or this unique beginning of one. With follow, the stream ends when the task has ended. */
                 task_id?: string;
                 /** @description Stay and send events as they happen. */
                 follow?: boolean;
-                /** @description With follow: end the stream after this many seconds; not given, when the caller ends it. */
+                /** @description With follow: end the stream after this many seconds. By default it continues until the caller ends it. */
                 wait_seconds?: number;
-                /** @description End the stream after this many events, at most 10000; 1000 without follow when not given. */
+                /** @description Leave out what tasks put out, their steps and messages to them, which are most of the events. */
+                quiet?: boolean;
+                /** @description With quiet: leave out nothing of the task with this id. */
+                output_of?: string;
+                /** @description End the stream after this many events, at most 10000. By default 1000 without follow. */
                 max_events?: number;
             };
             header?: {
@@ -3410,13 +3620,38 @@ export interface operations {
             "5XX": components["responses"]["Error"];
         };
     };
+    show_fleet: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description ShowFleetResponse has the state of the fleet in a few numbers, of what the caller may see. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ShowFleetResponse"];
+                };
+            };
+            "4XX": components["responses"]["Error"];
+            "5XX": components["responses"]["Error"];
+        };
+    };
     agent_status: {
         parameters: {
             query: {
                 /** @description Ids of the agents, at most 1000. */
                 agent_ids: string[];
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of a list that the client has. If it is still the same, the answer is 304. Times at which places were last listed do not count. */
+                "If-None-Match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -3425,11 +3660,20 @@ export interface operations {
             /** @description AgentStatusResponse has the status of each agent. */
             200: {
                 headers: {
+                    /** @description Identifies the list, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["AgentStatusResponse"];
                 };
+            };
+            /** @description The client has this list. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             "4XX": components["responses"]["Error"];
             "5XX": components["responses"]["Error"];
@@ -3560,7 +3804,10 @@ export interface operations {
                 /** @description Return at most this many contracts; next_cursor says where to continue. */
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of a list that the client has. If it is still the same, the answer is 304. Times at which places were last listed do not count. */
+                "If-None-Match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -3569,11 +3816,20 @@ export interface operations {
             /** @description AgentListResponse has a page of contracts, newest first. */
             200: {
                 headers: {
+                    /** @description Identifies the list, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["AgentListResponse"];
                 };
+            };
+            /** @description The client has this list. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             "4XX": components["responses"]["Error"];
             "5XX": components["responses"]["Error"];
@@ -3587,7 +3843,10 @@ export interface operations {
                 /** @description Return at most this many projects; next_cursor says where to continue. */
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of a list that the client has. If it is still the same, the answer is 304. Times at which places were last listed do not count. */
+                "If-None-Match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -3596,11 +3855,20 @@ export interface operations {
             /** @description ListAgentProjectsResponse has the projects. */
             200: {
                 headers: {
+                    /** @description Identifies the list, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ListAgentProjectsResponse"];
                 };
+            };
+            /** @description The client has this list. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             "4XX": components["responses"]["Error"];
             "5XX": components["responses"]["Error"];
@@ -3614,7 +3882,10 @@ export interface operations {
                 /** @description Return at most this many roles; next_cursor says where to continue. */
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of a list that the client has. If it is still the same, the answer is 304. Times at which places were last listed do not count. */
+                "If-None-Match"?: string;
+            };
             path: {
                 /** @description Project name, one of `list_agent_projects`; PLACE/PROJECT if several places have it. */
                 project: string;
@@ -3626,11 +3897,20 @@ export interface operations {
             /** @description ListAgentRolesResponse has the roles of the project. */
             200: {
                 headers: {
+                    /** @description Identifies the list, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ListAgentRolesResponse"];
                 };
+            };
+            /** @description The client has this list. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             "4XX": components["responses"]["Error"];
             "5XX": components["responses"]["Error"];
@@ -3644,7 +3924,10 @@ export interface operations {
                 /** @description Whether to show the specification of each tool, which can be long. */
                 include_spec?: boolean;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of a list that the client has. If it is still the same, the answer is 304. Times at which places were last listed do not count. */
+                "If-None-Match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -3653,11 +3936,20 @@ export interface operations {
             /** @description GetRegisteredToolsResponse has the tools. */
             200: {
                 headers: {
+                    /** @description Identifies the list, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["GetRegisteredToolsResponse"];
                 };
+            };
+            /** @description The client has this list. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             "4XX": components["responses"]["Error"];
             "5XX": components["responses"]["Error"];
@@ -3729,7 +4021,10 @@ export interface operations {
                 /** @description Return at most this many agents; next_cursor says where to continue. */
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of a list that the client has. If it is still the same, the answer is 304. Times at which places were last listed do not count. */
+                "If-None-Match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -3738,11 +4033,20 @@ export interface operations {
             /** @description ListAvailableAgentsResponse has the agents. */
             200: {
                 headers: {
+                    /** @description Identifies the list, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ListAvailableAgentsResponse"];
                 };
+            };
+            /** @description The client has this list. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             "4XX": components["responses"]["Error"];
             "5XX": components["responses"]["Error"];
@@ -3809,14 +4113,17 @@ export interface operations {
                 agent_name?: string;
                 /** @description Only questions of this task: its id, or the beginning of it that only this task has, at least 6 characters. */
                 task_id?: string;
-                /** @description Whether to list also questions that wait for no answer any more. */
+                /** @description Whether to also list questions that no longer wait for an answer. */
                 include_answered?: boolean;
                 /** @description Continue from here: the next_cursor of the previous answer. */
                 cursor?: string;
                 /** @description Return at most this many questions, up to 100; 20 when not given. next_cursor says where to continue. */
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of a list that the client has. If it is still the same, the answer is 304. Times at which places were last listed do not count. */
+                "If-None-Match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -3825,11 +4132,20 @@ export interface operations {
             /** @description ListQuestionsResponse has questions, newest first. */
             200: {
                 headers: {
+                    /** @description Identifies the list, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ListQuestionsResponse"];
                 };
+            };
+            /** @description The client has this list. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             "4XX": components["responses"]["Error"];
             "5XX": components["responses"]["Error"];
@@ -3864,6 +4180,45 @@ export interface operations {
             "5XX": components["responses"]["Error"];
         };
     };
+    search_fleet: {
+        parameters: {
+            query: {
+                /** @description A text in the name, project or role of an agent, in the summary or the first 4 KiB of the description of a task, or in a question that waits; in upper or lower case. */
+                text: string;
+                /** @description At most this many of each kind; 10 when not given, at most 100. */
+                limit?: number;
+            };
+            header?: {
+                /** @description The ETag of a list that the client has. If it is still the same, the answer is 304. Times at which places were last listed do not count. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description SearchFleetResponse has what was found, the best first: agents by name, tasks and questions newest first. */
+            200: {
+                headers: {
+                    /** @description Identifies the list, for If-None-Match. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SearchFleetResponse"];
+                };
+            };
+            /** @description The client has this list. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            "4XX": components["responses"]["Error"];
+            "5XX": components["responses"]["Error"];
+        };
+    };
     session_service_list_agents: {
         parameters: {
             query?: {
@@ -3874,7 +4229,10 @@ export interface operations {
                 /** @description Return at most this many agents; next_cursor says where to continue. */
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of a list that the client has. If it is still the same, the answer is 304. Times at which places were last listed do not count. */
+                "If-None-Match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -3883,11 +4241,20 @@ export interface operations {
             /** @description SessionServiceListAgentsResponse has the agents. */
             200: {
                 headers: {
+                    /** @description Identifies the list, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["SessionServiceListAgentsResponse"];
                 };
+            };
+            /** @description The client has this list. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             "4XX": components["responses"]["Error"];
             "5XX": components["responses"]["Error"];
@@ -3984,7 +4351,10 @@ export interface operations {
                 /** @description Return at most this many sessions; next_cursor says where to continue. */
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of a list that the client has. If it is still the same, the answer is 304. Times at which places were last listed do not count. */
+                "If-None-Match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -3993,11 +4363,20 @@ export interface operations {
             /** @description ListAgentSessionsResponse has the sessions. */
             200: {
                 headers: {
+                    /** @description Identifies the list, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ListAgentSessionsResponse"];
                 };
+            };
+            /** @description The client has this list. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             "4XX": components["responses"]["Error"];
             "5XX": components["responses"]["Error"];
@@ -4060,7 +4439,10 @@ export interface operations {
                 /** @description Return this many of the last messages, 1 to 1000; 100 by default. */
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of a list that the client has. If it is still the same, the answer is 304. Times at which places were last listed do not count. */
+                "If-None-Match"?: string;
+            };
             path: {
                 /** @description Id of the session. */
                 agent_session_id: string;
@@ -4072,11 +4454,20 @@ export interface operations {
             /** @description GetAgentSessionHistoryResponse has the messages. */
             200: {
                 headers: {
+                    /** @description Identifies the list, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["GetAgentSessionHistoryResponse"];
                 };
+            };
+            /** @description The client has this list. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             "4XX": components["responses"]["Error"];
             "5XX": components["responses"]["Error"];
@@ -4182,7 +4573,10 @@ export interface operations {
                 /** @description Return at most this many subagents; next_cursor says where to continue. */
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of a list that the client has. If it is still the same, the answer is 304. Times at which places were last listed do not count. */
+                "If-None-Match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -4191,11 +4585,20 @@ export interface operations {
             /** @description ListSubagentsResponse has the subagents. */
             200: {
                 headers: {
+                    /** @description Identifies the list, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ListSubagentsResponse"];
                 };
+            };
+            /** @description The client has this list. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             "4XX": components["responses"]["Error"];
             "5XX": components["responses"]["Error"];
@@ -4256,7 +4659,10 @@ export interface operations {
                 /** @description Return at most this many tasks; next_cursor says where to continue. */
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of a list that the client has. If it is still the same, the answer is 304. Times at which places were last listed do not count. */
+                "If-None-Match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -4265,11 +4671,20 @@ export interface operations {
             /** @description ListTasksResponse has a page of tasks, newest first. */
             200: {
                 headers: {
+                    /** @description Identifies the list, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ListTasksResponse"];
                 };
+            };
+            /** @description The client has this list. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             "4XX": components["responses"]["Error"];
             "5XX": components["responses"]["Error"];
@@ -4280,11 +4695,11 @@ export interface operations {
             query?: {
                 /** @description Whether to return the payload too. payload_offset and payload_tail ask for it by themselves. */
                 include_payload?: boolean;
-                /** @description Return the payload from this byte on; a character that the byte is in the middle of is whole. */
+                /** @description Return the payload from this byte on. If the byte is inside a character, the whole character is returned. */
                 payload_offset?: number;
                 /** @description Return at most this many bytes of the payload, rounded down to whole characters; all of it when not given. */
                 payload_limit?: number;
-                /** @description Return the last so many bytes of the payload, in place of payload_offset. */
+                /** @description Return this many bytes from the end of the payload, instead of payload_offset. */
                 payload_tail?: number;
                 /** @description Return the description from this byte on. */
                 description_offset?: number;
@@ -4342,15 +4757,15 @@ export interface operations {
     show_task_changes: {
         parameters: {
             query?: {
-                /** @description Whether to return the patch in place of the list of files. */
+                /** @description Whether to return the patch instead of the list of files. */
                 patch?: boolean;
                 /** @description With patch: only the changes of the file of this path. */
                 path?: string;
-                /** @description With patch: return it from this byte on, the patch_next_offset of the answer before. */
+                /** @description With patch: return it from this byte on, the patch_next_offset of the previous answer. */
                 patch_offset?: number;
                 /** @description With patch: return at most this many bytes of it, 64 KiB when not given and at most 1 MiB. */
                 patch_limit?: number;
-                /** @description Go on with the files from here: the next_cursor of the answer before. */
+                /** @description Continue with the files from here: the next_cursor of the previous answer. */
                 cursor?: string;
                 /** @description Return at most this many files; next_cursor says where to continue. */
                 limit?: number;
@@ -4380,11 +4795,11 @@ export interface operations {
     show_task_output: {
         parameters: {
             query?: {
-                /** @description Return the output from this byte on, the next_offset of the answer before; 0 when not given. */
+                /** @description Return the output from this byte on, the next_offset of the previous answer; by default from the beginning. */
                 offset?: number;
                 /** @description Return at most this many bytes, rounded down to whole characters, 64 KiB when not given and at most 1 MiB. */
                 limit?: number;
-                /** @description Return the last so many bytes, at most limit of them, in place of offset. */
+                /** @description Return this many bytes from the end, at most limit, instead of offset. */
                 tail?: number;
             };
             header?: never;
@@ -4412,7 +4827,7 @@ export interface operations {
     download_task_payload: {
         parameters: {
             query?: {
-                /** @description Begin at this byte of the payload, to go on with a download that was interrupted. */
+                /** @description Begin at this byte of the payload, to continue an interrupted download. */
                 offset?: string;
             };
             header?: {
@@ -4480,7 +4895,10 @@ export interface operations {
     list_tokens: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The ETag of a list that the client has. If it is still the same, the answer is 304. Times at which places were last listed do not count. */
+                "If-None-Match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -4489,11 +4907,20 @@ export interface operations {
             /** @description ListTokensResponse has the tokens. */
             200: {
                 headers: {
+                    /** @description Identifies the list, for If-None-Match. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ListTokensResponse"];
                 };
+            };
+            /** @description The client has this list. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             "4XX": components["responses"]["Error"];
             "5XX": components["responses"]["Error"];
@@ -4545,6 +4972,51 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["RevokeTokenResponse"];
                 };
+            };
+            "4XX": components["responses"]["Error"];
+            "5XX": components["responses"]["Error"];
+        };
+    };
+    show_usage: {
+        parameters: {
+            query?: {
+                /** @description What to sum up by; agents when not given. */
+                by?: "agents" | "projects" | "owners" | "days";
+                /** @description Only tasks of agents of this name, existing or deleted. */
+                agent_name?: string;
+                /** @description Only tasks of agents of this project. */
+                project?: string;
+                /** @description Only tasks that were created at this time or later; 30 days ago when not given. */
+                since?: string;
+                /** @description Only tasks that were created before this time. */
+                until?: string;
+            };
+            header?: {
+                /** @description The ETag of a list that the client has. If it is still the same, the answer is 304. Times at which places were last listed do not count. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description ShowUsageResponse has what tasks used, of all toolsets. */
+            200: {
+                headers: {
+                    /** @description Identifies the list, for If-None-Match. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ShowUsageResponse"];
+                };
+            };
+            /** @description The client has this list. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             "4XX": components["responses"]["Error"];
             "5XX": components["responses"]["Error"];
