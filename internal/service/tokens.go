@@ -38,7 +38,7 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (fleet.Princi
 		return agentPrincipal(a), nil
 	}
 	if t == nil || t.AgentUID != "" || !t.Valid(s.now()) {
-		return fleet.Principal{}, fleet.Errorf(fleet.ReasonUnauthenticated, "the token is unknown, expired or revoked: `fleet token create` makes a new one")
+		return fleet.Principal{}, fleet.Errorf(fleet.ReasonUnauthenticated, "the token is unknown, expired or revoked").Next("`fleet token create` makes a new one")
 	}
 	return t.Principal(), nil
 }

@@ -1575,10 +1575,10 @@ const file_fleet_v1_provider_service_proto_rawDesc = "" +
 	"\n" +
 	"agent_name\x18\x03 \x01(\tB0\xe0A\x01\xba\xf4\x18)\x1a\x1fListAvailableAgents.agents.name:\x06claudeR\tagentName\x120\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"\x88\x02\n" +
-	"\x1dRegisterToolWithAgentResponse\x12F\n" +
-	"\x06status\x18\x01 \x01(\x0e2..fleet.v1.RegisterToolWithAgentResponse.StatusR\x06status\x12'\n" +
-	"\x0fregistered_with\x18\x02 \x03(\tR\x0eregisteredWith\x12\x1a\n" +
+	"request_id\x18\x04 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"\x98\x02\n" +
+	"\x1dRegisterToolWithAgentResponse\x12N\n" +
+	"\x06status\x18\x01 \x01(\x0e2..fleet.v1.RegisterToolWithAgentResponse.StatusB\x06\xba\xf4\x18\x02\b\fR\x06status\x12/\n" +
+	"\x0fregistered_with\x18\x02 \x03(\tB\x06\xba\xf4\x18\x02\b\fR\x0eregisteredWith\x12\x1a\n" +
 	"\bwarnings\x18\x03 \x03(\tR\bwarnings\x12 \n" +
 	"\amessage\x18\x04 \x01(\tB\x06\xba\xf4\x18\x02\b\x01R\amessage\"8\n" +
 	"\x06Status\x12\x16\n" +
@@ -1592,7 +1592,7 @@ const file_fleet_v1_provider_service_proto_rawDesc = "" +
 	"\x1aGetRegisteredToolsResponse\x12.\n" +
 	"\x05tools\x18\x01 \x03(\v2\x18.fleet.v1.RegisteredToolR\x05tools\x12'\n" +
 	"\vtotal_count\x18\x02 \x01(\x05B\x06\xba\xf4\x18\x02\b\fR\n" +
-	"totalCount\"\xfd\x03\n" +
+	"totalCount\"\xf5\x03\n" +
 	"\x0eRegisteredTool\x12#\n" +
 	"\ttool_name\x18\x01 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
 	"R\btoolName\x12\x1d\n" +
@@ -1600,8 +1600,8 @@ const file_fleet_v1_provider_service_proto_rawDesc = "" +
 	"agent_name\x18\x02 \x01(\tR\tagentName\x12'\n" +
 	"\x0fregistered_with\x18\x03 \x03(\tR\x0eregisteredWith\x12(\n" +
 	"\vdescription\x18\x04 \x01(\tB\x06\xba\xf4\x18\x02\b\vR\vdescription\x121\n" +
-	"\x04kind\x18\x05 \x01(\x0e2\x1d.fleet.v1.RegisteredTool.KindR\x04kind\x12A\n" +
-	"\ttool_spec\x18\x06 \x01(\v2\x17.google.protobuf.StructB\x06\xba\xf4\x18\x020\x01H\x00R\btoolSpec\x88\x01\x01\x12H\n" +
+	"\x04kind\x18\x05 \x01(\x0e2\x1d.fleet.v1.RegisteredTool.KindR\x04kind\x129\n" +
+	"\ttool_spec\x18\x06 \x01(\v2\x17.google.protobuf.StructH\x00R\btoolSpec\x88\x01\x01\x12H\n" +
 	"\n" +
 	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampB\r\xba\xf4\x18\t\"\aCreatedR\tcreatedAt\x12H\n" +
 	"\n" +
@@ -1616,9 +1616,9 @@ const file_fleet_v1_provider_service_proto_rawDesc = "" +
 	"\x1bRemoveRegisteredToolRequest\x12P\n" +
 	"\ttool_name\x18\x01 \x01(\tB3\xe0A\x02\xba\xf4\x18,\x1a\"GetRegisteredTools.tools.tool_name:\x06lookupR\btoolName\x12O\n" +
 	"\n" +
-	"agent_name\x18\x02 \x01(\tB0\xe0A\x01\xba\xf4\x18)\x1a\x1fListAvailableAgents.agents.name:\x06claudeR\tagentName\"c\n" +
-	"\x1cRemoveRegisteredToolResponse\x12!\n" +
-	"\fremoved_from\x18\x01 \x03(\tR\vremovedFrom\x12 \n" +
+	"agent_name\x18\x02 \x01(\tB0\xe0A\x01\xba\xf4\x18)\x1a\x1fListAvailableAgents.agents.name:\x06claudeR\tagentName\"k\n" +
+	"\x1cRemoveRegisteredToolResponse\x12)\n" +
+	"\fremoved_from\x18\x01 \x03(\tB\x06\xba\xf4\x18\x02\b\fR\vremovedFrom\x12 \n" +
 	"\amessage\x18\x02 \x01(\tB\x06\xba\xf4\x18\x02\b\x01R\amessage2\xee\a\n" +
 	"\x0fProviderService\x12\x9e\x01\n" +
 	"\x13ExecuteAgentRequest\x12$.fleet.v1.ExecuteAgentRequestRequest\x1a%.fleet.v1.ExecuteAgentRequestResponse\":\xb2\xf4\x18\t\n" +

@@ -2579,9 +2579,9 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\n" +
 	"\b_task_id\"\x8a\x01\n" +
 	"\x18CloseAgentSessionRequest\x12n\n" +
-	"\x10agent_session_id\x18\x01 \x01(\tBD\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x186\x1a+ListAgentSessions.sessions.agent_session_id:\a3f2a...R\x0eagentSessionId\"5\n" +
-	"\x19CloseAgentSessionResponse\x12\x18\n" +
-	"\asuccess\x18\x01 \x01(\bR\asuccess\"_\n" +
+	"\x10agent_session_id\x18\x01 \x01(\tBD\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x186\x1a+ListAgentSessions.sessions.agent_session_id:\a3f2a...R\x0eagentSessionId\"C\n" +
+	"\x19CloseAgentSessionResponse\x12&\n" +
+	"\asuccess\x18\x01 \x01(\bB\f\xba\xf4\x18\b\"\x06closedR\asuccess\"_\n" +
 	"\x10PullAgentRequest\x12K\n" +
 	"\fregistry_ref\x18\x01 \x01(\tB(\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18\x1a:\x18docker/echo-agent:latestR\vregistryRef\"Q\n" +
 	"\x11PullAgentResponse\x12\x1e\n" +

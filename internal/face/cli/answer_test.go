@@ -91,11 +91,13 @@ func TestAnswersForPeople(t *testing.T) {
 		told:  "Agent r · Duration 1.2 s · Session id s · Cost $0.50 · Model m · Tool calls 2\n",
 		quiet: "It is green.\n",
 	}, {
-		about:  "a sentence",
-		answer: &fleetv1.RegisterToolWithAgentResponse{Status: fleetv1.RegisterToolWithAgentResponse_success, RegisteredWith: []string{"a", "b"}, Message: "Done."},
-		out:    "Done.\n",
-		told:   "Status success · Registered with a, b\n",
-		quiet:  "Done.\n",
+		about: "a sentence, and what it does not say",
+		answer: &fleetv1.RegisterToolWithAgentResponse{
+			Status: fleetv1.RegisterToolWithAgentResponse_success, RegisteredWith: []string{"a", "b"}, Message: "Done.", Warnings: []string{"It was there."},
+		},
+		out:   "Done.\n",
+		told:  "Warnings It was there.\n",
+		quiet: "Done.\n",
 	}} {
 		out, told, err := shown(t, c.answer)
 		require.NoError(t, err, c.about)

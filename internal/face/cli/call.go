@@ -149,7 +149,7 @@ func (c *call) fill(args []string) error {
 		}
 		for _, arg := range mine {
 			if err := in.Set(arg); err != nil {
-				return usagef("the %s %q cannot be used: %v", in.plain(), arg, err)
+				return usagef("the %s is %q: %v", in.plain(), arg, err)
 			}
 		}
 	}

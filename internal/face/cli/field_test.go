@@ -244,10 +244,10 @@ func TestFlagsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for flag, want := range map[string]string{
-		"--count=x": "it is a whole number", "--count=1.5": "it is a whole number", "--count=3000000000": "it is a whole number",
-		"--positive=-1": "it is a whole number from 0 on", "--ratio=x": "it is a number", "--ratio=nan": "it is a number",
-		"--maybe=x": "it is a whole number", "--color=blue": "it is red or green", "--colors=red,blue": "it is red or green",
-		"--color=color_unspecified": "it is red or green", "--loud=x": "it is true or false", `--tags="a`: "it is no list with commas",
+		"--count=x": "give a whole number", "--count=1.5": "give a whole number", "--count=3000000000": "give a whole number",
+		"--positive=-1": "give a whole number from 0 on", "--ratio=x": "give a number", "--ratio=nan": "give a number",
+		"--maybe=x": "give a whole number", "--color=blue": "give red or green", "--colors=red,blue": "give red or green",
+		"--color=color_unspecified": "give red or green", "--loud=x": "give true or false", `--tags="a`: "separate values with commas",
 		"--extra=x": "neither a JSON object nor KEY=VALUE", "--extra={": "neither a JSON object nor KEY=VALUE", "--extra=null": "neither a JSON object",
 		"--parts=x": "is not valid JSON", "--at=soon": "soon", "--counts=a=x": "int32", "--text=@/nowhere/at/all": "cannot read the text",
 		"--part=nome=p": "nome", "--made-by=me": "unknown flag --made-by",
@@ -266,7 +266,7 @@ func TestFlagsThatCannotBe(t *testing.T) {
 	require.Contains(t, failed.message, "standard input cannot be both")
 	_, _, failed = w.run(t, "\xff", "make-thing", "me", "rest", "--text=-")
 	require.NotNil(t, failed)
-	require.Contains(t, failed.message, "no text in UTF-8")
+	require.Contains(t, failed.message, "not text in UTF-8")
 	_, _, failed = w.run(t, "", "make-thing", "me", "rest", "--text=-")
 	require.NotNil(t, failed)
 	require.Contains(t, failed.message, "is empty")

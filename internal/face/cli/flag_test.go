@@ -15,7 +15,7 @@ func TestWrongFlagValues(t *testing.T) {
 		"task list papi --page 99999999999999999999999": `--page is "99999999999999999999999", which is too large or too small`,
 		"task wait --timeout soon x":                    `--timeout is "soon": give a time with its unit, such as 30s, 45m or 24h`,
 		"agent list --quiet=maybe":                      `--quiet is "maybe": give true or false`,
-		"agent list -o xml":                             `--output: "xml" is not table, `,
+		"agent list -o xml":                             `--output is "xml": give table, `,
 	} {
 		c := newCommand("")
 		require.Equal(t, ExitUsage, c.run(strings.Fields(line)...), line)

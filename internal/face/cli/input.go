@@ -62,7 +62,7 @@ func commas(list string) ([]string, error) {
 	r.TrimLeadingSpace = true
 	values, err := r.Read()
 	if err != nil {
-		return nil, fmt.Errorf("it is no list with commas: %w", err)
+		return nil, fmt.Errorf("separate values with commas: %w", err)
 	}
 	return values, nil
 }
@@ -71,11 +71,11 @@ func (in *input) check(value string) error {
 	switch in.form {
 	case asBool:
 		if _, err := strconv.ParseBool(value); err != nil {
-			return fmt.Errorf("it is true or false")
+			return fmt.Errorf("give true or false")
 		}
 	case asOneOf:
 		if !slices.Contains(in.values(), value) {
-			return fmt.Errorf("it is %s", orList(in.values()))
+			return fmt.Errorf("give %s", orList(in.values()))
 		}
 	case asNumber:
 		return checkNumber(in.desc, value)
@@ -102,7 +102,7 @@ func checkNumber(d protoreflect.FieldDescriptor, value string) (err error) {
 		_, err = strconv.ParseInt(value, 10, 32)
 	}
 	if err != nil {
-		return fmt.Errorf("it is %s", what)
+		return fmt.Errorf("give %s", what)
 	}
 	return nil
 }
@@ -192,7 +192,7 @@ func (s *session) single(in *input, given string) ([]json.RawMessage, error) {
 func (s *session) given(in *input, arg, what string) (string, error) {
 	text, err := s.content(in.limit, arg, what)
 	if err == nil && in.desc.Kind() != protoreflect.BytesKind && !utf8.ValidString(text) {
-		err = usagef("the %s is no text in UTF-8; encode it first, for example with base64", what)
+		err = usagef("the %s is not text in UTF-8; encode it first, for example with base64", what)
 	}
 	return text, err
 }

@@ -36,7 +36,7 @@ func (f *format) Set(s string) error {
 		*f = v
 		return nil
 	}
-	return fmt.Errorf("%q is not table, wide, json or yaml", s)
+	return fmt.Errorf("give table, wide, json or yaml")
 }
 
 // document converts compact JSON into the output format.

@@ -30,6 +30,9 @@ func (f *failure) Error() string {
 	if f.hint == "" {
 		return f.message
 	}
+	if strings.HasSuffix(f.message, "?") {
+		return f.message + " " + upperFirst(f.hint)
+	}
 	return strings.TrimSuffix(f.message, ".") + "; " + f.hint
 }
 
@@ -84,10 +87,7 @@ func (p *program) explainIn(ctx context.Context, err error, t Target, set *tools
 	}
 	w := wire.ErrorOf(err)
 	next, message := p.commandsFor(set).nextStep(s, w.Message, w.Details)
-	if next == "" {
-		next = hint(w)
-	}
-	return &failure{code: exitCode(w.Reason, s.Code()), reason: w.Reason, message: message, hint: next, details: w.Details, api: w.Message}
+	return &failure{code: exitCode(w.Reason, s.Code()), reason: w.Reason, message: message, hint: hint(w, next), details: w.Details, api: w.Message}
 }
 
 // isDone reports whether err means that the call's context is done.
@@ -158,12 +158,13 @@ func exitCode(reason string, code codes.Code) int {
 }
 
 // hint returns what to do about an error where only the command line knows it.
-func hint(e wire.Error) string {
-	if e.Reason == fleetv1.ErrorReason_UNAUTHENTICATED.String() {
-		return "give a token with --token-file FILE or FLEET_TOKEN"
-	}
-	if after, ok := e.Details["retry_after_seconds"]; ok {
+func hint(e wire.Error, next string) string {
+	after, ok := e.Details["retry_after_seconds"]
+	switch {
+	case e.Reason == fleetv1.ErrorReason_UNAUTHENTICATED.String():
+		return `give a token with --token-file FILE or FLEET_TOKEN; "fleet token create" makes one`
+	case next == "" && ok:
 		return fmt.Sprintf("try again in %v s", after)
 	}
-	return ""
+	return next
 }

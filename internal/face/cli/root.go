@@ -185,7 +185,7 @@ func wrongValue(e *pflag.InvalidValueError) error {
 	case kind == "duration" && strings.HasPrefix(cause.Error(), "time: "):
 		return usagef("--%s is %q: give a time with its unit, such as 30s, 45m or 24h", f.Name, e.GetValue())
 	case !number:
-		return usagef("--%s: %v", f.Name, cause)
+		return usagef("--%s is %q: %v", f.Name, e.GetValue(), cause)
 	case errors.Is(cause, strconv.ErrRange):
 		return usagef("--%s is %q, which is too large or too small", f.Name, e.GetValue())
 	case kind == "bool":

@@ -61,7 +61,7 @@ type TokenAuth struct {
 func (a TokenAuth) Authenticate(ctx context.Context, md metadata.MD) (fleet.Principal, error) {
 	v := md.Get(authorization)
 	if len(v) == 0 {
-		return fleet.Principal{}, fleet.Errorf(fleet.ReasonUnauthenticated, "a token is required: send it as \"Authorization: Bearer TOKEN\"; `fleet token create` makes one")
+		return fleet.Principal{}, fleet.Errorf(fleet.ReasonUnauthenticated, "a token is required").Next("send it as \"Authorization: Bearer TOKEN\"; `fleet token create` makes one")
 	}
 	scheme, secret, ok := strings.Cut(v[0], " ")
 	if !ok || !strings.EqualFold(scheme, "bearer") || len(v) > 1 {
