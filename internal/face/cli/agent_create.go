@@ -15,10 +15,10 @@ func (p *program) newAgentCreate() *cobra.Command {
 		Use:   "create NAME --project PROJECT",
 		Short: "Create an agent in a workspace of its own",
 		Long: `Create an agent and wait until it is ready for work. A name has 1 to 20 letters,
-digits and single hyphens. The specification says what the agent is for:
+digits and single hyphens. The specification says what the agent is for: its
 objective, context and deliverables.
 
-What comes next: give it a task with "fleet task run NAME ...".`,
+Next, give it a task with "fleet task run NAME ...".`,
 		Example: `  fleet agent create papi --project shell --spec "Keep the build green"
   fleet agent create sony --project web --role reviewer --spec-file spec.md
   git log -1 --format=%B | fleet agent create rev-1 --project web --spec-file -`,
@@ -26,18 +26,19 @@ What comes next: give it a task with "fleet task run NAME ...".`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			req.Name = args[0]
-			if specFile != "" {
-				from := specFile
-				if from != "-" {
-					from = "@" + from
-				}
-				var err error
-				if req.Spec, err = s.text(from, "specification"); err != nil {
+			var err error
+			switch flags := s.cmd.Flags(); {
+			case req.GetProject() == "":
+				return usagef("--project is missing: \"fleet project list\" shows the projects")
+			case flags.Changed("spec") == flags.Changed("spec-file"):
+				return usagef("say what the agent is for: give --spec TEXT or --spec-file FILE, one of them")
+			case specFile != "":
+				if req.Spec, err = s.document(specFile, "specification"); err != nil {
 					return err
 				}
 			}
 			var resp *fleetv1.CreateAgentResponse
-			err := s.during(ctx, req.GetName(), "creating "+req.GetName(), func() (err error) {
+			err = s.during(ctx, req.GetName(), "creating "+req.GetName(), func() (err error) {
 				resp, err = s.fleet.CreateAgent(ctx, req)
 				return err
 			})
@@ -56,14 +57,11 @@ What comes next: give it a task with "fleet task run NAME ...".`,
 		}),
 	}
 	f := cmd.Flags()
-	f.StringVar(&req.Project, "project", "", `the `+"`PROJECT`"+` it works on, one of "fleet project list"`)
-	f.StringVar(&req.Role, "role", "", `how it behaves: a `+"`ROLE`"+` of "fleet role list PROJECT" (default the project's own)`)
-	f.StringVar(&req.Spec, "spec", "", "specification: what the agent is for, as `TEXT`")
-	f.StringVar(&specFile, "spec-file", "", "read the specification from `FILE`, or with - from standard input")
+	f.StringVar(&req.Project, "project", "", `it works on `+"`PROJECT`"+`, one of "fleet project list"`)
+	f.StringVar(&req.Role, "role", "", `it behaves as `+"`ROLE`"+`, one of "fleet role list PROJECT" (default the project's own)`)
+	f.StringVar(&req.Spec, "spec", "", "its specification is `TEXT`")
+	f.StringVar(&specFile, "spec-file", "", "read its specification from `FILE`, or from standard input with -")
 	addRequestID(cmd, &req.RequestId)
-	must(cmd.MarkFlagRequired("project"))
-	cmd.MarkFlagsMutuallyExclusive("spec", "spec-file")
-	cmd.MarkFlagsOneRequired("spec", "spec-file")
 	complete(cmd, "project", p.completeProjects)
 	complete(cmd, "role", p.completeRoles)
 	complete(cmd, "spec", cobra.NoFileCompletions)
@@ -73,12 +71,6 @@ What comes next: give it a task with "fleet task run NAME ...".`,
 // addRequestID adds the flag that makes it safe to repeat a command in another process. Within one process every
 // mutation has an id anyway.
 func addRequestID(cmd *cobra.Command, id *string) {
-	cmd.Flags().StringVar(id, "request-id", "", "an `ID` of your choice: the same command with it again does nothing twice")
+	cmd.Flags().StringVar(id, "request-id", "", "an `ID` of your choice: repeating the command with it has no further effect")
 	complete(cmd, "request-id", cobra.NoFileCompletions)
-}
-
-func must(err error) {
-	if err != nil {
-		panic("cli: " + err.Error())
-	}
 }

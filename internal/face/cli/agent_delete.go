@@ -17,20 +17,20 @@ func (p *program) newAgentDelete() *cobra.Command {
 		Use:     "delete AGENT...",
 		Aliases: []string{"rm"},
 		Short:   "Delete agents and their workspaces",
-		Long: `Delete agents and destroy their workspaces, even while they are busy. The history
-of their tasks is kept, and so is work that was not pushed or committed where the
-project is a repository: the answer says where, and what may be lost all the same.
-"fleet agent rescue" fetches what Fleet has kept.
+		Long: `Delete agents and their workspaces, even while they are busy. The history of their
+tasks is kept. If the project is a repository, Fleet also keeps work that was not
+committed or pushed: the answer says where, and what may be lost nevertheless.
+"fleet agent rescue" fetches it.
 
-On a terminal it asks first; elsewhere --yes is needed.`,
+On a terminal the command asks first. Elsewhere it needs --yes.`,
 		Example: `  fleet agent delete papi
   fleet agent delete papi sony --yes
   fleet agent list --status offline -q | xargs fleet agent delete --yes`,
-		Args:              atLeastOne("AGENT"),
+		Args:              args("AGENT..."),
 		ValidArgsFunction: p.completeAgents,
 		RunE: p.action(func(ctx context.Context, s *session, names []string) error {
 			if requestID != "" && len(names) > 1 {
-				return usagef("--request-id names one deletion; delete one agent at a time with it")
+				return usagef("--request-id is for one deletion: delete one agent at a time with it")
 			}
 			if !yes {
 				if err := s.confirm(ctx, "Delete "+strings.Join(names, ", ")+" with everything in the workspace?"); err != nil {
@@ -54,7 +54,7 @@ On a terminal it asks first; elsewhere --yes is needed.`,
 			return first
 		}),
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "delete without asking")
 	addRequestID(cmd, &requestID)
 	return cmd
 }
@@ -74,7 +74,7 @@ func (s *session) deleteAgent(ctx context.Context, name, requestID string) error
 // confirm asks a yes or no question on the terminal. Without a terminal only --yes confirms.
 func (s *session) confirm(ctx context.Context, question string) error {
 	if !terminalOf(s.deps.Stdin, s.deps.Getenv).is() || !s.screen.onErr.is() {
-		return usagef("nobody can be asked here; add --yes")
+		return &failure{code: ExitUsage, reason: "USAGE", message: "there is no terminal to ask on", hint: "add --yes to delete without being asked"}
 	}
 	answers := make(chan string, 1)
 	go func() { // reading from a terminal cannot be cancelled; the process ends soon after Ctrl-C

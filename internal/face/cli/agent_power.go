@@ -46,7 +46,7 @@ func (p *program) newAgentStart() *cobra.Command {
 		Short: "Start the workspace of an agent",
 		Long: `Start the workspace of a stopped or failed agent and wait until the agent is ready.
 
-What comes next: give it a task with "fleet task run AGENT ...".`,
+Next, give it a task with "fleet task run AGENT ...".`,
 		Example:           `  fleet agent start papi`,
 		Args:              args("AGENT"),
 		ValidArgsFunction: p.completeAgent,
@@ -63,8 +63,8 @@ func (p *program) newAgentStop() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop AGENT",
 		Short: "Stop the workspace of an agent and keep what is in it",
-		Long: `Stop the workspace of an agent and keep what is in it. A task that runs is stopped
-first. To stop only the task, use "fleet task stop AGENT".`,
+		Long: `Stop the workspace of an agent and keep what is in it. A running task is stopped
+first. "fleet task stop AGENT" stops only the task.`,
 		Example:           `  fleet agent stop papi`,
 		Args:              args("AGENT"),
 		ValidArgsFunction: p.completeAgent,
@@ -81,8 +81,8 @@ func (p *program) newAgentRestart() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restart AGENT",
 		Short: "Stop and start the workspace of an agent",
-		Long: `Stop and start the workspace of an agent, with another role when one is given. A
-task that runs is stopped first.`,
+		Long: `Stop and start the workspace of an agent, with another role if --role is given. A
+running task is stopped first.`,
 		Example: `  fleet agent restart papi
   fleet agent restart papi --role reviewer`,
 		Args:              args("AGENT"),
@@ -91,7 +91,7 @@ task that runs is stopped first.`,
 			return s.fleet.RestartAgent(ctx, &fleetv1.RestartAgentRequest{AgentName: name, Role: role, RequestId: requestID})
 		}),
 	}
-	cmd.Flags().StringVar(&role, "role", "", "the `ROLE` it has from now on (default as before)")
+	cmd.Flags().StringVar(&role, "role", "", "it has `ROLE` from now on (default as before)")
 	complete(cmd, "role", p.completeRoles)
 	addRequestID(cmd, &requestID)
 	return cmd

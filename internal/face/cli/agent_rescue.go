@@ -22,15 +22,15 @@ func (p *program) newAgentRescue() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rescue AGENT",
 		Short: "Fetch what an agent had not pushed, also of a deleted agent",
-		Long: `Fetch what an agent has made and is nowhere else into a repository: the commits
-that no remote has become branches below rescue/AGENT/, and the tree that it worked
-in, with what it did not commit, the branch rescue/AGENT/tree. The tree at the end of
-each task is below refs/fleet/.
+		Long: `Fetch the work of an agent that exists nowhere else into a git repository. Commits
+that no remote has become branches below rescue/AGENT/. The agent's working tree,
+with what it did not commit, becomes the branch rescue/AGENT/tree. The tree at the
+end of each task is below refs/fleet/.
 
-It works for agents that exist and for deleted ones, as long as payloads are kept.
-The repository must have the commits that the agent began at: fetch before.
+Agents may have been deleted: their work is kept as long as payloads are. The
+repository must have the commits that the agent began with; run git fetch first.
 
-With -o, the git bundle is written to a file instead.`,
+With -o, the work is written to a file instead, as a git bundle.`,
 		Example: `  fleet agent rescue papi
   fleet agent rescue papi --into ~/src/webshop
   fleet agent rescue papi -o papi.bundle`,
@@ -39,7 +39,7 @@ With -o, the git bundle is written to a file instead.`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			var form format
 			if form.Set(file) == nil {
-				return usagef("-o of this command is a file, not a format: write ./%s for a file of that name", file)
+				return usagef("-o of this command is a file, not a format: give ./%s for a file of that name", file)
 			}
 			r := &rescue{session: s, agent: args[0], dir: dir}
 			if file != "" {
@@ -48,8 +48,8 @@ With -o, the git bundle is written to a file instead.`,
 			return r.fetch(ctx)
 		}),
 	}
-	cmd.Flags().StringVar(&dir, "into", ".", "the repository to fetch into is in `DIR`")
-	cmd.Flags().StringVarP(&file, "output", "o", "", "write the bundle to `FILE`, or with - to standard output")
+	cmd.Flags().StringVar(&dir, "into", ".", "fetch into the repository in `DIR`")
+	cmd.Flags().StringVarP(&file, "output", "o", "", "write the bundle to `FILE`, or to standard output with -")
 	return cmd
 }
 
@@ -96,7 +96,7 @@ func (r *rescue) write(ctx context.Context, file string) error {
 // fetch fetches the bundle into the repository.
 func (r *rescue) fetch(ctx context.Context) error {
 	if _, err := r.git(ctx, "rev-parse", "--git-dir"); err != nil {
-		return usagef("%s is not in a git repository: name a clone of the agent's project with --into, or write the bundle with -o FILE", r.dir)
+		return usagef("%s is not in a git repository: give a clone of the agent's project with --into, or write the bundle with -o FILE", r.dir)
 	}
 	content, err := r.bundle(ctx)
 	if err != nil {
@@ -116,10 +116,10 @@ func (r *rescue) fetch(ctx context.Context) error {
 		return Fail(ExitError, "write it with -o FILE", "the bundle cannot be read: %v", err)
 	}
 	specs, branches := refspecs(r.agent, heads)
-	// What an agent has made is checked before it is taken in.
+	// What an agent has made is not trusted, so git checks it.
 	args := append([]string{"-c", "transfer.fsckObjects=true", "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", file}, specs...)
 	if _, err := r.git(ctx, args...); err != nil {
-		return Fail(ExitError, "run git fetch first, in a clone of the agent's project; or write the bundle with -o FILE", "git did not take the bundle: %v", err)
+		return Fail(ExitError, "run git fetch first in a clone of the agent's project, or write the bundle with -o FILE", "git refused the bundle: %v", err)
 	}
 	for _, branch := range branches {
 		r.screen.raw(printable(branch) + "\n")
@@ -128,8 +128,8 @@ func (r *rescue) fetch(ctx context.Context) error {
 	return nil
 }
 
-// refspecs says where the refs of a bundle go to, as list-heads lists them, and names the branches among them, the tree
-// last.
+// refspecs returns the refspecs for the refs of a bundle, as list-heads lists them, and the branches among them, with the
+// working tree last.
 func refspecs(agent, heads string) (specs, branches []string) {
 	name, _, _ := strings.Cut(agent, "@")
 	below := "rescue/" + name + "/"

@@ -42,7 +42,7 @@ func (s *session) download(ctx context.Context, m *method, req proto.Message, fi
 func broke(err error) error {
 	for _, why := range []error{io.ErrUnexpectedEOF, gzip.ErrChecksum, gzip.ErrHeader} {
 		if errors.Is(err, why) {
-			return Fail(ExitError, "download it again", "what came is not the whole content: %v", err)
+			return Fail(ExitError, "download it again", "the content is not complete: %v", err)
 		}
 	}
 	return err

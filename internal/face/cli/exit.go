@@ -23,26 +23,25 @@ const exitHelp = `Every command ends with one of these exit codes:
     0  it worked
     1  something else went wrong; the message says what
     2  the command line, or a value in it, cannot be used
-    3  what was named does not exist: an agent, a task, a project, a role, a
-       token, or a running task to stop
+    3  something does not exist: an agent, a task, a project, a role, a token, or a
+       running task to stop
     4  conflict: the agent is busy, or the name is taken
     5  the state does not allow it: the agent is offline, or a limit is reached
     6  unavailable: the server, or what hosts the agents, does not answer
-    7  the server does not know the caller, or does not let it do this
-    8  a task failed, or a request to an agent did
+    7  the server does not know the caller, or does not allow this
+    8  a task failed, or a request to an agent failed
     9  a task was stopped
-   10  the time given with --timeout is over, or a task waits for an answer and
-       --or-question was given; tasks go on
-  130  interrupted with Ctrl-C; tasks go on
+   10  --timeout is over, or with --or-question a task waits for an answer; tasks
+       continue
+  130  interrupted with Ctrl-C; tasks continue
 
-"task run --follow" and "task wait" end with 0 only when every task they waited
-for has completed. When several things go wrong, the first one decides.
+"task run --follow" and "task wait" end with 0 only if every task they waited for
+has completed. If several things go wrong, the first one decides.
 
 An error is one line on standard error, "fleet: MESSAGE". With -o json or yaml
 it is the object {"error": REASON, "message": ..., "details": ...}, where REASON
-is one of the API's error reasons or, for what only the command line knows, one
-of USAGE, FAILED, UNREACHABLE, TASK_FAILED, TASK_STOPPED, TIMED_OUT,
-WAITING, INTERRUPTED.`
+is one of the API's error reasons, or one of the command line's own: USAGE, FAILED,
+UNREACHABLE, TASK_FAILED, TASK_STOPPED, TIMED_OUT, WAITING, INTERRUPTED.`
 
 const exitExample = `  fleet task run papi "make test" --follow
   case $? in
@@ -60,14 +59,14 @@ func newExitCodes() *cobra.Command {
 	}
 }
 
-const environmentHelp = `Flags win over the environment:
+const environmentHelp = `Flags take precedence over the environment:
 
   FLEET_SERVER      HOST:PORT of the server, as --server
-  FLEET_TOKEN       the token that identifies you; there is no flag for the
-                    secret itself, because command lines can be seen by others
+  FLEET_TOKEN       the token that identifies you; there is no flag for it, because
+                    others can see command lines
   FLEET_TOKEN_FILE  a file with the token, as --token-file
   FLEET_DATA        directory of an embedded instance, as --data
-  NO_COLOR          no colours when set to anything, as --no-color`
+  NO_COLOR          if it is set, no colours, as --no-color`
 
 // newEnvironment returns the help topic "environment".
 func newEnvironment() *cobra.Command {

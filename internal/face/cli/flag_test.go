@@ -11,11 +11,22 @@ import (
 func TestWrongFlagValues(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"task list papi --page abc":                     `--page is "abc": give a whole number`,
-		"task list papi --page 99999999999999999999999": `--page is "99999999999999999999999", which is too large or too small`,
-		"task wait --timeout soon x":                    `--timeout is "soon": give a time with its unit, such as 30s, 45m or 24h`,
-		"agent list --quiet=maybe":                      `--quiet is "maybe": give true or false`,
-		"agent list -o xml":                             `--output is "xml": give table, `,
+		"task list papi --page abc":                         `--page is "abc": give a whole number`,
+		"task list papi --page 99999999999999999999999":     `--page is "99999999999999999999999", which is too large or too small`,
+		"task wait --timeout soon x":                        `--timeout is "soon": give a time with its unit, such as 30s, 45m or 24h`,
+		"agent list --quiet=maybe":                          `--quiet is "maybe": give true or false`,
+		"agent list --status sleepy":                        `--status is "sleepy": give busy, idle or offline`,
+		"task list --toolset none":                          `--toolset is "none": give fleet, lifecycle, `,
+		"token create x --kind robot":                       `--kind is "robot": give human, controller or agent`,
+		"token create x --ttl soon":                         `--ttl is "soon": give a second or more with its unit, such as `,
+		"task start x y --check-timeout 5":                  `--check-timeout is "5": give a second or more`,
+		"agent create x --spec y":                           `--project is missing: "fleet project list" shows the projects`,
+		"agent create x --project y":                        "say what the agent is for: give --spec TEXT or --spec-file FILE, one of them",
+		"agent create x --project y --spec z --spec-file -": "give --spec TEXT or --spec-file FILE, one of them",
+		"agent list extra":                                  `too many arguments, from "extra" on: the command takes none`,
+		"task delete":                                       "ID is missing: fleet task delete ID... [flags]",
+		"task list a b":                                     `too many arguments, from "b" on; put quotes`,
+		"agent list -o xml":                                 `--output is "xml": give table, `,
 	} {
 		c := newCommand("")
 		require.Equal(t, ExitUsage, c.run(strings.Fields(line)...), line)

@@ -18,21 +18,33 @@ type cell struct {
 type grid struct {
 	head []string
 	rows [][]cell
+	skip []bool // the columns that column left out
 }
 
-func newGrid(head ...string) *grid { return &grid{head: head} }
+func newGrid(head ...string) *grid { return &grid{head: head, skip: make([]bool, len(head))} }
 
-// row adds a row of texts, cells and values of enums.
+// column adds a column, or leaves it out of all rows.
+func (g *grid) column(name string, shown bool) {
+	if shown {
+		g.head = append(g.head, name)
+	}
+	g.skip = append(g.skip, !shown)
+}
+
+// row adds a row of texts, cells and values of enums, one for each column.
 func (g *grid) row(fields ...any) {
-	row := make([]cell, len(fields))
+	row := make([]cell, 0, len(fields))
 	for i, f := range fields {
+		if g.skip[i] {
+			continue
+		}
 		switch f := f.(type) {
 		case cell:
-			row[i] = cellOf(f)
+			row = append(row, cellOf(f))
 		case protoreflect.Enum:
-			row[i] = statusCell(f)
+			row = append(row, statusCell(f))
 		case string:
-			row[i] = cellOf(cell{text: f})
+			row = append(row, cellOf(cell{text: f}))
 		}
 	}
 	g.rows = append(g.rows, row)
@@ -185,31 +197,5 @@ func (s *session) show(g *grid, none string) {
 		s.hint("%s", none)
 	default:
 		s.screen.raw(g.render(s.screen.onOut.width(), s.screen.onOut.colored(s.noColor)))
-	}
-}
-
-// card shows one thing in detail: a label and a value per line, with multi-line texts indented below.
-type card struct {
-	b     strings.Builder
-	width int // of the labels, if one is longer than labelWidth
-}
-
-const labelWidth = 14
-
-func (c *card) line(label, value string) {
-	if value != "" && value != "-" {
-		c.b.WriteString(label + strings.Repeat(" ", max(1, max(c.width, labelWidth)-len(label))) + value + "\n")
-	}
-}
-
-func (c *card) text(label, value string) {
-	value = strings.TrimRight(value, "\n")
-	if !strings.Contains(value, "\n") {
-		c.line(label, value)
-		return
-	}
-	c.b.WriteString(label + "\n")
-	for line := range strings.SplitSeq(value, "\n") {
-		c.b.WriteString("  " + line + "\n")
 	}
 }

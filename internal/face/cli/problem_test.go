@@ -87,7 +87,7 @@ func TestStaleListSaysWhy(t *testing.T) {
 	for _, format := range []string{"table", "json"} {
 		_, note, code = fleet(server, "agent", "list", "-o", format)
 		require.Equal(t, ExitOK, code)
-		require.Regexp(t, `fleet: this is as it was 4\ds ago: Coder cannot be reached\n`, note)
+		require.Regexp(t, `fleet: this is 4\ds old: Coder cannot be reached\n`, note)
 	}
 }
 
@@ -110,7 +110,7 @@ func TestPlacesThatDoNotAnswer(t *testing.T) {
 	out, note, code := fleet(server, "agent", "list")
 	require.Equal(t, ExitOK, code)
 	require.Regexp(t, `(?m)^NAME .* PLACE *\n^papi .* local *$`, out)
-	require.Regexp(t, `^fleet: the agents of coder are as they were 4\ds ago: Coder cannot be reached\nfleet: the agents of other are not known yet: Coder cannot be reached\n$`, note)
+	require.Regexp(t, `^fleet: what is known of the agents in coder is 4\ds old: Coder cannot be reached\nfleet: the agents in other are not known yet: Coder cannot be reached\n$`, note)
 	out, _, code = fleet(server, "agent", "show", "papi")
 	require.Equal(t, ExitOK, code)
 	require.Regexp(t, `(?m)^Place +local$`, out)

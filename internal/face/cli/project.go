@@ -14,11 +14,11 @@ func (p *program) newProject() *cobra.Command {
 		Use:     "project",
 		Aliases: []string{"projects"},
 		Short:   "See what agents can work on",
-		Long: `A project is what agents work on: a Coder template, or an entry of fleet.yaml. Each is
-in one place; a name that several places have is written PLACE/PROJECT.
+		Long: `A project is what agents work on: a Coder template, or an entry of fleet.yaml. It is
+in one place; if several places have the name, write PLACE/PROJECT.
 
-See the projects with "fleet project list", and the roles of one of them with
-"fleet role list PROJECT".`,
+"fleet project list" shows the projects, and "fleet role list PROJECT" the roles of
+one of them.`,
 		Example: `  fleet project list`,
 	})
 	cmd.AddCommand(calls(&cobra.Command{
@@ -27,7 +27,7 @@ See the projects with "fleet project list", and the roles of one of them with
 		Short:   "List the projects",
 		Long: `List the projects that agents can work on.
 
-What comes next: "fleet role list PROJECT", then "fleet agent create NAME --project PROJECT".`,
+Next, see "fleet role list PROJECT", or "fleet agent create NAME --project PROJECT".`,
 		Example: `  fleet project list
   fleet project list -o json | jq -r '.projects[].name'`,
 		Args:              args(""),
@@ -77,7 +77,7 @@ func (p *program) newRole() *cobra.Command {
 		Short:   "List the roles of a project",
 		Long: `List the roles of a project. An agent created without --role gets the default one.
 
-What comes next: "fleet agent create NAME --project PROJECT --role ROLE".`,
+Next, "fleet agent create NAME --project PROJECT --role ROLE".`,
 		Example:           `  fleet role list shell`,
 		Args:              args("PROJECT"),
 		ValidArgsFunction: first(p.completeProjects),

@@ -16,15 +16,15 @@ func (p *program) newQuestions() *cobra.Command {
 		Use:     "questions [AGENT]",
 		Aliases: []string{"question"},
 		Short:   "See what agents ask while they work",
-		Long: `List the questions that agents wait to have answered, newest first: permissions to
-use a tool, and questions in words. An agent that waits is busy until somebody
-answers, or the question expires.
+		Long: `List the open questions of agents, newest first. An agent asks for permission to
+use a tool, or anything else. It waits until somebody answers or the question
+expires.
 
-What comes next: "fleet answer ID allow".`,
+Next, answer with "fleet answer ID allow".`,
 		Example: `  fleet questions
   fleet questions papi --all
   fleet questions -o json | jq -r '.questions[].id'`,
-		Args:              atMostOne("AGENT"),
+		Args:              args("[AGENT]"),
 		ValidArgsFunction: p.completeAgent,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			if len(args) == 1 {
@@ -38,17 +38,17 @@ What comes next: "fleet answer ID allow".`,
 				return err
 			}
 			return s.print(resp, func() {
-				s.showQuestions(resp.GetQuestions(), req.GetIncludeAnswered(), "No agent asks anything.")
+				s.showQuestions(resp.GetQuestions(), req.GetIncludeAnswered(), "There are no open questions.")
 				if next := resp.GetNextCursor(); next != "" {
-					s.hint("More of them, %d in all: --cursor %s", resp.GetTotalCount(), next)
+					s.hint("More of them: the same command with --cursor %s (%d in all)", next, resp.GetTotalCount())
 				}
 			})
 		}),
 	}
 	cmd.Flags().StringVar(&req.TaskId, "task", "", "only questions of the task `ID`")
-	cmd.Flags().BoolVar(&req.IncludeAnswered, "all", false, "also questions that wait for no answer any more")
+	cmd.Flags().BoolVar(&req.IncludeAnswered, "all", false, "also questions that were answered, expired or withdrawn")
 	cmd.Flags().Int32Var(&limit, "limit", 0, "list at most `N` questions, up to 100 (default 20)")
-	cmd.Flags().StringVar(&req.Cursor, "cursor", "", "go on after an earlier list, from its `CURSOR`")
+	cmd.Flags().StringVar(&req.Cursor, "cursor", "", "continue an earlier list from its `CURSOR`")
 	complete(cmd, "limit", cobra.NoFileCompletions)
 	complete(cmd, "cursor", cobra.NoFileCompletions)
 	complete(cmd, "task", p.completeTasks)
@@ -60,11 +60,11 @@ func (p *program) newAnswer() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "answer ID allow|deny|TEXT|-|@FILE",
 		Short: "Answer a question of an agent",
-		Long: `Answer what an agent asks, so that it goes on with its task. A request for a
-permission is answered with allow or deny, any other question with a text.
+		Long: `Answer a question of an agent, so that it continues its task. Answer a request for
+permission with allow or deny, and any other question with a text.
 
-The beginning of an id, at least 6 characters, is enough where only one question
-that waits begins so. The first answer counts.`,
+The beginning of an id, at least 6 characters, is enough if no other open question
+begins with it. Only the first answer counts.`,
 		Example: `  fleet answer 3f2a1b0c allow
   fleet answer 3f2a1b0c deny --message "Use make clean instead"
   fleet answer 77b19e21 "Tabs, as everywhere else"`,
@@ -86,7 +86,7 @@ that waits begins so. The first answer counts.`,
 			})
 		}),
 	}
-	cmd.Flags().StringVar(&req.Message, "message", "", "tell the agent `TEXT` beside the answer, for example why it is denied")
+	cmd.Flags().StringVar(&req.Message, "message", "", "tell the agent also `TEXT`, for example why the answer is deny")
 	complete(cmd, "message", cobra.NoFileCompletions)
 	addRequestID(cmd, &req.RequestId)
 	return cmd

@@ -2,16 +2,10 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"fleet/internal/face/wire"
 )
 
 // These are the groups of commands in the root's help. The app adds its own commands to GroupServer.
@@ -46,11 +40,11 @@ func newProgram(deps Deps) *program {
 	root := &cobra.Command{
 		Use:   "fleet",
 		Short: "Manage a fleet of AI coding agents",
-		Long: `fleet manages AI coding agents: create them in workspaces of their own, hand them
+		Long: `fleet manages AI coding agents: create them in workspaces of their own, give them
 tasks, follow them live, and keep what they did.
 
-Start a server with "fleet serve", then see what agents can work on with
-"fleet project list".`,
+Start a server with "fleet serve". Then "fleet project list" shows what agents can
+work on. Scripts find the exit codes in "fleet help exit-codes".`,
 		Example: `  fleet agent create papi --project shell --spec "Keep the build green"
   fleet task run papi "make test" --follow
   fleet task list papi`,
@@ -104,151 +98,14 @@ Start a server with "fleet serve", then see what agents can work on with
 }
 
 func (p *program) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&p.server, "server", "", "talk to the server at `HOST:PORT` (env FLEET_SERVER, default "+DefaultServer+")")
-	f.StringVar(&p.tokenFile, "token-file", "", "read your token from `FILE` (or env FLEET_TOKEN has the token itself)")
-	f.BoolVar(&p.insecure, "insecure", false, "no TLS, also when the server is on another machine")
-	f.BoolVar(&p.embedded, "embedded", false, "no server: run on the data of this machine, in this process")
-	f.StringVar(&p.data, "data", "", "data `DIR` of --embedded (env FLEET_DATA)")
+	f.StringVar(&p.server, "server", "", "use the server at `HOST:PORT` (env FLEET_SERVER, default "+DefaultServer+")")
+	f.StringVar(&p.tokenFile, "token-file", "", "read your token from `FILE` (env FLEET_TOKEN_FILE; env FLEET_TOKEN has the token itself)")
+	f.BoolVar(&p.insecure, "insecure", false, "use no TLS, even if the server is on another machine")
+	f.BoolVar(&p.embedded, "embedded", false, "use no server: work on the data of this machine, in this process")
+	f.StringVar(&p.data, "data", "", "with --embedded: the directory of the data is `DIR` (env FLEET_DATA)")
 	f.VarP(&p.output, "output", "o", "print as `FORMAT`: table, wide, json or yaml")
 	f.DurationVar(&p.timeout, "timeout", 0, "give up after `DURATION`, such as 30s; 0 means never")
-	f.BoolVar(&p.noColor, "no-color", false, "no colours (env NO_COLOR)")
-	f.BoolVarP(&p.quiet, "quiet", "q", false, "names and ids only, no progress and no hints")
-	f.BoolVarP(&p.verbose, "verbose", "v", false, "tell each step on standard error")
-}
-
-// usageTemplate is cobra's template with two changes: commands that only have subcommands are not shown as runnable,
-// and the column of topics is wider.
-func usageTemplate(cobras string) string {
-	return strings.NewReplacer(
-		"{{if .Runnable}}\n  {{.UseLine}}{{end}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}\n  {{.UseLine}}{{end}}",
-		"{{rpad .CommandPath .CommandPathPadding}}", "{{rpad .CommandPath 18}}",
-	).Replace(cobras)
-}
-
-// group makes cmd a command with subcommands only. Alone it prints its help, and for an unknown subcommand it suggests
-// the nearest.
-func group(cmd *cobra.Command) *cobra.Command {
-	cmd.Args = cobra.ArbitraryArgs
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return cmd.Help()
-		}
-		return unknownCommand(cmd, args[0])
-	}
-	return cmd
-}
-
-func unknownCommand(cmd *cobra.Command, name string) error {
-	var names []string
-	for _, sub := range cmd.Commands() {
-		if sub.IsAvailableCommand() || sub.IsAdditionalHelpTopicCommand() {
-			names = append(names, sub.Name())
-			names = append(names, sub.Aliases...)
-		}
-	}
-	if near := wire.Nearest(name, names); near != "" {
-		return usagef("unknown command %q for %q; did you mean %q?", name, cmd.CommandPath(), cmd.CommandPath()+" "+near)
-	}
-	return usagef("unknown command %q for %q", name, cmd.CommandPath())
-}
-
-// flagError suggests the nearest flag.
-func flagError(cmd *cobra.Command, err error) error {
-	if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
-		return unknownCommand(cmd, args[0]) // the flag may be right for the intended command
-	}
-	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		return wrongValue(wrong)
-	}
-	var missing *pflag.NotExistError
-	if !errors.As(err, &missing) || missing.GetSpecifiedShortnames() != "" {
-		return usagef("%v", err)
-	}
-	var names []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden {
-			names = append(names, f.Name)
-		}
-	})
-	name := missing.GetSpecifiedName()
-	if near := wire.Nearest(name, names); near != "" {
-		return usagef("unknown flag --%s; did you mean --%s?", name, near)
-	}
-	return usagef("unknown flag --%s", name)
-}
-
-// wrongValue says which values the flag takes. Fleet's own flag types do that themselves.
-func wrongValue(e *pflag.InvalidValueError) error {
-	f, cause := e.GetFlag(), e.Unwrap()
-	_, number := errors.AsType[*strconv.NumError](cause)
-	switch kind := f.Value.Type(); {
-	case kind == "duration" && strings.HasPrefix(cause.Error(), "time: "):
-		return usagef("--%s is %q: give a time with its unit, such as 30s, 45m or 24h", f.Name, e.GetValue())
-	case !number:
-		return usagef("--%s is %q: %v", f.Name, e.GetValue(), cause)
-	case errors.Is(cause, strconv.ErrRange):
-		return usagef("--%s is %q, which is too large or too small", f.Name, e.GetValue())
-	case kind == "bool":
-		return usagef("--%s is %q: give true or false", f.Name, e.GetValue())
-	case strings.HasPrefix(kind, "float"):
-		return usagef("--%s is %q: give a number", f.Name, e.GetValue())
-	}
-	return usagef("--%s is %q: give a whole number", f.Name, e.GetValue())
-}
-
-// knowingHelp lets the help command refuse unknown commands.
-func knowingHelp(root *cobra.Command) {
-	root.InitDefaultHelpCmd()
-	for _, help := range root.Commands() {
-		if show := help.Run; help.Name() == "help" && show != nil {
-			help.Run, help.RunE = nil, func(cmd *cobra.Command, args []string) error {
-				if found, rest, err := root.Find(args); err != nil || len(rest) > 0 {
-					return unknownCommand(found, append(rest, args...)[0])
-				}
-				show(cmd, args)
-				return nil
-			}
-		}
-	}
-}
-
-// args checks the number of arguments and names the missing one. what is as in the usage line: "AGENT DESCRIPTION".
-func args(what string) cobra.PositionalArgs {
-	names := strings.Fields(what)
-	return func(cmd *cobra.Command, args []string) error {
-		switch {
-		case len(args) < len(names):
-			return usagef("%s is missing: %s", names[len(args)], cmd.UseLine())
-		case len(args) > len(names):
-			return usagef("too many arguments, from %q on; put quotes around a text of several words", args[len(names)])
-		}
-		return nil
-	}
-}
-
-// atMostOne does the same as args for one optional argument.
-func atMostOne(what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, given []string) error {
-		if len(given) == 0 {
-			return nil
-		}
-		return args(what)(cmd, given)
-	}
-}
-
-// atLeastOne does the same as args for one or more arguments.
-func atLeastOne(what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return usagef("%s is missing: %s", what, cmd.UseLine())
-		}
-		return nil
-	}
-}
-
-// complete sets the completion of a flag's value. It panics if the flag does not exist, which is a bug.
-func complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
-		panic(fmt.Sprintf("cli: completion of --%s of %q: %v", flag, cmd.Name(), err))
-	}
+	f.BoolVar(&p.noColor, "no-color", false, "use no colours (env NO_COLOR)")
+	f.BoolVarP(&p.quiet, "quiet", "q", false, "print only names and ids, no progress and no hints")
+	f.BoolVarP(&p.verbose, "verbose", "v", false, "report each step on standard error")
 }

@@ -115,6 +115,14 @@ func (s *session) text(arg, what string) (string, error) {
 	return strings.ToValidUTF8(data, "\uFFFD"), err
 }
 
+// document returns the content of a file, or standard input for "-".
+func (s *session) document(file, what string) (string, error) {
+	if file != "-" {
+		file = "@" + file
+	}
+	return s.text(file, what)
+}
+
 // content does the same as text for up to limit bytes of any data.
 func (s *session) content(limit int, arg, what string) (string, error) {
 	file, isFile := strings.CutPrefix(arg, "@")
@@ -128,7 +136,7 @@ func (s *session) content(limit int, arg, what string) (string, error) {
 	case isFile:
 		f, err := os.Open(file)
 		if err != nil {
-			return "", usagef("cannot read the %s: %v; a text that begins with @ is written \\@", what, err)
+			return "", usagef("cannot read the %s: %v; a text that begins with @ is written as \\@", what, err)
 		}
 		defer f.Close()
 		return s.read(f, limit, what, file)

@@ -68,16 +68,3 @@ func TestATokenTravelsInTheClearOnlyWhereNobodyListens(t *testing.T) {
 		require.Equal(t, !want, bearer{plain: isLoopback(server)}.RequireTransportSecurity())
 	}
 }
-
-func TestLifetime(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]int32{"": 0, "30m": 1800, "90d": 90 * 86400} {
-		got, err := lifetime(text)
-		require.NoError(t, err)
-		require.Equal(t, want, got)
-	}
-	for _, text := range []string{"soon", "-1h", "0", "d", "99999999d", "1ms"} {
-		_, err := lifetime(text)
-		require.Error(t, err, text)
-	}
-}

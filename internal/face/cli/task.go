@@ -13,11 +13,11 @@ func (p *program) newTask() *cobra.Command {
 		Use:     "task",
 		Aliases: []string{"tasks"},
 		Short:   "Give agents work, follow it, wait for it, stop it",
-		Long: `A task is one unit of work for an agent: a description in, output and a summary
-out. An agent does one task at a time.
+		Long: `A task is one unit of work for an agent: it has a description, and gives output and
+a summary. An agent does one task at a time.
 
-"fleet task run AGENT ... --follow" is the usual way: it starts a task, shows
-what the agent writes, and ends when the task does.`,
+"fleet task run AGENT ... --follow" starts a task, shows what the agent writes, and
+ends when the task does.`,
 		Example: `  fleet task run papi "make test" --follow
   id=$(fleet task start papi "make test" -q) && fleet task wait "$id"
   fleet task list
@@ -45,10 +45,10 @@ func (p *program) newTaskStop() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop AGENT",
 		Short: "Stop the task that an agent is working on",
-		Long: `Stop the task that an agent is working on and wait until it has ended. The agent
-is interrupted first, and killed if it does not react; its workspace goes on.
+		Long: `Stop the task that an agent is working on and wait until it has ended. The agent is
+interrupted first, and killed if it does not react; its workspace keeps running.
 
-What comes next: "fleet task list AGENT" shows how far it came.`,
+Next, "fleet task list AGENT" shows how far it came.`,
 		Example:           `  fleet task stop papi`,
 		Args:              args("AGENT"),
 		ValidArgsFunction: p.completeAgent,
@@ -73,8 +73,8 @@ func (p *program) newTaskMessage() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "message AGENT TEXT|-|@FILE",
 		Short: "Send a follow-up message to the task that an agent is working on",
-		Long: `Send a message to the agent about the task it is working on. Not every agent can
-take messages while it works; the error says so.`,
+		Long: `Send a message to the agent about the task it is working on. Some agents cannot take
+messages while they work; the error says so.`,
 		Example: `  fleet task message papi "Leave the database tests out"
   fleet task message papi @notes.md`,
 		Args:              args("AGENT TEXT"),

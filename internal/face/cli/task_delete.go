@@ -16,11 +16,11 @@ func (p *program) newTaskDelete() *cobra.Command {
 		Long: `Delete tasks that have ended, with their payloads, messages and events. What the
 agents made in their workspaces stays.
 
-The beginning of an id, at least 6 characters, is enough. A task that has not
-ended is refused: "fleet task stop AGENT" stops it.`,
+The beginning of an id, at least 6 characters, is enough. A task that has not ended
+cannot be deleted: "fleet task stop AGENT" stops it.`,
 		Example: `  fleet task delete 3f2a1b0c
   fleet task list --status failed -q | xargs fleet task delete`,
-		Args:              atLeastOne("ID"),
+		Args:              args("ID..."),
 		ValidArgsFunction: p.completeTasks,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			for _, id := range args {

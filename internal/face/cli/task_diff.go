@@ -16,11 +16,11 @@ func (p *program) newTaskDiff() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff ID",
 		Short: "Show what a task changed",
-		Long: `Show what a task changed in the repository that its agent works in, as a patch that
-"git apply" takes. With --stat, list the changed files instead.
+		Long: `Show what a task changed in the repository that its agent works in, as a patch for
+"git apply". With --stat, list the changed files instead.
 
-The changes are kept when the task ends, in whatever way, also what the agent did not
-commit, and are still there when the agent is deleted.`,
+The changes include what the agent did not commit. They are kept however the task
+ends, also after the agent is deleted.`,
 		Example: `  fleet task diff 3f2a...
   fleet task diff 3f2a... --stat
   fleet task diff 3f2a... --path main.go | git apply`,
@@ -29,7 +29,7 @@ commit, and are still there when the agent is deleted.`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			switch {
 			case stat && path != "":
-				return Fail(ExitUsage, "", "--path is for the patch: leave --stat out")
+				return Fail(ExitUsage, "", "--path selects a part of the patch: leave --stat out")
 			case stat:
 				return s.taskFiles(ctx, args[0])
 			}

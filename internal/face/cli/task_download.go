@@ -23,11 +23,11 @@ func (p *program) newTaskDownload() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "download ID",
 		Short: "Download the payload of a task, of any size",
-		Long: `Download the payload of a task, its result in full, byte for byte: to standard
-output, or with -o to a file.
+		Long: `Download the payload of a task, which is its whole result, byte for byte: to
+standard output, or with -o to a file.
 
-A download that is interrupted leaves FILE.part; the same command goes on where it
-ended. FILE is there when its SHA-256 is the one that the server sent.`,
+An interrupted download leaves FILE.part, and the same command continues it. FILE
+appears when the whole payload has arrived and its SHA-256 is right.`,
 		Example: `  fleet task download 3f2a... -o result.tar
   fleet task download 3f2a... | less`,
 		Args:              args("ID"),
@@ -35,7 +35,7 @@ ended. FILE is there when its SHA-256 is the one that the server sent.`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			var form format
 			if form.Set(file) == nil {
-				return usagef("-o of this command is a file, not a format: write ./%s for a file of that name", file)
+				return usagef("-o of this command is a file, not a format: give ./%s for a file of that name", file)
 			}
 			d := &taskDownload{session: s, id: args[0]}
 			if file == "" || file == "-" {
@@ -102,7 +102,7 @@ func (d *taskDownload) save(ctx context.Context, file string) (int64, error) {
 		_ = os.Remove(part) // the first error is the one that matters
 		return 0, broke(err)
 	}
-	d.note("What came so far is in %s: the same command goes on from there.", part)
+	d.note("What has arrived is in %s: the same command continues from there.", part)
 	return 0, broke(err)
 }
 
@@ -136,7 +136,7 @@ func (d *taskDownload) resume(ctx context.Context, f *os.File) (int64, error) {
 }
 
 // errGarbled means that the downloaded data differs from the server's.
-var errGarbled = Fail(ExitError, "download it again", "what came is not the whole content: its SHA-256 is another one")
+var errGarbled = Fail(ExitError, "download it again", "the content is damaged: its SHA-256 is not the one that the server sent")
 
 // whole reports whether the checksum matches the payload's. Without a checksum from the server it returns true.
 func (d *taskDownload) whole(info *fleetv1.PayloadInfo) bool {

@@ -104,7 +104,7 @@ func TestTaskDownloadThatIsInterrupted(t *testing.T) {
 	c := newCommand(server)
 	c.dial, c.patience = dial, time.Millisecond
 	require.NotEqual(t, ExitOK, c.run("task", "download", "t-1", "-o", file))
-	require.Contains(t, c.err.String(), "goes on from there")
+	require.Contains(t, c.err.String(), "continues from there")
 	require.NoFileExists(t, file)
 	left, err := os.ReadFile(file + ".part")
 	require.NoError(t, err)

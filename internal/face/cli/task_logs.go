@@ -15,11 +15,10 @@ func (p *program) newTaskLogs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs ID",
 		Short: "Print what a task has written",
-		Long: `Print what a task has written so far, and nothing else, to standard output. With
---follow, stay until the task has ended.
+		Long: `Print only what a task has written so far to standard output. With --follow, stay
+until the task has ended.
 
-Of a very long output, the middle is missing: "fleet task show ID --payload" has
-more of its end.`,
+A very long output lacks its middle; "fleet task output ID" prints more of it.`,
 		Example: `  fleet task logs 3f2a...
   fleet task logs 3f2a... --tail 20 --follow`,
 		Args:              args("ID"),
@@ -31,7 +30,7 @@ more of its end.`,
 			return s.taskLogs(ctx, args[0], lines, follow)
 		}),
 	}
-	cmd.Flags().IntVar(&lines, "tail", -1, "of what is there, only the last `N` lines (default all)")
+	cmd.Flags().IntVar(&lines, "tail", -1, "of what was written so far, print only the last `N` lines (default all)")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "stay until the task has ended")
 	return cmd
 }

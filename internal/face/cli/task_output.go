@@ -16,10 +16,10 @@ func (p *program) newTaskOutput() *cobra.Command {
 		Use:   "output ID",
 		Short: "Print the raw output of a task, byte for byte",
 		Long: `Print everything that the agent's program has put out for a task so far, byte for
-byte, to standard output. Of a program that writes JSON, this is the JSON.
+byte, to standard output. If the program writes JSON, this is the JSON.
 
-The runner of the agent keeps the output of the last runs, and of each at most
-output.max bytes (256 MiB): its beginning and its end.`,
+The runner of the agent keeps the output of the last tasks only. If one has more than
+output.max bytes (256 MiB), its beginning and its end are kept.`,
 		Example: `  fleet task output 3f2a... >output.log
   fleet task output 3f2a... --tail 4096`,
 		Args:              args("ID"),
@@ -28,7 +28,7 @@ output.max bytes (256 MiB): its beginning and its end.`,
 			req := &fleetv1.ShowTaskOutputRequest{TaskId: args[0], Limit: proto.Int32(1 << 20)}
 			switch flags := s.cmd.Flags(); {
 			case flags.Changed("offset") && flags.Changed("tail"):
-				return Fail(ExitUsage, "", "--tail is counted from the end: leave --offset out")
+				return Fail(ExitUsage, "", "--tail counts from the end: leave --offset out")
 			case offset < 0:
 				return Fail(ExitUsage, "", "--offset is %d: give 0 or more bytes", offset)
 			case flags.Changed("tail") && tail <= 0:
@@ -78,7 +78,7 @@ func (s *session) taskOutput(ctx context.Context, req *fleetv1.ShowTaskOutputReq
 				return err
 			}
 			if gap := resp.GetOffset() - end; gap > 0 && req.Tail == nil {
-				s.hint("%.0f bytes are missing before byte %.0f: the output was longer than its runner keeps.", gap, resp.GetOffset())
+				s.hint("%.0f bytes before byte %.0f are missing: the output was longer than the runner keeps.", gap, resp.GetOffset())
 			}
 		} else {
 			if all == nil {

@@ -12,7 +12,7 @@ func TestTaskOutput(t *testing.T) {
 	c := newCommand(server)
 	require.Equal(t, ExitOK, c.run("task", "output", "t-1"), c.err.String())
 	require.Equal(t, "beginning\n+\\\xff\n", c.out.String())
-	require.Contains(t, c.err.String(), "5 bytes are missing before byte 15")
+	require.Contains(t, c.err.String(), "5 bytes before byte 15 are missing")
 
 	c = newCommand(server)
 	require.Equal(t, ExitOK, c.run("task", "output", "t-1", "--tail", "2"), c.err.String())

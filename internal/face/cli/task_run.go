@@ -2,47 +2,41 @@ package cli
 
 import (
 	"context"
-	"math"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// newOrder adds the flags that "task run" and "task start" share.
-type newOrder struct {
-	limit     time.Duration
-	requestID string
-	checks    checkFlags
-}
+// order is a task to start, with the flags that "task run" and "task start" share.
+type order struct{ req fleetv1.StartAgentTaskRequest }
 
-func (o *newOrder) addTo(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&o.limit, "timeout", 0, "the task is stopped and has failed after `DURATION`, such as 30m (default the server's own)")
-	complete(cmd, "timeout", cobra.NoFileCompletions)
-	addRequestID(cmd, &o.requestID)
-	o.checks.addTo(cmd)
+func (o *order) addTo(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringArrayVar(&o.req.Checks, "check", nil, "the task completes only if `COMMAND` succeeds in the agent's tree; can be repeated")
+	f.Int32("retries", 1, "the agent may try again `N` times if checks fail")
+	complete(cmd, "check", cobra.NoFileCompletions)
+	complete(cmd, "retries", cobra.NoFileCompletions)
+	addSeconds(cmd, "check-timeout", "a check may take `DURATION` (default 10m)", func(n int32) { o.req.CheckTimeoutSeconds = &n })
+	addSeconds(cmd, "timeout", "the task is stopped and has failed after `DURATION`, such as 30m (default the server's own)", func(n int32) { o.req.TimeoutSeconds = &n })
+	addRequestID(cmd, &o.req.RequestId)
 }
 
 // start starts the task.
-func (o *newOrder) start(ctx context.Context, s *session, agent, description string) (*fleetv1.StartAgentTaskResponse, error) {
-	text, err := s.text(description, "description")
-	if err != nil {
+func (o *order) start(ctx context.Context, s *session, agent, description string) (*fleetv1.StartAgentTaskResponse, error) {
+	var err error
+	if o.req.TaskDescription, err = s.text(description, "description"); err != nil {
 		return nil, err
 	}
-	req := &fleetv1.StartAgentTaskRequest{AgentName: agent, TaskDescription: text, RequestId: o.requestID}
-	if s.cmd.Flags().Changed("timeout") {
-		seconds := math.Ceil(o.limit.Seconds())
-		if seconds < 1 || seconds > math.MaxInt32 {
-			return nil, usagef("the --timeout %s of a task must be a second or more", o.limit)
+	if s.cmd.Flags().Changed("retries") {
+		n, err := s.cmd.Flags().GetInt32("retries")
+		if err != nil {
+			return nil, err
 		}
-		n := int32(seconds)
-		req.TimeoutSeconds = &n
+		o.req.Retries = &n
 	}
-	if err := o.checks.fill(s, req); err != nil {
-		return nil, err
-	}
-	return s.fleet.StartAgentTask(ctx, req)
+	o.req.AgentName = agent
+	return s.fleet.StartAgentTask(ctx, &o.req)
 }
 
 // tellStarted prints the id of the started task on standard output, and the next step on standard error.
@@ -56,40 +50,40 @@ func (s *session) tellStarted(resp *fleetv1.StartAgentTaskResponse) error {
 	})
 }
 
-const describe = `The description is the second argument; "-" reads it from standard input, and
-"@FILE" from a file.`
+const describe = `DESCRIPTION says what is to be done; "-" reads it from standard input, and "@FILE"
+from a file.`
 
 func (p *program) newTaskStart() *cobra.Command {
-	var order newOrder
+	var task order
 	cmd := &cobra.Command{
 		Use:   "start AGENT DESCRIPTION|-|@FILE",
 		Short: "Start a task and print its id",
 		Long: `Start a task on an idle agent, print the id of the task, and return at once.
 ` + describe + `
 
-With --check, the task completes only when the command succeeds; otherwise the
-agent is told what it put out and tries again.
+With --check, the task completes only if the command succeeds. If it fails, the
+agent gets its output and tries again.
 
-What comes next: "fleet task wait ID", or "fleet watch --task ID --follow".`,
+Next, wait with "fleet task wait ID", or follow with "fleet watch --task ID --follow".`,
 		Example: `  fleet task start papi "make test"
   fleet task start papi "fix the login" --check "go test ./..." --retries 2
   id=$(fleet task start papi @task.md -q)`,
 		Args:              args("AGENT DESCRIPTION"),
 		ValidArgsFunction: p.completeAgent,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			resp, err := order.start(ctx, s, args[0], args[1])
+			resp, err := task.start(ctx, s, args[0], args[1])
 			if err != nil {
 				return err
 			}
 			return s.tellStarted(resp)
 		}),
 	}
-	order.addTo(cmd)
+	task.addTo(cmd)
 	return cmd
 }
 
 func (p *program) newTaskRun() *cobra.Command {
-	var order newOrder
+	var task order
 	var follow, stopOnInterrupt bool
 	cmd := &cobra.Command{
 		Use:   "run AGENT DESCRIPTION|-|@FILE",
@@ -97,16 +91,16 @@ func (p *program) newTaskRun() *cobra.Command {
 		Long: `Start a task on an idle agent.
 ` + describe + `
 
-With --follow, what the agent writes goes to standard output as it comes, its
-steps and the outcome to standard error, and the exit code tells how the task
-ended: 0 completed, 8 failed, 9 stopped. A broken connection is taken up again
-where it broke. With -o json or yaml, standard output has the task at its end
-and nothing else, and standard error what the agent writes only with -v.
+With --follow, what the agent writes goes to standard output as it comes; its steps
+and the outcome go to standard error. If the connection breaks, the output continues
+where it stopped. The exit code tells how the task ended: 0 completed, 8 failed,
+9 stopped. With -o json or yaml, standard output has only the ended task, and only -v
+shows what the agent writes.
 
-Ctrl-C ends the following and the task goes on; a second Ctrl-C right after it
-stops the task too, as the first one does with --stop-on-interrupt.
+Ctrl-C stops following, and the task goes on. A second Ctrl-C right after it stops
+the task too. With --stop-on-interrupt, the first one does.
 
-Without --follow, the id of the task is printed, as "fleet task start" does.`,
+Without --follow, the command prints the task's id, as "fleet task start" does.`,
 		Example: `  fleet task run papi "make test" --follow
   fleet task run papi @task.md -f --timeout 30m
   git diff | fleet task run rev-1 - -f > review.md`,
@@ -116,7 +110,7 @@ Without --follow, the id of the task is printed, as "fleet task start" does.`,
 			if stopOnInterrupt && !follow {
 				return usagef("--stop-on-interrupt needs --follow")
 			}
-			resp, err := order.start(ctx, s, args[0], args[1])
+			resp, err := task.start(ctx, s, args[0], args[1])
 			if err != nil {
 				return err
 			}
@@ -126,8 +120,8 @@ Without --follow, the id of the task is printed, as "fleet task start" does.`,
 			return s.follow(ctx, resp.GetTask(), stopOnInterrupt)
 		}),
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "show what the agent writes, and end when the task does")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "show what the agent writes until the task has ended")
 	cmd.Flags().BoolVar(&stopOnInterrupt, "stop-on-interrupt", false, "with --follow: Ctrl-C stops the task")
-	order.addTo(cmd)
+	task.addTo(cmd)
 	return cmd
 }

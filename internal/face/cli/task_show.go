@@ -14,15 +14,15 @@ func (p *program) newTaskShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show one task, or its payload",
-		Long: `Show one task with all that is known of it: description, result, times, cost.
+		Long: `Show everything about one task: its description, result, times and cost.
 
-With --payload alone, the payload of the task, its result in full, is written to
-standard output byte for byte. With -o json or yaml too, it is a field of the task;
-payload_encoding is "base64" when the payload is not text in UTF-8.
+With --payload, only the payload of the task is printed, byte for byte: its whole
+result. With -o json or yaml, it is a field of the task instead; payload_encoding is
+"base64" if the payload is not text in UTF-8.
 
-A payload that was longer than the server's max_output has its beginning and its end;
-what is missing between them is said on standard error, and in payload_gap_offset and
-payload_gap_size. "fleet task download" writes a large one to a file.`,
+A payload that was longer than the server's max_output lacks its middle. Standard
+error says how much is missing, and so do payload_gap_offset and payload_gap_size.
+"fleet task download" writes a large payload to a file.`,
 		Example: `  fleet task show 3f2a...
   fleet task show 3f2a... --payload > result.txt
   fleet task show 3f2a... --payload -o json`,
@@ -42,12 +42,12 @@ payload_gap_size. "fleet task download" writes a large one to a file.`,
 				return err
 			}
 			if gap := gapOf(t); gap != "" {
-				s.note("The payload is not whole: %s.", gap)
+				s.note("The payload is not complete: %s.", gap)
 			}
 			return nil
 		}),
 	}
-	cmd.Flags().BoolVar(&payload, "payload", false, "write the payload, and with -o table nothing else")
+	cmd.Flags().BoolVar(&payload, "payload", false, "print the payload")
 	return cmd
 }
 
@@ -62,12 +62,12 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 	var c card
 	c.line("Id", t.GetId())
 	c.line("Agent", printable(t.GetAgentName()))
-	c.line("Status", paint(s.screen.onOut.colored(s.noColor), colorOf(t.GetStatus()), t.GetStatus().String())+because(t.GetReason()))
+	c.line("Status", paint(s.screen.onOut.colored(s.noColor), colorOf(t.GetStatus()), t.GetStatus().String())+inParens(t.GetReason()))
 	if t.GetWaiting() {
 		c.line("Waiting", paint(s.screen.onOut.colored(s.noColor), yellow, "for an answer, see \"fleet questions --task "+t.GetId()+"\""))
 	}
 	if t.GetStalled() {
-		c.line("Stalled", paint(s.screen.onOut.colored(s.noColor), yellow, "yes")+because(t.GetLastStep()))
+		c.line("Stalled", paint(s.screen.onOut.colored(s.noColor), yellow, "yes")+inParens(t.GetLastStep()))
 	}
 	if why := t.GetConversationLost(); why != "" {
 		c.line("Conversation", "began anew: "+printable(why))

@@ -26,13 +26,13 @@ func (p *program) newTaskWait() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait ID...",
 		Short: "Wait until tasks have ended",
-		Long: `Wait until all of the tasks have ended, or with --any one of them. Tasks are named
-by their ids, or by their agents: the one that the agent works on, or else its
-last one.
+		Long: `Wait until all of the tasks have ended, or with --any until one has. Give the ids of
+tasks, or with --agent their agents: that is the task that the agent works on, or
+else its last one.
 
 The exit code tells how they ended: 0 all completed, 8 one failed, 9 one was
-stopped, 10 tasks still run: the --timeout is over or, with --or-question, one of
-them waits for an answer.`,
+stopped, 10 tasks still run. They run when --timeout is over or, with --or-question,
+when one of them waits for an answer.`,
 		Example: `  fleet task wait 3f2a... 77b1...
   fleet task wait --agent papi --agent sony --any
   fleet task wait --agent papi --timeout 10m || fleet task stop papi`,
@@ -52,15 +52,15 @@ them waits for an answer.`,
 				ids = append(ids, id)
 			}
 			if len(ids) == 0 {
-				return usagef("ID is missing: %s; or name an agent with --agent", s.cmd.UseLine())
+				return usagef("ID is missing: %s; or give an agent with --agent", s.cmd.UseLine())
 			}
 			slices.Sort(ids)
 			return w.wait(ctx, slices.Compact(ids))
 		}),
 	}
-	cmd.Flags().StringArrayVar(&agents, "agent", nil, "wait for the task of `AGENT`; may be repeated")
+	cmd.Flags().StringArrayVar(&agents, "agent", nil, "wait for the task of `AGENT`; can be repeated")
 	cmd.Flags().BoolVar(&anyOf, "any", false, "end when one of the tasks has ended")
-	cmd.Flags().BoolVar(&orQuestion, "or-question", false, "end also when one of the tasks waits for an answer")
+	cmd.Flags().BoolVar(&orQuestion, "or-question", false, "end also when one of the tasks waits for an answer to a question")
 	cmd.Flags().DurationVar(&limit, "timeout", 0, "wait for at most `DURATION`, such as 10m; 0 looks once (default for ever)")
 	complete(cmd, "agent", p.completeAgentFlag)
 	complete(cmd, "timeout", cobra.NoFileCompletions)
@@ -160,44 +160,4 @@ func (w *waiter) tell(tasks []*fleetv1.Task, of int) {
 			w.s.note("%s of %s: %s", t.GetId(), t.GetAgentName(), t.GetStatus())
 		}
 	}
-}
-
-func (w *waiter) verdict(resp *fleetv1.WaitTasksResponse) error {
-	running, waiting := 0, 0
-	var failed, stopped error
-	for _, t := range resp.GetTasks() {
-		switch t.GetStatus() {
-		case fleetv1.Task_completed:
-		case fleetv1.Task_failed:
-			if failed == nil {
-				failed = verdict(t)
-			}
-		case fleetv1.Task_stopped:
-			if stopped == nil {
-				stopped = verdict(t)
-			}
-		default:
-			running++
-			if t.GetWaiting() {
-				waiting++
-			}
-		}
-	}
-	switch {
-	case failed != nil:
-		return failed
-	case stopped != nil:
-		return stopped
-	case w.orQuestion && waiting > 0 && (!w.anyOf || running == len(resp.GetTasks())):
-		return &failure{
-			code: ExitTimeout, reason: "WAITING", message: fmt.Sprintf("%d of %d tasks wait for an answer", waiting, len(resp.GetTasks())),
-			hint: `see "fleet questions"`, details: map[string]any{"waiting": waiting},
-		}
-	case !resp.GetDone():
-		return &failure{
-			code: ExitTimeout, reason: "TIMED_OUT", message: fmt.Sprintf("%d of %d tasks still run", running, len(resp.GetTasks())),
-			hint: "the same command waits on", details: map[string]any{"running": running},
-		}
-	}
-	return nil
 }

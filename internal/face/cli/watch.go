@@ -18,14 +18,14 @@ func (p *program) newWatch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "Print what happens in the fleet, one event a line",
-		Long: `Print the events of the fleet in the order they happened: what agents and tasks
-do, and what they write. Without --follow, it prints what is in the log and
-ends; with it, it stays and goes on where it was when the connection breaks. A
-task that is followed ends it.
+		Long: `Print the events of the fleet in the order in which they happened: what agents and
+tasks do, and what they write. Without --follow, the command prints the log and
+ends. With --follow it stays, also when the connection breaks, and ends with Ctrl-C
+or with the task of --task.
 
-Every event has a cursor, the first column: "--cursor CURSOR" goes on after it,
-and "--cursor now" leaves out what has happened so far. With -o json, each event
-is one line of JSON.`,
+The first column is the cursor of an event: "--cursor CURSOR" continues after it, and
+"--cursor now" leaves out what has happened so far. With -o json, each event is one
+line of JSON.`,
 		Example: `  fleet watch --follow --cursor now
   fleet watch --agent papi
   fleet watch --task 3f2a... --follow
@@ -37,9 +37,9 @@ is one line of JSON.`,
 		}),
 	}
 	f := cmd.Flags()
-	f.StringVar(&req.AgentName, "agent", "", "only events of `AGENT`; it need not exist yet")
+	f.StringVar(&req.AgentName, "agent", "", "only events of `AGENT`, which may not exist yet")
 	f.StringVar(&req.TaskId, "task", "", "only events of the task with `ID`")
-	f.StringVar(&req.Cursor, "cursor", "", `go on after the event at `+"`CURSOR`"+`, or "now" (default from the oldest event)`)
+	f.StringVar(&req.Cursor, "cursor", "", `continue after the event at `+"`CURSOR`"+`, or "now" (default from the oldest event)`)
 	f.BoolVarP(&req.Follow, "follow", "f", false, "stay, and print events as they happen")
 	complete(cmd, "agent", p.completeAgentFlag)
 	complete(cmd, "task", p.completeTasks)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 )
 
@@ -26,5 +27,21 @@ func TestTimeBefore(t *testing.T) {
 		_, err := timeBefore(text, now)
 		require.Error(t, err, text)
 		require.Contains(t, err.Error(), "--since")
+	}
+}
+
+func TestFlagsOfSeconds(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int32{"30m": 1800, "90d": 90 * 86400, "1500ms": 2} {
+		var got int32
+		cmd := &cobra.Command{}
+		addSeconds(cmd, "ttl", "", func(n int32) { got = n })
+		require.NoError(t, cmd.Flags().Set("ttl", text))
+		require.Equal(t, want, got)
+	}
+	for _, text := range []string{"", "soon", "-1h", "0", "d", "99999999d", "60000d", "1ms"} {
+		cmd := &cobra.Command{}
+		addSeconds(cmd, "ttl", "", func(int32) { t.Error(text) })
+		require.ErrorContains(t, cmd.Flags().Set("ttl", text), "give a second or more with its unit", text)
 	}
 }

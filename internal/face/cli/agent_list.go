@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func (p *program) newAgentList() *cobra.Command {
+	req := &fleetv1.ListAgentsRequest{}
+	var pages paging
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the agents and what they do",
+		Long: `List the agents by name. STATUS says whether an agent can take a task, STATE what
+its workspace is doing, and TASK what it works on.
+
+"fleet agent show AGENT" shows one of them in detail.`,
+		Example: `  fleet agent list
+  fleet agent list --project shell --status idle
+  fleet agent list -q                       # names only
+  fleet agent list -o json | jq '.agents[].name'`,
+		Args:              args(""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
+			req.Page, req.PageSize = pages.values(s.cmd)
+			resp, err := s.fleet.ListAgents(ctx, req)
+			if err != nil {
+				return err
+			}
+			s.tellPlaces(resp)
+			return s.print(resp, func() { s.showAgents(resp, req) })
+		}),
+	}
+	cmd.Flags().StringVar(&req.Project, "project", "", "only agents of `PROJECT`")
+	cmd.Flags().StringVar(&req.Role, "role", "", "only agents in `ROLE`")
+	addEnum(cmd, &req.Status, fleetv1.Agent_Status_name, "status", "only agents that are `STATUS`: idle, busy or offline")
+	pages.addTo(cmd, "agents", "all")
+	complete(cmd, "project", p.completeProjects)
+	complete(cmd, "role", p.completeRoles)
+	return cmd
+}
+
+func (s *session) showAgents(resp *fleetv1.ListAgentsResponse, req *fleetv1.ListAgentsRequest) {
+	g := newGrid()
+	g.column("NAME", true)
+	g.column("OWNER", s.output == wide || severalOwners(resp.GetAgents()))
+	g.column("STATUS", true)
+	g.column("STATE", true)
+	g.column("PROJECT", true)
+	g.column("ROLE", true)
+	g.column("TASK", true)
+	g.column("PLACE", s.output == wide || len(resp.GetPlaces()) > 1)
+	for _, a := range resp.GetAgents() {
+		g.row(a.GetName(), a.GetOwner(), busyCell(a.GetStatus(), a.GetStalled(), a.GetWaiting()), a.GetState(),
+			a.GetProject(), a.GetRole(), a.GetCurrentTask().GetValue(), a.GetPlace())
+	}
+	none := `There are no agents yet. Create one: fleet agent create NAME --project PROJECT --spec "..."`
+	switch {
+	case resp.GetTotalCount() > 0:
+		none = fmt.Sprintf("This page is beyond the last one; there are %d agents.", resp.GetTotalCount())
+	case req.GetProject() != "" || req.GetRole() != "" || req.GetStatus() != 0:
+		none = "No agent matches. See all of them: fleet agent list"
+	}
+	s.show(g, none)
+	if n := len(resp.GetAgents()); n > 0 && n < int(resp.GetTotalCount()) {
+		s.hint("%d of %d agents.", n, resp.GetTotalCount())
+	}
+}
+
+// busyCell is the status cell of an agent or a task, which may be stalled or wait for an answer.
+func busyCell(status protoreflect.Enum, stalled, waiting bool) cell {
+	c := statusCell(status)
+	switch {
+	case waiting:
+		return cell{c.text + " (waiting)", yellow}
+	case stalled:
+		return cell{c.text + " (stalled)", yellow}
+	}
+	return c
+}
+
+// severalOwners reports whether the list contains things of several owners, which only admins see.
+func severalOwners[T interface{ GetOwner() string }](list []T) bool {
+	for _, x := range list {
+		if x.GetOwner() != list[0].GetOwner() {
+			return true
+		}
+	}
+	return false
+}

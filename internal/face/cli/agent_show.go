@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func (p *program) newAgentShow() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show AGENT",
+		Short: "Show one agent",
+		Long: `Show everything about one agent: what it is for, what its workspace is doing and
+why, where it works, and its task.`,
+		Example: `  fleet agent show papi
+  fleet agent show papi -o json | jq -r .agent.metadata.fleet_mcp_pull_request_url`,
+		Args:              args("AGENT"),
+		ValidArgsFunction: p.completeAgent,
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			resp, err := s.fleet.ShowAgent(ctx, &fleetv1.ShowAgentRequest{AgentName: args[0]})
+			if err != nil {
+				return err
+			}
+			s.tellStale(resp)
+			return s.print(resp, func() { s.showAgent(resp.GetAgent()) })
+		}),
+	}
+}
+
+func (s *session) showAgent(a *fleetv1.Agent) {
+	if s.quiet {
+		s.screen.raw(printable(a.GetName()) + "\n")
+		return
+	}
+	colors := s.screen.onOut.colored(s.noColor)
+	var c card
+	c.line("Name", printable(a.GetName()))
+	c.line("Status", paint(colors, colorOf(a.GetStatus()), a.GetStatus().String()))
+	if a.GetWaiting() {
+		c.line("Waiting", paint(colors, yellow, "for an answer, see \"fleet questions\""))
+	}
+	if a.GetStalled() {
+		c.line("Stalled", paint(colors, yellow, "yes")+inParens(a.GetLastStep()))
+	}
+	c.line("State", paint(colors, colorOf(a.GetState()), a.GetState().String())+inParens(a.GetStateReason()))
+	c.line("Task", printable(a.GetCurrentTask().GetValue()))
+	c.line("Task id", a.GetCurrentTaskId().GetValue())
+	c.line("Project", printable(a.GetProject()))
+	c.line("Role", printable(a.GetRole()))
+	c.line("Owner", printable(a.GetOwner()))
+	c.line("Workspace", printable(a.GetWorkspaceId()))
+	c.line("Place", printable(a.GetPlace()))
+	c.line("Location", printable(a.GetLocation()))
+	c.line("Created", s.when(a.GetCreatedAt()))
+	c.line("Updated", s.when(a.GetUpdatedAt()))
+	for _, key := range slices.Sorted(maps.Keys(a.GetMetadata())) {
+		if value := a.GetMetadata()[key]; value != a.GetSpec() && value != a.GetLocation() { // which are shown anyway
+			label := strings.ReplaceAll(strings.TrimPrefix(key, metadataPrefix), "_", " ")
+			c.line(printable(upperFirst(label)), printable(value))
+		}
+	}
+	c.text("Spec", a.GetSpec())
+	s.screen.output(c.b.String())
+}
+
+// metadataPrefix is the beginning of all keys of metadata.
+const metadataPrefix = "fleet_mcp_"
+
+func inParens(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + printable(reason) + ")"
+}

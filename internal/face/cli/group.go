@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"fleet/internal/face/wire"
+)
+
+// usageTemplate is cobra's template with two changes: commands that only have subcommands are not shown as runnable,
+// and the column of topics is wider.
+func usageTemplate(cobras string) string {
+	return strings.NewReplacer(
+		"{{if .Runnable}}\n  {{.UseLine}}{{end}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}\n  {{.UseLine}}{{end}}",
+		"{{rpad .CommandPath .CommandPathPadding}}", "{{rpad .CommandPath 18}}",
+	).Replace(cobras)
+}
+
+// group makes cmd a command with subcommands only. Alone it prints its help, and for an unknown subcommand it suggests
+// the nearest.
+func group(cmd *cobra.Command) *cobra.Command {
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return unknownCommand(cmd, args[0])
+	}
+	return cmd
+}
+
+func unknownCommand(cmd *cobra.Command, name string) error {
+	var names []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() || sub.IsAdditionalHelpTopicCommand() {
+			names = append(names, sub.Name())
+			names = append(names, sub.Aliases...)
+		}
+	}
+	if near := wire.Nearest(name, names); near != "" {
+		return usagef("unknown command %q for %q; did you mean %q?", name, cmd.CommandPath(), cmd.CommandPath()+" "+near)
+	}
+	return usagef("unknown command %q for %q", name, cmd.CommandPath())
+}
+
+// knowingHelp lets the help command refuse unknown commands.
+func knowingHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	for _, help := range root.Commands() {
+		if show := help.Run; help.Name() == "help" && show != nil {
+			help.Run, help.RunE = nil, func(cmd *cobra.Command, args []string) error {
+				if found, rest, err := root.Find(args); err != nil || len(rest) > 0 {
+					return unknownCommand(found, append(rest, args...)[0])
+				}
+				show(cmd, args)
+				return nil
+			}
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// interrupted handles Ctrl-C: it says how to continue later, and stops the task if Ctrl-C is pressed again.
+func (f *follower) interrupted(ctx context.Context, presses <-chan struct{}) error {
+	s := f.s
+	after := &failure{
+		code: ExitInterrupted, reason: "INTERRUPTED",
+		message: fmt.Sprintf("no longer following; the task %s goes on", f.task.GetId()),
+		hint: fmt.Sprintf("follow it: fleet watch --task %s --follow, or stop it: fleet task stop %s",
+			f.task.GetId(), f.task.GetAgentName()),
+		details: map[string]any{"task_id": f.task.GetId(), "agent_name": f.task.GetAgentName()},
+	}
+	<-presses // the first one
+	if s.screen.onErr.is() {
+		s.screen.line(printable(fmt.Sprintf("Ctrl-C again within %s stops the task too.", exact(s.deps.secondPress))))
+		timer := time.NewTimer(s.deps.secondPress)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return after
+		case <-presses:
+		}
+	} else {
+		return after
+	}
+	s.note("Stopping the task ...")
+	stopping, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-presses: // a third one
+			cancel(after)
+		case <-stopping.Done():
+		}
+	}()
+	if err := f.stop(stopping); err != nil {
+		if stopping.Err() != nil {
+			return context.Cause(stopping)
+		}
+		return err
+	}
+	return f.conclude(ctx)
+}
+
+// stopWhenPressed stops the task at the first Ctrl-C, and stops following at the second.
+func (f *follower) stopWhenPressed(ctx context.Context, presses <-chan struct{}, over <-chan struct{}, giveUp context.CancelCauseFunc) error {
+	select {
+	case <-over:
+		return nil
+	case <-presses:
+	}
+	f.s.note("Stopping the task ...")
+	stopped := make(chan error, 1)
+	go func() { stopped <- f.stop(ctx) }()
+	select {
+	case err := <-stopped:
+		if err != nil {
+			giveUp(err)
+		}
+		return err
+	case <-presses:
+		giveUp(errInterrupted)
+		<-stopped //nolint:errcheck // it has ended, and how no longer matters
+		return errInterrupted
+	}
+}
+
+// stop stops the task if the agent still works on it, and waits for its end.
+func (f *follower) stop(ctx context.Context) error {
+	agent, err := f.s.fleet.ShowAgent(ctx, &fleetv1.ShowAgentRequest{AgentName: f.task.GetAgentName()})
+	if err != nil {
+		return err
+	}
+	if agent.GetAgent().GetCurrentTaskId().GetValue() != f.task.GetId() {
+		return nil // it has ended, and the agent may work on something else
+	}
+	_, err = f.s.fleet.StopAgentTask(ctx, &fleetv1.StopAgentTaskRequest{AgentName: f.task.GetAgentName()})
+	if reasonOf(err) == fleetv1.ErrorReason_NO_RUNNING_TASK.String() {
+		return nil
+	}
+	return err
+}
