@@ -42,10 +42,7 @@ Next, give it a task with "fleet task run NAME ...".`,
 				resp, err = s.fleet.CreateAgent(ctx, req)
 				return err
 			})
-			if err != nil {
-				return err
-			}
-			return s.print(resp, func() {
+			return s.print(resp, err, func() {
 				a := resp.GetAgent()
 				s.say(resp.GetMessage(), a.GetName())
 				if a.GetStatus() == fleetv1.Agent_idle {
@@ -62,8 +59,8 @@ Next, give it a task with "fleet task run NAME ...".`,
 	f.StringVar(&req.Spec, "spec", "", "its specification is `TEXT`")
 	f.StringVar(&specFile, "spec-file", "", "read its specification from `FILE`, or from standard input with -")
 	addRequestID(cmd, &req.RequestId)
-	complete(cmd, "project", p.completeProjects)
-	complete(cmd, "role", p.completeRoles)
+	complete(cmd, "project", flagValue(p.completeProjects()))
+	complete(cmd, "role", p.completeRoles())
 	complete(cmd, "spec", cobra.NoFileCompletions)
 	return cmd
 }

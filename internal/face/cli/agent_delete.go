@@ -27,7 +27,7 @@ On a terminal the command asks first. Elsewhere it needs --yes.`,
   fleet agent delete papi sony --yes
   fleet agent list --status offline -q | xargs fleet agent delete --yes`,
 		Args:              args("AGENT..."),
-		ValidArgsFunction: p.completeAgents,
+		ValidArgsFunction: p.completeAgents(),
 		RunE: p.action(func(ctx context.Context, s *session, names []string) error {
 			if requestID != "" && len(names) > 1 {
 				return usagef("--request-id is for one deletion: delete one agent at a time with it")
@@ -65,10 +65,7 @@ func (s *session) deleteAgent(ctx context.Context, name, requestID string) error
 		resp, err = s.fleet.DeleteAgent(ctx, &fleetv1.DeleteAgentRequest{AgentName: name, RequestId: requestID})
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return s.print(resp, func() { s.say(resp.GetMessage(), resp.GetDeletedAgent().GetName()) })
+	return s.print(resp, err, func() { s.say(resp.GetMessage(), resp.GetDeletedAgent().GetName()) })
 }
 
 // confirm asks a yes or no question on the terminal. Without a terminal only --yes confirms.

@@ -30,19 +30,16 @@ its workspace is doing, and TASK what it works on.
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
 			req.Page, req.PageSize = pages.values(s.cmd)
 			resp, err := s.fleet.ListAgents(ctx, req)
-			if err != nil {
-				return err
-			}
 			s.tellPlaces(resp)
-			return s.print(resp, func() { s.showAgents(resp, req) })
+			return s.print(resp, err, func() { s.showAgents(resp, req) })
 		}),
 	}
 	cmd.Flags().StringVar(&req.Project, "project", "", "only agents of `PROJECT`")
 	cmd.Flags().StringVar(&req.Role, "role", "", "only agents in `ROLE`")
 	addEnum(cmd, &req.Status, fleetv1.Agent_Status_name, "status", "only agents that are `STATUS`: idle, busy or offline")
 	pages.addTo(cmd, "agents", "all")
-	complete(cmd, "project", p.completeProjects)
-	complete(cmd, "role", p.completeRoles)
+	complete(cmd, "project", flagValue(p.completeProjects()))
+	complete(cmd, "role", p.completeRoles())
 	return cmd
 }
 

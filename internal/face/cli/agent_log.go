@@ -19,17 +19,14 @@ host reports. "fleet watch --agent AGENT" shows what the agent itself wrote.`,
 		Example: `  fleet agent log papi
   fleet agent log papi --lines 1000 | grep -i error`,
 		Args:              args("AGENT"),
-		ValidArgsFunction: p.completeAgent,
+		ValidArgsFunction: p.completeAgent(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			req := &fleetv1.ShowAgentLogRequest{AgentName: args[0]}
 			if s.cmd.Flags().Changed("lines") {
 				req.Lines = &lines
 			}
 			resp, err := s.fleet.ShowAgentLog(ctx, req)
-			if err != nil {
-				return err
-			}
-			return s.print(resp, func() {
+			return s.print(resp, err, func() {
 				if resp.GetTruncated() {
 					s.hint("Older lines are left out; --lines N shows more.")
 				}

@@ -12,7 +12,7 @@ import (
 // printAnswer prints an answer as the options of its fields say, and returns an error if it reports a failure. The portion
 // says how to get more of a list.
 func (s *session) printAnswer(answer proto.Message, portion *fleetv1.Portion) error {
-	err := s.print(answer, func() { s.showAnswer(answer.ProtoReflect(), portion) })
+	err := s.print(answer, nil, func() { s.showAnswer(answer.ProtoReflect(), portion) })
 	if err != nil {
 		return err
 	}

@@ -20,11 +20,7 @@ func (c *call) completion(p *program, f *field) cobra.CompletionFunc {
 		return cobra.FixedCompletions(f.values(), cobra.ShellCompDirectiveNoFileComp)
 	}
 	if m, list, name := c.set.names(f); m != nil && !f.isText() {
-		return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return p.ask(cmd, func(ctx context.Context, s *session) []cobra.Completion {
-				return s.listed(ctx, m, list, name, typed, args)
-			})
-		}
+		return p.offering(func(ctx context.Context, s *session, _ []string) ([]offer, error) { return s.listed(ctx, m, list, name) })
 	}
 	return cobra.NoFileCompletions
 }
@@ -55,19 +51,18 @@ func (t *toolset) names(f *field) (m *method, list, name protoreflect.FieldDescr
 }
 
 // listed returns the values of a field in a list from the server.
-func (s *session) listed(ctx context.Context, m *method, list, name protoreflect.FieldDescriptor, typed string, used []string) (names []cobra.Completion) {
+func (s *session) listed(ctx context.Context, m *method, list, name protoreflect.FieldDescriptor) (values []offer, err error) {
 	answer := m.out.New()
 	if err := s.calls.ClientConnInterface.Invoke(ctx, m.path(), m.in.New().Interface(), answer.Interface()); err != nil {
-		return nil
+		return nil, err
 	}
 	items, title := answer.Get(list).List(), withRole(list.Message(), fleetv1.Shown_title)
 	for i := range items.Len() {
-		item := items.Get(i).Message()
-		about := ""
+		o := offer{name: items.Get(i).Message().Get(name).String()}
 		if title != nil {
-			about = item.Get(title).String()
+			o.about = items.Get(i).Message().Get(title).String()
 		}
-		names = choice(names, item.Get(name).String(), about, typed, used)
+		values = append(values, o)
 	}
-	return names
+	return values, nil
 }

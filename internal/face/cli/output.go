@@ -52,9 +52,12 @@ func (f format) document(compact []byte) (string, error) {
 	return b.String(), nil
 }
 
-// print prints an answer of the API: as a document for programs, by the function for people. Each of several answers is
-// a document of its own.
-func (s *session) print(m proto.Message, people func()) error {
+// print prints an answer of the API, unless the call failed: as a document for programs, by the function for people. Each
+// of several answers is a document of its own.
+func (s *session) print(m proto.Message, err error, people func()) error {
+	if err != nil {
+		return err
+	}
 	if s.output.forPeople() {
 		people()
 		return s.screen.failed()

@@ -34,27 +34,17 @@ Next, see "fleet role list PROJECT", or "fleet agent create NAME --project PROJE
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
 			resp, err := s.fleet.ListAgentProjects(ctx, &fleetv1.ListAgentProjectsRequest{})
-			if err != nil {
-				return err
-			}
 			several := len(resp.GetPlaces()) > 1
 			for _, p := range resp.GetPlaces() {
 				if several && !p.GetOk() {
 					s.screen.line(fmt.Sprintf("fleet: projects of %s may be missing: %s", printable(p.GetName()), printable(p.GetReason())))
 				}
 			}
-			return s.print(resp, func() {
-				head := []string{"NAME", "TITLE", "DESCRIPTION"}
-				if several {
-					head = append(head, "PLACE")
-				}
-				g := newGrid(head...)
+			return s.print(resp, err, func() {
+				g := newGrid("NAME", "TITLE", "DESCRIPTION")
+				g.column("PLACE", several)
 				for _, p := range resp.GetProjects() {
-					row := []any{p.GetName(), p.GetDisplayName(), p.GetDescription()}
-					if several {
-						row = append(row, p.GetPlace())
-					}
-					g.row(row...)
+					g.row(p.GetName(), p.GetDisplayName(), p.GetDescription(), p.GetPlace())
 				}
 				s.show(g, "There are no projects; the configuration of the server names them.")
 			})
@@ -80,20 +70,13 @@ func (p *program) newRole() *cobra.Command {
 Next, "fleet agent create NAME --project PROJECT --role ROLE".`,
 		Example:           `  fleet role list shell`,
 		Args:              args("PROJECT"),
-		ValidArgsFunction: first(p.completeProjects),
+		ValidArgsFunction: first(p.completeProjects()),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			resp, err := s.fleet.ListAgentRoles(ctx, &fleetv1.ListAgentRolesRequest{Project: args[0]})
-			if err != nil {
-				return err
-			}
-			return s.print(resp, func() {
+			return s.print(resp, err, func() {
 				g := newGrid("NAME", "TITLE", "DEFAULT", "DESCRIPTION")
 				for _, r := range resp.GetRoles() {
-					isDefault := ""
-					if r.GetDefault() {
-						isDefault = "yes"
-					}
-					g.row(r.GetName(), r.GetDisplayName(), isDefault, r.GetDescription())
+					g.row(r.GetName(), r.GetDisplayName(), r.GetDefault(), r.GetDescription())
 				}
 				s.show(g, "The project has no roles.")
 			})

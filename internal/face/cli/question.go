@@ -25,7 +25,7 @@ Next, answer with "fleet answer ID allow".`,
   fleet questions papi --all
   fleet questions -o json | jq -r '.questions[].id'`,
 		Args:              args("[AGENT]"),
-		ValidArgsFunction: p.completeAgent,
+		ValidArgsFunction: p.completeAgent(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			if len(args) == 1 {
 				req.AgentName = args[0]
@@ -34,10 +34,7 @@ Next, answer with "fleet answer ID allow".`,
 				req.Limit = &limit
 			}
 			resp, err := s.fleet.ListQuestions(ctx, req)
-			if err != nil {
-				return err
-			}
-			return s.print(resp, func() {
+			return s.print(resp, err, func() {
 				s.showQuestions(resp.GetQuestions(), req.GetIncludeAnswered(), "There are no open questions.")
 				if next := resp.GetNextCursor(); next != "" {
 					s.hint("More of them: the same command with --cursor %s (%d in all)", next, resp.GetTotalCount())
@@ -51,7 +48,7 @@ Next, answer with "fleet answer ID allow".`,
 	cmd.Flags().StringVar(&req.Cursor, "cursor", "", "continue an earlier list from its `CURSOR`")
 	complete(cmd, "limit", cobra.NoFileCompletions)
 	complete(cmd, "cursor", cobra.NoFileCompletions)
-	complete(cmd, "task", p.completeTasks)
+	complete(cmd, "task", p.completeTasks())
 	return cmd
 }
 
@@ -69,7 +66,7 @@ begins with it. Only the first answer counts.`,
   fleet answer 3f2a1b0c deny --message "Use make clean instead"
   fleet answer 77b19e21 "Tabs, as everywhere else"`,
 		Args:              args("ID ANSWER"),
-		ValidArgsFunction: p.completeQuestions,
+		ValidArgsFunction: p.completeAnswer(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			text, err := s.text(args[1], "answer")
 			if err != nil {
@@ -77,10 +74,7 @@ begins with it. Only the first answer counts.`,
 			}
 			req.QuestionId, req.Answer = args[0], text
 			resp, err := s.fleet.AnswerQuestion(ctx, req)
-			if err != nil {
-				return err
-			}
-			return s.print(resp, func() {
+			return s.print(resp, err, func() {
 				s.say(resp.GetMessage(), resp.GetQuestion().GetId())
 				s.hint("Follow it: fleet watch --task %s --follow", resp.GetQuestion().GetTaskId())
 			})
@@ -94,17 +88,13 @@ begins with it. Only the first answer counts.`,
 
 // showQuestions prints questions as a table.
 func (s *session) showQuestions(questions []*fleetv1.Question, all bool, none string) {
-	head := []string{"ID", "AGENT", "KIND", "AGE"}
-	if all {
-		head = append(head, "STATUS", "ANSWER")
-	}
-	g := newGrid(append(head, "QUESTION")...)
+	g := newGrid("ID", "AGENT", "KIND", "AGE")
+	g.column("STATUS", all)
+	g.column("ANSWER", all)
+	g.column("QUESTION", true)
 	for _, q := range questions {
-		row := []any{s.questionID(q, questions), q.GetAgentName(), q.GetKind().String(), s.age(q.GetAskedAt())}
-		if all {
-			row = append(row, q.GetStatus(), truncate(oneLine(q.GetAnswer()), descriptionWidth))
-		}
-		g.row(append(row, askedOf(q))...)
+		g.row(s.questionID(q, questions), q.GetAgentName(), q.GetKind(), s.age(q.GetAskedAt()), q.GetStatus(),
+			truncate(oneLine(q.GetAnswer()), descriptionWidth), askedOf(q))
 	}
 	s.show(g, none)
 }

@@ -51,17 +51,14 @@ interrupted first, and killed if it does not react; its workspace keeps running.
 Next, "fleet task list AGENT" shows how far it came.`,
 		Example:           `  fleet task stop papi`,
 		Args:              args("AGENT"),
-		ValidArgsFunction: p.completeAgent,
+		ValidArgsFunction: p.completeAgent(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			var resp *fleetv1.StopAgentTaskResponse
 			err := s.during(ctx, args[0], "stopping the task of "+args[0], func() (err error) {
 				resp, err = s.fleet.StopAgentTask(ctx, &fleetv1.StopAgentTaskRequest{AgentName: args[0], RequestId: requestID})
 				return err
 			})
-			if err != nil {
-				return err
-			}
-			return s.print(resp, func() { s.say(resp.GetMessage(), resp.GetTask().GetId()) })
+			return s.print(resp, err, func() { s.say(resp.GetMessage(), resp.GetTask().GetId()) })
 		}),
 	}
 	addRequestID(cmd, &requestID)
@@ -78,17 +75,14 @@ messages while they work; the error says so.`,
 		Example: `  fleet task message papi "Leave the database tests out"
   fleet task message papi @notes.md`,
 		Args:              args("AGENT TEXT"),
-		ValidArgsFunction: p.completeAgent,
+		ValidArgsFunction: p.completeAgent(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			text, err := s.text(args[1], "message")
 			if err != nil {
 				return err
 			}
 			resp, err := s.fleet.SendTaskMessage(ctx, &fleetv1.SendTaskMessageRequest{AgentName: args[0], Message: text, RequestId: requestID})
-			if err != nil {
-				return err
-			}
-			return s.print(resp, func() {
+			return s.print(resp, err, func() {
 				s.say(resp.GetMessage(), resp.GetTask().GetId())
 				s.hint("Follow it: fleet watch --task %s --follow", resp.GetTask().GetId())
 			})

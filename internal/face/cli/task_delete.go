@@ -21,14 +21,11 @@ cannot be deleted: "fleet task stop AGENT" stops it.`,
 		Example: `  fleet task delete 3f2a1b0c
   fleet task list --status failed -q | xargs fleet task delete`,
 		Args:              args("ID..."),
-		ValidArgsFunction: p.completeTasks,
+		ValidArgsFunction: p.completeTasks(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			for _, id := range args {
 				resp, err := s.fleet.DeleteTask(ctx, &fleetv1.DeleteTaskRequest{TaskId: id})
-				if err != nil {
-					return err
-				}
-				if err := s.print(resp, func() { s.say(resp.GetMessage()+": "+resp.GetTaskId(), resp.GetTaskId()) }); err != nil {
+				if err := s.print(resp, err, func() { s.say(resp.GetMessage()+": "+resp.GetTaskId(), resp.GetTaskId()) }); err != nil {
 					return err
 				}
 			}

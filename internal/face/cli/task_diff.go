@@ -25,7 +25,7 @@ ends, also after the agent is deleted.`,
   fleet task diff 3f2a... --stat
   fleet task diff 3f2a... --path main.go | git apply`,
 		Args:              args("ID"),
-		ValidArgsFunction: first(p.completeTasks),
+		ValidArgsFunction: first(p.completeTasks()),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			switch {
 			case stat && path != "":
@@ -54,7 +54,7 @@ func (s *session) taskFiles(ctx context.Context, id string) error {
 			break
 		}
 	}
-	return s.print(all, func() {
+	return s.print(all, nil, func() {
 		g := newGrid("CHANGE", "ADDED", "REMOVED", "FILE")
 		for _, f := range all.GetFiles() {
 			added, removed, file := fmt.Sprint(f.GetInsertions()), fmt.Sprint(f.GetDeletions()), f.GetPath()
@@ -107,7 +107,7 @@ func (s *session) taskPatch(ctx context.Context, id, path string) error {
 	}
 	text, encoding := encoded(whole)
 	all.Patch, all.PatchEncoding = &text, encoding
-	return s.print(all, func() {})
+	return s.print(all, nil, func() {})
 }
 
 // changesText summarizes what a task changed in one line; empty if that is not known.

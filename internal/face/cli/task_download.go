@@ -31,7 +31,7 @@ appears when the whole payload has arrived and its SHA-256 is right.`,
 		Example: `  fleet task download 3f2a... -o result.tar
   fleet task download 3f2a... | less`,
 		Args:              args("ID"),
-		ValidArgsFunction: first(p.completeTasks),
+		ValidArgsFunction: first(p.completeTasks()),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			var form format
 			if form.Set(file) == nil {

@@ -109,9 +109,16 @@ func orNone(cursor string) string {
 	return cursor
 }
 
+// marks are how the events of a task begin on standard error.
+var marks = map[fleetv1.Event_Type]string{
+	fleetv1.Event_task_step: "· ", fleetv1.Event_task_message: "> ", fleetv1.Event_task_answer: "> ", fleetv1.Event_task_question: "? ",
+	fleetv1.Event_task_check: "= ", fleetv1.Event_task_stalled: "! ", fleetv1.Event_task_recovered: "! ", fleetv1.Event_task_stopping: "! ",
+}
+
 // show prints one event: output on standard output, everything else on standard error.
 func (f *follower) show(e *fleetv1.Event) {
 	s, text := f.s, strings.TrimRight(e.GetText(), "\r\n")
+	doing := text
 	switch e.GetType() {
 	case fleetv1.Event_task_output:
 		if s.output.forPeople() {
@@ -119,33 +126,29 @@ func (f *follower) show(e *fleetv1.Event) {
 		} else { // standard output is for the document
 			s.note("%s", text)
 		}
-	case fleetv1.Event_task_step:
-		f.progress.say(f.task.GetAgentName() + ": " + text)
-		f.aside("· " + text)
-	case fleetv1.Event_task_message:
-		f.aside("> " + text)
-	case fleetv1.Event_task_question:
-		f.progress.say(f.task.GetAgentName() + ": waiting for an answer")
-		f.aside("? " + text)
-		s.hint(`What it asks: fleet questions %s; then: fleet answer ID allow, deny or "..."`, f.task.GetAgentName())
-	case fleetv1.Event_task_answer:
-		f.progress.say(f.task.GetAgentName() + ": " + text)
-		f.aside("> " + text)
-	case fleetv1.Event_task_check:
-		f.progress.say(f.task.GetAgentName() + ": " + text)
-		f.aside("= " + text)
-	case fleetv1.Event_task_stalled, fleetv1.Event_task_recovered:
-		f.progress.say(f.task.GetAgentName() + ": " + text)
-		f.aside("! " + text)
-	case fleetv1.Event_task_stopping:
-		f.progress.say(f.task.GetAgentName() + ": stopping")
-		f.aside("! " + text)
 	case fleetv1.Event_task_started:
 		if s.verbose {
 			f.aside("started")
 		}
 	case fleetv1.Event_task_ended:
 		f.ended = true
+	case fleetv1.Event_task_message:
+		doing = ""
+	case fleetv1.Event_task_question:
+		doing = "waiting for an answer"
+	case fleetv1.Event_task_stopping:
+		doing = "stopping"
+	}
+	mark, ok := marks[e.GetType()]
+	if !ok {
+		return
+	}
+	if doing != "" {
+		f.progress.say(f.task.GetAgentName() + ": " + doing)
+	}
+	f.aside(mark + text)
+	if e.GetType() == fleetv1.Event_task_question {
+		s.hint(`What it asks: fleet questions %s; then: fleet answer ID allow, deny or "..."`, f.task.GetAgentName())
 	}
 }
 
@@ -165,7 +168,7 @@ func (f *follower) conclude(ctx context.Context) error {
 	}
 	t := resp.GetTask()
 	if !s.output.forPeople() {
-		if err := s.print(resp, nil); err != nil {
+		if err := s.print(resp, nil, nil); err != nil {
 			return err
 		}
 	} else if t.GetStatus() == fleetv1.Task_completed && !s.quiet {

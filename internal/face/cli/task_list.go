@@ -31,7 +31,7 @@ table, is enough.`,
   fleet task list --text "login page" -o wide
   fleet task list papi -o json | jq '.tasks[] | select(.status == "failed")'`,
 		Args:              args("[AGENT]"),
-		ValidArgsFunction: p.completeAgent,
+		ValidArgsFunction: p.completeAgent(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			filtered := false
 			for _, f := range filters {
@@ -59,7 +59,7 @@ table, is enough.`,
 			if filtered {
 				none = "No task matches. See all of them: fleet task list"
 			}
-			return s.print(resp, func() {
+			return s.print(resp, nil, func() {
 				s.showTasks(resp.GetTasks(), len(args) == 0, beyond(resp, none))
 				s.tellPage(resp)
 			})
@@ -74,7 +74,7 @@ table, is enough.`,
 	addEnum(cmd, &req.Toolset, fleetv1.ListTasksRequest_Toolset_name, "toolset",
 		"only tasks of `TOOLSET`: fleet, lifecycle, providers, sessions, subagents or every (default fleet)")
 	pages.addTo(cmd, "tasks", "20")
-	complete(cmd, "project", p.completeProjects)
+	complete(cmd, "project", flagValue(p.completeProjects()))
 	complete(cmd, "since", cobra.NoFileCompletions)
 	complete(cmd, "text", cobra.NoFileCompletions)
 	return cmd
@@ -85,10 +85,7 @@ func (s *session) showHistory(ctx context.Context, agent string, pages paging) e
 	req := &fleetv1.ShowAgentTaskHistoryRequest{AgentName: agent}
 	req.Page, req.PageSize = pages.values(s.cmd)
 	resp, err := s.fleet.ShowAgentTaskHistory(ctx, req)
-	if err != nil {
-		return err
-	}
-	return s.print(resp, func() {
+	return s.print(resp, err, func() {
 		s.showTasks(resp.GetTasks(), false, beyond(resp, "There are no tasks here. Start one: fleet task run "+agent+` "..." --follow`))
 		s.tellPage(resp)
 	})

@@ -22,7 +22,7 @@ A very long output lacks its middle; "fleet task output ID" prints more of it.`,
 		Example: `  fleet task logs 3f2a...
   fleet task logs 3f2a... --tail 20 --follow`,
 		Args:              args("ID"),
-		ValidArgsFunction: first(p.completeTasks),
+		ValidArgsFunction: first(p.completeTasks()),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			if s.cmd.Flags().Changed("tail") && lines < 0 {
 				return Fail(ExitUsage, "", "--tail is %d: give 0 or more lines", lines)

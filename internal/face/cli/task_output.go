@@ -23,7 +23,7 @@ output.max bytes (256 MiB), its beginning and its end are kept.`,
 		Example: `  fleet task output 3f2a... >output.log
   fleet task output 3f2a... --tail 4096`,
 		Args:              args("ID"),
-		ValidArgsFunction: first(p.completeTasks),
+		ValidArgsFunction: first(p.completeTasks()),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			req := &fleetv1.ShowTaskOutputRequest{TaskId: args[0], Limit: proto.Int32(1 << 20)}
 			switch flags := s.cmd.Flags(); {
@@ -96,5 +96,5 @@ func (s *session) taskOutput(ctx context.Context, req *fleetv1.ShowTaskOutputReq
 		return nil
 	}
 	all.Output, all.OutputEncoding = encoded(whole)
-	return s.print(all, func() {})
+	return s.print(all, nil, func() {})
 }

@@ -41,7 +41,7 @@ func (o *order) start(ctx context.Context, s *session, agent, description string
 
 // tellStarted prints the id of the started task on standard output, and the next step on standard error.
 func (s *session) tellStarted(resp *fleetv1.StartAgentTaskResponse) error {
-	return s.print(resp, func() {
+	return s.print(resp, nil, func() {
 		t := resp.GetTask()
 		s.screen.raw(printable(t.GetId()) + "\n")
 		s.hint("%s works on it. Follow it: fleet watch --task %s --follow", t.GetAgentName(), t.GetId())
@@ -69,7 +69,7 @@ Next, wait with "fleet task wait ID", or follow with "fleet watch --task ID --fo
   fleet task start papi "fix the login" --check "go test ./..." --retries 2
   id=$(fleet task start papi @task.md -q)`,
 		Args:              args("AGENT DESCRIPTION"),
-		ValidArgsFunction: p.completeAgent,
+		ValidArgsFunction: p.completeAgent(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			resp, err := task.start(ctx, s, args[0], args[1])
 			if err != nil {
@@ -105,7 +105,7 @@ Without --follow, the command prints the task's id, as "fleet task start" does.`
   fleet task run papi @task.md -f --timeout 30m
   git diff | fleet task run rev-1 - -f > review.md`,
 		Args:              args("AGENT DESCRIPTION"),
-		ValidArgsFunction: p.completeAgent,
+		ValidArgsFunction: p.completeAgent(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			if stopOnInterrupt && !follow {
 				return usagef("--stop-on-interrupt needs --follow")

@@ -27,7 +27,7 @@ error says how much is missing, and so do payload_gap_offset and payload_gap_siz
   fleet task show 3f2a... --payload > result.txt
   fleet task show 3f2a... --payload -o json`,
 		Args:              args("ID"),
-		ValidArgsFunction: first(p.completeTasks),
+		ValidArgsFunction: first(p.completeTasks()),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			stream := payload && s.output.forPeople()
 			resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: args[0], IncludePayload: payload && !stream})
@@ -36,7 +36,7 @@ error says how much is missing, and so do payload_gap_offset and payload_gap_siz
 			}
 			t := resp.GetTask()
 			if !stream {
-				return s.print(resp, func() { s.showTask(t) })
+				return s.print(resp, nil, func() { s.showTask(t) })
 			}
 			if err := (&taskDownload{session: s, id: t.GetId()}).print(ctx); err != nil {
 				return err

@@ -37,7 +37,7 @@ when one of them waits for an answer.`,
   fleet task wait --agent papi --agent sony --any
   fleet task wait --agent papi --timeout 10m || fleet task stop papi`,
 		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: p.completeTasks,
+		ValidArgsFunction: p.completeTasks(),
 		RunE: p.action(func(ctx context.Context, s *session, ids []string) error {
 			w := waiter{s: s, anyOf: anyOf, orQuestion: orQuestion}
 			if s.cmd.Flags().Changed("timeout") {
@@ -62,7 +62,7 @@ when one of them waits for an answer.`,
 	cmd.Flags().BoolVar(&anyOf, "any", false, "end when one of the tasks has ended")
 	cmd.Flags().BoolVar(&orQuestion, "or-question", false, "end also when one of the tasks waits for an answer to a question")
 	cmd.Flags().DurationVar(&limit, "timeout", 0, "wait for at most `DURATION`, such as 10m; 0 looks once (default for ever)")
-	complete(cmd, "agent", p.completeAgentFlag)
+	complete(cmd, "agent", flagValue(p.completeAgents()))
 	complete(cmd, "timeout", cobra.NoFileCompletions)
 	return cmd
 }
@@ -122,7 +122,7 @@ func (w *waiter) wait(ctx context.Context, ids []string) error {
 	}
 	all.Message = strings.Join(slices.Compact(messages), " ")
 	p.done()
-	if err := s.print(all, func() { s.showTasks(all.GetTasks(), true, "") }); err != nil {
+	if err := s.print(all, nil, func() { s.showTasks(all.GetTasks(), true, "") }); err != nil {
 		return err
 	}
 	return w.verdict(all)

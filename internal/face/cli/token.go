@@ -48,10 +48,7 @@ Keep the secret in a file that only its holder can read, and give the file with
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			req.Name = args[0]
 			resp, err := s.tokens.CreateToken(ctx, req)
-			if err != nil {
-				return err
-			}
-			return s.print(resp, func() {
+			return s.print(resp, err, func() {
 				s.screen.raw(resp.GetSecret() + "\n")
 				if n := resp.GetOwnedAgents(); n > 0 {
 					s.hint("An earlier token %q left %d agents: the holder of this secret owns them.", resp.GetToken().GetName(), n)
@@ -77,17 +74,10 @@ func (p *program) newTokenList() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
 			resp, err := s.tokens.ListTokens(ctx, &fleetv1.ListTokensRequest{})
-			if err != nil {
-				return err
-			}
-			return s.print(resp, func() {
+			return s.print(resp, err, func() {
 				g := newGrid("NAME", "KIND", "ADMIN", "AGE", "STATUS")
 				for _, t := range resp.GetTokens() {
-					admin := ""
-					if t.GetAdmin() {
-						admin = "yes"
-					}
-					g.row(t.GetName(), t.GetKind().String(), admin, s.age(t.GetCreatedAt()), s.validity(t))
+					g.row(t.GetName(), t.GetKind().String(), t.GetAdmin(), s.age(t.GetCreatedAt()), s.validity(t))
 				}
 				s.show(g, "There are no tokens. Create one: fleet token create NAME")
 			})
@@ -118,13 +108,10 @@ func (p *program) newTokenRevoke() *cobra.Command {
 This cannot be undone: create another token instead.`,
 		Example:           `  fleet token revoke ci`,
 		Args:              args("NAME"),
-		ValidArgsFunction: first(p.completeTokens),
+		ValidArgsFunction: first(p.completeTokens()),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			resp, err := s.tokens.RevokeToken(ctx, &fleetv1.RevokeTokenRequest{Name: args[0]})
-			if err != nil {
-				return err
-			}
-			return s.print(resp, func() { s.say(resp.GetMessage(), resp.GetToken().GetName()) })
+			return s.print(resp, err, func() { s.say(resp.GetMessage(), resp.GetToken().GetName()) })
 		}),
 	}
 }

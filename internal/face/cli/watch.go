@@ -41,8 +41,8 @@ line of JSON.`,
 	f.StringVar(&req.TaskId, "task", "", "only events of the task with `ID`")
 	f.StringVar(&req.Cursor, "cursor", "", `continue after the event at `+"`CURSOR`"+`, or "now" (default from the oldest event)`)
 	f.BoolVarP(&req.Follow, "follow", "f", false, "stay, and print events as they happen")
-	complete(cmd, "agent", p.completeAgentFlag)
-	complete(cmd, "task", p.completeTasks)
+	complete(cmd, "agent", flagValue(p.completeAgents()))
+	complete(cmd, "task", p.completeTasks())
 	complete(cmd, "cursor", cobra.NoFileCompletions)
 	return cmd
 }
