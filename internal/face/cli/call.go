@@ -57,7 +57,7 @@ func (p *program) newCall(m *method) *cobra.Command {
 		in := &input{field: f, name: p.freeFlag(m, f)}
 		c.inputs = append(c.inputs, in)
 		flag := cmd.Flags().VarPF(in, in.name, "", names.describe(f.usage(), 90))
-		if f.form == asBool && !f.desc.IsList() {
+		if f.form == asBool {
 			flag.NoOptDefVal = "true"
 		}
 		complete(cmd, in.name, c.completion(p, f))

@@ -20,7 +20,9 @@ func (c *call) completion(p *program, f *field) cobra.CompletionFunc {
 		return cobra.FixedCompletions(f.values(), cobra.ShellCompDirectiveNoFileComp)
 	}
 	if m, list, name := c.set.names(f); m != nil && !f.isText() {
-		return p.offering(func(ctx context.Context, s *session, _ []string) ([]offer, error) { return s.listed(ctx, m, list, name) })
+		return p.offering(func(ctx context.Context, s *session, _ []string) ([]offer, error) {
+			return s.listed(ctx, m, list, name)
+		})
 	}
 	return cobra.NoFileCompletions
 }

@@ -21,7 +21,7 @@ func (c *call) long(names commands) string {
 	if slices.ContainsFunc(c.fields, (*field).isText) {
 		parts = append(parts, fromElsewhere)
 	}
-	if slices.ContainsFunc(c.fields, func(f *field) bool { return f.form == asObject || f.form == asTextPair }) {
+	if slices.ContainsFunc(c.fields, func(f *field) bool { return f.form == asObject }) {
 		parts = append(parts, pairs)
 	}
 	switch {
@@ -58,7 +58,7 @@ func (c *call) example() string {
 		line += " " + f.inExample()
 	}
 	lines := []string{line}
-	if n := len(required); n > 0 && required[n-1].isText() && required[n-1].form == asWords {
+	if n := len(required); n > 0 && required[n-1].isText() && required[n-1].form == asText {
 		last := required[n-1]
 		lines = append(lines, strings.TrimSuffix(line, last.inExample())+"@"+last.flag()+".md")
 	}
@@ -92,8 +92,8 @@ func (f *field) inExample() string {
 		return "true"
 	case asOneOf:
 		return f.values()[0]
-	case asObject, asTextPair, asJSON:
-		if f.required || f.desc.IsList() {
+	case asObject:
+		if f.required {
 			return "@" + f.flag() + ".json"
 		}
 		return "key=value"

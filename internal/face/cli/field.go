@@ -1,10 +1,10 @@
 package cli
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
-	"unicode"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"google.golang.org/genproto/googleapis/api/annotations"
@@ -29,24 +29,24 @@ type field struct {
 type form int
 
 const (
-	asWords    form = iota // any text: names, times, numbers too large for JSON
-	asNumber               // a number
-	asBool                 // true, false, or nothing, which means true
-	asOneOf                // one of the values of an enum
-	asObject               // JSON, or KEY=VALUE pairs with any values
-	asTextPair             // JSON, or KEY=VALUE pairs with text values
-	asJSON                 // any JSON, or a text
+	asText   form = iota // a text, or several with commas
+	asNumber             // a whole number
+	asBool               // true, false, or nothing, which means true
+	asOneOf              // one of the values of an enum
+	asObject             // a JSON object, or KEY=VALUE pairs
 )
 
+// fieldsOf returns the fields of a method's request, except those that only the server sets. It panics if there is no
+// notation for the type of one, since the program was then built wrong.
 func fieldsOf(m *method, texts manual) (list []*field) {
 	all := m.desc.Input().Fields()
 	for i := range all.Len() {
 		d := all.Get(i)
-		f := &field{desc: d, about: texts.field(m.desc, d), form: formOf(d)}
 		behaviours, _ := proto.GetExtension(d.Options(), annotations.E_FieldBehavior).([]annotations.FieldBehavior)
 		if slices.Contains(behaviours, annotations.FieldBehavior_OUTPUT_ONLY) {
 			continue
 		}
+		f := &field{desc: d, about: texts.field(m.desc, d), form: formOf(d)}
 		f.required = slices.Contains(behaviours, annotations.FieldBehavior_REQUIRED)
 		f.limit = limitOf(d, f.form)
 		list = append(list, f)
@@ -56,48 +56,28 @@ func fieldsOf(m *method, texts manual) (list []*field) {
 
 // formOf returns the form for the type of the field, or of its elements.
 func formOf(d protoreflect.FieldDescriptor) form {
-	if d.IsMap() {
-		if d.MapValue().Kind() == protoreflect.StringKind {
-			return asTextPair
-		}
-		return asObject
-	}
-	switch d.Kind() {
-	case protoreflect.BoolKind:
+	switch kind := d.Kind(); {
+	case kind == protoreflect.StringKind:
+		return asText
+	case d.IsList():
+	case kind == protoreflect.BoolKind:
 		return asBool
-	case protoreflect.EnumKind:
+	case kind == protoreflect.EnumKind:
 		return asOneOf
-	case protoreflect.MessageKind, protoreflect.GroupKind:
-		return messageForm(d.Message())
-	case protoreflect.StringKind, protoreflect.BytesKind, protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind,
-		protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
-		return asWords
-	}
-	return asNumber
-}
-
-func messageForm(d protoreflect.MessageDescriptor) form {
-	if d.ParentFile().Package() != "google.protobuf" {
+	case kind == protoreflect.Int32Kind:
+		return asNumber
+	case kind == protoreflect.MessageKind && d.Message().FullName() == "google.protobuf.Struct":
 		return asObject
 	}
-	switch d.Name() {
-	case "Timestamp", "Duration", "FieldMask":
-		return asWords
-	case "Value", "ListValue":
-		return asJSON
-	}
-	if value := d.Fields().ByName("value"); value != nil && d.Fields().Len() == 1 { // a wrapper is written like the value it wraps
-		return formOf(value)
-	}
-	return asObject
+	panic(fmt.Sprintf("cli: no notation for the type of %s", d.FullName()))
 }
 
 // limitOf returns how much text may be read from a file or from standard input. Names, ids and numbers are given directly.
 func limitOf(d protoreflect.FieldDescriptor, f form) int {
-	switch {
-	case f == asObject, f == asTextPair, f == asJSON, d.Kind() == protoreflect.BytesKind && !d.IsList():
+	if f == asObject {
 		return maxAnswer
-	case shownBy(d).GetRole() != fleetv1.Shown_document:
+	}
+	if shownBy(d).GetRole() != fleetv1.Shown_document {
 		return 0
 	}
 	rules, _ := proto.GetExtension(d.Options(), validate.E_Field).(*validate.FieldRules)
@@ -111,7 +91,7 @@ func limitOf(d protoreflect.FieldDescriptor, f form) int {
 func (f *field) isText() bool { return f.limit > 0 }
 
 // many reports whether the field takes several values.
-func (f *field) many() bool { return f.desc.IsList() || f.form == asTextPair || f.form == asObject }
+func (f *field) many() bool { return f.desc.IsList() || f.form == asObject }
 
 // flag returns the name of the field's flag.
 func (f *field) flag() string { return flagOf(string(f.desc.Name())) }
@@ -159,10 +139,7 @@ func (f *field) placeholder() string {
 			return "SECONDS"
 		}
 		return "N"
-	case asObject, asTextPair, asJSON:
-		if f.desc.IsList() {
-			return "JSON"
-		}
+	case asObject:
 		return "KEY=VALUE|JSON"
 	}
 	if f.isText() {
@@ -174,25 +151,3 @@ func (f *field) placeholder() string {
 
 // argument returns the field's name in the usage line.
 func (f *field) argument() string { return strings.ToUpper(strings.ReplaceAll(f.plain(), " ", "-")) }
-
-// lowerFirst lowers the first letter of a sentence, unless it begins with a name or an abbreviation.
-func lowerFirst(text string) string {
-	runes := []rune(text)
-	if len(runes) > 1 && unicode.IsUpper(runes[0]) && (unicode.IsLower(runes[1]) || runes[1] == ' ') {
-		runes[0] = unicode.ToLower(runes[0])
-	}
-	return string(runes)
-}
-
-// orList formats "a, b or c".
-func orList(list []string) string { return joined(list, " or ") }
-
-// andList formats "a, b and c".
-func andList(list []string) string { return joined(list, " and ") }
-
-func joined(list []string, last string) string {
-	if len(list) < 2 {
-		return strings.Join(list, "")
-	}
-	return strings.Join(list[:len(list)-1], ", ") + last + list[len(list)-1]
-}

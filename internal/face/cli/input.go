@@ -3,8 +3,6 @@ package cli
 import (
 	"encoding/csv"
 	"fmt"
-	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -28,22 +26,45 @@ func (in *input) Type() string { return in.placeholder() }
 // Set adds a value. It returns an error if the field can never have that value.
 func (in *input) Set(value string) error {
 	values := []string{value}
-	if in.desc.IsList() && in.form != asObject && in.form != asJSON {
+	if in.desc.IsList() {
 		var err error
 		if values, err = commas(value); err != nil {
 			return err
 		}
 	}
-	for _, v := range values {
-		if err := in.check(v); err != nil {
-			return err
-		}
+	if _, err := in.parse(value); err != nil {
+		return err
 	}
 	if !in.many() {
 		in.given = nil
 	}
 	in.given, in.set = append(in.given, values...), true
 	return nil
+}
+
+// parse returns a given value. A text is returned as it was given.
+func (in *input) parse(value string) (v protoreflect.Value, err error) {
+	switch in.form {
+	case asBool:
+		yes, err := strconv.ParseBool(value)
+		if err != nil {
+			return v, fmt.Errorf("give true or false")
+		}
+		return protoreflect.ValueOfBool(yes), nil
+	case asOneOf:
+		d := in.desc.Enum().Values().ByName(protoreflect.Name(value))
+		if d == nil || d.Number() == 0 {
+			return v, fmt.Errorf("give %s", orList(in.values()))
+		}
+		return protoreflect.ValueOfEnum(d.Number()), nil
+	case asNumber:
+		n, err := strconv.ParseInt(value, 10, 32)
+		if err != nil {
+			return v, fmt.Errorf("give a whole number")
+		}
+		return protoreflect.ValueOfInt32(int32(n)), nil
+	}
+	return protoreflect.ValueOfString(value), nil
 }
 
 // commas splits a list at commas. A value that contains a comma is put in double quotes.
@@ -58,44 +79,4 @@ func commas(list string) ([]string, error) {
 		return nil, fmt.Errorf("separate values with commas: %w", err)
 	}
 	return values, nil
-}
-
-func (in *input) check(value string) error {
-	switch in.form {
-	case asBool:
-		if _, err := strconv.ParseBool(value); err != nil {
-			return fmt.Errorf("give true or false")
-		}
-	case asOneOf:
-		if !slices.Contains(in.values(), value) {
-			return fmt.Errorf("give %s", orList(in.values()))
-		}
-	case asNumber:
-		return checkNumber(in.desc, value)
-	}
-	return nil
-}
-
-func checkNumber(d protoreflect.FieldDescriptor, value string) (err error) {
-	if m := d.Message(); m != nil {
-		d = m.Fields().ByName("value")
-	}
-	what := "a whole number"
-	switch d.Kind() {
-	case protoreflect.FloatKind, protoreflect.DoubleKind:
-		what = "a number"
-		var n float64
-		if n, err = strconv.ParseFloat(value, 64); math.IsNaN(n) || math.IsInf(n, 0) {
-			err = strconv.ErrRange
-		}
-	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
-		what = "a whole number from 0 on"
-		_, err = strconv.ParseUint(value, 10, 32)
-	default:
-		_, err = strconv.ParseInt(value, 10, 32)
-	}
-	if err != nil {
-		return fmt.Errorf("give %s", what)
-	}
-	return nil
 }

@@ -9,19 +9,19 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// withUnit formats a number of the unit; false if it has none.
-func withUnit(n float64, u fleetv1.Shown_Unit) (string, bool) {
+// withUnit formats a number of the unit.
+func withUnit(n float64, u fleetv1.Shown_Unit) string {
 	switch u {
 	case fleetv1.Shown_milliseconds:
-		return lasting(time.Duration(n * float64(time.Millisecond))), true
+		return lasting(time.Duration(n * float64(time.Millisecond)))
 	case fleetv1.Shown_seconds:
-		return lasting(time.Duration(n * float64(time.Second))), true
+		return lasting(time.Duration(n * float64(time.Second)))
 	case fleetv1.Shown_dollars:
-		return cost(n), true
+		return cost(n)
 	case fleetv1.Shown_size:
-		return size(n), true
+		return size(n)
 	}
-	return "", false
+	return strconv.FormatFloat(n, 'f', -1, 64)
 }
 
 // lasting formats a duration: 12 ms, 3.4 s, 5m10s.

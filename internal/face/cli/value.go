@@ -1,15 +1,13 @@
 package cli
 
 import (
-	"encoding/json"
-	"math"
 	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"fleet/internal/face/wire"
 )
@@ -33,7 +31,11 @@ func (s *session) valueText(f protoreflect.FieldDescriptor, v protoreflect.Value
 
 // isZero reports whether the value is the number 0.
 func isZero(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-	return !f.IsList() && !f.IsMap() && isNumber(f) && (v.String() == "0" || v.String() == "-0")
+	return isNumber(f) && (v.String() == "0" || v.String() == "-0")
+}
+
+func isNumber(f protoreflect.FieldDescriptor) bool {
+	return !f.IsList() && (f.Kind() == protoreflect.Int32Kind || f.Kind() == protoreflect.DoubleKind)
 }
 
 func isTime(f protoreflect.FieldDescriptor) bool {
@@ -46,71 +48,41 @@ func timeOf(v protoreflect.Value) *timestamppb.Timestamp {
 	return t
 }
 
-func isNumber(f protoreflect.FieldDescriptor) bool {
-	switch f.Kind() {
-	case protoreflect.BoolKind, protoreflect.EnumKind, protoreflect.StringKind, protoreflect.BytesKind, protoreflect.MessageKind, protoreflect.GroupKind:
-		return false
-	}
-	return true
-}
-
-// isScalar reports whether a value of the field is a single word or text.
+// isScalar reports whether a value of the field is a single word or text. The text of a StringValue can be absent.
 func isScalar(f protoreflect.FieldDescriptor) bool {
-	if f.IsList() || f.IsMap() {
-		return false
-	}
-	if f.Message() == nil {
-		return true
-	}
-	form := messageForm(f.Message())
-	return form != asObject && form != asJSON
+	return !f.IsList() && !f.IsMap() && (f.Message() == nil || isTime(f) || f.Message().FullName() == "google.protobuf.StringValue")
 }
 
 // scalarText formats one value, independent of the current time.
 func scalarText(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
-	switch f.Kind() {
-	case protoreflect.BoolKind:
-		if v.Bool() {
-			return "yes"
-		}
+	switch {
+	case f.Kind() == protoreflect.BoolKind && v.Bool():
+		return "yes"
+	case f.Kind() == protoreflect.BoolKind:
 		return "no"
-	case protoreflect.EnumKind:
+	case f.Enum() != nil:
 		if value := f.Enum().Values().ByNumber(v.Enum()); value != nil && value.Number() != 0 {
 			return string(value.Name())
 		}
 		return ""
-	case protoreflect.StringKind:
-		return v.String()
-	case protoreflect.BytesKind:
-		return size(len(v.Bytes()))
-	case protoreflect.MessageKind, protoreflect.GroupKind:
-		if d, ok := v.Message().Interface().(*durationpb.Duration); ok {
-			return lasting(d.AsDuration())
-		}
+	case f.Message() != nil:
 		return jsonText(v.Message().Interface())
-	}
-	n, err := strconv.ParseFloat(v.String(), 64)
-	if err != nil {
-		return v.String()
-	}
-	if text, ok := withUnit(n, shownBy(f).GetUnit()); ok {
-		return text
-	}
-	if f.Kind() == protoreflect.DoubleKind || f.Kind() == protoreflect.FloatKind {
-		return strconv.FormatFloat(math.Round(n*1000)/1000, 'f', -1, 64)
+	case isNumber(f):
+		if n, err := strconv.ParseFloat(v.String(), 64); err == nil {
+			return withUnit(n, shownBy(f).GetUnit())
+		}
 	}
 	return v.String()
 }
 
-// jsonText formats a message as JSON in one line; a text without its quotes.
+// jsonText formats a message as JSON in one line; a StringValue without its quotes.
 func jsonText(m proto.Message) string {
+	if text, ok := m.(*wrapperspb.StringValue); ok {
+		return text.GetValue()
+	}
 	data, err := wire.Marshal(m)
 	if err != nil {
 		return ""
-	}
-	var text string
-	if json.Unmarshal(data, &text) == nil && (len(data) == 0 || data[0] == '"') {
-		return text
 	}
 	return string(data)
 }

@@ -35,13 +35,6 @@ func firstSentence(text string) string {
 	return strings.TrimSuffix(text, ".")
 }
 
-func upperFirst(text string) string {
-	if text == "" {
-		return ""
-	}
-	return strings.ToUpper(text[:1]) + text[1:]
-}
-
 // marked replaces what stands between two marks, and removes the marks.
 func marked(text, begin, end string, replace func(string) string) string {
 	var b strings.Builder
