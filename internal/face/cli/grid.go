@@ -2,6 +2,7 @@ package cli
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/mattn/go-runewidth"
@@ -31,7 +32,7 @@ func (g *grid) column(name string, shown bool) {
 	g.skip = append(g.skip, !shown)
 }
 
-// row adds a row of texts, cells, truth values and values of enums, one for each column.
+// row adds a row of texts, cells, numbers, truth values and values of enums, one for each column.
 func (g *grid) row(fields ...any) {
 	row := make([]cell, 0, len(fields))
 	for i, f := range fields {
@@ -43,6 +44,8 @@ func (g *grid) row(fields ...any) {
 			row = append(row, cellOf(f))
 		case protoreflect.Enum:
 			row = append(row, statusCell(f))
+		case int32:
+			row = append(row, cell{text: strconv.Itoa(int(f))})
 		case bool:
 			row = append(row, cellOf(cell{text: map[bool]string{true: "yes"}[f]}))
 		case string:

@@ -13,23 +13,20 @@ func (p *program) newSearch() *cobra.Command {
 	cmd := calls(&cobra.Command{
 		Use:   "search TEXT",
 		Short: "Find agents, tasks and open questions by a text",
-		Long: `Find agents by their name, project or role, tasks by their description or summary, and
-questions that wait for an answer.`,
+		Long: `Find agents by their name, project or role, tasks by their description or summary,
+and open questions.`,
 		Example: `  fleet search "login page"
   fleet search papi --limit 100`,
 		Args:              args("TEXT"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			resp, err := s.fleet.SearchFleet(ctx, &fleetv1.SearchFleetRequest{Text: args[0], Limit: &limit})
-			if err != nil {
-				return err
-			}
-			return s.print(resp, func() {
+			return s.print(resp, err, func() {
 				g := newGrid("KIND", "ID", "AGENT", "STATUS", "TEXT")
 				for _, i := range resp.GetItems() {
-					g.row(i.GetKind().String(), i.GetId(), i.GetAgentName(), i.GetStatus(), i.GetText())
+					g.row(i.GetKind(), i.GetId(), i.GetAgentName(), i.GetStatus(), i.GetText())
 				}
-				s.show(g, "Nothing has this text.")
+				s.show(g, "Nothing matches.")
 			})
 		}),
 	}, "search_fleet")

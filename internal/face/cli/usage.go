@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,25 +13,20 @@ import (
 )
 
 func (p *program) newUsage() *cobra.Command {
-	req := &fleetv1.ShowUsageRequest{}
-	var by, since string
+	req := &fleetv1.ShowUsageRequest{By: fleetv1.ShowUsageRequest_agents}
+	var since string
 	cmd := calls(&cobra.Command{
 		Use:   "usage [AGENT]",
 		Short: "Sum up what tasks used: cost, tokens, time",
-		Long: `Sum up what the tasks of the last 30 days used, of all toolsets: what they cost as far as
-agents report it, tokens, time, and how they ended.`,
+		Long: `Sum up what the tasks of all toolsets used in the last 30 days: cost, as far as agents
+report it, tokens and time. It also counts how the tasks ended.`,
 		Example: `  fleet usage
   fleet usage --by days --since 7d
   fleet usage papi --by projects
   fleet usage --by owners -o json | jq -r '.rows[] | [.key, .usage.cost_usd] | @tsv'`,
-		Args:              atMostOne("AGENT"),
-		ValidArgsFunction: p.completeAgent,
+		Args:              args("[AGENT]"),
+		ValidArgsFunction: p.completeAgent(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			n, ok := fleetv1.ShowUsageRequest_By_value[by]
-			if !ok || n == 0 {
-				return usagef("--by %q is not agents, projects, owners or days", by)
-			}
-			req.By = fleetv1.ShowUsageRequest_By(n)
 			if len(args) == 1 {
 				req.AgentName = args[0]
 			}
@@ -42,12 +38,8 @@ agents report it, tokens, time, and how they ended.`,
 				req.Since = timestamppb.New(at)
 			}
 			resp, err := s.fleet.ShowUsage(ctx, req)
-			if err != nil {
-				return err
-			}
-			return s.print(resp, func() {
-				g := newGrid(map[string]string{"agents": "AGENT", "projects": "PROJECT", "owners": "OWNER", "days": "DAY"}[by],
-					"TASKS", "COMPLETED", "FAILED", "STOPPED", "COST", "TOKENS IN", "TOKENS OUT", "TIME")
+			return s.print(resp, err, func() {
+				g := newGrid(strings.ToUpper(strings.TrimSuffix(req.GetBy().String(), "s")), "TASKS", "COMPLETED", "FAILED", "STOPPED", "COST", "TOKENS IN", "TOKENS OUT", "TIME")
 				for _, r := range resp.GetRows() {
 					g.row(usageFields(r.GetKey(), r.GetUsage())...)
 				}
@@ -59,21 +51,18 @@ agents report it, tokens, time, and how they ended.`,
 		}),
 	}, "show_usage")
 	f := cmd.Flags()
-	f.StringVar(&by, "by", "agents", "a row for each of `WHAT`: agents, projects, owners or days")
+	addEnum(cmd, &req.By, fleetv1.ShowUsageRequest_By_name, "by", "a row for each of `WHAT`: agents, projects, owners or days")
 	f.StringVar(&since, "since", "", "only tasks created in the last `DURATION`, such as 24h or 7d, or since a time such as 2026-11-01")
 	f.StringVar(&req.Project, "project", "", "only tasks of agents of `PROJECT`")
-	complete(cmd, "by", fixed(fleetv1.ShowUsageRequest_By_name))
 	complete(cmd, "since", cobra.NoFileCompletions)
-	complete(cmd, "project", p.completeProjects)
+	complete(cmd, "project", flagValue(p.completeProjects()))
 	return cmd
 }
 
 func usageFields(key string, u *fleetv1.Usage) []any {
 	return []any{
-		key, number(u.GetTasks()), number(u.GetCompleted()), number(u.GetFailed()), number(u.GetStopped()), cost(u.GetCostUsd()),
+		key, u.GetTasks(), u.GetCompleted(), u.GetFailed(), u.GetStopped(), cost(u.GetCostUsd()),
 		strconv.FormatFloat(u.GetInputTokens(), 'f', 0, 64), strconv.FormatFloat(u.GetOutputTokens(), 'f', 0, 64),
 		lasting(time.Duration(u.GetSeconds() * float64(time.Second))),
 	}
 }
-
-func number(n int32) string { return strconv.Itoa(int(n)) }
