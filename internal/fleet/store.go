@@ -53,7 +53,7 @@ type Store interface {
 	Secret(ctx context.Context, name string, value []byte) ([]byte, error)
 
 	// Prune removes what nobody needs any more, at most limit rows of each kind, and returns how many it has removed:
-	// events and remembered requests from before the time, and tokens of agents that were revoked before it. The newest
+	// events and remembered requests from before the time, tokens of agents that were revoked before it, and leases that ended before it. The newest
 	// event stays. Tasks and agents stay for ever.
 	Prune(ctx context.Context, before time.Time, limit int) (removed int, err error)
 

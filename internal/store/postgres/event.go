@@ -34,9 +34,9 @@ func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	err = s.main.QueryRow(ctx, lastSeq).Scan(&seq)
+	err = s.reader.QueryRow(ctx, lastSeq).Scan(&seq)
 	if unreachable(err) && ctx.Err() == nil { // the connection may have been cut while nobody used it
-		err = s.main.QueryRow(ctx, lastSeq).Scan(&seq)
+		err = s.reader.QueryRow(ctx, lastSeq).Scan(&seq)
 	}
 	s.reached(seq)
 	return seq, plain(ctx, translate(err))

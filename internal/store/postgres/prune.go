@@ -14,11 +14,13 @@ const (
 			SELECT principal, id FROM requests WHERE created_at < $1 ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)`
 	pruneTokens = `DELETE FROM tokens WHERE n IN (
 			SELECT n FROM tokens WHERE agent_uid <> '' AND revoked_at < $1 ORDER BY revoked_at LIMIT $2 FOR UPDATE SKIP LOCKED)`
+	// pruneLeases removes what servers that died held of agents that are gone. Epochs are never given twice.
+	pruneLeases = `DELETE FROM leases WHERE key IN (SELECT key FROM leases WHERE until < $1 LIMIT $2 FOR UPDATE SKIP LOCKED)`
 )
 
 // Prune removes what is old, see fleet.Store.
 func (s *Store) Prune(ctx context.Context, before time.Time, limit int) (removed int, err error) {
-	for _, query := range []string{pruneEvents, pruneRequests, pruneTokens} {
+	for _, query := range []string{pruneEvents, pruneRequests, pruneTokens, pruneLeases} {
 		n := 0
 		counting := `WITH gone AS (` + query + ` RETURNING 1) SELECT count(*) FROM gone`
 		if err := s.one(ctx, func(row scanner) error { return row.Scan(&n) }, counting, before, limit); err != nil {

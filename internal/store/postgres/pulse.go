@@ -18,7 +18,7 @@ const (
 	changes = `SELECT pg_snapshot_xmax(pg_current_snapshot())::text`
 
 	notifyEvery = 20 * time.Millisecond
-	proveWithin = 2 * time.Second // for a notification to ourselves, which proves that we hear any
+	proveWithin = time.Second // for a notification to ourselves, which proves that we hear any
 	pollLeast   = 100 * time.Millisecond
 	pollMost    = time.Second
 	dialAgain   = time.Second
@@ -31,6 +31,8 @@ type pulse struct {
 	log  *slog.Logger
 	self string // what our notifications say
 	ours chan struct{}
+	open chan struct{} // closed when commits of other replicas are heard of, or cannot be yet
+	once sync.Once
 	stop context.CancelFunc
 	work sync.WaitGroup
 
@@ -39,13 +41,15 @@ type pulse struct {
 	closed bool
 }
 
+// newPulse returns a pulse that hears of all commits from then on.
 func newPulse(pool *pgxpool.Pool, poll bool, log *slog.Logger) *pulse {
 	ctx, stop := context.WithCancel(context.Background())
 	p := &pulse{
-		pool: pool, poll: poll, log: log, self: rand.Text(), ours: make(chan struct{}, 1), stop: stop, subs: map[chan struct{}]struct{}{},
+		pool: pool, poll: poll, log: log, self: rand.Text(), ours: make(chan struct{}, 1), open: make(chan struct{}), stop: stop, subs: map[chan struct{}]struct{}{},
 	}
 	p.work.Go(func() { p.tell(ctx) })
 	p.work.Go(func() { p.hear(ctx) })
+	<-p.open
 	return p
 }
 
@@ -120,6 +124,7 @@ func (p *pulse) hear(ctx context.Context) {
 				break
 			}
 		}
+		p.opened()
 		if ctx.Err() == nil {
 			p.log.WarnContext(ctx, "connection for notifications lost, retrying", slog.Any("error", err))
 			p.signal() // something may have been missed
@@ -128,6 +133,8 @@ func (p *pulse) hear(ctx context.Context) {
 	}
 	p.look(ctx)
 }
+
+func (p *pulse) opened() { p.once.Do(func() { close(p.open) }) }
 
 func (p *pulse) dial(ctx context.Context) (*pgx.Conn, error) {
 	return pgx.ConnectConfig(ctx, p.pool.Config().ConnConfig)
@@ -152,7 +159,12 @@ func (p *pulse) listen(ctx context.Context, conn *pgx.Conn) (works bool, err err
 	case err != nil:
 		return true, err
 	}
-	p.signal() // of what was committed before we listened
+	select {
+	case <-p.open:
+		p.signal() // of what was committed while we did not listen
+	default:
+		p.opened() // nobody has subscribed yet
+	}
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {
@@ -167,6 +179,7 @@ func (p *pulse) listen(ctx context.Context, conn *pgx.Conn) (works bool, err err
 // look signals subscribers when anything was written to the database, until ctx is done.
 func (p *pulse) look(ctx context.Context) {
 	seen, pause := "", pollLeast
+	p.opened()
 	for sleep(ctx, pause) {
 		var now string
 		err := p.pool.QueryRow(ctx, changes).Scan(&now)

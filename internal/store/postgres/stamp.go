@@ -150,7 +150,7 @@ func (s *Store) number(ctx context.Context, events []*fleet.Event, ids []int64, 
 	seqs := r.seqs
 	if slices.ContainsFunc(ids, func(id int64) bool { return seqs[id] == 0 }) { // another replica has stamped them
 		seqs = maps.Clone(seqs)
-		if rows, err := s.main.Query(ctx, stampedAs, after, ids); err != nil || readSeqs(rows, seqs) != nil {
+		if rows, err := s.reader.Query(ctx, stampedAs, after, ids); err != nil || readSeqs(rows, seqs) != nil {
 			return
 		}
 	}

@@ -42,7 +42,7 @@ type Config struct {
 
 // These are numbers of connections. A replica has one more to listen with.
 const (
-	mainConns = 16 // for transactions, unless the URL has pool_max_conns
+	mainConns = 16 // for updates and for views each, unless the URL has pool_max_conns
 	sideConns = 3  // for leases, stamping and notifying, which must not wait for transactions
 )
 
@@ -52,7 +52,8 @@ const dialTimeout = 10 * time.Second
 // Store is a fleet.Store in a Postgres database. It is safe for concurrent use.
 type Store struct {
 	log     *slog.Logger
-	main    *pgxpool.Pool
+	writer  *pgxpool.Pool // its connections may all wait for locks
+	reader  *pgxpool.Pool
 	side    *pgxpool.Pool
 	pulse   *pulse
 	stamper *stamper
@@ -76,7 +77,10 @@ func Open(ctx context.Context, url string, cfg Config) (_ *Store, err error) {
 			err = fmt.Errorf("open the store %s: %w", Redact(url), translate(err))
 		}
 	}()
-	if s.main, err = newPool(ctx, url, 0); err != nil {
+	if s.writer, err = newPool(ctx, url, 0); err != nil {
+		return nil, err
+	}
+	if s.reader, err = newPool(ctx, url, 0); err != nil {
 		return nil, err
 	}
 	if s.side, err = newPool(ctx, url, sideConns); err != nil {
@@ -190,7 +194,7 @@ func (s *Store) Close() error {
 }
 
 func (s *Store) closePools() {
-	for _, p := range []*pgxpool.Pool{s.main, s.side} {
+	for _, p := range []*pgxpool.Pool{s.writer, s.reader, s.side} {
 		if p != nil {
 			p.Close()
 		}

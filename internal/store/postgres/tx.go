@@ -121,7 +121,11 @@ func (s *Store) run(t *readTx, f, commit func() error) (again bool, err error) {
 	if err := t.ctx.Err(); err != nil {
 		return false, err
 	}
-	if t.conn, err = s.main.Acquire(t.ctx); err != nil {
+	pool := s.writer
+	if t.view {
+		pool = s.reader
+	}
+	if t.conn, err = pool.Acquire(t.ctx); err != nil {
 		return false, translate(err)
 	}
 	committed := false

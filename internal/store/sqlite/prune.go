@@ -14,6 +14,8 @@ const (
 			SELECT principal, id FROM requests WHERE created_at < ?1 ORDER BY created_at LIMIT ?2)`
 	pruneTokens = `DELETE FROM tokens WHERE n IN (
 			SELECT n FROM tokens WHERE agent_uid <> '' AND revoked_at < ?1 ORDER BY revoked_at LIMIT ?2)`
+	// pruneLeases removes what servers that died held of agents that are gone. Epochs are never given twice.
+	pruneLeases = `DELETE FROM leases WHERE key IN (SELECT key FROM leases WHERE until < ?1 LIMIT ?2)`
 )
 
 // Prune removes what is old, see fleet.Store.
@@ -22,7 +24,7 @@ func (s *Store) Prune(ctx context.Context, before time.Time, limit int) (removed
 		removed = 0
 		t := &readTx{ctx: ctx, conn: c}
 		return t.run("BEGIN IMMEDIATE", func() error {
-			for _, query := range []string{pruneEvents, pruneRequests, pruneTokens} {
+			for _, query := range []string{pruneEvents, pruneRequests, pruneTokens, pruneLeases} {
 				r, err := c.exec(ctx, query, micros(before), limit)
 				if err != nil {
 					return plain(ctx, err)

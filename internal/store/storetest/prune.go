@@ -57,6 +57,14 @@ var pruneCases = []testCase{
 		require.Equal(t, []string{a.UID}, changed(t, s, before))
 	}},
 
+	{"leases that ended long ago", func(t *testing.T, s fleet.Store) {
+		old := lease(t, s, "old", "one", 0)
+		held := lease(t, s, "held", "one", time.Hour)
+		require.Equal(t, 1, prune(t, s, time.Now().Add(time.Minute), 10))
+		require.Equal(t, map[string]int64{"held": held}, renew(t, s, "one", 0))
+		require.Greater(t, lease(t, s, "old", "two", time.Hour), old)
+	}},
+
 	{"a context that is done", func(t *testing.T, s fleet.Store) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

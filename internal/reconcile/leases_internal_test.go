@@ -1,0 +1,112 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+// leaseStore is the part of a store that leases need.
+type leaseStore struct {
+	fleet.Store
+	epochs atomic.Pointer[map[string]int64] // of the leases that can be had, by key
+	renews atomic.Int64
+	fails  atomic.Bool
+}
+
+func (s *leaseStore) Lease(_ context.Context, key, _ string, _ time.Duration) (int64, error) {
+	return (*s.epochs.Load())[key], nil
+}
+
+func (s *leaseStore) RenewLeases(ctx context.Context, _ string, _ time.Duration) (map[string]int64, error) {
+	s.renews.Add(1)
+	if s.fails.Load() {
+		<-ctx.Done()
+		return nil, errors.New("it does not answer")
+	}
+	return *s.epochs.Load(), nil
+}
+
+func (s *leaseStore) Release(context.Context, string, string) error { return nil }
+
+func newLeaseStore(epochs map[string]int64) *leaseStore {
+	s := &leaseStore{}
+	s.epochs.Store(&epochs)
+	return s
+}
+
+const ttl = 9 * time.Second
+
+// keep starts to keep the leases, and ends it with the test.
+func keep(t *testing.T, s *leaseStore) *leases {
+	l := newLeases(s, "me", ttl, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); l.keep(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return l
+}
+
+func hold(t *testing.T, l *leases, key string) context.Context {
+	t.Helper()
+	held, release, ok, err := l.hold(t.Context(), key)
+	require.NoError(t, err)
+	require.True(t, ok)
+	t.Cleanup(release)
+	return held
+}
+
+func TestAllLeasesAreRenewedInOneStatement(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newLeaseStore(map[string]int64{"a": 1, "b": 2, "c": 3})
+		l := keep(t, s)
+		a, b, c := hold(t, l, "a"), hold(t, l, "b"), hold(t, l, "c")
+		lease, ok := fleet.LeaseFrom(b)
+		require.True(t, ok)
+		require.Equal(t, fleet.Lease{Key: "b", Epoch: 2}, lease)
+		time.Sleep(10*ttl + time.Second)
+		synctest.Wait()
+		require.Equal(t, int64(30), s.renews.Load(), "three times in each lease's time, however many there are")
+		require.NoError(t, errors.Join(a.Err(), b.Err(), c.Err()))
+
+		s.epochs.Store(&map[string]int64{"a": 1, "b": 20})
+		time.Sleep(ttl / 3)
+		synctest.Wait()
+		require.NoError(t, a.Err())
+		require.Error(t, b.Err(), "another one had it meanwhile")
+		require.Error(t, c.Err(), "another one has it")
+	})
+}
+
+func TestLeasesEndWhenTheStoreDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newLeaseStore(map[string]int64{"a": 1})
+		l := keep(t, s)
+		a := hold(t, l, "a")
+		s.fails.Store(true)
+		time.Sleep(ttl - time.Millisecond)
+		synctest.Wait()
+		require.NoError(t, a.Err())
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		require.Error(t, a.Err())
+	})
+}
+
+func TestALeaseOfAnotherIsNotHeld(t *testing.T) {
+	t.Parallel()
+	l := newLeases(newLeaseStore(nil), "me", ttl, slog.New(slog.DiscardHandler))
+	_, _, ok, err := l.hold(t.Context(), "a")
+	require.NoError(t, err)
+	require.False(t, ok)
+}
