@@ -1,6 +1,9 @@
 // Command fleet-runner runs an agent's tasks where the agent lives, for example in a Coder workspace. Fleet calls it
 // through a proxy; see docs/templates/fleet-runner. It listens only on a loopback address, accepts only requests that
 // Fleet has signed, and keeps everything on disk: runs continue when it is killed, and it finds them after a restart.
+//
+// It wires packages runner and remote together. It must never import the store, the service or a face: it runs in
+// workspaces that belong to agents.
 package main
 
 import (

@@ -3,4 +3,6 @@
 // lease, one poller for each place, and a pruner.
 //
 // It knows nothing of callers: package service writes what they want, and both use package state.
+//
+// Package app starts it. It calls places and runners, and must never decide what a caller may do.
 package reconcile

@@ -1,4 +1,6 @@
 // Package asset serves files that are part of the program: the pages of packages rest and page.
+//
+// It must never serve a file that is not part of the program.
 package asset
 
 import (

@@ -1,6 +1,8 @@
 // Package page is the live page of the fleet, for browsers. Its sources are in src, a Svelte program that uses the REST
 // face and nothing else; the files that `make page` builds from them are in dist and embedded, so that a build of Fleet
 // needs no Node. The package also keeps the browser's session: a cookie that stands for a token.
+//
+// Package app serves it. It must never import the core, or have data that the REST face does not offer to everybody.
 package page
 
 import (

@@ -2,6 +2,8 @@
 // Service and the Reconciler that use it, so a test simulates a crash and a restart of the server by giving it to new
 // ones. Runs continue while nobody follows them.
 //
+// Tests use it, and people who try clients: `fleet serve --places fake`. It must never start a process or touch a file.
+//
 // # Prompts
 //
 // An agent of the fake interprets its prompt as a script. The first word of a line is the instruction:

@@ -1,4 +1,6 @@
 // Package packed compresses what stores keep of payloads.
+//
+// The stores use it. It must never change its format without a migration: databases have it.
 package packed
 
 import (

@@ -9,6 +9,9 @@
 // connection of their own. A lost notification loses nothing. Where a pooler is in the way of LISTEN, replicas poll.
 //
 // After a failed call on a transaction the whole transaction fails, even if its fn returns nil.
+//
+// Package app opens it, and the core calls it through the port. It must never have rules about the fleet, except those
+// that the schema can enforce as a constraint, and never notify inside a write transaction.
 package postgres
 
 import (

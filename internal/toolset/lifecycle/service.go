@@ -1,5 +1,7 @@
 // Package lifecycle is the toolset of agents that work on one contract each: start one, ask for its progress, and let
 // it report that it is done. A contract is one task on an agent of its own and follows the rules of the core.
+//
+// Package rpc calls it. It calls package service, and must never call a place or another toolset.
 package lifecycle
 
 import (

@@ -3,4 +3,6 @@
 //
 // A run is a task on an agent of the core. An agent without a conversation is made for one call and deleted afterwards.
 // An agent with a conversation is kept for each of its callers.
+//
+// Package rpc calls it. It calls package service, and must never call a place or another toolset.
 package subagents
