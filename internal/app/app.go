@@ -121,11 +121,11 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	st := state.New(a.store, ofFleet, core)
 	a.service, a.reconciler = service.New(st), reconcile.New(st)
 	a.lifecycle = lifecycle.New(a.service, cfg.Lifecycle, a.baseURL)
-	if a.providers, err = newProviders(cfg, o, a.service, a.store, log); err != nil {
+	if a.providers, err = newProviders(cfg, o, a.service, log); err != nil {
 		return nil, err
 	}
-	a.subagents = newSubagents(cfg, o, a.service, a.store, log)
-	a.sessions = newSessions(cfg, o, a.service, a.store, catalog, log)
+	a.subagents = newSubagents(cfg, o, a.service, log)
+	a.sessions = newSessions(cfg, o, a.service, catalog, log)
 
 	var auth rpc.Authenticator = rpc.NoAuth{Lookup: a.service.Authenticate, Local: localUser(cfg, o)}
 	if o.Auth != nil {

@@ -24,7 +24,8 @@ var layers = []layer{
 	{"fleet/internal/state", []string{"fleet/internal/fleet"}, nil},
 	{"fleet/internal/service", []string{"fleet/internal/fleet", "fleet/internal/state"}, nil},
 	{"fleet/internal/reconcile", []string{"fleet/internal/fleet", "fleet/internal/state"}, nil},
-	{"fleet/internal/toolset", []string{"fleet/internal/fleet", "fleet/internal/service"}, nil},
+	{"fleet/internal/toolset/conversation", nil, nil},
+	{"fleet/internal/toolset", []string{"fleet/internal/fleet", "fleet/internal/service", "fleet/internal/toolset/conversation"}, nil},
 	{"fleet/internal/place/fake", []string{"fleet/internal/fleet"}, nil},
 	{"fleet/internal/place/placetest", []string{"fleet/internal/fleet", "fleet/internal/place/placetest", "fleet/internal/waittest"}, nil},
 	{"fleet/internal/place/agentfile", nil, nil},
@@ -86,7 +87,9 @@ func TestLayers(t *testing.T) {
 }
 
 // toolset reports whether the package is a toolset.
-func toolset(path string) bool { return strings.HasPrefix(path, "fleet/internal/toolset/") }
+func toolset(path string) bool {
+	return strings.HasPrefix(path, "fleet/internal/toolset/") && path != "fleet/internal/toolset/conversation" // which they share
+}
 
 func within(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 

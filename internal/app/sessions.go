@@ -74,12 +74,12 @@ func (p *places) newCagent() (fleet.Place, error) {
 }
 
 // newSessions returns the toolset of sessions.
-func newSessions(cfg Config, o Options, core *service.Service, store fleet.Store, catalog sessions.Catalog, log *slog.Logger) *sessions.Service {
+func newSessions(cfg Config, o Options, core *service.Service, catalog sessions.Catalog, log *slog.Logger) *sessions.Service {
 	c := sessions.Config{
 		Settings: cfg.Sessions, AnyDirectory: cfg.Auth == AuthNone && len(cfg.Sessions.Directories) == 0, Private: cfg.Data, Logger: log,
 	}
 	if o.Sessions != nil {
 		o.Sessions(&c)
 	}
-	return sessions.New(core, store, catalog, c)
+	return sessions.New(core, catalog, c)
 }

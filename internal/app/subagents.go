@@ -7,7 +7,6 @@ import (
 
 	"github.com/adrg/xdg"
 
-	"fleet/internal/fleet"
 	"fleet/internal/service"
 	"fleet/internal/toolset/subagents"
 )
@@ -40,11 +39,11 @@ func definitionsDir(configured string, local ...string) string {
 }
 
 // newSubagents returns the toolset of subagents.
-func newSubagents(cfg Config, o Options, core *service.Service, store fleet.Store, log *slog.Logger) *subagents.Service {
+func newSubagents(cfg Config, o Options, core *service.Service, log *slog.Logger) *subagents.Service {
 	c := subagents.Config{Settings: cfg.Subagents, Logger: log}
 	c.Dir = definitionsDir(c.Dir, agentsDir, claudeAgentsDir)
 	if o.Subagents != nil {
 		o.Subagents(&c)
 	}
-	return subagents.New(core, store, c)
+	return subagents.New(core, c)
 }

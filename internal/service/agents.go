@@ -30,21 +30,18 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet
 	if err := checkText(fleet.ReasonSpecRequired, "spec", "the agent's spec", r.Spec); err != nil {
 		return nil, "", err
 	}
-	c, err := newCall(p, "CreateAgent", r.RequestID, r)
+	c := Call{Method: "CreateAgent", RequestID: r.RequestID, Body: r}
+	old, err := s.Before(ctx, c)
 	if err != nil {
 		return nil, "", err
 	}
-	old, err := s.doneBefore(ctx, c)
-	if err != nil {
-		return nil, "", err
-	}
-	uid := ""
+	var made Made
 	if old != nil {
-		uid = old.AgentUID
-	} else if uid, err = s.insertAgent(ctx, c, r); err != nil {
+		made = *old
+	} else if made, err = s.insertAgent(ctx, p, c, r); err != nil {
 		return nil, "", err
 	}
-	v, err := s.waitFor(ctx, uid, s.cfg.CreateWait, func(v *fleet.AgentView) bool { return v.Settled() || !v.DeletedAt.IsZero() })
+	v, err := s.waitFor(ctx, made.AgentUID, s.cfg.CreateWait, func(v *fleet.AgentView) bool { return v.Settled() || !v.DeletedAt.IsZero() })
 	switch {
 	case err != nil:
 		return nil, "", err
@@ -57,71 +54,61 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet
 }
 
 // insertAgent checks whether the agent may be created, and adds it to the store.
-func (s *Service) insertAgent(ctx context.Context, c call, r CreateAgentRequest) (uid string, err error) {
+func (s *Service) insertAgent(ctx context.Context, p fleet.Principal, c Call, r CreateAgentRequest) (Made, error) {
 	project, place, err := s.places.FindProject(ctx, r.Project, s.places.Fleet...)
 	if err != nil {
-		return "", asInvalid(err, "project")
+		return Made{}, asInvalid(err, "project")
 	}
 	if err := place.Known(ctx); err != nil {
-		return "", err
+		return Made{}, err
 	}
 	role, err := place.Catalog.Role(ctx, project.Name, r.Role)
 	if err != nil {
-		return "", asInvalid(err, "role")
+		return Made{}, asInvalid(err, "role")
 	}
-	owner := c.principal.Name
-	err = s.store.Update(ctx, func(tx fleet.Tx) error {
-		if old, err := c.done(tx); err != nil || old != nil {
-			if old != nil {
-				uid = old.AgentUID
-			}
-			return err
-		}
+	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
 		if err := place.Available(); err != nil {
-			return err
+			return Made{}, err
 		}
-		if same, err := place.SameName(tx, r.Name, owner); err != nil || same != nil {
+		if same, err := place.SameName(tx, r.Name, p.Name); err != nil || same != nil {
 			if same != nil {
 				err = agentExists(same.Name)
 			}
-			return err
+			return Made{}, err
 		}
 		wanted := increase{agents: 1}
 		if project.SpecIsTask {
 			wanted.tasks = 1
 		}
-		if err := admit(s.cfg.Limits, tx, owner, wanted); err != nil {
-			return err
+		if err := admit(s.cfg.Limits, tx, p.Name, wanted); err != nil {
+			return Made{}, err
 		}
 		now := s.now()
 		a := &fleet.Agent{
-			UID: s.cfg.NewID(), Name: r.Name, Owner: owner, Place: place.Name, Project: project.Name, Role: role.Name, Spec: r.Spec,
+			UID: s.cfg.NewID(), Name: r.Name, Owner: p.Name, Place: place.Name, Project: project.Name, Role: role.Name, Spec: r.Spec,
 			State: fleet.StatePending, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now,
 		}
-		if err := s.checkConfined(c.principal, a); err != nil {
-			return err
+		if err := s.checkConfined(p, a); err != nil {
+			return Made{}, err
 		}
 		if err := tx.InsertAgent(a); err != nil {
-			return err
+			return Made{}, err
 		}
-		uid = a.UID
-		if err := c.remember(tx, uid, "", now); err != nil {
-			return err
-		}
+		made := Made{AgentUID: a.UID}
 		if err := tx.Append(a.Event(fleet.EventAgentCreated, now, fmt.Sprintf("agent created in project %s as %s", a.Project, a.Role))); err != nil {
-			return err
+			return Made{}, err
 		}
 		if !project.SpecIsTask {
-			return nil
+			return made, nil
 		}
-		t := s.newTask(c.principal, a, a.Spec, 0, now)
+		t := s.newTask(p, a, a.Spec, 0, now)
 		t.SelfStarted = true
 		if err := tx.InsertTask(t); err != nil {
-			return err
+			return Made{}, err
 		}
-		return tx.Append(t.Event(fleet.EventTaskCreated, now, t.Title()))
+		return made, tx.Append(t.Event(fleet.EventTaskCreated, now, t.Title()))
 	})
-	return uid, err
+	return made, err
 }
 
 func agentExists(name string) *fleet.Error {
@@ -262,15 +249,8 @@ func (s *Service) StopAgent(ctx context.Context, ref, requestID string) (*fleet.
 func (s *Service) changeDesired(
 	ctx context.Context, method, ref, requestID, arg string, check func(*fleet.AgentView) error, change func(*fleet.Agent), text string,
 ) (*fleet.AgentView, error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c, err := newCall(p, method, requestID, []string{ref, arg})
-	if err != nil {
-		return nil, err
-	}
-	old, err := s.doneBefore(ctx, c)
+	c := Call{Method: method, RequestID: requestID, Body: []string{ref, arg}}
+	old, err := s.Before(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -286,30 +266,24 @@ func (s *Service) changeDesired(
 			return nil, err
 		}
 	}
-	err = s.store.Update(ctx, func(tx fleet.Tx) error {
-		if old, err := c.done(tx); err != nil || old != nil {
-			return err
-		}
+	_, _, err = s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
 		a, err := tx.Agent(v.UID)
 		if err != nil {
-			return err
+			return Made{}, err
 		}
 		if a == nil || !a.DeletedAt.IsZero() || a.Desired == fleet.DesiredDeleted && method != "DeleteAgent" {
-			return fleet.AgentNotFound(v.Name)
+			return Made{}, fleet.AgentNotFound(v.Name)
 		}
 		if err := s.places.Of(a).Available(); err != nil {
-			return err
+			return Made{}, err
 		}
 		now := s.now()
 		change(a)
 		a.UpdatedAt = now
 		if err := tx.UpdateAgent(a); err != nil {
-			return err
+			return Made{}, err
 		}
-		if err := c.remember(tx, a.UID, "", now); err != nil {
-			return err
-		}
-		return tx.Append(a.Event(fleet.EventAgentChanged, now, text))
+		return Made{AgentUID: a.UID}, tx.Append(a.Event(fleet.EventAgentChanged, now, text))
 	})
 	return v, err
 }

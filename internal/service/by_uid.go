@@ -128,3 +128,42 @@ func (s *Service) loadEnded(tx fleet.ReadTx, uids []string, found map[string]*fl
 	}
 	return nil
 }
+
+// AgentByUID returns an agent that exists or existed, and that the caller may change. AGENT_NOT_FOUND if there is none.
+func (s *Service) AgentByUID(ctx context.Context, uid string) (a *fleet.Agent, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		a, err = ownAgent(tx, p, uid)
+		return err
+	})
+	return a, err
+}
+
+// TasksByUID returns the newest tasks of an agent that the caller may change, newest first, at most limit.
+func (s *Service) TasksByUID(ctx context.Context, uid string, limit int) (tasks []*fleet.Task, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		if _, err := ownAgent(tx, p, uid); err != nil {
+			return err
+		}
+		tasks, _, err = tx.Tasks(uid, limit, 0)
+		return err
+	})
+	return tasks, err
+}
+
+// AwaitTaskReady waits until the task's agent has a workspace that runs, or the task has ended, at most d. It returns the
+// agent as it is then, and whether the condition was met.
+func (s *Service) AwaitTaskReady(ctx context.Context, t *fleet.Task, d time.Duration) (*fleet.AgentView, bool, error) {
+	ready := func(v *fleet.AgentView) bool {
+		return v.State == fleet.StateRunning || v.Task == nil || v.Task.ID != t.ID
+	}
+	v, err := s.waitFor(ctx, t.AgentUID, d, ready)
+	return v, err == nil && ready(v), err
+}

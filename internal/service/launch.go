@@ -34,8 +34,12 @@ type LaunchRequest struct {
 	RequestID string `json:"-"`
 	// Body is what the request id identifies; nil means this request.
 	Body any `json:"-"`
-	// Also runs in the same transaction, to store what the toolset keeps with the agent. It may be nil.
-	Also func(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error `json:"-"`
+	// Caller has chosen the request id; empty means the principal.
+	Caller string `json:"-"`
+	// MaxAgents limits the principal's agents of the toolset, and TooMany is the error of one that has so many. 0 means
+	// no limit besides those of the configuration.
+	MaxAgents int                         `json:"-"`
+	TooMany   func(have int) *fleet.Error `json:"-"`
 
 	selfStarted bool // the agent begins its spec by itself
 }
@@ -52,73 +56,100 @@ func (s *Service) Launch(ctx context.Context, r LaunchRequest) (*fleet.AgentView
 			return nil, err
 		}
 	}
-	if r.Body == nil {
-		r.Body = r
+	v, made, repeated, err := s.launch(ctx, p, r, nil)
+	if err != nil || !repeated {
+		return v, err
 	}
-	c, err := newCall(p, r.Method, r.RequestID, r.Body)
-	if err != nil {
-		return nil, err
+	return s.launchedBefore(ctx, made)
+}
+
+// call identifies the request.
+func (r LaunchRequest) call() Call {
+	c := Call{Method: r.Method, RequestID: r.RequestID, Body: r.Body, Caller: r.Caller}
+	if c.Body == nil {
+		c.Body = r
+	}
+	return c
+}
+
+// launch creates the agent with its first task. also runs in the same transaction and may be nil; it returns what the
+// request id is remembered for. A repeated request creates nothing: launch returns what it made before.
+func (s *Service) launch(
+	ctx context.Context, p fleet.Principal, r LaunchRequest, also func(fleet.Tx, *fleet.AgentView) (Made, error),
+) (v *fleet.AgentView, made Made, repeated bool, err error) {
+	c := r.call()
+	if err := CheckRequestID(r.RequestID); err != nil {
+		return nil, Made{}, false, err
 	}
 	if r.UID == "" {
 		r.UID = s.cfg.NewID()
 	}
 	if err := s.launchable(ctx, &r); err != nil {
+		return nil, Made{}, false, err
+	}
+	made, repeated, err = s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
+		if v, err = s.insertLaunched(tx, p, r); err != nil {
+			return Made{}, err
+		}
+		if also != nil {
+			return also(tx, v)
+		}
+		return Made{AgentUID: v.UID, TaskID: taskID(v.Task)}, nil
+	})
+	return v, made, repeated, err
+}
+
+// insertLaunched adds the agent and its first task to the store.
+func (s *Service) insertLaunched(tx fleet.Tx, p fleet.Principal, r LaunchRequest) (*fleet.AgentView, error) {
+	wanted := increase{agents: 1}
+	if r.Prompt != "" || r.selfStarted {
+		wanted.tasks = 1
+	}
+	if err := admit(s.cfg.Limits, tx, p.Name, wanted); err != nil {
 		return nil, err
 	}
-	var v *fleet.AgentView
-	err = s.store.Update(ctx, func(tx fleet.Tx) error {
-		if old, err := c.done(tx); err != nil || old != nil {
-			if old != nil {
-				v, err = launched(tx, old)
-			}
-			return err
+	now := s.now()
+	a := &fleet.Agent{
+		UID: r.UID, Name: launchName(r), Owner: p.Name, Toolset: r.Toolset, Place: r.Place, Project: r.Project,
+		Role: r.Role, Spec: r.Spec, Config: r.Config, OneTask: r.OneTask,
+		State: fleet.StatePending, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now,
+	}
+	prompt := r.Prompt
+	if r.selfStarted { // then both are the same text
+		prompt = joinTexts(r.Spec, r.Prompt)
+		a.Spec = prompt
+	}
+	if err := s.checkConfined(p, a); err != nil {
+		return nil, err
+	}
+	if err := tx.InsertAgent(a); err != nil {
+		return nil, err
+	}
+	if err := tx.Append(a.Event(fleet.EventAgentCreated, now, fmt.Sprintf("agent created for %s", r.Toolset))); err != nil {
+		return nil, err
+	}
+	v := &fleet.AgentView{Agent: *a}
+	if prompt != "" {
+		v.Task = s.newTask(p, a, prompt, r.Timeout, now)
+		v.Task.SessionID, v.Task.SelfStarted = r.SessionID, r.selfStarted
+		if err := tx.InsertTask(v.Task); err != nil {
+			return nil, err
 		}
-		wanted := increase{agents: 1}
-		if r.Prompt != "" || r.selfStarted {
-			wanted.tasks = 1
+		if err := tx.Append(v.Task.Event(fleet.EventTaskCreated, now, v.Task.Title())); err != nil {
+			return nil, err
 		}
-		if err := admit(s.cfg.Limits, tx, p.Name, wanted); err != nil {
-			return err
-		}
-		now := s.now()
-		a := &fleet.Agent{
-			UID: r.UID, Name: launchName(r), Owner: p.Name, Toolset: r.Toolset, Place: r.Place, Project: r.Project,
-			Role: r.Role, Spec: r.Spec, Config: r.Config, OneTask: r.OneTask,
-			State: fleet.StatePending, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now,
-		}
-		prompt := r.Prompt
-		if r.selfStarted { // then both are the same text
-			prompt = joinTexts(r.Spec, r.Prompt)
-			a.Spec = prompt
-		}
-		if err := s.checkConfined(p, a); err != nil {
-			return err
-		}
-		if err := tx.InsertAgent(a); err != nil {
-			return err
-		}
-		if err := tx.Append(a.Event(fleet.EventAgentCreated, now, fmt.Sprintf("agent created for %s", r.Toolset))); err != nil {
-			return err
-		}
-		v = &fleet.AgentView{Agent: *a}
-		if prompt != "" {
-			v.Task = s.newTask(p, a, prompt, r.Timeout, now)
-			v.Task.SessionID, v.Task.SelfStarted = r.SessionID, r.selfStarted
-			if err := tx.InsertTask(v.Task); err != nil {
-				return err
-			}
-			if err := tx.Append(v.Task.Event(fleet.EventTaskCreated, now, v.Task.Title())); err != nil {
-				return err
-			}
-		}
-		if r.Also != nil {
-			if err := r.Also(tx, a, v.Task); err != nil {
-				return err
-			}
-		}
-		return c.remember(tx, a.UID, taskID(v.Task), now)
-	})
-	return v, err
+	}
+	if r.MaxAgents == 0 {
+		return v, nil
+	}
+	h, err := tx.Holdings(p.Name)
+	if err != nil {
+		return nil, err
+	}
+	if n := h.Agents[r.Toolset]; n > r.MaxAgents { // the new one counts already
+		return nil, r.TooMany(n - 1)
+	}
+	return v, nil
 }
 
 // launchable checks that the agent can be made as the request wants.
@@ -181,16 +212,19 @@ func joinTexts(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, fleet.IsBlank), "\n\n")
 }
 
-// launched returns the current state of what a request made.
-func launched(tx fleet.ReadTx, old *fleet.Request) (*fleet.AgentView, error) {
-	a, err := tx.Agent(old.AgentUID)
-	if err != nil || a == nil {
-		return nil, err
-	}
-	v := &fleet.AgentView{Agent: *a}
-	if old.TaskID != "" {
-		v.Task, err = startedTask(tx, old)
-	}
+// launchedBefore returns the current state of what a request made.
+func (s *Service) launchedBefore(ctx context.Context, made Made) (v *fleet.AgentView, err error) {
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		a, err := tx.Agent(made.AgentUID)
+		if err != nil || a == nil {
+			return err
+		}
+		v = &fleet.AgentView{Agent: *a}
+		if made.TaskID != "" {
+			v.Task, err = startedTask(tx, made)
+		}
+		return err
+	})
 	return v, err
 }
 
@@ -231,76 +265,6 @@ func (s *Service) newTask(p fleet.Principal, a *fleet.Agent, prompt string, time
 		ID: s.cfg.NewID(), AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Description: prompt, Source: p.Source(),
 		Status: fleet.TaskRunning, Timeout: timeout, CreatedAt: now, StartedAt: now,
 	}
-}
-
-// TurnRequest describes the next task of an agent, which is named by its uid.
-type TurnRequest struct {
-	Method    string // API method, for the request id
-	AgentUID  string
-	Prompt    string
-	Timeout   time.Duration // 0 means Config.TaskTimeout
-	SessionID string
-	RequestID string                                                 `json:"-"`
-	Also      func(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error `json:"-"` // see LaunchRequest
-}
-
-// Turn gives the agent its next task and does not wait. An agent that is still being made gets it when it is ready.
-// AGENT_BUSY if it has a task, AGENT_OFFLINE if its workspace neither runs nor starts.
-func (s *Service) Turn(ctx context.Context, r TurnRequest) (task *fleet.Task, err error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkText(fleet.ReasonTaskRequired, "message", "the message", r.Prompt); err != nil {
-		return nil, err
-	}
-	c, err := newCall(p, r.Method, r.RequestID, r)
-	if err != nil {
-		return nil, err
-	}
-	err = s.store.Update(ctx, func(tx fleet.Tx) error {
-		if old, err := c.done(tx); err != nil || old != nil {
-			if old != nil {
-				task, err = startedTask(tx, old)
-			}
-			return err
-		}
-		a, err := ownAgent(tx, p, r.AgentUID)
-		if err != nil {
-			return err
-		}
-		active, err := tx.ActiveTask(a.UID)
-		switch {
-		case err != nil:
-			return err
-		case active != nil:
-			return agentBusy(a.Name, active)
-		case a.Desired != fleet.DesiredRunning || a.State != fleet.StateRunning && !a.State.Moving():
-			return agentOffline(a)
-		}
-		if err := admit(s.cfg.Limits, tx, a.Owner, increase{tasks: 1}); err != nil {
-			return err
-		}
-		if err := s.checkConfined(p, a); err != nil {
-			return err
-		}
-		now := s.now()
-		task = s.newTask(p, a, r.Prompt, r.Timeout, now)
-		task.SessionID = r.SessionID
-		if err := tx.InsertTask(task); err != nil {
-			return err
-		}
-		if r.Also != nil {
-			if err := r.Also(tx, a, task); err != nil {
-				return err
-			}
-		}
-		if err := c.remember(tx, a.UID, task.ID, now); err != nil {
-			return err
-		}
-		return tx.Append(task.Event(fleet.EventTaskCreated, now, task.Title()))
-	})
-	return task, err
 }
 
 // ownAgent returns an agent by its uid if p may change it. It may be deleted.

@@ -19,15 +19,12 @@ func (s *Service) SendMessage(ctx context.Context, ref, message, requestID strin
 	if err := checkText(fleet.ReasonInvalidArgument, "message", "the message", message); err != nil {
 		return nil, "", err
 	}
-	c, err := newCall(p, "SendTaskMessage", requestID, []string{ref, message})
-	if err != nil {
-		return nil, "", err
-	}
+	c := Call{Method: "SendTaskMessage", RequestID: requestID, Body: []string{ref, message}}
 	id := s.cfg.NewID()
 	if requestID != "" { // the same for a repeat
 		id = p.Name + "/" + requestID
 	}
-	task, err := s.doneTask(ctx, c)
+	task, err := s.taskBefore(ctx, c)
 	if err == nil && task == nil {
 		task, err = s.insertMessage(ctx, c, ref, id, message)
 	}
@@ -50,52 +47,43 @@ func (s *Service) SendMessage(ctx context.Context, ref, message, requestID strin
 }
 
 // insertMessage puts the message into the store, where the worker of the agent finds it.
-func (s *Service) insertMessage(ctx context.Context, c call, ref, id, message string) (task *fleet.Task, err error) {
+func (s *Service) insertMessage(ctx context.Context, c Call, ref, id, message string) (*fleet.Task, error) {
 	v, _, err := s.agent(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	err = s.store.Update(ctx, func(tx fleet.Tx) error {
-		if old, err := c.done(tx); err != nil || old != nil {
-			if old != nil {
-				task, err = startedTask(tx, old)
-			}
-			return err
-		}
+	return s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
 		a, err := agentForUpdate(tx, v)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if task, err = tx.ActiveTask(a.UID); err != nil {
-			return err
+		task, err := tx.ActiveTask(a.UID)
+		if err != nil {
+			return nil, err
 		}
 		switch now := (&fleet.AgentView{Agent: *a, Task: task}); {
 		case task == nil:
-			return noRunningTask(now)
+			return nil, noRunningTask(now)
 		case now.Status() != fleet.StatusBusy:
-			return agentOffline(a)
+			return nil, agentOffline(a)
 		case !task.StopAsked.IsZero():
-			return fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q is being stopped: wait for that, and start another one", a.Name).With("agent_name", a.Name)
+			return nil, fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q is being stopped: wait for that, and start another one", a.Name).With("agent_name", a.Name)
 		}
 		if err := s.places.Of(a).Available(); err != nil {
-			return err
+			return nil, err
 		}
 		if err := admit(s.cfg.Limits, tx, a.Owner, increase{bytes: len(message)}); err != nil {
-			return err
+			return nil, err
 		}
 		now := s.now()
 		if err := tx.InsertMessage(&fleet.Message{ID: id, TaskID: task.ID, Text: message, CreatedAt: now}); err != nil {
-			return err
-		}
-		if err := c.remember(tx, a.UID, task.ID, now); err != nil {
-			return err
+			return nil, err
 		}
 		if task.Dispatched.IsZero() && task.Try == 0 { // its start comes first: dispatch appends the event
-			return nil
+			return task, nil
 		}
-		return tx.Append(task.Event(fleet.EventTaskMessage, now, message))
+		return task, tx.Append(task.Event(fleet.EventTaskMessage, now, message))
 	})
-	return task, err
 }
 
 // awaitMessage waits until it is known what has become of the message, at most Config.MessageWait.

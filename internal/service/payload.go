@@ -84,49 +84,40 @@ func (s *Service) AppendPayload(ctx context.Context, uid string, piece []byte, l
 	if err != nil {
 		return 0, err
 	}
-	c, err := newCall(p, "AppendPayload", requestID, []string{uid, fleet.HashSecret(string(piece))})
-	if err != nil {
-		return 0, err
+	c := Call{Method: "AppendPayload", RequestID: requestID}
+	if requestID != "" {
+		c.Body = []string{uid, fleet.HashSecret(string(piece))}
 	}
-	err = s.store.Update(ctx, func(tx fleet.Tx) error {
+	task, err := s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
 		if _, err := ownAgent(tx, p, uid); err != nil {
-			return err
+			return nil, err
 		}
 		t, err := tx.ActiveTask(uid)
 		if err != nil {
-			return err
-		}
-		if old, err := c.done(tx); err != nil || old != nil {
-			if old != nil {
-				t, err = tx.Task(old.TaskID)
-			}
-			if t != nil {
-				size = t.PayloadSize
-			}
-			return err
+			return nil, err
 		}
 		if t == nil {
-			return fleet.Errorf(fleet.ReasonNoRunningTask, "agent %q runs no more, so nothing can be added to its payload", uid).With("agent_name", uid) // callers know it by this id
+			return nil, fleet.Errorf(fleet.ReasonNoRunningTask, "agent %q runs no more, so nothing can be added to its payload", uid).With("agent_name", uid) // callers know it by this id
 		}
-		if size = t.PayloadSize + len(piece); size > limit {
-			return payloadTooLarge(size, limit)
+		if size := t.PayloadSize + len(piece); size > limit {
+			return nil, payloadTooLarge(size, limit)
 		}
 		if err := admit(s.cfg.Limits, tx, t.Owner, increase{bytes: len(piece)}); err != nil {
-			return err
+			return nil, err
 		}
 		if err := tx.AppendPayload(t.ID, piece); err != nil {
-			return err
+			return nil, err
 		}
-		t.PayloadSize = size
+		t.PayloadSize += len(piece)
 		if err := tx.UpdateTask(t); err != nil {
-			return err
+			return nil, err
 		}
-		if err := tx.Append(t.Event(fleet.EventTaskStep, s.now(), fmt.Sprintf("%d bytes were added to the payload", len(piece)))); err != nil {
-			return err
-		}
-		return c.remember(tx, uid, t.ID, s.now())
+		return t, tx.Append(t.Event(fleet.EventTaskStep, s.now(), fmt.Sprintf("%d bytes were added to the payload", len(piece))))
 	})
-	return size, err
+	if err != nil {
+		return 0, err
+	}
+	return task.PayloadSize, nil
 }
 
 func payloadTooLarge(size, limit int) *fleet.Error {

@@ -93,25 +93,24 @@ func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (
 			return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s has %d bytes: give at most %d", field, len(text), fleet.MaxAnswer)
 		}
 	}
-	c, err := newCall(p, "AnswerQuestion", r.RequestID, r)
-	if err != nil {
-		return nil, "", err
-	}
 	var id string
-	err = s.store.Update(ctx, func(tx fleet.Tx) error {
+	_, repeated, err := s.Once(ctx, Call{Method: "AnswerQuestion", RequestID: r.RequestID, Body: r}, func(tx fleet.Tx) (Made, error) {
 		q, err := s.question(tx, p, r.ID)
 		if err != nil {
-			return err
+			return Made{}, err
 		}
 		id = q.ID
-		if old, err := c.done(tx); err != nil || old != nil {
-			return err
-		}
-		if err := s.answer(tx, p, q, r); err != nil {
-			return err
-		}
-		return c.remember(tx, q.AgentUID, q.TaskID, s.now())
+		return Made{AgentUID: q.AgentUID, TaskID: q.TaskID}, s.answer(tx, p, q, r)
 	})
+	if err == nil && repeated {
+		err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+			q, err := s.question(tx, p, r.ID)
+			if err == nil {
+				id = q.ID
+			}
+			return err
+		})
+	}
 	if err != nil {
 		return nil, "", err
 	}

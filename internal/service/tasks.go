@@ -67,69 +67,56 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*fleet.Tas
 	if err := r.Checks.Valid(); err != nil {
 		return nil, err
 	}
-	c, err := newCall(p, "StartAgentTask", r.RequestID, r.body())
-	if err != nil {
-		return nil, err
-	}
-	if t, err := s.doneTask(ctx, c); err != nil || t != nil {
+	c := Call{Method: "StartAgentTask", RequestID: r.RequestID, Body: r.body()}
+	if t, err := s.taskBefore(ctx, c); err != nil || t != nil {
 		return asStarted(t), err
 	}
 	v, _, err := s.agent(ctx, r.Agent)
 	if err != nil {
 		return nil, err
 	}
-	var task *fleet.Task
-	err = s.store.Update(ctx, func(tx fleet.Tx) error {
-		if old, err := c.done(tx); err != nil || old != nil {
-			if old != nil {
-				task, err = startedTask(tx, old)
-			}
-			return err
-		}
+	task, err := s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
 		a, err := agentForUpdate(tx, v)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := s.checkConfined(p, a); err != nil {
-			return err
+			return nil, err
 		}
 		if t := s.places.Of(a).Traits(); len(r.Checks.Commands) > 0 && !t.Checks {
-			return fleet.Errorf(fleet.ReasonUnimplemented, "agents of the place %q cannot run checks: leave checks out, and check the work of agent %q yourself", t.Name, a.Name)
+			return nil, fleet.Errorf(fleet.ReasonUnimplemented, "agents of the place %q cannot run checks: leave checks out, and check the work of agent %q yourself", t.Name, a.Name)
 		}
 		active, err := tx.ActiveTask(a.UID)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		switch now := (&fleet.AgentView{Agent: *a, Task: active}); now.Status() {
 		case fleet.StatusBusy:
-			return agentBusy(a.Name, active)
+			return nil, agentBusy(a.Name, active)
 		case fleet.StatusOffline:
-			return agentOffline(a)
+			return nil, agentOffline(a)
 		}
 		if err := s.places.Of(a).Available(); err != nil {
-			return err
+			return nil, err
 		}
 		if err := admit(s.cfg.Limits, tx, a.Owner, increase{tasks: 1}); err != nil {
-			return err
+			return nil, err
 		}
 		now := s.now()
-		task = s.newTask(p, a, r.Description, r.Timeout, now)
+		task := s.newTask(p, a, r.Description, r.Timeout, now)
 		if err := tx.InsertTask(task); err != nil {
-			return err
+			return nil, err
 		}
 		if r.Checks.IsSet() {
 			if err := tx.PutChecks(task.ID, &fleet.TaskChecks{Asked: r.Checks}); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		a.UpdatedAt = now
 		if err := tx.UpdateAgent(a); err != nil {
-			return err
+			return nil, err
 		}
-		if err := c.remember(tx, a.UID, task.ID, now); err != nil {
-			return err
-		}
-		return tx.Append(task.Event(fleet.EventTaskCreated, now, task.Title()))
+		return task, tx.Append(task.Event(fleet.EventTaskCreated, now, task.Title()))
 	})
 	if err != nil {
 		return nil, err
@@ -147,19 +134,6 @@ func (r StartTaskRequest) body() any {
 		return plain
 	}
 	return []any{plain, r.Checks}
-}
-
-// doneTask returns the task of the same call made earlier.
-func (s *Service) doneTask(ctx context.Context, c call) (t *fleet.Task, err error) {
-	old, err := s.doneBefore(ctx, c)
-	if err != nil || old == nil {
-		return nil, err
-	}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		t, err = startedTask(tx, old)
-		return err
-	})
-	return t, err
 }
 
 // asStarted returns the task as it was when it was started, for repeated answers to the same call.
@@ -206,11 +180,8 @@ func (s *Service) StopTask(ctx context.Context, ref, requestID string) (*fleet.T
 	if err != nil {
 		return nil, nil, "", err
 	}
-	c, err := newCall(p, "StopAgentTask", requestID, ref)
-	if err != nil {
-		return nil, nil, "", err
-	}
-	task, err := s.doneTask(ctx, c)
+	c := Call{Method: "StopAgentTask", RequestID: requestID, Body: ref}
+	task, err := s.taskBefore(ctx, c)
 	if err != nil {
 		return nil, nil, "", err
 	}
@@ -225,10 +196,7 @@ func (s *Service) StopTask(ctx context.Context, ref, requestID string) (*fleet.T
 	if err != nil {
 		return nil, nil, "", err
 	}
-	if err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		task, err = startedTask(tx, &fleet.Request{TaskID: task.ID})
-		return err
-	}); err != nil {
+	if task, err = s.madeTask(ctx, Made{TaskID: task.ID}); err != nil {
 		return nil, nil, "", err
 	}
 	switch task.Status {
@@ -240,40 +208,31 @@ func (s *Service) StopTask(ctx context.Context, ref, requestID string) (*fleet.T
 	return task, v, "The task is being stopped and has not ended yet: show_task tells when it has", nil
 }
 
-func (s *Service) askStop(ctx context.Context, c call, p fleet.Principal, ref string) (task *fleet.Task, err error) {
+func (s *Service) askStop(ctx context.Context, c Call, p fleet.Principal, ref string) (*fleet.Task, error) {
 	v, _, err := s.agent(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	err = s.store.Update(ctx, func(tx fleet.Tx) error {
-		if old, err := c.done(tx); err != nil || old != nil {
-			if old != nil {
-				task, err = startedTask(tx, old)
-			}
-			return err
-		}
+	return s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
 		a, err := agentForUpdate(tx, v)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if task, err = tx.ActiveTask(a.UID); err != nil {
-			return err
+		task, err := tx.ActiveTask(a.UID)
+		if err != nil {
+			return nil, err
 		}
 		if task == nil {
-			return noRunningTask(&fleet.AgentView{Agent: *a})
+			return nil, noRunningTask(&fleet.AgentView{Agent: *a})
 		}
 		now := s.now()
-		if err := c.remember(tx, a.UID, task.ID, now); err != nil {
-			return err
-		}
 		if !task.StopAsked.IsZero() {
-			return nil
+			return task, nil
 		}
 		task.StopAsked, task.StopReason = now, stopReason(p)
 		if err := tx.UpdateTask(task); err != nil {
-			return err
+			return nil, err
 		}
-		return tx.Append(task.Event(fleet.EventTaskStopping, now, "stop was asked for by "+p.Name))
+		return task, tx.Append(task.Event(fleet.EventTaskStopping, now, "stop was asked for by "+p.Name))
 	})
-	return task, err
 }

@@ -97,7 +97,8 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (*Agent, error) {
 	v, err := s.core.Launch(ctx, service.LaunchRequest{
 		Method: "AgentStart", Toolset: fleet.ToolsetLifecycle, Place: cfg.Backend, Project: cfg.Project, Role: cfg.Role,
 		UID: id, Spec: systemPrompt(id, contract), Config: cfg.agentConfig(id, contract), OneTask: true, Prompt: contract,
-		Timeout: cfg.Timeout, RequestID: r.RequestID, Body: []string{contract, r.Project, r.Role}, Also: s.admit,
+		Timeout: cfg.Timeout, RequestID: r.RequestID, Body: []string{contract, r.Project, r.Role},
+		MaxAgents: s.cfg.MaxRunning, TooMany: s.tooMany,
 	})
 	if err != nil {
 		return nil, err
@@ -107,16 +108,8 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (*Agent, error) {
 	return a, nil
 }
 
-// admit returns LIMIT_REACHED if the owner of the agent, which the transaction has added already, has too many.
-func (s *Service) admit(tx fleet.Tx, a *fleet.Agent, _ *fleet.Task) error {
-	h, err := tx.Holdings(a.Owner)
-	if err != nil {
-		return err
-	}
-	if n := h.Agents[fleet.ToolsetLifecycle]; n > s.cfg.MaxRunning {
-		return fleet.LimitReached("lifecycle.max_running", int64(n-1), int64(s.cfg.MaxRunning), "agents of contracts", "wait for one to end, or stop one with agent_stop")
-	}
-	return nil
+func (s *Service) tooMany(have int) *fleet.Error {
+	return fleet.LimitReached("lifecycle.max_running", int64(have), int64(s.cfg.MaxRunning), "agents of contracts", "wait for one to end, or stop one with agent_stop")
 }
 
 // with returns the configuration of agents in the project and role, if a request names them.
@@ -299,9 +292,7 @@ func errNoID() *fleet.Error {
 
 // NotFound returns the error for an agent that does not exist.
 func NotFound(id string) *fleet.Error {
-	if len(id) > 60 {
-		id = strings.ToValidUTF8(id[:60], "") + "…"
-	}
+	id = fleet.Shorten(id, 60)
 	return fleet.Errorf(fleet.ReasonAgentNotFound, "agent %q not found", id).With("agent_id", id).Next("{agent_list} shows the agents")
 }
 

@@ -138,7 +138,7 @@ func TestSettingsThatAreWrong(t *testing.T) {
 // TestNewRefuses checks that New refuses invalid settings.
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	_, err := providers.New(nil, nil, &outside{}, providers.Config{Settings: providers.Settings{Timeout: -time.Second}})
+	_, err := providers.New(nil, &outside{}, providers.Config{Settings: providers.Settings{Timeout: -time.Second}})
 	require.Error(t, err)
 }
 

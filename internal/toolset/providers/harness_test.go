@@ -103,7 +103,7 @@ func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 	if with != nil {
 		with(&c)
 	}
-	h.Service, err = providers.New(h.core, store, h.outside, c)
+	h.Service, err = providers.New(h.core, h.outside, c)
 	require.NoError(t, err)
 	return h
 }

@@ -115,7 +115,7 @@ func TestListWithStatus(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := &outside{}
-		s, err := providers.New(nil, nil, o, providers.Config{Getenv: func(string) string { return claudeKey }})
+		s, err := providers.New(nil, o, providers.Config{Getenv: func(string) string { return claudeKey }})
 		require.NoError(t, err)
 		o.get = func(ctx context.Context, url string, _ map[string]string) (int, []byte, error) {
 			switch {
@@ -166,7 +166,7 @@ func TestProbesAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := &outside{}
-		s, err := providers.New(nil, nil, o, providers.Config{Getenv: func(string) string { return claudeKey }})
+		s, err := providers.New(nil, o, providers.Config{Getenv: func(string) string { return claudeKey }})
 		require.NoError(t, err)
 		looks, open := 0, make(chan struct{})
 		o.get = func(ctx context.Context, _ string, _ map[string]string) (int, []byte, error) {

@@ -115,7 +115,7 @@ func newReal(t *testing.T, agents ...providers.Provider) *real {
 		{Name: "mistral", BaseURL: r.model.URL + "/v1", Keys: []string{"CUSTOM_KEY"}},
 		{Name: "grok", BaseURL: r.model.URL + "/v1", Keys: []string{"CUSTOM_KEY"}},
 	}, agents...)
-	r.Service, err = providers.New(core, store, probe.New(probe.Config{Environ: environ}), c)
+	r.Service, err = providers.New(core, probe.New(probe.Config{Environ: environ}), c)
 	require.NoError(t, err)
 	return r
 }

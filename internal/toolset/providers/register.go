@@ -2,8 +2,6 @@ package providers
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -58,72 +56,14 @@ func (s *Service) Register(ctx context.Context, r RegisterRequest) (*Registered,
 			out.Warnings = append(out.Warnings, fmt.Sprintf("The variable %s is not set in the server's environment: the tool fails until it is", v))
 		}
 	}
-	hash, err := bodyHash(r.Name, agent, tool)
+	before, err := s.core.RegisterTool(ctx, service.Call{
+		Method: "RegisterToolWithAgent", RequestID: r.RequestID, Body: []any{r.Name, agent, tool},
+	}, tool, agent, s.cfg.MaxTools)
 	if err != nil {
 		return nil, err
 	}
-	var kept []string
-	err = s.store.Update(ctx, func(tx fleet.Tx) error {
-		kept = nil
-		if done, err := doneBefore(tx, who, r.RequestID, hash); err != nil || done {
-			return err
-		}
-		now := s.cfg.Now().UTC()
-		all, err := tx.Tools(who.Name)
-		if err != nil {
-			return err
-		}
-		kept = alsoThere(all, r.Name, agent)
-		same := func(t *fleet.RegisteredTool) bool { return t.Name == r.Name && t.Agent == agent }
-		if len(all) >= s.cfg.MaxTools && !slices.ContainsFunc(all, same) {
-			return fleet.Errorf(fleet.ReasonLimitReached, "you have %d tools, and at most %d are taken: replace one by registering it under its name",
-				len(all), s.cfg.MaxTools).With("limit", "registered tools")
-		}
-		replaced, err := tx.PutTool(&fleet.RegisteredTool{Tool: tool, Owner: who.Name, Agent: agent, CreatedAt: now, UpdatedAt: now})
-		if err != nil {
-			return err
-		}
-		if replaced {
-			kept = append([]string{overwritten(r.Name, agent)}, kept...)
-		}
-		if r.RequestID == "" {
-			return nil
-		}
-		return tx.PutRequest(&fleet.Request{Principal: who.Name, ID: r.RequestID, Method: registerMethod, BodyHash: hash, CreatedAt: now})
-	})
-	if err != nil {
-		return nil, err
-	}
-	out.Warnings = append(kept, out.Warnings...)
+	out.Warnings = append(alsoThere(before, r.Name, agent), out.Warnings...)
 	return out, nil
-}
-
-const registerMethod = "RegisterToolWithAgent"
-
-// bodyHash returns a hash that distinguishes requests.
-func bodyHash(body ...any) (string, error) {
-	b, err := json.Marshal(body)
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:]), nil
-}
-
-// doneBefore reports whether the same request was done before. A different request with the same id is
-// INVALID_ARGUMENT.
-func doneBefore(tx fleet.ReadTx, who fleet.Principal, id, hash string) (bool, error) {
-	if id == "" {
-		return false, nil
-	}
-	old, err := tx.Request(who.Name, id)
-	if err != nil || old == nil {
-		return false, err
-	}
-	if old.Method != registerMethod || old.BodyHash != hash {
-		return false, fleet.Invalid(fleet.ReasonInvalidArgument, "request_id", "request_id %q was used before with another request: choose a new one", id)
-	}
-	return true, nil
 }
 
 // takers returns the agents that get a tool: the named one, or all that take tools.
@@ -144,8 +84,11 @@ func (s *Service) takers(name string) (with []string, agent string, err error) {
 	return []string{p.Name}, p.Name, nil
 }
 
-// alsoThere warns of tools with the same name that stay registered for other agents.
+// alsoThere warns of a tool that was replaced, and of tools with the same name that stay registered for other agents.
 func alsoThere(all []*fleet.RegisteredTool, name, agent string) (warnings []string) {
+	if slices.ContainsFunc(all, func(t *fleet.RegisteredTool) bool { return t.Name == name && t.Agent == agent }) {
+		warnings = append(warnings, overwritten(name, agent))
+	}
 	for _, t := range all {
 		switch {
 		case t.Name != name || t.Agent == agent:
@@ -164,11 +107,8 @@ func (s *Service) toolsFor(ctx context.Context, who fleet.Principal, p *Provider
 	if !p.TakesTools() {
 		return nil, nil, nil
 	}
-	var all []*fleet.RegisteredTool
-	if err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		all, err = tx.Tools(who.Name)
-		return err
-	}); err != nil {
+	all, err := s.core.Tools(ctx)
+	if err != nil {
 		return nil, nil, err
 	}
 	for _, t := range all {

@@ -20,13 +20,15 @@ type Core interface {
 	AskStopTask(ctx context.Context, id string) error
 	StopByUID(ctx context.Context, agentUID string) (*fleet.Task, error)
 	PlaceWith(driver string) (fleet.Traits, bool)
+	Tools(ctx context.Context) ([]*fleet.RegisteredTool, error)
+	RegisterTool(ctx context.Context, c service.Call, tool fleet.Tool, agent string, most int) (before []*fleet.RegisteredTool, err error)
+	RemoveTools(ctx context.Context, name, agent string) (removed, before []*fleet.RegisteredTool, err error)
 }
 
 // Service implements the toolset. Every method acts for the principal in its context. Methods are safe for concurrent
 // use.
 type Service struct {
 	core      Core
-	store     fleet.Store
 	outside   Outside
 	cfg       Config
 	log       *slog.Logger
@@ -36,8 +38,8 @@ type Service struct {
 	probes    probes
 }
 
-// New returns a service over the core and its store. It returns an error if the configuration is invalid.
-func New(core Core, store fleet.Store, outside Outside, cfg Config) (*Service, error) {
+// New returns a service over the core. It returns an error if the configuration is invalid.
+func New(core Core, outside Outside, cfg Config) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -47,7 +49,7 @@ func New(core Core, store fleet.Store, outside Outside, cfg Config) (*Service, e
 	}
 	cfg = cfg.withDefaults()
 	s := &Service{
-		core: core, store: store, outside: outside, cfg: cfg, log: cfg.Logger, table: table,
+		core: core, outside: outside, cfg: cfg, log: cfg.Logger, table: table,
 		limits: newLimits(cfg.MaxConcurrent, cfg.PerMinute, cfg.Now),
 	}
 	for i := range table {

@@ -16,22 +16,19 @@ type Tool struct {
 
 // Tools returns the principal's tools in the order of their registration; if an agent is named, only those that it can
 // call. An agent that does not exist is INVALID_ARGUMENT.
-func (s *Service) Tools(ctx context.Context, agent string) ([]Tool, error) {
-	who, err := fleet.PrincipalFrom(ctx)
+func (s *Service) Tools(ctx context.Context, agent string) (list []Tool, err error) {
+	if _, err := fleet.PrincipalFrom(ctx); err != nil {
+		return nil, err
+	}
+	agent, err = s.agentNamed(agent)
 	if err != nil {
 		return nil, err
 	}
-	if agent, err = s.agentNamed(agent); err != nil {
+	all, err := s.core.Tools(ctx)
+	if err != nil {
 		return nil, err
 	}
-	var all []*fleet.RegisteredTool
-	if err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		all, err = tx.Tools(who.Name)
-		return err
-	}); err != nil {
-		return nil, err
-	}
-	list := make([]Tool, 0, len(all))
+	list = make([]Tool, 0, len(all))
 	for _, t := range all {
 		if with := s.callers(all, t); agent == "" || slices.Contains(with, agent) {
 			list = append(list, Tool{t, with})
@@ -44,33 +41,20 @@ func (s *Service) Tools(ctx context.Context, agent string) ([]Tool, error) {
 // the agents that had the tool. After a tool for one agent is removed, a tool with that name for all agents takes its
 // place.
 func (s *Service) RemoveTool(ctx context.Context, name, agent string) (from []string, err error) {
-	who, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
+	if _, err := fleet.PrincipalFrom(ctx); err != nil {
 		return nil, err
 	}
 	if name == "" {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "tool_name", "tool_name is required").Next("{get_registered_tools} shows the tools")
 	}
-	if agent, err = s.agentNamed(agent); err != nil {
+	agent, err = s.agentNamed(agent)
+	if err != nil {
 		return nil, err
 	}
-	err = s.store.Update(ctx, func(tx fleet.Tx) error {
-		from = nil
-		all, err := tx.Tools(who.Name)
-		if err != nil {
-			return err
-		}
-		for _, t := range all {
-			if t.Name != name || agent != "" && t.Agent != agent {
-				continue
-			}
-			if err := tx.DeleteTool(who.Name, t.Name, t.Agent); err != nil {
-				return err
-			}
-			from = append(from, s.callers(all, t)...)
-		}
-		return nil
-	})
+	removed, before, err := s.core.RemoveTools(ctx, name, agent)
+	for _, t := range removed {
+		from = append(from, s.callers(before, t)...)
+	}
 	slices.Sort(from)
 	return slices.Compact(from), err
 }

@@ -77,14 +77,13 @@ func contentOf(e fleet.Event) (c Content, ok bool) {
 }
 
 // speaker returns the name of the task's agent: the name in its definition, or its own.
-func (s *Service) speaker(ctx context.Context, t *fleet.Task) (name string, err error) {
-	name = t.AgentName
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		a, err := tx.Agent(t.AgentUID)
-		if a != nil && a.Config != nil && a.Config.Name != "" {
-			name = a.Config.Name
-		}
-		return err
-	})
-	return name, err
+func (s *Service) speaker(ctx context.Context, t *fleet.Task) (string, error) {
+	a, err := s.core.AgentByUID(ctx, t.AgentUID)
+	switch {
+	case err != nil && fleet.ReasonOf(err) != fleet.ReasonAgentNotFound:
+		return "", err
+	case err == nil && a.Config != nil && a.Config.Name != "":
+		return a.Config.Name, nil
+	}
+	return t.AgentName, nil
 }

@@ -31,7 +31,7 @@ func (s *Service) find(ctx context.Context, name string) (found, error) {
 	case strings.TrimSpace(name) == "":
 		return found{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent", "the agent is empty").Next("{list_agents} shows which there are")
 	case utf8.RuneCountInString(name) > maxReference || !utf8.ValidString(name) || strings.ContainsRune(name, 0):
-		return found{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent", "the agent %q is no file, reference or name", shorten(strings.ToValidUTF8(name, "?"), 60))
+		return found{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent", "the agent %q is no file, reference or name", fleet.Shorten(strings.ToValidUTF8(name, "?"), 60))
 	}
 	d, err := s.catalog.File(ctx, name)
 	if err == nil {
@@ -49,7 +49,7 @@ func (s *Service) find(ctx context.Context, name string) (found, error) {
 	if fleet.ReasonOf(err) == fleet.ReasonAgentNotFound {
 		err = fleet.Errorf(fleet.ReasonAgentNotFound,
 			"there is no agent %q: no file in the agents directory, no agent that was pulled and none of the fleet has the name",
-			shorten(name, 200)).Next("{list_agents} shows which there are").With("agent", shorten(name, 200))
+			fleet.Shorten(name, 200)).Next("{list_agents} shows which there are").With("agent", fleet.Shorten(name, 200))
 	}
 	if err != nil {
 		return found{}, err
@@ -109,106 +109,50 @@ func (s *Service) Create(ctx context.Context, agent, name, requestID string, pla
 	if utf8.RuneCountInString(name) > maxName || strings.ContainsRune(name, 0) {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "session_name", "the session's name has more than %d characters, or one that no name has", maxName)
 	}
-	c, err := newCall(p, "CreateAgentSession", requestID, place.body(agent, name))
-	if err != nil {
-		return nil, err
-	}
-	if x, err := s.created(ctx, c); x != nil || err != nil {
+	c := service.Call{Method: "CreateAgentSession", RequestID: requestID, Body: place.body(agent, name)}
+	if x, err := s.core.OpenedBefore(ctx, c); x != nil || err != nil {
 		return x, err
 	}
 	f, err := s.find(ctx, agent)
 	if err != nil {
 		return nil, err
 	}
-	var l service.LaunchRequest
+	now := s.now()
+	r := service.SessionRequest{Call: c, Max: s.cfg.MaxSessions, Session: fleet.Session{
+		ID: s.core.NewID(), Toolset: fleet.ToolsetSessions, Owner: p.Name, Name: name, Agent: agent, Source: string(f.source), CreatedAt: now, UsedAt: now,
+	}}
 	if f.definition != nil {
 		if err := s.hosted(); err != nil {
 			return nil, err
 		}
-		l, err = s.launch(c.method, f.definition, "session", place)
-	} else {
-		err = place.none()
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := s.makeRoom(ctx, p); err != nil {
-		return nil, err
-	}
-	now := s.now()
-	x := &fleet.Session{
-		ID: s.core.NewID(), Toolset: fleet.ToolsetSessions, Owner: p.Name, Name: name, Agent: agent, Source: string(f.source), CreatedAt: now, UsedAt: now,
-	}
-	insert := func(tx fleet.Tx, a *fleet.Agent) error {
-		open, err := tx.Sessions(fleet.ToolsetSessions, p.Name)
+		l, err := s.launch(c.Method, f.definition, "session", place)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if len(open) >= s.cfg.MaxSessions {
-			return s.tooMany()
-		}
-		x.AgentUID = a.UID
-		if err := tx.InsertSession(x); err != nil {
-			return err
-		}
-		return c.remember(tx, x, now)
-	}
-	if f.agent != nil {
-		err = s.store.Update(ctx, func(tx fleet.Tx) error {
-			if old, err := c.done(tx); old != nil || err != nil {
-				x = old
-				return err
-			}
-			return insert(tx, &f.agent.Agent)
-		})
+		l.RequestID, l.Body = c.RequestID, c.Body
+		r.Launch = &l
 	} else {
-		l.Also = func(tx fleet.Tx, a *fleet.Agent, _ *fleet.Task) error { return insert(tx, a) }
-		_, err = s.core.Launch(ctx, l)
+		if err := place.none(); err != nil {
+			return nil, err
+		}
+		r.Session.AgentUID = f.agent.UID
 	}
+	if err := s.makeRoom(ctx); err != nil {
+		return nil, err
+	}
+	x, _, err := s.core.OpenSession(ctx, r)
 	if err == nil {
 		return x, nil
 	}
-	if again, e := s.created(ctx, c); again != nil && e == nil { // a concurrent call with the same request id was faster
+	if again, e := s.core.OpenedBefore(ctx, c); again != nil && e == nil { // a concurrent call with the same request id was faster
 		return again, nil
 	}
 	return nil, err
 }
 
-// created returns the session that an earlier call with the same request id made; nil if there is none.
-func (s *Service) created(ctx context.Context, c call) (x *fleet.Session, err error) {
-	if c.id == "" {
-		return nil, nil
-	}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		x, err = c.done(tx)
-		return err
-	})
-	return x, err
-}
-
-func (s *Service) tooMany() *fleet.Error {
-	return fleet.Errorf(fleet.ReasonLimitReached, "you have %d open sessions, which is as many as there may be", s.cfg.MaxSessions).Next("close one with {close_agent_session}").
-		With("limit", "sessions")
-}
-
 // makeRoom closes idle sessions when the principal has as many sessions as allowed.
-func (s *Service) makeRoom(ctx context.Context, p fleet.Principal) error {
-	var open []*fleet.Session
-	busy := map[string]bool{}
-	err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		clear(busy)
-		if open, err = tx.Sessions(fleet.ToolsetSessions, p.Name); err != nil || len(open) < s.cfg.MaxSessions {
-			return err
-		}
-		for _, x := range open {
-			t, err := tx.ActiveTask(x.AgentUID)
-			if err != nil {
-				return err
-			}
-			busy[x.ID] = t != nil && t.SessionID == x.ID
-		}
-		return nil
-	})
+func (s *Service) makeRoom(ctx context.Context) error {
+	open, err := s.core.Sessions(ctx, fleet.ToolsetSessions)
 	if err != nil || len(open) < s.cfg.MaxSessions {
 		return err
 	}
@@ -216,12 +160,12 @@ func (s *Service) makeRoom(ctx context.Context, p fleet.Principal) error {
 	for i := len(open) - 1; i >= 0 && left >= s.cfg.MaxSessions; i-- { // the most recently used session is the first
 		x := open[i]
 		switch {
-		case busy[x.ID] || s.turns.taken(x.ID):
+		case x.Turn() != nil || s.turns.Taken(x.ID):
 			continue
-		case s.idle(x):
-			err = s.close(ctx, x, s.idleReason())
+		case s.idle(x.Session):
+			err = s.close(ctx, x.Session, s.idleReason())
 		case s.cfg.Evict:
-			err = s.close(ctx, x, "it made room for a new session, as the one that was not used for the longest time")
+			err = s.close(ctx, x.Session, "it made room for a new session, as the one that was not used for the longest time")
 		default:
 			continue
 		}

@@ -13,24 +13,13 @@ import (
 // Interrupt ends the running turn of a session and returns its task after it has ended; nil if there is none. The
 // session stays open.
 func (s *Service) Interrupt(ctx context.Context, id string) (*fleet.Task, error) {
-	p, err := fleet.PrincipalFrom(ctx)
+	v, err := s.session(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	var running *fleet.Task
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		x, err := session(tx, p, id)
-		if err != nil {
-			return err
-		}
-		running, err = tx.ActiveTask(x.AgentUID)
-		if running != nil && running.SessionID != id { // the fleet's agent runs another caller's task
-			running = nil
-		}
-		return err
-	})
-	if err != nil || running == nil {
-		return nil, err
+	running := v.Turn() // an agent of the fleet may run another caller's task
+	if running == nil {
+		return nil, nil
 	}
 	if err := s.core.AskStopTask(ctx, running.ID); err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/service"
+	"fleet/internal/toolset/conversation"
 )
 
 // Answer is an agent's answer to a message.
@@ -31,8 +32,7 @@ const (
 // agent does meanwhile. If the caller gives up, the turn is interrupted; see left.
 func (s *Service) Send(ctx context.Context, id, message, requestID string, sink func(Content) error) (*Answer, error) {
 	began := s.cfg.Now()
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
+	if _, err := fleet.PrincipalFrom(ctx); err != nil {
 		return nil, err
 	}
 	if err := checkMessage(message); err != nil { // first, since it does not depend on the session
@@ -41,21 +41,25 @@ func (s *Service) Send(ctx context.Context, id, message, requestID string, sink 
 	if err := service.CheckRequestID(requestID); err != nil {
 		return nil, err
 	}
-	x, err := s.writable(ctx, p, id, requestID)
+	x, err := s.writable(ctx, id, requestID)
 	if err != nil {
 		return nil, err
 	}
-	leave, err := s.turns.take(ctx, id)
+	leave, err := s.turns.Take(ctx, id, 0)
+	if errors.Is(err, conversation.ErrFull) {
+		err = fleet.Errorf(fleet.ReasonLimitReached,
+			"%d messages wait for their turn in the session %q already: send this one when they are answered", s.cfg.MaxWaiting, fleet.Shorten(id, 60)).With("limit", "waiting")
+	}
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	t, err := s.turn(ctx, service.TurnRequest{
 		Method: "SendMessage", AgentUID: x.AgentUID, Prompt: message, Timeout: s.cfg.TurnTimeout, SessionID: id, RequestID: requestID,
-		Also: func(tx fleet.Tx, _ *fleet.Agent, _ *fleet.Task) error { return s.count(tx, id) },
+		Message: &service.SessionMessage{Max: s.cfg.MaxMessages},
 	})
 	if fleet.ReasonOf(err) == fleet.ReasonAgentOffline {
-		if _, e := s.writable(ctx, p, id, ""); e != nil { // its agent is gone because the session was closed
+		if _, e := s.writable(ctx, id, ""); e != nil { // its agent is gone because the session was closed
 			return nil, e
 		}
 	}
@@ -79,47 +83,25 @@ func checkMessage(message string) error {
 }
 
 // writable returns a session that accepts messages. It closes a session that was idle for too long.
-func (s *Service) writable(ctx context.Context, p fleet.Principal, id, requestID string) (x *fleet.Session, err error) {
-	var active *fleet.Task
-	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		if x, err = session(tx, p, id); err != nil {
-			return err
-		}
-		active, err = tx.ActiveTask(x.AgentUID)
-		return err
-	})
-	if err != nil || requestID != "" && !x.ClosedAt.IsZero() { // the same message may have been answered before
-		return x, err
+func (s *Service) writable(ctx context.Context, id, requestID string) (*fleet.Session, error) {
+	v, err := s.session(ctx, id)
+	if err != nil {
+		return nil, err
 	}
-	if x.ClosedAt.IsZero() && s.idle(x) && active == nil && !s.turns.taken(id) {
+	x := v.Session
+	if requestID != "" && !x.ClosedAt.IsZero() { // the same message may have been answered before
+		return x, nil
+	}
+	if x.ClosedAt.IsZero() && s.idle(x) && v.Active == nil && !s.turns.Taken(id) {
 		if err := s.close(ctx, x, s.idleReason()); err != nil {
 			return nil, err
 		}
 		x.ClosedAt, x.CloseReason = s.now(), s.idleReason()
 	}
 	if !x.ClosedAt.IsZero() {
-		return nil, isClosed(x)
+		return nil, service.SessionClosed(x)
 	}
 	return x, nil
-}
-
-// count counts a message of the session, in the transaction that begins its turn.
-func (s *Service) count(tx fleet.Tx, id string) error {
-	x, err := tx.Session(id)
-	switch {
-	case err != nil:
-		return err
-	case x == nil:
-		return notFound(id)
-	case !x.ClosedAt.IsZero():
-		return isClosed(x)
-	case x.Messages >= s.cfg.MaxMessages:
-		return fleet.Errorf(fleet.ReasonLimitReached, "the session has %d messages, which is as many as a session takes: begin another one", x.Messages).
-			With("limit", "messages")
-	}
-	x.Messages++
-	x.UsedAt = s.now()
-	return tx.UpdateSession(x)
 }
 
 // turn begins a turn. It waits for an agent that works on something else, for example another caller's task.

@@ -45,7 +45,7 @@ func (s *Service) directory(name string) (string, error) {
 	refuse := func(format string, args ...any) (string, error) {
 		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "directory", format, args...)
 	}
-	shown := shorten(strings.ToValidUTF8(name, "?"), 200)
+	shown := fleet.Shorten(strings.ToValidUTF8(name, "?"), 200)
 	dir := name
 	if rest, ok := strings.CutPrefix(name, "~"); ok && (rest == "" || rest[0] == '/') {
 		home, err := os.UserHomeDir()

@@ -3,68 +3,38 @@ package sessions
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"fleet/internal/fleet"
 	"fleet/internal/service"
+	"fleet/internal/toolset/conversation"
 )
 
 // Service implements the toolset.
 type Service struct {
 	core    *service.Service
-	store   fleet.Store
 	catalog Catalog
 	cfg     Config
-	turns   *turns
+	turns   *conversation.Turns
 	// listeners counts the calls that wait for answers.
 	listeners *listeners
-
-	stop context.CancelFunc
-	done sync.WaitGroup
+	sweeper   *conversation.Sweeper // nil until started
 }
 
-// New returns the toolset over the core, its store, and the catalog of definitions.
-func New(core *service.Service, store fleet.Store, catalog Catalog, c Config) *Service {
+// New returns the toolset over the core and the catalog of definitions.
+func New(core *service.Service, catalog Catalog, c Config) *Service {
 	c.fill()
-	return &Service{core: core, store: store, catalog: catalog, cfg: c, turns: newTurns(c.MaxWaiting), listeners: newListeners()}
+	return &Service{core: core, catalog: catalog, cfg: c, turns: conversation.NewTurns(c.MaxWaiting), listeners: newListeners()}
 }
 
 func (s *Service) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
 
 // session returns a session of the caller, open or closed. SESSION_NOT_FOUND also for another principal's session.
-func session(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.Session, error) {
+func (s *Service) session(ctx context.Context, id string) (*service.SessionView, error) {
 	if id == "" {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_session_id", "agent_session_id is empty").Next("{create_agent_session} gives one")
 	}
-	x, err := tx.Session(id)
-	if err != nil {
-		return nil, err
-	}
-	if x == nil || x.Toolset != fleet.ToolsetSessions || !p.MaySee(x.Owner) {
-		return nil, notFound(id)
-	}
-	return x, nil
-}
-
-func notFound(id string) *fleet.Error {
-	return fleet.Errorf(fleet.ReasonSessionNotFound, "there is no session %q", shorten(id, 60)).Next("{list_agent_sessions} shows the open ones, and {create_agent_session} begins one").
-		With("agent_session_id", shorten(id, 60))
-}
-
-// isClosed returns the error for a closed session.
-func isClosed(x *fleet.Session) *fleet.Error {
-	return fleet.Errorf(fleet.ReasonSessionNotFound, "the session %q is closed: %s", x.ID, x.CloseReason).Next("{create_agent_session} begins another one").
-		With("agent_session_id", x.ID).With("close_reason", x.CloseReason)
-}
-
-// shorten returns the first n characters of s, with an ellipsis if it is longer.
-func shorten(s string, n int) string {
-	r := []rune(s)
-	if len(r) <= n {
-		return s
-	}
-	return string(r[:n-1]) + "…"
+	return s.core.Session(ctx, fleet.ToolsetSessions, id)
 }
 
 // idle reports whether the session was unused for too long.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/service"
 )
 
 // Info describes a session, and whether its agent is working on a message.
@@ -17,56 +18,27 @@ type Info struct {
 
 // Info describes a session, also a closed one.
 func (s *Service) Info(ctx context.Context, id string) (*Info, error) {
-	p, err := fleet.PrincipalFrom(ctx)
+	v, err := s.session(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	var info *Info
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		x, err := session(tx, p, id)
-		if err == nil {
-			info, err = look(tx, x)
-		}
-		return err
-	})
-	return info, err
+	return infoOf(v), nil
 }
 
-func look(tx fleet.ReadTx, x *fleet.Session) (*Info, error) {
-	info := &Info{Session: x}
-	a, err := tx.Agent(x.AgentUID)
-	if err != nil {
-		return nil, err
-	}
-	if a != nil && Source(x.Source) != SourceFleet && a.Config != nil && (a.Project != "" || a.Config.Dir != "") {
+func infoOf(v *service.SessionView) *Info {
+	info := &Info{Session: v.Session, Working: v.ClosedAt.IsZero() && v.Turn() != nil}
+	if a := v.Agent; a != nil && Source(v.Source) != SourceFleet && a.Config != nil && (a.Project != "" || a.Config.Dir != "") {
 		info.Project, info.Directory = a.Project, a.Location
 	}
-	if !x.ClosedAt.IsZero() {
-		return info, nil
-	}
-	t, err := tx.ActiveTask(x.AgentUID)
-	info.Working = t != nil && t.SessionID == x.ID
-	return info, err
+	return info
 }
 
 // List returns the caller's open sessions, most recently used first.
 func (s *Service) List(ctx context.Context) (all []*Info, err error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
+	open, err := s.core.Sessions(ctx, fleet.ToolsetSessions)
+	for _, v := range open {
+		all = append(all, infoOf(v))
 	}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		all = nil
-		open, err := tx.Sessions(fleet.ToolsetSessions, p.Name)
-		for _, x := range open {
-			info, e := look(tx, x)
-			if e != nil {
-				return e
-			}
-			all = append(all, info)
-		}
-		return err
-	})
 	return all, err
 }
 
@@ -88,25 +60,17 @@ const (
 
 // History returns the last messages of a session, at most limit, oldest first.
 func (s *Service) History(ctx context.Context, id string, limit *int) ([]Message, error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
+	if _, err := s.session(ctx, id); err != nil {
 		return nil, err
 	}
 	n := defaultHistory
 	if limit != nil {
 		n = *limit
 	}
-	var tasks []*fleet.Task
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		if _, err := session(tx, p, id); err != nil {
-			return err
-		}
-		if n < 1 || n > MaxHistory {
-			return fleet.Invalid(fleet.ReasonInvalidArgument, "limit", "limit is %d: give 1 to %d", n, MaxHistory)
-		}
-		tasks, err = tx.SessionTasks(id, n) // each task has two messages, the last possibly one
-		return err
-	})
+	if n < 1 || n > MaxHistory {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "limit", "limit is %d: give 1 to %d", n, MaxHistory)
+	}
+	tasks, err := s.core.SessionTasks(ctx, id, n) // each task has two messages, the last possibly one
 	if err != nil {
 		return nil, err
 	}

@@ -128,7 +128,7 @@ func (w *world) open() {
 	w.core = service.New(st)
 	rec := reconcile.New(st)
 	rec.Start()
-	w.svc = sessions.New(w.core, store, w.catalog, w.cfg)
+	w.svc = sessions.New(w.core, w.catalog, w.cfg)
 	w.close = func() {
 		rec.Stop()
 		require.NoError(w.t, models.Close())

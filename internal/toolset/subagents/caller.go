@@ -28,7 +28,7 @@ func (s *Service) callerFrom(ctx context.Context) (caller, error) {
 	if p.AgentUID == "" {
 		return caller{name: p.Name, agent: p.Kind == fleet.AgentKind, owner: p}, nil
 	}
-	a, err := s.agent(ctx, p.AgentUID)
+	a, err := s.fleet.AgentByUID(ctx, p.AgentUID)
 	if err != nil {
 		return caller{}, err
 	}
@@ -37,17 +37,6 @@ func (s *Service) callerFrom(ctx context.Context) (caller, error) {
 		c.name, c.calls, c.depth = a.Config.Name, a.Config.Calls, a.Config.Depth+1
 	}
 	return c, nil
-}
-
-// agent returns an agent that exists or existed.
-func (s *Service) agent(ctx context.Context, uid string) (a *fleet.Agent, err error) {
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		if a, err = tx.Agent(uid); err == nil && a == nil {
-			err = fleet.Errorf(fleet.ReasonAgentNotFound, "agent %q not found", uid).With("agent_name", uid)
-		}
-		return err
-	})
-	return a, err
 }
 
 // may reports whether the caller may run the subagent: its definition must allow the caller, and the caller's own

@@ -10,28 +10,35 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/service"
+	"fleet/internal/toolset/conversation"
 )
 
 // inConversation lets the agent answer that the caller has talked to before.
 func (r *run) inConversation(ctx context.Context, prompt string) error {
-	leave, err := r.turns.take(ctx, r.caller.owner.Name+"\x00"+r.conversation(), r.d.Name, r.cfg.QueueWait)
-	if err != nil {
+	leave, err := r.turns.Take(ctx, r.caller.owner.Name+"\x00"+r.conversation(), r.cfg.QueueWait)
+	switch {
+	case errors.Is(err, conversation.ErrFull):
+		return fleet.Errorf(fleet.ReasonLimitReached,
+			"%d calls wait for the subagent %q already, which does one at a time in a conversation: try again when they are done", r.cfg.MaxWaiting, r.d.Name).With("limit", "waiting")
+	case errors.Is(err, conversation.ErrLate):
+		return fleet.Errorf(fleet.ReasonAgentBusy, "the subagent %q has worked on other calls of yours for %s: try again later", r.d.Name, r.cfg.QueueWait).With("agent_name", r.d.Name)
+	case err != nil:
 		return err
 	}
 	defer leave()
 	for {
-		old, err := r.before(ctx)
+		old, err := r.fleet.Before(ctx, r.call)
 		if err != nil {
 			return err
 		}
 		if old != nil {
-			return r.repeatedIn(ctx, old, prompt)
+			return r.repeatedIn(ctx, old.TaskID, prompt)
 		}
 		task, err := r.nextTurn(ctx, prompt)
 		switch {
 		case err == nil:
 			return r.answer(ctx, task, prompt)
-		case errors.Is(err, errRepeated), fleet.ReasonOf(err) == fleet.ReasonSessionExists:
+		case fleet.ReasonOf(err) == fleet.ReasonSessionExists, fleet.ReasonOf(err) == fleet.ReasonSessionNotFound:
 			continue // another server was faster
 		case fleet.ReasonOf(err) == fleet.ReasonAgentBusy:
 			if err := r.othersTurn(ctx, err); err != nil {
@@ -52,8 +59,8 @@ func (r *run) conversation() string {
 }
 
 // repeatedIn answers a repeated request in the conversation in which it was first made.
-func (r *run) repeatedIn(ctx context.Context, old *fleet.Request, prompt string) error {
-	task, err := r.follow(ctx, old.TaskID)
+func (r *run) repeatedIn(ctx context.Context, taskID, prompt string) error {
+	task, err := r.follow(ctx, taskID)
 	if err != nil {
 		return err
 	}
@@ -78,7 +85,7 @@ func (r *run) othersTurn(ctx context.Context, busy error) error {
 
 // nextTurn gives the agent of the conversation its next task. It replaces a conversation that cannot continue by a new one.
 func (r *run) nextTurn(ctx context.Context, prompt string) (*fleet.Task, error) {
-	session, agent, err := r.find(ctx)
+	session, err := r.fleet.SessionByKey(ctx, fleet.ToolsetSubagents, r.conversation())
 	if err != nil {
 		return nil, err
 	}
@@ -86,46 +93,25 @@ func (r *run) nextTurn(ctx context.Context, prompt string) (*fleet.Task, error) 
 		return r.open(ctx, prompt)
 	}
 	want := r.launch()
-	if reason := r.stale(agent, want); reason != "" {
-		if err := r.end(ctx, session, reason); err != nil {
+	if reason := r.stale(session.Agent, want); reason != "" {
+		if err := r.end(ctx, session.Session, reason); err != nil {
 			return nil, err
 		}
 		return r.open(ctx, prompt)
 	}
 	r.result.SessionID = session.ID
-	told := r.instructionsHash()
-	if session.Source != told {
+	hash := r.instructionsHash()
+	if session.Source != hash {
 		prompt = "What you were told about yourself has changed. From now on this holds instead:\n\n" + r.d.instructions() + "\n\nYour task now:\n\n" + prompt
 		if len(prompt) > fleet.MaxText {
 			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "prompt", "the prompt and the subagent's new instructions have %d bytes, and at most %d are taken: shorten the prompt", len(prompt), fleet.MaxText)
 		}
 	}
 	return r.fleet.Turn(ctx, service.TurnRequest{
-		Method: method, AgentUID: session.AgentUID, Prompt: prompt, Timeout: r.d.Timeout, SessionID: session.ID,
-		Also: func(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error {
-			now, err := tx.Session(session.ID)
-			if err != nil {
-				return err
-			}
-			now.Messages, now.UsedAt, now.Source = now.Messages+1, r.cfg.Now().UTC(), told
-			if err := tx.UpdateSession(now); err != nil {
-				return err
-			}
-			return r.remember(tx, a, t)
-		},
+		Method: method, RequestID: r.call.RequestID, Body: r.call.Body, Caller: r.call.Caller,
+		AgentUID: session.AgentUID, Prompt: prompt, Timeout: r.d.Timeout, SessionID: session.ID,
+		Message: &service.SessionMessage{Source: hash},
 	})
-}
-
-// find returns the caller's conversation with the subagent, and its agent; nil if there is none.
-func (r *run) find(ctx context.Context) (session *fleet.Session, agent *fleet.Agent, err error) {
-	err = r.store.View(ctx, func(tx fleet.ReadTx) error {
-		if session, err = tx.SessionByKey(fleet.ToolsetSubagents, r.caller.owner.Name, r.conversation()); err != nil || session == nil {
-			return err
-		}
-		agent, err = tx.Agent(session.AgentUID)
-		return err
-	})
-	return session, agent, err
 }
 
 // stale returns why the conversation's agent cannot continue; empty if it can. An agent never changes, so it cannot
@@ -176,36 +162,19 @@ func (r *run) open(ctx context.Context, prompt string) (*fleet.Task, error) {
 		Agent: r.d.Name, Source: r.instructionsHash(), CreatedAt: now, UsedAt: now, Messages: 1,
 	}
 	l.Prompt = prompt
-	l.Also = func(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error {
-		s := session
-		s.AgentUID = a.UID
-		if err := tx.InsertSession(&s); err != nil {
-			return err
-		}
-		return r.remember(tx, a, t)
-	}
-	v, err := r.fleet.Launch(ctx, l)
+	x, task, err := r.fleet.OpenSession(ctx, service.SessionRequest{Session: session, Launch: &l})
 	if err != nil {
 		return nil, err
 	}
-	return v.Task, r.ready(ctx, v.Task)
+	r.result.SessionID = x.ID
+	return task, r.ready(ctx, task)
 }
 
 // end closes a conversation and deletes its agent.
 func (r *run) end(ctx context.Context, session *fleet.Session, reason string) error {
-	err := r.store.Update(ctx, func(tx fleet.Tx) error {
-		now, err := tx.Session(session.ID)
-		if err != nil || now == nil || !now.ClosedAt.IsZero() {
-			return err
-		}
-		now.ClosedAt, now.CloseReason = r.cfg.Now().UTC(), reason
-		return tx.UpdateSession(now)
-	})
-	if err != nil {
-		return err
+	err := r.fleet.CloseSession(ctx, session, reason)
+	if fleet.ReasonOf(err) == fleet.ReasonAgentNotFound {
+		return nil
 	}
-	if err := r.fleet.Remove(ctx, session.AgentUID); err != nil && fleet.ReasonOf(err) != fleet.ReasonAgentNotFound {
-		return err
-	}
-	return nil
+	return err
 }

@@ -134,10 +134,10 @@ func TestConversationWaits(t *testing.T) {
 
 	// Another server's turn counts too.
 	same := subagents.Settings{Dir: w.dir + "/agents"}
-	other := subagents.New(w.core, w.store, subagents.Config{Settings: same, QueueWait: 50 * time.Millisecond})
+	other := subagents.New(w.core, subagents.Config{Settings: same, QueueWait: 50 * time.Millisecond})
 	_, err = other.Run(w.ctx(), subagents.Request{Agent: "s", Prompt: "say next"})
 	fails(t, err, fleet.ReasonAgentBusy)
-	patient := subagents.New(w.core, w.store, subagents.Config{Settings: same})
+	patient := subagents.New(w.core, subagents.Config{Settings: same})
 	go w.open()
 	r, err := patient.Run(w.ctx(), subagents.Request{Agent: "s", Prompt: "say next"})
 	require.NoError(t, err)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"fleet/internal/fleet"
+
 	"github.com/adrg/frontmatter"
 	"github.com/agext/levenshtein"
 	"github.com/goccy/go-yaml"
@@ -170,7 +172,7 @@ func decodeStrict(text []byte, h *header, lines int) (warnings []string, err err
 	describe := func(err error) error {
 		if unknown, ok := errors.AsType[*yaml.UnknownFieldError](err); ok && unknown.Token != nil {
 			key := unknown.Token.Value
-			return fmt.Errorf("%s: there is no key %q%s", at(unknown.Token), shorten(key, 40), didYouMean(key))
+			return fmt.Errorf("%s: there is no key %q%s", at(unknown.Token), fleet.Shorten(key, 40), didYouMean(key))
 		}
 		if wrong, ok := errors.AsType[*yaml.TypeError](err); ok {
 			return fmt.Errorf("%s: %s is needed here", at(wrong.Token), kindWords(wrong.DstType))
@@ -200,9 +202,9 @@ func decodeStrict(text []byte, h *header, lines int) (warnings []string, err err
 				continue
 			}
 			if near := nearest(name, restricting, max(1, len(name)/4)); near != "" {
-				return nil, fmt.Errorf("%s: there is no key %q: did you mean %q?", at(key), shorten(name, 40), near)
+				return nil, fmt.Errorf("%s: there is no key %q: did you mean %q?", at(key), fleet.Shorten(name, 40), near)
 			}
-			warnings = append(warnings, fmt.Sprintf("%s: the key %q is not known here and is left out%s", at(key), shorten(name, 40), hint(name, known)))
+			warnings = append(warnings, fmt.Sprintf("%s: the key %q is not known here and is left out%s", at(key), fleet.Shorten(name, 40), hint(name, known)))
 		}
 		m.Values = kept
 	}
@@ -272,12 +274,4 @@ func keysOf(types ...reflect.Type) []string {
 	}
 	slices.Sort(keys)
 	return slices.Compact(keys)
-}
-
-// shorten returns the first n characters of s, with an ellipsis if it is longer.
-func shorten(s string, n int) string {
-	if r := []rune(s); len(r) > n {
-		return string(r[:n-1]) + "…"
-	}
-	return s
 }

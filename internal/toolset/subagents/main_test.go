@@ -173,7 +173,7 @@ func newWorld(t *testing.T, change func(*subagents.Config)) *world {
 	if change != nil {
 		change(&cfg)
 	}
-	w.Service = subagents.New(w.core, store, cfg)
+	w.Service = subagents.New(w.core, cfg)
 	rec := reconcile.New(st)
 	rec.Start()
 	w.Start()

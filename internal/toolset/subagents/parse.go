@@ -92,14 +92,14 @@ func (d *Definition) checkTools(h header) error {
 		d.Allow = slices.DeleteFunc(d.Allow, func(r string) bool {
 			unknown := !rulePattern.MatchString(r)
 			if unknown {
-				d.Warnings = append(d.Warnings, fmt.Sprintf("tools: %q is not the name of a tool and is left out", shorten(r, 64)))
+				d.Warnings = append(d.Warnings, fmt.Sprintf("tools: %q is not the name of a tool and is left out", fleet.Shorten(r, 64)))
 			}
 			return unknown
 		})
 	}
 	for _, r := range slices.Concat(d.Allow, d.Deny, d.Ask) {
 		if !rulePattern.MatchString(r) {
-			return fmt.Errorf("permissions: %q is not a tool as in \"Read\", \"Bash(git log:*)\" or \"mcp__server__tool\"", shorten(r, 64))
+			return fmt.Errorf("permissions: %q is not a tool as in \"Read\", \"Bash(git log:*)\" or \"mcp__server__tool\"", fleet.Shorten(r, 64))
 		}
 	}
 	return nil
@@ -113,7 +113,7 @@ func (d *Definition) checkNames(h header) error {
 		return errors.New("a subagent's name is 1 to 64 letters, digits, dots, hyphens and underscores: rename its directory, or correct its name")
 	}
 	if h.Name != "" && h.Name != d.Name {
-		return fmt.Errorf("name is %q, and its directory %q: give both the same name", shorten(h.Name, 64), d.Name)
+		return fmt.Errorf("name is %q, and its directory %q: give both the same name", fleet.Shorten(h.Name, 64), d.Name)
 	}
 	for _, list := range []struct {
 		key   string
@@ -121,7 +121,7 @@ func (d *Definition) checkNames(h header) error {
 	}{{"allowed_callers", d.AllowedCallers}, {"calls", d.Calls}} {
 		for _, n := range list.names {
 			if n == "" || len(n) > 64 || strings.ContainsFunc(n, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-				return fmt.Errorf("%s: %q is no name", list.key, shorten(n, 64))
+				return fmt.Errorf("%s: %q is no name", list.key, fleet.Shorten(n, 64))
 			}
 		}
 	}
@@ -130,7 +130,7 @@ func (d *Definition) checkNames(h header) error {
 	}
 	for _, v := range d.PassEnv {
 		if !variablePattern.MatchString(v) || strings.HasPrefix(v, "FLEET_") || strings.HasPrefix(v, "CODER_") {
-			return fmt.Errorf("pass_env: %q is no environment variable that can be passed on", shorten(v, 64))
+			return fmt.Errorf("pass_env: %q is no environment variable that can be passed on", fleet.Shorten(v, 64))
 		}
 	}
 	return nil
@@ -154,7 +154,7 @@ const ownServer = "fleet"
 func (d *Definition) checkServers(h header) error {
 	for i, s := range h.MCPServers {
 		fail := func(format string, args ...any) error {
-			return fmt.Errorf("mcp_servers[%d] %q: %s", i, shorten(s.Name, 64), fmt.Sprintf(format, args...))
+			return fmt.Errorf("mcp_servers[%d] %q: %s", i, fleet.Shorten(s.Name, 64), fmt.Sprintf(format, args...))
 		}
 		if !serverPattern.MatchString(s.Name) || strings.Contains(s.Name, "__") {
 			return fail("a server needs a name of letters, digits, hyphens and single underscores")
@@ -182,7 +182,7 @@ func (d *Definition) checkServers(h header) error {
 		}
 		for key := range s.Env {
 			if !variablePattern.MatchString(key) || strings.HasSuffix(key, "*") {
-				return fail("env: %q is not a valid name of an environment variable", shorten(key, 64))
+				return fail("env: %q is not a valid name of an environment variable", fleet.Shorten(key, 64))
 			}
 		}
 		d.MCPServers = append(d.MCPServers, fleet.MCPServer(s))
@@ -200,7 +200,7 @@ func (d *Definition) checkOutput(h header) error {
 	case outputJSON:
 		d.OutputFormat = outputJSON
 	default:
-		return fmt.Errorf("output_format is text or json, not %q", shorten(h.OutputFormat, 40))
+		return fmt.Errorf("output_format is text or json, not %q", fleet.Shorten(h.OutputFormat, 40))
 	}
 	if h.OutputSchema == nil {
 		return nil
@@ -237,7 +237,7 @@ func (d *Definition) checkPlace(h header, drivers []fleet.Driver) error {
 		}
 		return nil
 	default:
-		return fmt.Errorf("container is coder, or left out for this machine, not %q", shorten(h.Container, 40))
+		return fmt.Errorf("container is coder, or left out for this machine, not %q", fleet.Shorten(h.Container, 40))
 	}
 	if d.Driver == "" {
 		d.Driver = "claude"
@@ -246,7 +246,7 @@ func (d *Definition) checkPlace(h header, drivers []fleet.Driver) error {
 	t := fleet.Traits{Drivers: slices.DeleteFunc(slices.Clone(drivers), func(d fleet.Driver) bool { return d.Scripts })}
 	can, ok := t.Driver(d.Driver)
 	if !ok {
-		return fmt.Errorf("driver is one of %s, not %q", strings.Join(t.DriverNames(), ", "), shorten(d.Driver, 40))
+		return fmt.Errorf("driver is one of %s, not %q", strings.Join(t.DriverNames(), ", "), fleet.Shorten(d.Driver, 40))
 	}
 	d.Remembers = can.Remembers
 	switch {

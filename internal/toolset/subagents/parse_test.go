@@ -157,8 +157,8 @@ func TestParseRefuses(t *testing.T) {
 	} {
 		begun := time.Now()
 		_, err := parse(directorySource("a"), []byte("---\n"+tc.front+"\n---\nDo it."), nil, someDrivers)
-		require.ErrorContains(t, err, tc.want, shorten(tc.front, 60))
-		require.Less(t, time.Since(begun), 5*time.Second, shorten(tc.front, 60))
+		require.ErrorContains(t, err, tc.want, fleet.Shorten(tc.front, 60))
+		require.Less(t, time.Since(begun), 5*time.Second, fleet.Shorten(tc.front, 60))
 		require.Less(t, len(err.Error()), 1000)
 	}
 	for text, want := range map[string]string{

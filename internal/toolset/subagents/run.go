@@ -2,10 +2,6 @@ package subagents
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -57,11 +53,7 @@ func (s *Service) Run(ctx context.Context, r Request) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, err := newKey(c, r)
-	if err != nil {
-		return nil, err
-	}
-	run := &run{Service: s, caller: c, d: d, key: k, result: Result{Agent: d.Name}}
+	run := &run{Service: s, caller: c, d: d, call: callOf(c, r), result: Result{Agent: d.Name}}
 	ctx = fleet.WithPrincipal(ctx, c.owner)
 	if d.Session {
 		err = run.inConversation(ctx, prompt)
@@ -104,64 +96,14 @@ func (r Request) text() (string, error) {
 // maxContext is the largest context of a prompt, in bytes: half of the limit for both together.
 const maxContext = fleet.MaxText / 2
 
-// key is what a stored request is compared by: what the caller said. The definition may have changed since, and the
-// first result still counts.
-type key struct{ principal, id, hash string }
-
-func newKey(c caller, r Request) (key, error) {
-	if err := service.CheckRequestID(r.RequestID); err != nil {
-		return key{}, err
-	}
-	b, err := json.Marshal(r)
-	if err != nil {
-		return key{}, err
-	}
-	sum := sha256.Sum256(b)
-	k := key{principal: c.owner.Name, id: r.RequestID, hash: hex.EncodeToString(sum[:])}
+// callOf returns the call of the request, which is identified by what the caller said: the definition may have changed
+// since, and the first result still counts.
+func callOf(c caller, r Request) service.Call {
+	k := service.Call{Method: method, RequestID: r.RequestID, Body: r, Caller: c.owner.Name}
 	if c.uid != "" {
-		k.principal += "/" + c.uid
+		k.Caller += "/" + c.uid
 	}
-	return k, nil
-}
-
-// done returns the result of the same request made earlier; nil if it is new.
-func (k key) done(tx fleet.ReadTx) (*fleet.Request, error) {
-	if k.id == "" {
-		return nil, nil //nolint:nilnil // a request without an id is always new
-	}
-	old, err := tx.Request(k.principal, k.id)
-	if err == nil && old != nil && (old.Method != method || old.BodyHash != k.hash) {
-		err = fleet.Invalid(fleet.ReasonInvalidArgument, "request_id", "request_id %q was used before with another request: choose a new one", k.id)
-	}
-	return old, err
-}
-
-// errRepeated means that a transaction found an earlier equal request and did nothing.
-var errRepeated = errors.New("the request was done before")
-
-// remember stores the request in the transaction that executes it. It is a service.LaunchRequest's Also.
-func (r *run) remember(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error {
-	if r.key.id == "" || t == nil {
-		return nil
-	}
-	switch old, err := r.key.done(tx); {
-	case err != nil:
-		return err
-	case old != nil:
-		return errRepeated
-	}
-	return tx.PutRequest(&fleet.Request{
-		Principal: r.key.principal, ID: r.key.id, Method: method, BodyHash: r.key.hash, AgentUID: a.UID, TaskID: t.ID, CreatedAt: r.cfg.Now().UTC(),
-	})
-}
-
-// before returns the task of an earlier equal request, with its agent; nil if the request is new.
-func (r *run) before(ctx context.Context) (old *fleet.Request, err error) {
-	err = r.store.View(ctx, func(tx fleet.ReadTx) error {
-		old, err = r.key.done(tx)
-		return err
-	})
-	return old, err
+	return k
 }
 
 // run is one call of a subagent.
@@ -169,7 +111,7 @@ type run struct {
 	*Service
 	caller caller
 	d      *Definition
-	key    key
+	call   service.Call
 	limit  time.Duration // of a task, if the task itself has a longer one; 0 if not
 	result Result
 }
@@ -177,7 +119,8 @@ type run struct {
 // launch returns the request for the call's agent.
 func (r *run) launch() service.LaunchRequest {
 	l := service.LaunchRequest{
-		Method: method, Toolset: fleet.ToolsetSubagents, Place: r.backend(r.d), Name: r.d.Name,
+		Method: method, RequestID: r.call.RequestID, Body: r.call.Body, Caller: r.call.Caller,
+		Toolset: fleet.ToolsetSubagents, Place: r.backend(r.d), Name: r.d.Name, UID: r.fleet.NewID(),
 		Config: r.d.agentConfig(r.caller.depth, r.cfg.MaxDepth), Timeout: r.d.Timeout,
 	}
 	if l.Config == nil {
@@ -189,20 +132,20 @@ func (r *run) launch() service.LaunchRequest {
 
 // runAlone runs the call on an agent made for it.
 func (r *run) runAlone(ctx context.Context, prompt string) error {
-	if old, err := r.before(ctx); err != nil {
+	if old, err := r.fleet.Before(ctx, r.call); err != nil {
 		return err
 	} else if old != nil {
-		return r.repeated(ctx, old, prompt)
+		return r.repeated(ctx, old.TaskID, prompt)
 	}
 	l := r.launch()
 	l.OneTask = r.d.OutputFormat != outputJSON // otherwise it may be asked again
-	l.Prompt, l.Also = prompt, r.remember
+	l.Prompt = prompt
 	v, err := r.fleet.Launch(ctx, l)
-	if errors.Is(err, errRepeated) {
-		return r.runAlone(ctx, prompt) // a concurrent equal request was faster
-	}
 	if err != nil {
 		return err
+	}
+	if v.UID != l.UID { // a concurrent equal request was faster
+		return r.repeated(ctx, v.Task.ID, prompt)
 	}
 	if !l.OneTask {
 		defer r.remove(ctx, v.UID)
@@ -214,8 +157,8 @@ func (r *run) runAlone(ctx context.Context, prompt string) error {
 }
 
 // repeated returns the result of an earlier equal request.
-func (r *run) repeated(ctx context.Context, old *fleet.Request, prompt string) error {
-	task, err := r.follow(ctx, old.TaskID)
+func (r *run) repeated(ctx context.Context, taskID, prompt string) error {
+	task, err := r.follow(ctx, taskID)
 	if err != nil {
 		return err
 	}
@@ -229,34 +172,14 @@ func (r *run) ready(ctx context.Context, task *fleet.Task) error {
 		return nil
 	}
 	r.limit = r.d.Timeout
-	signal, cancel := r.store.Subscribe()
-	defer cancel()
-	late := time.NewTimer(r.cfg.StartWait)
-	defer late.Stop()
-	for {
-		a, t := &fleet.Agent{}, &fleet.Task{}
-		err := r.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-			if a, err = tx.Agent(task.AgentUID); err == nil {
-				t, err = tx.Task(task.ID)
-			}
-			return err
-		})
-		if err == nil && (a.State == fleet.StateRunning || !t.Active()) {
-			return nil
-		}
-		if err == nil {
-			select {
-			case <-signal:
-				continue
-			case <-late.C:
-				err = fleet.Errorf(fleet.ReasonProvisioningFailed, "the workspace of the subagent %q is not ready after %s: it is %s", r.d.Name, r.cfg.StartWait, a.State).With("agent_name", r.d.Name)
-			case <-ctx.Done():
-				err = ctx.Err()
-			}
-		}
-		r.stopAndWait(ctx, task.ID)
-		return err
+	v, ready, err := r.fleet.AwaitTaskReady(ctx, task, r.cfg.StartWait)
+	if err == nil && !ready {
+		err = fleet.Errorf(fleet.ReasonProvisioningFailed, "the workspace of the subagent %q is not ready after %s: it is %s", r.d.Name, r.cfg.StartWait, v.State).With("agent_name", r.d.Name)
 	}
+	if err != nil {
+		r.stopAndWait(ctx, task.ID)
+	}
+	return err
 }
 
 // answer waits for the task and checks its answer. It sends an answer back that does not match the definition.
@@ -294,13 +217,13 @@ func (r *run) again(ctx context.Context, task *fleet.Task, attempt int, prompt, 
 	}
 	wrong := strings.Join(problems, "; ")
 	failed := fleet.Errorf(fleet.ReasonOutputInvalid, "the subagent %q did not answer as its definition promises, asked %d times: %s", r.d.Name, attempt, wrong).
-		With("agent_name", r.d.Name).With("task_id", task.ID).With("attempts", strconv.Itoa(attempt)).With("problems", wrong).With("answer", shorten(answer, 2000))
+		With("agent_name", r.d.Name).With("task_id", task.ID).With("attempts", strconv.Itoa(attempt)).With("problems", wrong).With("answer", fleet.Shorten(answer, 2000))
 	if attempt > r.cfg.Retries {
 		return nil, failed
 	}
 	feedback := sentBack + strings.Join(problems, "\n") + "\n\nAnswer again, with the one JSON value that was asked for and nothing else."
 	if !r.d.Remembers {
-		feedback = fmt.Sprintf("%s\n\nYou were asked:\n\n%s\n\nAnd you answered:\n\n%s", feedback, prompt, shorten(answer, 100_000))
+		feedback = fmt.Sprintf("%s\n\nYou were asked:\n\n%s\n\nAnd you answered:\n\n%s", feedback, prompt, fleet.Shorten(answer, 100_000))
 	}
 	if len(feedback) > fleet.MaxText {
 		return nil, failed
@@ -314,21 +237,17 @@ func (r *run) again(ctx context.Context, task *fleet.Task, attempt int, prompt, 
 }
 
 // askedAgain returns the task that sent this task's answer back, if the request was executed before.
-func (r *run) askedAgain(ctx context.Context, task *fleet.Task) (next *fleet.Task, err error) {
+func (r *run) askedAgain(ctx context.Context, task *fleet.Task) (*fleet.Task, error) {
 	const recent = 100
-	err = r.store.View(ctx, func(tx fleet.ReadTx) error {
-		next = nil
-		tasks, _, err := tx.Tasks(task.AgentUID, recent, 0) // newest first
-		if err != nil {
-			return err
-		}
-		i := slices.IndexFunc(tasks, func(t *fleet.Task) bool { return t.ID == task.ID })
-		if i > 0 && strings.HasPrefix(tasks[i-1].Description, sentBack) {
-			next = tasks[i-1]
-		}
-		return nil
-	})
-	return next, err
+	tasks, err := r.fleet.TasksByUID(ctx, task.AgentUID, recent) // newest first
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(tasks, func(t *fleet.Task) bool { return t.ID == task.ID })
+	if i > 0 && strings.HasPrefix(tasks[i-1].Description, sentBack) {
+		return tasks[i-1], nil
+	}
+	return nil, nil
 }
 
 // take waits for the task and returns its complete answer.

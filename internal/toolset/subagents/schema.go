@@ -8,6 +8,8 @@ import (
 	"io"
 	"strings"
 
+	"fleet/internal/fleet"
+
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
@@ -96,7 +98,7 @@ func problemsOf(err error) []string {
 	var walk func(e *jsonschema.ValidationError)
 	walk = func(e *jsonschema.ValidationError) {
 		if len(e.Causes) == 0 {
-			problems = append(problems, fmt.Sprintf("at /%s: %s", strings.Join(e.InstanceLocation, "/"), shorten(e.ErrorKind.LocalizedString(english), 200)))
+			problems = append(problems, fmt.Sprintf("at /%s: %s", strings.Join(e.InstanceLocation, "/"), fleet.Shorten(e.ErrorKind.LocalizedString(english), 200)))
 		}
 		for _, c := range e.Causes {
 			walk(c)

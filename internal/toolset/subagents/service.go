@@ -5,30 +5,27 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 
 	"fleet/internal/fleet"
 	"fleet/internal/service"
+	"fleet/internal/toolset/conversation"
 )
 
 // Service runs subagents. Every method acts for the principal in its context. Methods are safe for concurrent use.
 type Service struct {
-	fleet *service.Service
-	store fleet.Store
-	cfg   Config
-	dir   *directory
-	turns *turns
-
-	stop context.CancelFunc // nil until started
-	done sync.WaitGroup
+	fleet   *service.Service
+	cfg     Config
+	dir     *directory
+	turns   *conversation.Turns
+	sweeper *conversation.Sweeper // nil until started
 }
 
 // New returns a service over the core. It starts nothing.
-func New(core *service.Service, store fleet.Store, cfg Config) *Service {
+func New(core *service.Service, cfg Config) *Service {
 	cfg = cfg.withDefaults()
 	local, _ := core.TraitsOf(cfg.Local)
 	return &Service{
-		fleet: core, store: store, cfg: cfg, dir: &directory{path: cfg.Dir, drivers: local.Drivers, now: cfg.Now}, turns: newTurns(cfg.MaxWaiting),
+		fleet: core, cfg: cfg, dir: &directory{path: cfg.Dir, drivers: local.Drivers, now: cfg.Now}, turns: conversation.NewTurns(cfg.MaxWaiting),
 	}
 }
 
@@ -67,7 +64,7 @@ func (s *Service) List(ctx context.Context) ([]Listed, []Broken, error) {
 	}
 	unusable := []Broken{}
 	for _, name := range sortedKeys(broken) {
-		unusable = append(unusable, Broken{Name: strings.ToValidUTF8(shorten(name, 64), "\uFFFD"), Reason: broken[name].Error()})
+		unusable = append(unusable, Broken{Name: strings.ToValidUTF8(fleet.Shorten(name, 64), "\uFFFD"), Reason: broken[name].Error()})
 	}
 	return list, unusable, nil
 }
@@ -117,13 +114,13 @@ func (s *Service) notFound(c caller, name string) error {
 		}
 	}
 	available := strings.Join(names, ", ")
-	words := "there are " + shorten(available, 2000)
+	words := "there are " + fleet.Shorten(available, 2000)
 	if len(names) == 0 {
 		words = "there is none that you may run"
 	}
-	name = shorten(strings.ToValidUTF8(name, "\uFFFD"), 64)
+	name = fleet.Shorten(strings.ToValidUTF8(name, "\uFFFD"), 64)
 	return fleet.Errorf(fleet.ReasonSubagentNotFound, "there is no subagent %q: %s", name, words).
-		With("agent_name", name).With("available", shorten(available, 2000))
+		With("agent_name", name).With("available", fleet.Shorten(available, 2000))
 }
 
 // usable returns why a valid subagent cannot be run here and now.

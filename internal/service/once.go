@@ -1,0 +1,165 @@
+package service
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"unicode/utf8"
+
+	"fleet/internal/fleet"
+)
+
+// MaxRequestID is the longest request id, in characters.
+const MaxRequestID = 128
+
+// CheckRequestID refuses a request id that is too long.
+func CheckRequestID(id string) error {
+	if n := utf8.RuneCountInString(id); n > MaxRequestID {
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "request_id", "request_id has %d characters, and at most %d are taken", n, MaxRequestID)
+	}
+	return nil
+}
+
+// Call is a mutating call. With a request id it is done only once.
+type Call struct {
+	Method    string // of the API
+	RequestID string // chosen by the caller; empty if the call is done each time
+	Body      any    // the request without its id: another request with the same id is refused
+	Caller    string // who has chosen the id; empty means the principal
+}
+
+// Made names what a call made or changed.
+type Made struct {
+	AgentUID string
+	TaskID   string // or the id of a session
+}
+
+// key returns the row under which the call is remembered, without what it made.
+func (c Call) key(p fleet.Principal) (fleet.Request, error) {
+	if err := CheckRequestID(c.RequestID); err != nil {
+		return fleet.Request{}, err
+	}
+	b, err := json.Marshal(c.Body)
+	if err != nil {
+		return fleet.Request{}, err
+	}
+	sum := sha256.Sum256(b)
+	r := fleet.Request{Principal: p.Name, ID: c.RequestID, Method: c.Method, BodyHash: hex.EncodeToString(sum[:])}
+	if c.Caller != "" {
+		r.Principal = c.Caller
+	}
+	return r, nil
+}
+
+// madeBefore returns what the call with the key made; nil if it is new.
+func madeBefore(tx fleet.ReadTx, key fleet.Request) (*Made, error) {
+	old, err := tx.Request(key.Principal, key.ID)
+	if err != nil || old == nil {
+		return nil, err
+	}
+	if old.Method != key.Method || old.BodyHash != key.BodyHash {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "request_id", "request_id %q was used before with another request: choose a new one", key.ID)
+	}
+	return &Made{AgentUID: old.AgentUID, TaskID: old.TaskID}, nil
+}
+
+// Before returns what the same call made earlier; nil if it is new. It lets a repeated call skip checks that would fail
+// by now, for example because the agent was deleted since. Once decides.
+func (s *Service) Before(ctx context.Context, c Call) (made *Made, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil || c.RequestID == "" {
+		return nil, err
+	}
+	key, err := c.key(p)
+	if err != nil {
+		return nil, err
+	}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		made, err = madeBefore(tx, key)
+		return err
+	})
+	return made, err
+}
+
+// Once executes fn in a transaction and remembers what it made. If the same call was done before, Once does not execute
+// fn: it returns what the call made then, and repeated is true.
+func (s *Service) Once(ctx context.Context, c Call, fn func(tx fleet.Tx) (Made, error)) (made Made, repeated bool, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return Made{}, false, err
+	}
+	var key fleet.Request
+	if c.RequestID != "" {
+		if key, err = c.key(p); err != nil {
+			return Made{}, false, err
+		}
+	}
+	err = s.store.Update(ctx, func(tx fleet.Tx) error {
+		repeated = false
+		if c.RequestID != "" {
+			old, err := madeBefore(tx, key)
+			if err != nil {
+				return err
+			}
+			if old != nil {
+				made, repeated = *old, true
+				return nil
+			}
+		}
+		var err error
+		if made, err = fn(tx); err != nil || c.RequestID == "" {
+			return err
+		}
+		r := key
+		r.AgentUID, r.TaskID, r.CreatedAt = made.AgentUID, made.TaskID, s.now()
+		return tx.PutRequest(&r)
+	})
+	return made, repeated, err
+}
+
+// startedTask returns the task that an earlier call with the same request id started. TASK_NOT_FOUND if it was deleted
+// since.
+func startedTask(tx fleet.ReadTx, made Made) (*fleet.Task, error) {
+	t, err := tx.Task(made.TaskID)
+	if err == nil && t == nil {
+		err = fleet.Errorf(fleet.ReasonTaskNotFound, "this request started task %q, which was deleted since: use another request_id to start a new one", made.TaskID).
+			With("task_id", made.TaskID)
+	}
+	return t, err
+}
+
+// madeTask returns the task of the call. TASK_NOT_FOUND if it was deleted since.
+func (s *Service) madeTask(ctx context.Context, made Made) (t *fleet.Task, err error) {
+	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		t, err = startedTask(tx, made)
+		return err
+	})
+	return t, err
+}
+
+// taskBefore returns the task of the same call made earlier; nil if it is new.
+func (s *Service) taskBefore(ctx context.Context, c Call) (*fleet.Task, error) {
+	made, err := s.Before(ctx, c)
+	if err != nil || made == nil {
+		return nil, err
+	}
+	return s.madeTask(ctx, *made)
+}
+
+// onceTask is Once for a call about a task, which it returns.
+func (s *Service) onceTask(ctx context.Context, c Call, fn func(tx fleet.Tx) (*fleet.Task, error)) (task *fleet.Task, err error) {
+	made, repeated, err := s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
+		if task, err = fn(tx); err != nil {
+			return Made{}, err
+		}
+		return Made{AgentUID: task.AgentUID, TaskID: task.ID}, nil
+	})
+	if err == nil && repeated {
+		task, err = s.madeTask(ctx, made)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return task, nil
+}

@@ -1,0 +1,303 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// SessionView is a session with its agent, and the agent's active task.
+type SessionView struct {
+	*fleet.Session
+	Agent  *fleet.Agent // nil if the store has it no more
+	Active *fleet.Task  // of any session, or of none; nil if the agent is idle
+}
+
+// Turn returns the turn of the session that is under way; nil if there is none.
+func (v *SessionView) Turn() *fleet.Task {
+	if v.Active == nil || v.Active.SessionID != v.ID {
+		return nil
+	}
+	return v.Active
+}
+
+func viewSession(tx fleet.ReadTx, x *fleet.Session) (v *SessionView, err error) {
+	v = &SessionView{Session: x}
+	if v.Agent, err = tx.Agent(x.AgentUID); err != nil {
+		return nil, err
+	}
+	v.Active, err = tx.ActiveTask(x.AgentUID)
+	return v, err
+}
+
+// Session returns a session of the toolset that the caller may see, open or closed. SESSION_NOT_FOUND if there is none.
+func (s *Service) Session(ctx context.Context, toolset fleet.Toolset, id string) (v *SessionView, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		x, err := tx.Session(id)
+		if err != nil {
+			return err
+		}
+		if x == nil || x.Toolset != toolset || !p.MaySee(x.Owner) {
+			return sessionNotFound(id)
+		}
+		v, err = viewSession(tx, x)
+		return err
+	})
+	return v, err
+}
+
+func sessionNotFound(id string) *fleet.Error {
+	id = fleet.Shorten(id, 60)
+	return fleet.Errorf(fleet.ReasonSessionNotFound, "there is no session %q", id).Next("{list_agent_sessions} shows the open ones, and {create_agent_session} begins one").
+		With("agent_session_id", id)
+}
+
+// SessionClosed returns the error of a call about a closed session.
+func SessionClosed(x *fleet.Session) *fleet.Error {
+	return fleet.Errorf(fleet.ReasonSessionNotFound, "the session %q is closed: %s", x.ID, x.CloseReason).Next("{create_agent_session} begins another one").
+		With("agent_session_id", x.ID).With("close_reason", x.CloseReason)
+}
+
+// Sessions returns the caller's open sessions of the toolset, most recently used first.
+func (s *Service) Sessions(ctx context.Context, toolset fleet.Toolset) (all []*SessionView, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		all, err = viewSessions(tx, toolset, p.Name)
+		return err
+	})
+	return all, err
+}
+
+// viewSessions returns the open sessions of the owner; of all owners if owner is empty.
+func viewSessions(tx fleet.ReadTx, toolset fleet.Toolset, owner string) (all []*SessionView, err error) {
+	open, err := tx.Sessions(toolset, owner)
+	for _, x := range open {
+		v, err := viewSession(tx, x)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, err
+}
+
+// SessionByKey returns the caller's open session with the key; nil if there is none.
+func (s *Service) SessionByKey(ctx context.Context, toolset fleet.Toolset, key string) (v *SessionView, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		v = nil
+		x, err := tx.SessionByKey(toolset, p.Name, key)
+		if err == nil && x != nil {
+			v, err = viewSession(tx, x)
+		}
+		return err
+	})
+	return v, err
+}
+
+// SessionTasks returns the last turns of a session that the caller may see, at most limit, oldest first.
+func (s *Service) SessionTasks(ctx context.Context, id string, limit int) (tasks []*fleet.Task, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		x, err := tx.Session(id)
+		if err != nil {
+			return err
+		}
+		if x == nil || !p.MaySee(x.Owner) {
+			return sessionNotFound(id)
+		}
+		tasks, err = tx.SessionTasks(id, limit)
+		return err
+	})
+	return tasks, err
+}
+
+// SessionRequest describes a session to open, with an agent that exists or with one that is launched for it.
+type SessionRequest struct {
+	Session fleet.Session  // AgentUID says which agent, unless Launch does
+	Launch  *LaunchRequest // may have a first turn; nil for an agent that exists
+	// Call identifies the request; with Launch, that does.
+	Call Call
+	// Max limits the owner's open sessions of the toolset; 0 means no limit.
+	Max int
+}
+
+// OpenSession opens a session, with its first turn if its agent is launched with one. A repeated request returns the same
+// session and turn. LIMIT_REACHED if the owner has too many, SESSION_EXISTS if one with the key is open.
+func (s *Service) OpenSession(ctx context.Context, r SessionRequest) (x *fleet.Session, turn *fleet.Task, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	insert := func(tx fleet.Tx, agentUID string) error {
+		open, err := tx.Sessions(r.Session.Toolset, r.Session.Owner)
+		if err != nil {
+			return err
+		}
+		if r.Max > 0 && len(open) >= r.Max {
+			return fleet.Errorf(fleet.ReasonLimitReached, "you have %d open sessions, which is as many as there may be", r.Max).Next("close one with {close_agent_session}").
+				With("limit", "sessions")
+		}
+		c := r.Session
+		c.AgentUID = agentUID
+		x = &c
+		return tx.InsertSession(x)
+	}
+	var made Made
+	var repeated bool
+	if r.Launch == nil {
+		made, repeated, err = s.Once(ctx, r.Call, func(tx fleet.Tx) (Made, error) {
+			return Made{AgentUID: r.Session.AgentUID, TaskID: r.Session.ID}, insert(tx, r.Session.AgentUID)
+		})
+	} else {
+		var v *fleet.AgentView
+		v, made, repeated, err = s.launch(ctx, p, *r.Launch, func(tx fleet.Tx, v *fleet.AgentView) (Made, error) {
+			made := Made{AgentUID: v.UID, TaskID: r.Session.ID}
+			if v.Task != nil {
+				made.TaskID = v.Task.ID
+			}
+			return made, insert(tx, v.UID)
+		})
+		if v != nil {
+			turn = v.Task
+		}
+	}
+	if err == nil && repeated {
+		return s.openedBefore(ctx, made)
+	}
+	return x, turn, err
+}
+
+// openedBefore returns the session that a request has opened, and its first turn if it began with one.
+func (s *Service) openedBefore(ctx context.Context, made Made) (x *fleet.Session, turn *fleet.Task, err error) {
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		if x, err = tx.Session(made.TaskID); err != nil || x != nil {
+			return err
+		}
+		if turn, err = startedTask(tx, made); err == nil {
+			x, err = tx.Session(turn.SessionID)
+		}
+		return err
+	})
+	return x, turn, err
+}
+
+// OpenedBefore returns the session that the same call has opened earlier; nil if it is new.
+func (s *Service) OpenedBefore(ctx context.Context, c Call) (*fleet.Session, error) {
+	made, err := s.Before(ctx, c)
+	if err != nil || made == nil {
+		return nil, err
+	}
+	x, _, err := s.openedBefore(ctx, *made)
+	return x, err
+}
+
+// SessionMessage says how a turn counts as a message of its session.
+type SessionMessage struct {
+	Max    int    // LIMIT_REACHED for a session with so many messages; 0 means no limit
+	Source string // replaces the session's source, unless it is empty
+}
+
+// countMessage counts a message of the session, in the transaction that begins its turn.
+func countMessage(tx fleet.Tx, id string, m SessionMessage, now time.Time) error {
+	x, err := tx.Session(id)
+	switch {
+	case err != nil:
+		return err
+	case x == nil:
+		return sessionNotFound(id)
+	case !x.ClosedAt.IsZero():
+		return SessionClosed(x)
+	case m.Max > 0 && x.Messages >= m.Max:
+		return fleet.Errorf(fleet.ReasonLimitReached, "the session has %d messages, which is as many as a session takes: begin another one", x.Messages).
+			With("limit", "messages")
+	}
+	x.Messages++
+	x.UsedAt = now
+	if m.Source != "" {
+		x.Source = m.Source
+	}
+	return tx.UpdateSession(x)
+}
+
+// CloseSession closes the session for the reason, ends its turn, and deletes its agent unless that is one of the fleet's
+// own. It can be repeated after an interruption.
+func (s *Service) CloseSession(ctx context.Context, x *fleet.Session, reason string) error {
+	var turn *fleet.Task
+	var a *fleet.Agent
+	err := s.store.Update(ctx, func(tx fleet.Tx) error {
+		turn = nil
+		now, err := tx.Session(x.ID)
+		if err != nil || now == nil {
+			return err
+		}
+		v, err := viewSession(tx, now)
+		if err != nil {
+			return err
+		}
+		turn, a = v.Turn(), v.Agent
+		if !now.ClosedAt.IsZero() {
+			return nil
+		}
+		now.ClosedAt, now.CloseReason = s.now(), reason
+		if err := tx.UpdateSession(now); err != nil || a == nil {
+			return err
+		}
+		e := a.Event(fleet.EventAgentChanged, now.ClosedAt, "session "+x.ID+" was closed: "+reason)
+		e.Owner, e.Status = x.Owner, ""
+		return tx.Append(e)
+	})
+	if err != nil || a == nil {
+		return err
+	}
+	ctx = fleet.WithPrincipal(ctx, fleet.Principal{Name: x.Owner})
+	if a.Toolset == fleet.ToolsetFleet {
+		if turn == nil {
+			return nil
+		}
+		return s.AskStopTask(ctx, turn.ID)
+	}
+	if turn != nil {
+		if _, err := s.StopByUID(ctx, a.UID); err != nil {
+			return err
+		}
+	}
+	return s.Remove(ctx, a.UID)
+}
+
+// AllSessions returns the open sessions of the toolset of all owners, and the agents of the toolset that exist and belong
+// to none of them. It is for the toolset's own housekeeping.
+func (s *Service) AllSessions(ctx context.Context, toolset fleet.Toolset) (open []*SessionView, others []*fleet.AgentView, err error) {
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		if open, err = viewSessions(tx, toolset, ""); err != nil {
+			return err
+		}
+		held := map[string]bool{}
+		for _, v := range open {
+			held[v.AgentUID] = true
+		}
+		agents, err := tx.LiveAgentViews()
+		others = nil
+		for _, v := range agents {
+			if v.Toolset == toolset && !held[v.UID] && v.Desired != fleet.DesiredDeleted {
+				others = append(others, v)
+			}
+		}
+		return err
+	})
+	return open, others, err
+}

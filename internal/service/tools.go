@@ -1,0 +1,74 @@
+package service
+
+import (
+	"context"
+	"slices"
+
+	"fleet/internal/fleet"
+)
+
+// Tools returns the tools that the caller has registered, in the order in which they were first.
+func (s *Service) Tools(ctx context.Context) (tools []*fleet.RegisteredTool, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		tools, err = tx.Tools(p.Name)
+		return err
+	})
+	return tools, err
+}
+
+// RegisterTool keeps the tool for the agent, or for every agent if agent is empty. It replaces the caller's tool of the
+// same name for the same agent. It returns the caller's tools as they were before; nil for a repeated request.
+// LIMIT_REACHED if the caller has most tools already.
+func (s *Service) RegisterTool(ctx context.Context, c Call, tool fleet.Tool, agent string, most int) (before []*fleet.RegisteredTool, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, repeated, err := s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
+		if before, err = tx.Tools(p.Name); err != nil {
+			return Made{}, err
+		}
+		same := func(t *fleet.RegisteredTool) bool { return t.Name == tool.Name && t.Agent == agent }
+		if len(before) >= most && !slices.ContainsFunc(before, same) {
+			return Made{}, fleet.Errorf(fleet.ReasonLimitReached, "you have %d tools, and at most %d are taken: replace one by registering it under its name",
+				len(before), most).With("limit", "registered tools")
+		}
+		now := s.now()
+		_, err := tx.PutTool(&fleet.RegisteredTool{Tool: tool, Owner: p.Name, Agent: agent, CreatedAt: now, UpdatedAt: now})
+		return Made{}, err
+	})
+	if repeated {
+		before = nil
+	}
+	return before, err
+}
+
+// RemoveTools removes the caller's tools of the name: the agent's, or all if agent is empty. It returns them, and the
+// caller's tools as they were before.
+func (s *Service) RemoveTools(ctx context.Context, name, agent string) (removed, before []*fleet.RegisteredTool, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = s.store.Update(ctx, func(tx fleet.Tx) error {
+		removed = nil
+		if before, err = tx.Tools(p.Name); err != nil {
+			return err
+		}
+		for _, t := range before {
+			if t.Name != name || agent != "" && t.Agent != agent {
+				continue
+			}
+			if err := tx.DeleteTool(p.Name, t.Name, t.Agent); err != nil {
+				return err
+			}
+			removed = append(removed, t)
+		}
+		return nil
+	})
+	return removed, before, err
+}

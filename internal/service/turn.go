@@ -1,0 +1,71 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// TurnRequest describes the next task of an agent, which is named by its uid.
+type TurnRequest struct {
+	Method    string // API method, for the request id
+	AgentUID  string
+	Prompt    string
+	Timeout   time.Duration // 0 means Config.TaskTimeout
+	SessionID string
+	RequestID string `json:"-"`
+	Body      any    `json:"-"` // see LaunchRequest
+	Caller    string `json:"-"` // see LaunchRequest
+	// Message counts the prompt as a message of the session; nil does not.
+	Message *SessionMessage `json:"-"`
+}
+
+// Turn gives the agent its next task and does not wait. An agent that is still being made gets it when it is ready.
+// AGENT_BUSY if it has a task, AGENT_OFFLINE if its workspace neither runs nor starts.
+func (s *Service) Turn(ctx context.Context, r TurnRequest) (*fleet.Task, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkText(fleet.ReasonTaskRequired, "message", "the message", r.Prompt); err != nil {
+		return nil, err
+	}
+	c := Call{Method: r.Method, RequestID: r.RequestID, Body: r.Body, Caller: r.Caller}
+	if c.Body == nil {
+		c.Body = r
+	}
+	return s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
+		a, err := ownAgent(tx, p, r.AgentUID)
+		if err != nil {
+			return nil, err
+		}
+		active, err := tx.ActiveTask(a.UID)
+		switch {
+		case err != nil:
+			return nil, err
+		case active != nil:
+			return nil, agentBusy(a.Name, active)
+		case a.Desired != fleet.DesiredRunning || a.State != fleet.StateRunning && !a.State.Moving():
+			return nil, agentOffline(a)
+		}
+		if err := admit(s.cfg.Limits, tx, a.Owner, increase{tasks: 1}); err != nil {
+			return nil, err
+		}
+		if err := s.checkConfined(p, a); err != nil {
+			return nil, err
+		}
+		now := s.now()
+		task := s.newTask(p, a, r.Prompt, r.Timeout, now)
+		task.SessionID = r.SessionID
+		if err := tx.InsertTask(task); err != nil {
+			return nil, err
+		}
+		if r.Message != nil {
+			if err := countMessage(tx, r.SessionID, *r.Message, now); err != nil {
+				return nil, err
+			}
+		}
+		return task, tx.Append(task.Event(fleet.EventTaskCreated, now, task.Title()))
+	})
+}

@@ -1,0 +1,40 @@
+package conversation
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Sweeper calls a function periodically in the background. A nil Sweeper does nothing.
+type Sweeper struct {
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+}
+
+// Start calls sweep now and then at every interval, until Stop.
+func Start(every time.Duration, sweep func(context.Context)) *Sweeper {
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Sweeper{cancel: cancel}
+	s.done.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			sweep(ctx)
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return s
+}
+
+// Stop ends a running sweep, and waits for it.
+func (s *Sweeper) Stop() {
+	if s != nil {
+		s.cancel()
+		s.done.Wait()
+	}
+}

@@ -1,0 +1,135 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// These are the errors of Turns.Take.
+var (
+	ErrFull = errors.New("too many messages wait for their turn")
+	ErrLate = errors.New("the turn did not come in time")
+)
+
+// Turns lets one message at a time into each conversation, in the order of arrival.
+type Turns struct {
+	most int // limit of waiting messages per conversation
+
+	mu   sync.Mutex
+	busy map[string]*queue
+}
+
+type queue struct{ waiting []*waiter }
+
+type waiter struct {
+	turn chan struct{} // closed when it is its turn, or when the conversation is shut
+	shut bool          // set before turn is closed
+}
+
+// NewTurns returns turns with the limit of messages that may wait in one conversation.
+func NewTurns(most int) *Turns { return &Turns{most: most, busy: map[string]*queue{}} }
+
+// Taken reports whether a message is being processed in the conversation.
+func (t *Turns) Taken(id string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.busy[id] != nil
+}
+
+// Waiting returns how many messages wait for their turn in the conversation.
+func (t *Turns) Waiting(id string) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if q := t.busy[id]; q != nil {
+		return len(q.waiting)
+	}
+	return 0
+}
+
+// Take waits for the caller's turn in the conversation, at most wait unless that is 0, and returns a function that ends
+// the turn. ErrFull if too many are waiting, ErrLate if the turn does not come in time. It returns early when the
+// conversation is shut, which the caller notices when it reads the conversation.
+func (t *Turns) Take(ctx context.Context, id string, wait time.Duration) (leave func(), err error) {
+	t.mu.Lock()
+	q := t.busy[id]
+	if q == nil {
+		t.busy[id] = &queue{}
+		t.mu.Unlock()
+		return func() { t.next(id) }, nil
+	}
+	if len(q.waiting) >= t.most {
+		t.mu.Unlock()
+		return nil, ErrFull
+	}
+	w := &waiter{turn: make(chan struct{})}
+	q.waiting = append(q.waiting, w)
+	t.mu.Unlock()
+	var late <-chan time.Time
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case <-w.turn:
+		if w.shut {
+			return func() {}, nil
+		}
+		return func() { t.next(id) }, nil
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-late:
+		err = ErrLate
+	}
+	if !t.withdraw(id, w) && !w.shut {
+		t.next(id) // it came just now
+	}
+	return nil, err
+}
+
+// next gives the conversation to the caller that has waited longest.
+func (t *Turns) next(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	q := t.busy[id]
+	if len(q.waiting) == 0 {
+		delete(t.busy, id)
+		return
+	}
+	close(q.waiting[0].turn)
+	q.waiting = q.waiting[1:]
+}
+
+// Shut releases all callers that wait in a closed conversation.
+func (t *Turns) Shut(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	q := t.busy[id]
+	if q == nil {
+		return
+	}
+	for _, w := range q.waiting {
+		w.shut = true
+		close(w.turn)
+	}
+	q.waiting = nil
+}
+
+// withdraw removes a caller from the queue and reports whether it was still waiting.
+func (t *Turns) withdraw(id string, w *waiter) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	q := t.busy[id]
+	if q == nil {
+		return false
+	}
+	for i, x := range q.waiting {
+		if x == w {
+			q.waiting = append(q.waiting[:i:i], q.waiting[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
