@@ -121,7 +121,7 @@ func TestSettingsThatAreWrong(t *testing.T) {
 		`agents: [{name: x, kind: api, model: m, base_url: "ftp://x"}]`:                                              `base_url is no http or https URL`,
 		`agents: [{name: x, kind: api, model: m, base_url: "https://u:p@x"}]`:                                        `base_url has a user`,
 		`agents: [{name: x, kind: api, model: m, base_url: "https://x"}]`:                                            `keys is empty`,
-		`agents: [{name: x, kind: api, model: m, base_url: "https://x", keys: ["sk-this-is-a-key-not-a-variable"]}]`: `no name of an environment variable`,
+		`agents: [{name: x, kind: api, model: m, base_url: "https://x", keys: ["sk-this-is-a-key-not-a-variable"]}]`: `not a valid name of an environment variable`,
 		`agents: [{name: x, kind: api, model: m, base_url: "https://x", keys: [CODER_SESSION_TOKEN]}]`:               `keys has "CODER_SESSION_TOKEN", which is Fleet's own`,
 		`agents: [{name: x, kind: api, model: m, base_url: "https://x", keys: [K], protocol: soap}]`:                 `protocol is "soap"`,
 		`agents: [{name: x, kind: local, model: m, base_url: "http://x", protocol: anthropic}]`:                      `protocol is "anthropic": for kind local it is one of openai, ollama`,
