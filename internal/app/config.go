@@ -38,7 +38,7 @@ type Config struct {
 	Replica      string        `yaml:"replica" help:"name of this server among those that share a Postgres store; when empty, a name that is kept in data"`
 	Auth         string        `yaml:"auth" help:"who may call: none (loopback addresses only) or tokens"`
 	AnyLocalUser bool          `yaml:"any_local_user" help:"with auth none: serve every user of this machine, not only the server's own"`
-	Places       []string      `yaml:"places" help:"where agents live, one or several: local, coder, cagent, or fake (nothing real, for trying clients)"`
+	Places       []string      `yaml:"places" help:"where agents live, one or several of local, coder and cagent; fake has no real agents and is for tests and for trying clients"`
 	Backend      string        `yaml:"backend" help:"the old name of places, for one of them; deprecated"`
 	AllowedHosts []string      `yaml:"allowed_hosts" help:"host names besides loopback ones that HTTP requests may be for"`
 	CreateWait   time.Duration `yaml:"create_wait" help:"how long a call that makes, starts, stops or deletes an agent waits for it"`
@@ -194,7 +194,7 @@ func (c Config) validatePlaces() error {
 	}
 	for i, name := range c.Places {
 		switch {
-		case !slices.Contains(placeNames, name):
+		case name != fakePlace && !slices.Contains(placeNames, name):
 			return fmt.Errorf("places has %q: the places are %s", name, strings.Join(placeNames, ", "))
 		case slices.Contains(c.Places[:i], name):
 			return fmt.Errorf("places has %q twice", name)

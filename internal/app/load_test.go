@@ -183,9 +183,9 @@ func TestPlaces(t *testing.T) {
 func TestInvalidSettingsAreUsageErrors(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Config){
-		`places has "docker": the places are cagent, coder, fake, local`:   func(c *Config) { c.Places = []string{"docker"} },
+		`places has "docker": the places are cagent, coder, local`:         func(c *Config) { c.Places = []string{"docker"} },
 		`places has "local" twice`:                                         func(c *Config) { c.Places = []string{"local", "local"} },
-		`places is empty: name at least one of cagent, coder, fake, local`: func(c *Config) { c.Places = nil },
+		`places is empty: name at least one of cagent, coder, local`:       func(c *Config) { c.Places = nil },
 		`log_level is "loud": it must be debug, info, warn or error`:       func(c *Config) { c.LogLevel = "loud" },
 		`log_format is "xml": it must be text or json`:                     func(c *Config) { c.LogFormat = "xml" },
 		`http is "8101": it must be HOST:PORT, for example 127.0.0.1:8101`: func(c *Config) { c.HTTP = "8101" },

@@ -40,8 +40,12 @@ type places struct {
 	open    map[string]fleet.Place // places made so far, by name
 }
 
-// placeNames are the places that the configuration can name.
-var placeNames = []string{"cagent", "coder", "fake", "local"}
+// placeNames are the places that the configuration offers.
+var placeNames = []string{"cagent", "coder", "local"}
+
+// fakePlace is a place without real agents, for tests and for trying clients. The configuration takes it and does not
+// offer it.
+const fakePlace = "fake"
 
 // get returns the place with the name, and makes it at the first call.
 func (p *places) get(name string) (place fleet.Place, err error) {
@@ -55,7 +59,7 @@ func (p *places) get(name string) (place fleet.Place, err error) {
 		place, err = p.newCoder()
 	case "cagent":
 		place, err = p.newCagent()
-	case "fake":
+	case fakePlace:
 		place = fake.New(fake.Config{})
 	default:
 		err = fmt.Errorf("the places are %s", strings.Join(placeNames, ", "))

@@ -208,12 +208,13 @@ func (s *Service) OpenedBefore(ctx context.Context, c Call) (*fleet.Session, err
 
 // SessionMessage says how a turn counts as a message of its session.
 type SessionMessage struct {
-	Max    int    // LIMIT_REACHED for a session with so many messages; 0 means no limit
-	Source string // replaces the session's source, unless it is empty
+	Max    int       // LIMIT_REACHED for a session with so many messages; 0 means no limit
+	At     time.Time // when it was sent, by the toolset's clock
+	Source string    // replaces the session's source, unless it is empty
 }
 
 // countMessage counts a message of the session, in the transaction that begins its turn.
-func countMessage(tx fleet.Tx, id string, m SessionMessage, now time.Time) error {
+func countMessage(tx fleet.Tx, id string, m SessionMessage) error {
 	x, err := tx.Session(id)
 	switch {
 	case err != nil:
@@ -227,7 +228,7 @@ func countMessage(tx fleet.Tx, id string, m SessionMessage, now time.Time) error
 			With("limit", "messages")
 	}
 	x.Messages++
-	x.UsedAt = now
+	x.UsedAt = m.At
 	if m.Source != "" {
 		x.Source = m.Source
 	}

@@ -62,7 +62,7 @@ func (s *Service) Turn(ctx context.Context, r TurnRequest) (*fleet.Task, error) 
 			return nil, err
 		}
 		if r.Message != nil {
-			if err := countMessage(tx, r.SessionID, *r.Message, now); err != nil {
+			if err := countMessage(tx, r.SessionID, *r.Message); err != nil {
 				return nil, err
 			}
 		}

@@ -56,7 +56,7 @@ func (s *Service) Send(ctx context.Context, id, message, requestID string, sink 
 	defer leave()
 	t, err := s.turn(ctx, service.TurnRequest{
 		Method: "SendMessage", AgentUID: x.AgentUID, Prompt: message, Timeout: s.cfg.TurnTimeout, SessionID: id, RequestID: requestID,
-		Message: &service.SessionMessage{Max: s.cfg.MaxMessages},
+		Message: &service.SessionMessage{Max: s.cfg.MaxMessages, At: s.now()},
 	})
 	if fleet.ReasonOf(err) == fleet.ReasonAgentOffline {
 		if _, e := s.writable(ctx, id, ""); e != nil { // its agent is gone because the session was closed

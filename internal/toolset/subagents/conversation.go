@@ -110,7 +110,7 @@ func (r *run) nextTurn(ctx context.Context, prompt string) (*fleet.Task, error) 
 	return r.fleet.Turn(ctx, service.TurnRequest{
 		Method: method, RequestID: r.call.RequestID, Body: r.call.Body, Caller: r.call.Caller,
 		AgentUID: session.AgentUID, Prompt: prompt, Timeout: r.d.Timeout, SessionID: session.ID,
-		Message: &service.SessionMessage{Source: hash},
+		Message: &service.SessionMessage{Source: hash, At: r.cfg.Now().UTC()},
 	})
 }
 

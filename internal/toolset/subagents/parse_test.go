@@ -134,7 +134,7 @@ func TestParseRefuses(t *testing.T) {
 		{"mcp_servers: [{name: a, command: x, headers: {A: b}}]", "for servers with a url"},
 		{"mcp_servers: [{name: a, command: x, args: ['${KEY}']}]", "variables are put into env and headers only"},
 		{"mcp_servers: [{name: a, url: 'http://x/${KEY}'}]", "variables are put into env and headers only"},
-		{"mcp_servers: [{name: a, command: x, env: {'A B': c}}]", "no name of an environment variable"},
+		{"mcp_servers: [{name: a, command: x, env: {'A B': c}}]", "not a valid name of an environment variable"},
 
 		{"output_format: xml", `output_format is text or json, not "xml"`},
 		{"output_format: text\noutput_schema: {type: object}", "output_schema is for output_format: json"},
