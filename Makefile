@@ -6,7 +6,7 @@ LINT  := $(GO) tool -modfile=.tools/lint.mod golangci-lint
 # What vet, lint and race build with, so that a clean machine compiles the dependencies once, not once for each. SQLite
 # is C that was translated to Go, and its memory lies outside of Go's heap: the detector watches none of it, but would
 # make it five times slower.
-RACE  := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
+RACE  := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false -gcflags=modernc.org/memory=-race=false
 BASE  ?= HEAD
 DEPS  := .build/protodeps/.stamp
 FLAGS ?=

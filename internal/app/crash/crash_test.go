@@ -72,6 +72,7 @@ func serve(data, point string) error {
 	cfg.Local.Projects = []local.Project{{
 		Name: "shell", Write: []string{witness(data)}, Roles: []local.Role{{Name: "operator", Permissions: &driver.Permissions{}}},
 	}}
+	cfg.Local.PassEnv = []string{"GORACE"}
 	cfg.Sessions.AgentsDir, cfg.Store = definitions(data), os.Getenv(storeEnv)
 	a, err := app.Open(context.Background(), cfg, app.Options{
 		Log:  os.Stderr,
@@ -151,7 +152,7 @@ func superviseOn(t *testing.T, point, store string) *supervisor {
 
 func (s *supervisor) begin(point string) {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), dataEnv+"="+s.data, storeEnv+"="+s.store, pointEnv+"="+point, "ANTHROPIC_API_KEY="+stubKey)
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", dataEnv+"="+s.data, storeEnv+"="+s.store, pointEnv+"="+point, "ANTHROPIC_API_KEY="+stubKey)
 	cmd.Stderr = &logs{t: s.t}
 	out, err := cmd.StdoutPipe()
 	if err == nil {

@@ -64,7 +64,7 @@ func open(t *testing.T, b fleet.Place, dir string, change func(*remote.ClientCon
 	server := httptest.NewServer(s.Handler())
 	cutter := newCutter(t, server.Listener.Addr().String())
 	transport := &http.Transport{}
-	c := remote.ClientConfig{URL: "http://" + cutter.addr(), Key: key, HTTP: &http.Client{Transport: transport}, Silence: 5 * time.Second}
+	c := remote.ClientConfig{URL: "http://" + cutter.addr(), Key: key, HTTP: &http.Client{Transport: transport}, Silence: 5 * time.Second, Patience: waittest.Limit}
 	if change != nil {
 		change(&c)
 	}
