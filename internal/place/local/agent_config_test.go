@@ -391,7 +391,7 @@ func TestAgentConfigQuestions(t *testing.T) {
 	require.Contains(t, argv, "--tools Read,Bash,Edit --allowedTools Read,mcp__fleet-ask__ask_user --disallowedTools Bash(rm *)")
 	require.Contains(t, argv, "--permission-prompt-tool mcp__fleet-ask__approve")
 	require.Contains(t, w.file("mcp.json"), `"mcp","approve"`)
-	require.Contains(t, w.file("environment"), "MCP_TOOL_TIMEOUT=120000\n")
+	require.Contains(t, w.file("environment"), "MCP_TOOL_TIMEOUT=660000\n")
 
 	for driver, want := range map[string]string{"shell": "does not ask for permissions", "command": "does not ask for permissions"} {
 		_, err := w.Provision(w.ctx, fleet.Agent{UID: "other", Name: "other", Config: &fleet.AgentConfig{Driver: driver, Command: []string{"true"}, Ask: []string{}}})
