@@ -34,8 +34,10 @@ func (f *face) checked(h runtime.HandlerFunc) runtime.HandlerFunc {
 			writeError(w, errors.New("rest: a route without a method"))
 			return
 		}
+		ctx, _ := encoded.NewOffer(r.Context())
 		if f.config.Identify != nil {
-			ctx, err := f.config.Identify(r.Context(), rt.fullMethod(), r.Header.Values("Authorization"))
+			var err error
+			ctx, err = f.config.Identify(ctx, rt.fullMethod(), r.Header.Values("Authorization"))
 			if err != nil {
 				if r.ContentLength != 0 { // do not wait for the rest of the body
 					w.Header().Set("Connection", "close")
@@ -43,9 +45,7 @@ func (f *face) checked(h runtime.HandlerFunc) runtime.HandlerFunc {
 				writeError(w, err)
 				return
 			}
-			r = r.WithContext(ctx)
 		}
-		ctx, _ := encoded.NewOffer(r.Context())
 		r = r.WithContext(ctx)
 		if r.ContentLength > f.config.MaxBodyBytes { // refuse before reading any of it
 			w.Header().Set("Connection", "close")

@@ -112,10 +112,8 @@ func (f *face) register(conn grpc.ClientConnInterface) error {
 		runtime.WithOutgoingTrailerMatcher(none),
 		runtime.WithMetadata(func(context.Context, *http.Request) metadata.MD { return metadata.Pairs("fleet-face", "rest") }),
 	)
+	// The gateway tries the routes one after the other, beginning with those that were registered last.
 	ctx := context.Background() // the generated functions require one and do not use it
-	if err := fleetv1.RegisterFleetServiceHandlerClient(ctx, f.gateway, f.fleet); err != nil {
-		return err
-	}
 	if err := fleetv1.RegisterTokenServiceHandlerClient(ctx, f.gateway, fleetv1.NewTokenServiceClient(conn)); err != nil {
 		return err
 	}
@@ -129,6 +127,9 @@ func (f *face) register(conn grpc.ClientConnInterface) error {
 		return err
 	}
 	if err := fleetv1.RegisterSubagentServiceHandlerClient(ctx, f.gateway, fleetv1.NewSubagentServiceClient(conn)); err != nil {
+		return err
+	}
+	if err := fleetv1.RegisterFleetServiceHandlerClient(ctx, f.gateway, f.fleet); err != nil {
 		return err
 	}
 	for _, rt := range f.routes { // the route that was registered last wins
