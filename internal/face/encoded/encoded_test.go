@@ -41,7 +41,7 @@ func TestMessage(t *testing.T) {
 	got := a.Message()
 	require.True(t, proto.Equal(whole(), got))
 	got.(*fleetv1.ListAgentsResponse).Agents[0].Name = "changed"
-	require.True(t, proto.Equal(whole(), a.Message()), "the caller's message is its own")
+	require.True(t, proto.Equal(whole(), a.Message()), "each caller must get its own message")
 }
 
 func TestCodec(t *testing.T) {
@@ -76,7 +76,7 @@ func TestJSON(t *testing.T) {
 		return line
 	}
 	first := check(a)
-	require.Same(t, &first[0], &check(a)[0], "it is encoded once")
+	require.Same(t, &first[0], &check(a)[0], "it must be encoded once")
 	later := &encoded.Answer{Part: a.Part, Live: &fleetv1.ListAgentsResponse{ObservedAt: &timestamppb.Timestamp{Seconds: 6}}}
 	require.NotEqual(t, string(first), string(check(later)))
 	check(a)

@@ -43,7 +43,7 @@ func TestTagOfAnswer(t *testing.T) {
 	live.Agents, live.TotalCount, live.NextCursor, live.ObservedAt = nil, 0, nil, &timestamppb.Timestamp{Seconds: 99}
 	later, err := (&encoded.Answer{Part: a.Part, Live: live}).Tag()
 	require.NoError(t, err)
-	require.Equal(t, tag, later, "only the time of the last poll is another one")
+	require.Equal(t, tag, later, "only the time of the last poll differs")
 
 	down, err := (&encoded.Answer{Part: a.Part, Live: &fleetv1.ListAgentsResponse{}}).Tag()
 	require.NoError(t, err)

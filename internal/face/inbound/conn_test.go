@@ -47,7 +47,7 @@ func closed(t *testing.T, client net.Conn) {
 	require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "it is still open")
 }
 
-func TestTheOldestUnknownConnectionMakesRoom(t *testing.T) {
+func TestOldestUnknownConnectionIsClosed(t *testing.T) {
 	t.Parallel()
 	l := listen(t, Limits{Connections: 2})
 	known, k := dial(t, l)
@@ -83,7 +83,7 @@ func TestAnUnknownConnectionEnds(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestAnUnknownConnectionReadsLittle(t *testing.T) {
+func TestUnknownConnectionHasSmallLimits(t *testing.T) {
 	t.Parallel()
 	l := listen(t, Limits{Bytes: 10})
 	client, server := dial(t, l)

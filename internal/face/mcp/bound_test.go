@@ -208,7 +208,7 @@ func TestEveryToolIsBounded(t *testing.T) {
 		said := proto.HasExtension(m.Options(), fleetv1.E_Portion) || proto.HasExtension(m.Options(), fleetv1.E_SmallAnswer) ||
 			proto.HasExtension(m.Options(), fleetv1.E_ShortenedAnswer)
 		if !said && !hasCut(m.Output()) {
-			t.Errorf("%s: say with fleet.v1.portion, small_answer or shortened_answer, or with fleet.v1.cut of a field of its response, how a tool's answer is cut", m.FullName())
+			t.Errorf("%s: set fleet.v1.portion, small_answer or shortened_answer, or fleet.v1.cut on a field of its response", m.FullName())
 		}
 	}, func(string) {})
 }

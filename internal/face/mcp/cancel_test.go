@@ -81,7 +81,7 @@ func TestANotificationCancelsTheCallOverStdio(t *testing.T) {
 	require.NotContains(t, string(all), `"id":1`, "a cancelled call is not answered")
 }
 
-func TestAClientThatDoesNotReadIsGivenUp(t *testing.T) {
+func TestBlockedClientIsDisconnected(t *testing.T) {
 	t.Parallel()
 	s := newStub()
 	for range 64 {

@@ -17,7 +17,7 @@ import (
 // modern is the request parameter that selects a protocol revision without sessions.
 const modern = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{},"progressToken":"t"}`
 
-func TestAResultIsNotReadTogetherWithItsProgress(t *testing.T) {
+func TestResultIsReadSeparatelyFromProgress(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func() (read, write *os.File){
 		"pipe": func() (*os.File, *os.File) {
@@ -51,7 +51,7 @@ func TestAResultIsNotReadTogetherWithItsProgress(t *testing.T) {
 					news := bytes.Count(got, []byte(`"notifications/progress"`))
 					progress += news
 					if strings.Contains(string(got), `"structuredContent"`) {
-						require.Zero(t, news, "progress and result came together")
+						require.Zero(t, news, "progress and result were read together")
 						require.Equal(t, eventsOfCall, progress)
 						break
 					}

@@ -58,15 +58,15 @@ func talk(t *testing.T, answers bool, messages ...string) []string {
 // said is the progress of one call.
 var said = strings.Repeat(" progress", eventsOfCall) + " "
 
-func TestAPingPartsTheProgressFromTheResult(t *testing.T) {
+func TestPingSeparatesProgressFromResult(t *testing.T) {
 	t.Parallel()
 	create := call(1, "create_agent", `{"name":"a","project":"p","spec":"s"}`, "t")
 	quiet := call(2, "create_agent", `{"name":"b","project":"p","spec":"s"}`, "")
 	require.Equal(t, strings.Fields("result"+said+"ping result result"), talk(t, true, initialize, create, quiet))
-	require.Equal(t, strings.Fields(said+"result"), talk(t, true, create), "not before it is initialized")
+	require.Equal(t, strings.Fields(said+"result"), talk(t, true, create), "no ping before initialization")
 }
 
-func TestAClientThatDoesNotAnswerPingsIsAskedOnce(t *testing.T) {
+func TestOnePingForClientsThatDoNotAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()

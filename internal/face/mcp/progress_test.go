@@ -85,7 +85,7 @@ func runStdio(t *testing.T, s *stub, in string) (string, error) {
 	return out.String(), err
 }
 
-func TestAStreamIsProgressAndOneResult(t *testing.T) {
+func TestStreamBecomesProgressAndResult(t *testing.T) {
 	t.Parallel()
 	s := newStub()
 	for i := range 1000 {
@@ -103,7 +103,7 @@ func TestAStreamIsProgressAndOneResult(t *testing.T) {
 	require.True(t, strings.HasSuffix(got, `"cursor":"1000"}`), got[len(got)-100:])
 }
 
-func TestAStreamWithoutProgressIsUseful(t *testing.T) {
+func TestStreamWithoutProgress(t *testing.T) {
 	t.Parallel()
 	s := newStub()
 	s.event("papi", "a")
@@ -117,7 +117,7 @@ func TestAStreamWithoutProgressIsUseful(t *testing.T) {
 	],"cursor":"2"}`, string(a.result(t).StructuredContent))
 }
 
-func TestAClientThatTakesNoEventsGetsNone(t *testing.T) {
+func TestClientWithoutEventStream(t *testing.T) {
 	t.Parallel()
 	ts := serve(t, newStub(), mcp.Config{})
 	a := post(t, ts.URL+"/mcp", call(1, "create_agent", `{"name":"papi","project":"p","spec":"s"}`, "t"), "Accept", "application/json")

@@ -44,7 +44,7 @@ func compile(t *testing.T, name string, schema []byte) *jsonschema.Schema {
 	return s
 }
 
-func TestEveryMethodIsAToolThatClientsTake(t *testing.T) {
+func TestToolsAreAcceptedByClients(t *testing.T) {
 	t.Parallel()
 	tools := list(t, serve(t, newStub(), mcp.Config{}).URL+"/mcp")
 	methods := 0
@@ -100,7 +100,7 @@ func TestResultsFollowTheirSchema(t *testing.T) {
 	}
 }
 
-func TestInputSchemasRefuseWhatTheServerRefuses(t *testing.T) {
+func TestInputSchemasMatchServer(t *testing.T) {
 	t.Parallel()
 	tools := list(t, serve(t, newStub(), mcp.Config{}).URL+"/mcp")
 	for _, c := range []struct {

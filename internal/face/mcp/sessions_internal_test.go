@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheLongestIdleSessionMakesRoom(t *testing.T) {
+func TestLongestIdleSessionIsClosed(t *testing.T) {
 	t.Parallel()
 	s := newSessions(time.Hour, time.Now)
 	other := s.begin("bob")
@@ -21,7 +21,7 @@ func TestTheLongestIdleSessionMakesRoom(t *testing.T) {
 	require.False(t, s.use("alice", second))
 	require.True(t, s.use("alice", last))
 	require.Equal(t, maxSessions, s.idle["alice"].Len())
-	require.True(t, s.use("bob", other), "a caller's sessions make no room for another's")
+	require.True(t, s.use("bob", other), "a caller must not close another caller's sessions")
 	require.Len(t, s.byID, maxSessions+1)
 }
 
@@ -36,7 +36,7 @@ func TestSessionsBelongToTheirCaller(t *testing.T) {
 	require.False(t, s.use("alice", id))
 }
 
-func TestNothingIsLeftOfCallersWhoAreGone(t *testing.T) {
+func TestSessionsOfGoneCallersAreRemoved(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(0, 0)
 	s := newSessions(time.Hour, func() time.Time { return now })

@@ -12,7 +12,7 @@ import (
 	"fleet/internal/face/mcp"
 )
 
-func TestStdioAnswersWhatWasAskedBeforeItsInputEnded(t *testing.T) {
+func TestStdioAnswersAllRequests(t *testing.T) {
 	t.Parallel()
 	out, err := runStdio(t, newStub(), strings.Join([]string{
 		initialize,
@@ -29,7 +29,7 @@ func TestStdioAnswersWhatWasAskedBeforeItsInputEnded(t *testing.T) {
 	require.Contains(t, out, `AGENT_NOT_FOUND`)
 }
 
-func TestStdioSaysWhatItCannotRead(t *testing.T) {
+func TestStdioReportsInvalidInput(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		`{`:                                "-32700",
@@ -43,11 +43,11 @@ func TestStdioSaysWhatItCannotRead(t *testing.T) {
 		out, err := runStdio(t, newStub(), in+"\n"+call("next", "show_agent", `{"agent_name":"papi"}`, "")+"\n")
 		require.NoError(t, err)
 		require.Contains(t, out, want)
-		require.Contains(t, out, `"structuredContent"`, "it goes on after it")
+		require.Contains(t, out, `"structuredContent"`, "it must continue after the error")
 	}
 }
 
-func TestStdioRefusesAnIdThatIsUnderWay(t *testing.T) {
+func TestStdioRefusesDuplicateID(t *testing.T) {
 	t.Parallel()
 	s := newStub()
 	out, err := runStdio(t, s, call(1, "restart_agent", `{"agent_name":"papi"}`, "")+"\n"+call(1, "show_agent", `{"agent_name":"papi"}`, "")+"\n"+cancelOne)
@@ -71,7 +71,7 @@ func TestStdioEndsWithItsContext(t *testing.T) {
 	require.NoError(t, write.Close()) // what is being read ends with the input
 }
 
-func TestStdioEndsWhenNobodyReads(t *testing.T) {
+func TestStdioEndsWhenOutputIsClosed(t *testing.T) {
 	t.Parallel()
 	s := newStub()
 	in, write := io.Pipe()
@@ -85,11 +85,11 @@ func TestStdioEndsWhenNobodyReads(t *testing.T) {
 	_, err = io.WriteString(write, call(2, "show_agent", `{"agent_name":"papi"}`, "")+"\n")
 	require.NoError(t, err)
 	require.ErrorIs(t, <-done, io.ErrClosedPipe)
-	require.Error(t, <-s.ended, "what was under way is cancelled")
+	require.Error(t, <-s.ended, "open calls must be cancelled")
 	require.NoError(t, write.Close())
 }
 
-func TestStdioReportsWhatItCannotServe(t *testing.T) {
+func TestStdioReportsUnsupportedRequests(t *testing.T) {
 	t.Parallel()
 	err := mcp.Stdio(t.Context(), newStub().conn(), mcp.Config{Toolset: "nix"}, strings.NewReader(""), io.Discard)
 	require.ErrorContains(t, err, `there is no toolset "nix"; the toolsets are all, fleet`)

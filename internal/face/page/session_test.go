@@ -56,7 +56,7 @@ func TestSession(t *testing.T) {
 	cookie := c.Name + "=" + c.Value
 	require.Equal(t, "Bearer good", serve(h, "GET", "/v1/agents", "", "Cookie", cookie).Body.String())
 	require.Equal(t, "Bearer other", serve(h, "GET", "/v1/agents", "", "Cookie", cookie, "Authorization", "Bearer other").Body.String())
-	require.Empty(t, serve(h, "POST", "/mcp", "", "Cookie", cookie).Body.String(), "the cookie is for the page's own calls")
+	require.Empty(t, serve(h, "POST", "/mcp", "", "Cookie", cookie).Body.String(), "the cookie must work only for the page's own calls")
 
 	w = serve(h, "DELETE", "/session", "")
 	require.Negative(t, w.Result().Cookies()[0].MaxAge)

@@ -46,7 +46,7 @@ func TestAnswerHasTheContractsForm(t *testing.T) {
 		"total_count": 2, "observed_at": "2025-10-29T10:30:45Z", "places": []}`, w.Body.String())
 }
 
-func TestOnlyTheTokenAndTheFaceBecomeMetadata(t *testing.T) {
+func TestMetadataOfCalls(t *testing.T) {
 	t.Parallel()
 	s := newStub()
 	s.answer = always(&fleetv1.ListAgentsResponse{}, nil)
@@ -123,7 +123,7 @@ func TestEveryReasonHasItsStatus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want, ok := table[fleetv1.ErrorReason(number)]
-			require.True(t, ok, "a new reason: say which status it has")
+			require.True(t, ok, "add the status of the new reason to the test")
 			s := newStub()
 			s.answer = always(nil, failure(want.code, fleetv1.ErrorReason(number), "Agent papi: what to do."))
 			f := newTestFace(t, s, Config{})
@@ -151,7 +151,7 @@ func TestRetryAfterIsAHeaderToo(t *testing.T) {
 	require.EqualValues(t, 2, problemOf(t, w).Details["retry_after_seconds"])
 }
 
-func TestAForeignErrorTellsNothingOfTheInside(t *testing.T) {
+func TestForeignErrorRevealsNothing(t *testing.T) {
 	t.Parallel()
 	s := newStub()
 	s.answer = always(nil, status.Error(codes.Unknown, "sql: no such table agents"))
@@ -233,7 +233,7 @@ func TestProbes(t *testing.T) {
 
 	health.Degraded = []*fleetv1.DegradedPart{{Part: "coder", Since: &timestamppb.Timestamp{Seconds: 1761818445}, Reason: "it does not answer"}}
 	w = serve(f, "GET", "/readyz", "")
-	require.Equal(t, http.StatusOK, w.Code, "it can still answer")
+	require.Equal(t, http.StatusOK, w.Code, "it must still answer")
 	require.JSONEq(t, `{"status":"ready","degraded":[{"part":"coder","since":"2025-10-30T10:00:45Z","reason":"it does not answer"}]}`, w.Body.String())
 
 	health.Status = fleetv1.CheckHealthResponse_not_ready

@@ -178,7 +178,7 @@ func ask(t *testing.T, c net.Conn, target string) {
 	require.NoError(t, err)
 }
 
-func TestASilentStreamOpensAndBeats(t *testing.T) {
+func TestSilentStreamSendsHeartbeats(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStub()
@@ -204,7 +204,7 @@ func TestASilentStreamOpensAndBeats(t *testing.T) {
 	})
 }
 
-func TestAClientThatLeavesEndsTheCall(t *testing.T) {
+func TestDisconnectEndsCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStub()
@@ -223,7 +223,7 @@ func TestAClientThatLeavesEndsTheCall(t *testing.T) {
 	})
 }
 
-func TestAStuckReaderHoldsBackItsOwnStreamOnlyAndIsLeft(t *testing.T) {
+func TestStuckReaderIsDisconnected(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStub()
@@ -242,11 +242,11 @@ func TestAStuckReaderHoldsBackItsOwnStreamOnlyAndIsLeft(t *testing.T) {
 		begin := time.Now()
 		ask(t, dial(t, &http.Server{Handler: f}), "/v1/events?follow=true")
 		synctest.Wait()
-		require.Less(t, sent.Load(), int32(8), "answers are not collected for a client that does not read")
+		require.Less(t, sent.Load(), int32(8), "answers must not be buffered for a blocked client")
 
 		s.answer = always(&fleetv1.ListAgentsResponse{}, nil)
 		require.Equal(t, http.StatusOK, serve(f, "GET", "/v1/agents", "").Code)
-		require.Equal(t, begin, time.Now(), "nobody else waits")
+		require.Equal(t, begin, time.Now(), "other clients must not wait")
 		<-ended
 		require.Equal(t, 30*time.Second, time.Since(begin))
 	})

@@ -47,7 +47,7 @@ func TestError(t *testing.T) {
 
 	s, _ = status.FromError(Error(&fleet.Error{Code: fleet.Unavailable, Reason: fleet.ReasonBackendUnavailable, Message: "gone \xff", RetryAfter: time.Second}))
 	require.Equal(t, codes.Unavailable, s.Code())
-	require.Len(t, s.Details(), 2, "the text does not cost the details")
+	require.Len(t, s.Details(), 2, "an invalid text must not remove the details")
 	_, err2 = proto.Marshal(s.Proto())
 	require.NoError(t, err2)
 }

@@ -185,7 +185,7 @@ func TestMarshalWritesUnusualValues(t *testing.T) {
 	sameAsProtojson(t, (*fleetv1.Task)(nil).ProtoReflect().New().Interface())
 }
 
-func TestMarshalRefusesWhatHasNoForm(t *testing.T) {
+func TestMarshalErrors(t *testing.T) {
 	t.Parallel()
 	for _, m := range []proto.Message{
 		&fleetv1.Task{Id: "a\xff"},

@@ -39,7 +39,7 @@ func TestMarshalWritesNullsNumbersAndEmptyLists(t *testing.T) {
 		`"started_at":null,"completed_at":null,"reason":"","payload_size":0,"cost_usd":0.25,"description":"","owner":""}`, string(got))
 }
 
-func TestMarshalLeavesOutOptionalFieldsThatAreNotSet(t *testing.T) {
+func TestMarshalOmitsUnsetOptionalFields(t *testing.T) {
 	t.Parallel()
 	got, err := wire.Marshal(&fleetv1.TaskDetail{})
 	require.NoError(t, err)

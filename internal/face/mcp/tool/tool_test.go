@@ -105,7 +105,7 @@ func TestAStreamThatIsTooLongEnds(t *testing.T) {
 	a := &answers{messages: []*structpb.ListValue{list(large), list(large), list(large), list(large)}, err: errors.New("not reached")}
 	r := run(t, tool.Stream(tool.Spec{}, stream(a), words), func(mcp.JSONRPCNotification) error { return nil })
 	require.False(t, r.IsError)
-	require.Len(t, a.messages, 1, "it ends when it has what fits into a result")
+	require.Len(t, a.messages, 1, "it must stop when the result is full")
 }
 
 func TestAStreamEndsWhenItsClientIsGone(t *testing.T) {
@@ -126,7 +126,7 @@ func unary(called *bool) func(context.Context, *structpb.Struct, ...grpc.CallOpt
 
 func name(*structpb.Struct) string { return "papi" }
 
-func TestACallGoesOnWithoutItsProgress(t *testing.T) {
+func TestCallContinuesWithoutProgress(t *testing.T) {
 	t.Parallel()
 	called, watched := false, 0
 	watch := func(context.Context, tool.Query, func(string, []string) error) error {
@@ -142,7 +142,7 @@ func TestACallGoesOnWithoutItsProgress(t *testing.T) {
 }
 
 // Events logged during the call are sent once, even if the stream that follows never delivers them.
-func TestTheLastEventsAreReadWhenTheCallIsOver(t *testing.T) {
+func TestLastEventsAreSent(t *testing.T) {
 	t.Parallel()
 	var said []string
 	called := false
@@ -172,7 +172,7 @@ func TestTheLastEventsAreReadWhenTheCallIsOver(t *testing.T) {
 	require.Equal(t, log, said)
 }
 
-func TestArgumentsNeedNotBeJSONAlready(t *testing.T) {
+func TestUnencodedArguments(t *testing.T) {
 	t.Parallel()
 	call := func(context.Context, *fleetv1.ShowAgentRequest, ...grpc.CallOption) (*fleetv1.ShowAgentResponse, error) {
 		return &fleetv1.ShowAgentResponse{}, nil
@@ -193,8 +193,8 @@ func TestArgumentsNeedNotBeJSONAlready(t *testing.T) {
 	}
 }
 
-// TestALongCallSaysThatItGoesOn uses clients that give up when they hear nothing.
-func TestALongCallSaysThatItGoesOn(t *testing.T) {
+// TestLongCallSendsHeartbeats uses clients that give up when they hear nothing.
+func TestLongCallSendsHeartbeats(t *testing.T) {
 	t.Parallel()
 	slow := func(_ context.Context, s *structpb.Struct, _ ...grpc.CallOption) (*structpb.Struct, error) {
 		time.Sleep(30 * time.Second)
@@ -225,7 +225,7 @@ func TestALongCallSaysThatItGoesOn(t *testing.T) {
 				r := mcp.CallToolRequest{}
 				_, err := c.tool.Handler(ctx, r)
 				require.NoError(t, err)
-				require.Empty(t, said, "it was not asked to")
+				require.Empty(t, said, "no progress was requested")
 				r.Params.Meta = &mcp.Meta{ProgressToken: "t"}
 				_, err = c.tool.Handler(ctx, r)
 				require.NoError(t, err)
