@@ -1,4 +1,4 @@
--- Rules that must hold whatever a program does are constraints here. 'name_key' is the name in lower case, and 'n' the order of
+-- Constraints enforce the rules that every program must keep. 'name_key' is the name in lower case, and 'n' the order of
 -- insertion. Text is compared byte by byte, so that every database orders it in the same way.
 
 -- +goose Up
@@ -35,13 +35,13 @@ CREATE TABLE agents (
     revision      bigint      NOT NULL
 ) WITH (fillfactor = 80);
 
--- One agent of a name for each owner; a deleted agent's name is free again.
+-- Agent names are unique per owner, except those of deleted agents.
 CREATE UNIQUE INDEX agents_name ON agents (name_key, owner) WHERE deleted_at IS NULL;
 CREATE INDEX agents_workspace ON agents (workspace_id, created_at, n) WHERE workspace_id <> '';
 CREATE INDEX agents_owned ON agents (owner, toolset) WHERE deleted_at IS NULL;
 CREATE INDEX agents_ever ON agents (name_key, created_at, n);
 
--- Recipes never change and can be large: apart, so that the frequent writes of an agent stay small.
+-- Configurations of agents never change and can be large. A separate table keeps frequent writes of agents small.
 CREATE TABLE recipes (
     agent_uid text COLLATE "C" PRIMARY KEY REFERENCES agents (uid),
     recipe    json NOT NULL CHECK (json_typeof(recipe) = 'object')
@@ -95,17 +95,17 @@ CREATE TABLE tasks (
     revision           bigint           NOT NULL
 ) WITH (fillfactor = 80);
 
--- At most one active task an agent.
+-- An agent has at most one active task.
 CREATE UNIQUE INDEX tasks_active ON tasks (agent_uid) WHERE status IN ('pending', 'running');
 CREATE INDEX tasks_history ON tasks (agent_uid, created_at, n);
 CREATE INDEX tasks_session ON tasks (session_id, created_at, n) WHERE session_id <> '';
 CREATE INDEX tasks_owned ON tasks (owner) WHERE status IN ('pending', 'running');
 CREATE INDEX tasks_payload ON tasks (ended_at) WHERE payload_size > 0 AND NOT payload_removed;
--- These hold all that a filter asks for, so that only the rows of one page are read.
+-- These indexes cover all filters, so that only the rows of one page are read.
 CREATE INDEX tasks_listed_owner ON tasks (owner, created_at, n, status, source, toolset, project, name_key);
 CREATE INDEX tasks_listed ON tasks (created_at, n, status, source, toolset, project, name_key);
 
--- The extension belongs to Postgres and may be missing. Then texts are found without an index.
+-- The extension is optional. Without it, text search uses no index.
 -- +goose StatementBegin
 DO $$
 BEGIN
@@ -127,7 +127,7 @@ CREATE TRIGGER tasks_ended BEFORE UPDATE ON tasks FOR EACH ROW
     WHEN (OLD.status IN ('completed', 'failed', 'stopped') AND NEW.payload_removed = OLD.payload_removed)
     EXECUTE FUNCTION fleet_refuse('a task that has ended is never changed');
 
--- What a description has beyond its first 4 KiB: apart, so that lists and the frequent writes of a task stay small.
+-- The part of a description after its first 4 KiB. A separate table keeps lists and frequent writes of tasks small.
 CREATE TABLE task_descriptions (
     task_id text COLLATE "C" PRIMARY KEY REFERENCES tasks (id),
     rest    text NOT NULL
@@ -200,7 +200,7 @@ CREATE TRIGGER questions_settled BEFORE UPDATE ON questions FOR EACH ROW
     WHEN (OLD.given_at IS NOT NULL OR OLD.status IN ('expired', 'withdrawn') OR NEW.status = 'waiting')
     EXECUTE FUNCTION fleet_refuse('what has become of a question never changes');
 
--- Events that were committed and have no number yet. fleet_stamp moves them into the log.
+-- Committed events without a number. fleet_stamp moves them into the log.
 CREATE TABLE inbox (
     id         bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     time       timestamptz NOT NULL,
@@ -248,8 +248,8 @@ CREATE TABLE sequencer (
 
 INSERT INTO sequencer (id, seq) VALUES (1, 0);
 
--- How many bytes of text, output and payloads are stored for an owner, before compression: the sum of both tables. Writers only
--- add rows to stored_changes, so that none waits for another one; fleet_stamp sums them up.
+-- Stored bytes of text, output and payloads per owner, before compression: the sum of both tables. Writers only
+-- add rows to stored_changes, so that they do not wait for each other; fleet_stamp sums them up.
 CREATE TABLE stored (
     owner text   COLLATE "C" PRIMARY KEY,
     bytes bigint NOT NULL
@@ -273,7 +273,7 @@ BEGIN
         RETURN;
     END IF;
     SELECT s.seq INTO last FROM sequencer s WHERE s.id = 1 FOR UPDATE;
-    -- A row that is locked is about to be deleted with its task.
+    -- A locked row is about to be deleted with its task.
     RETURN QUERY
         WITH chosen AS (
             SELECT i.id FROM inbox i ORDER BY i.id LIMIT most FOR UPDATE SKIP LOCKED
@@ -392,7 +392,7 @@ CREATE TABLE tokens (
     agent_uid  text        COLLATE "C" NOT NULL
 );
 
--- One token of a name; a revoked token's name is free again.
+-- Token names are unique, except those of revoked tokens.
 CREATE UNIQUE INDEX tokens_name ON tokens (name) WHERE revoked_at IS NULL;
 CREATE UNIQUE INDEX tokens_hash ON tokens (hash);
 CREATE INDEX tokens_agent ON tokens (agent_uid) WHERE agent_uid <> '' AND revoked_at IS NULL;
@@ -416,7 +416,7 @@ CREATE TABLE sessions (
     revision     bigint      NOT NULL
 ) WITH (fillfactor = 80);
 
--- One open session of a key for each owner and toolset.
+-- Keys of open sessions are unique per owner and toolset.
 CREATE UNIQUE INDEX sessions_key ON sessions (toolset, owner, key) WHERE key <> '' AND closed_at IS NULL;
 CREATE INDEX sessions_open ON sessions (toolset, owner, used_at) WHERE closed_at IS NULL;
 
@@ -431,7 +431,7 @@ CREATE TABLE tools (
     UNIQUE (owner, name, agent)
 );
 
--- What is kept of deleted agents, as a git bundle, and what may be lost with them.
+-- Work of deleted agents, as a git bundle, and what may be lost.
 CREATE TABLE agent_remains (
     agent_uid text        COLLATE "C" PRIMARY KEY,
     kept_at   timestamptz NOT NULL,
@@ -454,13 +454,13 @@ CREATE TABLE leases (
 
 CREATE INDEX leases_owner ON leases (owner);
 
--- When something was last done, for all processes to know.
+-- Times at which something was last done, shared by all processes.
 CREATE TABLE notes (
     key text        COLLATE "C" PRIMARY KEY,
     at  timestamptz NOT NULL
 );
 
--- Secrets of the server itself, which all servers of a database share. None belongs to a user.
+-- Secrets of the server itself, shared by all servers of a database. None belongs to a user.
 CREATE TABLE secrets (
     name  text  COLLATE "C" PRIMARY KEY,
     value bytea NOT NULL

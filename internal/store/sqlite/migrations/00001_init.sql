@@ -1,5 +1,5 @@
--- Times are microseconds since 1970 in UTC; NULL where a time that need not be is not there.
--- Rules that must hold whatever a program does are constraints here. 'name_key' is the name in lower case.
+-- Times are microseconds since 1970 in UTC; a missing optional time is NULL.
+-- Constraints enforce the rules that every program must keep. 'name_key' is the name in lower case.
 
 -- +goose Up
 CREATE TABLE agents (
@@ -29,7 +29,7 @@ CREATE TABLE agents (
     revision     INTEGER NOT NULL
 ) STRICT;
 
--- One agent of a name for each owner; a deleted agent's name is free again.
+-- Agent names are unique per owner, except those of deleted agents.
 CREATE UNIQUE INDEX agents_name ON agents (name_key, owner) WHERE deleted_at IS NULL;
 CREATE INDEX agents_workspace ON agents (workspace_id, created_at, n) WHERE workspace_id <> '';
 
@@ -60,7 +60,7 @@ CREATE TABLE tasks (
     revision     INTEGER NOT NULL
 ) STRICT;
 
--- At most one active task an agent.
+-- An agent has at most one active task.
 CREATE UNIQUE INDEX tasks_active ON tasks (agent_uid) WHERE status IN ('pending', 'running');
 CREATE INDEX tasks_history ON tasks (agent_uid, created_at, n);
 
@@ -71,7 +71,7 @@ BEGIN
 END;
 -- +goose StatementEnd
 
--- What a description has beyond its first 4 KiB: apart, so that lists and the frequent writes of a task stay small.
+-- The part of a description after its first 4 KiB. A separate table keeps lists and frequent writes of tasks small.
 CREATE TABLE task_descriptions (
     task_id TEXT NOT NULL PRIMARY KEY REFERENCES tasks (id),
     rest    TEXT NOT NULL
@@ -131,7 +131,7 @@ CREATE TABLE tokens (
     revoked_at INTEGER
 ) STRICT;
 
--- One token of a name; a revoked token's name is free again.
+-- Token names are unique, except those of revoked tokens.
 CREATE UNIQUE INDEX tokens_name ON tokens (name) WHERE revoked_at IS NULL;
 
 CREATE TABLE leases (
@@ -140,7 +140,7 @@ CREATE TABLE leases (
     until INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- How many transactions have written anything: what tells a process that another one has committed. Leases do not count.
+-- Number of writing transactions, from which a process sees that another one has committed. Leases do not count.
 CREATE TABLE commits (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     n  INTEGER NOT NULL

@@ -1,4 +1,4 @@
--- What the other toolsets need: agents made by recipes on several backends, conversations, registered tools, and tokens
+-- For the other toolsets: agents with a configuration in several places, conversations, registered tools, and tokens
 -- that belong to an agent.
 
 -- +goose Up
@@ -6,7 +6,7 @@ ALTER TABLE agents ADD COLUMN toolset TEXT NOT NULL DEFAULT '';
 ALTER TABLE agents ADD COLUMN backend TEXT NOT NULL DEFAULT '';
 ALTER TABLE agents ADD COLUMN one_task INTEGER NOT NULL DEFAULT 0 CHECK (one_task IN (0, 1));
 
--- Recipes never change and can be large: apart, so that the frequent writes of an agent stay small.
+-- Configurations of agents never change and can be large. A separate table keeps frequent writes of agents small.
 CREATE TABLE recipes (
     agent_uid TEXT NOT NULL PRIMARY KEY REFERENCES agents (uid),
     recipe    TEXT NOT NULL CHECK (json_type(recipe) = 'object')
@@ -42,7 +42,7 @@ CREATE TABLE sessions (
     revision     INTEGER NOT NULL
 ) STRICT;
 
--- One open session of a key for each owner and toolset.
+-- Keys of open sessions are unique per owner and toolset.
 CREATE UNIQUE INDEX sessions_key ON sessions (toolset, owner, key) WHERE key <> '' AND closed_at IS NULL;
 CREATE INDEX sessions_open ON sessions (toolset, owner, used_at) WHERE closed_at IS NULL;
 

@@ -1,4 +1,4 @@
--- Why the host of an agent refused to make it.
+-- Why the host refused to create an agent.
 
 -- +goose Up
 ALTER TABLE agents ADD COLUMN refused TEXT NOT NULL DEFAULT '';

@@ -1,4 +1,4 @@
--- Messages to tasks that run, kept until their agents have them.
+-- Messages to running tasks, stored until they are delivered.
 
 -- +goose Up
 CREATE TABLE messages (

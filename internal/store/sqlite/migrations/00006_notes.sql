@@ -1,4 +1,4 @@
--- When something was last done, for all processes to know.
+-- Times at which something was last done, shared by all processes.
 
 -- +goose Up
 CREATE TABLE notes (

@@ -1,4 +1,4 @@
--- What makes it quick to find what is old.
+-- Indexes for finding old rows.
 
 -- +goose Up
 CREATE INDEX requests_created ON requests (created_at);

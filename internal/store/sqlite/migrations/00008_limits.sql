@@ -1,10 +1,10 @@
--- What each owner has at the moment, so that limits are quick to check.
+-- Current counts per owner, for checking limits quickly.
 
 -- +goose Up
 CREATE INDEX agents_owned ON agents (owner, toolset, deleted_at) WHERE deleted_at IS NULL;
 CREATE INDEX tasks_owned ON tasks (owner, status) WHERE status IN ('pending', 'running');
 
--- How many bytes of text, output and payloads are stored for an owner, before compression. The triggers below keep it.
+-- How many bytes of text, output and payloads are stored for an owner, before compression. The triggers below update it.
 CREATE TABLE stored (
     owner TEXT    NOT NULL PRIMARY KEY,
     bytes INTEGER NOT NULL

@@ -1,4 +1,4 @@
--- Whether the agent itself said how its task ended.
+-- Whether the agent itself reported the end of its task.
 
 -- +goose Up
 ALTER TABLE tasks ADD COLUMN reported INTEGER NOT NULL DEFAULT 0 CHECK (reported IN (0, 1));

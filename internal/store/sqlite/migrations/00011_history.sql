@@ -3,13 +3,13 @@
 -- +goose Up
 DROP TRIGGER tasks_ended;
 
--- Of the task's agent, so that lists need not look at agents.
+-- Copied from the task's agent, so that lists need no join.
 ALTER TABLE tasks ADD COLUMN name_key TEXT NOT NULL DEFAULT '';
 ALTER TABLE tasks ADD COLUMN project TEXT NOT NULL DEFAULT '';
 ALTER TABLE tasks ADD COLUMN toolset TEXT NOT NULL DEFAULT '';
 UPDATE tasks SET (name_key, project, toolset) = (SELECT name_key, project, toolset FROM agents WHERE uid = agent_uid);
 
--- The payload was there and is not any more. The only thing that changes of a task that has ended.
+-- The payload was removed. Only this field of an ended task can change.
 ALTER TABLE tasks ADD COLUMN payload_removed INTEGER NOT NULL DEFAULT 0 CHECK (payload_removed IN (0, 1));
 
 -- +goose StatementBegin
@@ -19,13 +19,13 @@ BEGIN
 END;
 -- +goose StatementEnd
 
--- These hold all that a filter asks for, so that only the rows of one page are read.
+-- These indexes cover all filters, so that only the rows of one page are read.
 CREATE INDEX tasks_listed_owner ON tasks (owner, created_at, n, status, source, toolset, project, name_key);
 CREATE INDEX tasks_listed ON tasks (created_at, n, status, source, toolset, project, name_key);
 CREATE INDEX tasks_payload ON tasks (ended_at) WHERE payload_size > 0 AND payload_removed = 0;
 CREATE INDEX agents_ever ON agents (name_key, created_at, n);
 
--- Finds the tasks that have some text anywhere, whatever its case.
+-- Full-text index of tasks, ignoring case.
 CREATE VIRTUAL TABLE tasks_text USING fts5 (description, summary, content = '', contentless_delete = 1, tokenize = 'trigram');
 INSERT INTO tasks_text (rowid, description, summary) SELECT n, description, summary FROM tasks;
 

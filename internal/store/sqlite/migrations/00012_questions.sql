@@ -1,4 +1,4 @@
--- What agents ask while they work.
+-- Questions of agents during tasks.
 
 -- +goose Up
 ALTER TABLE tasks ADD COLUMN waiting INTEGER NOT NULL DEFAULT 0 CHECK (waiting >= 0);

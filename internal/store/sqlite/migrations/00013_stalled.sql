@@ -1,4 +1,4 @@
--- Since when a task makes no progress, and what the last step of its run was. No time: it makes progress, or has ended.
+-- Since when a task makes no progress, and the last step of its run. NULL: it makes progress or has ended.
 
 -- +goose Up
 ALTER TABLE tasks ADD COLUMN stalled_at INTEGER;

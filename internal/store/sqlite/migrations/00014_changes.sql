@@ -1,4 +1,4 @@
--- What tasks changed in the working trees of their agents.
+-- Changes of tasks in the working trees of their agents.
 
 -- +goose Up
 CREATE TABLE task_changes (

@@ -3,7 +3,7 @@
 -- +goose Up
 ALTER TABLE agents RENAME COLUMN backend TO place;
 
--- Until now the agents of the configured backend named none. It is the one that was last asked for its workspaces.
+-- Until now agents of the configured place did not name it. It is the one whose workspaces were last listed.
 UPDATE agents SET place = coalesce((SELECT substr(key, 6) FROM notes WHERE key LIKE 'poll/%' ORDER BY at DESC LIMIT 1), '')
 WHERE place = '';
 

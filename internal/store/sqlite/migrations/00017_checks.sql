@@ -1,4 +1,4 @@
--- How the work of tasks was checked. An agent whose checks failed tries again: a try counts from 0.
+-- Results of checks. After failed checks an agent tries again; attempts count from 0.
 
 -- +goose Up
 ALTER TABLE tasks ADD COLUMN try INTEGER NOT NULL DEFAULT 0 CHECK (try >= 0);

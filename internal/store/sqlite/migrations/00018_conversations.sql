@@ -1,4 +1,4 @@
--- Whether agents have a conversation, and why a task could not go on with it.
+-- Whether agents have a conversation, and why a task could not continue it.
 
 -- +goose Up
 ALTER TABLE agents ADD COLUMN conversed INTEGER NOT NULL DEFAULT 0 CHECK (conversed IN (0, 1));

@@ -1,4 +1,4 @@
--- Secrets of the server itself, which all servers of a database share. None belongs to a user.
+-- Secrets of the server itself, shared by all servers of a database. None belongs to a user.
 
 -- +goose Up
 CREATE TABLE secrets (

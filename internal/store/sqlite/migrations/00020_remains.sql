@@ -1,4 +1,4 @@
--- What is kept of deleted agents, as a git bundle, and what may be lost with them.
+-- Work of deleted agents, as a git bundle, and what may be lost.
 
 -- +goose Up
 CREATE TABLE agent_remains (

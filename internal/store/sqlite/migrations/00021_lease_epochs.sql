@@ -1,4 +1,4 @@
--- Leases with epochs. A paused worker whose lease another one has taken is recognised by its epoch.
+-- Leases with epochs. The epoch shows a paused worker that another one has taken its lease.
 
 -- +goose Up
 ALTER TABLE leases ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
