@@ -14,6 +14,7 @@ export type PlaceStatus = Schemas['PlaceStatus']
 export type FleetEvent = Schemas['Event']
 export type FileChange = Schemas['FileChange']
 export type Token = Schemas['Token']
+export type FoundItem = Schemas['FoundItem']
 
 export const api = createClient<paths>({ baseUrl: '' })
 

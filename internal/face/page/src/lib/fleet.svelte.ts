@@ -14,6 +14,30 @@ import { stream } from './stream.svelte'
 /** pace is how often, in milliseconds, what has changed is shown. */
 const pace = 80
 
+/** changeOf returns what the event of a task changes of its agent. */
+function changeOf(e: FleetEvent, row: AgentSummary): Partial<AgentSummary> | undefined {
+  switch (e.type) {
+    case 'task_created':
+      return { status: row.status === 'idle' ? 'busy' : row.status, current_task: e.text, current_task_id: e.task_id }
+    case 'task_ended':
+      if (row.current_task_id !== e.task_id) return undefined
+      return {
+        status: row.status === 'busy' ? 'idle' : row.status,
+        current_task: null,
+        current_task_id: null,
+        waiting: false,
+        stalled: false,
+      }
+    case 'task_question':
+      return { waiting: true }
+    case 'task_stalled':
+      return { stalled: true }
+    case 'task_recovered':
+      return { stalled: false }
+  }
+  return undefined
+}
+
 /**
  * Fleet is what the tab knows of the agents and the questions: read once, then kept current by events. Views read
  * `agents` and `questions`; both change at most every `pace` milliseconds, however many events arrive.
@@ -25,11 +49,12 @@ class Fleet {
   loaded = $state(false)
   problem = $state('')
 
-  private byName = new Map<string, AgentSummary>()
+  private byName = new Map<string, AgentSummary[]>()
   private byId = new Map<string, Question>()
   private dirty = { agents: false, questions: false }
   private timer: ReturnType<typeof setTimeout> | undefined
-  private reading = new Map<string, boolean>() // agents that are being read; true: read once more
+  private pending = new Set<string>() // names of agents that must be read again
+  private reader: ReturnType<typeof setTimeout> | undefined
   private asking = false
 
   constructor() {
@@ -54,12 +79,7 @@ class Fleet {
   private async loadOnce() {
     const head = await events({ cursor: 'now' })
     stream.start(head.cursor)
-    const agents = await pages(async (cursor) => {
-      const page = await data(api.GET('/v1/agents', { params: { query: { cursor, limit: 5000 } } }))
-      this.places = page.places
-      return { rows: page.agents, next: page.next_cursor }
-    })
-    this.byName = new Map(agents.map((a) => [a.name, a]))
+    await this.readAgents()
     await this.readQuestions()
     this.loaded = true
     this.problem = ''
@@ -77,26 +97,72 @@ class Fleet {
       return { rows: page.questions, next: page.next_cursor }
     }, 1000)
     this.byId = new Map(questions.map((q) => [q.id, q]))
+    const waiting = new Set(questions.map((q) => q.agent_name))
+    for (const [name, rows] of this.byName) {
+      const row = rows[0]
+      if (rows.length === 1 && row?.waiting && !waiting.has(name)) {
+        this.byName.set(name, [{ ...row, waiting: false }])
+        this.changed()
+      }
+    }
     this.dirty.questions = true
     this.showSoon()
   }
 
+  /** apply changes what an event tells all of; of other agents it notes that they must be read again. */
   private apply(e: FleetEvent) {
-    switch (e.type) {
-      case 'agent_deleted':
-        if (this.byName.delete(e.agent_name)) this.changed()
-        return
-      case 'task_output':
-      case 'task_step':
-      case 'task_message':
-      case 'task_check':
-      case 'task_deleted':
-        return
-      case 'task_question':
-      case 'task_answer':
-        void this.readQuestionsOnce()
+    const rows = this.byName.get(e.agent_name) ?? []
+    const row = rows.length === 1 ? rows[0] : undefined // names are unique only for each owner, and events do not name owners
+    if (e.type === 'task_question' || e.type === 'task_answer') void this.readQuestionsOnce()
+    if (e.type === 'agent_deleted' && row) {
+      this.byName.delete(e.agent_name)
+      this.changed()
+      return
     }
-    void this.read(e.agent_name)
+    if (row && e.task_id) {
+      const change = changeOf(e, row)
+      if (change) {
+        this.byName.set(e.agent_name, [{ ...row, ...change }])
+        this.changed()
+      }
+      return
+    }
+    if (e.type.startsWith('agent_') || rows.length > 1) this.readLater(e.agent_name)
+  }
+
+  private readLater(name: string) {
+    this.pending.add(name)
+    this.reader ??= setTimeout(() => void this.readPending(), 3 * pace)
+  }
+
+  /** readPending reads a few known agents one by one, and otherwise all of them. */
+  private async readPending() {
+    const names = [...this.pending]
+    this.pending.clear()
+    try {
+      if (names.length <= 5 && names.every((name) => this.byName.get(name)?.length === 1)) {
+        for (const name of names) {
+          const path = { agent_name: name }
+          const { agent } = await data(api.GET('/v1/agents/{agent_name}', { params: { path } }))
+          this.byName.set(name, [agent])
+        }
+      } else {
+        await this.readAgents()
+      }
+    } catch {
+      // The stream says what is wrong with the connection; the next event tries again.
+    }
+    this.changed()
+    this.reader = this.pending.size > 0 ? setTimeout(() => void this.readPending(), 10 * pace) : undefined
+  }
+
+  private async readAgents() {
+    const agents = await pages(async (cursor) => {
+      const page = await data(api.GET('/v1/agents', { params: { query: { cursor, limit: 5000 } } }))
+      this.places = page.places
+      return { rows: page.agents, next: page.next_cursor }
+    })
+    this.byName = Map.groupBy(agents, (a) => a.name)
   }
 
   private async readQuestionsOnce() {
@@ -111,25 +177,6 @@ class Fleet {
     }
   }
 
-  /** read reads an agent again that an event was about, once more if another event comes meanwhile. */
-  private async read(name: string) {
-    if (this.reading.has(name)) {
-      this.reading.set(name, true)
-      return
-    }
-    this.reading.set(name, false)
-    try {
-      const { agent } = await data(api.GET('/v1/agents/{agent_name}', { params: { path: { agent_name: name } } }))
-      this.byName.set(name, agent)
-      this.changed()
-    } catch {
-      if (this.byName.delete(name)) this.changed()
-    }
-    const more = this.reading.get(name)
-    this.reading.delete(name)
-    if (more) await this.read(name)
-  }
-
   private changed() {
     this.dirty.agents = true
     this.showSoon()
@@ -142,7 +189,7 @@ class Fleet {
   private show() {
     clearTimeout(this.timer)
     this.timer = undefined
-    if (this.dirty.agents) this.agents = [...this.byName.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
+    if (this.dirty.agents) this.agents = [...this.byName.values()].flat().sort((a, b) => (a.name < b.name ? -1 : 1))
     if (this.dirty.questions) this.questions = [...this.byId.values()].filter((q) => q.status === 'waiting')
     this.dirty = { agents: false, questions: false }
   }

@@ -37,6 +37,24 @@ class Stream {
   private listeners = new Set<Listener>()
   private waiting: FleetEvent[] = []
 
+  /** outputOf is the task whose output, steps and messages are in the stream; those of others are left out. */
+  private outputOf = ''
+
+  /** watchOutput adds what the task puts out to the stream, until the returned function is called. */
+  watchOutput(task: string): () => void {
+    this.select(task)
+    return () => {
+      if (this.outputOf === task) this.select('')
+    }
+  }
+
+  private select(task: string) {
+    this.outputOf = task
+    if (!this.source) return
+    this.source.close()
+    this.connect() // from the cursor on, so that nothing is lost or doubled
+  }
+
   /** start follows the log from the cursor on. */
   start(cursor: string) {
     this.stop()
@@ -58,7 +76,9 @@ class Stream {
   }
 
   private connect() {
-    const source = new EventSource('/v1/events?follow=true&cursor=' + encodeURIComponent(this.cursor))
+    const query = new URLSearchParams({ follow: 'true', quiet: 'true', cursor: this.cursor })
+    if (this.outputOf) query.set('output_of', this.outputOf)
+    const source = new EventSource('/v1/events?' + query)
     this.source = source
     source.onopen = () => {
       this.open = true
