@@ -109,6 +109,9 @@ page: $(NPM) ## build the live page from its sources
 page-dev: $(NPM) ## the live page from its sources, reloaded as they change; FLEET=URL is the server, default http://127.0.0.1:8101
 	cd $(PAGE) && npm run dev
 
+page-pictures: $(NPM) ## pictures of every room at 400, 1280 and 2560 px, in .build/page
+	FLEET_TEST_PICTURES=1 $(GO) test -count=1 -run TestRooms ./internal/app/browser
+
 page-check: # formatting, lint and types of the page, where Node is
 	@if node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || a == 20 && b >= 19 ? 0 : 1)' 2>/dev/null; \
 	  then $(MAKE) --no-print-directory $(NPM) || { echo "the page is not checked: npm did not install what that needs" >&2; exit 0; }; cd $(PAGE) && npm run --silent check; \
@@ -140,5 +143,5 @@ bench-coder: ## list_agents of 300 agents beside Coder's own lists
 	@$(CODER_ENV) && $(GO) run ./internal/app/bench -coder $(FLAGS)
 
 .PHONY: coder-up coder-down e2e record chaos bench-coder
-.PHONY: page page-dev page-check
+.PHONY: page page-pictures page-dev page-check
 .PHONY: help build fleet-runner run demo test test-postgres vet lint race generate generated proto-lint breaking fmt bench conformance lint-openapi test-claude test-agents fuzz
