@@ -53,7 +53,7 @@ func TestRooms(t *testing.T) {
 		for scheme, rules := range map[string]string{"light": `{}`, "dark": `{runOnly: ['color-contrast']}`} { // the markup is the same
 			call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 			eval[any](b, string(axe)+"; null")
-			found := eval[string](b, `axe.run(document, ` + rules + `).then(r => JSON.stringify(r.violations.map(v => ({rule: v.id, help: v.help, where: v.nodes.map(n => n.html).slice(0, 3)}))))`)
+			found := eval[string](b, `axe.run(document, `+rules+`).then(r => JSON.stringify(r.violations.map(v => ({rule: v.id, help: v.help, where: v.nodes.map(n => n.html).slice(0, 3)}))))`)
 			var violations []any
 			require.NoError(t, json.Unmarshal([]byte(found), &violations))
 			require.Empty(t, violations, "%s, %s", room.name, scheme)
