@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,6 +44,9 @@ func typesOf[M proto.Message](t testing.TB) []protoreflect.MessageType {
 		return true
 	})
 	require.Greater(t, len(types), 50)
+	slices.SortFunc(types, func(a, b protoreflect.MessageType) int {
+		return strings.Compare(string(a.Descriptor().FullName()), string(b.Descriptor().FullName()))
+	})
 	return types
 }
 

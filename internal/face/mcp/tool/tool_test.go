@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -250,4 +251,19 @@ func (s *slowly) Recv() (*structpb.Struct, error) {
 	a := s.answers[0]
 	s.answers, s.pauses = s.answers[1:], s.pauses[1:]
 	return a, nil
+}
+
+// TestShorteningLeavesTheServicesMessageAlone checks that an answer which does not fit is shortened in a copy.
+func TestShorteningLeavesTheServicesMessageAlone(t *testing.T) {
+	t.Parallel()
+	shared := &fleetv1.ShowAgentLogResponse{Lines: []string{strings.Repeat("a", 5000), strings.Repeat("b", 5000), "c"}}
+	before := proto.Clone(shared)
+	x := tool.Unary(tool.Spec{}, func(context.Context, *fleetv1.ShowAgentLogRequest, ...grpc.CallOption) (*fleetv1.ShowAgentLogResponse, error) {
+		return shared, nil
+	})
+	r, err := x.Handler(tool.WithMaxResult(t.Context(), 4096), mcp.CallToolRequest{})
+	require.NoError(t, err)
+	require.False(t, r.IsError)
+	require.Len(t, r.Content, 2, "the answer has a note")
+	require.True(t, proto.Equal(before, shared))
 }
