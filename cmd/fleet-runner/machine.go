@@ -132,7 +132,7 @@ func (w workspace) Work(fleet.Run) (runner.Work, error) {
 		b, err := os.ReadFile(w.promptFile)
 		if err != nil {
 			return runner.Work{}, fleet.Errorf(fleet.ReasonProvisioningFailed,
-				"what the agent %q is told about its role cannot be read from %s: restore the file", w.agent.Name, w.promptFile).WithCause(err)
+				"cannot read the role prompt of agent %q from %s: restore the file", w.agent.Name, w.promptFile).WithCause(err)
 		}
 		prompt = string(b)
 	}

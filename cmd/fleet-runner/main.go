@@ -83,7 +83,7 @@ func serve(args []string, stderr io.Writer) error {
 	f.Var(&s.permissions.Allow, "allow", "use of a tool that is granted without asking, such as 'Bash(go test *)'; repeat it for more")
 	f.Var(&s.permissions.Deny, "deny", "use of a tool that is denied without asking; repeat it for more")
 	f.DurationVar(&s.permissions.Timeout, "ask-timeout", driver.DefaultAskTimeout, "how long a question waits for its answer")
-	f.StringVar(&s.promptFile, "prompt-file", "", "file with what the agent is told about its role; read for each task")
+	f.StringVar(&s.promptFile, "prompt-file", "", "file with the prompt of the agent's role; read for each task")
 	f.Int64Var(&s.maxOutput, "max-output", runner.DefaultMaxOutput, "bytes of output that the payload of a run has at most")
 	f.Int64Var(&s.outputMax, "output-max", runner.DefaultOutputMax, "bytes of raw output that are kept of a run")
 	f.DurationVar(&s.grace, "grace", runner.DefaultStopGrace, "how long a run gets to end by itself before it is killed")

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-// run runs the plugin for a file with a method M(Q) returns (A), whose messages have the fields.
+// run runs the plugin for a file with the method M(Q) returns (A). Q and A have the given fields.
 func run(t *testing.T, request, answer []*descriptorpb.FieldDescriptorProto) (string, error) {
 	t.Helper()
 	duration, err := protoregistry.GlobalFiles.FindFileByPath("google/protobuf/duration.proto")
@@ -55,7 +55,7 @@ func field(name string, kind descriptorpb.FieldDescriptorProto_Type, list bool, 
 	return f
 }
 
-func TestOnlyWhatIsUsedIsWritten(t *testing.T) {
+func TestUnusedMessages(t *testing.T) {
 	t.Parallel()
 	text := []*descriptorpb.FieldDescriptorProto{field("text", descriptorpb.FieldDescriptorProto_TYPE_STRING, false, "")}
 	code, err := run(t, text, text)
@@ -67,7 +67,7 @@ func TestOnlyWhatIsUsedIsWritten(t *testing.T) {
 	require.NotContains(t, code, "Unused")
 }
 
-func TestAFieldWithoutAFormIsNamed(t *testing.T) {
+func TestUnknownFieldType(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, want string

@@ -17,7 +17,7 @@ type generator struct {
 	*protogen.GeneratedFile
 }
 
-// messages writes the methods of the messages, and of those that are declared in them.
+// messages writes the methods of the messages and of their nested messages.
 func (g *generator) messages(messages []*protogen.Message) error {
 	for _, m := range messages {
 		if m.Desc.IsMapEntry() {

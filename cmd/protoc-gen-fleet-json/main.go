@@ -1,6 +1,6 @@
 // Command protoc-gen-fleet-json writes *.pb.json.go: how the messages of the API are written as JSON and read from it,
-// without reflection. Every message that a method answers with gets AppendJSON, and every request gets ReadField. What
-// the JSON looks like is said in package wire, which the generated code calls for every value.
+// without reflection. Every response gets the method AppendJSON, and every request gets ReadField. Package wire
+// defines the JSON form. The generated code calls it for every value.
 package main
 
 import (

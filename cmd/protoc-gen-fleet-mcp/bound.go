@@ -99,7 +99,7 @@ func cutOf(m *protogen.Method, in *protogen.Message, f *protogen.Field, path str
 	isText := f.Desc.Kind() == protoreflect.StringKind && !f.Desc.IsList()
 	if next := option.TextIn(v, "next_offset"); next != "" {
 		if !isText || !isOptionalInt32(fieldOf(in, protoreflect.Name(next))) {
-			return "", fmt.Errorf("next_offset is for a text with an optional int32 %q beside it", next)
+			return "", fmt.Errorf("next_offset is for a text in a message with an optional int32 %q", next)
 		}
 		text += ", NextOffset: " + strconv.Quote(next)
 	}
@@ -110,7 +110,7 @@ func cutOf(m *protogen.Method, in *protogen.Message, f *protogen.Field, path str
 	if cursor := option.TextIn(v, "cursor"); cursor != "" {
 		item := option.TextIn(v, "item_cursor")
 		if !f.Desc.IsList() || f.Message == nil || fieldOf(f.Message, protoreflect.Name(item)) == nil || fieldOf(in, protoreflect.Name(cursor)) == nil {
-			return "", fmt.Errorf("cursor is for a list of messages with a field item_cursor, with a field %q beside it", cursor)
+			return "", fmt.Errorf("cursor is for a list of messages with a field item_cursor, in a message with a field %q", cursor)
 		}
 		text += ", Cursor: " + strconv.Quote(cursor) + ", ItemCursor: " + strconv.Quote(item)
 	}

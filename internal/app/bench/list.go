@@ -117,7 +117,7 @@ func (r *report) overGRPC(ctx context.Context, conn *grpc.ClientConn) func(int) 
 	return func(int) error {
 		list, err := client.ListAgents(ctx, &fleetv1.ListAgentsRequest{})
 		if err == nil && len(list.GetAgents()) != r.listed {
-			err = fmt.Errorf("%d agents came over gRPC, and there are %d", len(list.GetAgents()), r.listed)
+			err = fmt.Errorf("gRPC returned %d agents, expected %d", len(list.GetAgents()), r.listed)
 		}
 		return err
 	}

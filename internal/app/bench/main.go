@@ -40,7 +40,7 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 16, "how many turns a row takes in that time")
 	only := flag.String("only", "", "measure only rows whose name matches this `regexp`")
 	profile := flag.String("cpuprofile", "", "write a CPU profile to `file`")
-	coder := flag.Bool("coder", false, "measure beside the Coder that CODER_URL and CODER_SESSION_TOKEN name; see make bench-coder")
+	coder := flag.Bool("coder", false, "compare with the Coder of CODER_URL and CODER_SESSION_TOKEN; see make bench-coder")
 	flag.Parse()
 	var err error
 	if o.only, err = regexp.Compile(*only); err == nil {

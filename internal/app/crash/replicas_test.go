@@ -15,8 +15,8 @@ import (
 	"fleet/internal/store/postgres/pgtest"
 )
 
-// TestReplicaKilledWhileATaskRuns has two servers on one database. One is killed while a task runs on its machine. Whoever follows
-// the task at the other one sees all of it, once.
+// TestReplicaKilledWhileATaskRuns starts two servers with one database, and kills one while a task runs on its machine.
+// A client that follows the task on the other server must get every event once.
 func TestReplicaKilledWhileATaskRuns(t *testing.T) {
 	t.Parallel()
 	store := pgtest.URL(t)
@@ -62,7 +62,7 @@ func TestReplicaKilledWhileATaskRuns(t *testing.T) {
 		defer one.mu.Unlock()
 		return one.deaths == 1
 	})
-	require.NoError(t, os.WriteFile(open, nil, 0o600)) // the run goes on by itself
+	require.NoError(t, os.WriteFile(open, nil, 0o600)) // the run continues without the server
 	for !next() {
 	}
 	require.Equal(t, "line 1\nline 2\nline 3\nwell\n", text)
@@ -71,7 +71,7 @@ func TestReplicaKilledWhileATaskRuns(t *testing.T) {
 	}
 	waited := call(two, fleetv1.FleetServiceClient.WaitTasks, &fleetv1.WaitTasksRequest{TaskIds: []string{task}})
 	require.Equal(t, fleetv1.Task_completed, waited.GetTasks()[0].GetStatus(), waited.GetTasks()[0].GetReason())
-	require.Equal(t, text, one.output(task), "the log is the same at the other one")
+	require.Equal(t, text, one.output(task), "both servers must show the same log")
 	count, err := os.ReadFile(open + ".count")
 	require.NoError(t, err)
 	require.Equal(t, "ran\n", string(count))

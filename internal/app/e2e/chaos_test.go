@@ -69,7 +69,7 @@ func TestChaos(t *testing.T) {
 
 	s := proxy.Stats()
 	t.Logf("requests to Coder   %d: %d slow, %d refused, %d refused after they had arrived, %d answers cut, %d blackholes", s.Requests, s.Slow, s.Refused, s.RefusedAfter, s.Cut, c.holes)
-	t.Logf("calls               %d, of which %d were told to try again; longest until it was done %s", c.calls, c.again, c.longest.Round(time.Millisecond))
+	t.Logf("calls               %d, of which %d had to be retried; longest until it was done %s", c.calls, c.again, c.longest.Round(time.Millisecond))
 	t.Logf("list_agents         %d times: p50 %s, p99 %s, max %s", len(c.reads), quantile(c.reads, 0.5), quantile(c.reads, 0.99), quantile(c.reads, 1))
 	t.Logf("stopped for a task  %d times, nothing milder having ended it", c.drastic)
 	t.Logf("at rest             %s after the last fault", settled.Round(100*time.Millisecond))

@@ -81,7 +81,7 @@ func (c *team) asksAPerson(t *testing.T, prompt string) {
 	t.Helper()
 	tools := c.last(t, prompt).ToolNames()
 	i := slices.IndexFunc(tools, func(name string) bool { return strings.HasSuffix(name, "ask_user") })
-	require.GreaterOrEqual(t, i, 0, "it is not given the tool to ask: %q", tools)
+	require.GreaterOrEqual(t, i, 0, "the tool for questions is missing: %q", tools)
 	id := c.start(t, "papi", "Ask a person.", "model: tool "+tools[i]+` {"question":"Tabs or spaces?","options":["tabs","spaces"]}`, "model: say Done")
 	q := c.asksNow(t, id, 0)
 	require.Equal(t, "Tabs or spaces?", q.GetText())

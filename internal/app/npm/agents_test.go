@@ -80,7 +80,7 @@ func asker(r role) role {
 func (c *team) arrive(t *testing.T, gate string) *stub.Gate {
 	t.Helper()
 	g := c.stub.Gate(gate)
-	pass(t, g.Arrived(), "nobody came to the gate "+gate)
+	pass(t, g.Arrived(), "no request reached the gate "+gate)
 	return g
 }
 

@@ -116,7 +116,7 @@ func texts(events []*fleetv1.Event, kind fleetv1.Event_Type) (all []string) {
 func (c *crew) arrive(t *testing.T, gate string) *gate {
 	t.Helper()
 	g := c.gate(gate)
-	pass(t, g.arrived, "nobody came to the gate "+gate)
+	pass(t, g.arrived, "no request reached the gate "+gate)
 	return g
 }
 

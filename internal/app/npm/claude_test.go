@@ -262,7 +262,7 @@ func TestClaudeTools(t *testing.T) {
 	require.False(t, results[0].IsError, results[0].Content.text())
 	require.Contains(t, results[0].Content.text(), `"shell"`)
 	require.Contains(t, texts(c.until(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended }), fleetv1.Event_task_step), "inner.list_agent_projects")
-	require.NoFileExists(t, path, "its secrets go with the run")
+	require.NoFileExists(t, path, "its secrets must be removed with the run")
 	require.NoError(t, filepath.WalkDir(string(c.home), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() && filepath.Base(path) != "fleet.yaml" {
 			require.NotContains(t, string(read(t, path)), secret, path)

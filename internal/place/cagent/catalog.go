@@ -180,7 +180,7 @@ func (c *Catalog) places(name string) (all []string) {
 	return all
 }
 
-// file reads a definition, or sets the problem because of which it cannot be used.
+// file reads a definition, or records why it cannot be used.
 func (c *Catalog) file(dir *os.Root, name string) sessions.Definition {
 	d := sessions.Definition{Name: strings.TrimSuffix(name, path.Ext(name)), Source: sessions.SourceFiles, Path: name}
 	info, err := dir.Stat(name)

@@ -89,7 +89,7 @@ func (g *guard) usable() bool {
 // errNoAnswer means that a part of a tool does not return.
 var errNoAnswer = errors.New("it did not answer in time")
 
-// bounded calls f and returns at the latest when the context or the limit ends. A call that goes on is abandoned.
+// bounded calls f and returns at the latest when the context or the limit ends. A call that does not return is abandoned.
 func bounded[T any](ctx context.Context, r *run, limit time.Duration, f func(context.Context) (T, error)) (T, error) {
 	type result struct {
 		v   T

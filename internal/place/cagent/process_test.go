@@ -108,7 +108,7 @@ func TestRunSurvivesServer(t *testing.T) {
 	_, o = d.does("model: say and on")
 	require.Equal(t, "and on", o.Summary, o.Reason)
 	asked := d.model.Requests()
-	require.Contains(t, asked[len(asked)-1].Said(), "hang here", "the conversation goes on")
+	require.Contains(t, asked[len(asked)-1].Said(), "hang here", "the conversation must continue")
 }
 
 // TestAttacks has the tools of an agent try forbidden actions.

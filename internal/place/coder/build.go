@@ -22,7 +22,7 @@ func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 	}
 	for {
 		if at == nil {
-			return fleet.Errorf(fleet.ReasonProvisioningFailed, "the agent %q cannot be started: its workspace is gone", a.Name)
+			return fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot start the agent %q: its workspace is gone", a.Name)
 		}
 		build := at.ws.LatestBuild
 		switch build.Status {
@@ -33,7 +33,7 @@ func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 		case codersdk.WorkspaceStatusRunning:
 			return nil
 		case codersdk.WorkspaceStatusDeleting:
-			return fleet.Errorf(fleet.ReasonProvisioningFailed, "the agent %q cannot be started: its workspace is being deleted", a.Name)
+			return fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot start the agent %q: its workspace is being deleted", a.Name)
 		case codersdk.WorkspaceStatusStopping, codersdk.WorkspaceStatusCanceling:
 		default:
 			values, preset, err := b.roleNow(ctx, a, at)

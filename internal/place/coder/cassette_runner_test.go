@@ -53,7 +53,7 @@ func runnerCompletes(x *rig) {
 	r := script("exact", "cat <<'END'\n"+table+"END")
 	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
 	r.Again = true
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r), "again is the same run")
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r), "a repeated dispatch is the same run")
 	text, o := x.follow(a, r)
 	x.Equal(table, text)
 	x.Equal(fleet.TaskCompleted, o.Status)
@@ -86,7 +86,7 @@ func runnerMessage(x *rig) {
 	r := script("listens", `for i in 1 2; do read -r m <"$FLEET_MESSAGES"; printf '%s\n' "$m"; done`)
 	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
 	x.NoError(x.b.Connect(a).Send(x.ctx, r, "m1", "raw \x1b[A text > \"quoted\""))
-	x.NoError(x.b.Connect(a).Send(x.ctx, r, "m1", "raw \x1b[A text > \"quoted\""), "again is the same message")
+	x.NoError(x.b.Connect(a).Send(x.ctx, r, "m1", "raw \x1b[A text > \"quoted\""), "a repeated id is the same message")
 	x.NoError(x.b.Connect(a).Send(x.ctx, r, "m2", "the end"))
 	_, o := x.follow(a, r)
 	x.Equal("raw \x1b[A text > \"quoted\"\nthe end\n", string(o.Payload))
@@ -96,7 +96,7 @@ func runnerMessage(x *rig) {
 func runnerInterrupt(x *rig) {
 	a := x.shell("stopped")
 	r := script("sleeps", "echo at work; sleep 3600")
-	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, false), "never given")
+	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, false), "never dispatched")
 	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
 	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, true))
 	_, o := x.follow(a, r)

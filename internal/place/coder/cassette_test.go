@@ -141,7 +141,7 @@ func projects(x *rig) {
 	x.Equal("Setup", names["Setup"].DisplayName)
 	x.Equal("Infrastructure and tooling monorepo", names["Setup"].Description)
 	x.Contains(names, "DataOne")
-	x.NotContains(names, "Plain", "a template that cannot host an agent is no project")
+	x.NotContains(names, "Plain", "a template that cannot host agents is not a project")
 	x.True(names["Setup"].Matches("SETUP-devcontainer"))
 }
 
@@ -238,7 +238,7 @@ func createRefused(x *rig) {
 	_, err := x.b.Provision(x.ctx, a)
 	e := x.reason(err, fleet.ReasonInvalidArgument)
 	x.Equal("spec", e.Field)
-	x.Contains(e.Message, "role", "what Coder calls it")
+	x.Contains(e.Message, "role", "the name in Coder")
 }
 
 func createUnknownProject(x *rig) {
@@ -333,7 +333,7 @@ func list(x *rig) {
 	x.Equal("Setup", w.Project)
 	x.Equal("coder", w.Role)
 	x.Equal(running.Spec, w.Spec)
-	x.Equal("local", w.Owner, "whose agent it is, not whose workspace")
+	x.Equal("local", w.Owner, "the owner of the agent, not of the workspace")
 	x.Empty(w.AgentUID)
 	x.False(w.CreatedAt.IsZero())
 	x.Equal(running.Spec, w.Metadata["fleet_mcp_agent_spec"])
@@ -730,7 +730,7 @@ func (x *rig) interrupted(suffix string, kill bool) {
 func interruptIdle(x *rig) {
 	a := x.ready("idle")
 	r := run("echo done already")
-	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, false), "never given")
+	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, false), "never dispatched")
 	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
 	_, o := x.follow(a, r)
 	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, true))

@@ -326,7 +326,7 @@ func TestAgentGoesAway(t *testing.T) {
 		"workspace deleted": {func(x *world) { x.gone = true }, "its workspace was deleted"},
 		"AgentAPI restarted": {func(x *world) {
 			x.messages = []map[string]any{{"id": 0, "role": "agent", "content": "Ready again.", "time": time.Now()}}
-		}, "the agent was restarted while it worked, and does not know of the task any more"},
+		}, "the agent was restarted while it worked, and no longer knows the task"},
 		"out of reach": {func(x *world) { x.clock.Add(int64(time.Hour)) }, "the agent could not be reached for 2m0s: AgentAPI does not answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -409,7 +409,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// TestMessagesWait has messages sent to an agent that works: it gets them one by one, and the run goes on until then.
+// TestMessagesWait has messages sent to an agent that works: it gets them one by one, and the run continues until then.
 func (x *world) setFault(f func(http.ResponseWriter, *http.Request) bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -107,7 +107,7 @@ func (b *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, er
 		return fleet.Workspace{}, err
 	}
 	if at == nil {
-		return fleet.Workspace{ID: a.WorkspaceID, State: fleet.StateDeleted, Reason: "its workspace is not in Coder any more"}, nil
+		return fleet.Workspace{ID: a.WorkspaceID, State: fleet.StateDeleted, Reason: "its workspace no longer exists in Coder"}, nil
 	}
 	return b.inspect(ctx, a, at)
 }

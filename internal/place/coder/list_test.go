@@ -80,7 +80,7 @@ func TestListIsolatesProblems(t *testing.T) {
 
 			tries := x.count("GET parameters") + x.count("GET presets") + x.count("GET rich-parameters")
 			byName()
-			x.Equal(tries, x.count("GET parameters")+x.count("GET presets")+x.count("GET rich-parameters"), "not asked again each time")
+			x.Equal(tries, x.count("GET parameters")+x.count("GET presets")+x.count("GET rich-parameters"), "it must not be requested again each time")
 
 			x.mu.Lock()
 			broken = false

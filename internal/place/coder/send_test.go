@@ -49,7 +49,7 @@ func TestMessagesWait(t *testing.T) {
 	x.Equal("answer i\nanswer ii\nthe end", string(o.Payload))
 	x.Equal([]string{"A spec.\n\nwork", "use tabs", "use tabs"}, x.prompts())
 	x.Equal(fleet.ReasonNoRunningTask, fleet.ReasonOf(b.Connect(x.agent()).Send(t.Context(), r, "m3", "more")))
-	x.NoError(b.Connect(x.agent()).Send(t.Context(), r, "m2", "use tabs"), "it had that")
+	x.NoError(b.Connect(x.agent()).Send(t.Context(), r, "m2", "use tabs"), "the model must know it")
 }
 
 // TestMessagesOfAnotherProcess stops a process that has delivered messages. The next process recognises them by their

@@ -514,7 +514,6 @@ func (b *Place) Log(ctx context.Context, a fleet.Agent, n int) (lines []string, 
 }
 
 // Close does nothing: runs continue, and the Place can be used again, as by a restarted server. See Destroy.
-// be used again, as by a server that starts after this one. See Destroy.
 func (b *Place) Close() error { return nil }
 
 func gone(a fleet.Agent) error {

@@ -99,7 +99,7 @@ func TestClaude(t *testing.T) {
 	require.Empty(t, w.file("stdin"))
 	require.JSONEq(t, `{"mcpServers":{"tickets":{"type":"http","url":"https://example.com","headers":{"Authorization":"Bearer s3cret"}}}}`, w.file("mcp.json"))
 	require.Equal(t, "600\n", w.file("mode"))
-	require.NoFileExists(t, w.runDir(a, r, "mcp.json"), "its secrets go with the run")
+	require.NoFileExists(t, w.runDir(a, r, "mcp.json"), "its secrets must be removed with the run")
 	env := w.file("environment")
 	require.Contains(t, env, "ANTHROPIC_API_KEY=key\n")
 	require.NotContains(t, env, "OPENAI_API_KEY")
@@ -219,7 +219,7 @@ func TestClaudeOutcomes(t *testing.T) {
 		{"nothing", "", nil, fleet.TaskFailed, "this version of claude says nothing that Fleet knows; tested with claude 2.1.329", ""},
 		{"another language", "", []string{`{"event":"begin"}`, `{"event":"end"}`}, fleet.TaskFailed, `this version of claude says nothing that Fleet knows, but {"event":"begin"}; tested with claude 2.1.329`, ""},
 		{"a crash", "echo 'at x.js:1' >&2; echo 'TypeError: no' >&2; exit 7", []string{claudeInit}, fleet.TaskFailed, "exit code 7: TypeError: no", ""},
-		{"a crash that is told on stdout", "exit 7", []string{"error: unknown option"}, fleet.TaskFailed, "exit code 7: error: unknown option; tested with claude 2.1.329", ""},
+		{"a crash reported on stdout", "exit 7", []string{"error: unknown option"}, fleet.TaskFailed, "exit code 7: error: unknown option; tested with claude 2.1.329", ""},
 		{"killed", "kill -KILL $$", []string{claudeInit}, fleet.TaskFailed, "ended by signal KILL", ""},
 		{"a long report", "", []string{strings.Replace(claudeDone, "All is well.", long, 1)}, fleet.TaskCompleted, "", strings.TrimSpace(long[:3999]) + "…"},
 	} {

@@ -278,7 +278,7 @@ func TestHomeSettings(t *testing.T) {
 	w.do(a, "go")
 	text, err = os.ReadFile(settings)
 	require.NoError(t, err)
-	require.Equal(t, "{}", string(text), "what is there stays")
+	require.Equal(t, "{}", string(text), "existing files must not change")
 
 	require.NoError(t, os.RemoveAll(filepath.Dir(settings)))
 	require.NoError(t, os.Symlink(elsewhere, filepath.Dir(settings)))

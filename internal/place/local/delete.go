@@ -15,8 +15,8 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// Delete implements fleet.Place. It keeps uncommitted work of a worktree in a directory that the returned text names,
-// and commits that are on no other branch on the agent's branch. Without a repository it keeps nothing, unless the
+// Delete implements fleet.Place. It keeps uncommitted work of a worktree in a directory that the returned text names.
+// It keeps the agent's branch if that has commits of its own. Without a repository it keeps nothing, unless the
 // agent's configuration says for how long.
 func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	if err := ctx.Err(); err != nil {
@@ -69,8 +69,8 @@ func (b *Place) removeWorktree(ctx context.Context, h home, r *record) error {
 			return err
 		}
 		r.Deleting = true
-		// The record makes a repeated call, after a crash, keep and report the same. On a full disk, deletion matters
-		// more.
+		// After a crash, the next call reads the record and makes the same decision. On a full disk the deletion must
+		// continue without it.
 		if err := h.write(r); err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 			return runner.HostError("cannot write the agent's record", err)
 		}
@@ -108,7 +108,7 @@ func (b *Place) decideKept(ctx context.Context, h home, r *record) error {
 	broken := t.Problem() != ""
 	if broken && len(entries) > 0 {
 		r.KeptDir = keep
-		r.Kept = fmt.Sprintf("git does not know the worktree of agent %q any more, so its files are kept in %s", r.Name, keep)
+		r.Kept = fmt.Sprintf("git no longer knows the worktree of agent %q, so its files are kept in %s", r.Name, keep)
 		return nil
 	}
 	var w worktree.Work

@@ -182,7 +182,7 @@ func (w *world) do(a fleet.Agent, prompt string) (string, fleet.Outcome) {
 	return w.follow(a, w.start(a, prompt))
 }
 
-// until follows the run until it prints the line. The run goes on.
+// until follows the run until it prints the line. The run continues.
 func (w *world) until(a fleet.Agent, r fleet.Run, line string) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.ctx)

@@ -43,7 +43,7 @@ func (b *Place) keepResults(a fleet.Agent, h home, r *record) error {
 			r.Kept = fmt.Sprintf("its files are kept in %s until %s", dir, until)
 		}
 		r.Deleting = true
-		if err := h.write(r); err != nil { // a repeated call, after a crash, keeps and reports the same
+		if err := h.write(r); err != nil { // after a crash, the next call makes the same decision
 			return runner.HostError("cannot write the agent's record", err)
 		}
 	}

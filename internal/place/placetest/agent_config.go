@@ -10,8 +10,8 @@ import (
 func agentConfig(x *fixture) {
 	drivers := x.b.Traits().DriverNames()
 	if x.h.Config == nil {
-		x.Empty(drivers, "a backend that takes agent configurations needs one in its harness")
-		x.Skip("the backend takes no agent configurations")
+		x.Empty(drivers, "set Harness.Config, because the place supports agent configurations")
+		x.Skip("the place does not support agent configurations")
 	}
 	x.Contains(drivers, x.h.Config.Driver)
 	a := x.made(x.h.Config)
@@ -36,7 +36,7 @@ func agentConfig(x *fixture) {
 func configUnknownDriver(x *fixture) {
 	drivers := x.b.Traits().DriverNames()
 	if len(drivers) == 0 {
-		x.Skip("the backend takes no agent configurations")
+		x.Skip("the place does not support agent configurations")
 	}
 	for i, d := range drivers {
 		x.NotEmpty(d)
@@ -44,7 +44,7 @@ func configUnknownDriver(x *fixture) {
 	}
 	_, err := x.b.Provision(x.ctx, x.made(&fleet.AgentConfig{Driver: "no-such-driver"}))
 	x.reason(err, fleet.ReasonProvisioningFailed)
-	x.Contains(fleet.PublicMessage(err), drivers[0], "it says which drivers there are")
+	x.Contains(fleet.PublicMessage(err), drivers[0], "the error must list the drivers")
 }
 
 // made returns an agent with the configuration and without a workspace.

@@ -8,7 +8,7 @@ import (
 func (x *fixture) begin(p Prompt) (fleet.Agent, fleet.Run) {
 	x.Helper()
 	if x.h.Begins == "" {
-		x.Skip("no project has agents that begin by themselves")
+		x.Skip("no project has agents that start by themselves")
 	}
 	all, err := x.b.Projects(x.ctx)
 	x.NoError(err)
@@ -56,7 +56,7 @@ func beginsInterrupted(x *fixture) {
 // waitsWithoutTask waits for an agent that does not start by itself, and checks that waiting has no effect.
 func waitsWithoutTask(x *fixture) {
 	if x.h.Begins == "" {
-		x.Skip("no project has agents that begin by themselves")
+		x.Skip("no project has agents that start by themselves")
 	}
 	a := x.ready()
 	r := x.run(x.h.Prompts.Works)

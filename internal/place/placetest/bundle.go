@@ -19,11 +19,11 @@ func bundle(x *fixture) {
 		x.optional(x.b.Connect(a).Bundle(x.ctx, &bytes.Buffer{}))
 		return
 	}
-	x.Empty(made(), "the agent has made nothing")
+	x.Empty(made(), "there is no work")
 	r := x.dispatch(a, x.h.Prompts.Changes)
 	_, o := x.whole(a, r)
 	x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
-	x.NotEmpty(made(), "what is not committed counts too")
+	x.NotEmpty(made(), "uncommitted changes count too")
 	_, err := x.b.Connect(a).Changes(x.ctx, r)
 	x.NoError(err)
 	before := made()

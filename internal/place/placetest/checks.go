@@ -67,7 +67,7 @@ func (x *fixture) failedCheck(a fleet.Agent, r fleet.Run, c fleet.Check) {
 	x.False(res.EndedAt.Before(res.StartedAt))
 	again, err := x.b.Connect(a).Check(x.ctx, r, c)
 	x.NoError(err)
-	x.Equal(res, again, "the same check again")
+	x.Equal(res, again, "a repeated check")
 }
 
 // checking starts a check that hangs, and returns when it is active and the agent refuses other runs. It interrupts
@@ -92,7 +92,7 @@ func (x *fixture) checking(a fleet.Agent) (fleet.Run, fleet.Check) {
 		x.NoError(err)
 		x.completes(a, next, x.h.Prompts.Says)
 	}
-	x.FailNow("stuck", "the check of run %s does not begin", r.TaskID)
+	x.FailNow("stuck", "the check of run %s did not start", r.TaskID)
 	return r, c
 }
 
@@ -141,7 +141,7 @@ func checkTakeOver(x *fixture) {
 	ctx, cancel := context.WithTimeout(x.ctx, x.h.TimeLimit)
 	defer cancel()
 	_, err := x.b.Connect(a).Check(ctx, r, c)
-	x.ErrorIs(err, context.DeadlineExceeded, "it goes on")
+	x.ErrorIs(err, context.DeadlineExceeded, "the check must continue")
 	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, true))
 	x.stoppedCheck(a, r, c)
 	x.failedCheck(a, r, check("2", x.h.Checks.Fails))

@@ -70,11 +70,11 @@ func conversation(x *fixture) {
 		outputs, o := x.whole(a, r)
 		x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
 		x.Equal(want, o.Summary)
-		x.True(o.Conversation, "its next run goes on with the conversation")
+		x.True(o.Conversation, "the next run must continue the conversation")
 		why := ""
 		for _, out := range outputs {
 			if out.ConversationLost != "" {
-				x.Empty(why, "it is told once")
+				x.Empty(why, "it must be reported once")
 				why = out.ConversationLost
 				x.True(out.Step)
 				x.Contains(out.Text, "a new conversation starts")

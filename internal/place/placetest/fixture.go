@@ -222,7 +222,7 @@ func (x *fixture) optional(err error) {
 func (x *fixture) reopen() {
 	x.Helper()
 	if x.h.Reopen == nil {
-		x.Skip("the backend cannot be had twice")
+		x.Skip("the place cannot be opened twice")
 	}
 	x.NoError(x.b.Close())
 	x.b = x.h.Reopen(x.T, x.b)

@@ -17,7 +17,7 @@ func answerTo(r fleet.Run, q fleet.Question, answer, message string) fleet.Quest
 
 func (x *fixture) asks() fleet.Agent {
 	x.Helper()
-	x.Equal(x.h.Prompts.Asks.Text != "", x.b.Traits().Asks, "the harness has the prompt Asks where the backend has the trait Asks")
+	x.Equal(x.h.Prompts.Asks.Text != "", x.b.Traits().Asks, "set Prompts.Asks exactly if the place has the trait Asks")
 	return x.asking(x.h.Prompts.Asks)
 }
 
@@ -111,7 +111,7 @@ func asksTakeOver(x *fixture) {
 	x.reopen()
 	f = x.follow(x.ctx, a, r, outputs[len(outputs)-1].Cursor)
 	again := f.question("", fleet.QuestionWaiting)
-	x.Equal(asked.ID, again.ID, "it is told of again, whatever the cursor")
+	x.Equal(asked.ID, again.ID, "it must be reported again, with any cursor")
 	x.Equal(asked.Input, again.Input)
 	x.NoError(x.b.Connect(a).Answer(x.ctx, r, answerTo(r, again, fleet.AnswerAllow, "")))
 	f.until(fleet.AnswerAllow)

@@ -37,7 +37,7 @@ func runPayload(x *fixture) {
 	_, o := x.completes(a, x.dispatch(a, p), p)
 	x.Equal(string(p.Payload), string(o.Payload))
 	_, o = x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
-	x.NotEqual(string(p.Payload), string(o.Payload), "the payload of the run before")
+	x.NotEqual(string(p.Payload), string(o.Payload), "the payload of the previous run")
 }
 
 func runAfterRun(x *fixture) {

@@ -32,7 +32,7 @@ func projects(x *fixture) {
 	for i, p := range all {
 		x.NotEmpty(p.Name)
 		if i > 0 {
-			x.Less(all[i-1].Name, p.Name, "projects come by name, each once")
+			x.Less(all[i-1].Name, p.Name, "projects must be sorted and unique")
 		}
 		found = found || p.Name == x.h.Project
 
@@ -131,7 +131,7 @@ func provisionMany(x *fixture) {
 		x.await(a, fleet.StateRunning)
 		x.Len(x.listed(a), 1)
 	}
-	x.Len(ids, len(agents), "every agent has a workspace of its own")
+	x.Len(ids, len(agents), "every agent must have its own workspace")
 }
 
 func provisionUnknownProject(x *fixture) {

@@ -128,7 +128,7 @@ func TestSession(t *testing.T) {
 		lines, err := play(t, how, old("s1"))
 		require.NoError(t, err)
 		require.Equal(t, Line{Type: LineSession, Session: "s1", Resumed: true}, of(lines, LineSession)[0])
-		require.Equal(t, "goes on", said(lines), "what was said before is not repeated")
+		require.Equal(t, "goes on", said(lines), "earlier output must not be repeated")
 
 		lines, err = play(t, how, old("lost"))
 		require.NoError(t, err)

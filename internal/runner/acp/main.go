@@ -16,7 +16,7 @@ import (
 // turn ended normally or was cancelled.
 func Main(args []string) int {
 	if len(args) != 1 {
-		fmt.Fprintln(os.Stderr, "the ACP client takes the file of a job; it is started by Fleet, not by people")
+		fmt.Fprintln(os.Stderr, "usage: pass the file of a job; this command is internal to Fleet")
 		return 2
 	}
 	runtime.LockOSThread() // the program dies with the thread that starts it

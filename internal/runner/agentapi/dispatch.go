@@ -23,7 +23,6 @@ const (
 
 // Dispatch implements fleet.Runner. It reads the conversation before it sends the prompt, and before it sends it again,
 // because a run in the conversation is already dispatched.
-// again: a run that is in it was given.
 func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 	all, a := w.all, w.agent
 	at, err := w.find(ctx)
@@ -44,7 +43,7 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 		text: func(v *view) (string, error) {
 			if given, _ := t.start(); r.Again && !given && at.Facts().restarted(r) {
 				return "", fleet.Errorf(fleet.ReasonAgentOffline,
-					"the agent %q was restarted while it was given the task, so nobody knows whether it had it: start the task again if it is not done", a.Name)
+					"the agent %q was restarted while it got the task, so it may not have it: start the task again if it is not done", a.Name)
 			}
 			spec, err := v.firstSpec(ctx, at)
 			return compose(r, spec), err

@@ -350,7 +350,7 @@ func (f *follower) missing() (fleet.Outcome, bool, error) {
 	case f.transcript.wasInterrupted():
 		return fleet.Outcome{Status: fleet.TaskStopped, Reason: "the agent was restarted while it was being stopped"}, true, nil
 	case given || f.resumed || f.seen() || f.at.Facts().restarted(f.run):
-		return failed("the agent was restarted while it worked, and does not know of the task any more"), true, nil
+		return failed("the agent was restarted while it worked, and no longer knows the task"), true, nil
 	}
 	return fleet.Outcome{}, false, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q has no task %s", f.agent.Name, f.run.TaskID)
 }
@@ -514,7 +514,7 @@ func (f *follower) outcome(messages []message, said Report) fleet.Outcome {
 	case said.State == "failure":
 		o.Status, o.Reason = fleet.TaskFailed, "the agent reported: "+said.words()
 	case o.Summary == "":
-		o.Summary = "The agent came to rest without a word"
+		o.Summary = "The agent became idle without any output"
 	}
 	return o
 }

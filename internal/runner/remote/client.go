@@ -167,7 +167,7 @@ func (c *Client) classify(ctx context.Context, err error) error {
 	return errors.Join(errLost, err)
 }
 
-// refusal interprets a response without a Fault that a repetition will not change, unless the response was incomplete.
+// refusal interprets a final error without a Fault. Such an error may also come from an incomplete response.
 func refusal(err error) error {
 	switch connect.CodeOf(err) {
 	case connect.CodeUnimplemented:

@@ -15,7 +15,6 @@ type Tree struct {
 	Branch     string // the agent's branch
 	// GitDir is the agent's git directory. Fleet's record of its refs is in a file next to it. If it is empty or does
 	// not exist, the tree belongs to the repository itself, for example a worktree of an earlier version.
-	// the repository itself, such as a worktree of an earlier version.
 	GitDir string
 	UID    string // of the agent
 }

@@ -78,7 +78,7 @@ func (s *Store) write(ctx context.Context, f func(*conn) error) error {
 	return err
 }
 
-// grow returns STORE_FULL if there is no space for what is to be added. The transaction can go on.
+// grow returns STORE_FULL if there is no space for what is to be added. The transaction can continue.
 func (t *tx) grow() error {
 	if t.full {
 		return fleet.ErrStoreFull

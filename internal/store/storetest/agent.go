@@ -39,7 +39,7 @@ var agentCases = []testCase{
 		require.True(t, got.DeletedAt.IsZero())
 	}},
 
-	{"what is not there is nil", func(t *testing.T, s fleet.Store) {
+	{"a missing row is nil", func(t *testing.T, s fleet.Store) {
 		view(t, s, func(tx fleet.ReadTx) error {
 			a, err := tx.Agent("nobody")
 			require.NoError(t, err)
@@ -51,7 +51,7 @@ var agentCases = []testCase{
 		})
 	}},
 
-	{"a name is taken once an owner, in any case", func(t *testing.T, s fleet.Store) {
+	{"names are unique per owner, in any case", func(t *testing.T, s fleet.Store) {
 		withAgent(t, s)
 		for _, name := range []string{"papi", "PAPI", "Papi"} {
 			err := s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertAgent(newAgent("u2", name, "alice")) })
@@ -88,7 +88,7 @@ var agentCases = []testCase{
 		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertAgent(newAgent(a.UID, "sony", "alice")) }))
 	}},
 
-	{"one of many that create the same agent at once", func(t *testing.T, s fleet.Store) {
+	{"one of many concurrent creations succeeds", func(t *testing.T, s fleet.Store) {
 		errs := together(50, func(i int) error {
 			return s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertAgent(newAgent(id("u", i), "papi", "alice")) })
 		})
@@ -184,12 +184,12 @@ var agentCases = []testCase{
 		require.Equal(t, b, read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(a.UID) }))
 	}},
 
-	{"an update of an agent that is not there is an error", func(t *testing.T, s fleet.Store) {
+	{"an update of an unknown agent fails", func(t *testing.T, s fleet.Store) {
 		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.UpdateAgent(newAgent("u1", "papi", "alice")) }))
 		requireEmpty(t, s)
 	}},
 
-	{"every state and wish can be kept, others not", func(t *testing.T, s fleet.Store) {
+	{"every known state can be stored, others not", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		write := func(state fleet.State, desired fleet.Desired) error {
 			return s.Update(t.Context(), func(tx fleet.Tx) error {

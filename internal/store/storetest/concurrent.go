@@ -59,7 +59,7 @@ var concurrentCases = []testCase{
 		}
 	}},
 
-	{"a limit that each checks before it adds holds for all", func(t *testing.T, s fleet.Store) {
+	{"a limit holds for concurrent transactions", func(t *testing.T, s fleet.Store) {
 		both := []fleet.Store{s, reopen(t, s)}
 		const limit = 5
 		errs := together(30, func(i int) error {
@@ -81,7 +81,7 @@ var concurrentCases = []testCase{
 		require.Equal(t, limit, holdings(t, s, "alice").AllAgents())
 	}},
 
-	{"what is not there does not come while it matters", func(t *testing.T, s fleet.Store) {
+	{"a row that was missing does not appear before the commit", func(t *testing.T, s fleet.Store) {
 		both := []fleet.Store{s, reopen(t, s)}
 		for i := range 20 { // the result is either a new task or a deleted agent
 			a := newAgent(id("u", i), id("a", i), "alice")
@@ -110,7 +110,7 @@ var concurrentCases = []testCase{
 		}
 	}},
 
-	{"a name is looked for and taken once", func(t *testing.T, s fleet.Store) {
+	{"a name is checked and used once", func(t *testing.T, s fleet.Store) {
 		both := []fleet.Store{s, reopen(t, s)}
 		var added [10]bool
 		require.Empty(t, together(len(added), func(i int) error {
@@ -127,7 +127,7 @@ var concurrentCases = []testCase{
 		require.Len(t, read(t, s, fleet.ReadTx.Agents), 1)
 	}},
 
-	{"two that need the same in another order both get it", func(t *testing.T, s fleet.Store) {
+	{"transactions in different order both succeed", func(t *testing.T, s fleet.Store) {
 		both := []fleet.Store{s, reopen(t, s)}
 		one, two := newAgent("u1", "a", "alice"), newAgent("u2", "b", "alice")
 		update(t, s, func(tx fleet.Tx) error {
@@ -155,7 +155,7 @@ var concurrentCases = []testCase{
 		}
 	}},
 
-	{"a view that knows of a task's end has its events", func(t *testing.T, s fleet.Store) {
+	{"a view with a task's end has its events", func(t *testing.T, s fleet.Store) {
 		other := reopen(t, s)
 		a := withAgent(t, s)
 		for i := range 20 {

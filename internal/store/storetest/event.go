@@ -29,7 +29,7 @@ var eventCases = []testCase{
 		require.Equal(t, []fleet.Event{*full, *bare}, events(t, s, fleet.EventFilter{}, 0, 10))
 	}},
 
-	{"big output, and output that is not text", func(t *testing.T, s fleet.Store) {
+	{"large output, and output that is not text", func(t *testing.T, s fleet.Store) {
 		a := newAgent("u1", "papi", "alice")
 		big, odd := newEvent(fleet.EventTaskOutput, a, strings.Repeat("output\n", 1<<20)), newEvent(fleet.EventTaskOutput, a, "begin\x00\xff\xfeend")
 		update(t, s, func(tx fleet.Tx) error {
@@ -51,7 +51,7 @@ var eventCases = []testCase{
 		require.Empty(t, changed(t, s, 0))
 	}},
 
-	{"the last seq is that of the newest event", func(t *testing.T, s fleet.Store) {
+	{"LastSeq is that of the newest event", func(t *testing.T, s fleet.Store) {
 		a := newAgent("u1", "papi", "alice")
 		for range 5 {
 			e := newEvent(fleet.EventAgentChanged, a, "")
@@ -130,7 +130,7 @@ var eventCases = []testCase{
 		require.Equal(t, log, paged)
 	}},
 
-	{"changed agents are those with events that are not output", func(t *testing.T, s fleet.Store) {
+	{"changed agents have events other than output", func(t *testing.T, s fleet.Store) {
 		a, b, c := newAgent("u1", "a", "alice"), newAgent("u2", "b", "alice"), newAgent("u3", "c", "alice")
 		var seqs []int64
 		for _, e := range []*fleet.Event{
@@ -146,7 +146,7 @@ var eventCases = []testCase{
 		require.Empty(t, changed(t, s, seqs[5]))
 	}},
 
-	{"who follows the log while many write misses nothing", func(t *testing.T, s fleet.Store) {
+	{"a reader of the log misses nothing during concurrent writes", func(t *testing.T, s fleet.Store) {
 		const writers, each = 8, 25
 		signal, cancel := s.Subscribe()
 		defer cancel()

@@ -83,7 +83,7 @@ var historyCases = []testCase{
 		require.Equal(t, []string{"t3"}, taskIDs(tasks))
 	}},
 
-	{"ids by their beginning", func(t *testing.T, s fleet.Store) {
+	{"ids by prefix", func(t *testing.T, s fleet.Store) {
 		a, b := withAgent(t, s), newAgent("u2", "sony", "bob")
 		update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(b) })
 		for id, of := range map[string]*fleet.Agent{"abc-1": a, "abc-2": a, "abd-3": b} {
@@ -102,7 +102,7 @@ var historyCases = []testCase{
 		require.Empty(t, ids("", "", 10))
 	}},
 
-	{"the newest agent of a name, also when it is deleted", func(t *testing.T, s fleet.Store) {
+	{"the newest agent with a name, also a deleted one", func(t *testing.T, s fleet.Store) {
 		add := func(uid, owner string, after time.Duration, toolset fleet.Toolset) {
 			a := newAgent(uid, "Papi", owner)
 			a.Toolset, a.State, a.DeletedAt, a.CreatedAt = toolset, fleet.StateDeleted, noon, noon.Add(after)
@@ -126,7 +126,7 @@ var historyCases = []testCase{
 		require.Empty(t, newest("papi", "carol"))
 	}},
 
-	{"a deleted task leaves nothing", func(t *testing.T, s fleet.Store) {
+	{"nothing is left of a deleted task", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		before := holdings(t, s, a.Owner)
 		task := newTask("t1", a)
@@ -162,7 +162,7 @@ var historyCases = []testCase{
 		requireBroken(t, remove())
 	}},
 
-	{"how a task was checked, also when it has ended", func(t *testing.T, s fleet.Store) {
+	{"the checks of a task, also after its end", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		task := newTask("t1", a)
 		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
@@ -181,14 +181,14 @@ var historyCases = []testCase{
 		}})
 	}},
 
-	{"only the checks of a failed task have failed", func(t *testing.T, s fleet.Store) {
+	{"only a failed task has failed checks", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		task := newTask("t1", a)
 		task.ChecksFailed = true
 		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertTask(task) }))
 	}},
 
-	{"what a task changed, also when it has ended", func(t *testing.T, s fleet.Store) {
+	{"the changes of a task, also after its end", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		task := newTask("t1", a)
 		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
@@ -209,7 +209,7 @@ var historyCases = []testCase{
 		})
 	}},
 
-	{"what is left of agents", func(t *testing.T, s fleet.Store) {
+	{"remains of agents", func(t *testing.T, s fleet.Store) {
 		left := func(uid string) (r *fleet.Remains, bundle []byte) {
 			view(t, s, func(tx fleet.ReadTx) (err error) {
 				if r, err = tx.Remains(uid); err == nil {

@@ -11,7 +11,7 @@ import (
 )
 
 var holdingCases = []testCase{
-	{"nobody has nothing", func(t *testing.T, s fleet.Store) {
+	{"an unknown owner has nothing", func(t *testing.T, s fleet.Store) {
 		require.Equal(t, fleet.Holdings{Agents: map[fleet.Toolset]int{}}, holdings(t, s, "nobody"))
 	}},
 

@@ -11,7 +11,7 @@ import (
 )
 
 var leaseCases = []testCase{
-	{"renewed by its owner, taken by others when it is over", func(t *testing.T, s fleet.Store) {
+	{"renewed by its owner, taken by others after it expired", func(t *testing.T, s fleet.Store) {
 		first := lease(t, s, "k", "one", time.Hour)
 		require.Positive(t, first)
 		require.Zero(t, lease(t, s, "k", "two", time.Hour))
@@ -23,18 +23,18 @@ var leaseCases = []testCase{
 		require.Zero(t, lease(t, s, "k", "one", time.Hour), "lost")
 	}},
 
-	{"its time passes by itself", func(t *testing.T, s fleet.Store) {
+	{"it expires", func(t *testing.T, s fleet.Store) {
 		require.Positive(t, lease(t, s, "k", "one", 50*time.Millisecond))
 		require.Eventually(t, func() bool { return lease(t, s, "k", "two", time.Hour) > 0 }, 30*time.Second, 10*time.Millisecond)
 	}},
 
-	{"keys have nothing to do with each other", func(t *testing.T, s fleet.Store) {
+	{"keys are independent", func(t *testing.T, s fleet.Store) {
 		require.Positive(t, lease(t, s, "agent/1", "one", time.Hour))
 		require.Positive(t, lease(t, s, "agent/2", "two", time.Hour))
 		require.Positive(t, lease(t, s, "AGENT/1", "two", time.Hour))
 	}},
 
-	{"given back by its owner alone, and the epoch grows", func(t *testing.T, s fleet.Store) {
+	{"released only by its owner, and the epoch grows", func(t *testing.T, s fleet.Store) {
 		require.NoError(t, s.Release(t.Context(), "k", "one"), "free")
 		first := lease(t, s, "k", "one", time.Hour)
 		require.NoError(t, s.Release(t.Context(), "k", "two"), "held by another owner")
@@ -46,7 +46,7 @@ var leaseCases = []testCase{
 		require.Greater(t, lease(t, s, "k", "two", time.Hour), second)
 	}},
 
-	{"one of many at once has it", func(t *testing.T, s fleet.Store) {
+	{"one of many concurrent callers gets it", func(t *testing.T, s fleet.Store) {
 		for round := range 5 {
 			var owners atomic.Int32
 			require.Empty(t, together(40, func(i int) error {
@@ -60,7 +60,7 @@ var leaseCases = []testCase{
 		}
 	}},
 
-	{"all of an owner are renewed at once, none becomes shorter", func(t *testing.T, s fleet.Store) {
+	{"all leases of an owner are renewed together, none becomes shorter", func(t *testing.T, s fleet.Store) {
 		want := map[string]int64{}
 		for i := range 20 {
 			want[id("k", i)] = lease(t, s, id("k", i), "one", 0)
@@ -78,7 +78,7 @@ var leaseCases = []testCase{
 		require.Empty(t, renew(t, s, "nobody", time.Hour))
 	}},
 
-	{"who has lost it cannot write", func(t *testing.T, s fleet.Store) {
+	{"an owner that lost it cannot write", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		write := func(l fleet.Lease, attempts int) error {
 			return s.Update(fleet.WithLease(t.Context(), l), func(tx fleet.Tx) error {
@@ -136,7 +136,7 @@ var leaseCases = []testCase{
 }
 
 var noteCases = []testCase{
-	{"the last one counts, each key its own", func(t *testing.T, s fleet.Store) {
+	{"the last value counts, per key", func(t *testing.T, s fleet.Store) {
 		at := func(key string) time.Time {
 			at, err := s.Noted(t.Context(), key)
 			require.NoError(t, err)
@@ -151,7 +151,7 @@ var noteCases = []testCase{
 		require.True(t, at("").IsZero())
 	}},
 
-	{"nobody is told", func(t *testing.T, s fleet.Store) {
+	{"subscribers are not notified", func(t *testing.T, s fleet.Store) {
 		signal, cancel := s.Subscribe()
 		defer cancel()
 		for len(signal) > 0 {
@@ -163,7 +163,7 @@ var noteCases = []testCase{
 }
 
 var secretCases = []testCase{
-	{"the first one counts, each name its own", func(t *testing.T, s fleet.Store) {
+	{"the first value counts, per name", func(t *testing.T, s fleet.Store) {
 		secret := func(name, value string) string {
 			kept, err := s.Secret(t.Context(), name, []byte(value))
 			require.NoError(t, err)
@@ -175,7 +175,7 @@ var secretCases = []testCase{
 		require.Equal(t, "a\x00\xff", secret("one", "c"))
 	}},
 
-	{"many at once agree", func(t *testing.T, s fleet.Store) {
+	{"concurrent callers get the same value", func(t *testing.T, s fleet.Store) {
 		var kept [40][]byte
 		require.Empty(t, together(len(kept), func(i int) (err error) {
 			kept[i], err = s.Secret(t.Context(), "one", []byte(id("value", i)))

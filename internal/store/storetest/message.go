@@ -30,7 +30,7 @@ var messageCases = []testCase{
 		require.False(t, given.Open() || refused.Open())
 	}},
 
-	{"what has become of it never changes", func(t *testing.T, s fleet.Store) {
+	{"a final status never changes", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		one := &fleet.Message{ID: "m1", TaskID: "t1", Text: "one", CreatedAt: noon}
 		two := &fleet.Message{ID: "m2", TaskID: "t1", Text: "two", CreatedAt: noon}
@@ -54,7 +54,7 @@ var messageCases = []testCase{
 		require.Equal(t, []*fleet.Message{one, two}, getMessages(t, s, "t1"))
 	}},
 
-	{"a message is of one id, and of a task that is there", func(t *testing.T, s fleet.Store) {
+	{"a message needs a new id and an existing task", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		update(t, s, func(tx fleet.Tx) error {
 			require.NoError(t, tx.InsertTask(newTask("t1", a)))

@@ -37,7 +37,7 @@ var payloadCases = []testCase{
 		require.Nil(t, getPayload(t, s, "nothing"))
 	}},
 
-	{"of a task that is not there is an error", func(t *testing.T, s fleet.Store) {
+	{"an unknown task is an error", func(t *testing.T, s fleet.Store) {
 		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.PutPayload("nothing", []byte("x")) }))
 	}},
 
@@ -51,7 +51,7 @@ var payloadCases = []testCase{
 		require.Equal(t, []byte("b"), getPayload(t, s, "t1"))
 	}},
 
-	{"grows by pieces", func(t *testing.T, s fleet.Store) {
+	{"grows in pieces", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		noise := make([]byte, 1<<20)
 		_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
@@ -65,7 +65,7 @@ var payloadCases = []testCase{
 		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.AppendPayload("nothing", []byte("x")) }))
 	}},
 
-	{"as it is kept", func(t *testing.T, s fleet.Store) {
+	{"in its stored form", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		update(t, s, func(tx fleet.Tx) error {
 			require.NoError(t, tx.InsertTask(newTask("t1", a)))

@@ -11,7 +11,7 @@ import (
 
 // processCases reopen a store, either while it is open (as other processes do) or afterwards.
 var processCases = []testCase{
-	{"what was committed is there after it was closed", func(t *testing.T, s fleet.Store) {
+	{"committed data survives closing", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		task, e := fullTask("t1", a), newEvent(fleet.EventTaskEnded, a, "done")
 		r, k := &fleet.Request{Principal: "alice", ID: "r1"}, newToken("alice", "h1")
@@ -38,7 +38,7 @@ var processCases = []testCase{
 		require.Greater(t, appendOne(t, s), e.Seq)
 	}},
 
-	{"two see each other's commits at once", func(t *testing.T, s fleet.Store) {
+	{"two processes see each other's commits at once", func(t *testing.T, s fleet.Store) {
 		other := reopen(t, s)
 		for range 10 {
 			seq := appendOne(t, s)
@@ -49,7 +49,7 @@ var processCases = []testCase{
 		}
 	}},
 
-	{"two that write a lot lose nothing", func(t *testing.T, s fleet.Store) {
+	{"two processes with many writes lose nothing", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		both := []fleet.Store{s, reopen(t, s)}
 		const writers, each = 10, 20
@@ -77,7 +77,7 @@ var processCases = []testCase{
 		require.Len(t, events(t, both[1], fleet.EventFilter{}, 0, 1000), writers*each)
 	}},
 
-	{"rules hold between two", func(t *testing.T, s fleet.Store) {
+	{"constraints hold between two processes", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		both := []fleet.Store{s, reopen(t, s)}
 		errs := together(40, func(i int) error {

@@ -11,7 +11,7 @@ import (
 )
 
 var pruneCases = []testCase{
-	{"what is old goes, what is not stays", func(t *testing.T, s fleet.Store) {
+	{"old rows are removed, others stay", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		at := func(d time.Duration) time.Time { return noon.Add(d) }
 		for i, d := range []time.Duration{-3, -2, -1, 0, 1} {
@@ -40,7 +40,7 @@ var pruneCases = []testCase{
 		require.Equal(t, []*fleet.Token{agents, mine}, read(t, s, fleet.ReadTx.Tokens))
 	}},
 
-	{"the log goes on where it was", func(t *testing.T, s fleet.Store) {
+	{"the log continues after its last number", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		for range 3 {
 			appendOne(t, s)
@@ -57,7 +57,7 @@ var pruneCases = []testCase{
 		require.Equal(t, []string{a.UID}, changed(t, s, before))
 	}},
 
-	{"leases that ended long ago", func(t *testing.T, s fleet.Store) {
+	{"leases that expired long ago", func(t *testing.T, s fleet.Store) {
 		old := lease(t, s, "old", "one", 0)
 		held := lease(t, s, "held", "one", time.Hour)
 		require.Equal(t, 1, prune(t, s, time.Now().Add(time.Minute), 10))
@@ -65,7 +65,7 @@ var pruneCases = []testCase{
 		require.Greater(t, lease(t, s, "old", "two", time.Hour), old)
 	}},
 
-	{"a context that is done", func(t *testing.T, s fleet.Store) {
+	{"a cancelled context", func(t *testing.T, s fleet.Store) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, err := s.Prune(ctx, noon, 10)

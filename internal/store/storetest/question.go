@@ -62,7 +62,7 @@ var questionCases = []testCase{
 		require.Equal(t, 2, total)
 	}},
 
-	{"what has become of it never changes", func(t *testing.T, s fleet.Store) {
+	{"a final status never changes", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		q := newQuestion("t1-1", "t1", a)
 		gone := newQuestion("t1-2", "t1", a)
@@ -91,7 +91,7 @@ var questionCases = []testCase{
 		require.Equal(t, q, getQuestion(t, s, q.ID))
 	}},
 
-	{"a question is of one id, of a task that is there, and of a known kind", func(t *testing.T, s fleet.Store) {
+	{"a question needs a new id, an existing task and a known kind", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		update(t, s, func(tx fleet.Tx) error {
 			require.NoError(t, tx.InsertTask(newTask("t1", a)))

@@ -10,7 +10,7 @@ import (
 )
 
 var requestCases = []testCase{
-	{"is remembered, for its principal alone", func(t *testing.T, s fleet.Store) {
+	{"is stored, for its principal only", func(t *testing.T, s fleet.Store) {
 		full := &fleet.Request{
 			Principal: "alice", ID: "r/1 ✓", Method: "/fleet.v1.FleetService/CreateAgent", BodyHash: "abc", AgentUID: "u1",
 			TaskID: "t1", CreatedAt: noon,
@@ -26,7 +26,7 @@ var requestCases = []testCase{
 		require.Nil(t, getRequest(t, s, "alice", "R/1 ✓"))
 	}},
 
-	{"a second one of the same id is an error", func(t *testing.T, s fleet.Store) {
+	{"a second one with the same id is an error", func(t *testing.T, s fleet.Store) {
 		first := &fleet.Request{Principal: "alice", ID: "r1", BodyHash: "a", CreatedAt: noon}
 		update(t, s, func(tx fleet.Tx) error { return tx.PutRequest(first) })
 		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error {
@@ -35,7 +35,7 @@ var requestCases = []testCase{
 		require.Equal(t, first, getRequest(t, s, "alice", "r1"))
 	}},
 
-	{"a hundred at once do the thing once", func(t *testing.T, s fleet.Store) {
+	{"a hundred concurrent requests have one effect", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		answers := make([]string, 100)
 		require.Empty(t, together(len(answers), func(i int) error {

@@ -10,7 +10,7 @@ import (
 )
 
 var sessionCases = []testCase{
-	{"every field comes back, and what was written last", func(t *testing.T, s fleet.Store) {
+	{"every field comes back, and the last write", func(t *testing.T, s fleet.Store) {
 		full := newSession("s1", "alice", "web-search")
 		update(t, s, func(tx fleet.Tx) error { return tx.InsertSession(full) })
 		require.EqualValues(t, 1, full.Revision)
@@ -21,13 +21,13 @@ var sessionCases = []testCase{
 		require.Equal(t, full, getSession(t, s, "s1"))
 	}},
 
-	{"what is not there is nil", func(t *testing.T, s fleet.Store) {
+	{"a missing row is nil", func(t *testing.T, s fleet.Store) {
 		require.Nil(t, getSession(t, s, "s1"))
 		require.Nil(t, sessionByKey(t, s, "alice", ""))
 		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.UpdateSession(newSession("s1", "alice", "")) }))
 	}},
 
-	{"a key is taken while its session is open", func(t *testing.T, s fleet.Store) {
+	{"a key is unique among open sessions", func(t *testing.T, s fleet.Store) {
 		first, second, bobs := newSession("s1", "alice", "k"), newSession("s2", "alice", "k"), newSession("s3", "bob", "k")
 		other := newSession("s4", "alice", "k")
 		other.Toolset = fleet.ToolsetSubagents
@@ -49,7 +49,7 @@ var sessionCases = []testCase{
 		}
 	}},
 
-	{"the open ones of an owner, the one used last first", func(t *testing.T, s fleet.Store) {
+	{"the open sessions of an owner, last used first", func(t *testing.T, s fleet.Store) {
 		a, b, c, bobs, other := newSession("a", "alice", ""), newSession("b", "alice", ""), newSession("c", "alice", ""),
 			newSession("d", "bob", ""), newSession("e", "alice", "")
 		a.UsedAt, c.ClosedAt, other.Toolset = noon.Add(time.Hour), noon, fleet.ToolsetSubagents
@@ -62,7 +62,7 @@ var sessionCases = []testCase{
 		require.Empty(t, sessions(t, s, "carol"))
 	}},
 
-	{"its last turns, oldest first", func(t *testing.T, s fleet.Store) {
+	{"the last turns of a session, oldest first", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		for i, id := range []string{"t1", "t2", "t3"} {
 			task := fullTask(id, a)
@@ -98,7 +98,7 @@ var sessionCases = []testCase{
 }
 
 var toolCases = []testCase{
-	{"a tool comes back, and takes the place of the one before", func(t *testing.T, s fleet.Store) {
+	{"a tool comes back, and replaces the one before", func(t *testing.T, s fleet.Store) {
 		tool := newTool("calculate", "alice", "")
 		put := func(x *fleet.RegisteredTool) (replaced bool) {
 			update(t, s, func(tx fleet.Tx) (err error) {
@@ -118,7 +118,7 @@ var toolCases = []testCase{
 		require.Equal(t, []*fleet.RegisteredTool{again, newTool("calculate", "alice", "claude")}, tools(t, s, "alice"))
 		require.Empty(t, tools(t, s, "carol"))
 	}},
-	{"a tool is removed, and no other one", func(t *testing.T, s fleet.Store) {
+	{"only the named tool is removed", func(t *testing.T, s fleet.Store) {
 		update(t, s, func(tx fleet.Tx) error {
 			for _, x := range []*fleet.RegisteredTool{newTool("calculate", "alice", ""), newTool("calculate", "alice", "claude"), newTool("calculate", "bob", "")} {
 				if _, err := tx.PutTool(x); err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 var subscribeCases = []testCase{
-	{"receives after a commit, each subscriber", func(t *testing.T, s fleet.Store) {
+	{"each subscriber receives after a commit", func(t *testing.T, s fleet.Store) {
 		one, cancelOne := s.Subscribe()
 		defer cancelOne()
 		two, cancelTwo := s.Subscribe()
@@ -23,7 +23,7 @@ var subscribeCases = []testCase{
 		}
 	}},
 
-	{"also of a commit without an event", func(t *testing.T, s fleet.Store) {
+	{"also after a commit without an event", func(t *testing.T, s fleet.Store) {
 		signal, cancel := s.Subscribe()
 		defer cancel()
 		a := withAgent(t, s)
@@ -32,7 +32,7 @@ var subscribeCases = []testCase{
 		receive(t, signal)
 	}},
 
-	{"signals are merged, one always waits", func(t *testing.T, s fleet.Store) {
+	{"signals are merged, and none is lost", func(t *testing.T, s fleet.Store) {
 		signal, cancel := s.Subscribe()
 		defer cancel()
 		for range 20 {
@@ -42,7 +42,7 @@ var subscribeCases = []testCase{
 		require.Len(t, events(t, s, fleet.EventFilter{}, 0, 100), 20)
 	}},
 
-	{"a subscriber that never reads holds nobody up", func(t *testing.T, s fleet.Store) {
+	{"a subscriber that never reads blocks nobody", func(t *testing.T, s fleet.Store) {
 		_, cancel := s.Subscribe()
 		defer cancel()
 		signal, cancel := s.Subscribe()
@@ -53,7 +53,7 @@ var subscribeCases = []testCase{
 		}
 	}},
 
-	{"leases wake nobody", func(t *testing.T, s fleet.Store) {
+	{"leases send no signal", func(t *testing.T, s fleet.Store) {
 		// A subscriber that takes leases on every notification would otherwise loop forever.
 		signal, cancel := s.Subscribe()
 		defer cancel()
@@ -90,7 +90,7 @@ var subscribeCases = []testCase{
 		receive(t, again)
 	}},
 
-	{"hears of other processes", func(t *testing.T, s fleet.Store) {
+	{"receives commits of other processes", func(t *testing.T, s fleet.Store) {
 		other := reopen(t, s)
 		signal, cancel := s.Subscribe()
 		defer cancel()
@@ -100,7 +100,7 @@ var subscribeCases = []testCase{
 		}
 	}},
 
-	{"never misses what another process commits right after subscribing", func(t *testing.T, s fleet.Store) {
+	{"receives a commit of another process right after subscribing", func(t *testing.T, s fleet.Store) {
 		other := reopen(t, s)
 		appendOne(t, s)
 		for range 5 {

@@ -27,7 +27,7 @@ var taskCases = []testCase{
 		}
 	}},
 
-	{"what is not there is nil", func(t *testing.T, s fleet.Store) {
+	{"a missing row is nil", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		require.Nil(t, getTask(t, s, "nothing"))
 		require.Nil(t, read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.ActiveTask(a.UID) }))
@@ -63,7 +63,7 @@ var taskCases = []testCase{
 		}
 	}},
 
-	{"one of a hundred that start a task at once", func(t *testing.T, s fleet.Store) {
+	{"one of a hundred concurrent starts succeeds", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		errs := together(100, func(i int) error {
 			return s.Update(t.Context(), func(tx fleet.Tx) error {
@@ -82,7 +82,7 @@ var taskCases = []testCase{
 		require.Len(t, read(t, s, func(tx fleet.ReadTx) ([]fleet.Event, error) { return tx.Events(fleet.EventFilter{}, 0, 10) }), 1)
 	}},
 
-	{"many agents each get theirs at once", func(t *testing.T, s fleet.Store) {
+	{"many agents get tasks concurrently", func(t *testing.T, s fleet.Store) {
 		require.Empty(t, together(50, func(i int) error {
 			return s.Update(t.Context(), func(tx fleet.Tx) error {
 				a := newAgent(id("u", i), id("a", i), "alice")
@@ -91,7 +91,7 @@ var taskCases = []testCase{
 		}))
 	}},
 
-	{"an id is used once, and the agent must be there", func(t *testing.T, s fleet.Store) {
+	{"an id is used once, and the agent must exist", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		done := fullTask("t1", a)
 		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(done) })
@@ -116,7 +116,7 @@ var taskCases = []testCase{
 		require.Equal(t, bare, getTask(t, s, "t1"))
 	}},
 
-	{"an update of a task that is not there is an error", func(t *testing.T, s fleet.Store) {
+	{"an update of an unknown task fails", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.UpdateTask(newTask("t1", a)) }))
 		require.Nil(t, getTask(t, s, "t1"))
@@ -171,7 +171,7 @@ var taskCases = []testCase{
 		}
 	}},
 
-	{"a long description is whole, and cut in lists", func(t *testing.T, s fleet.Store) {
+	{"a long description is complete, and shortened in lists", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		task := newTask("t1", a)
 		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
@@ -194,7 +194,7 @@ var taskCases = []testCase{
 		require.Equal(t, whole, getTask(t, s, "t2"))
 	}},
 
-	{"every source can be kept, other values not", func(t *testing.T, s fleet.Store) {
+	{"every known source can be stored, others not", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		insert := func(id string, source fleet.Source, status fleet.TaskStatus) error {
 			task := newTask(id, a)

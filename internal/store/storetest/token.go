@@ -42,7 +42,7 @@ var tokenCases = []testCase{
 		require.Empty(t, of(""))
 	}},
 
-	{"what is not there is nil", func(t *testing.T, s fleet.Store) {
+	{"a missing row is nil", func(t *testing.T, s fleet.Store) {
 		require.Nil(t, getToken(t, s, "alice"))
 		require.Nil(t, tokenByHash(t, s, ""))
 		require.Empty(t, read(t, s, fleet.ReadTx.Tokens))
@@ -70,7 +70,7 @@ var tokenCases = []testCase{
 		requireReason(t, err, fleet.ReasonTokenExists, "alice")
 	}},
 
-	{"one of many of a name at once", func(t *testing.T, s fleet.Store) {
+	{"one of many concurrent tokens with a name succeeds", func(t *testing.T, s fleet.Store) {
 		errs := together(20, func(i int) error {
 			return s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertToken(newToken("alice", id("h", i))) })
 		})
@@ -80,7 +80,7 @@ var tokenCases = []testCase{
 		}
 	}},
 
-	{"an update writes every field, of a token that is there", func(t *testing.T, s fleet.Store) {
+	{"an update writes every field of an existing token", func(t *testing.T, s fleet.Store) {
 		k := newToken("alice", "h1")
 		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.UpdateToken(k) }))
 		update(t, s, func(tx fleet.Tx) error { return tx.InsertToken(k) })

@@ -11,7 +11,7 @@ import (
 )
 
 var updateCases = []testCase{
-	{"commits all of it", func(t *testing.T, s fleet.Store) {
+	{"commits everything", func(t *testing.T, s fleet.Store) {
 		a := newAgent("u1", "papi", "alice")
 		e := newEvent(fleet.EventAgentCreated, a, "papi was created")
 		update(t, s, func(tx fleet.Tx) error {
@@ -33,7 +33,7 @@ var updateCases = []testCase{
 		})
 	}},
 
-	{"an error rolls back and comes back as it is", func(t *testing.T, s fleet.Store) {
+	{"an error rolls back and is returned unchanged", func(t *testing.T, s fleet.Store) {
 		err := s.Update(t.Context(), func(tx fleet.Tx) error {
 			require.NoError(t, tx.InsertAgent(newAgent("u1", "papi", "alice")))
 			require.NoError(t, tx.Append(newEvent(fleet.EventAgentCreated, newAgent("u1", "papi", "alice"), "")))
@@ -43,7 +43,7 @@ var updateCases = []testCase{
 		requireEmpty(t, s)
 	}},
 
-	{"a panic rolls back and goes on", func(t *testing.T, s fleet.Store) {
+	{"a panic rolls back and propagates", func(t *testing.T, s fleet.Store) {
 		require.PanicsWithValue(t, "boom", func() {
 			_ = s.Update(t.Context(), func(tx fleet.Tx) error {
 				require.NoError(t, tx.InsertAgent(newAgent("u1", "papi", "alice")))
@@ -69,7 +69,7 @@ var updateCases = []testCase{
 		withAgent(t, s)
 	}},
 
-	{"a failed write fails the transaction, also when fn goes on", func(t *testing.T, s fleet.Store) {
+	{"a failed write fails the transaction, even if fn continues", func(t *testing.T, s fleet.Store) {
 		withAgent(t, s)
 		err := s.Update(t.Context(), func(tx fleet.Tx) error {
 			_ = tx.Append(newEvent(fleet.EventAgentCreated, newAgent("u1", "PAPI", "alice"), ""))
@@ -125,7 +125,7 @@ var updateCases = []testCase{
 		})
 	}},
 
-	{"updates do not run over each other", func(t *testing.T, s fleet.Store) {
+	{"updates are serialized", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		require.Empty(t, together(50, func(int) error {
 			return s.Update(t.Context(), func(tx fleet.Tx) error {
@@ -142,7 +142,7 @@ var updateCases = []testCase{
 		require.Equal(t, int64(51), got.Revision)
 	}},
 
-	{"a view is one state", func(t *testing.T, s fleet.Store) {
+	{"a view is consistent", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		view(t, s, func(tx fleet.ReadTx) error {
 			before, err := tx.Agent(a.UID)
@@ -164,12 +164,12 @@ var updateCases = []testCase{
 		require.Equal(t, fleet.StateStopped, got.State)
 	}},
 
-	{"the error of a view comes back as it is", func(t *testing.T, s fleet.Store) {
+	{"the error of a view is returned unchanged", func(t *testing.T, s fleet.Store) {
 		err := s.View(t.Context(), func(fleet.ReadTx) error { return errTest })
 		require.True(t, err == errTest, "%v", err) //nolint:errorlint // exactly this error
 	}},
 
-	{"views go on while an update does", func(t *testing.T, s fleet.Store) {
+	{"views run during an update", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		update(t, s, func(tx fleet.Tx) error {
 			a.Role = "operator"
@@ -181,7 +181,7 @@ var updateCases = []testCase{
 		})
 	}},
 
-	{"a context that is done stops it", func(t *testing.T, s fleet.Store) {
+	{"a cancelled context stops it", func(t *testing.T, s fleet.Store) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		fail := func(fleet.Tx) error { t.Error("fn ran"); return nil }
@@ -193,7 +193,7 @@ var updateCases = []testCase{
 		require.ErrorIs(t, err, context.Canceled)
 	}},
 
-	{"a context that ends in the middle rolls back", func(t *testing.T, s fleet.Store) {
+	{"a context cancelled during the call rolls back", func(t *testing.T, s fleet.Store) {
 		ctx, cancel := context.WithCancel(t.Context())
 		err := s.Update(ctx, func(tx fleet.Tx) error {
 			require.NoError(t, tx.InsertAgent(newAgent("u1", "papi", "alice")))
@@ -225,7 +225,7 @@ var updateCases = []testCase{
 		})
 	}},
 
-	{"a transaction is over when its function is", func(t *testing.T, s fleet.Store) {
+	{"a transaction ends with its function", func(t *testing.T, s fleet.Store) {
 		var kept fleet.Tx
 		update(t, s, func(tx fleet.Tx) error { kept = tx; return nil })
 		requireBroken(t, kept.InsertAgent(newAgent("u1", "papi", "alice")))

@@ -42,7 +42,7 @@ var viewCases = []testCase{
 		require.ElementsMatch(t, []*fleet.AgentView{{Agent: *gone}, {Agent: *here}}, views(t, s, "u1", "u2"))
 	}},
 
-	{"agents that never were are left out, repeats come once", func(t *testing.T, s fleet.Store) {
+	{"unknown agents are left out, duplicates come once", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		require.Empty(t, views(t, s))
 		require.Empty(t, views(t, s, "nobody", "", `"]`, "%"))

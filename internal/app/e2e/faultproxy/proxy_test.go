@@ -74,7 +74,7 @@ func TestRefuses(t *testing.T) {
 	s := p.Stats()
 	require.Equal(t, 40, s.Refused+s.RefusedAfter)
 	require.NotZero(t, s.Refused)
-	require.EqualValues(t, s.RefusedAfter, calls.Load(), "some were passed on all the same")
+	require.EqualValues(t, s.RefusedAfter, calls.Load(), "some requests must still be passed on")
 }
 
 func TestCuts(t *testing.T) {
@@ -94,11 +94,11 @@ func TestCutsAll(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{}}
 	_, _, err := get(t, client, p.URL())
 	require.NoError(t, err)
-	require.Equal(t, 1, p.Stats().Open, "it may be used again")
+	require.Equal(t, 1, p.Stats().Open, "the connection must still work")
 	p.Cut()
 	require.Zero(t, p.Stats().Open)
 	_, _, err = get(t, client, p.URL())
-	require.NoError(t, err, "another one is made")
+	require.NoError(t, err, "a new connection must work")
 }
 
 func TestBlackhole(t *testing.T) {
