@@ -125,6 +125,7 @@ func (b *builder) method(m *protogen.Method, rule *annotations.HttpRule) error {
 	op := openapi3.NewOperation()
 	op.OperationID = b.operation(m)
 	op.Tags = []string{m.Parent.GoName}
+	op.Extensions = map[string]any{"x-grpc-method": string(m.Desc.FullName())}
 	op.Summary, op.Description = split(text(m.Comments))
 
 	inPath := pathFields(path)

@@ -29,14 +29,13 @@ const things = `syntax = "proto3";
 package fleet.things;
 import "buf/validate/validate.proto";
 import "fleet/v1/options.proto";
-import "google/api/annotations.proto";
 import "google/api/field_behavior.proto";
 import "google/protobuf/struct.proto";
 service ThingService {
   option (fleet.v1.toolset) = "things";
-  rpc MakeThing(MakeThingRequest) returns (Thing) { option (fleet.v1.command).name = "make"; option (google.api.http) = {post: "/v1/things/{owner}", body: "*"}; }
+  rpc MakeThing(MakeThingRequest) returns (Thing) { option (fleet.v1.command).name = "make"; }
   rpc MakeThingAgain(MakeThingRequest) returns (Thing) {}
-  rpc GetThing(GetThingRequest) returns (Thing) { option (fleet.v1.command).name = "get"; option (google.api.http) = {get: "/v1/things/{thing_id}"}; }
+  rpc GetThing(GetThingRequest) returns (Thing) { option (fleet.v1.command).name = "get"; }
   rpc WatchThings(GetThingRequest) returns (stream Thing) {}
   rpc FeedThing(stream Thing) returns (Thing) {}
 }
