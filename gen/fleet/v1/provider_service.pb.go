@@ -1536,11 +1536,11 @@ const file_fleet_v1_provider_service_proto_rawDesc = "" +
 	"\fcapabilities\x18\x03 \x03(\tR\fcapabilities\x12$\n" +
 	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01B\x0e\n" +
-	"\f_next_cursor\"\xf4\x03\n" +
+	"\f_next_cursor\"\xfc\x03\n" +
 	"\x0eAvailableAgent\x12\x1a\n" +
 	"\x04name\x18\x01 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
-	"R\x04name\x12\"\n" +
-	"\fcapabilities\x18\x02 \x03(\tR\fcapabilities\x12<\n" +
+	"R\x04name\x12*\n" +
+	"\fcapabilities\x18\x02 \x03(\tB\x06\xba\xf4\x18\x020\x01R\fcapabilities\x12<\n" +
 	"\x06status\x18\x03 \x01(\x0e2\x1f.fleet.v1.AvailableAgent.StatusH\x00R\x06status\x88\x01\x01\x12(\n" +
 	"\vdescription\x18\x04 \x01(\tB\x06\xba\xf4\x18\x02\b\vR\vdescription\x121\n" +
 	"\x04kind\x18\x05 \x01(\x0e2\x1d.fleet.v1.AvailableAgent.KindR\x04kind\x12\x14\n" +
@@ -1592,13 +1592,13 @@ const file_fleet_v1_provider_service_proto_rawDesc = "" +
 	"\x1aGetRegisteredToolsResponse\x12.\n" +
 	"\x05tools\x18\x01 \x03(\v2\x18.fleet.v1.RegisteredToolR\x05tools\x12'\n" +
 	"\vtotal_count\x18\x02 \x01(\x05B\x06\xba\xf4\x18\x02\b\fR\n" +
-	"totalCount\"\xf5\x03\n" +
+	"totalCount\"\xfd\x03\n" +
 	"\x0eRegisteredTool\x12#\n" +
 	"\ttool_name\x18\x01 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
 	"R\btoolName\x12\x1d\n" +
 	"\n" +
-	"agent_name\x18\x02 \x01(\tR\tagentName\x12'\n" +
-	"\x0fregistered_with\x18\x03 \x03(\tR\x0eregisteredWith\x12(\n" +
+	"agent_name\x18\x02 \x01(\tR\tagentName\x12/\n" +
+	"\x0fregistered_with\x18\x03 \x03(\tB\x06\xba\xf4\x18\x020\x01R\x0eregisteredWith\x12(\n" +
 	"\vdescription\x18\x04 \x01(\tB\x06\xba\xf4\x18\x02\b\vR\vdescription\x121\n" +
 	"\x04kind\x18\x05 \x01(\x0e2\x1d.fleet.v1.RegisteredTool.KindR\x04kind\x129\n" +
 	"\ttool_spec\x18\x06 \x01(\v2\x17.google.protobuf.StructH\x00R\btoolSpec\x88\x01\x01\x12H\n" +

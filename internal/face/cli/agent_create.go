@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -33,9 +34,10 @@ Next, give it a task with "fleet task run NAME ...".`,
 			case flags.Changed("spec") == flags.Changed("spec-file"):
 				return usagef("say what the agent is for: give --spec TEXT or --spec-file FILE, one of them")
 			case specFile != "":
-				if req.Spec, err = s.document(specFile, "specification"); err != nil {
+				if req.Spec, err = s.fileText(maxText, specFile, "specification"); err != nil {
 					return err
 				}
+				req.Spec = strings.ToValidUTF8(req.Spec, "\uFFFD")
 			}
 			var resp *fleetv1.CreateAgentResponse
 			err = s.during(ctx, req.GetName(), "creating "+req.GetName(), func() (err error) {

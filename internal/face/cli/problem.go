@@ -125,7 +125,8 @@ func unreachable(message string, t Target) *failure {
 	case strings.Contains(message, "handshake"):
 		f.hint = "if that server has no TLS, add --insecure"
 	case strings.Contains(message, "server preface"):
-		f.hint = fmt.Sprintf("is this the server's gRPC port? It is %s unless the server was told otherwise", defaultPort)
+		f.message = t.Server + " does not answer as a gRPC server"
+		f.hint = fmt.Sprintf("give the server's gRPC address, which has the port %s by default", defaultPort)
 	default:
 		f.hint = `is a server running? Start one with "fleet serve", or add --embedded`
 	}

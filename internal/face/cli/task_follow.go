@@ -181,7 +181,7 @@ func (f *follower) conclude(ctx context.Context) error {
 		}
 		s.screen.line(paint(s.screen.colors, green, printable(line)))
 		if t.GetPayloadSize() > 0 {
-			what := "All of it"
+			what := "The whole result"
 			if t.GetPayloadGapSize() > 0 {
 				what = "Its beginning and its end"
 			}
