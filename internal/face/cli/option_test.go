@@ -54,3 +54,20 @@ func TestExitCodesOfReasons(t *testing.T) {
 	}
 	require.Equal(t, int32(ExitNotFound), meaning(values.ByName("ROLE_NOT_FOUND")).GetExitCode())
 }
+
+// TestRequestIDsAreMarked checks that calls of every method with a request id can be repeated.
+func TestRequestIDsAreMarked(t *testing.T) {
+	t.Parallel()
+	found := 0
+	protoregistry.GlobalFiles.RangeFilesByPackage("fleet.v1", func(file protoreflect.FileDescriptor) bool {
+		for i := range file.Messages().Len() {
+			m := file.Messages().Get(i)
+			if f := m.Fields().ByName("request_id"); f != nil {
+				found++
+				require.Equal(t, f, withRole(m, fleetv1.Shown_request_id), "%s", f.FullName())
+			}
+		}
+		return true
+	})
+	require.GreaterOrEqual(t, found, 18)
+}
