@@ -43,6 +43,7 @@ func TestStore(t *testing.T) {
 
 func BenchmarkUpdate(b *testing.B)            { storetest.BenchmarkUpdate(b, open(b)) }
 func BenchmarkFindTasks100000(b *testing.B)   { storetest.BenchmarkFindTasks(b, open(b), 100_000) }
+func BenchmarkStarts(b *testing.B)            { storetest.BenchmarkStarts(b, open(b)) }
 func BenchmarkLastSeq(b *testing.B)           { storetest.BenchmarkLastSeq(b, open(b)) }
 func BenchmarkLease(b *testing.B)             { storetest.BenchmarkLease(b, open(b)) }
 func BenchmarkLiveAgentViews100(b *testing.B) { storetest.BenchmarkLiveAgentViews(b, open(b), 100) }

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +29,67 @@ func BenchmarkUpdate(b *testing.B, s fleet.Store) {
 			return tx.Append(newEvent(fleet.EventTaskOutput, a, "a line of output, as long as such lines are, more or less, in a terminal of 80"))
 		})
 	}
+}
+
+// BenchmarkStarts measures durable starts of tasks, of many agents of several owners at the same time.
+func BenchmarkStarts(b *testing.B, s fleet.Store) {
+	const owners = 16
+	var agents []*fleet.Agent
+	update(b, s, func(tx fleet.Tx) error {
+		agents = nil
+		for i := range 2000 {
+			a := newAgent(id("uid", i), id("agent", i), id("owner", i%owners))
+			if err := tx.InsertAgent(a); err != nil {
+				return err
+			}
+			agents = append(agents, a)
+		}
+		return nil
+	})
+	b.ReportAllocs()
+	b.SetParallelism(16)
+	var n atomic.Int64
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			i := int(n.Add(1))
+			a := agents[i%len(agents)]
+			task := newTask(id("task", i), a)
+			if err := s.Update(b.Context(), func(tx fleet.Tx) error { return start(tx, a, task) }); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}
+
+// start starts the task in place of the one before.
+func start(tx fleet.Tx, a *fleet.Agent, task *fleet.Task) error {
+	if r, err := tx.Request(a.Owner, task.ID); err != nil || r != nil {
+		return err
+	}
+	if _, err := tx.Agent(a.UID); err != nil {
+		return err
+	}
+	before, err := tx.ActiveTask(a.UID)
+	if err != nil {
+		return err
+	}
+	if before != nil {
+		before.Status = fleet.TaskCompleted
+		if err := tx.UpdateTask(before); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.Holdings(a.Owner); err != nil {
+		return err
+	}
+	if err := tx.InsertTask(task); err != nil {
+		return err
+	}
+	if err := tx.PutRequest(&fleet.Request{Principal: a.Owner, ID: task.ID, AgentUID: a.UID, TaskID: task.ID, CreatedAt: noon}); err != nil {
+		return err
+	}
+	return tx.Append(newEvent(fleet.EventTaskCreated, a, "started"))
 }
 
 // BenchmarkLastSeq measures the first read of every call, from many goroutines.
