@@ -53,8 +53,8 @@ test-postgres: ## the suites of stores, the API and crashes over Postgres; insta
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || { \
 	  sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
 	  $$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends postgresql; }
-	FLEET_TEST_POSTGRES=1 $(GO) test -count=1 -timeout 15m $(FLAGS) ./internal/store/postgres/... ./internal/app/crash
-	FLEET_TEST_POSTGRES=1 $(GO) test -count=1 -timeout 15m -run 'TestAPI|TestIsolation|TestImport|TestMigrate|TestReplicas' $(FLAGS) ./internal/app
+	FLEET_TEST_POSTGRES=1 $(GO) test -count=1 -vet=off -parallel 6 -timeout 15m $(FLAGS) ./internal/store/postgres/... ./internal/app/crash
+	FLEET_TEST_POSTGRES=1 $(GO) test -count=1 -vet=off -parallel 6 -timeout 15m -run 'TestAPI|TestIsolation|TestImport|TestMigrate|TestReplicas' $(FLAGS) ./internal/app
 
 generate: $(DEPS) ## write gen/ from proto/
 	$(BUF) generate

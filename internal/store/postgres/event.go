@@ -44,7 +44,11 @@ func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
 
 // reached remembers that the log has reached the number.
 func (s *Store) reached(seq int64) {
-	for old := s.seen.Load(); seq > old && !s.seen.CompareAndSwap(old, seq); old = s.seen.Load() {
+	for {
+		old := s.seen.Load()
+		if seq <= old || s.seen.CompareAndSwap(old, seq) {
+			return
+		}
 	}
 }
 

@@ -73,7 +73,7 @@ func provide(pool *pgxpool.Pool, f func(*goose.Provider) error) error {
 		return err
 	}
 	db := stdlib.OpenDBFromPool(pool)
-	defer db.Close()
+	defer func() { _ = db.Close() }() // the pool stays open
 	p, err := goose.NewProvider(goose.DialectPostgres, db, dir, goose.WithDisableGlobalRegistry(true), goose.WithSessionLocker(locker))
 	if err != nil {
 		return err

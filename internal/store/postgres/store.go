@@ -159,7 +159,7 @@ func checkServer(ctx context.Context, pool *pgxpool.Pool) error {
 	case err != nil:
 		return err
 	case version < minVersion:
-		return fmt.Errorf("Postgres %d is too old: use version %d or newer", version/10000, minVersion/10000) //nolint:revive // a name
+		return fmt.Errorf("its server is Postgres %d, which is too old: use version %d or newer", version/10000, minVersion/10000)
 	case encoding != "UTF8":
 		return fmt.Errorf("the database has the encoding %s: create it with ENCODING 'UTF8'", encoding)
 	}
