@@ -175,15 +175,24 @@ func TestNewestIsShared(t *testing.T) {
 	seq, err := n.last(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 1, seq)
+
+	n.reading = true // a read has begun
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = n.last(cancelled)
+	require.ErrorIs(t, err, context.Canceled)
+	var waiting sync.WaitGroup
+	seqs := make([]int64, 50)
+	for i := range seqs {
+		waiting.Go(func() { seqs[i], _ = n.last(t.Context()) })
+	}
 	s.add(fleet.Event{})
+	n.finish()
+	waiting.Wait()
+	for _, seq := range seqs {
+		require.EqualValues(t, 2, seq, "the read began after the call")
+	}
 	seq, err = n.last(t.Context())
 	require.NoError(t, err)
-	require.EqualValues(t, 2, seq, "a read begins after the call")
-
-	n.reading <- struct{}{} // somebody reads
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err = n.last(ctx)
-	require.ErrorIs(t, err, context.Canceled)
-	<-n.reading
+	require.EqualValues(t, 2, seq)
 }

@@ -7,45 +7,67 @@ import (
 	"fleet/internal/fleet"
 )
 
-// newest reads the Seq of the newest event. Calls that wait for each other share a read.
+// newest reads the Seq of the newest event. Calls that come during a read share the next one.
 type newest struct {
 	store fleet.Store
 
-	reading chan struct{} // has an element while a call reads
 	mu      sync.Mutex
-	begun   int64 // number of reads that have begun
-	done    int64 // number of the last read that succeeded
-	seq     int64 // its result
+	reading bool
+	next    *seqRead // what waiting calls share; nil if none waits
 }
 
-func newNewest(store fleet.Store) *newest {
-	return &newest{store: store, reading: make(chan struct{}, 1)}
+type seqRead struct {
+	done chan struct{} // closed after the read
+	seq  int64
+	err  error
 }
+
+func newNewest(store fleet.Store) *newest { return &newest{store: store} }
 
 // last returns the Seq of the newest event, from a read that has begun after the call.
 func (n *newest) last(ctx context.Context) (int64, error) {
 	n.mu.Lock()
-	before := n.begun
+	if !n.reading {
+		n.reading = true
+		n.mu.Unlock()
+		defer n.finish()
+		return n.store.LastSeq(ctx)
+	}
+	if n.next == nil {
+		n.next = &seqRead{done: make(chan struct{})}
+	}
+	r := n.next
 	n.mu.Unlock()
 	select {
-	case n.reading <- struct{}{}:
+	case <-r.done:
+		return r.seq, r.err
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	defer func() { <-n.reading }()
-	n.mu.Lock()
-	if n.done > before {
-		defer n.mu.Unlock()
-		return n.seq, nil
-	}
-	n.begun++
-	n.mu.Unlock()
-	seq, err := n.store.LastSeq(ctx)
-	if err != nil {
-		return 0, err
-	}
+}
+
+// finish ends a read. Calls that wait get one that does not hold up the call that has finished.
+func (n *newest) finish() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.done, n.seq = n.begun, seq
-	return seq, nil
+	if n.next == nil {
+		n.reading = false
+		return
+	}
+	go n.serve()
+}
+
+// serve reads for waiting calls until none waits.
+func (n *newest) serve() {
+	for {
+		n.mu.Lock()
+		r := n.next
+		n.next, n.reading = nil, r != nil
+		n.mu.Unlock()
+		if r == nil {
+			return
+		}
+		r.seq, r.err = n.store.LastSeq(context.Background())
+		close(r.done)
+	}
 }
