@@ -44,7 +44,7 @@ const (
 	Event_task_step Event_Type = 7
 	// A message was sent to the running task; text is the message.
 	Event_task_message Event_Type = 8
-	// A stop was asked for, or escalated; text says which step was taken.
+	// A stop was requested or escalated; text says which step was taken.
 	Event_task_stopping Event_Type = 9
 	// The task ended; status and text say how.
 	Event_task_ended Event_Type = 10
@@ -56,7 +56,7 @@ const (
 	Event_task_answer Event_Type = 13
 	// The running task makes no progress; text names the last step that it took.
 	Event_task_stalled Event_Type = 14
-	// The stalled task goes on.
+	// The stalled task makes progress again.
 	Event_task_recovered Event_Type = 15
 	// A check of the task's work begins or has ended; text says which, and how.
 	Event_task_check Event_Type = 16

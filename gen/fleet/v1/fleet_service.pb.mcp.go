@@ -1028,7 +1028,7 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
         },
         "stalled": {
           "type": "boolean",
-          "description": "Whether the running task makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise."
+          "description": "Whether the running task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
         },
         "last_step": {
           "type": "string",
@@ -1036,15 +1036,15 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
         },
         "conversation_lost": {
           "type": "string",
-          "description": "Why the task began a conversation anew although its agent had one, for example because the agent's workspace was made anew: the agent knows nothing of its tasks before; absent otherwise."
+          "description": "Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt: the agent does not know its earlier tasks. Absent otherwise."
         },
         "from_terminal": {
           "type": "boolean",
-          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, pieces of the screen may stand in the text, and no cost or exit code is known; absent otherwise."
+          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, the text may contain parts of the screen, and no cost or exit code is known; absent otherwise."
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" when its agent completed it and its checks failed; absent otherwise."
+          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" if its agent completed it but its checks failed; absent otherwise."
         }
       },
       "required": [
@@ -1300,7 +1300,7 @@ const fleetServiceStartAgentTaskOutput = `{
         },
         "stalled": {
           "type": "boolean",
-          "description": "Whether the running task makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise."
+          "description": "Whether the running task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
         },
         "last_step": {
           "type": "string",
@@ -1308,15 +1308,15 @@ const fleetServiceStartAgentTaskOutput = `{
         },
         "conversation_lost": {
           "type": "string",
-          "description": "Why the task began a conversation anew although its agent had one, for example because the agent's workspace was made anew: the agent knows nothing of its tasks before; absent otherwise."
+          "description": "Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt: the agent does not know its earlier tasks. Absent otherwise."
         },
         "from_terminal": {
           "type": "boolean",
-          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, pieces of the screen may stand in the text, and no cost or exit code is known; absent otherwise."
+          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, the text may contain parts of the screen, and no cost or exit code is known; absent otherwise."
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" when its agent completed it and its checks failed; absent otherwise."
+          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" if its agent completed it but its checks failed; absent otherwise."
         }
       },
       "required": [
@@ -1474,7 +1474,7 @@ const fleetServiceStopAgentTaskOutput = `{
         },
         "stalled": {
           "type": "boolean",
-          "description": "Whether the running task makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise."
+          "description": "Whether the running task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
         },
         "last_step": {
           "type": "string",
@@ -1482,15 +1482,15 @@ const fleetServiceStopAgentTaskOutput = `{
         },
         "conversation_lost": {
           "type": "string",
-          "description": "Why the task began a conversation anew although its agent had one, for example because the agent's workspace was made anew: the agent knows nothing of its tasks before; absent otherwise."
+          "description": "Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt: the agent does not know its earlier tasks. Absent otherwise."
         },
         "from_terminal": {
           "type": "boolean",
-          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, pieces of the screen may stand in the text, and no cost or exit code is known; absent otherwise."
+          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, the text may contain parts of the screen, and no cost or exit code is known; absent otherwise."
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" when its agent completed it and its checks failed; absent otherwise."
+          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" if its agent completed it but its checks failed; absent otherwise."
         }
       },
       "required": [
@@ -1810,7 +1810,7 @@ const fleetServiceWatchFleetOutput = `{
             "task_recovered",
             "task_check"
           ],
-          "description": "What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or what its workspace reports changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was handed to the agent.\n- task_output: The agent wrote output; text is what it wrote.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was asked for, or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks something and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task goes on.\n- task_check: A check of the task's work begins or has ended; text says which, and how."
+          "description": "What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or what its workspace reports changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was handed to the agent.\n- task_output: The agent wrote output; text is what it wrote.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks something and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how."
         },
         "agent_name": {
           "type": "string",
@@ -1994,7 +1994,7 @@ const fleetServiceWaitTasksOutput = `{
         },
         "stalled": {
           "type": "boolean",
-          "description": "Whether the running task makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise."
+          "description": "Whether the running task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
         },
         "last_step": {
           "type": "string",
@@ -2002,15 +2002,15 @@ const fleetServiceWaitTasksOutput = `{
         },
         "conversation_lost": {
           "type": "string",
-          "description": "Why the task began a conversation anew although its agent had one, for example because the agent's workspace was made anew: the agent knows nothing of its tasks before; absent otherwise."
+          "description": "Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt: the agent does not know its earlier tasks. Absent otherwise."
         },
         "from_terminal": {
           "type": "boolean",
-          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, pieces of the screen may stand in the text, and no cost or exit code is known; absent otherwise."
+          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, the text may contain parts of the screen, and no cost or exit code is known; absent otherwise."
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" when its agent completed it and its checks failed; absent otherwise."
+          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" if its agent completed it but its checks failed; absent otherwise."
         }
       },
       "required": [
@@ -2212,7 +2212,7 @@ const fleetServiceShowTaskOutput = `{
         },
         "stalled": {
           "type": "boolean",
-          "description": "Whether the running task makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise."
+          "description": "Whether the running task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
         },
         "last_step": {
           "type": "string",
@@ -2222,7 +2222,7 @@ const fleetServiceShowTaskOutput = `{
           "anyOf": [
             {
               "$ref": "#/$defs/TaskChanges",
-              "description": "What the task changed in the repository that its agent works in; absent while it runs, and where that is not known. ` + "`" + `show_task_changes` + "`" + ` shows the files."
+              "description": "What the task changed in its agent's repository; absent while it runs, and if that is not known. ` + "`" + `show_task_changes` + "`" + ` shows the files."
             },
             {
               "type": "null"
@@ -2231,17 +2231,17 @@ const fleetServiceShowTaskOutput = `{
         },
         "from_terminal": {
           "type": "boolean",
-          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, pieces of the screen may stand in the text, and no cost or exit code is known; absent otherwise."
+          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, the text may contain parts of the screen, and no cost or exit code is known; absent otherwise."
         },
         "conversation_lost": {
           "type": "string",
-          "description": "Why the task began a conversation anew although its agent had one, for example because the agent's workspace was made anew: the agent knows nothing of its tasks before; absent otherwise."
+          "description": "Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt: the agent does not know its earlier tasks. Absent otherwise."
         },
         "usage": {
           "anyOf": [
             {
               "$ref": "#/$defs/TaskUsage",
-              "description": "What the task used of its agent's model; absent while it runs, and where the agent does not tell."
+              "description": "What the task used of its agent's model; absent while it runs, and if the agent does not report it."
             },
             {
               "type": "null"
@@ -2250,13 +2250,13 @@ const fleetServiceShowTaskOutput = `{
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" when its agent completed it and its checks failed; absent otherwise."
+          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" if its agent completed it but its checks failed; absent otherwise."
         },
         "checks": {
           "anyOf": [
             {
               "$ref": "#/$defs/TaskChecks",
-              "description": "How the work of the task was checked; absent when it has no checks."
+              "description": "Results of the task's checks; absent if it has no checks."
             },
             {
               "type": "null"
@@ -2371,15 +2371,15 @@ const fleetServiceShowTaskOutput = `{
         },
         "input_tokens": {
           "type": "integer",
-          "description": "Tokens that were put in."
+          "description": "Number of input tokens."
         },
         "output_tokens": {
           "type": "integer",
-          "description": "Tokens that came out."
+          "description": "Number of output tokens."
         },
         "tool_calls": {
           "type": "integer",
-          "description": "How often a tool was called."
+          "description": "Number of tool calls."
         }
       },
       "required": [
@@ -2947,7 +2947,7 @@ const fleetServiceListTasksOutput = `{
         },
         "stalled": {
           "type": "boolean",
-          "description": "Whether the running task makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise."
+          "description": "Whether the running task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
         },
         "last_step": {
           "type": "string",
@@ -2955,15 +2955,15 @@ const fleetServiceListTasksOutput = `{
         },
         "conversation_lost": {
           "type": "string",
-          "description": "Why the task began a conversation anew although its agent had one, for example because the agent's workspace was made anew: the agent knows nothing of its tasks before; absent otherwise."
+          "description": "Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt: the agent does not know its earlier tasks. Absent otherwise."
         },
         "from_terminal": {
           "type": "boolean",
-          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, pieces of the screen may stand in the text, and no cost or exit code is known; absent otherwise."
+          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, the text may contain parts of the screen, and no cost or exit code is known; absent otherwise."
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" when its agent completed it and its checks failed; absent otherwise."
+          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" if its agent completed it but its checks failed; absent otherwise."
         }
       },
       "required": [
@@ -3041,7 +3041,7 @@ const fleetServiceShowUsageOutput = `{
         "null"
       ],
       "format": "date-time",
-      "description": "The time from which on tasks were counted."
+      "description": "Tasks that were created at this time or later were counted."
     }
   },
   "required": [
@@ -3116,7 +3116,7 @@ const fleetServiceShowUsageOutput = `{
         },
         "seconds": {
           "type": "number",
-          "description": "How long the tasks took that have ended, all together, in seconds."
+          "description": "Seconds that all tasks took together that have ended."
         }
       },
       "required": [
@@ -3225,7 +3225,7 @@ const fleetServiceShowFleetOutput = `{
         },
         "seconds": {
           "type": "number",
-          "description": "How long the tasks took that have ended, all together, in seconds."
+          "description": "Seconds that all tasks took together that have ended."
         }
       },
       "required": [
@@ -3485,7 +3485,7 @@ const fleetServiceSendTaskMessageOutput = `{
         },
         "stalled": {
           "type": "boolean",
-          "description": "Whether the running task makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise."
+          "description": "Whether the running task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise."
         },
         "last_step": {
           "type": "string",
@@ -3493,15 +3493,15 @@ const fleetServiceSendTaskMessageOutput = `{
         },
         "conversation_lost": {
           "type": "string",
-          "description": "Why the task began a conversation anew although its agent had one, for example because the agent's workspace was made anew: the agent knows nothing of its tasks before; absent otherwise."
+          "description": "Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt: the agent does not know its earlier tasks. Absent otherwise."
         },
         "from_terminal": {
           "type": "boolean",
-          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, pieces of the screen may stand in the text, and no cost or exit code is known; absent otherwise."
+          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, the text may contain parts of the screen, and no cost or exit code is known; absent otherwise."
         },
         "reason_code": {
           "type": "string",
-          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" when its agent completed it and its checks failed; absent otherwise."
+          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" if its agent completed it but its checks failed; absent otherwise."
         }
       },
       "required": [
@@ -3626,7 +3626,7 @@ const fleetServiceListQuestionsOutput = `{
             "object",
             "null"
           ],
-          "description": "The input that the agent wants to give the tool; absent when there is none. Texts in it that are very long are shortened."
+          "description": "The input that the agent wants to give the tool; absent when there is none. Very long texts in it are shortened."
         },
         "options": {
           "type": "array",
@@ -3788,7 +3788,7 @@ const fleetServiceAnswerQuestionOutput = `{
             "object",
             "null"
           ],
-          "description": "The input that the agent wants to give the tool; absent when there is none. Texts in it that are very long are shortened."
+          "description": "The input that the agent wants to give the tool; absent when there is none. Very long texts in it are shortened."
         },
         "options": {
           "type": "array",

@@ -156,7 +156,7 @@ type Question struct {
 	Text string `protobuf:"bytes,7,opt,name=text,proto3" json:"text,omitempty"`
 	// The tool that the agent wants to use; empty when it asks for none.
 	Tool string `protobuf:"bytes,8,opt,name=tool,proto3" json:"tool,omitempty"`
-	// The input that the agent wants to give the tool; absent when there is none. Texts in it that are very long are shortened.
+	// The input that the agent wants to give the tool; absent when there is none. Very long texts in it are shortened.
 	Input *structpb.Struct `protobuf:"bytes,9,opt,name=input,proto3,oneof" json:"input,omitempty"`
 	// Answers that the agent suggests. Any other text is an answer too.
 	Options []string `protobuf:"bytes,10,rep,name=options,proto3" json:"options,omitempty"`

@@ -178,18 +178,18 @@ type Task struct {
 	PayloadRemoved *bool `protobuf:"varint,14,opt,name=payload_removed,json=payloadRemoved,proto3,oneof" json:"payload_removed,omitempty"`
 	// Whether the agent waits for an answer to a question, which `list_questions` shows; absent otherwise.
 	Waiting *bool `protobuf:"varint,15,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
-	// Whether the running task makes no progress: its run has put nothing out for the server's stall_timeout, while no tool
-	// was at work; absent otherwise.
+	// Whether the running task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool
+	// was running; absent otherwise.
 	Stalled *bool `protobuf:"varint,17,opt,name=stalled,proto3,oneof" json:"stalled,omitempty"`
 	// The last step that the stalled task took; absent when it is not stalled, or took none.
 	LastStep *string `protobuf:"bytes,18,opt,name=last_step,json=lastStep,proto3,oneof" json:"last_step,omitempty"`
-	// Why the task began a conversation anew although its agent had one, for example because the agent's workspace was made
-	// anew: the agent knows nothing of its tasks before; absent otherwise.
+	// Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt:
+	// the agent does not know its earlier tasks. Absent otherwise.
 	ConversationLost *string `protobuf:"bytes,20,opt,name=conversation_lost,json=conversationLost,proto3,oneof" json:"conversation_lost,omitempty"`
 	// Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long
-	// lines may be broken, pieces of the screen may stand in the text, and no cost or exit code is known; absent otherwise.
+	// lines may be broken, the text may contain parts of the screen, and no cost or exit code is known; absent otherwise.
 	FromTerminal *bool `protobuf:"varint,19,opt,name=from_terminal,json=fromTerminal,proto3,oneof" json:"from_terminal,omitempty"`
-	// Why the task failed, for programs: "CHECKS_FAILED" when its agent completed it and its checks failed; absent otherwise.
+	// Why the task failed, for programs: "CHECKS_FAILED" if its agent completed it but its checks failed; absent otherwise.
 	ReasonCode    *string `protobuf:"bytes,21,opt,name=reason_code,json=reasonCode,proto3,oneof" json:"reason_code,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -420,25 +420,25 @@ type TaskDetail struct {
 	DescriptionNextOffset *int32 `protobuf:"varint,26,opt,name=description_next_offset,json=descriptionNextOffset,proto3,oneof" json:"description_next_offset,omitempty"`
 	// Whether the agent waits for an answer to a question, which `list_questions` shows; absent otherwise.
 	Waiting *bool `protobuf:"varint,22,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
-	// Whether the running task makes no progress: its run has put nothing out for the server's stall_timeout, while no tool
-	// was at work; absent otherwise.
+	// Whether the running task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool
+	// was running; absent otherwise.
 	Stalled *bool `protobuf:"varint,29,opt,name=stalled,proto3,oneof" json:"stalled,omitempty"`
 	// The last step that the stalled task took; absent when it is not stalled, or took none.
 	LastStep *string `protobuf:"bytes,30,opt,name=last_step,json=lastStep,proto3,oneof" json:"last_step,omitempty"`
-	// What the task changed in the repository that its agent works in; absent while it runs, and where that is not known.
+	// What the task changed in its agent's repository; absent while it runs, and if that is not known.
 	// `show_task_changes` shows the files.
 	Changes *TaskChanges `protobuf:"bytes,33,opt,name=changes,proto3,oneof" json:"changes,omitempty"`
 	// Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long
-	// lines may be broken, pieces of the screen may stand in the text, and no cost or exit code is known; absent otherwise.
+	// lines may be broken, the text may contain parts of the screen, and no cost or exit code is known; absent otherwise.
 	FromTerminal *bool `protobuf:"varint,34,opt,name=from_terminal,json=fromTerminal,proto3,oneof" json:"from_terminal,omitempty"`
-	// Why the task began a conversation anew although its agent had one, for example because the agent's workspace was made
-	// anew: the agent knows nothing of its tasks before; absent otherwise.
+	// Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt:
+	// the agent does not know its earlier tasks. Absent otherwise.
 	ConversationLost *string `protobuf:"bytes,35,opt,name=conversation_lost,json=conversationLost,proto3,oneof" json:"conversation_lost,omitempty"`
-	// What the task used of its agent's model; absent while it runs, and where the agent does not tell.
+	// What the task used of its agent's model; absent while it runs, and if the agent does not report it.
 	Usage *TaskUsage `protobuf:"bytes,36,opt,name=usage,proto3,oneof" json:"usage,omitempty"`
-	// Why the task failed, for programs: "CHECKS_FAILED" when its agent completed it and its checks failed; absent otherwise.
+	// Why the task failed, for programs: "CHECKS_FAILED" if its agent completed it but its checks failed; absent otherwise.
 	ReasonCode *string `protobuf:"bytes,37,opt,name=reason_code,json=reasonCode,proto3,oneof" json:"reason_code,omitempty"`
-	// How the work of the task was checked; absent when it has no checks.
+	// Results of the task's checks; absent if it has no checks.
 	Checks        *TaskChecks `protobuf:"bytes,38,opt,name=checks,proto3,oneof" json:"checks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -710,11 +710,11 @@ type TaskUsage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The model, as its provider calls it; empty when the agent does not tell.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// Tokens that were put in.
+	// Number of input tokens.
 	InputTokens int32 `protobuf:"varint,2,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
-	// Tokens that came out.
+	// Number of output tokens.
 	OutputTokens int32 `protobuf:"varint,3,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
-	// How often a tool was called.
+	// Number of tool calls.
 	ToolCalls     int32 `protobuf:"varint,4,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

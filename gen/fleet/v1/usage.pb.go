@@ -160,7 +160,7 @@ type Usage struct {
 	OutputTokens float64 `protobuf:"fixed64,7,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
 	// Calls of tools.
 	ToolCalls int32 `protobuf:"varint,8,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
-	// How long the tasks took that have ended, all together, in seconds.
+	// Seconds that all tasks took together that have ended.
 	Seconds       float64 `protobuf:"fixed64,9,opt,name=seconds,proto3" json:"seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -412,7 +412,7 @@ type ShowUsageResponse struct {
 	Rows []*UsageRow `protobuf:"bytes,1,rep,name=rows,proto3" json:"rows,omitempty"`
 	// What all the tasks used.
 	Total *Usage `protobuf:"bytes,2,opt,name=total,proto3" json:"total,omitempty"`
-	// The time from which on tasks were counted.
+	// Tasks that were created at this time or later were counted.
 	Since         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -506,7 +506,7 @@ func (*ShowFleetRequest) Descriptor() ([]byte, []int) {
 	return file_fleet_v1_usage_proto_rawDescGZIP(), []int{4}
 }
 
-// ShowFleetResponse has the state of the fleet in a few numbers, of what the caller may see.
+// ShowFleetResponse has the state of the fleet in a few numbers. They count what the caller may see.
 type ShowFleetResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many agents there are.
@@ -615,7 +615,7 @@ func (x *ShowFleetResponse) GetLastDay() *Usage {
 	return nil
 }
 
-// SearchFleetRequest asks for what has a text.
+// SearchFleetRequest has the text to search for.
 type SearchFleetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. A text in the name, project or role of an agent, in the summary or the first 4 KiB of the description of a

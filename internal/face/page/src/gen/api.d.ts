@@ -1536,13 +1536,13 @@ export interface components {
              *     - `task_output`: The agent wrote output; text is what it wrote.
              *     - `task_step`: The agent used a tool or took a step; text says which.
              *     - `task_message`: A message was sent to the running task; text is the message.
-             *     - `task_stopping`: A stop was asked for, or escalated; text says which step was taken.
+             *     - `task_stopping`: A stop was requested or escalated; text says which step was taken.
              *     - `task_ended`: The task ended; status and text say how.
              *     - `task_deleted`: The task was deleted with its payload and its events.
              *     - `task_question`: The agent asks something and waits for the answer; text is the question, with its id.
              *     - `task_answer`: A question was answered, expired or was withdrawn; text says which.
              *     - `task_stalled`: The running task makes no progress; text names the last step that it took.
-             *     - `task_recovered`: The stalled task goes on.
+             *     - `task_recovered`: The stalled task makes progress again.
              *     - `task_check`: A check of the task's work begins or has ended; text says which, and how.
              * @enum {string}
              */
@@ -2067,7 +2067,7 @@ export interface components {
             expires_at: string;
             /** @description Id of the question. It begins with the id of the task. */
             id: string;
-            /** @description The input that the agent wants to give the tool; absent when there is none. Texts in it that are very long are shortened. */
+            /** @description The input that the agent wants to give the tool; absent when there is none. Very long texts in it are shortened. */
             input?: {
                 [key: string]: unknown;
             };
@@ -2425,7 +2425,7 @@ export interface components {
              */
             total_pages: number;
         };
-        /** @description ShowFleetResponse has the state of the fleet in a few numbers, of what the caller may see. */
+        /** @description ShowFleetResponse has the state of the fleet in a few numbers. They count what the caller may see. */
         ShowFleetResponse: {
             /**
              * Format: int32
@@ -2511,7 +2511,7 @@ export interface components {
             rows: components["schemas"]["UsageRow"][];
             /**
              * Format: date-time
-             * @description The time from which on tasks were counted.
+             * @description Tasks that were created at this time or later were counted.
              */
             since: string;
             /** @description What all the tasks used. */
@@ -2657,7 +2657,7 @@ export interface components {
              * @description When the task ended, in whatever way; null until then.
              */
             completed_at: string | null;
-            /** @description Why the task began a conversation anew although its agent had one, for example because the agent's workspace was made anew: the agent knows nothing of its tasks before; absent otherwise. */
+            /** @description Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt: the agent does not know its earlier tasks. Absent otherwise. */
             conversation_lost?: string;
             /** @description What the task cost in US dollars, where the agent reports it. */
             cost_usd: number;
@@ -2668,7 +2668,7 @@ export interface components {
             created_at: string;
             /** @description What the agent was asked to do: the description, shortened to 200 characters. */
             description: string;
-            /** @description Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, pieces of the screen may stand in the text, and no cost or exit code is known; absent otherwise. */
+            /** @description Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, the text may contain parts of the screen, and no cost or exit code is known; absent otherwise. */
             from_terminal?: boolean;
             /** @description Id of the task. */
             id: string;
@@ -2685,7 +2685,7 @@ export interface components {
             payload_size: number;
             /** @description Why the task failed or was stopped; empty otherwise. */
             reason: string;
-            /** @description Why the task failed, for programs: "CHECKS_FAILED" when its agent completed it and its checks failed; absent otherwise. */
+            /** @description Why the task failed, for programs: "CHECKS_FAILED" if its agent completed it but its checks failed; absent otherwise. */
             reason_code?: string;
             /**
              * @description Who assigned the task.
@@ -2696,7 +2696,7 @@ export interface components {
              * @enum {string}
              */
             source: "agent" | "human" | "ai_controller";
-            /** @description Whether the running task makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise. */
+            /** @description Whether the running task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise. */
             stalled?: boolean;
             /**
              * Format: date-time
@@ -2813,16 +2813,16 @@ export interface components {
         TaskDetail: {
             /** @description Name of the agent that has the task. */
             agent_name: string;
-            /** @description What the task changed in the repository that its agent works in; absent while it runs, and where that is not known. `show_task_changes` shows the files. */
+            /** @description What the task changed in its agent's repository; absent while it runs, and if that is not known. `show_task_changes` shows the files. */
             changes?: components["schemas"]["TaskChanges"];
-            /** @description How the work of the task was checked; absent when it has no checks. */
+            /** @description Results of the task's checks; absent if it has no checks. */
             checks?: components["schemas"]["TaskChecks"];
             /**
              * Format: date-time
              * @description When the task ended, in whatever way; null until then.
              */
             completed_at: string | null;
-            /** @description Why the task began a conversation anew although its agent had one, for example because the agent's workspace was made anew: the agent knows nothing of its tasks before; absent otherwise. */
+            /** @description Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt: the agent does not know its earlier tasks. Absent otherwise. */
             conversation_lost?: string;
             /** @description What the task cost in US dollars, where the agent reports it. */
             cost_usd: number;
@@ -2843,7 +2843,7 @@ export interface components {
              * @description Exit code of the run, where the agent is a program.
              */
             exit_code?: number;
-            /** @description Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, pieces of the screen may stand in the text, and no cost or exit code is known; absent otherwise. */
+            /** @description Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, the text may contain parts of the screen, and no cost or exit code is known; absent otherwise. */
             from_terminal?: boolean;
             /** @description Id of the task. */
             id: string;
@@ -2883,7 +2883,7 @@ export interface components {
             preview: string;
             /** @description Why the task failed or was stopped; empty otherwise. */
             reason: string;
-            /** @description Why the task failed, for programs: "CHECKS_FAILED" when its agent completed it and its checks failed; absent otherwise. */
+            /** @description Why the task failed, for programs: "CHECKS_FAILED" if its agent completed it but its checks failed; absent otherwise. */
             reason_code?: string;
             /**
              * @description Who assigned the task.
@@ -2894,7 +2894,7 @@ export interface components {
              * @enum {string}
              */
             source: "agent" | "human" | "ai_controller";
-            /** @description Whether the running task makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise. */
+            /** @description Whether the running task makes no progress: its run has printed nothing for the server's stall_timeout, and no tool was running; absent otherwise. */
             stalled?: boolean;
             /**
              * Format: date-time
@@ -2919,7 +2919,7 @@ export interface components {
              * @description Number of turns of the conversation, where the agent reports it.
              */
             turns: number;
-            /** @description What the task used of its agent's model; absent while it runs, and where the agent does not tell. */
+            /** @description What the task used of its agent's model; absent while it runs, and if the agent does not report it. */
             usage?: components["schemas"]["TaskUsage"];
             /** @description Whether the agent waits for an answer to a question, which `list_questions` shows; absent otherwise. */
             waiting?: boolean;
@@ -2928,19 +2928,19 @@ export interface components {
         TaskUsage: {
             /**
              * Format: int32
-             * @description Tokens that were put in.
+             * @description Number of input tokens.
              */
             input_tokens: number;
             /** @description The model, as its provider calls it; empty when the agent does not tell. */
             model: string;
             /**
              * Format: int32
-             * @description Tokens that came out.
+             * @description Number of output tokens.
              */
             output_tokens: number;
             /**
              * Format: int32
-             * @description How often a tool was called.
+             * @description Number of tool calls.
              */
             tool_calls: number;
         };
@@ -3060,7 +3060,7 @@ export interface components {
             input_tokens: number;
             /** @description Tokens that models wrote. */
             output_tokens: number;
-            /** @description How long the tasks took that have ended, all together, in seconds. */
+            /** @description Seconds that all tasks took together that have ended. */
             seconds: number;
             /**
              * Format: int32
@@ -3629,7 +3629,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description ShowFleetResponse has the state of the fleet in a few numbers, of what the caller may see. */
+            /** @description ShowFleetResponse has the state of the fleet in a few numbers. They count what the caller may see. */
             200: {
                 headers: {
                     [name: string]: unknown;
