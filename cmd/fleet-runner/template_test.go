@@ -15,9 +15,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fleet/internal/waittest"
 )
 
 // TestTemplate runs the script of docs/templates/fleet-runner like a workspace. It must download the program, refuse
@@ -79,14 +80,14 @@ func TestTemplate(t *testing.T) {
 		}
 	})
 	healthy := func() {
-		require.Eventually(t, func() bool {
+		waittest.Until(t, "the program says to nobody that it serves", func() bool {
 			re, err := http.Get("http://" + address + "/healthz")
 			if err != nil {
 				return false
 			}
 			_ = re.Body.Close()
 			return re.StatusCode == http.StatusOK
-		}, 20*time.Second, 20*time.Millisecond)
+		})
 	}
 	for range 2 { // the second script finds the running program
 		said, err = start(key, hex.EncodeToString(sum[:]))
@@ -104,10 +105,10 @@ func TestTemplate(t *testing.T) {
 			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 		}
 	}
-	require.Eventually(t, func() bool {
+	waittest.Until(t, "the end of a process that is not a child gives no signal", func() bool {
 		_, err := net.Dial("tcp", address)
 		return err != nil
-	}, 5*time.Second, time.Millisecond)
+	})
 	healthy()
 }
 

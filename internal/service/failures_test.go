@@ -44,7 +44,7 @@ func TestHostThatTakesNoTasks(t *testing.T) {
 	h.world.Fail(fake.Dispatch, 1<<30, nil)
 	begun := time.Now()
 	task := h.start("papi", "done")
-	require.Eventually(t, func() bool { return h.world.Calls(fake.Dispatch) >= 2 }, 10*time.Second, time.Millisecond)
+	<-h.world.Called(fake.Dispatch, 2)
 	require.Greater(t, time.Since(begun), 400*time.Millisecond)
 	h.world.Fail(fake.Dispatch, 0, nil)
 	require.Equal(t, fleet.TaskCompleted, h.end(task.ID).Status)
@@ -62,7 +62,7 @@ func TestOneUnreachableAgent(t *testing.T) {
 	}}, func(c *state.Config) { c.PollInterval = time.Hour })
 	h.create("bad")
 	h.start("bad", "done")
-	require.Eventually(t, func() bool { return h.world.Calls(fake.Follow) >= 2 }, 10*time.Second, time.Millisecond)
+	<-h.world.Called(fake.Follow, 2)
 	h.create("good")
 	require.Equal(t, fleet.TaskCompleted, h.end(h.start("good", "done").ID).Status)
 }
@@ -71,11 +71,11 @@ func TestOneUnreachableAgent(t *testing.T) {
 // the same, and what hangs is tried again.
 func TestHungWorkspaces(t *testing.T) {
 	t.Parallel()
-	var hung atomic.Int32
+	hung := make(chan struct{}, 100)
 	var healed atomic.Bool
 	h := newHarness(t, fake.Config{Before: func(ctx context.Context, c fake.Call) error {
 		if c.Method == fake.Provision && strings.HasPrefix(c.Agent.Name, "bad") && !healed.Load() {
-			hung.Add(1)
+			hung <- struct{}{}
 			return hang(ctx)
 		}
 		return nil
@@ -90,10 +90,10 @@ func TestHungWorkspaces(t *testing.T) {
 			bad <- err
 		}()
 	}
-	require.Eventually(t, func() bool { return hung.Load() == 2 }, 10*time.Second, time.Millisecond)
+	<-hung
+	<-hung
 	task := h.start("good", "wait gate")
 	<-h.world.Reached("gate")
-	require.EqualValues(t, 2, hung.Load(), "they hang still")
 	stopped, _, _, err := h.StopTask(h.ctx(), "good", "")
 	require.NoError(t, err)
 	require.Equal(t, task.ID, stopped.ID)
@@ -126,10 +126,10 @@ func TestOneAgentThatCannotBeSeen(t *testing.T) {
 			h.world.DeleteWorkspace("gone")
 			h.world.StopWorkspace("stopped")
 			h.until("stopped", func(v *fleet.AgentView) bool { return v.State == fleet.StateStopped })
-			require.Eventually(t, func() bool {
+			h.stored(func() bool {
 				_, err := h.ShowAgent(h.ctx(), "gone")
 				return reason(err) == fleet.ReasonAgentNotFound
-			}, 10*time.Second, 5*time.Millisecond)
+			})
 			_, err := h.ShowAgent(h.ctx(), "a-bad")
 			require.NoError(t, err)
 			require.Len(t, h.events(fleet.EventAgentDeleted), 1)
@@ -207,11 +207,10 @@ func TestStoppedBeforeItWasMade(t *testing.T) {
 	<-gate.Arrived()
 	_, _, err := h.StopAgent(h.ctx(), "papi", "")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		ws, ok := h.world.Workspace("papi")
-		return ok && ws.State == fleet.StateStopped
-	}, 10*time.Second, 5*time.Millisecond)
 	h.until("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateStopped && v.WorkspaceID != "" })
+	ws, ok := h.world.Workspace("papi")
+	require.True(t, ok)
+	require.Equal(t, fleet.StateStopped, ws.State)
 }
 
 // TestDeadlineOfATaskThatWaits has a task that was never handed over, since its agent is unhealthy: it ends in time.

@@ -15,6 +15,7 @@ import (
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
 	"fleet/internal/state"
+	"fleet/internal/waittest"
 )
 
 // flakyStore is a store that a test can let fail and wait.
@@ -123,10 +124,10 @@ func TestStoreFails(t *testing.T) {
 	time.AfterFunc(200*time.Millisecond, func() { h.world.Release("gate") })
 	<-h.world.Ended(task.ID)
 	time.AfterFunc(time.Second, func() { flaky.fails.Store(0) })
-	require.Eventually(t, func() bool {
+	waittest.Until(t, "a store that fails signals nothing", func() bool {
 		tasks, done, err := h.WaitTasks(h.ctx(), []string{task.ID}, service.Until{}, 0)
 		return err == nil && done && tasks[0].Status == fleet.TaskCompleted
-	}, 20*time.Second, 10*time.Millisecond)
+	})
 	flaky.fails.Store(0)
 	text := h.output(task.ID)
 	require.Equal(t, 1, strings.Count(text, "line 300"))
@@ -176,7 +177,7 @@ func TestOutputIsRecordedOnce(t *testing.T) {
 	h.create("papi")
 	task := h.start("papi", "echo one\nwait gate\necho two\necho three\ndone")
 	<-h.world.Reached("gate")
-	require.Eventually(t, func() bool { return h.output(task.ID) == "one" }, 10*time.Second, time.Millisecond)
+	h.stored(func() bool { return h.output(task.ID) == "one" })
 	require.NoError(t, h.store.Update(t.Context(), func(tx fleet.Tx) error { // as another process does that follows too
 		other, err := tx.Task(task.ID)
 		require.NoError(t, err)

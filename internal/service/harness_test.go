@@ -16,6 +16,7 @@ import (
 	"fleet/internal/service"
 	"fleet/internal/state"
 	"fleet/internal/store/sqlite"
+	"fleet/internal/waittest"
 )
 
 // harness is a fleet over a real store and a fake world.
@@ -127,10 +128,14 @@ func (h *harness) start(agent, prompt string) *fleet.Task {
 // end waits for the task to end and returns it.
 func (h *harness) end(id string) *fleet.Task {
 	h.t.Helper()
-	tasks, done, err := h.WaitTasks(h.ctx(), []string{id}, service.Until{}, 20*time.Second)
-	require.NoError(h.t, err)
-	require.True(h.t, done, "task %s is %s", id, tasks[0].Status)
-	return tasks[0]
+	for begun := time.Now(); ; {
+		tasks, done, err := h.WaitTasks(h.ctx(), []string{id}, service.Until{}, 50*time.Second)
+		require.NoError(h.t, err)
+		if done {
+			return tasks[0]
+		}
+		require.Less(h.t, time.Since(begun), waittest.Limit, "task %s is %s", id, tasks[0].Status)
+	}
 }
 
 // until waits until ok says yes of the agent.
@@ -138,7 +143,7 @@ func (h *harness) until(agent string, ok func(*fleet.AgentView) bool) *fleet.Age
 	h.t.Helper()
 	signal, cancel := h.store.Subscribe()
 	defer cancel()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(waittest.Limit)
 	for {
 		v, err := h.ShowAgent(h.ctx(), agent)
 		require.NoError(h.t, err)
@@ -152,6 +157,17 @@ func (h *harness) until(agent string, ok func(*fleet.AgentView) bool) *fleet.Age
 		}
 	}
 }
+
+// stored waits until ok, which reads what is stored, returns true.
+func (h *harness) stored(ok func() bool) {
+	h.t.Helper()
+	signal, cancel := h.store.Subscribe()
+	defer cancel()
+	waittest.Signalled(h.t, signal, ok)
+}
+
+// notAnnounced says why the tests of what is known of a place poll.
+const notAnnounced = "what is known of a place is kept in memory, and its changes give no signal"
 
 // output is what the event log has of the task's output.
 func (h *harness) output(id string) (text string) {

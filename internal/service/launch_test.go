@@ -12,6 +12,7 @@ import (
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
 	"fleet/internal/state"
+	"fleet/internal/waittest"
 )
 
 // second is a world beside the fleet's own, whose agents are made by configurations.
@@ -47,7 +48,7 @@ func (h *harness) gone(uid string) *fleet.AgentView {
 		}
 		select {
 		case <-signal:
-		case <-time.After(20 * time.Second):
+		case <-time.After(waittest.Limit):
 			require.Fail(h.t, "the agent is not deleted", "%s: %s", views[0].State, views[0].StateReason)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"fleet/internal/reconcile"
 	"fleet/internal/service"
 	"fleet/internal/state"
+	"fleet/internal/waittest"
 	"fleet/internal/store/sqlite"
 )
 
@@ -104,14 +105,14 @@ func twoProcesses(t *testing.T, fails int64) {
 		require.Contains(t, []fleet.State{fleet.StateRunning, fleet.StateStopped}, v.State)
 		uids = append(uids, v.UID)
 	}
-	require.Eventually(t, func() bool { // and nothing is left in the world that nobody knows
+	waittest.Until(t, "places give no signal when a workspace goes", func() bool { // and nothing is left in the world that nobody knows
 		for _, ws := range h.world.Workspaces() {
 			if !slices.Contains(uids, ws.AgentUID) {
 				return false
 			}
 		}
 		return true
-	}, 10*time.Second, 10*time.Millisecond)
+	})
 }
 
 // BenchmarkThousandAgents says what a large fleet costs: listing it, and listing it when one agent has changed.

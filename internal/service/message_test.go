@@ -190,7 +190,7 @@ func TestMessageThatIsNotTaken(t *testing.T) {
 			_, err := h.message("hi", "")
 			sent <- err
 		}()
-		require.Eventually(t, func() bool { return h.world.Calls(fake.Send) > 0 }, 10*time.Second, time.Millisecond)
+		<-h.world.Called(fake.Send, 1)
 		h.world.Release("gate")
 		require.Equal(t, fleet.TaskCompleted, h.end(task.ID).Status)
 		err := <-sent
@@ -213,7 +213,7 @@ func TestMessageThatIsNotTaken(t *testing.T) {
 			_, err := h.message("hi", "")
 			sent <- err
 		}()
-		require.Eventually(t, func() bool { return h.world.Calls(fake.Send) > 0 }, 10*time.Second, time.Millisecond)
+		<-h.world.Called(fake.Send, 1)
 		stopped, _, _, err := h.StopTask(h.ctx(), "papi", "")
 		require.NoError(t, err)
 		require.Equal(t, fleet.TaskStopped, stopped.Status)
@@ -230,7 +230,7 @@ func TestMessageThatIsNotTaken(t *testing.T) {
 			_, err := h.message("hi", "")
 			sent <- err
 		}()
-		require.Eventually(t, func() bool { return h.world.Calls(fake.Send) > 0 }, 10*time.Second, time.Millisecond)
+		<-h.world.Called(fake.Send, 1)
 		_, _, err := h.DeleteAgent(h.ctx(), "papi", "")
 		require.NoError(t, err)
 		require.Equal(t, fleet.ReasonNoRunningTask, reason(<-sent))

@@ -13,6 +13,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
+	"fleet/internal/waittest"
 )
 
 // inCoder returns workspaces as a host has them that Fleet does not know yet.
@@ -59,27 +60,27 @@ func TestListedBefore(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, agents.Agents, 1)
 	require.False(t, placeState(h.Service).ObservedAt.IsZero())
-	require.Eventually(t, func() bool { return placeState(h.Service).Stale == "the token is not accepted" }, 10*time.Second, time.Millisecond)
+	waittest.Until(t, notAnnounced, func() bool { return placeState(h.Service).Stale == "the token is not accepted" })
 	health := h.Health(t.Context())
 	require.True(t, health.Ready)
 	require.Len(t, health.Degraded, 1)
 	require.Equal(t, "fake", health.Degraded[0].Part)
 	since := health.Degraded[0].Since
 	seen := h.world.Calls(fake.List)
-	require.Eventually(t, func() bool { return h.world.Calls(fake.List) > seen+2 }, 10*time.Second, time.Millisecond)
+	<-h.world.Called(fake.List, seen+3)
 	require.Equal(t, since, h.Health(t.Context()).Degraded[0].Since, "since the first failure")
 	_, err = h.StartTask(h.ctx(), service.StartTaskRequest{Agent: "agent-0", Description: "done"})
 	require.Equal(t, fleet.ReasonBackendUnavailable, reason(err))
 
 	h.world.Fail(fake.List, 0, nil)
-	require.Eventually(t, func() bool { return placeState(h.Service).Stale == "" && len(h.Health(t.Context()).Degraded) == 0 }, 10*time.Second, time.Millisecond)
+	waittest.Until(t, notAnnounced, func() bool { return placeState(h.Service).Stale == "" && len(h.Health(t.Context()).Degraded) == 0 })
 }
 
 // TestStoreCannotBeRead has a store that fails: the server is not ready, and says so.
 func TestStoreCannotBeRead(t *testing.T) {
 	t.Parallel()
 	h, flaky := newFlaky(t, nil)
-	require.Eventually(t, func() bool { return h.Health(t.Context()).Ready }, 10*time.Second, time.Millisecond)
+	waittest.Until(t, notAnnounced, func() bool { return h.Health(t.Context()).Ready })
 	flaky.fails.Store(1)
 	health := h.Health(t.Context())
 	require.False(t, health.Ready)
@@ -94,7 +95,7 @@ func TestListingThatIsNotComplete(t *testing.T) {
 	world := inCoder(2)
 	world[1].Name = ""
 	h := newHarness(t, fake.Config{Traits: fleet.Traits{Adopts: true}, Workspaces: world}, nil)
-	require.Eventually(t, func() bool { return h.world.Calls(fake.List) > 2 }, 10*time.Second, time.Millisecond)
+	<-h.world.Called(fake.List, 3)
 	ctx, cancel := context.WithTimeout(h.ctx(), 50*time.Millisecond)
 	defer cancel()
 	_, err := h.ListAgents(ctx, fleet.ListAgentsRequest{})
@@ -118,10 +119,10 @@ func TestAgentOfWhichLittleIsKnown(t *testing.T) {
 	require.Equal(t, fleet.ReasonAgentNotFound, reason(err), "nobody knows that it is alice's")
 
 	h.world.Describe("w-agent-0", "alice", "coder", "Be good.", "")
-	require.Eventually(t, func() bool {
+	h.stored(func() bool {
 		v, err = h.ShowAgent(h.ctx(), "agent-0")
 		return err == nil
-	}, 10*time.Second, time.Millisecond)
+	})
 	require.Equal(t, []string{"coder", "Be good.", "alice", ""}, []string{v.Role, v.Spec, v.Owner, v.StateReason})
 }
 

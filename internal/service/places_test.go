@@ -13,6 +13,7 @@ import (
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
 	"fleet/internal/state"
+	"fleet/internal/waittest"
 )
 
 // another is a place of the fleet besides the world. It has the project Setup too, and one of its own.
@@ -120,18 +121,18 @@ func TestOnePlaceIsDown(t *testing.T) {
 	require.Equal(t, "second", health.Degraded[0].Part)
 
 	b.Fail(fake.List, 0, nil)
-	require.Eventually(t, func() bool {
+	waittest.Until(t, notAnnounced, func() bool {
 		v, err := h.ShowAgent(h.ctx(), "old")
 		return err == nil && v.Place == "second" && v.Status() == fleet.StatusIdle
-	}, 10*time.Second, time.Millisecond)
+	})
 	require.Empty(t, h.Health(t.Context()).Degraded)
 	require.Equal(t, fleet.TaskCompleted, h.end(h.start("old", "done").ID).Status)
 
 	b.Fail(fake.List, 1<<30, nil)
-	require.Eventually(t, func() bool {
+	waittest.Until(t, notAnnounced, func() bool {
 		_, err := h.StartTask(h.ctx(), service.StartTaskRequest{Agent: "old", Description: "done"})
 		return reason(err) == fleet.ReasonBackendUnavailable
-	}, 10*time.Second, time.Millisecond)
+	})
 	require.Equal(t, fleet.TaskCompleted, h.end(h.start("papi", "done").ID).Status)
 	l, err = h.ListAgents(h.ctx(), fleet.ListAgentsRequest{})
 	require.NoError(t, err)
@@ -162,10 +163,10 @@ func TestOnePlaceHangs(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, places[1].Problem, "did not")
 	hangs.Store(false)
-	require.Eventually(t, func() bool {
+	waittest.Until(t, notAnnounced, func() bool {
 		_, err := h.createIn("web", "Web")
 		return err == nil
-	}, 10*time.Second, 10*time.Millisecond)
+	})
 }
 
 // firstListing is how long calls wait for the first listing of a place.
@@ -179,14 +180,14 @@ func TestNameInTwoPlaces(t *testing.T) {
 	h.mustCreate("papi", "fake/Setup")
 	b.AddWorkspace(fleet.Workspace{Name: "papi", Owner: "alice", Project: "Web"})
 	problem := func() string { return h.Places(fleet.Principal{})[1].Problem }
-	require.Eventually(t, func() bool { return strings.Contains(problem(), "1 of its workspaces are not shown") }, 10*time.Second, time.Millisecond)
+	waittest.Until(t, notAnnounced, func() bool { return strings.Contains(problem(), "1 of its workspaces are not shown") })
 	_, _, err := h.DeleteAgent(h.ctx(), "papi", "")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool {
+	waittest.Until(t, notAnnounced, func() bool {
 		v, err := h.ShowAgent(h.ctx(), "papi")
 		return err == nil && v.Place == "second"
-	}, 10*time.Second, time.Millisecond)
-	require.Eventually(t, func() bool { return problem() == "" }, 10*time.Second, time.Millisecond)
+	})
+	waittest.Until(t, notAnnounced, func() bool { return problem() == "" })
 }
 
 // TestPlaceIsNotConfigured takes a place out of the configuration: its agents are shown with the reason, and refuse.

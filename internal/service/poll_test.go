@@ -10,6 +10,7 @@ import (
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
 	"fleet/internal/state"
+	"fleet/internal/waittest"
 )
 
 // TestReplicaThatDoesNotPoll has one of two processes ask the host how things are: the other one knows when that was, and
@@ -20,7 +21,8 @@ func TestReplicaThatDoesNotPoll(t *testing.T) {
 	h.create("papi")
 	other := h.rec2()
 	soon := func(what string, ok func() bool) {
-		require.Eventually(t, ok, 10*time.Second, time.Millisecond, what)
+		t.Helper()
+		waittest.Until(t, what+": "+notAnnounced, ok)
 	}
 	soon("it knows", func() bool { return !placeState(other).ObservedAt.IsZero() })
 	first := placeState(other).ObservedAt

@@ -9,6 +9,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
+	"fleet/internal/waittest"
 )
 
 // asked waits until the task has asked something that waits for an answer, and returns that.
@@ -16,7 +17,7 @@ func (h *harness) asked(taskID string) *fleet.Question {
 	h.t.Helper()
 	signal, cancel := h.store.Subscribe()
 	defer cancel()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(waittest.Limit)
 	for {
 		all, err := h.ListQuestions(h.ctx(), service.ListQuestionsRequest{TaskID: taskID})
 		require.NoError(h.t, err)

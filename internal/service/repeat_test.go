@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
+	"fleet/internal/waittest"
 )
 
 // TestCreateAgainWithTheSameID repeats a creation after what could stand in its way: the answer is still that of the
@@ -113,7 +113,7 @@ func TestWatchFromNowOfATaskThatEnds(t *testing.T) {
 		}
 	}
 	flaky.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithValue(h.ctx(), task, true), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithValue(h.ctx(), task, true), waittest.Limit)
 	defer cancel()
 	go h.world.Release("gate")
 	err := h.Watch(ctx, service.WatchRequest{TaskID: task.ID, Cursor: "now", Follow: true, Wait: -1}, func([]fleet.Event, string) error { return nil })

@@ -15,6 +15,7 @@ import (
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
 	"fleet/internal/state"
+	"fleet/internal/waittest"
 )
 
 func TestMainJob(t *testing.T) {
@@ -280,10 +281,10 @@ func TestBehindTheBack(t *testing.T) {
 	require.Equal(t, fleet.StatusOffline, v.Status())
 	require.Equal(t, "the agent does not answer", v.StateReason)
 	h.world.DeleteWorkspace("papi")
-	require.Eventually(t, func() bool {
+	h.stored(func() bool {
 		_, err := h.ShowAgent(h.ctx(), "papi")
 		return reason(err) == fleet.ReasonAgentNotFound
-	}, 10*time.Second, 5*time.Millisecond)
+	})
 }
 
 func TestFailedBuild(t *testing.T) {
@@ -408,17 +409,17 @@ func TestBackendDown(t *testing.T) {
 	h := newHarness(t, fake.Config{}, nil)
 	h.create("papi")
 	h.world.Fail(fake.List, 1<<30, nil)
-	require.Eventually(t, func() bool {
+	waittest.Until(t, notAnnounced, func() bool {
 		_, err := h.StartTask(h.ctx(), service.StartTaskRequest{Agent: "papi", Description: " x"})
 		return reason(err) == fleet.ReasonBackendUnavailable || reason(err) == fleet.ReasonAgentBusy
-	}, 10*time.Second, 10*time.Millisecond)
+	})
 	_, err := h.ShowAgent(h.ctx(), "papi")
 	require.NoError(t, err, "reads go on")
 	h.world.Fail(fake.List, 0, nil)
-	require.Eventually(t, func() bool {
+	waittest.Until(t, notAnnounced, func() bool {
 		_, err := h.StartTask(h.ctx(), service.StartTaskRequest{Agent: "papi", Description: "wait gate"})
 		return err == nil
-	}, 10*time.Second, 10*time.Millisecond)
+	})
 }
 
 func TestTimeout(t *testing.T) {
@@ -466,10 +467,10 @@ func TestAdoption(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, fake.Config{Traits: fleet.Traits{Name: "fake", Adopts: true}}, nil)
 	h.world.AddWorkspace(fleet.Workspace{Name: "found", Owner: "alice", Project: "Setup", Role: "coder", Spec: "its spec", State: fleet.StateRunning})
-	require.Eventually(t, func() bool {
+	h.stored(func() bool {
 		v, err := h.ShowAgent(h.ctx(), "found")
 		return err == nil && v.Status() == fleet.StatusIdle && v.Spec == "its spec"
-	}, 10*time.Second, 5*time.Millisecond)
+	})
 	require.Equal(t, fleet.TaskCompleted, h.end(h.start("found", "done").ID).Status)
 	_, _, err := h.DeleteAgent(h.ctx(), "found", "")
 	require.NoError(t, err)

@@ -26,6 +26,20 @@ func Context(t testing.TB) context.Context {
 	return ctx
 }
 
+// Signalled waits until ok returns true. It looks at once and after each signal.
+func Signalled(t testing.TB, signal <-chan struct{}, ok func() bool) {
+	t.Helper()
+	limit := time.NewTimer(Limit)
+	defer limit.Stop()
+	for !ok() {
+		select {
+		case <-signal:
+		case <-limit.C:
+			t.Fatalf("it did not happen within %s", Limit)
+		}
+	}
+}
+
 // Until polls until ok returns true. Reason says why there is no signal to wait for; the failure shows it. Use it on the
 // test's own goroutine only.
 func Until(t testing.TB, reason string, ok func() bool) {

@@ -330,7 +330,7 @@ func (s *supervisor) output(taskID string) (text string) {
 // until polls for something outside of Fleet that sends no signal.
 func (s *supervisor) until(ok func() bool) {
 	s.t.Helper()
-	require.Eventually(s.t, ok, 20*time.Second, 10*time.Millisecond)
+	waittest.Until(s.t, "other processes give no signal", ok)
 }
 
 // left returns the processes, except the server, that have the data directory in their command line, environment or

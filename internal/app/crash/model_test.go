@@ -5,12 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/place/placetest/model"
+	"fleet/internal/waittest"
 )
 
 // stubKey is the key for the model of session agents.
@@ -57,7 +57,7 @@ func TestTurnSurvivesServer(t *testing.T) {
 	stub.Gate("here").Open() // either before or after the next server has started
 
 	var answer *fleetv1.SendMessageResponse
-	require.Eventually(t, func() bool {
+	waittest.Until(t, "the next server is asked until it is there", func() bool {
 		again, err := fleetv1.NewSessionServiceClient(s.channel()).SendMessage(t.Context(), message)
 		for err == nil {
 			var r *fleetv1.SendMessageResponse
@@ -66,7 +66,7 @@ func TestTurnSurvivesServer(t *testing.T) {
 			}
 		}
 		return answer != nil
-	}, time.Minute, 50*time.Millisecond)
+	})
 	require.Contains(t, answer.GetResponse(), "Went on")
 	require.Contains(t, fmt.Sprint(answer.GetEvents()), "done")
 	require.Len(t, stub.Requests(), 2, "the model was asked again")

@@ -10,6 +10,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
+
+	"fleet/internal/waittest"
 )
 
 func TestMain(m *testing.M) {
@@ -68,7 +70,7 @@ func (o *output) String() string {
 // await waits until the text has been written.
 func (o *output) await(t *testing.T, text string) {
 	t.Helper()
-	limit := time.After(20 * time.Second)
+	limit := time.After(waittest.Limit)
 	for {
 		o.mu.Lock()
 		seen, changed := bytes.Contains(o.b.Bytes(), []byte(text)), o.changed
@@ -95,7 +97,7 @@ type command struct {
 }
 
 func newCommand(server string) *command {
-	return &command{env: map[string]string{"FLEET_SERVER": server}, signals: make(chan os.Signal, 4), out: newOutput(), err: newOutput(), patience: 20 * time.Second}
+	return &command{env: map[string]string{"FLEET_SERVER": server}, signals: make(chan os.Signal, 4), out: newOutput(), err: newOutput(), patience: waittest.Limit}
 }
 
 func (c *command) run(args ...string) int {
@@ -117,7 +119,7 @@ func wait(t *testing.T, code <-chan int) int {
 	select {
 	case c := <-code:
 		return c
-	case <-time.After(20 * time.Second):
+	case <-time.After(waittest.Limit):
 		require.Fail(t, "the command does not end")
 		return 0
 	}

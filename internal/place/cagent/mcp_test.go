@@ -21,6 +21,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/cagent"
+	"fleet/internal/waittest"
 )
 
 // This argument makes the test binary act as an MCP server.
@@ -114,7 +115,7 @@ func TestHangingMCPServer(t *testing.T) {
 	require.NoError(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return syscall.Kill(-pid, 0) != nil }, 10*time.Second, 10*time.Millisecond)
+	waittest.Until(t, "the end of a process that is not a child gives no signal", func() bool { return syscall.Kill(-pid, 0) != nil })
 }
 
 // TestMCPServerInside uses definitions and tools that name a server on the server's own network.

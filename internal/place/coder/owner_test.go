@@ -41,10 +41,10 @@ func TestOwnerPrincipal(t *testing.T) {
 	w, err := b.Provision(t.Context(), a)
 	require.NoError(t, err)
 	require.Equal(t, "alice", w.Owner)
-	require.Eventually(t, func() bool {
+	waittest.Until(t, "Coder is asked again, as the reconciler does", func() bool {
 		w, err := b.Inspect(t.Context(), a)
 		return err == nil && w.State == fleet.StateRunning
-	}, time.Minute, time.Second)
+	})
 	r := fleet.Run{TaskID: "t", Prompt: "echo as alice", Started: time.Now(), Timeout: waittest.Limit}
 	require.NoError(t, b.Connect(a).Dispatch(t.Context(), r))
 	o, err := b.Connect(a).Follow(t.Context(), r, "", func(fleet.Output) error { return nil })

@@ -2,6 +2,7 @@ package fake
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -145,6 +146,38 @@ func (b *Place) Calls(m Method) int {
 	return b.calls[m]
 }
 
+// Called returns a channel that is closed once the method was called n times, failed calls included.
+func (b *Place) Called(m Method, n int) <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	reached := make(chan struct{})
+	if b.calls[m] >= n {
+		close(reached)
+		return reached
+	}
+	b.awaited = append(b.awaited, awaited{m, n, reached})
+	return reached
+}
+
+// awaited is a number of calls that a test waits for.
+type awaited struct {
+	method  Method
+	calls   int
+	reached chan struct{}
+}
+
+// count counts a call and tells those who wait for it. It needs mu.
+func (b *Place) count(m Method) {
+	b.calls[m]++
+	b.awaited = slices.DeleteFunc(b.awaited, func(a awaited) bool {
+		if a.method != m || b.calls[m] < a.calls {
+			return false
+		}
+		close(a.reached)
+		return true
+	})
+}
+
 // Overlaps describes the calls that ran concurrently although both change the same agent, which the port forbids. Tests
 // of the reconciler expect none.
 func (b *Place) Overlaps() []string {
@@ -169,7 +202,7 @@ func (b *Place) call(ctx context.Context, c Call, act func() error) error {
 func (b *Place) enter(c Call) (leave func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.calls[c.Method]++
+	b.count(c.Method)
 	switch c.Method {
 	case Provision, Start, Stop, Delete, Dispatch:
 	default:

@@ -11,6 +11,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/store/sqlite"
+	"fleet/internal/waittest"
 )
 
 // TestFullDisk uses a disk without space: what ends or removes things is accepted, what adds things is refused.
@@ -40,7 +41,7 @@ func TestFullDisk(t *testing.T) {
 	require.False(t, full)
 
 	free.Store(0)
-	require.Eventually(t, func() bool { _, full := s.Full(); return full }, 10*time.Second, time.Millisecond)
+	waittest.Until(t, "a full disk gives no signal", func() bool { _, full := s.Full(); return full })
 	since, _ := s.Full()
 	require.WithinDuration(t, time.Now(), since, time.Minute)
 	require.ErrorIs(t, update(func(tx fleet.Tx) error { return tx.InsertAgent(agent("sony")) }), fleet.ErrStoreFull)
@@ -60,7 +61,7 @@ func TestFullDisk(t *testing.T) {
 	}))
 
 	free.Store(total)
-	require.Eventually(t, func() bool { _, full := s.Full(); return !full }, 10*time.Second, time.Millisecond)
+	waittest.Until(t, "a full disk gives no signal", func() bool { _, full := s.Full(); return !full })
 	require.NoError(t, update(func(tx fleet.Tx) error { return tx.InsertAgent(agent("sony")) }))
 }
 

@@ -29,6 +29,7 @@ import (
 	"fleet/internal/state"
 	"fleet/internal/store/sqlite"
 	"fleet/internal/toolset/providers"
+	"fleet/internal/waittest"
 )
 
 // TestMain lets the test binary act as the shim of runs, and as the run of a model.
@@ -271,7 +272,9 @@ func TestUsageOfStopped(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 	<-r.model.Gate("forever").Left()
 	var task *fleet.Task
-	require.Eventually(t, func() bool {
+	signal, stop := r.store.Subscribe()
+	defer stop()
+	waittest.Signalled(t, signal, func() bool {
 		require.NoError(t, r.store.View(t.Context(), func(tx fleet.ReadTx) error {
 			last, err := tx.LastEvents(fleet.EventFilter{Types: []fleet.EventType{fleet.EventTaskEnded}}, 1)
 			if err == nil && len(last) > 0 {
@@ -280,7 +283,7 @@ func TestUsageOfStopped(t *testing.T) {
 			return err
 		}))
 		return task != nil
-	}, 10*time.Second, 10*time.Millisecond)
+	})
 	require.Equal(t, fleet.TaskStopped, task.Status)
 	require.Equal(t, int64(model.InputTokens), task.Usage.InputTokens)
 	require.Positive(t, task.Usage.OutputTokens)

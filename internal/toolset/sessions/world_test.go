@@ -24,6 +24,7 @@ import (
 	"fleet/internal/state"
 	"fleet/internal/store/sqlite"
 	"fleet/internal/toolset/sessions"
+	"fleet/internal/waittest"
 )
 
 // world is a fleet with sessions over a real store, with model agents on a stub model, and a fake place for the fleet's
@@ -199,7 +200,7 @@ func (w *world) events(name string) (texts []string) {
 // until polls until the condition holds; the fleet offers no signal for it.
 func (w *world) until(ok func() bool) {
 	w.t.Helper()
-	require.Eventually(w.t, ok, 20*time.Second, 5*time.Millisecond)
+	waittest.Until(w.t, "the fleet offers no signal for it", ok)
 }
 
 // agents returns the number of session agents.

@@ -27,6 +27,7 @@ import (
 	"fleet/internal/state"
 	"fleet/internal/store/sqlite"
 	"fleet/internal/toolset/subagents"
+	"fleet/internal/waittest"
 )
 
 // TestMain lets the test binary act as its own shim and as the tests' claude program.
@@ -200,7 +201,7 @@ func (w logWriter) Write(b []byte) (int, error) {
 // empty deletes all agents and waits until they are gone. No process may be left then.
 func (w *world) empty() {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(asRoot(context.Background()), time.Minute)
+	ctx, cancel := context.WithTimeout(asRoot(context.Background()), waittest.Limit)
 	defer cancel()
 	for _, v := range w.agents() {
 		require.NoError(w.t, w.core.Remove(ctx, v.UID))
@@ -214,7 +215,7 @@ func (w *world) until(ok func() bool) {
 	w.t.Helper()
 	signal, cancel := w.store.Subscribe()
 	defer cancel()
-	late := time.After(time.Minute)
+	late := time.After(waittest.Limit)
 	for !ok() {
 		select {
 		case <-signal:
@@ -279,7 +280,7 @@ func (w *world) calls() (calls []called) {
 // begun waits until claude was called n times.
 func (w *world) begun(n int) {
 	w.t.Helper()
-	late := time.After(time.Minute)
+	late := time.After(waittest.Limit)
 	for len(w.calls()) < n {
 		select {
 		case <-time.After(5 * time.Millisecond): // another process gives no signal
