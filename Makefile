@@ -47,7 +47,7 @@ lint: ## golangci-lint, without what vet has
 
 # Most tests wait for other processes, so more of them than there are processors run at a time.
 race: ## the tests, with the race detector, recordings replayed
-	$(GO) test $(RACE) -vet=off -parallel 6 -timeout 30m $(FLAGS) ./...
+	$(GO) test $(RACE) -vet=off -ldflags=-w -parallel 6 -timeout 30m $(FLAGS) ./...
 
 test-postgres: ## the suites of stores, the API and crashes over Postgres; installs Debian's package if it is missing
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || { \

@@ -44,7 +44,7 @@ func newHarnessOver(t testing.TB, world fake.Config, with func(*state.Config), w
 	store, err := sqlite.Open(t.Context(), path, sqlite.Config{})
 	require.NoError(t, err)
 	h := &harness{t: t, world: fake.New(world), store: wrap(store), path: path, cfg: state.Config{
-		CreateWait: 20 * time.Second, MessageWait: 20 * time.Second, StopGrace: 50 * time.Millisecond, PollInterval: 20 * time.Millisecond, LeaseTTL: time.Second,
+		CreateWait: waittest.Limit, MessageWait: waittest.Limit, StopGrace: 50 * time.Millisecond, PollInterval: 20 * time.Millisecond, LeaseTTL: time.Second,
 		Logger: slog.New(slog.NewTextHandler(logWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}}
 	if with != nil {

@@ -16,8 +16,8 @@ import (
 	"fleet/internal/reconcile"
 	"fleet/internal/service"
 	"fleet/internal/state"
-	"fleet/internal/waittest"
 	"fleet/internal/store/sqlite"
+	"fleet/internal/waittest"
 )
 
 // TestTwoProcesses lets two services and reconcilers, each with a connection of its own to one store, do a mix of
