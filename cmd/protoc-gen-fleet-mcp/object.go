@@ -22,7 +22,7 @@ func (o *object) set(key string, value any) *object {
 	return o
 }
 
-// typed returns the beginning of a schema with one or several types.
+// typed returns the start of a schema with one or several types.
 func typed(types ...string) *object {
 	o := &object{}
 	if len(types) == 1 {

@@ -88,7 +88,7 @@ func (w Agent) free(name string) error {
 	return nil
 }
 
-// settleUnclaimed reports whether the run was claimed. If it was not, settleClaim prevents later claims and removes the
+// settleUnclaimed reports whether the run was claimed. If it was not, settleUnclaimed prevents later claims and removes the
 // run's files.
 func settleUnclaimed(run shim.Run) (given bool, err error) {
 	if _, err := os.Stat(string(run)); isMissing(err) {

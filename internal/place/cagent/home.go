@@ -34,7 +34,7 @@ type record struct {
 	Spec      string             `json:"spec,omitempty"`
 	Config    *fleet.AgentConfig `json:"recipe"`
 	CreatedAt time.Time          `json:"created_at"`
-	// Machine reports whether runs touch this machine: see ofMachine. Nil: an earlier version of Fleet wrote the
+	// Machine reports whether runs touch this machine: see touchesMachine. Nil: an earlier version of Fleet wrote the
 	// record.
 	Machine *bool `json:"machine,omitempty"`
 }

@@ -34,7 +34,7 @@ type Place struct {
 type member struct {
 	home home
 	rec  *record
-	own  bool // its runs have their own processes: see ofMachine
+	own  bool // its runs have their own processes: see touchesMachine
 
 	mu      sync.Mutex
 	stopped bool

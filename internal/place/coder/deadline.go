@@ -23,7 +23,7 @@ const (
 )
 
 // extendDeadline extends the deadline of a workspace until ctx is done. Requests to an app do not count as activity, so Coder
-// would stop the workspace during a task. keepUp calls warn once for each reason why it could not.
+// would stop the workspace during a task. extendDeadline calls warn once for each reason why it could not.
 func (b *Place) extendDeadline(ctx context.Context, a fleet.Agent, at place, warn func(string)) {
 	for warned := false; ; {
 		if words := b.extend(ctx, &at); words != "" && !warned && ctx.Err() == nil {

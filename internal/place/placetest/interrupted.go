@@ -67,7 +67,7 @@ func canceled(x *fixture) {
 // cutOff interrupts calls, later each time, until one succeeds. Each repeated call must continue the work.
 func cutOff(x *fixture) {
 	a := x.agent()
-	insist := func(name string, call func(ctx context.Context) error) {
+	callUntilDone := func(name string, call func(ctx context.Context) error) {
 		x.Helper()
 		for patience := 50 * time.Microsecond; patience < x.h.Patience; patience *= 3 {
 			ctx, cancel := context.WithTimeout(x.ctx, patience)
@@ -82,7 +82,7 @@ func cutOff(x *fixture) {
 	}
 
 	var w fleet.Workspace
-	insist("Provision", func(ctx context.Context) (err error) {
+	callUntilDone("Provision", func(ctx context.Context) (err error) {
 		w, err = x.b.Provision(ctx, a)
 		return err
 	})
@@ -93,28 +93,28 @@ func cutOff(x *fixture) {
 	x.await(a, fleet.StateRunning)
 
 	r := x.run(x.h.Prompts.Says)
-	insist("Dispatch", func(ctx context.Context) error {
+	callUntilDone("Dispatch", func(ctx context.Context) error {
 		err := x.b.Connect(a).Dispatch(ctx, r)
 		r.Again = true
 		return err
 	})
-	insist("Follow", func(ctx context.Context) error {
+	callUntilDone("Follow", func(ctx context.Context) error {
 		_, err := x.b.Connect(a).Follow(ctx, r, "", func(fleet.Output) error { return nil })
 		return err
 	})
 	x.completes(a, r, x.h.Prompts.Says)
 
 	r, f := x.working(a, x.h.Prompts.Works)
-	insist("Interrupt", func(ctx context.Context) error { return x.b.Connect(a).Interrupt(ctx, r, false) })
+	callUntilDone("Interrupt", func(ctx context.Context) error { return x.b.Connect(a).Interrupt(ctx, r, false) })
 	_, o, err := f.end()
 	x.NoError(err)
 	x.Equal(fleet.TaskStopped, o.Status)
 
-	insist("Stop", func(ctx context.Context) error { return x.b.Stop(ctx, a) })
+	callUntilDone("Stop", func(ctx context.Context) error { return x.b.Stop(ctx, a) })
 	x.await(a, fleet.StateStopped)
-	insist("Start", func(ctx context.Context) error { return x.b.Start(ctx, a) })
+	callUntilDone("Start", func(ctx context.Context) error { return x.b.Start(ctx, a) })
 	x.await(a, fleet.StateRunning)
-	insist("Delete", func(ctx context.Context) error { _, err := x.b.Delete(ctx, a); return err })
+	callUntilDone("Delete", func(ctx context.Context) error { _, err := x.b.Delete(ctx, a); return err })
 	x.Empty(x.listed(a))
 	x.await(a, fleet.StateDeleted)
 }

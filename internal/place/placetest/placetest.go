@@ -102,7 +102,7 @@ type Prompts struct {
 	// "spaces", prints the answer, and completes. If it is empty, Answer must return UNIMPLEMENTED.
 	Asks Prompt
 
-	// Converses makes a Talker print the number of tasks in its conversation. Leave it empty if agents keep no
+	// Converses makes a FakeClaude print the number of tasks in its conversation. Leave it empty if agents keep no
 	// conversation.
 	Converses Prompt
 

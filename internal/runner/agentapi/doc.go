@@ -7,5 +7,5 @@
 // Workspace how to reach a workspace. It must never present text from a terminal as exact.
 //
 // The messages of a run are recognised by their words and times, so that a server can find them again after a crash.
-// What Runners keep in memory only saves requests, or tells how a run ended whose conversation is gone.
+// What Runners keep in memory saves requests, or is the outcome of a run whose conversation was deleted.
 package agentapi

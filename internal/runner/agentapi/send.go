@@ -90,7 +90,7 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 		return nil
 	}
 	over := fleet.Errorf(fleet.ReasonNoRunningTask, "the agent %q no longer works on the task %s", a.Name, r.TaskID)
-	if _, ended := t.result(); ended { // and its pending messages were kept
+	if _, ended := t.result(); ended { // its pending messages may be stored already
 		return over
 	}
 	l := &pendingMessage{id: id, text: typed(text), dropped: make(chan struct{})}
@@ -127,7 +127,8 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 	}
 }
 
-// post delivers the message to the agent. again says that it may be accepted later. An ended run may already have it.
+// post delivers the message to the agent. again reports whether a later attempt may succeed. The run may have got the
+// message before it ended.
 func (w runner) post(ctx context.Context, r fleet.Run, t *transcript, l *pendingMessage, entered bool, over error) (again bool, err error) {
 	all, a := w.all, w.agent
 	at, err := w.find(ctx)
@@ -183,7 +184,7 @@ func (t *transcript) findMessage(later []message, id, text string) bool {
 	return false
 }
 
-// recall records which of the run's later messages other processes delivered, in their order.
+// recall finds the messages that other processes delivered to the run. It compares them with later in their order.
 func (t *transcript) recall(later []message, given []fleet.Message) {
 	for _, g := range given {
 		if !t.hasLetter(g.ID) {

@@ -29,7 +29,7 @@ func (a agentClient) Program() string { return a.o.Command[0] }
 
 func (a agentClient) Keys() []string { return a.o.Keys }
 
-// HomeFiles implements Furnisher.
+// HomeFiles implements HomeFilesDriver.
 func (a agentClient) HomeFiles() map[string]string { return a.o.Home }
 
 func (a agentClient) Command(j Job) (Command, error) {

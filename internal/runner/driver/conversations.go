@@ -33,16 +33,16 @@ type HomeFilesDriver interface {
 // ConversationDriver is a driver whose program continues the agent's conversation in the next task.
 type ConversationDriver interface{ ContinuesConversation() }
 
-// ContinuesConversation implements Converser.
+// ContinuesConversation implements ConversationDriver.
 func (c claude) ContinuesConversation() {}
 
-// ContinuesConversation implements Converser.
+// ContinuesConversation implements ConversationDriver.
 func (c codex) ContinuesConversation() {}
 
-// ContinuesConversation implements Converser.
+// ContinuesConversation implements ConversationDriver.
 func (a agentClient) ContinuesConversation() {}
 
-// Record implements Recorder.
+// Record implements ConversationFiles.
 func (c claude) Record(environ []string, dir string) string {
 	root, path := c.Conversations(environ, dir)
 	if path == "" {
@@ -51,7 +51,7 @@ func (c claude) Record(environ []string, dir string) string {
 	return pattern(root) + "/" + path + "/" + RecordID + ".jsonl"
 }
 
-// Record implements Recorder. The directories are the year, month and day at which the conversation started.
+// Record implements ConversationFiles. The directories are the year, month and day at which the conversation started.
 func (c codex) Record(environ []string, _ string) string {
 	root := variable(environ, "CODEX_HOME")
 	if home := variable(environ, "HOME"); root == "" && home != "" {
@@ -93,7 +93,7 @@ const longestProject = 200
 
 var notInProject = regexp.MustCompile(`[^A-Za-z0-9]`)
 
-// Conversations implements Keeper. Claude Code stores them in projects/NAME in its configuration directory, where NAME
+// Conversations implements ConversationStore. Claude Code stores them in projects/NAME in its configuration directory, where NAME
 // is derived from the working directory.
 func (c claude) Conversations(environ []string, dir string) (root, path string) {
 	root = variable(environ, "CLAUDE_CONFIG_DIR")
