@@ -55,7 +55,7 @@ func TestAskingScripts(t *testing.T) {
 	}}}})
 }
 
-// TestPageScripts runs the scripts about the live page.
+// TestPageScripts runs the scripts about lists, usage and the search.
 func TestPageScripts(t *testing.T) {
 	t.Parallel()
 	play(t, "../../../testdata/cli/page")
