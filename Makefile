@@ -82,6 +82,8 @@ fmt: ## format Go and proto files
 	$(BUF) format -w proto
 
 bench: ## each face beside bare peers, a large fleet, and the goals; downloads 30 MB of npm packages the first time
+	@mkdir -p .build/npm/bench && cp -r testdata/npm/bench/. .build/npm/bench
+	@cd .build/npm/bench && cmp -s package-lock.json installed || { npm ci --loglevel=error && cp package-lock.json installed; } || echo "the TypeScript peer needs npm"
 	$(GO) run ./internal/app/bench $(FLAGS)
 
 conformance: ## the MCP conformance suite, the npm clients and the Inspector; downloads 340 MB

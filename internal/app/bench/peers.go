@@ -7,12 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -114,39 +111,10 @@ func (p *peers) serve(serve func(net.Listener) error, stop func()) (addr string,
 	return l.Addr().String(), nil
 }
 
-// serveScript starts the TypeScript peer from the directory source. It first installs the packages under .build if
-// necessary.
-func (p *peers) serveScript(ctx context.Context, source string) error {
-	for _, program := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(program); err != nil {
-			return fmt.Errorf("%s is not on PATH", program)
-		}
-	}
-	dir := filepath.Join(".build", "npm", filepath.Base(source))
-	script, err := os.ReadFile(filepath.Join(source, "server.mjs"))
-	if err != nil {
-		return err
-	}
-	lock, err := os.ReadFile(filepath.Join(source, "package-lock.json"))
-	if err != nil {
-		return err
-	}
-	done := filepath.Join(dir, "installed") // a copy of the lock file, written after the installation
-	if have, err := os.ReadFile(done); errors.Is(err, fs.ErrNotExist) || !bytes.Equal(have, lock) {
-		if err := errors.Join(os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(source))); err != nil {
-			return err
-		}
-		npm := exec.CommandContext(ctx, "npm", "ci", "--loglevel=error")
-		npm.Dir = dir
-		if out, err := npm.CombinedOutput(); err != nil {
-			return fmt.Errorf("npm ci: %w: %s", err, out)
-		}
-		if err := os.WriteFile(done, lock, 0o600); err != nil {
-			return err
-		}
-	}
-	node := exec.CommandContext(ctx, "node", "--input-type=module", "--eval", string(script))
-	node.Dir, node.Stdin, node.Stderr = dir, bytes.NewReader(p.json), os.Stderr
+// serveScript starts the TypeScript peer in the directory where its packages are installed.
+func (p *peers) serveScript(ctx context.Context, dir string) error {
+	node := exec.CommandContext(ctx, "node", "server.mjs")
+	node.Dir, node.Stdin = dir, bytes.NewReader(p.json)
 	out, err := node.StdoutPipe()
 	if err != nil {
 		return err
@@ -156,8 +124,11 @@ func (p *peers) serveScript(ctx context.Context, source string) error {
 	}
 	p.stop = append(p.stop, func() { _ = node.Process.Kill(); _ = node.Wait() })
 	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return errors.New("node does not start the server: are its packages installed?")
+	}
 	p.scriptAddr = strings.TrimSpace(line)
-	return err
+	return nil
 }
 
 func (p *peers) close() {
