@@ -107,7 +107,7 @@ PAGE := internal/face/page
 NPM  := $(PAGE)/node_modules/.package-lock.json
 
 page: $(NPM) ## build the live page from its sources
-	cd $(PAGE) && npm run types && npm run build
+	cd $(PAGE) && npm run build
 
 page-dev: $(NPM) ## the live page from its sources, reloaded as they change; FLEET=URL is the server, default http://127.0.0.1:8101
 	cd $(PAGE) && npm run dev
