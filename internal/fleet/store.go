@@ -75,16 +75,6 @@ type Store interface {
 var ErrStoreFull = Errorf(ReasonLimitReached, "the disk of the server's data is full: free space there, or delete agents; until then nothing new is taken").
 	With("limit", "disk")
 
-type backgroundKey struct{}
-
-// Background returns a context for calls of the store that nobody waits for. A store may let others go first.
-func Background(ctx context.Context) context.Context {
-	return context.WithValue(ctx, backgroundKey{}, true)
-}
-
-// IsBackground says whether nobody waits for the calls of the context.
-func IsBackground(ctx context.Context) bool { return ctx.Value(backgroundKey{}) != nil }
-
 // ReadTx reads one consistent state. What is not there is nil, not an error.
 type ReadTx interface {
 	Agent(uid string) (*Agent, error)

@@ -54,6 +54,8 @@ type Reconciler struct {
 	snap   *state.Snapshot
 	leases *leases // of the agents that it works on
 
+	interrupts *state.Interrupts
+
 	mu        sync.Mutex
 	workers   map[string]*worker // by agent uid
 	opSlots   chan struct{}      // how many slow operations go on at a time
@@ -67,7 +69,7 @@ type Reconciler struct {
 // New returns a reconciler over the state. It starts nothing.
 func New(s *state.Fleet) *Reconciler {
 	return &Reconciler{
-		store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot,
+		store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, interrupts: s.Interrupts,
 		leases:  newLeases(s.Store, s.Config.NewID(), s.Config.LeaseTTL, s.Log),
 		workers: map[string]*worker{}, opSlots: make(chan struct{}, s.Config.Workers),
 		callSlots: make(chan struct{}, 4*s.Config.Workers), stopping: make(chan struct{}),
@@ -79,10 +81,11 @@ func (r *Reconciler) now() time.Time { return r.cfg.Time() }
 
 // Start begins to work in the background, until Stop.
 func (r *Reconciler) Start() {
-	ctx, cancel := context.WithCancel(fleet.Background(context.Background()))
+	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
 	r.running.Go(func() { r.leases.keep(ctx) })
 	r.running.Go(func() { r.watch(ctx) })
+	r.running.Go(func() { r.interruptEnded(ctx) })
 	for _, p := range r.places.All {
 		r.running.Go(func() { r.poll(ctx, p) })
 	}

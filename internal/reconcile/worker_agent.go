@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
-	"fleet/internal/state"
 )
 
 // provision makes the agent's workspace.
@@ -138,6 +137,9 @@ func (w *worker) as(a *fleet.Agent, s fleet.State) *fleet.Agent {
 	return &c
 }
 
+// maxLinger is how long a request to its model, or anything else that a run has begun, may take when its task has ended.
+const maxLinger = 2 * time.Minute
+
 // linger returns how long to wait before the workspace of an agent that reports is deleted: its task has ended, and its
 // run was told, and is still followed.
 func (w *worker) linger(v *fleet.AgentView) time.Duration {
@@ -149,7 +151,7 @@ func (w *worker) linger(v *fleet.AgentView) time.Duration {
 	case <-w.follow.done:
 		return 0
 	default:
-		return max(a.UpdatedAt.Add(state.MaxLinger).Sub(w.now()), 0)
+		return max(a.UpdatedAt.Add(maxLinger).Sub(w.now()), 0)
 	}
 }
 

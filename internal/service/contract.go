@@ -65,20 +65,19 @@ func (s *Service) conclude(ctx context.Context, uid string, limit int, outcome f
 	if err != nil || !ended || task.Dispatched.IsZero() {
 		return task, err
 	}
-	s.cancelRun(ctx, a, task)
+	s.interruptEnded(ctx, a, task)
 	return task, nil
 }
 
-// cancelRunTimeout limits how long a run's host may take to notice that the run is over.
-const cancelRunTimeout = 2 * time.Second
+// interruptTimeout limits how long ending a contract waits until the run's host knows.
+const interruptTimeout = 2 * time.Second
 
-// cancelRun tells the run of an ended task not to continue. It is best effort: the reconciler ends the run in any case.
-func (s *Service) cancelRun(ctx context.Context, a *fleet.Agent, t *fleet.Task) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelRunTimeout)
+// interruptEnded has the run of an ended task told not to continue. It is best effort: the reconciler ends the run in any
+// case.
+func (s *Service) interruptEnded(ctx context.Context, a *fleet.Agent, t *fleet.Task) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), interruptTimeout)
 	defer cancel()
-	run := t.Run(true)
-	run.Linger = state.MaxLinger
-	if err := s.places.Of(a).Connect(*a).Interrupt(ctx, run, false); err != nil {
-		s.log.WarnContext(ctx, "a run was not told that its task has ended", slog.String("task", t.ID), slog.Any("error", err))
+	if err := s.interrupts.Ask(ctx, a, t); err != nil {
+		s.log.WarnContext(ctx, "run not told that its task has ended", slog.String("task", t.ID), slog.Any("error", err))
 	}
 }

@@ -19,12 +19,14 @@ type Service struct {
 	snap   *state.Snapshot
 	tail   *state.LogTail
 	ended  endedAgents
+
+	interrupts *state.Interrupts
 }
 
 // New returns a service over the state. It starts nothing: without a Reconciler on the same store, requested
 // changes do not happen.
 func New(s *state.Fleet) *Service {
-	return &Service{store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, tail: s.Tail}
+	return &Service{store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, tail: s.Tail, interrupts: s.Interrupts}
 }
 
 // NewID returns a new unique id.

@@ -23,9 +23,6 @@ func RevokeAgentTokens(tx fleet.Tx, uid string, now time.Time) error {
 	return nil
 }
 
-// MaxLinger is how long what a run had begun when its task ended, for one a request to its model, gets to end by itself.
-const MaxLinger = 2 * time.Minute
-
 // RefuseMessage records that the agent never gets the message.
 func RefuseMessage(tx fleet.Tx, t *fleet.Task, m *fleet.Message, now time.Time, r fleet.Reason, words string) error {
 	m.Refused, m.RefusedText = r, words

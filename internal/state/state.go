@@ -15,7 +15,9 @@ type Fleet struct {
 	Log      *slog.Logger
 	Places   *Places
 	Snapshot *Snapshot
-	Tail     *LogTail
+	// Interrupts are what the service asks of the reconciler beside the store.
+	Interrupts *Interrupts
+	Tail       *LogTail
 }
 
 // New returns the state over the store and the places of the fleet's agents, at least one. It starts nothing.
@@ -24,7 +26,7 @@ func New(store fleet.Store, places []fleet.Place, cfg Config) *Fleet {
 	n := newNewest(store)
 	return &Fleet{
 		Store: store, Config: cfg, Log: cfg.Logger, Places: newPlaces(store, places, cfg), Snapshot: newSnapshot(store, n),
-		Tail: &LogTail{store: store, newest: n},
+		Tail: &LogTail{store: store, newest: n}, Interrupts: newInterrupts(),
 	}
 }
 

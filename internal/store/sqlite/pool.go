@@ -31,7 +31,8 @@ func (p *pool) take(ctx context.Context) (*conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c, waiting := p.request(fleet.IsBackground(ctx))
+	_, background := fleet.LeaseFrom(ctx) // of a worker, for which nobody waits
+	c, waiting := p.request(background)
 	if waiting != nil {
 		select {
 		case c = <-waiting:
