@@ -17,6 +17,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
 	"fleet/internal/state"
+	"fleet/internal/waittest"
 )
 
 // TestShutdownWithBlockedReaders shuts a server down while its streams are full because nobody reads them.
@@ -65,7 +66,7 @@ func TestShutdownWithBlockedReaders(t *testing.T) {
 	select {
 	case err := <-ended:
 		require.NoError(t, err)
-	case <-time.After(2 * shutdownGrace):
+	case <-time.After(waittest.Limit):
 		require.Fail(t, "the server does not end")
 	}
 }
@@ -109,7 +110,7 @@ func TestShutdownWithHangingPlace(t *testing.T) {
 	select {
 	case err := <-ended:
 		require.ErrorContains(t, err, "did not end within 100ms")
-	case <-time.After(2 * shutdownGrace):
+	case <-time.After(waittest.Limit):
 		require.Fail(t, "the server does not end")
 	}
 }

@@ -68,7 +68,7 @@ func (c *cutter) serve(from net.Conn) {
 func (c *cutter) lifetime() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return time.Duration(30+rand.IntN(600)+5*c.cuts) * time.Millisecond
+	return time.Duration(30+rand.IntN(600)+25*c.cuts) * time.Millisecond
 }
 
 func (c *cutter) add(conns ...net.Conn) bool {
