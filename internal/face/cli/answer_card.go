@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -34,8 +33,8 @@ func (s *session) cardOf(m protoreflect.Message) string {
 		case isScalar(f), f.IsList() && f.Message() == nil:
 			text := s.valueText(f, v)
 			c.text(label, paint(colors, fieldColor(f, text), harmless(text)))
-		default:
-			c.text(label, harmless(tree(m, f)))
+		case m.Has(f) && !f.IsList() && !f.IsMap():
+			c.text(label, harmless(tree(v.Message())))
 		}
 	}
 	return c.b.String()
@@ -49,22 +48,13 @@ func harmless(text string) string {
 	return (&sanitizer{}).clean(strings.ReplaceAll(text, "\r\n", "\n"))
 }
 
-// tree formats a structured field as YAML.
-func tree(m protoreflect.Message, f protoreflect.FieldDescriptor) string {
-	if !m.Has(f) {
-		return ""
-	}
-	alone := m.New()
-	alone.Set(f, m.Get(f))
-	data, err := wire.Marshal(alone.Interface())
+// tree formats a message as YAML.
+func tree(m protoreflect.Message) string {
+	data, err := wire.Marshal(m.Interface())
 	if err != nil {
 		return ""
 	}
-	var all map[string]json.RawMessage
-	if json.Unmarshal(data, &all) != nil {
-		return ""
-	}
-	text, err := toYAML(all[string(f.Name())])
+	text, err := toYAML(data)
 	if err != nil {
 		return ""
 	}
