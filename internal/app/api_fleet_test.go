@@ -18,12 +18,14 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
+	"fleet/internal/face/inbound"
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
 	"fleet/internal/state"
 	"fleet/internal/store/postgres/pgtest"
 	"fleet/internal/store/sqlite"
 	"fleet/internal/toolset/lifecycle"
+	"fleet/internal/waittest"
 )
 
 // fleetConfig configures a test fleet. The zero value is a fleet without tokens.
@@ -138,7 +140,9 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	if c.Unlisted != "" {
 		f.world.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "%s", c.Unlisted))
 	}
-	o := Options{Version: "test", Places: []fleet.Place{f.world}, Core: func(core *state.Config) {
+	// A loaded machine needs longer than the default for a test's calls without a token.
+	unknown := inbound.Limits{Lifetime: waittest.Limit}
+	o := Options{Version: "test", Places: []fleet.Place{f.world}, Limits: unknown, Core: func(core *state.Config) {
 		core.PollInterval, core.MessageWait = 50*time.Millisecond, cmp.Or(c.MessageWait, time.Minute)
 	}}
 	if c.Second != nil {

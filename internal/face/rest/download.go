@@ -213,7 +213,7 @@ func (c *contentStream) Read(b []byte) (n int, err error) {
 }
 
 func (c *contentStream) read(b []byte) (int, error) {
-	c.waits()
+	defer c.waits() // the limit is for the client, not for the store
 	if c.next >= c.size {
 		return 0, io.EOF
 	}
