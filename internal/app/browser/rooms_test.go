@@ -15,7 +15,7 @@ func TestRooms(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	b := open(t, s.home)
-	b.expect("/changes") // which a project without a repository does not have
+	b.expect("/changes") // a project without a repository has no changes
 	b.goTo("/")
 	b.sees("No agents yet")
 	s.agent(t, "papi")
@@ -48,7 +48,7 @@ func TestRooms(t *testing.T) {
 		b.sees(room.sees)
 		b.picture(room.name, 400, 1280, 2560)
 		if err != nil {
-			continue // axe is among the packages of the page's sources: npm ci in internal/face/page
+			continue // axe is not installed: run npm ci in internal/face/page
 		}
 		for scheme, rules := range map[string]string{"light": `{}`, "dark": `{runOnly: ['color-contrast']}`} { // the markup is the same
 			call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})

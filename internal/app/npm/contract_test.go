@@ -73,7 +73,7 @@ func TestClaudeContract(t *testing.T) {
 	require.Contains(t, results[0].Content.text(), `"status":"running"`)
 	require.Contains(t, results[0].Content.text(), "not found", "an agent must not see its owner's other agents")
 	require.Contains(t, results[1].Content.text(), "AGENT_NOT_FOUND")
-	require.True(t, results[2].IsError, "it is not shown the tools that its token denies")
+	require.True(t, results[2].IsError, "it must not see tools that its token does not allow")
 	require.False(t, results[3].IsError, results[3].Content.text())
 
 	// The other contract is stopped during a request to the model. That request completes, and no further one is made.

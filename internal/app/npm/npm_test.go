@@ -1,4 +1,4 @@
-// Package npm tests Fleet with programs from npm: the judges and clients of MCP, and the agent programs that Fleet drives.
+// Package npm tests Fleet with programs from npm: conformance suites, clients of MCP, and the agent programs that Fleet drives.
 // They are large, so their tests run only when they are asked for, by `make conformance`, `make test-claude` and
 // `make test-agents`.
 package npm

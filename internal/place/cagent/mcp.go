@@ -40,7 +40,7 @@ func mcpCommand(name, command string, args, env []string, dir string) *mcpServer
 	}}
 }
 
-// mcpRemote returns a server at a URL. Its host must be public or in inside.
+// mcpRemote returns a server at a URL. Its host must be public, or listed in inside.
 func mcpRemote(name, url, kind string, headers map[string]string, inside ...string) *mcpServer {
 	base := publicTransport(inside...)
 	client := &http.Client{

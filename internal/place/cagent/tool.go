@@ -113,7 +113,7 @@ func payload(raw json.RawMessage) []byte {
 	return raw
 }
 
-// server creates a toolset of an MCP server. Its host must be public or in inside. env expands variables.
+// server creates a toolset of an MCP server. Its host must be public, or listed in inside. env expands variables.
 func (b *builder) server(ctx context.Context, m fleet.MCPServer, env *secrets, inside ...string) (tools.ToolSet, error) {
 	expand := func(v string) (string, error) {
 		return fleet.Expand(v, func(name string) (string, bool) { return env.Get(ctx, name) })

@@ -24,7 +24,7 @@ const (
 type screenReader struct {
 	at      position
 	said    []string // lines of the message at.message that were passed on
-	resumed bool     // said is unknown: at contains only the number of lines and the last one
+	resumed bool     // said is unknown; the position at has only the number of lines and a hash of the last one
 
 	base   []string // the lines at the time baseAt
 	baseAt time.Time

@@ -86,11 +86,11 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 		return err
 	}
 	t := all.runs.of(r.TaskID)
-	if t.hasLetter(id) {
+	if t.hasMessage(id) {
 		return nil
 	}
 	over := fleet.Errorf(fleet.ReasonNoRunningTask, "the agent %q no longer works on the task %s", a.Name, r.TaskID)
-	if _, ended := t.result(); ended { // its pending messages may be stored already
+	if _, ended := t.result(); ended { // as this process knows
 		return over
 	}
 	l := &pendingMessage{id: id, text: typed(text), dropped: make(chan struct{})}
@@ -172,7 +172,7 @@ func (w runner) post(ctx context.Context, r fleet.Run, t *transcript, l *pending
 
 // findMessage reports whether the message is among the run's later messages.
 func (t *transcript) findMessage(later []message, id, text string) bool {
-	if t.hasLetter(id) {
+	if t.hasMessage(id) {
 		return true
 	}
 	for _, m := range later {
@@ -187,7 +187,7 @@ func (t *transcript) findMessage(later []message, id, text string) bool {
 // recall finds the messages that other processes delivered to the run. It compares them with later in their order.
 func (t *transcript) recall(later []message, given []fleet.Message) {
 	for _, g := range given {
-		if !t.hasLetter(g.ID) {
+		if !t.hasMessage(g.ID) {
 			t.findMessage(later, g.ID, typed(g.Text))
 		}
 		if at, ok := t.messageTime(g.ID); ok {

@@ -160,7 +160,7 @@ func (t *transcript) gotLetter(id string, at time.Time) {
 	t.messageTimes[id] = at
 }
 
-func (t *transcript) hasLetter(id string) bool {
+func (t *transcript) hasMessage(id string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	_, ok := t.messageTimes[id]
