@@ -444,7 +444,7 @@ func badDocuments() map[string]string {
 		"agents: [":                          "not a cagent definition",
 		"version: \"0.9\"\nagents: {}":       "unsupported config version",
 		bomb:                                 "alias inside an anchored node",
-		wide:                                 "aliases stand for more",
+		wide:                                 "aliases expand to more",
 		strings.Repeat("[", 100_000):         "nested too deeply",
 		strings.Repeat("{a: ", 60_000):       "nested too deeply",
 		"a:\n" + strings.Repeat("- ", 1000):  "nested too deeply",
