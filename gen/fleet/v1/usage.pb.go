@@ -803,7 +803,7 @@ var File_fleet_v1_usage_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_usage_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/usage.proto\x12\bfleet.v1\x1a\x1bfleet/v1/error_reason.proto\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\x02\n" +
+	"\x14fleet/v1/usage.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\x02\n" +
 	"\x05Usage\x12\x14\n" +
 	"\x05tasks\x18\x01 \x01(\x05R\x05tasks\x12\x1c\n" +
 	"\tcompleted\x18\x02 \x01(\x05R\tcompleted\x12\x16\n" +
@@ -921,7 +921,6 @@ func file_fleet_v1_usage_proto_init() {
 	if File_fleet_v1_usage_proto != nil {
 		return
 	}
-	file_fleet_v1_error_reason_proto_init()
 	file_fleet_v1_options_proto_init()
 	file_fleet_v1_usage_proto_msgTypes[1].OneofWrappers = []any{}
 	file_fleet_v1_usage_proto_msgTypes[6].OneofWrappers = []any{}
