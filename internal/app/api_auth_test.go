@@ -165,7 +165,7 @@ func TestOpenToAll(t *testing.T) {
 
 	for name, m := range methods {
 		for face := range faces {
-			if face == "mcp" && !hasTool(m) || face == "sse" && !m.IsStreamingServer() || name == "check_health" { // these are open to all
+			if face == "mcp" && !hasTool(m) || face == "sse" && !m.IsStreamingServer() || name == "check_health" || name == "show_server" { // these are open to all
 				continue
 			}
 			args := map[string]any{}

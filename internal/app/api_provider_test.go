@@ -56,7 +56,7 @@ func TestProvidersOfAFile(t *testing.T) {
 		"providers:\n  agents:\n    - {name: inhouse, kind: api, model: m}\n":      `providers.agents[0] "inhouse": base_url is empty`,
 		"providers:\n  timeout: 25h\n":                                             `providers.timeout is 25h0m0s`,
 		"providers:\n  agents: claude\n":                                           `fleet.yaml`,
-		"providers:\n  agents:\n    - {name: claude, keys: [sk-ant-a-real-key]}\n": `no name of an environment variable`,
+		"providers:\n  agents:\n    - {name: claude, keys: [sk-ant-a-real-key]}\n": `not a valid name of an environment variable`,
 	} {
 		_, err := Load(writeConfig(t, text), nil, nil)
 		require.ErrorContains(t, err, want, text)
