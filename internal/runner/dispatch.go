@@ -98,6 +98,9 @@ func settleUnclaimed(run shim.Run) (given bool, err error) {
 	if errors.Is(err, agentfile.ErrReplaced) { // it was claimed, and the agent has replaced the claim
 		return true, nil
 	}
+	if isMissing(err) { // the agent was deleted meanwhile
+		return false, nil
+	}
 	if err != nil {
 		return false, HostError("cannot claim the run", err)
 	}

@@ -271,8 +271,10 @@ func deleteEndsRuns(x *fixture) {
 		_, err := x.b.Delete(x.ctx, a)
 		x.NoError(err)
 		_, o, err := f.end()
-		x.NoError(err)
-		x.cutShort(o)
+		if fleet.ReasonOf(err) != fleet.ReasonTaskNotFound { // which a follower hears that was not connected when the agent was deleted
+			x.NoError(err)
+			x.cutShort(o)
+		}
 		x.Empty(x.listed(a))
 	}
 }
