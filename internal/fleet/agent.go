@@ -165,6 +165,7 @@ func (a *Agent) Event(t EventType, now time.Time, text string) *Event {
 	}
 }
 
+// AgentNotFound returns the error for a name that no agent has that the caller may see.
 func AgentNotFound(name string) *Error {
 	return Errorf(ReasonAgentNotFound, "agent %q not found", Shorten(name, 60)).With("agent_name", Shorten(name, 60)).
 		Next("{list_agents} shows the agents there are")

@@ -25,6 +25,7 @@ func JoinNames(names []string) string {
 // MaxText is the largest spec, description or message, in bytes.
 const MaxText = 1 << 20
 
+// IsBlank reports whether the text shows nothing: it is empty or has only spaces and characters without a shape.
 func IsBlank(s string) bool {
 	for _, r := range s {
 		switch r {

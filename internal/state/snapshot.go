@@ -139,6 +139,7 @@ func ByName(a, b *fleet.AgentView) int {
 	return cmp.Or(cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), cmp.Compare(a.Owner, b.Owner))
 }
 
+// Get returns the agent with the uid; nil if there is none.
 func (s *Snapshot) Get(uid string) *fleet.AgentView {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -54,17 +54,17 @@ func besideCoder(ctx context.Context, r *report) (err error) {
 	if err != nil {
 		return err
 	}
-	defer tools.Close()
+	defer func() { _ = tools.Close() }()
 	proxy, err := faultproxy.New(c.url, 1, c.count)
 	if err != nil {
 		return err
 	}
-	defer proxy.Close()
+	defer func() { _ = proxy.Close() }()
 	t, err := newTestbed(ctx, 0)
 	if err != nil {
 		return err
 	}
-	defer t.close()
+	defer func() { err = errors.Join(err, t.close()) }()
 	if err := t.serve(func(cfg *app.Config) {
 		prefix := bulkPrefix
 		cfg.Places, cfg.Coder.URL, cfg.Coder.Prefix = []string{"coder"}, proxy.URL(), &prefix

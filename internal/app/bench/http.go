@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -26,18 +27,16 @@ func dialHTTP(addr string) (*httpClient, error) {
 }
 
 // do sends the request and returns the answer, with the complete body in into.
-func (c *httpClient) do(request string, into io.Writer) (*http.Response, error) {
+func (c *httpClient) do(request string, into io.Writer) (status int, header http.Header, err error) {
 	if _, err := io.WriteString(c.conn, request); err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	r, err := http.ReadResponse(c.in, nil)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
-	if _, err = io.Copy(into, r.Body); err != nil {
-		return nil, err
-	}
-	return r, r.Body.Close()
+	_, err = io.Copy(into, r.Body)
+	return r.StatusCode, r.Header, errors.Join(err, r.Body.Close())
 }
 
 func get(path string, header ...string) string {

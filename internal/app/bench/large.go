@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -21,7 +22,7 @@ import (
 const asked = 50
 
 // large measures a fleet with many agents: memory of idle agents, calls by many clients, and watchers.
-func (r *report) large(ctx context.Context) error {
+func (r *report) large(ctx context.Context) (err error) {
 	if !r.only.MatchString("large fleet") && !r.only.MatchString("agent_status") && !r.only.MatchString("start_agent_task") && !r.only.MatchString("watchers") {
 		return nil
 	}
@@ -33,7 +34,7 @@ func (r *report) large(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer t.close()
+	defer func() { err = errors.Join(err, t.close()) }()
 	fmt.Fprintf(r.out, "\nA fleet with %d idle agents, and as many whose contracts have ended.\n", r.agents)
 	r.goal("memory of an idle agent, bytes", "at most", 2048, (full-empty)/float64(r.agents))
 	if err := r.watch(ctx, t); err != nil {
@@ -189,7 +190,7 @@ func end(ctx context.Context, client fleetv1.FleetServiceClient) (cursor string,
 	}
 	for {
 		m, err := s.Recv()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return cursor, nil
 		}
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,7 +26,7 @@ func (r *report) lists(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer t.close()
+	defer func() { err = errors.Join(err, t.close()) }()
 	if err := t.serve(nil); err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func (r *report) listsOf(ctx context.Context, t *testbed, p *peers, clients int)
 	if err != nil {
 		return err
 	}
-	defer bareConn.Close()
+	defer func() { _ = bareConn.Close() }()
 	h := &callers{clients: clients}
 	defer h.close()
 
@@ -152,11 +153,11 @@ func (h *callers) repeat(addr, request string, list []byte) func(int) error {
 // session does the same for list_agents of an MCP server that requires a session.
 func (h *callers) session(addr string, list []byte) func(int) error {
 	return h.each(addr, func(c *httpClient) (string, error) {
-		r, err := c.do(post("/mcp", initialize), io.Discard)
+		_, header, err := c.do(post("/mcp", initialize), io.Discard)
 		if err != nil {
 			return "", err
 		}
-		return post("/mcp", listTool, "Mcp-Session-Id: "+r.Header.Get("Mcp-Session-Id")), nil
+		return post("/mcp", listTool, "Mcp-Session-Id: "+header.Get("Mcp-Session-Id")), nil
 	}, list)
 }
 
@@ -173,7 +174,7 @@ func (h *callers) each(addr string, begin func(*httpClient) (string, error), lis
 	}
 	if failed == nil && list != nil {
 		var body bytes.Buffer
-		if _, failed = conns[0].do(requests[0], &body); failed == nil {
+		if _, _, failed = conns[0].do(requests[0], &body); failed == nil {
 			failed = check(body.Bytes(), list)
 		}
 	}
@@ -181,9 +182,9 @@ func (h *callers) each(addr string, begin func(*httpClient) (string, error), lis
 		if failed != nil {
 			return failed
 		}
-		r, err := conns[client].do(requests[client], io.Discard)
-		if err == nil && r.StatusCode != http.StatusOK && r.StatusCode != http.StatusNotModified {
-			err = fmt.Errorf("%s answers %s", addr, r.Status)
+		status, _, err := conns[client].do(requests[client], io.Discard)
+		if err == nil && status != http.StatusOK && status != http.StatusNotModified {
+			err = fmt.Errorf("%s answers %d", addr, status)
 		}
 		return err
 	}
@@ -195,11 +196,8 @@ func (h *callers) tag(addr string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r, err := c.do(get("/v1/agents"), io.Discard)
-	if err != nil {
-		return "", err
-	}
-	return r.Header.Get("ETag"), nil
+	_, header, err := c.do(get("/v1/agents"), io.Discard)
+	return header.Get("ETag"), err
 }
 
 var times = regexp.MustCompile(`"observed_at":"[^"]*"`)

@@ -63,7 +63,8 @@ func TestReplicaKilledWhileATaskRuns(t *testing.T) {
 		return one.deaths == 1
 	})
 	require.NoError(t, os.WriteFile(open, nil, 0o600)) // the run continues without the server
-	for !next() {
+	for ended := false; !ended; {
+		ended = next()
 	}
 	require.Equal(t, "line 1\nline 2\nline 3\nwell\n", text)
 	for i := range cursors[1:] {

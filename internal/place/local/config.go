@@ -110,7 +110,7 @@ type project struct {
 // check validates the configuration and fills in the defaults.
 func (c *Config) check() ([]project, error) {
 	if c.Dir == "" || len(c.ShimCommand) == 0 {
-		return nil, errors.New("Dir and ShimCommand are required")
+		return nil, errors.New("a place needs Dir and ShimCommand")
 	}
 	dir, err := filepath.Abs(c.Dir)
 	if err != nil {

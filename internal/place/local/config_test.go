@@ -19,7 +19,7 @@ func TestConfigErrors(t *testing.T) {
 	t.Parallel()
 	one := func(p local.Project) []local.Project { p.Name = "p"; return []local.Project{p} }
 	for want, c := range map[string]local.Config{
-		"Dir and ShimCommand are required":              {ShimCommand: nil, Projects: nil},
+		"a place needs Dir and ShimCommand":              {ShimCommand: nil, Projects: nil},
 		"needs a name":                                  {Projects: []local.Project{{Name: "../p"}}},
 		"two projects named":                            {Projects: []local.Project{{Name: "p"}, {Name: "P"}}},
 		`no driver "perl"`:                              {Projects: one(local.Project{Driver: "perl"})},
@@ -43,7 +43,7 @@ func TestConfigErrors(t *testing.T) {
 		`env: "CODER_URL" is reserved for Fleet`:        {Projects: one(local.Project{Env: map[string]string{"CODER_URL": "x"}})},
 		`env: "A*" is not a valid name`:                 {Projects: one(local.Project{Env: map[string]string{"A*": "x"}})},
 	} {
-		if want != "Dir and ShimCommand are required" {
+		if want != "a place needs Dir and ShimCommand" {
 			c.Dir, c.ShimCommand = t.TempDir(), []string{"shim"}
 		}
 		_, err := local.New(c)
