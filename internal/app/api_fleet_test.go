@@ -128,9 +128,9 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	c.World.Traits.Changes, c.World.Traits.Checks, c.World.Traits.Bundles, c.World.Traits.Output = true, true, true, true
 	if c.World.Traits.Drivers == nil {
 		c.World.Traits.Drivers = []fleet.Driver{
-			{Name: "cagent"},
+			{Name: "cagent", NeedsDocument: true},
 			{Name: "claude", Tools: true, Asks: true, MCPServers: true, Reports: true, Remembers: true},
-			{Name: "command"},
+			{Name: "command", NeedsCommand: true},
 			{Name: "codex"},
 			{Name: "gemini"},
 			{Name: "opencode"},

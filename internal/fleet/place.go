@@ -182,6 +182,10 @@ type Driver struct {
 	Remembers bool
 	// Scripts means that a task is a script that is executed, and not a text that is read.
 	Scripts bool
+	// NeedsCommand means that it starts the program of AgentConfig.Command, and has none of its own.
+	NeedsCommand bool
+	// NeedsDocument means that its agents are defined by AgentConfig.Document.
+	NeedsDocument bool
 }
 
 // Driver returns the driver of the name; ok is false if the place has none.

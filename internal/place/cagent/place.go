@@ -102,7 +102,7 @@ func (b *Place) agent(uid string) *member {
 
 // Traits implements fleet.Place.
 func (b *Place) Traits() fleet.Traits {
-	return fleet.Traits{Name: cmp.Or(b.config.Name, "cagent"), Drivers: []fleet.Driver{{Name: Driver, Tools: true, MCPServers: true, Remembers: true}}}
+	return fleet.Traits{Name: cmp.Or(b.config.Name, "cagent"), Drivers: []fleet.Driver{{Name: Driver, Tools: true, MCPServers: true, Remembers: true, NeedsDocument: true}}}
 }
 
 // Projects implements fleet.Place. It returns the definitions in the agents directory.

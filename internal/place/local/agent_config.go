@@ -18,7 +18,7 @@ var kinds = map[string]fleet.Driver{
 	"claude":  {Tools: true, Asks: true, MCPServers: true, Reports: true, Remembers: true},
 	"codex":   {Remembers: true},
 	"acp":     {Tools: true, Asks: true, MCPServers: true, Remembers: true},
-	"command": {},
+	"command": {NeedsCommand: true},
 	"shell":   {Scripts: true},
 }
 
@@ -36,6 +36,7 @@ func configDrivers() []fleet.Driver {
 	for _, k := range driver.CLIs() {
 		if !slices.Contains(driver.Kinds, k.Name) {
 			add(k.Name, k.Options.Kind)
+			all[len(all)-1].NeedsCommand = false
 		}
 	}
 	return all

@@ -56,7 +56,9 @@ type Agent struct {
 type Service struct {
 	core *service.Service
 	cfg  Config
-	base func() string
+	// needsDocument is true if the driver's agents are defined by documents.
+	needsDocument bool
+	base          func() string
 }
 
 // New returns the toolset over the core. base returns the address of this server's REST face without a trailing slash,
@@ -66,7 +68,9 @@ func New(core *service.Service, cfg Config, base func() string) *Service {
 	if cfg.Backend != "" {
 		t, _ = core.TraitsOf(cfg.Backend)
 	}
-	return &Service{core: core, cfg: cfg.withDefaults(t), base: base}
+	cfg = cfg.withDefaults(t)
+	d, _ := t.Driver(cfg.Driver)
+	return &Service{core: core, cfg: cfg, needsDocument: d.NeedsDocument, base: base}
 }
 
 // StartRequest is a contract.
@@ -96,7 +100,7 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (*Agent, error) {
 	id := s.core.NewID()
 	v, err := s.core.Launch(ctx, service.LaunchRequest{
 		Method: "AgentStart", Toolset: fleet.ToolsetLifecycle, Place: cfg.Backend, Project: cfg.Project, Role: cfg.Role,
-		UID: id, Spec: systemPrompt(id, contract), Config: cfg.agentConfig(id, contract), OneTask: true, Prompt: contract,
+		UID: id, Spec: systemPrompt(id, contract), Config: s.agentConfig(cfg, id, contract), OneTask: true, Prompt: contract,
 		Timeout: cfg.Timeout, RequestID: r.RequestID, Body: []string{contract, r.Project, r.Role},
 		MaxAgents: s.cfg.MaxRunning, TooMany: s.tooMany,
 	})
@@ -126,7 +130,7 @@ func (c Config) with(project, role string) (Config, error) {
 }
 
 // agentConfig returns the configuration of the agent.
-func (c Config) agentConfig(id, contract string) *fleet.AgentConfig {
+func (s *Service) agentConfig(c Config, id, contract string) *fleet.AgentConfig {
 	r := &fleet.AgentConfig{Driver: c.Driver, Reports: true, Edits: c.Allow == nil, Keep: max(c.Keep, 0)}
 	if c.Driver == "" {
 		return r // the project defines the agent, which gets the system prompt as its spec
@@ -134,7 +138,7 @@ func (c Config) agentConfig(id, contract string) *fleet.AgentConfig {
 	r.System, r.Model, r.Command, r.Allow, r.Deny = systemPrompt(id, contract), c.Model, c.Command, c.Allow, c.Deny
 	r.Ask, r.AskTimeout = c.Ask, c.AskTimeout
 	r.PassEnv, r.Document = c.PassEnv, c.Document
-	if r.Driver == "cagent" && r.Document == "" {
+	if s.needsDocument && r.Document == "" {
 		r.Document = fmt.Sprintf("version: \"2\"\nagents:\n  root:\n    model: %q\n    description: works on one contract\n    instruction: Do what the contract says.\n", c.Model)
 		r.Model = ""
 	}

@@ -250,8 +250,8 @@ func (d *Definition) checkPlace(h header, drivers []fleet.Driver) error {
 	}
 	d.Remembers = can.Remembers
 	switch {
-	case d.Driver == "command" && len(d.Command) == 0:
-		return errors.New("driver: command needs a command: the program and its arguments")
+	case can.NeedsCommand && len(d.Command) == 0:
+		return fmt.Errorf("the driver %s needs a command: the program and its arguments", d.Driver)
 	case !can.Tools && (d.Allow != nil || len(d.Deny) > 0), !can.Asks && d.Ask != nil, !can.MCPServers && len(d.MCPServers) > 0, !can.Reports && len(d.Calls) > 0:
 		return fmt.Errorf("the driver %s cannot hold an agent to permissions, or give it mcp_servers and calls: leave them out, or use claude", d.Driver)
 	}

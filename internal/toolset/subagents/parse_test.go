@@ -16,7 +16,7 @@ import (
 var someDrivers = []fleet.Driver{
 	{Name: "shell", Scripts: true},
 	{Name: "claude", Tools: true, Asks: true, MCPServers: true, Reports: true, Remembers: true},
-	{Name: "command"},
+	{Name: "command", NeedsCommand: true},
 	{Name: "codex", Remembers: true},
 	{Name: "opencode", Tools: true, Asks: true, MCPServers: true, Remembers: true},
 }
