@@ -19,7 +19,7 @@ func TestConfigErrors(t *testing.T) {
 	t.Parallel()
 	one := func(p local.Project) []local.Project { p.Name = "p"; return []local.Project{p} }
 	for want, c := range map[string]local.Config{
-		"a place needs Dir and ShimCommand":              {ShimCommand: nil, Projects: nil},
+		"a place needs Dir and ShimCommand":             {ShimCommand: nil, Projects: nil},
 		"needs a name":                                  {Projects: []local.Project{{Name: "../p"}}},
 		"two projects named":                            {Projects: []local.Project{{Name: "p"}, {Name: "P"}}},
 		`no driver "perl"`:                              {Projects: one(local.Project{Driver: "perl"})},
