@@ -52,7 +52,7 @@ func TestFirstListing(t *testing.T) {
 func TestListedBefore(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, fake.Config{Traits: fleet.Traits{Adopts: true}, Workspaces: inCoder(1)}, nil)
-	_, err := h.ShowAgent(h.ctx(), "agent-0")
+	_, err := h.ListAgents(h.ctx(), fleet.ListAgentsRequest{}) // which waits for the first listing
 	require.NoError(t, err)
 	h.world.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "the token is not accepted"))
 	h.restart()

@@ -40,7 +40,7 @@ func (ps *Places) Health(ctx context.Context) fleet.Health {
 			add(p.Name, o.since, o.err.Message)
 		case !known:
 			add(p.Name, ps.started, "it has not listed all its agents yet")
-		case late > stalePolls*p.Interval:
+		case late > max(stalePolls*p.Interval, minListingGap):
 			add(partPoll, ps.cfg.Time().Add(-late), fmt.Sprintf("%s was last asked for its agents %s ago", p.Name, late.Round(time.Second)))
 		}
 	}

@@ -33,11 +33,13 @@ func (p *ManagedPlace) ListingSucceeded() {
 	p.listingFailure.Store(nil)
 }
 
-// Listed records that the store has everything that the place had at that time.
+// Listed records that the store has everything that the place had at that time. The note comes first, so that what callers
+// have been told once is known after a restart too.
 func (p *ManagedPlace) Listed(ctx context.Context, at time.Time) error {
+	err := p.store.Note(ctx, p.PollKey(), at)
 	p.observed.Store(at.UnixMilli())
 	p.polled.Do(func() { close(p.firstPoll) })
-	return p.store.Note(ctx, p.PollKey(), at)
+	return err
 }
 
 // Hidden returns how many workspaces cannot be shown because agents of other places have their names.

@@ -102,7 +102,14 @@ func (d *directory) Delete(ctx context.Context, a fleet.Agent) (kept string, err
 	if err := d.Stop(ctx, a); err != nil {
 		return "", err
 	}
-	if err := os.RemoveAll(d.path(a)); err != nil {
+	trash, err := os.MkdirTemp(filepath.Dir(d.root), "deleted-*")
+	if err == nil {
+		err = os.Rename(d.path(a), filepath.Join(trash, "agent")) // at once, so that nobody meets half of it
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // it was deleted before
+	}
+	if err = errors.Join(err, os.RemoveAll(trash)); err != nil {
 		return "", runner.HostError("cannot remove the agent's directory", err)
 	}
 	return "", nil
