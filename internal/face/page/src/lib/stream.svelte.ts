@@ -40,6 +40,14 @@ class Stream {
   /** outputOf is the task whose output, steps and messages are in the stream; those of others are left out. */
   private outputOf = ''
 
+  constructor() {
+    // A browser has few connections to a server, and a page that it keeps for going back would hold one of them.
+    addEventListener('pagehide', () => this.source?.close())
+    addEventListener('pageshow', (e) => {
+      if (e.persisted && this.source) this.connect()
+    })
+  }
+
   /** watchOutput adds what the task puts out to the stream, until the returned function is called. */
   watchOutput(task: string): () => void {
     this.select(task)
