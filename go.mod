@@ -2,6 +2,9 @@ module fleet
 
 go 1.26.0
 
+// npm packages of the live page, some of which have Go code.
+ignore node_modules
+
 require (
 	buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.2
 	code.dny.dev/ssrf v0.3.0
