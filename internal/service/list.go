@@ -24,6 +24,14 @@ type AgentList struct {
 	Places []fleet.PlaceState
 }
 
+// refreshAgents brings the snapshot up to date. It returns an error if no place's agents are known yet.
+func (s *Service) refreshAgents(ctx context.Context) error {
+	if err := s.places.AnyKnown(ctx); err != nil {
+		return err
+	}
+	return s.snap.Refresh(ctx)
+}
+
 // ListAgents returns the matching agents, and the state of the places where they live. It calls no place. It fails only
 // if no place's agents are known yet.
 func (s *Service) ListAgents(ctx context.Context, r fleet.ListAgentsRequest) (*AgentList, error) {
@@ -35,10 +43,7 @@ func (s *Service) ListAgents(ctx context.Context, r fleet.ListAgentsRequest) (*A
 	if err != nil {
 		return nil, err
 	}
-	if err := s.places.AnyKnown(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.snap.Refresh(ctx); err != nil {
+	if err := s.refreshAgents(ctx); err != nil {
 		return nil, err
 	}
 	rows, err := s.snap.Listing().List(p, r, place)

@@ -20,10 +20,7 @@ func (s *Service) Overview(ctx context.Context) (*Overview, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.places.AnyKnown(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.snap.Refresh(ctx); err != nil {
+	if err := s.refreshAgents(ctx); err != nil {
 		return nil, err
 	}
 	o := &Overview{}

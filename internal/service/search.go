@@ -43,10 +43,7 @@ func (s *Service) Search(ctx context.Context, text string, limit *int) (*Found, 
 	if n := utf8.RuneCountInString(text); n > MaxSearch {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "text", "text has %d characters and the limit is %d", n, MaxSearch)
 	}
-	if err := s.places.AnyKnown(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.snap.Refresh(ctx); err != nil {
+	if err := s.refreshAgents(ctx); err != nil {
 		return nil, err
 	}
 	f := &Found{}

@@ -228,3 +228,14 @@ func intOf(n *int32) *int {
 	i := int(*n)
 	return &i
 }
+
+// timeIn returns the time that the request has in the field; zero if it has none.
+func timeIn(field string, at *timestamppb.Timestamp) (time.Time, error) {
+	if at == nil {
+		return time.Time{}, nil
+	}
+	if err := at.CheckValid(); err != nil {
+		return time.Time{}, fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s is not a time from year 1 to 9999", field).WithCause(err)
+	}
+	return at.AsTime(), nil
+}

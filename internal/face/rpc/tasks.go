@@ -78,11 +78,9 @@ func (f *Fleet) ListTasks(ctx context.Context, r *fleetv1.ListTasksRequest) (*fl
 	if r.GetSource() != fleetv1.Task_source_unspecified {
 		q.Source = fleet.Source(r.GetSource().String())
 	}
-	if r.GetSince() != nil {
-		if err := r.GetSince().CheckValid(); err != nil {
-			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "since", "since is not a time from year 1 to 9999").WithCause(err)
-		}
-		q.Since = r.GetSince().AsTime()
+	var err error
+	if q.Since, err = timeIn("since", r.GetSince()); err != nil {
+		return nil, err
 	}
 	if toolset := toolsetOf(r.GetToolset()); r.GetToolset() != fleetv1.ListTasksRequest_every {
 		q.Toolset = &toolset

@@ -3,8 +3,6 @@ package rpc
 import (
 	"context"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
 	"fleet/internal/service"
@@ -25,18 +23,12 @@ func (f *Fleet) ShowUsage(ctx context.Context, r *fleetv1.ShowUsageRequest) (*fl
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "by", "by must be agents, projects, owners or days")
 	}
 	q := service.UsageRequest{By: by, Agent: r.GetAgentName(), Project: r.GetProject()}
-	for field, at := range map[string]*timestamppb.Timestamp{"since": r.GetSince(), "until": r.GetUntil()} {
-		if at == nil {
-			continue
-		}
-		if err := at.CheckValid(); err != nil {
-			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s is not a time from year 1 to 9999", field).WithCause(err)
-		}
-		if field == "since" {
-			q.Since = at.AsTime()
-		} else {
-			q.Until = at.AsTime()
-		}
+	var err error
+	if q.Since, err = timeIn("since", r.GetSince()); err != nil {
+		return nil, err
+	}
+	if q.Until, err = timeIn("until", r.GetUntil()); err != nil {
+		return nil, err
 	}
 	u, err := f.svc.Usage(ctx, q)
 	if err != nil {

@@ -35,9 +35,9 @@ type check struct {
 	done   chan struct{} // closed at the end
 }
 
-// Check carries out the command, which has words of its own, separated by semicolons: "echo TEXT" puts the text out, "has
-// PATH" fails unless a run in the workspace has changed the file, "exit CODE" ends it, "wait GATE" waits for the gate,
-// and "hang" never ends. After the command "fix: LINE", a failed one puts "fix: LINE" out.
+// Check runs the command. A command of the fake place is a list of instructions, separated by semicolons: "echo TEXT" writes
+// the text, "has PATH" fails unless a run in the workspace has changed the file, "exit CODE" ends the command, "wait GATE"
+// waits for the gate, and "hang" never ends. A command that fails after the instruction "fix: LINE" writes "fix: LINE".
 func (w runner) Check(ctx context.Context, r fleet.Run, c fleet.Check) (res fleet.CheckResult, err error) {
 	b := w.place
 	err = b.call(ctx, Call{Method: Check, Agent: w.agent, TaskID: r.TaskID}, func() error {
