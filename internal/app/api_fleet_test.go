@@ -219,7 +219,7 @@ func (f *testFleet) makeToken(name string, c tokenConfig) {
 	if c.Kind == "" {
 		c.Kind = fleet.Human
 	}
-	admin := fleet.WithPrincipal(f.t.Context(), fleet.Principal{Name: "root", Admin: true})
+	admin := fleet.WithPrincipal(f.t.Context(), fleet.Principal{Name: "root", Scope: fleet.ScopeAdmin})
 	_, secret, err := f.service.CreateToken(admin, name, c.Kind, c.Admin, 0)
 	require.NoError(f.t, err)
 	f.secrets[name] = secret

@@ -160,7 +160,7 @@ func TestRevocationEndsCalls(t *testing.T) {
 	waittest.Until(t, "a call that waits gives no signal", func() bool { return f.guard.under.Load() == all })
 
 	revoked := time.Now()
-	admin := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "root", Admin: true})
+	admin := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "root", Scope: fleet.ScopeAdmin})
 	_, err := f.service.RevokeToken(admin, "alice")
 	require.NoError(t, err)
 	for range n {

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"time"
 )
 
 // Kind is the kind of a principal, which determines the source of the tasks it starts.
@@ -14,15 +15,34 @@ const (
 	AgentKind  Kind = "agent"
 )
 
+// Scope is what a principal may do. Scopes are ordered: each includes those before it.
+type Scope int8
+
+// The scopes.
+const (
+	ScopeRead  Scope = iota // read what the principal may see; the zero value, so that a scope that was not set allows least
+	ScopeRun                // also change what the principal owns: create agents, start tasks
+	ScopeAdmin              // also see and change what others own, and manage the server
+)
+
 // Principal is the caller. It sees and changes only what it owns; an admin sees and changes everything.
 type Principal struct {
 	Name  string
 	Kind  Kind
-	Admin bool
+	Scope Scope
+	// Projects are the only projects that the principal's credentials are good for; empty: all.
+	Projects []string
+	// Groups are the groups that the issuer of the credentials has put the principal in.
+	Groups []string
+	// ExpiresAt is when the credentials expire; zero if they do not, or if the time is not known.
+	ExpiresAt time.Time
 	// AgentUID and AgentName identify an agent with a token of its own. Name is then its owner, and only methods for
 	// agents may be called.
 	AgentUID, AgentName string
 }
+
+// Admin reports whether p sees and changes what others own.
+func (p Principal) Admin() bool { return p.Scope >= ScopeAdmin }
 
 // LocalPrincipal is the name of the caller on a server without tokens.
 const LocalPrincipal = "local"
@@ -39,7 +59,7 @@ func (p Principal) Source() Source {
 }
 
 // MaySee reports whether p may see what owner owns.
-func (p Principal) MaySee(owner string) bool { return p.Admin || p.Name == owner }
+func (p Principal) MaySee(owner string) bool { return p.Admin() || p.Name == owner }
 
 // MayTouch reports whether p may see and change the agent: its owner may, and so may the agent itself.
 func (p Principal) MayTouch(a *Agent) bool {

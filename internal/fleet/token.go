@@ -28,7 +28,11 @@ type Token struct {
 
 // Principal returns the principal of the token's holder.
 func (t Token) Principal() Principal {
-	return Principal{Name: t.Name, Kind: t.Kind, Admin: t.Admin}
+	p := Principal{Name: t.Name, Kind: t.Kind, Scope: ScopeRun, ExpiresAt: t.ExpiresAt}
+	if t.Admin {
+		p.Scope = ScopeAdmin
+	}
+	return p
 }
 
 // Valid reports whether the token is valid at the time now.

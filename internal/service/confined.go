@@ -8,7 +8,7 @@ import (
 // change other people's data.
 func (s *Service) checkConfined(p fleet.Principal, a *fleet.Agent) error {
 	c, ok := s.places.Of(a).Place.(fleet.Confiner)
-	if !ok || p.Admin {
+	if !ok || p.Admin() {
 		return nil
 	}
 	why := c.Unconfined(*a)

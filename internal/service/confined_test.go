@@ -27,13 +27,13 @@ func TestUnconfinedAgentsAreForAdmins(t *testing.T) {
 	world := fake.New(fake.Config{Traits: fleet.Traits{Drivers: []fleet.Driver{{Name: "fake"}}}})
 	defer world.Destroy()
 	s := service.New(state.New(store, []fleet.Place{bare{world}}, state.Config{}))
-	launch := func(admin bool) error {
-		ctx := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "ada", Admin: admin})
+	launch := func(scope fleet.Scope) error {
+		ctx := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "ada", Scope: scope})
 		_, err := s.Launch(ctx, service.LaunchRequest{Method: "Start", Toolset: fleet.ToolsetLifecycle, Config: &fleet.AgentConfig{Driver: "fake"}, Spec: "x"})
 		return err
 	}
-	err = launch(false)
+	err = launch(fleet.ScopeRun)
 	require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%v", err)
 	require.ErrorContains(t, err, "use Linux 6.12 or later")
-	require.NoError(t, launch(true))
+	require.NoError(t, launch(fleet.ScopeAdmin))
 }

@@ -51,7 +51,7 @@ func (s *Service) ListTasks(ctx context.Context, r ListTasksRequest) (*History, 
 // taskFilter converts the request to the store's filter. An agent that never existed is an error.
 func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasksRequest) (fleet.TaskFilter, error) {
 	f := fleet.TaskFilter{Status: r.Status, Source: r.Source, Project: r.Project, Since: r.Since, Text: r.Text, Toolset: r.Toolset}
-	if !p.Admin {
+	if !p.Admin() {
 		f.Owner = p.Name
 	}
 	if err := r.checkValues(); err != nil {
@@ -139,7 +139,7 @@ func (s *Service) lastAgentUID(ctx context.Context, ref string) (string, error) 
 	name, owner := fleet.ParseAgentRef(ref)
 	owners := []string{owner}
 	switch {
-	case owner == "" && p.Admin:
+	case owner == "" && p.Admin():
 		owners = []string{p.Name, ""} // the caller's own agents first
 	case owner == "":
 		owners = []string{p.Name}

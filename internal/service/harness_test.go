@@ -104,7 +104,7 @@ func as(ctx context.Context, name string) context.Context {
 }
 
 func asAdmin(ctx context.Context) context.Context {
-	return fleet.WithPrincipal(ctx, fleet.Principal{Name: "root", Kind: fleet.Controller, Admin: true})
+	return fleet.WithPrincipal(ctx, fleet.Principal{Name: "root", Kind: fleet.Controller, Scope: fleet.ScopeAdmin})
 }
 
 func (h *harness) ctx() context.Context { return as(h.t.Context(), "alice") }

@@ -143,7 +143,7 @@ func (s *Service) task(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.Ta
 	}
 	if len(id) >= MinTaskPrefix && len(id) <= MaxRequestID && utf8.ValidString(id) {
 		owner := p.Name
-		if p.Admin {
+		if p.Admin() {
 			owner = ""
 		}
 		ids, err := tx.TaskIDs(id, owner, 2)

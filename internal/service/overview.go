@@ -30,7 +30,7 @@ func (s *Service) Overview(ctx context.Context) (*Overview, error) {
 		}
 	}
 	tasks, questions := fleet.TaskFilter{Since: s.now().Add(-24 * time.Hour)}, fleet.QuestionFilter{Waiting: true}
-	if !p.Admin {
+	if !p.Admin() {
 		tasks.Owner, questions.Owner = p.Name, p.Name
 	}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {

@@ -41,7 +41,7 @@ func (s *Service) ListQuestions(ctx context.Context, r ListQuestionsRequest) (*Q
 	name, owner := fleet.ParseAgentRef(r.Agent)
 	f := fleet.QuestionFilter{AgentName: name, Owner: owner, Waiting: !r.Answered}
 	q := &Questions{}
-	if !p.Admin {
+	if !p.Admin() {
 		if owner != "" && owner != p.Name {
 			return q, nil
 		}
@@ -135,7 +135,7 @@ func (s *Service) question(tx fleet.ReadTx, p fleet.Principal, id string) (*flee
 	if len(id) >= MinTaskPrefix && len(id) <= MaxRequestID {
 		for _, waiting := range []bool{true, false} { // a repeated answer is for a question that no longer waits
 			f := fleet.QuestionFilter{Prefix: id, Waiting: waiting}
-			if !p.Admin {
+			if !p.Admin() {
 				f.Owner = p.Name
 			}
 			found, total, err := tx.Questions(f, 1, 0)

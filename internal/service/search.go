@@ -58,7 +58,7 @@ func (s *Service) Search(ctx context.Context, text string, limit *int) (*Found, 
 	}
 	toolset := fleet.ToolsetFleet
 	tasks, questions := fleet.TaskFilter{Text: text, Toolset: &toolset}, fleet.QuestionFilter{Waiting: true}
-	if !p.Admin {
+	if !p.Admin() {
 		tasks.Owner, questions.Owner = p.Name, p.Name
 	}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {

@@ -12,7 +12,7 @@ import (
 
 // agentPrincipal returns the principal of an agent's token: the agent itself, for its owner.
 func agentPrincipal(a *fleet.Agent) fleet.Principal {
-	p := fleet.Principal{Name: a.Owner, Kind: fleet.AgentKind, AgentUID: a.UID, AgentName: a.Name}
+	p := fleet.Principal{Name: a.Owner, Kind: fleet.AgentKind, Scope: fleet.ScopeRun, AgentUID: a.UID, AgentName: a.Name}
 	if a.Config != nil && a.Config.Name != "" {
 		p.AgentName = a.Config.Name
 	}
@@ -128,7 +128,7 @@ func (s *Service) needAdmin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !p.Admin {
+	if !p.Admin() {
 		return fleet.Errorf(fleet.ReasonPermissionDenied, "%q may not manage tokens: it takes an admin's token", p.Name)
 	}
 	return nil

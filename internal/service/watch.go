@@ -40,7 +40,7 @@ func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []
 	}
 	name, owner := fleet.ParseAgentRef(r.AgentName)
 	w := watch{s: s, filter: fleet.EventFilter{AgentName: name, Owner: owner, TaskID: r.TaskID, Quiet: r.Quiet, OutputOf: r.OutputOf}, left: -1}
-	if !p.Admin {
+	if !p.Admin() {
 		if owner != "" && owner != p.Name {
 			return fleet.AgentNotFound(r.AgentName)
 		}

@@ -40,9 +40,9 @@ func (l *listing) List(p fleet.Principal, r fleet.ListAgentsRequest, place strin
 		return nil, err
 	}
 	key := listKey{
-		all: p.Admin, project: r.Project, place: place, role: strings.ToLower(r.Role), state: string(r.Status), offset: offset, count: count,
+		all: p.Admin(), project: r.Project, place: place, role: strings.ToLower(r.Role), state: string(r.Status), offset: offset, count: count,
 	}
-	if !p.Admin {
+	if !p.Admin() {
 		key.owner = p.Name
 	}
 	l.mu.Lock()
@@ -96,8 +96,8 @@ func (l *listing) keep(key listKey, rows *fleet.AgentRows) *fleet.AgentRows {
 
 // PlacesOf returns the names of the places of the agents that the principal may see, sorted.
 func (l *listing) PlacesOf(p fleet.Principal) []string {
-	key := listKey{all: p.Admin}
-	if !p.Admin {
+	key := listKey{all: p.Admin()}
+	if !p.Admin() {
 		key.owner = p.Name
 	}
 	l.mu.Lock()

@@ -27,7 +27,7 @@ func rows(t *testing.T, l *listing, p fleet.Principal, r fleet.ListAgentsRequest
 func TestListsAreShared(t *testing.T) {
 	t.Parallel()
 	l := agents("alice", "bob", "alice")
-	root, alice, bob := fleet.Principal{Name: "root", Admin: true}, fleet.Principal{Name: "alice"}, fleet.Principal{Name: "bob"}
+	root, alice, bob := fleet.Principal{Name: "root", Scope: fleet.ScopeAdmin}, fleet.Principal{Name: "alice"}, fleet.Principal{Name: "bob"}
 	require.Equal(t, l.views, rows(t, l, root, fleet.ListAgentsRequest{}).Agents)
 	require.Equal(t, []*fleet.AgentView{l.views[0], l.views[2]}, rows(t, l, alice, fleet.ListAgentsRequest{}).Agents)
 	require.Equal(t, []*fleet.AgentView{l.views[1]}, rows(t, l, bob, fleet.ListAgentsRequest{}).Agents)
@@ -35,7 +35,7 @@ func TestListsAreShared(t *testing.T) {
 	require.Empty(t, rows(t, l, fleet.Principal{Name: "at-alice"}, fleet.ListAgentsRequest{}).Agents)
 
 	require.Same(t, rows(t, l, alice, fleet.ListAgentsRequest{}), rows(t, l, fleet.Principal{Name: "alice", Kind: fleet.Controller}, fleet.ListAgentsRequest{}))
-	require.Same(t, rows(t, l, root, fleet.ListAgentsRequest{}), rows(t, l, fleet.Principal{Name: "other", Admin: true}, fleet.ListAgentsRequest{}))
+	require.Same(t, rows(t, l, root, fleet.ListAgentsRequest{}), rows(t, l, fleet.Principal{Name: "other", Scope: fleet.ScopeAdmin}, fleet.ListAgentsRequest{}))
 	require.NotSame(t, rows(t, l, alice, fleet.ListAgentsRequest{}), rows(t, l, alice, fleet.ListAgentsRequest{Role: "coder"}))
 
 	require.Equal(t, []string{"at-alice", "at-bob"}, l.PlacesOf(root))

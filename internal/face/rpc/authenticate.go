@@ -44,7 +44,7 @@ func (a NoAuth) Authenticate(ctx context.Context, md metadata.MD) (fleet.Princip
 			return fleet.Principal{}, err
 		}
 	}
-	p := fleet.Principal{Name: fleet.LocalPrincipal, Kind: fleet.Human, Admin: true}
+	p := fleet.Principal{Name: fleet.LocalPrincipal, Kind: fleet.Human, Scope: fleet.ScopeAdmin}
 	if v := md.Get(FaceKey); len(v) > 0 && v[0] == "mcp" {
 		p.Kind = fleet.Controller
 	}

@@ -152,7 +152,7 @@ func zipped(t *testing.T, text string) v1.Layer {
 }
 
 func asAdmin(ctx context.Context) context.Context {
-	return fleet.WithPrincipal(ctx, fleet.Principal{Name: "root", Admin: true})
+	return fleet.WithPrincipal(ctx, fleet.Principal{Name: "root", Scope: fleet.ScopeAdmin})
 }
 
 // TestPullReach pulls from a registry on the server's own networks, as callers who may and may not do so, and from a

@@ -144,7 +144,7 @@ type errLogin struct{ error }
 // an admin, the registry itself.
 func (c *Catalog) inside(ctx context.Context, ref name.Reference) []string {
 	hosts := slices.Clone(c.config.Registries)
-	if who, err := fleet.PrincipalFrom(ctx); err == nil && who.Admin {
+	if who, err := fleet.PrincipalFrom(ctx); err == nil && who.Admin() {
 		hosts = append(hosts, ref.Context().RegistryStr())
 	}
 	return hosts

@@ -148,7 +148,7 @@ func (s *Service) agentConfig(who fleet.Principal, p *Provider, key string, conf
 	r.Inside = slices.Clone(s.cfg.ToolHosts)
 	for _, t := range tools {
 		r.Allow = append(r.Allow, t.Name)
-		if u, err := url.Parse(address(&t)); err == nil && who.Admin && u.Hostname() != "" {
+		if u, err := url.Parse(address(&t)); err == nil && who.Admin() && u.Hostname() != "" {
 			r.Inside = append(r.Inside, u.Hostname())
 		}
 	}

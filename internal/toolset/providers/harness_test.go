@@ -130,7 +130,11 @@ func (h *harness) agentConfig() *fleet.AgentConfig {
 }
 
 func (h *harness) as(name string) context.Context {
-	return fleet.WithPrincipal(h.t.Context(), fleet.Principal{Name: name, Kind: fleet.Controller, Admin: name == "root"})
+	p := fleet.Principal{Name: name, Kind: fleet.Controller, Scope: fleet.ScopeRun}
+	if name == "root" {
+		p.Scope = fleet.ScopeAdmin
+	}
+	return fleet.WithPrincipal(h.t.Context(), p)
 }
 
 // execute runs a request that must be answered, with success or failure.

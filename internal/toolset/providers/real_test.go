@@ -134,7 +134,7 @@ func (r *real) program(name, script string) {
 }
 
 func (r *real) ctx() context.Context {
-	return fleet.WithPrincipal(r.t.Context(), fleet.Principal{Name: "root", Kind: fleet.Human, Admin: true})
+	return fleet.WithPrincipal(r.t.Context(), fleet.Principal{Name: "root", Kind: fleet.Human, Scope: fleet.ScopeAdmin})
 }
 
 func (r *real) execute(q providers.ExecuteRequest) *providers.Answer {

@@ -289,7 +289,7 @@ func (s *Service) checkVariables(t *fleet.Tool) error {
 // a program runs as the server's user, and an address on the server's networks may trust the server. So these are for
 // admins and for the single user of a server without tokens. The configuration can open some hosts to everybody.
 func (s *Service) mayHave(who fleet.Principal, t *fleet.Tool) error {
-	if who.Admin {
+	if who.Admin() {
 		return nil
 	}
 	refuse := func(format string, args ...any) error {

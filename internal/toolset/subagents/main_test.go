@@ -316,7 +316,7 @@ func as(ctx context.Context, name string) context.Context {
 }
 
 func asRoot(ctx context.Context) context.Context {
-	return fleet.WithPrincipal(ctx, fleet.Principal{Name: "root", Kind: fleet.Human, Admin: true})
+	return fleet.WithPrincipal(ctx, fleet.Principal{Name: "root", Kind: fleet.Human, Scope: fleet.ScopeAdmin})
 }
 
 // asAgent returns a context with the agent's own identity, as its token gives it.
