@@ -3,6 +3,7 @@ package sandbox
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 )
 
@@ -26,7 +27,7 @@ var System = sync.OnceValue(func() []string {
 			paths = append(paths, target)
 		}
 	}
-	return paths
+	return slices.Clip(paths) // so that an append of one caller is not seen by another
 })
 
 const othersRead = 0o004

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -223,7 +224,7 @@ func (g *Git) fillOwn(v *view, t Tree, common string) error {
 // configuration: they can do only what the agent can.
 func (g *Git) asAgent(t Tree) *sandbox.Policy {
 	return &sandbox.Policy{
-		Write: []string{t.GitDir}, Read: append(append(sandbox.System(), g.config()...), Shared(t.Repository)...), Network: sandbox.Offline,
+		Write: []string{t.GitDir}, Read: slices.Concat(sandbox.System(), g.config(), Shared(t.Repository)), Network: sandbox.Offline,
 	}
 }
 
