@@ -331,6 +331,7 @@ func TestAPIIsCovered(t *testing.T) {
 	}
 	elsewhere := []string{
 		"SESSION_EXISTS",                 // tested in the core
+		"CURSOR_EXPIRED",                 // tested in the core
 		"CHECKS_FAILED",                  // the reason_code of tasks
 		"CANCELLED", "DEADLINE_EXCEEDED", // the caller is gone by then
 	}

@@ -65,6 +65,7 @@ const (
 	ReasonPayloadNotFound    Reason = "PAYLOAD_NOT_FOUND"
 	ReasonChangesNotFound    Reason = "CHANGES_NOT_FOUND"
 	ReasonOutputNotFound     Reason = "OUTPUT_NOT_FOUND"
+	ReasonCursorExpired      Reason = "CURSOR_EXPIRED"
 	ReasonChecksFailed       Reason = "CHECKS_FAILED"
 	ReasonBundleNotFound     Reason = "BUNDLE_NOT_FOUND"
 	ReasonSubagentNotFound   Reason = "SUBAGENT_NOT_FOUND"
@@ -106,6 +107,7 @@ var reasonCodes = map[Reason]Code{
 	ReasonPayloadNotFound:    NotFound,
 	ReasonChangesNotFound:    NotFound,
 	ReasonOutputNotFound:     NotFound,
+	ReasonCursorExpired:      InvalidArgument,
 	ReasonChecksFailed:       Aborted,
 	ReasonBundleNotFound:     NotFound,
 	ReasonSubagentNotFound:   NotFound,

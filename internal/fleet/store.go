@@ -104,7 +104,7 @@ type EventFilter struct {
 	TaskID    string
 	Types     []EventType // of one of these types
 	Quiet     bool        // no output, steps and messages but those of OutputOf
-	OutputOf  string      // id of a task; only with Quiet
+	OutputOf  []string    // ids of tasks; only with Quiet
 }
 
 // TaskFilter says which tasks; the zero value means all.

@@ -47,6 +47,8 @@ func TestRetention(t *testing.T) {
 		err := h.Watch(h.ctx(), service.WatchRequest{}, func(events []fleet.Event, _ string) error { n += len(events); return nil })
 		return err == nil && n == 1
 	})
+	err = h.Watch(h.ctx(), service.WatchRequest{Cursor: "1"}, func([]fleet.Event, string) error { return nil })
+	require.Equal(t, fleet.ReasonCursorExpired, fleet.ReasonOf(err), "a watcher that has missed events: %v", err)
 	again, err := h.StartTask(h.ctx(), r)
 	require.NoError(t, err)
 	require.NotEqual(t, task.ID, again.ID, "the request is forgotten")

@@ -10,10 +10,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// These limit Watch, in events.
+// These limit Watch, in events if not said otherwise.
 const (
 	MaxWatchEvents     = 10000
 	defaultWatchEvents = 1000
+	MaxOutputOf        = 100 // tasks
 	watchBatch         = 256
 	newestEvents       = 50
 )
@@ -24,7 +25,7 @@ type WatchRequest struct {
 	AgentName string
 	TaskID    string
 	Quiet     bool          // no output, steps and messages but those of OutputOf
-	OutputOf  string        // id of a task; only with Quiet
+	OutputOf  []string      // ids of tasks; only with Quiet
 	Follow    bool          // wait for future events
 	Wait      time.Duration // with Follow: how long; negative means until the context is done
 	MaxEvents int           // 0 means 1000 without Follow and no limit with it; for "newest" 50 past events
@@ -110,6 +111,8 @@ func (w *watch) begin(ctx context.Context, p fleet.Principal, r WatchRequest) er
 	switch {
 	case r.MaxEvents < 0 || r.MaxEvents > MaxWatchEvents:
 		return fleet.Invalid(fleet.ReasonInvalidArgument, "max_events", "max_events is %d: give 1 to %d", r.MaxEvents, MaxWatchEvents)
+	case len(r.OutputOf) > MaxOutputOf:
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "output_of", "output_of names %d tasks: give at most %d", len(r.OutputOf), MaxOutputOf)
 	case r.MaxEvents > 0:
 		w.left = r.MaxEvents
 	case !r.Follow:
@@ -151,7 +154,16 @@ func (w *watch) begin(ctx context.Context, p fleet.Principal, r WatchRequest) er
 		return fleet.Invalid(fleet.ReasonInvalidArgument, "cursor", "cursor %q is beyond the end of the log, so it is of another one: watch from the beginning, or from \"now\"", r.Cursor)
 	}
 	w.after = seq
-	return nil
+	if seq == 0 { // the beginning, wherever that is
+		return nil
+	}
+	return w.s.store.View(ctx, func(tx fleet.ReadTx) error {
+		oldest, err := tx.Events(fleet.EventFilter{}, 0, 1)
+		if err == nil && len(oldest) == 1 && seq < oldest[0].Seq-1 {
+			err = fleet.Invalid(fleet.ReasonCursorExpired, "cursor", "events after cursor %q were removed, because their retention is over: read the state again, and watch from \"now\"", r.Cursor)
+		}
+		return err
+	})
 }
 
 // beforeNewest returns the cursor before the newest n matching events.

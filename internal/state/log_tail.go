@@ -172,7 +172,7 @@ func selects(f fleet.EventFilter, e fleet.Event) bool {
 		(f.AgentName == "" || strings.ToLower(e.AgentName) == strings.ToLower(f.AgentName)) && //nolint:staticcheck // as stores compare names, which EqualFold does not
 		(f.AgentUID == "" || e.AgentUID == f.AgentUID) &&
 		(f.TaskID == "" || e.TaskID == f.TaskID) &&
-		(!f.Quiet || !isOutput(e.Type) || e.TaskID != "" && e.TaskID == f.OutputOf) &&
+		(!f.Quiet || !isOutput(e.Type) || e.TaskID != "" && slices.Contains(f.OutputOf, e.TaskID)) &&
 		(len(f.Types) == 0 || slices.Contains(f.Types, e.Type))
 }
 

@@ -110,6 +110,9 @@ const (
 	ErrorReason_BUNDLE_NOT_FOUND ErrorReason = 39
 	// The raw output of the task is not kept, or no longer kept; the message says why. Metadata: task_id.
 	ErrorReason_OUTPUT_NOT_FOUND ErrorReason = 40
+	// Events after the cursor were removed because their retention was over, so the caller has missed some: read the state again,
+	// and watch from "now". Metadata: field.
+	ErrorReason_CURSOR_EXPIRED ErrorReason = 41
 )
 
 // Enum value maps for ErrorReason.
@@ -156,6 +159,7 @@ var (
 		38: "CHECKS_FAILED",
 		39: "BUNDLE_NOT_FOUND",
 		40: "OUTPUT_NOT_FOUND",
+		41: "CURSOR_EXPIRED",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED": 0,
@@ -199,6 +203,7 @@ var (
 		"CHECKS_FAILED":            38,
 		"BUNDLE_NOT_FOUND":         39,
 		"OUTPUT_NOT_FOUND":         40,
+		"CURSOR_EXPIRED":           41,
 	}
 )
 
@@ -233,7 +238,7 @@ var File_fleet_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xef\x06\n" +
+	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\x83\a\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fAGENT_NOT_FOUND\x10\x01\x12\x12\n" +
@@ -277,7 +282,8 @@ const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\x11CHANGES_NOT_FOUND\x10%\x12\x11\n" +
 	"\rCHECKS_FAILED\x10&\x12\x14\n" +
 	"\x10BUNDLE_NOT_FOUND\x10'\x12\x14\n" +
-	"\x10OUTPUT_NOT_FOUND\x10(B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x10OUTPUT_NOT_FOUND\x10(\x12\x12\n" +
+	"\x0eCURSOR_EXPIRED\x10)B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_error_reason_proto_rawDescOnce sync.Once

@@ -147,7 +147,9 @@ type Event struct {
 	// The event in words, or the output itself.
 	Text string `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
 	// State or status after the event, where the event changed it.
-	Status        string `protobuf:"bytes,7,opt,name=status,proto3" json:"status,omitempty"`
+	Status string `protobuf:"bytes,7,opt,name=status,proto3" json:"status,omitempty"`
+	// Name of the principal that owns the agent.
+	Owner         string `protobuf:"bytes,8,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -231,11 +233,18 @@ func (x *Event) GetStatus() string {
 	return ""
 }
 
+func (x *Event) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
 var File_fleet_v1_event_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xab\x05\n" +
+	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc1\x05\n" +
 	"\x05Event\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x120\n" +
@@ -244,7 +253,8 @@ const file_fleet_v1_event_proto_rawDesc = "" +
 	"agent_name\x18\x04 \x01(\tR\tagentName\x12\x17\n" +
 	"\atask_id\x18\x05 \x01(\tR\x06taskId\x12\x1a\n" +
 	"\x04text\x18\x06 \x01(\tB\x06\xba\xf4\x18\x02\b\bR\x04text\x12_\n" +
-	"\x06status\x18\a \x01(\tBG\xba\xf4\x18CB\x14fleet.v1.Task.StatusB\x14fleet.v1.Agent.StateB\x15fleet.v1.Agent.StatusR\x06status\"\xf2\x02\n" +
+	"\x06status\x18\a \x01(\tBG\xba\xf4\x18CB\x14fleet.v1.Task.StatusB\x14fleet.v1.Agent.StateB\x15fleet.v1.Agent.StatusR\x06status\x12\x14\n" +
+	"\x05owner\x18\b \x01(\tR\x05owner\"\xf2\x02\n" +
 	"\x04Type\x12\x14\n" +
 	"\x10type_unspecified\x10\x00\x12\x11\n" +
 	"\ragent_created\x10\x01\x12\x11\n" +

@@ -20,5 +20,6 @@ func (m *Event) AppendJSON(b []byte) []byte {
 	b = wire.AppendString(append(b, `,"task_id":`...), m.TaskId)
 	b = wire.AppendString(append(b, `,"text":`...), m.Text)
 	b = wire.AppendString(append(b, `,"status":`...), m.Status)
+	b = wire.AppendString(append(b, `,"owner":`...), m.Owner)
 	return wire.End(b, begin)
 }

@@ -1435,8 +1435,8 @@ type WatchFleetRequest struct {
 	WaitSeconds *int32 `protobuf:"varint,5,opt,name=wait_seconds,json=waitSeconds,proto3,oneof" json:"wait_seconds,omitempty"`
 	// Optional. Leave out what tasks put out, their steps and messages to them, which are most of the events.
 	Quiet bool `protobuf:"varint,7,opt,name=quiet,proto3" json:"quiet,omitempty"`
-	// Optional. With quiet: leave out nothing of the task with this id.
-	OutputOf string `protobuf:"bytes,8,opt,name=output_of,json=outputOf,proto3" json:"output_of,omitempty"`
+	// Optional. With quiet: leave out nothing of the tasks with these ids, at most 100.
+	OutputOf []string `protobuf:"bytes,8,rep,name=output_of,json=outputOf,proto3" json:"output_of,omitempty"`
 	// Optional. End the stream after this many events, at most 10000. By default 1000 without follow.
 	MaxEvents     *int32 `protobuf:"varint,6,opt,name=max_events,json=maxEvents,proto3,oneof" json:"max_events,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1515,11 +1515,11 @@ func (x *WatchFleetRequest) GetQuiet() bool {
 	return false
 }
 
-func (x *WatchFleetRequest) GetOutputOf() string {
+func (x *WatchFleetRequest) GetOutputOf() []string {
 	if x != nil {
 		return x.OutputOf
 	}
-	return ""
+	return nil
 }
 
 func (x *WatchFleetRequest) GetMaxEvents() int32 {
@@ -3729,7 +3729,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"totalCount\x12$\n" +
 	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01B\x0e\n" +
-	"\f_next_cursor\"\xe1\x02\n" +
+	"\f_next_cursor\"\xe9\x02\n" +
 	"\x11WatchFleetRequest\x12%\n" +
 	"\x06cursor\x18\x01 \x01(\tB\r\xe0A\x01\x82\xf4\x18\x06newestR\x06cursor\x12\"\n" +
 	"\n" +
@@ -3737,8 +3737,8 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\atask_id\x18\x03 \x01(\tB\x03\xe0A\x01R\x06taskId\x12\x1b\n" +
 	"\x06follow\x18\x04 \x01(\bB\x03\xe0A\x01R\x06follow\x126\n" +
 	"\fwait_seconds\x18\x05 \x01(\x05B\x0e\xe0A\x01\xbaH\x04\x1a\x02(\x00\xe0\xf3\x182H\x00R\vwaitSeconds\x88\x01\x01\x12\x19\n" +
-	"\x05quiet\x18\a \x01(\bB\x03\xe0A\x01R\x05quiet\x12 \n" +
-	"\toutput_of\x18\b \x01(\tB\x03\xe0A\x01R\boutputOf\x121\n" +
+	"\x05quiet\x18\a \x01(\bB\x03\xe0A\x01R\x05quiet\x12(\n" +
+	"\toutput_of\x18\b \x03(\tB\v\xe0A\x01\xbaH\x05\x92\x01\x02\x10dR\boutputOf\x121\n" +
 	"\n" +
 	"max_events\x18\x06 \x01(\x05B\r\xe0A\x01\xbaH\a\x1a\x05\x18\x90N(\x01H\x01R\tmaxEvents\x88\x01\x01B\x0f\n" +
 	"\r_wait_secondsB\r\n" +

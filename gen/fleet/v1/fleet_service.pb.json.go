@@ -299,7 +299,7 @@ func (m *WatchFleetRequest) ReadField(r *wire.Reader, name []byte) bool {
 	case "quiet":
 		r.Bool(&m.Quiet)
 	case "output_of":
-		r.String(&m.OutputOf)
+		wire.List(r, &m.OutputOf, (*wire.Reader).String)
 	case "max_events":
 		wire.Optional(r, &m.MaxEvents, (*wire.Reader).Int)
 	default:

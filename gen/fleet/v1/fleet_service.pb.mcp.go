@@ -1742,8 +1742,12 @@ const fleetServiceWatchFleetInput = `{
       "description": "Leave out what tasks put out, their steps and messages to them, which are most of the events."
     },
     "output_of": {
-      "type": "string",
-      "description": "With quiet: leave out nothing of the task with this id."
+      "type": "array",
+      "items": {
+        "type": "string"
+      },
+      "maxItems": 100,
+      "description": "With quiet: leave out nothing of the tasks with these ids, at most 100."
     },
     "max_events": {
       "type": "integer",
@@ -1827,6 +1831,10 @@ const fleetServiceWatchFleetOutput = `{
         "status": {
           "type": "string",
           "description": "State or status after the event, where the event changed it."
+        },
+        "owner": {
+          "type": "string",
+          "description": "Name of the principal that owns the agent."
         }
       },
       "required": [
@@ -1836,7 +1844,8 @@ const fleetServiceWatchFleetOutput = `{
         "agent_name",
         "task_id",
         "text",
-        "status"
+        "status",
+        "owner"
       ],
       "description": "Event is one row of the append-only log of the fleet."
     }

@@ -108,6 +108,7 @@ func TestEveryReasonHasItsStatus(t *testing.T) {
 		fleetv1.ErrorReason_PAYLOAD_NOT_FOUND:   {codes.NotFound, 404},
 		fleetv1.ErrorReason_CHANGES_NOT_FOUND:   {codes.NotFound, 404},
 		fleetv1.ErrorReason_OUTPUT_NOT_FOUND:    {codes.NotFound, 404},
+		fleetv1.ErrorReason_CURSOR_EXPIRED:      {codes.InvalidArgument, 400},
 		fleetv1.ErrorReason_SUBAGENT_NOT_FOUND:  {codes.NotFound, 404},
 		fleetv1.ErrorReason_DEFINITION_INVALID:  {codes.FailedPrecondition, 400},
 		fleetv1.ErrorReason_TASK_FAILED:         {codes.Aborted, 409},

@@ -54,15 +54,15 @@ func TestServerSentEvents(t *testing.T) {
 
 id: 7
 event: task_started
-data: {"cursor":"7","time":"2025-10-29T10:30:45Z","type":"task_started","agent_name":"papi","task_id":"t1","text":"","status":""}
+data: {"cursor":"7","time":"2025-10-29T10:30:45Z","type":"task_started","agent_name":"papi","task_id":"t1","text":"","status":"","owner":""}
 
 id: 8
 event: task_output
-data: {"cursor":"8","time":"2025-10-29T10:30:45Z","type":"task_output","agent_name":"papi","task_id":"t1","text":"a\r\nb\n","status":""}
+data: {"cursor":"8","time":"2025-10-29T10:30:45Z","type":"task_output","agent_name":"papi","task_id":"t1","text":"a\r\nb\n","status":"","owner":""}
 
 id: 9
 event: task_ended
-data: {"cursor":"9","time":"2025-10-29T10:30:45Z","type":"task_ended","agent_name":"papi","task_id":"t1","text":"done","status":""}
+data: {"cursor":"9","time":"2025-10-29T10:30:45Z","type":"task_ended","agent_name":"papi","task_id":"t1","text":"done","status":"","owner":""}
 
 id: 11
 
@@ -84,8 +84,8 @@ func TestLines(t *testing.T) {
 	s.events = twoAnswers
 	w := serve(newTestFace(t, s, Config{}), "GET", "/v1/events?follow=true", "", "Last-Event-ID", "5")
 	require.Equal(t, "application/x-ndjson", w.Header().Get("Content-Type"))
-	require.Equal(t, `{"events":[{"cursor":"7","time":"2025-10-29T10:30:45Z","type":"task_started","agent_name":"papi","task_id":"t1","text":"","status":""},{"cursor":"8","time":"2025-10-29T10:30:45Z","type":"task_output","agent_name":"papi","task_id":"t1","text":"a\r\nb\n","status":""}],"cursor":"8"}
-{"events":[{"cursor":"9","time":"2025-10-29T10:30:45Z","type":"task_ended","agent_name":"papi","task_id":"t1","text":"done","status":""}],"cursor":"11"}
+	require.Equal(t, `{"events":[{"cursor":"7","time":"2025-10-29T10:30:45Z","type":"task_started","agent_name":"papi","task_id":"t1","text":"","status":"","owner":""},{"cursor":"8","time":"2025-10-29T10:30:45Z","type":"task_output","agent_name":"papi","task_id":"t1","text":"a\r\nb\n","status":"","owner":""}],"cursor":"8"}
+{"events":[{"cursor":"9","time":"2025-10-29T10:30:45Z","type":"task_ended","agent_name":"papi","task_id":"t1","text":"done","status":"","owner":""}],"cursor":"11"}
 {"events":[],"cursor":"12"}
 `, w.Body.String())
 	require.True(t, s.request.(*fleetv1.WatchFleetRequest).GetFollow())

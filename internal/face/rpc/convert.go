@@ -170,7 +170,7 @@ func eventsOf(es []fleet.Event) []*fleetv1.Event {
 	for i, e := range es {
 		out[i] = &fleetv1.Event{
 			Cursor: cursorOf(e.Seq), Time: timeOf(e.Time), Type: fleetv1.Event_Type(fleetv1.Event_Type_value[string(e.Type)]),
-			AgentName: e.AgentName, TaskId: e.TaskID, Text: textOf(e.Text), Status: e.Status,
+			AgentName: e.AgentName, TaskId: e.TaskID, Text: textOf(e.Text), Status: e.Status, Owner: e.Owner,
 		}
 	}
 	return out

@@ -101,7 +101,11 @@ func conditions(f fleet.EventFilter) (where string, args []any, err error) {
 		add(`task_id <> '' AND task_id = ?`, f.TaskID)
 	}
 	if f.Quiet {
-		add(`(type NOT IN ('task_output', 'task_step', 'task_message') OR task_id <> '' AND task_id = ?)`, f.OutputOf)
+		tasks, err := json.Marshal(f.OutputOf)
+		if err != nil {
+			return "", nil, err
+		}
+		add(`(type NOT IN ('task_output', 'task_step', 'task_message') OR task_id <> '' AND task_id IN (SELECT value FROM json_each(?)))`, string(tasks))
 	}
 	if len(f.Types) > 0 {
 		types, err := json.Marshal(f.Types)

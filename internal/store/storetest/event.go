@@ -82,7 +82,10 @@ var eventCases = []testCase{
 			{"name in any case", fleet.EventFilter{AgentName: "PAPI"}, func(e fleet.Event) bool { return strings.EqualFold(e.AgentName, "papi") }},
 			{"uid", fleet.EventFilter{AgentUID: "u1"}, func(e fleet.Event) bool { return e.AgentUID == "u1" }},
 			{"task", fleet.EventFilter{TaskID: "t2"}, func(e fleet.Event) bool { return e.TaskID == "t2" }},
-			{"output of one task", fleet.EventFilter{Quiet: true, OutputOf: "t1"}, func(e fleet.Event) bool { return e.Type != fleet.EventTaskOutput || e.TaskID == "t1" }},
+			{"output of one task", fleet.EventFilter{Quiet: true, OutputOf: []string{"t1"}}, func(e fleet.Event) bool { return e.Type != fleet.EventTaskOutput || e.TaskID == "t1" }},
+			{"output of two tasks", fleet.EventFilter{Quiet: true, OutputOf: []string{"t2", "t1"}}, func(e fleet.Event) bool {
+				return e.Type != fleet.EventTaskOutput || e.TaskID == "t1" || e.TaskID == "t2"
+			}},
 			{"no output", fleet.EventFilter{Quiet: true}, func(e fleet.Event) bool { return e.Type != fleet.EventTaskOutput }},
 			{"a type", fleet.EventFilter{Types: []fleet.EventType{fleet.EventTaskOutput}}, func(e fleet.Event) bool { return e.Type == fleet.EventTaskOutput }},
 			{"types", fleet.EventFilter{Types: []fleet.EventType{fleet.EventAgentCreated, fleet.EventTaskEnded}}, func(e fleet.Event) bool {
