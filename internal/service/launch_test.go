@@ -216,7 +216,7 @@ func TestAgentsToken(t *testing.T) {
 	require.Equal(t, fleet.ReasonUnauthenticated, reason(err))
 	p, err := h.Authenticate(t.Context(), report.Token)
 	require.NoError(t, err)
-	require.Equal(t, fleet.Principal{Name: "alice", Kind: fleet.AgentKind, AgentUID: v.UID, AgentName: "tester"}, p)
+	require.Equal(t, fleet.Principal{Name: "alice", Kind: fleet.AgentKind, Scope: fleet.ScopeRun, AgentUID: v.UID, AgentName: "tester"}, p)
 	tokens, err := h.ListTokens(asAdmin(t.Context()))
 	require.NoError(t, err)
 	require.Empty(t, tokens)
