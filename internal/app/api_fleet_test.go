@@ -20,6 +20,7 @@ import (
 
 	"fleet/internal/face/inbound"
 	"fleet/internal/fleet"
+	"fleet/internal/service"
 	"fleet/internal/place/fake"
 	"fleet/internal/state"
 	"fleet/internal/store/postgres/pgtest"
@@ -54,6 +55,7 @@ type fleetConfig struct {
 type tokenConfig struct {
 	Kind    fleet.Kind `yaml:"kind"`
 	Admin   bool       `yaml:"admin"`
+	Scope   string     `yaml:"scope"` // empty: run
 	Revoked bool       `yaml:"revoked"`
 }
 
@@ -104,7 +106,7 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	cfg.StallTimeout = cmp.Or(c.StallTimeout, cfg.StallTimeout)
 	cfg.CreateWait, cfg.StopGrace = cmp.Or(c.CreateWait, time.Minute), cmp.Or(c.StopGrace, 50*time.Millisecond)
 	if len(c.Tokens) > 0 {
-		cfg.Auth = AuthTokens
+		cfg.Auth = Auth{AuthTokens}
 	}
 	if c.Config != nil {
 		c.Config(&cfg)
@@ -220,7 +222,11 @@ func (f *testFleet) makeToken(name string, c tokenConfig) {
 		c.Kind = fleet.Human
 	}
 	admin := fleet.WithPrincipal(f.t.Context(), fleet.Principal{Name: "root", Scope: fleet.ScopeAdmin})
-	_, secret, err := f.service.CreateToken(admin, name, c.Kind, c.Admin, 0)
+	scope, _ := fleet.ParseScope(cmp.Or(c.Scope, "run"))
+	if c.Admin {
+		scope = fleet.ScopeAdmin
+	}
+	_, secret, _, err := f.service.CreateToken(admin, service.CreateTokenRequest{Name: name, Kind: c.Kind, Scope: scope})
 	require.NoError(f.t, err)
 	f.secrets[name] = secret
 	if c.Revoked {

@@ -73,6 +73,7 @@ var goodRequests = map[string]string{
 	"pull_agent":                `{"registry_ref":"127.0.0.1:1/x/y"}`,
 	"remove_pulled_agent":       `{"registry_ref":"x/y"}`,
 	"create_token":              `{"name":"fresh"}`,
+	"rotate_token":              `{"name":"nobody"}`,
 	"revoke_token":              `{"name":"nobody"}`,
 }
 

@@ -127,11 +127,9 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	a.subagents = newSubagents(cfg, o, a.service, log)
 	a.sessions = newSessions(cfg, o, a.service, catalog, log)
 
-	var auth rpc.Authenticator = rpc.NoAuth{Lookup: a.service.Authenticate, Local: localUser(cfg, o)}
-	if o.Auth != nil {
-		auth = o.Auth()
-	} else if cfg.Auth == AuthTokens {
-		auth = rpc.TokenAuth{Lookup: a.service.Authenticate}
+	auth, err := a.authenticator(o)
+	if err != nil {
+		return nil, err
 	}
 	a.calls, a.limits = rpc.NewInterceptor(auth, log, inbound.Remote), o.Limits
 	a.guard.unary, a.guard.stream = a.calls.Unary, a.calls.Stream

@@ -36,7 +36,7 @@ type Config struct {
 	Data         string        `yaml:"data" help:"directory for the database, the agents and their work"`
 	Store        string        `yaml:"store" help:"where the fleet is kept: empty for SQLite in data, or postgres://USER@HOST/DATABASE, which several servers can share"`
 	Replica      string        `yaml:"replica" help:"name of this server among those that share a Postgres store; when empty, a name that is kept in data"`
-	Auth         string        `yaml:"auth" help:"who may call: none (loopback addresses only) or tokens"`
+	Auth         Auth          `yaml:"auth" help:"who may call: none (loopback addresses only) or tokens"`
 	AnyLocalUser bool          `yaml:"any_local_user" help:"with auth none: serve every user of this machine, not only the server's own"`
 	Places       []string      `yaml:"places" help:"where agents live, one or several of local, coder and cagent; fake has no real agents and is for tests and for trying clients"`
 	Backend      string        `yaml:"backend" help:"the old name of places, for one of them; deprecated"`
@@ -107,7 +107,7 @@ type MCP struct {
 func DefaultConfig() Config {
 	return Config{
 		HTTP: "127.0.0.1:8101", GRPC: "127.0.0.1:8102", Data: filepath.Join(xdg.DataHome, "fleet"),
-		Auth: AuthNone, Places: []string{"local"}, CreateWait: 45 * time.Second, TaskTimeout: 24 * time.Hour, StallTimeout: 10 * time.Minute,
+		Auth: Auth{AuthNone}, Places: []string{"local"}, CreateWait: 45 * time.Second, TaskTimeout: 24 * time.Hour, StallTimeout: 10 * time.Minute,
 		MaxOutput: 16 << 20, MaxBundle: state.DefaultMaxBundle, Retention: 30 * 24 * time.Hour, PayloadRetention: 90 * 24 * time.Hour, LogLevel: "info", LogFormat: "text",
 		Limits: fleet.Limits{Agents: 1000, RunningTasks: 500, StoredBytes: 10 << 30},
 		Output: Output{Max: runner.DefaultOutputMax},
@@ -115,16 +115,10 @@ func DefaultConfig() Config {
 	}
 }
 
-// Values of Config.Auth.
-const (
-	AuthNone   = "none"
-	AuthTokens = "tokens"
-)
-
 // Validate returns an error that names the first invalid key.
 func (c Config) Validate() error {
-	if c.Auth != AuthNone && c.Auth != AuthTokens {
-		return fmt.Errorf("auth is %q: it must be none or tokens", c.Auth)
+	if err := c.Auth.validate(); err != nil {
+		return err
 	}
 	if c.Store != "" && !postgres.IsURL(c.Store) {
 		return errors.New("store is not a URL like postgres://USER@HOST/DATABASE: leave it out for SQLite in the data directory") // it may have a password
@@ -217,7 +211,7 @@ func (c Config) validateAddress(key, addr string) error {
 	if err != nil {
 		return fmt.Errorf("%s is %q: it must be HOST:PORT, for example 127.0.0.1:8101", key, addr)
 	}
-	if c.Auth == AuthNone && !isLoopback(host) {
+	if c.Auth.None() && !isLoopback(host) {
 		return fmt.Errorf("%s is %q, which others can reach, and auth is none: use a loopback address, or set auth to tokens (`fleet token create` makes one)", key, addr)
 	}
 	return nil

@@ -23,6 +23,7 @@ var layers = []layer{
 	{"fleet/internal/fleet", nil, nil},
 	{"fleet/internal/state", []string{"fleet/internal/fleet"}, nil},
 	{"fleet/internal/service", []string{"fleet/internal/fleet", "fleet/internal/state"}, nil},
+	{"fleet/internal/identity", []string{"fleet/internal/fleet"}, nil},
 	{"fleet/internal/reconcile", []string{"fleet/internal/fleet", "fleet/internal/state"}, nil},
 	{"fleet/internal/toolset/conversation", nil, nil},
 	{"fleet/internal/toolset", []string{"fleet/internal/fleet", "fleet/internal/service", "fleet/internal/toolset/conversation"}, nil},

@@ -165,7 +165,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	go func() { ended <- s.grpc.Serve(s.grpcListener) }()
 	go func() { ended <- s.http.Serve(s.httpListener) }()
 	s.log.InfoContext(ctx, "server started", slog.String("http", s.HTTPAddr()), slog.String("grpc", s.GRPCAddr()),
-		slog.Any("places", s.cfg.Places), slog.String("auth", s.cfg.Auth), slog.String("data", s.cfg.Data), slog.String("store", s.cfg.shownStore()))
+		slog.Any("places", s.cfg.Places), slog.String("auth", s.cfg.Auth.String()), slog.String("data", s.cfg.Data), slog.String("store", s.cfg.shownStore()))
 
 	s.warn(ctx)
 
@@ -186,7 +186,7 @@ func (s *Server) warn(ctx context.Context) {
 				slog.String("setting", key), slog.String("address", addr))
 		}
 	}
-	if s.cfg.Auth == AuthNone && !s.cfg.AnyLocalUser && !inbound.TellsUsers {
+	if s.cfg.Auth.None() && !s.cfg.AnyLocalUser && !inbound.TellsUsers {
 		s.log.WarnContext(ctx, "every user of this machine is served: this system does not tell whose a connection is; use auth tokens if there are others",
 			slog.String("setting", "auth"), slog.String("system", runtime.GOOS))
 	}

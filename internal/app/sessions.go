@@ -27,14 +27,14 @@ type Cagent struct {
 }
 
 // noPrograms reports whether definitions must not run programs, because others share this machine.
-func (c Config) noPrograms() bool { return c.Auth != AuthNone && !c.Cagent.Programs }
+func (c Config) noPrograms() bool { return !c.Auth.None() && !c.Cagent.Programs }
 
 // newCatalog returns the catalog of definitions in files and artifacts.
 func newCatalog(cfg Config) *cagent.Catalog {
 	s := cfg.Sessions
 	c := cagent.CatalogConfig{NoPrograms: cfg.noPrograms(), AgentsDir: definitionsDir(s.AgentsDir, agentsDir), StoreDir: filepath.Join(cfg.Data, "cagent", "store"), PullTimeout: s.Pulled.Timeout}
 	c.Login = s.Pulled.Login
-	if c.Login == "" && cfg.Auth == AuthNone { // the logins belong to the only user
+	if c.Login == "" && cfg.Auth.None() { // the logins belong to the only user
 		c.Login = cagent.LoginDocker
 	}
 	c.Approve = cfg.Cagent.Approve
@@ -76,7 +76,7 @@ func (p *places) newCagent() (fleet.Place, error) {
 // newSessions returns the toolset of sessions.
 func newSessions(cfg Config, o Options, core *service.Service, catalog sessions.Catalog, log *slog.Logger) *sessions.Service {
 	c := sessions.Config{
-		Settings: cfg.Sessions, AnyDirectory: cfg.Auth == AuthNone && len(cfg.Sessions.Directories) == 0, Private: cfg.Data, Logger: log,
+		Settings: cfg.Sessions, AnyDirectory: cfg.Auth.None() && len(cfg.Sessions.Directories) == 0, Private: cfg.Data, Logger: log,
 	}
 	if o.Sessions != nil {
 		o.Sessions(&c)

@@ -39,10 +39,19 @@ func (s *setting) String() string {
 	if s == nil || !s.field.IsValid() {
 		return ""
 	}
-	if list, ok := s.field.Interface().([]string); ok {
+	if list, ok := s.list(); ok {
 		return strings.Join(list, ",")
 	}
 	return fmt.Sprint(s.field.Interface())
+}
+
+// list returns the value if it is a list of texts.
+func (s *setting) list() ([]string, bool) {
+	if s.field.Kind() != reflect.Slice {
+		return nil, false
+	}
+	list, ok := s.field.Convert(reflect.TypeFor[[]string]()).Interface().([]string)
+	return list, ok
 }
 
 // Type returns the name of the value's type in the help.
@@ -54,7 +63,8 @@ func (s *setting) Type() string {
 		return "number"
 	case bool:
 		return "bool"
-	case []string:
+	}
+	if _, ok := s.list(); ok {
 		return "list"
 	}
 	return "string"
@@ -82,9 +92,12 @@ func (s *setting) Set(text string) error {
 			return fmt.Errorf("%q is neither true nor false", text)
 		}
 		s.field.SetBool(on)
-	case []string:
-		s.field.Set(reflect.ValueOf(strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })))
 	default:
+		if _, ok := s.list(); ok {
+			list := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+			s.field.Set(reflect.ValueOf(list).Convert(s.field.Type()))
+			break
+		}
 		s.field.SetString(text)
 	}
 	return nil

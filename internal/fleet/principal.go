@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -24,6 +25,18 @@ const (
 	ScopeRun                // also change what the principal owns: create agents, start tasks
 	ScopeAdmin              // also see and change what others own, and manage the server
 )
+
+// scopeNames are the names of the scopes.
+var scopeNames = []string{ScopeRead: "read", ScopeRun: "run", ScopeAdmin: "admin"}
+
+// String returns the name of the scope.
+func (s Scope) String() string { return scopeNames[s] }
+
+// ParseScope returns the scope with the name, and whether there is one.
+func ParseScope(name string) (Scope, bool) {
+	i := slices.Index(scopeNames, name)
+	return Scope(max(i, 0)), i >= 0 //nolint:gosec // there are three
+}
 
 // Principal is the caller. It sees and changes only what it owns; an admin sees and changes everything.
 type Principal struct {

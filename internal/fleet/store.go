@@ -83,6 +83,7 @@ type ReadTx interface {
 	EventReader
 	SessionReader
 	TokenReader
+	IdentityReader
 }
 
 // Tx reads and writes one transaction.
@@ -94,6 +95,7 @@ type Tx interface {
 	EventWriter
 	SessionWriter
 	TokenWriter
+	IdentityWriter
 }
 
 // EventFilter says which events; the zero value means all.

@@ -223,3 +223,18 @@ type TokenWriter interface {
 	// UpdateToken writes every field of a token that is there.
 	UpdateToken(t *Token) error
 }
+
+// IdentityReader reads which subjects are which principals.
+type IdentityReader interface {
+	// Identity returns the identity of the source's subject.
+	Identity(source, subjectID string) (*Identity, error)
+
+	// IdentityOf returns the identity of the principal.
+	IdentityOf(principal string) (*Identity, error)
+}
+
+// IdentityWriter writes which subjects are which principals.
+type IdentityWriter interface {
+	// InsertIdentity adds an identity. One of the same subject or the same principal is an error.
+	InsertIdentity(i *Identity) error
+}

@@ -18,26 +18,29 @@ func IsAgentSecret(secret string) bool {
 type Token struct {
 	Name      string // also the name of its principal
 	Kind      Kind
-	Admin     bool
-	Hash      string // hex SHA-256 of the secret
+	Scope     Scope
+	Projects  []string // the only projects that it is good for; empty: all
+	Hash      string   // hex SHA-256 of the secret
 	CreatedAt time.Time
 	ExpiresAt time.Time // zero if it does not expire
-	RevokedAt time.Time // zero if not revoked
+	RevokedAt time.Time // zero if not revoked; in the future if another secret has replaced it, and it works until then
 	AgentUID  string    // the agent that holds it; empty if it is not an agent's token
 }
 
 // Principal returns the principal of the token's holder.
 func (t Token) Principal() Principal {
-	p := Principal{Name: t.Name, Kind: t.Kind, Scope: ScopeRun, ExpiresAt: t.ExpiresAt}
-	if t.Admin {
-		p.Scope = ScopeAdmin
-	}
-	return p
+	return Principal{Name: t.Name, Kind: t.Kind, Scope: t.Scope, Projects: t.Projects, ExpiresAt: t.End()}
 }
 
 // Valid reports whether the token is valid at the time now.
-func (t Token) Valid(now time.Time) bool {
-	return t.RevokedAt.IsZero() && (t.ExpiresAt.IsZero() || now.Before(t.ExpiresAt))
+func (t Token) Valid(now time.Time) bool { return t.End().IsZero() || now.Before(t.End()) }
+
+// End returns when the token stops working, by revocation or expiry; zero if it does not.
+func (t Token) End() time.Time {
+	if t.ExpiresAt.IsZero() || !t.RevokedAt.IsZero() && t.RevokedAt.Before(t.ExpiresAt) {
+		return t.RevokedAt
+	}
+	return t.ExpiresAt
 }
 
 // TokenPrefix makes leaked secrets easy to find.

@@ -33,7 +33,7 @@ func (w *worker) report(ctx context.Context, a *fleet.Agent, t *fleet.Task) (*fl
 			return err
 		}
 		return tx.InsertToken(&fleet.Token{
-			Name: "agent/" + a.UID, Kind: fleet.AgentKind, Hash: fleet.HashSecret(secret), CreatedAt: now, AgentUID: a.UID,
+			Name: "agent/" + a.UID, Kind: fleet.AgentKind, Scope: fleet.ScopeRun, Hash: fleet.HashSecret(secret), CreatedAt: now, AgentUID: a.UID,
 			ExpiresAt: t.StartedAt.Add(t.Timeout + reportSlack),
 		})
 	})

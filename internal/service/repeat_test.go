@@ -167,7 +167,7 @@ func TestTokenOfNoKind(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, fake.Config{}, nil)
 	for _, kind := range []fleet.Kind{"", "robot", "99"} {
-		_, _, err := h.CreateToken(asAdmin(t.Context()), "x", kind, false, 0)
+		_, _, _, err := h.CreateToken(asAdmin(t.Context()), service.CreateTokenRequest{Name: "x", Kind: kind})
 		require.Equal(t, fleet.ReasonInvalidArgument, reason(err), fmt.Sprint(kind))
 	}
 }

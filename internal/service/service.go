@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"fleet/internal/fleet"
@@ -19,6 +20,7 @@ type Service struct {
 	snap   *state.Snapshot
 	tail   *state.LogTail
 	ended  endedAgents
+	names  sync.Map // names of principals by their subjects; they never change
 
 	interrupts *state.Interrupts
 }

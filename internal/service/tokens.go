@@ -43,57 +43,57 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (fleet.Princi
 	return t.Principal(), nil
 }
 
-// OwnedAgents returns how many existing agents belong to the name, whichever of its tokens created them.
-func (s *Service) OwnedAgents(ctx context.Context, name string) (n int, err error) {
-	if err := s.needAdmin(ctx); err != nil {
-		return 0, err
-	}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		h, err := tx.Holdings(name)
-		n = h.AllAgents()
-		return err
-	})
-	return n, err
+// CreateTokenRequest describes the token to create.
+type CreateTokenRequest struct {
+	Name  string
+	Kind  fleet.Kind
+	Scope fleet.Scope
+	TTL   time.Duration // 0: it does not expire
 }
 
-// CreateToken creates a token and returns it with its secret, which is not stored. ttl 0 means that it does not expire.
-func (s *Service) CreateToken(ctx context.Context, name string, kind fleet.Kind, admin bool, ttl time.Duration) (*fleet.Token, string, error) {
-	if err := s.needAdmin(ctx); err != nil {
-		return nil, "", err
-	}
+// CreateToken creates a token and returns it with its secret, which is not stored, and the number of existing agents that
+// an earlier token of the name has left to it.
+func (s *Service) CreateToken(ctx context.Context, r CreateTokenRequest) (t *fleet.Token, secret string, owned int, err error) {
 	switch {
-	case !tokenName.MatchString(name):
-		return nil, "", fleet.Invalid(fleet.ReasonInvalidName, "name", "the token's name %q will not do: use 1 to 40 of A-Z a-z 0-9 . _ and -", fleet.Shorten(name, 60))
-	case kind != fleet.Human && kind != fleet.Controller && kind != fleet.AgentKind:
-		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "kind", "kind %q is none of human, controller, agent", kind)
-	case ttl < 0:
-		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "ttl_seconds", "ttl_seconds is negative: give the seconds until the token stops working, or 0")
+	case !tokenName.MatchString(r.Name):
+		return nil, "", 0, fleet.Invalid(fleet.ReasonInvalidName, "name", "the token's name %q will not do: use 1 to 40 of A-Z a-z 0-9 . _ and -", fleet.Shorten(r.Name, 60))
+	case r.Kind != fleet.Human && r.Kind != fleet.Controller && r.Kind != fleet.AgentKind:
+		return nil, "", 0, fleet.Invalid(fleet.ReasonInvalidArgument, "kind", "kind %q is none of human, controller, agent", r.Kind)
+	case r.TTL < 0:
+		return nil, "", 0, negative("ttl_seconds")
 	}
-	secret := fleet.TokenPrefix + rand.Text() + rand.Text()
-	var t *fleet.Token
-	err := s.store.Update(ctx, func(tx fleet.Tx) error {
-		if old, err := tx.Token(name); err != nil || old != nil && old.RevokedAt.IsZero() {
+	secret = newSecret()
+	err = s.store.Update(ctx, func(tx fleet.Tx) error {
+		if old, err := tx.Token(r.Name); err != nil || old != nil && old.RevokedAt.IsZero() {
 			if err == nil {
-				err = fleet.Errorf(fleet.ReasonTokenExists, "token %q already exists", name).Next("choose another name, or revoke it with {revoke_token} first").
-					With("token", name).With("field", "name")
+				err = fleet.Errorf(fleet.ReasonTokenExists, "token %q already exists", r.Name).Next("choose another name, or revoke it with {revoke_token} first").
+					With("token", r.Name).With("field", "name")
 			}
 			return err
 		}
+		h, err := tx.Holdings(r.Name)
+		if err != nil {
+			return err
+		}
+		owned = h.AllAgents()
 		now := s.now()
-		t = &fleet.Token{Name: name, Kind: kind, Admin: admin, Hash: fleet.HashSecret(secret), CreatedAt: now}
-		if ttl > 0 {
-			t.ExpiresAt = now.Add(ttl)
+		t = &fleet.Token{Name: r.Name, Kind: r.Kind, Scope: r.Scope, Hash: fleet.HashSecret(secret), CreatedAt: now}
+		if r.TTL > 0 {
+			t.ExpiresAt = now.Add(r.TTL)
 		}
 		return tx.InsertToken(t)
 	})
-	return t, secret, err
+	return t, secret, owned, err
 }
 
-// ListTokens returns the tokens, by name.
+func newSecret() string { return fleet.TokenPrefix + rand.Text() + rand.Text() }
+
+func negative(field string) error {
+	return fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s is negative: give a number of seconds, or 0", field)
+}
+
+// ListTokens returns the tokens, by name and age.
 func (s *Service) ListTokens(ctx context.Context) (tokens []*fleet.Token, err error) {
-	if err := s.needAdmin(ctx); err != nil {
-		return nil, err
-	}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		tokens, err = tx.Tokens()
 		return err
@@ -101,35 +101,92 @@ func (s *Service) ListTokens(ctx context.Context) (tokens []*fleet.Token, err er
 	return slices.DeleteFunc(tokens, func(t *fleet.Token) bool { return t.AgentUID != "" }), err // agents' own tokens come and go
 }
 
-// RevokeToken revokes a token. It does not change a revoked one.
-func (s *Service) RevokeToken(ctx context.Context, name string) (t *fleet.Token, err error) {
-	if err := s.needAdmin(ctx); err != nil {
-		return nil, err
+// MaxOverlap is how long the old secret of a token that gets a new one can work.
+const MaxOverlap = 7 * 24 * time.Hour
+
+// RotateToken gives the token a new secret and returns both, and when the old secret ends: after overlap, or when it
+// would have expired. The new secret expires after ttl; 0 means that it lasts as long as the old one was made for.
+func (s *Service) RotateToken(ctx context.Context, name string, ttl, overlap time.Duration) (t *fleet.Token, secret string, oldEnds time.Time, err error) {
+	switch {
+	case ttl < 0:
+		return nil, "", oldEnds, negative("ttl_seconds")
+	case overlap < 0:
+		return nil, "", oldEnds, negative("overlap_seconds")
+	case overlap > MaxOverlap:
+		return nil, "", oldEnds, fleet.Invalid(fleet.ReasonInvalidArgument, "overlap_seconds", "overlap_seconds is %d: give at most %d, which is 7 days", overlap/time.Second, MaxOverlap/time.Second)
 	}
+	secret = newSecret()
 	err = s.store.Update(ctx, func(tx fleet.Tx) error {
-		if t, err = tx.Token(name); err != nil {
+		old, err := heldToken(tx, name)
+		if err != nil {
 			return err
 		}
-		if t == nil {
-			return fleet.Errorf(fleet.ReasonTokenNotFound, "token %q not found", fleet.Shorten(name, 60)).With("token", fleet.Shorten(name, 60)).
-				Next("{list_tokens} shows the tokens there are")
+		now := s.now()
+		if !old.RevokedAt.IsZero() {
+			return fleet.Errorf(fleet.ReasonTokenNotFound, "token %q is revoked, so it gets no new secret", old.Name).With("token", old.Name).
+				Next("{create_token} makes a new token of this name")
 		}
-		if !t.RevokedAt.IsZero() {
-			return nil
+		n := *old
+		n.Hash, n.CreatedAt = fleet.HashSecret(secret), now
+		switch {
+		case ttl > 0:
+			n.ExpiresAt = now.Add(ttl)
+		case !old.ExpiresAt.IsZero():
+			n.ExpiresAt = now.Add(old.ExpiresAt.Sub(old.CreatedAt))
 		}
-		t.RevokedAt = s.now()
-		return tx.UpdateToken(t)
+		if err := s.endOverlaps(tx, name, now); err != nil {
+			return err
+		}
+		old.RevokedAt = now.Add(overlap)
+		if err := tx.UpdateToken(old); err != nil {
+			return err
+		}
+		t, oldEnds = &n, old.End()
+		return tx.InsertToken(t)
 	})
+	return t, secret, oldEnds, err
+}
+
+// heldToken returns the newest token of the name.
+func heldToken(tx fleet.ReadTx, name string) (*fleet.Token, error) {
+	t, err := tx.Token(name)
+	if err == nil && (t == nil || t.AgentUID != "") {
+		err = fleet.Errorf(fleet.ReasonTokenNotFound, "token %q not found", fleet.Shorten(name, 60)).With("token", fleet.Shorten(name, 60)).
+			Next("{list_tokens} shows the tokens there are")
+	}
 	return t, err
 }
 
-func (s *Service) needAdmin(ctx context.Context) error {
-	p, err := fleet.PrincipalFrom(ctx)
+// endOverlaps ends the old secrets of the name that still work.
+func (s *Service) endOverlaps(tx fleet.Tx, name string, now time.Time) error {
+	all, err := tx.Tokens()
 	if err != nil {
 		return err
 	}
-	if !p.Admin() {
-		return fleet.Errorf(fleet.ReasonPermissionDenied, "%q may not manage tokens: it takes an admin's token", p.Name)
+	for _, t := range all {
+		if t.Name != name || t.AgentUID != "" || !t.RevokedAt.After(now) {
+			continue
+		}
+		t.RevokedAt = now
+		if err := tx.UpdateToken(t); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// RevokeToken revokes a token with all its secrets. It does not change a revoked one.
+func (s *Service) RevokeToken(ctx context.Context, name string) (t *fleet.Token, err error) {
+	err = s.store.Update(ctx, func(tx fleet.Tx) error {
+		if t, err = heldToken(tx, name); err != nil {
+			return err
+		}
+		now := s.now()
+		if err := s.endOverlaps(tx, name, now); err != nil || !t.RevokedAt.IsZero() {
+			return err
+		}
+		t.RevokedAt = now
+		return tx.UpdateToken(t)
+	})
+	return t, err
 }

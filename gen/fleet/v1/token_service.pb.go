@@ -93,8 +93,10 @@ type Token struct {
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When the token stops working; null when it does not expire.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// When the token was revoked; null when it was not.
-	RevokedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
+	// When the token was revoked; null when it was not. A secret that another one has replaced can work until a time to come.
+	RevokedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
+	// What the holder may do.
+	Scope         Scope `protobuf:"varint,7,opt,name=scope,proto3,enum=fleet.v1.Scope" json:"scope,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -171,6 +173,13 @@ func (x *Token) GetRevokedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Token) GetScope() Scope {
+	if x != nil {
+		return x.Scope
+	}
+	return Scope_scope_unspecified
+}
+
 // CreateTokenRequest describes the token to create.
 type CreateTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -178,10 +187,12 @@ type CreateTokenRequest struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Optional. Who holds the token; human when not given.
 	Kind Token_Kind `protobuf:"varint,2,opt,name=kind,proto3,enum=fleet.v1.Token_Kind" json:"kind,omitempty"`
-	// Optional. Whether the holder sees and touches everything.
+	// Optional. Whether the holder sees and touches everything: the same as scope admin.
 	Admin bool `protobuf:"varint,3,opt,name=admin,proto3" json:"admin,omitempty"`
 	// Optional. Seconds until the token stops working; 0 means never.
-	TtlSeconds    int32 `protobuf:"varint,4,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`
+	TtlSeconds int32 `protobuf:"varint,4,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`
+	// Optional. What the holder may do; run when not given.
+	Scope         Scope `protobuf:"varint,5,opt,name=scope,proto3,enum=fleet.v1.Scope" json:"scope,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -242,6 +253,13 @@ func (x *CreateTokenRequest) GetTtlSeconds() int32 {
 		return x.TtlSeconds
 	}
 	return 0
+}
+
+func (x *CreateTokenRequest) GetScope() Scope {
+	if x != nil {
+		return x.Scope
+	}
+	return Scope_scope_unspecified
 }
 
 // CreateTokenResponse has the new token and its secret.
@@ -391,6 +409,135 @@ func (x *ListTokensResponse) GetTokens() []*Token {
 	return nil
 }
 
+// RotateTokenRequest names the token that gets a new secret.
+type RotateTokenRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Name of the token.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Optional. Seconds until the new secret stops working; 0 means as long as the old one was made for.
+	TtlSeconds int32 `protobuf:"varint,2,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`
+	// Optional. Seconds for which the old secret works too, at most 604800 (7 days), so that its users can change over; 0
+	// means that it is refused at once.
+	OverlapSeconds int32 `protobuf:"varint,3,opt,name=overlap_seconds,json=overlapSeconds,proto3" json:"overlap_seconds,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *RotateTokenRequest) Reset() {
+	*x = RotateTokenRequest{}
+	mi := &file_fleet_v1_token_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RotateTokenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RotateTokenRequest) ProtoMessage() {}
+
+func (x *RotateTokenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_token_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RotateTokenRequest.ProtoReflect.Descriptor instead.
+func (*RotateTokenRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_token_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *RotateTokenRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RotateTokenRequest) GetTtlSeconds() int32 {
+	if x != nil {
+		return x.TtlSeconds
+	}
+	return 0
+}
+
+func (x *RotateTokenRequest) GetOverlapSeconds() int32 {
+	if x != nil {
+		return x.OverlapSeconds
+	}
+	return 0
+}
+
+// RotateTokenResponse has the token with its new secret.
+type RotateTokenResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The token, as it is with the new secret.
+	Token *Token `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	// What the holder sends from now on as `Authorization: Bearer SECRET`.
+	Secret string `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`
+	// When the old secret stops working.
+	OldSecretEndsAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=old_secret_ends_at,json=oldSecretEndsAt,proto3" json:"old_secret_ends_at,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *RotateTokenResponse) Reset() {
+	*x = RotateTokenResponse{}
+	mi := &file_fleet_v1_token_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RotateTokenResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RotateTokenResponse) ProtoMessage() {}
+
+func (x *RotateTokenResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_token_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RotateTokenResponse.ProtoReflect.Descriptor instead.
+func (*RotateTokenResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_token_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *RotateTokenResponse) GetToken() *Token {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *RotateTokenResponse) GetSecret() string {
+	if x != nil {
+		return x.Secret
+	}
+	return ""
+}
+
+func (x *RotateTokenResponse) GetOldSecretEndsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OldSecretEndsAt
+	}
+	return nil
+}
+
 // RevokeTokenRequest names the token to revoke.
 type RevokeTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -402,7 +549,7 @@ type RevokeTokenRequest struct {
 
 func (x *RevokeTokenRequest) Reset() {
 	*x = RevokeTokenRequest{}
-	mi := &file_fleet_v1_token_service_proto_msgTypes[5]
+	mi := &file_fleet_v1_token_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -414,7 +561,7 @@ func (x *RevokeTokenRequest) String() string {
 func (*RevokeTokenRequest) ProtoMessage() {}
 
 func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_token_service_proto_msgTypes[5]
+	mi := &file_fleet_v1_token_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -427,7 +574,7 @@ func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_token_service_proto_rawDescGZIP(), []int{5}
+	return file_fleet_v1_token_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RevokeTokenRequest) GetName() string {
@@ -450,7 +597,7 @@ type RevokeTokenResponse struct {
 
 func (x *RevokeTokenResponse) Reset() {
 	*x = RevokeTokenResponse{}
-	mi := &file_fleet_v1_token_service_proto_msgTypes[6]
+	mi := &file_fleet_v1_token_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -462,7 +609,7 @@ func (x *RevokeTokenResponse) String() string {
 func (*RevokeTokenResponse) ProtoMessage() {}
 
 func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_token_service_proto_msgTypes[6]
+	mi := &file_fleet_v1_token_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -475,7 +622,7 @@ func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenResponse.ProtoReflect.Descriptor instead.
 func (*RevokeTokenResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_token_service_proto_rawDescGZIP(), []int{6}
+	return file_fleet_v1_token_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RevokeTokenResponse) GetToken() *Token {
@@ -496,7 +643,7 @@ var File_fleet_v1_token_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_token_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/token_service.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdc\x02\n" +
+	"\x1cfleet/v1/token_service.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/scope.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x83\x03\n" +
 	"\x05Token\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12(\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x14.fleet.v1.Token.KindR\x04kind\x12\x14\n" +
@@ -506,38 +653,50 @@ const file_fleet_v1_token_service_proto_rawDesc = "" +
 	"\n" +
 	"expires_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x04\xd0\xf4\x18\x01R\texpiresAt\x12?\n" +
 	"\n" +
-	"revoked_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x04\xd0\xf4\x18\x01R\trevokedAt\"B\n" +
+	"revoked_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x04\xd0\xf4\x18\x01R\trevokedAt\x12%\n" +
+	"\x05scope\x18\a \x01(\x0e2\x0f.fleet.v1.ScopeR\x05scope\"B\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10kind_unspecified\x10\x00\x12\t\n" +
 	"\x05human\x10\x01\x12\x0e\n" +
 	"\n" +
 	"controller\x10\x02\x12\t\n" +
-	"\x05agent\x10\x03\"\xa1\x01\n" +
+	"\x05agent\x10\x03\"\xcd\x01\n" +
 	"\x12CreateTokenRequest\x12\x1b\n" +
 	"\x04name\x18\x01 \x01(\tB\a\xe0A\x02\xd8\xf3\x18\bR\x04name\x12-\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x14.fleet.v1.Token.KindB\x03\xe0A\x01R\x04kind\x12\x19\n" +
 	"\x05admin\x18\x03 \x01(\bB\x03\xe0A\x01R\x05admin\x12$\n" +
 	"\vttl_seconds\x18\x04 \x01(\x05B\x03\xe0A\x01R\n" +
-	"ttlSeconds\"w\n" +
+	"ttlSeconds\x12*\n" +
+	"\x05scope\x18\x05 \x01(\x0e2\x0f.fleet.v1.ScopeB\x03\xe0A\x01R\x05scope\"w\n" +
 	"\x13CreateTokenResponse\x12%\n" +
 	"\x05token\x18\x01 \x01(\v2\x0f.fleet.v1.TokenR\x05token\x12\x16\n" +
 	"\x06secret\x18\x02 \x01(\tR\x06secret\x12!\n" +
 	"\fowned_agents\x18\x03 \x01(\x05R\vownedAgents\"\x13\n" +
 	"\x11ListTokensRequest\"=\n" +
 	"\x12ListTokensResponse\x12'\n" +
-	"\x06tokens\x18\x01 \x03(\v2\x0f.fleet.v1.TokenR\x06tokens\"-\n" +
+	"\x06tokens\x18\x01 \x03(\v2\x0f.fleet.v1.TokenR\x06tokens\"\x81\x01\n" +
+	"\x12RotateTokenRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12$\n" +
+	"\vttl_seconds\x18\x02 \x01(\x05B\x03\xe0A\x01R\n" +
+	"ttlSeconds\x12,\n" +
+	"\x0foverlap_seconds\x18\x03 \x01(\x05B\x03\xe0A\x01R\x0eoverlapSeconds\"\x9d\x01\n" +
+	"\x13RotateTokenResponse\x12%\n" +
+	"\x05token\x18\x01 \x01(\v2\x0f.fleet.v1.TokenR\x05token\x12\x16\n" +
+	"\x06secret\x18\x02 \x01(\tR\x06secret\x12G\n" +
+	"\x12old_secret_ends_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x0foldSecretEndsAt\"-\n" +
 	"\x12RevokeTokenRequest\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\"V\n" +
 	"\x13RevokeTokenResponse\x12%\n" +
 	"\x05token\x18\x01 \x01(\v2\x0f.fleet.v1.TokenR\x05token\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage2\xbb\x02\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage2\xb2\x03\n" +
 	"\fTokenService\x12a\n" +
 	"\vCreateToken\x12\x1c.fleet.v1.CreateTokenRequest\x1a\x1d.fleet.v1.CreateTokenResponse\"\x15\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/tokens\x12^\n" +
 	"\n" +
 	"ListTokens\x12\x1b.fleet.v1.ListTokensRequest\x1a\x1c.fleet.v1.ListTokensResponse\"\x15\x82\xd3\xe4\x93\x02\f\x12\n" +
-	"/v1/tokens\x90\x02\x01\x12h\n" +
-	"\vRevokeToken\x12\x1c.fleet.v1.RevokeTokenRequest\x1a\x1d.fleet.v1.RevokeTokenResponse\"\x1c\x82\xd3\xe4\x93\x02\x13*\x11/v1/tokens/{name}\x90\x02\x02B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"/v1/tokens\x90\x02\x01\x12o\n" +
+	"\vRotateToken\x12\x1c.fleet.v1.RotateTokenRequest\x1a\x1d.fleet.v1.RotateTokenResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/tokens/{name}/rotate\x12h\n" +
+	"\vRevokeToken\x12\x1c.fleet.v1.RevokeTokenRequest\x1a\x1d.fleet.v1.RevokeTokenResponse\"\x1c\x82\xd3\xe4\x93\x02\x13*\x11/v1/tokens/{name}\x90\x02\x02\x1a\x04\xe8\xf4\x18\x03B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_token_service_proto_rawDescOnce sync.Once
@@ -552,7 +711,7 @@ func file_fleet_v1_token_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_token_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_fleet_v1_token_service_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_fleet_v1_token_service_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_fleet_v1_token_service_proto_goTypes = []any{
 	(Token_Kind)(0),               // 0: fleet.v1.Token.Kind
 	(*Token)(nil),                 // 1: fleet.v1.Token
@@ -560,30 +719,39 @@ var file_fleet_v1_token_service_proto_goTypes = []any{
 	(*CreateTokenResponse)(nil),   // 3: fleet.v1.CreateTokenResponse
 	(*ListTokensRequest)(nil),     // 4: fleet.v1.ListTokensRequest
 	(*ListTokensResponse)(nil),    // 5: fleet.v1.ListTokensResponse
-	(*RevokeTokenRequest)(nil),    // 6: fleet.v1.RevokeTokenRequest
-	(*RevokeTokenResponse)(nil),   // 7: fleet.v1.RevokeTokenResponse
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(*RotateTokenRequest)(nil),    // 6: fleet.v1.RotateTokenRequest
+	(*RotateTokenResponse)(nil),   // 7: fleet.v1.RotateTokenResponse
+	(*RevokeTokenRequest)(nil),    // 8: fleet.v1.RevokeTokenRequest
+	(*RevokeTokenResponse)(nil),   // 9: fleet.v1.RevokeTokenResponse
+	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(Scope)(0),                    // 11: fleet.v1.Scope
 }
 var file_fleet_v1_token_service_proto_depIdxs = []int32{
 	0,  // 0: fleet.v1.Token.kind:type_name -> fleet.v1.Token.Kind
-	8,  // 1: fleet.v1.Token.created_at:type_name -> google.protobuf.Timestamp
-	8,  // 2: fleet.v1.Token.expires_at:type_name -> google.protobuf.Timestamp
-	8,  // 3: fleet.v1.Token.revoked_at:type_name -> google.protobuf.Timestamp
-	0,  // 4: fleet.v1.CreateTokenRequest.kind:type_name -> fleet.v1.Token.Kind
-	1,  // 5: fleet.v1.CreateTokenResponse.token:type_name -> fleet.v1.Token
-	1,  // 6: fleet.v1.ListTokensResponse.tokens:type_name -> fleet.v1.Token
-	1,  // 7: fleet.v1.RevokeTokenResponse.token:type_name -> fleet.v1.Token
-	2,  // 8: fleet.v1.TokenService.CreateToken:input_type -> fleet.v1.CreateTokenRequest
-	4,  // 9: fleet.v1.TokenService.ListTokens:input_type -> fleet.v1.ListTokensRequest
-	6,  // 10: fleet.v1.TokenService.RevokeToken:input_type -> fleet.v1.RevokeTokenRequest
-	3,  // 11: fleet.v1.TokenService.CreateToken:output_type -> fleet.v1.CreateTokenResponse
-	5,  // 12: fleet.v1.TokenService.ListTokens:output_type -> fleet.v1.ListTokensResponse
-	7,  // 13: fleet.v1.TokenService.RevokeToken:output_type -> fleet.v1.RevokeTokenResponse
-	11, // [11:14] is the sub-list for method output_type
-	8,  // [8:11] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	10, // 1: fleet.v1.Token.created_at:type_name -> google.protobuf.Timestamp
+	10, // 2: fleet.v1.Token.expires_at:type_name -> google.protobuf.Timestamp
+	10, // 3: fleet.v1.Token.revoked_at:type_name -> google.protobuf.Timestamp
+	11, // 4: fleet.v1.Token.scope:type_name -> fleet.v1.Scope
+	0,  // 5: fleet.v1.CreateTokenRequest.kind:type_name -> fleet.v1.Token.Kind
+	11, // 6: fleet.v1.CreateTokenRequest.scope:type_name -> fleet.v1.Scope
+	1,  // 7: fleet.v1.CreateTokenResponse.token:type_name -> fleet.v1.Token
+	1,  // 8: fleet.v1.ListTokensResponse.tokens:type_name -> fleet.v1.Token
+	1,  // 9: fleet.v1.RotateTokenResponse.token:type_name -> fleet.v1.Token
+	10, // 10: fleet.v1.RotateTokenResponse.old_secret_ends_at:type_name -> google.protobuf.Timestamp
+	1,  // 11: fleet.v1.RevokeTokenResponse.token:type_name -> fleet.v1.Token
+	2,  // 12: fleet.v1.TokenService.CreateToken:input_type -> fleet.v1.CreateTokenRequest
+	4,  // 13: fleet.v1.TokenService.ListTokens:input_type -> fleet.v1.ListTokensRequest
+	6,  // 14: fleet.v1.TokenService.RotateToken:input_type -> fleet.v1.RotateTokenRequest
+	8,  // 15: fleet.v1.TokenService.RevokeToken:input_type -> fleet.v1.RevokeTokenRequest
+	3,  // 16: fleet.v1.TokenService.CreateToken:output_type -> fleet.v1.CreateTokenResponse
+	5,  // 17: fleet.v1.TokenService.ListTokens:output_type -> fleet.v1.ListTokensResponse
+	7,  // 18: fleet.v1.TokenService.RotateToken:output_type -> fleet.v1.RotateTokenResponse
+	9,  // 19: fleet.v1.TokenService.RevokeToken:output_type -> fleet.v1.RevokeTokenResponse
+	16, // [16:20] is the sub-list for method output_type
+	12, // [12:16] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_token_service_proto_init() }
@@ -592,13 +760,14 @@ func file_fleet_v1_token_service_proto_init() {
 		return
 	}
 	file_fleet_v1_options_proto_init()
+	file_fleet_v1_scope_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_token_service_proto_rawDesc), len(file_fleet_v1_token_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

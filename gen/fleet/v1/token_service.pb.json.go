@@ -19,6 +19,7 @@ func (m *Token) AppendJSON(b []byte) []byte {
 	b = wire.AppendTime(append(b, `,"created_at":`...), m.CreatedAt)
 	b = wire.AppendTime(append(b, `,"expires_at":`...), m.ExpiresAt)
 	b = wire.AppendTime(append(b, `,"revoked_at":`...), m.RevokedAt)
+	b = wire.AppendEnum(append(b, `,"scope":`...), m.Scope, Scope_name)
 	return wire.End(b, begin)
 }
 
@@ -33,6 +34,8 @@ func (m *CreateTokenRequest) ReadField(r *wire.Reader, name []byte) bool {
 		r.Bool(&m.Admin)
 	case "ttl_seconds":
 		r.Int(&m.TtlSeconds)
+	case "scope":
+		wire.Enum(r, &m.Scope, Scope_value)
 	default:
 		return false
 	}
@@ -63,6 +66,33 @@ func (m *ListTokensResponse) AppendJSON(b []byte) []byte {
 	}
 	begin := len(b)
 	b = wire.AppendList(append(b, `,"tokens":`...), m.Tokens, wire.AppendMessage)
+	return wire.End(b, begin)
+}
+
+// ReadField reads the value of the named field from r. It reports whether there is such a field.
+func (m *RotateTokenRequest) ReadField(r *wire.Reader, name []byte) bool {
+	switch string(name) {
+	case "name":
+		r.String(&m.Name)
+	case "ttl_seconds":
+		r.Int(&m.TtlSeconds)
+	case "overlap_seconds":
+		r.Int(&m.OverlapSeconds)
+	default:
+		return false
+	}
+	return true
+}
+
+// AppendJSON appends the message as JSON; null if it is nil.
+func (m *RotateTokenResponse) AppendJSON(b []byte) []byte {
+	if m == nil {
+		return append(b, "null"...)
+	}
+	begin := len(b)
+	b = wire.AppendMessage(append(b, `,"token":`...), m.Token)
+	b = wire.AppendString(append(b, `,"secret":`...), m.Secret)
+	b = wire.AppendTime(append(b, `,"old_secret_ends_at":`...), m.OldSecretEndsAt)
 	return wire.End(b, begin)
 }
 

@@ -21,6 +21,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	TokenService_CreateToken_FullMethodName = "/fleet.v1.TokenService/CreateToken"
 	TokenService_ListTokens_FullMethodName  = "/fleet.v1.TokenService/ListTokens"
+	TokenService_RotateToken_FullMethodName = "/fleet.v1.TokenService/RotateToken"
 	TokenService_RevokeToken_FullMethodName = "/fleet.v1.TokenService/RevokeToken"
 )
 
@@ -34,6 +35,8 @@ type TokenServiceClient interface {
 	CreateToken(ctx context.Context, in *CreateTokenRequest, opts ...grpc.CallOption) (*CreateTokenResponse, error)
 	// List the tokens, without their secrets.
 	ListTokens(ctx context.Context, in *ListTokensRequest, opts ...grpc.CallOption) (*ListTokensResponse, error)
+	// Give a token a new secret, in place of the one that its holder has. Name, kind, scope and projects stay.
+	RotateToken(ctx context.Context, in *RotateTokenRequest, opts ...grpc.CallOption) (*RotateTokenResponse, error)
 	// Revoke a token. It is refused from now on.
 	RevokeToken(ctx context.Context, in *RevokeTokenRequest, opts ...grpc.CallOption) (*RevokeTokenResponse, error)
 }
@@ -66,6 +69,16 @@ func (c *tokenServiceClient) ListTokens(ctx context.Context, in *ListTokensReque
 	return out, nil
 }
 
+func (c *tokenServiceClient) RotateToken(ctx context.Context, in *RotateTokenRequest, opts ...grpc.CallOption) (*RotateTokenResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RotateTokenResponse)
+	err := c.cc.Invoke(ctx, TokenService_RotateToken_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *tokenServiceClient) RevokeToken(ctx context.Context, in *RevokeTokenRequest, opts ...grpc.CallOption) (*RevokeTokenResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RevokeTokenResponse)
@@ -86,6 +99,8 @@ type TokenServiceServer interface {
 	CreateToken(context.Context, *CreateTokenRequest) (*CreateTokenResponse, error)
 	// List the tokens, without their secrets.
 	ListTokens(context.Context, *ListTokensRequest) (*ListTokensResponse, error)
+	// Give a token a new secret, in place of the one that its holder has. Name, kind, scope and projects stay.
+	RotateToken(context.Context, *RotateTokenRequest) (*RotateTokenResponse, error)
 	// Revoke a token. It is refused from now on.
 	RevokeToken(context.Context, *RevokeTokenRequest) (*RevokeTokenResponse, error)
 	mustEmbedUnimplementedTokenServiceServer()
@@ -103,6 +118,9 @@ func (UnimplementedTokenServiceServer) CreateToken(context.Context, *CreateToken
 }
 func (UnimplementedTokenServiceServer) ListTokens(context.Context, *ListTokensRequest) (*ListTokensResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListTokens not implemented")
+}
+func (UnimplementedTokenServiceServer) RotateToken(context.Context, *RotateTokenRequest) (*RotateTokenResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RotateToken not implemented")
 }
 func (UnimplementedTokenServiceServer) RevokeToken(context.Context, *RevokeTokenRequest) (*RevokeTokenResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RevokeToken not implemented")
@@ -164,6 +182,24 @@ func _TokenService_ListTokens_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _TokenService_RotateToken_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RotateTokenRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TokenServiceServer).RotateToken(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TokenService_RotateToken_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TokenServiceServer).RotateToken(ctx, req.(*RotateTokenRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _TokenService_RevokeToken_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RevokeTokenRequest)
 	if err := dec(in); err != nil {
@@ -196,6 +232,10 @@ var TokenService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListTokens",
 			Handler:    _TokenService_ListTokens_Handler,
+		},
+		{
+			MethodName: "RotateToken",
+			Handler:    _TokenService_RotateToken_Handler,
 		},
 		{
 			MethodName: "RevokeToken",

@@ -96,7 +96,7 @@ func serveTokens(t *testing.T, names ...string) (*server, map[string]string) {
 	t.Helper()
 	tokens := map[string]string{}
 	s := serve(t, func(cfg *app.Config) {
-		cfg.Auth = app.AuthTokens
+		cfg.Auth = app.Auth{app.AuthTokens}
 		for _, name := range names {
 			create := exec.CommandContext(t.Context(), os.Args[0], "token", "create", name, "--embedded", "-q")
 			create.Env = append(os.Environ(), "FLEET_DATA="+cfg.Data, "HOME="+t.TempDir())

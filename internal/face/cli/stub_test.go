@@ -646,7 +646,7 @@ func (s *stub) WatchFleet(r *fleetv1.WatchFleetRequest, stream grpc.ServerStream
 func (s *stub) CreateToken(_ context.Context, r *fleetv1.CreateTokenRequest) (*fleetv1.CreateTokenResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := &fleetv1.Token{Name: r.GetName(), Kind: r.GetKind(), Admin: r.GetAdmin(), CreatedAt: timestamppb.Now()}
+	t := &fleetv1.Token{Name: r.GetName(), Kind: r.GetKind(), Scope: max(r.GetScope(), fleetv1.Scope_run), Admin: r.GetAdmin(), CreatedAt: timestamppb.Now()}
 	if r.GetTtlSeconds() > 0 {
 		t.ExpiresAt = timestamppb.New(time.Now().Add(time.Duration(r.GetTtlSeconds()) * time.Second))
 	}
@@ -662,6 +662,18 @@ func (s *stub) ListTokens(context.Context, *fleetv1.ListTokensRequest) (*fleetv1
 		resp.Tokens = append(resp.Tokens, clone(t))
 	}
 	return resp, nil
+}
+
+func (s *stub) RotateToken(_ context.Context, r *fleetv1.RotateTokenRequest) (*fleetv1.RotateTokenResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.tokens {
+		if t.GetName() == r.GetName() {
+			ends := time.Now().Add(time.Duration(r.GetOverlapSeconds()) * time.Second)
+			return &fleetv1.RotateTokenResponse{Token: clone(t), Secret: "new-secret-of-" + r.GetName(), OldSecretEndsAt: timestamppb.New(ends)}, nil
+		}
+	}
+	return nil, refusal(codes.NotFound, "TOKEN_NOT_FOUND", fmt.Sprintf("token %q not found", r.GetName()), nil, "{list_tokens} shows the tokens there are")
 }
 
 func (s *stub) RevokeToken(_ context.Context, r *fleetv1.RevokeTokenRequest) (*fleetv1.RevokeTokenResponse, error) {

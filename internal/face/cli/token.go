@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,11 +21,14 @@ Create the first token on the server's machine while the server is stopped:
 "fleet token create NAME --admin --embedded".`,
 		Example: `  fleet token create alice --admin --embedded
   fleet token create ci --kind controller --ttl 90d
+  fleet token create dashboard --scope read
+  fleet token rotate ci --overlap 1h
   fleet token list`,
 	})
 	cmd.AddCommand(
 		calls(p.newTokenCreate(), "create_token"),
 		calls(p.newTokenList(), "list_tokens"),
+		calls(p.newTokenRotate(), "rotate_token"),
 		calls(p.newTokenRevoke(), "revoke_token", "token"),
 	)
 	return cmd
@@ -53,12 +57,13 @@ Keep the secret in a file that only its holder can read, and give the file with
 				if n := resp.GetOwnedAgents(); n > 0 {
 					s.hint("An earlier token %q left %d agents: the holder of this secret owns them.", resp.GetToken().GetName(), n)
 				}
-				s.hint("The secret of %q is shown only this once. Keep it in a file, and give the file with --token-file.", resp.GetToken().GetName())
+				s.secretShown(resp.GetToken())
 			})
 		}),
 	}
 	addEnum(cmd, &req.Kind, fleetv1.Token_Kind_name, "kind", "its holder is of `KIND`: human, controller (an AI) or agent")
-	cmd.Flags().BoolVar(&req.Admin, "admin", false, "its holder sees and changes everything, not only its own")
+	addEnum(cmd, &req.Scope, fleetv1.Scope_name, "scope", "its holder may do `SCOPE`: read, run (the default) or admin")
+	cmd.Flags().BoolVar(&req.Admin, "admin", false, "its holder sees and changes everything, not only its own: the same as --scope admin")
 	addSeconds(cmd, "ttl", "it stops working after `DURATION`, such as 12h or 90d (default never)", func(n int32) { req.TtlSeconds = n })
 	return cmd
 }
@@ -75,9 +80,9 @@ func (p *program) newTokenList() *cobra.Command {
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
 			resp, err := s.tokens.ListTokens(ctx, &fleetv1.ListTokensRequest{})
 			return s.print(resp, err, func() {
-				g := newGrid("NAME", "KIND", "ADMIN", "AGE", "STATUS")
+				g := newGrid("NAME", "KIND", "SCOPE", "AGE", "STATUS")
 				for _, t := range resp.GetTokens() {
-					g.row(t.GetName(), t.GetKind().String(), t.GetAdmin(), s.age(t.GetCreatedAt()), s.validity(t))
+					g.row(t.GetName(), t.GetKind().String(), t.GetScope().String(), s.age(t.GetCreatedAt()), s.validity(t))
 				}
 				s.show(g, "There are no tokens. Create one: fleet token create NAME")
 			})
@@ -85,19 +90,66 @@ func (p *program) newTokenList() *cobra.Command {
 	}
 }
 
+// soon is how long before its end a token is marked in the list.
+const soon = 7 * 24 * time.Hour
+
 // validity reports whether a token works, and for how long.
 func (s *session) validity(t *fleetv1.Token) cell {
-	switch {
-	case t.GetRevokedAt() != nil:
-		return cell{"revoked " + s.age(t.GetRevokedAt()) + " ago", red}
-	case t.GetExpiresAt() == nil:
+	end, replaced := t.GetExpiresAt(), false
+	if revoked := t.GetRevokedAt(); revoked != nil {
+		if !revoked.AsTime().After(s.deps.Now()) {
+			return cell{"revoked " + s.age(revoked) + " ago", red}
+		}
+		end, replaced = revoked, true
+	}
+	if end == nil {
 		return cell{"valid", green}
 	}
-	left := t.GetExpiresAt().AsTime().Sub(s.deps.Now())
-	if left <= 0 {
+	left := end.AsTime().Sub(s.deps.Now())
+	switch {
+	case left <= 0:
 		return cell{"expired", red}
+	case replaced:
+		return cell{"replaced, valid for " + span(left), yellow}
+	case left < soon:
+		return cell{"expires in " + span(left), yellow}
 	}
 	return cell{"valid for " + span(left), green}
+}
+
+// secretShown says that the secret is not shown again.
+func (s *session) secretShown(t *fleetv1.Token) {
+	s.hint("The secret of %q is shown only this once. Keep it in a file, and give the file with --token-file.", t.GetName())
+}
+
+func (p *program) newTokenRotate() *cobra.Command {
+	req := &fleetv1.RotateTokenRequest{}
+	cmd := &cobra.Command{
+		Use:   "rotate NAME",
+		Short: "Give a token a new secret and print it, once",
+		Long: `Give a token a new secret. Its name, kind and scope stay, so its holder keeps what it
+owns. The old secret is refused at once, unless --overlap lets both work for a while.`,
+		Example: `  (umask 077; fleet token rotate ci --overlap 1h > ci-token.new)
+  fleet token rotate ci --ttl 90d`,
+		Args:              args("NAME"),
+		ValidArgsFunction: first(p.completeTokens()),
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			req.Name = args[0]
+			resp, err := s.tokens.RotateToken(ctx, req)
+			return s.print(resp, err, func() {
+				s.screen.raw(resp.GetSecret() + "\n")
+				if left := resp.GetOldSecretEndsAt().AsTime().Sub(s.deps.Now()); left > 0 {
+					s.hint("The old secret works for another %s.", span(left))
+				} else {
+					s.hint("The old secret is refused from now on.")
+				}
+				s.secretShown(resp.GetToken())
+			})
+		}),
+	}
+	addSeconds(cmd, "ttl", "the new secret stops working after `DURATION` (default as long as the old one was made for)", func(n int32) { req.TtlSeconds = n })
+	addSeconds(cmd, "overlap", "the old secret works too for `DURATION`, at most 7d", func(n int32) { req.OverlapSeconds = n })
+	return cmd
 }
 
 func (p *program) newTokenRevoke() *cobra.Command {

@@ -114,8 +114,8 @@ func (i *Interceptor) around(ctx context.Context, method string, seen *seen, cal
 		i.failed(ctx, method, id)
 		return id.err
 	}
-	if id.principal.AgentUID != "" && !forAgents(method) {
-		return fleet.Errorf(fleet.ReasonPermissionDenied, "an agent's own token is not good for this: it may report on its task and call what its definition allows")
+	if err := mayCall(id.principal, method); err != nil {
+		return err
 	}
 	ctx, leave := i.open.enter(fleet.WithPrincipal(ctx, id.principal), md)
 	defer leave()

@@ -25,15 +25,31 @@ func (s *Tokens) CreateToken(ctx context.Context, r *fleetv1.CreateTokenRequest)
 	if r.GetKind() != fleetv1.Token_kind_unspecified {
 		kind = fleet.Kind(r.GetKind().String())
 	}
-	owned, err := s.svc.OwnedAgents(ctx, r.GetName())
+	scope, err := tokenScope(r)
 	if err != nil {
 		return nil, err
 	}
-	t, secret, err := s.svc.CreateToken(ctx, r.GetName(), kind, r.GetAdmin(), time.Duration(r.GetTtlSeconds())*time.Second)
+	t, secret, owned, err := s.svc.CreateToken(ctx, service.CreateTokenRequest{
+		Name: r.GetName(), Kind: kind, Scope: scope, TTL: time.Duration(r.GetTtlSeconds()) * time.Second,
+	})
 	if err != nil {
 		return nil, err
 	}
 	return &fleetv1.CreateTokenResponse{Token: tokenOf(t), Secret: secret, OwnedAgents: int32Of(owned)}, nil
+}
+
+// tokenScope returns the scope of a new token. The field admin is older than scopes.
+func tokenScope(r *fleetv1.CreateTokenRequest) (fleet.Scope, error) {
+	scope, given := fleet.ParseScope(r.GetScope().String())
+	switch {
+	case r.GetAdmin() && given && scope != fleet.ScopeAdmin:
+		return scope, fleet.Invalid(fleet.ReasonInvalidArgument, "scope", "scope is %s and admin is true: give one of them", scope)
+	case r.GetAdmin():
+		return fleet.ScopeAdmin, nil
+	case !given:
+		return fleet.ScopeRun, nil
+	}
+	return scope, nil
 }
 
 // ListTokens lists the tokens.
@@ -49,10 +65,26 @@ func (s *Tokens) ListTokens(ctx context.Context, _ *fleetv1.ListTokensRequest) (
 	return resp, nil
 }
 
+// RotateToken gives a token a new secret.
+func (s *Tokens) RotateToken(ctx context.Context, r *fleetv1.RotateTokenRequest) (*fleetv1.RotateTokenResponse, error) {
+	if r.GetName() == "" {
+		return nil, nameRequired()
+	}
+	t, secret, ends, err := s.svc.RotateToken(ctx, r.GetName(), time.Duration(r.GetTtlSeconds())*time.Second, time.Duration(r.GetOverlapSeconds())*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.RotateTokenResponse{Token: tokenOf(t), Secret: secret, OldSecretEndsAt: timeOf(ends)}, nil
+}
+
+func nameRequired() error {
+	return fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is required: name a token, see `fleet token list`")
+}
+
 // RevokeToken revokes a token.
 func (s *Tokens) RevokeToken(ctx context.Context, r *fleetv1.RevokeTokenRequest) (*fleetv1.RevokeTokenResponse, error) {
 	if r.GetName() == "" {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is required: name a token, see `fleet token list`")
+		return nil, nameRequired()
 	}
 	t, err := s.svc.RevokeToken(ctx, r.GetName())
 	if err != nil {

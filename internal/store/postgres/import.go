@@ -17,7 +17,7 @@ import (
 // imported are the tables that Import fills, each after those that it refers to.
 var imported = []string{
 	"agents", "recipes", "tasks", "task_descriptions", "payloads", "task_changes", "task_checks", "messages", "questions", "events",
-	"requests", "tokens", "sessions", "tools", "agent_remains", "notes", "secrets", "stored",
+	"requests", "tokens", "identities", "sessions", "tools", "agent_remains", "notes", "secrets", "stored",
 }
 
 // replaced are tables in which a server that was only started leaves something.

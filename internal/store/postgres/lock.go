@@ -96,6 +96,9 @@ const (
 	lockToken    = "token"    // the tokens of a name
 	lockHash     = "hash"     // the token of a hash
 	lockTokens   = "tokens"   // the tokens of an agent
+
+	lockSubject   = "subject"   // the identity of a subject
+	lockPrincipal = "principal" // the identity of a principal
 )
 
 // settled returns what read returns, once the transaction holds the locks on all of it.

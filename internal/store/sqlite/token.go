@@ -4,12 +4,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 
 	"fleet/internal/fleet"
 )
 
 const (
-	tokenColumns = `name, kind, admin, hash, created_at, expires_at, revoked_at, agent_uid`
+	tokenColumns = `name, kind, admin, hash, created_at, expires_at, revoked_at, agent_uid, scope, projects`
 	selectTokens = `SELECT ` + tokenColumns + ` FROM tokens `
 )
 
@@ -64,15 +65,28 @@ func tokenError(act string, k *fleet.Token, err error) error {
 }
 
 func tokenArgs(k *fleet.Token) []any {
-	return []any{k.Name, string(k.Kind), k.Admin, k.Hash, micros(k.CreatedAt), maybeMicros(k.ExpiresAt), maybeMicros(k.RevokedAt), k.AgentUID}
+	return []any{k.Name, string(k.Kind), k.Scope == fleet.ScopeAdmin, k.Hash, micros(k.CreatedAt), maybeMicros(k.ExpiresAt), maybeMicros(k.RevokedAt), k.AgentUID, k.Scope.String(), strings.Join(k.Projects, "\n")}
 }
 
 func scanToken(row scanner) (*fleet.Token, error) {
 	var (
 		k                         fleet.Token
 		created, expires, revoked sql.NullInt64
+		admin                     bool
+		scope, projects           string
 	)
-	err := row.Scan(&k.Name, (*string)(&k.Kind), &k.Admin, &k.Hash, &created, &expires, &revoked, &k.AgentUID)
+	err := row.Scan(&k.Name, (*string)(&k.Kind), &admin, &k.Hash, &created, &expires, &revoked, &k.AgentUID, &scope, &projects)
+	if err != nil {
+		return nil, err
+	}
+	if k.Scope = fleet.ScopeRun; scope != "" {
+		k.Scope, _ = fleet.ParseScope(scope)
+	} else if admin {
+		k.Scope = fleet.ScopeAdmin
+	}
+	if projects != "" {
+		k.Projects = strings.Split(projects, "\n")
+	}
 	k.CreatedAt, k.ExpiresAt, k.RevokedAt = timeOf(created), timeOf(expires), timeOf(revoked)
-	return &k, err
+	return &k, nil
 }

@@ -42,6 +42,7 @@ func Run(t *testing.T, open func(t *testing.T) fleet.Store) {
 		{"Sessions", sessionCases},
 		{"Tools", toolCases},
 		{"Tokens", tokenCases},
+		{"Identities", identityCases},
 		{"Leases", leaseCases},
 		{"Prune", pruneCases},
 		{"Notes", noteCases},

@@ -12,7 +12,7 @@ import (
 var tokenCases = []testCase{
 	{"every field comes back", func(t *testing.T, s fleet.Store) {
 		full := &fleet.Token{
-			Name: "Jörg", Kind: fleet.Controller, Admin: true, Hash: "h1", CreatedAt: noon, ExpiresAt: noon.Add(time.Hour),
+			Name: "Jörg", Kind: fleet.Controller, Scope: fleet.ScopeRun, Projects: []string{"Setup", "local/a, b"}, Hash: "h1", CreatedAt: noon, ExpiresAt: noon.Add(time.Hour),
 			RevokedAt: noon.Add(time.Minute), AgentUID: "u1",
 		}
 		human, agent := newToken("alice", "h2"), newToken("worker", "h3")
@@ -85,7 +85,7 @@ var tokenCases = []testCase{
 		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.UpdateToken(k) }))
 		update(t, s, func(tx fleet.Tx) error { return tx.InsertToken(k) })
 		other := &fleet.Token{
-			Name: "bob", Kind: fleet.AgentKind, Admin: true, Hash: "h1", CreatedAt: noon.Add(time.Hour),
+			Name: "bob", Kind: fleet.AgentKind, Scope: fleet.ScopeAdmin, Hash: "h1", CreatedAt: noon.Add(time.Hour),
 			ExpiresAt: noon.Add(2 * time.Hour), RevokedAt: noon.Add(3 * time.Hour),
 		}
 		update(t, s, func(tx fleet.Tx) error { return tx.UpdateToken(other) })
@@ -108,7 +108,7 @@ var tokenCases = []testCase{
 }
 
 func newToken(name, hash string) *fleet.Token {
-	return &fleet.Token{Name: name, Kind: fleet.Human, Hash: hash, CreatedAt: noon}
+	return &fleet.Token{Name: name, Kind: fleet.Human, Scope: fleet.ScopeRead, Hash: hash, CreatedAt: noon}
 }
 
 func getToken(t tb, s fleet.Store, name string) *fleet.Token {

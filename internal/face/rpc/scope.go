@@ -1,0 +1,75 @@
+package rpc
+
+import (
+	"strings"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+)
+
+// right is what the proto says about who may call a method.
+type right struct {
+	needs     fleet.Scope
+	forAgents bool // also an agent with its own token
+}
+
+// rights has the rights of all methods, as "/package.Service/Method".
+var rights = sync.OnceValue(func() map[string]right {
+	all := map[string]right{}
+	protoregistry.GlobalFiles.RangeFilesByPackage("fleet.v1", func(file protoreflect.FileDescriptor) bool {
+		for i := range file.Services().Len() {
+			methods := file.Services().Get(i).Methods()
+			for j := range methods.Len() {
+				m := methods.Get(j)
+				forAgents, _ := proto.GetExtension(m.Options(), fleetv1.E_ForAgents).(bool)
+				all["/"+string(m.Parent().FullName())+"/"+string(m.Name())] = right{scopeOf(m), forAgents}
+			}
+		}
+		return true
+	})
+	return all
+})
+
+// scopeOf returns the scope that a caller of the method needs.
+func scopeOf(m protoreflect.MethodDescriptor) fleet.Scope {
+	ofMethod, _ := proto.GetExtension(m.Options(), fleetv1.E_Needs).(fleetv1.Scope)
+	ofService, _ := proto.GetExtension(m.Parent().Options(), fleetv1.E_ServiceNeeds).(fleetv1.Scope)
+	for _, named := range []fleetv1.Scope{ofMethod, ofService} {
+		if scope, ok := fleet.ParseScope(named.String()); ok {
+			return scope
+		}
+	}
+	options, _ := m.Options().(*descriptorpb.MethodOptions)
+	if options.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS {
+		return fleet.ScopeRead
+	}
+	return fleet.ScopeRun
+}
+
+// rightsOf returns the rights of the method. A method that no proto describes is for admins.
+func rightsOf(method string) right {
+	if r, ok := rights()["/"+strings.TrimPrefix(method, "/")]; ok {
+		return r
+	}
+	return right{needs: fleet.ScopeAdmin}
+}
+
+// mayCall returns PERMISSION_DENIED unless the principal may call the method. What the principal may do with the agents,
+// tasks and so on that a request names is a rule of the core.
+func mayCall(p fleet.Principal, method string) error {
+	r := rightsOf(method)
+	switch {
+	case p.AgentUID != "" && !r.forAgents:
+		return fleet.Errorf(fleet.ReasonPermissionDenied, "an agent's own token is not good for this: it may report on its task and call what its definition allows")
+	case p.Scope < r.needs:
+		return fleet.Errorf(fleet.ReasonPermissionDenied, "this call needs scope %s, and %q has scope %s", r.needs, p.Name, p.Scope).
+			With("needs", r.needs.String()).With("has", p.Scope.String()).Next("an admin can give you scope " + r.needs.String())
+	}
+	return nil
+}

@@ -1,0 +1,34 @@
+package identity
+
+import (
+	"context"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// Tokens is the source of Fleet's own tokens. They begin with fleet.TokenPrefix.
+type Tokens struct {
+	// Lookup returns the principal of a secret.
+	Lookup func(ctx context.Context, secret string) (fleet.Principal, error)
+	// AgentsOnly says that only the tokens that the server gives to agents are taken.
+	AgentsOnly bool
+}
+
+// Credentials implements Source.
+func (s Tokens) Credentials() string {
+	if s.AgentsOnly {
+		return ""
+	}
+	return "Fleet tokens (" + fleet.TokenPrefix + "...)"
+}
+
+// Recognizes implements Source.
+func (s Tokens) Recognizes(secret string) bool {
+	return fleet.IsAgentSecret(secret) || !s.AgentsOnly && strings.HasPrefix(secret, fleet.TokenPrefix)
+}
+
+// Authenticate implements Source.
+func (s Tokens) Authenticate(ctx context.Context, secret string) (fleet.Principal, error) {
+	return s.Lookup(ctx, secret)
+}

@@ -1,0 +1,67 @@
+package service
+
+import (
+	"context"
+	"fmt"
+
+	"fleet/internal/fleet"
+)
+
+// NameOf returns the name of the subject's principal. The first call for a subject chooses the name for all time. If
+// another subject has it, the name gets a number: "coder:alice~2".
+func (s *Service) NameOf(ctx context.Context, who fleet.Subject) (string, error) {
+	type key struct{ source, id string }
+	k := key{who.Source, who.ID}
+	if name, ok := s.names.Load(k); ok {
+		return name.(string), nil //nolint:forcetypeassert // only strings are stored
+	}
+	var known *fleet.Identity
+	err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		known, err = tx.Identity(who.Source, who.ID)
+		return err
+	})
+	if err == nil && known == nil {
+		err = s.store.Update(ctx, func(tx fleet.Tx) (err error) {
+			known, err = s.identify(tx, who)
+			return err
+		})
+	}
+	if err != nil {
+		return "", err
+	}
+	s.names.Store(k, known.Principal)
+	return known.Principal, nil
+}
+
+// identify returns the identity of the subject, and adds it if it does not exist.
+func (s *Service) identify(tx fleet.Tx, who fleet.Subject) (*fleet.Identity, error) {
+	known, err := tx.Identity(who.Source, who.ID)
+	if err != nil || known != nil {
+		return known, err
+	}
+	name := who.PrincipalName()
+	for n := 2; ; n++ {
+		other, err := tx.IdentityOf(name)
+		if err != nil {
+			return nil, err
+		}
+		if other == nil {
+			break
+		}
+		name = fmt.Sprintf("%s~%d", who.PrincipalName(), n)
+	}
+	known = &fleet.Identity{Principal: name, Source: who.Source, SubjectID: who.ID, CreatedAt: s.now()}
+	return known, tx.InsertIdentity(known)
+}
+
+// SubjectOf returns the id with which the source knows the principal; empty if the principal is not one of the source.
+func (s *Service) SubjectOf(ctx context.Context, source, principal string) (id string, err error) {
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		known, err := tx.IdentityOf(principal)
+		if err == nil && known != nil && known.Source == source {
+			id = known.SubjectID
+		}
+		return err
+	})
+	return id, err
+}

@@ -1,0 +1,19 @@
+-- Scopes and projects of tokens, and the principals of people who come from outside. A token without a scope was written
+-- by an older version: its admin column says which scope it has.
+
+-- +goose Up
+ALTER TABLE tokens ADD COLUMN scope text NOT NULL DEFAULT '' CHECK (scope IN ('', 'read', 'run', 'admin'));
+ALTER TABLE tokens ADD COLUMN projects text NOT NULL DEFAULT ''; -- one a line; empty: all
+
+CREATE TABLE identities (
+    principal  text        COLLATE "C" NOT NULL PRIMARY KEY CHECK (principal <> ''),
+    source     text        COLLATE "C" NOT NULL CHECK (source <> ''),
+    subject_id text        COLLATE "C" NOT NULL CHECK (subject_id <> ''),
+    created_at timestamptz NOT NULL,
+    UNIQUE (source, subject_id)
+);
+
+-- +goose Down
+DROP TABLE identities;
+ALTER TABLE tokens DROP COLUMN projects;
+ALTER TABLE tokens DROP COLUMN scope;

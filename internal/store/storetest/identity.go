@@ -1,0 +1,61 @@
+package storetest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+var identityCases = []testCase{
+	{"an identity is found by its subject and by its principal", func(t *testing.T, s fleet.Store) {
+		alice := newIdentity("coder:alice", "coder", "1")
+		other := newIdentity("oidc:alice", "oidc", "1")
+		for _, i := range []*fleet.Identity{alice, other} {
+			update(t, s, func(tx fleet.Tx) error { return tx.InsertIdentity(i) })
+		}
+		bySubject := func(source, id string) *fleet.Identity {
+			return read(t, s, func(tx fleet.ReadTx) (*fleet.Identity, error) { return tx.Identity(source, id) })
+		}
+		byPrincipal := func(name string) *fleet.Identity {
+			return read(t, s, func(tx fleet.ReadTx) (*fleet.Identity, error) { return tx.IdentityOf(name) })
+		}
+		require.Equal(t, alice, bySubject("coder", "1"))
+		require.Equal(t, other, bySubject("oidc", "1"))
+		require.Equal(t, other, byPrincipal("oidc:alice"))
+		require.Nil(t, bySubject("coder", "2"))
+		require.Nil(t, byPrincipal("alice"))
+	}},
+
+	{"a subject is one principal, and a principal one subject", func(t *testing.T, s fleet.Store) {
+		insert := func(i *fleet.Identity) error {
+			return s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertIdentity(i) })
+		}
+		require.NoError(t, insert(newIdentity("coder:alice", "coder", "1")))
+		requireBroken(t, insert(newIdentity("coder:bob", "coder", "1")))
+		requireBroken(t, insert(newIdentity("coder:alice", "coder", "2")))
+	}},
+
+	{"one of many concurrent subjects gets a name", func(t *testing.T, s fleet.Store) {
+		taken := 0
+		errs := together(10, func(i int) error {
+			return s.Update(t.Context(), func(tx fleet.Tx) error {
+				other, err := tx.IdentityOf("coder:alice")
+				if err != nil || other != nil {
+					return errTest
+				}
+				return tx.InsertIdentity(newIdentity("coder:alice", "coder", id("u", i)))
+			})
+		})
+		for _, err := range errs {
+			require.ErrorIs(t, err, errTest)
+			taken++
+		}
+		require.Equal(t, 9, taken)
+	}},
+}
+
+func newIdentity(principal, source, id string) *fleet.Identity {
+	return &fleet.Identity{Principal: principal, Source: source, SubjectID: id, CreatedAt: noon}
+}
