@@ -20,8 +20,8 @@ import (
 
 	"fleet/internal/face/inbound"
 	"fleet/internal/fleet"
-	"fleet/internal/service"
 	"fleet/internal/place/fake"
+	"fleet/internal/service"
 	"fleet/internal/state"
 	"fleet/internal/store/postgres/pgtest"
 	"fleet/internal/store/sqlite"
