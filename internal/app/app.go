@@ -22,6 +22,7 @@ import (
 	"fleet/internal/reconcile"
 	"fleet/internal/service"
 	"fleet/internal/state"
+	"fleet/internal/telemetry"
 	"fleet/internal/toolset/lifecycle"
 	"fleet/internal/toolset/providers"
 	"fleet/internal/toolset/sessions"
@@ -43,6 +44,7 @@ type App struct {
 	subagents  *subagents.Service
 	sessions   *sessions.Service
 	calls      *rpc.Interceptor
+	telemetry  *telemetry.Telemetry
 	limits     inbound.Limits
 	address    atomic.Pointer[string] // base URL of REST and MCP, "http://HOST:PORT"; nil while they are not served
 }
@@ -87,10 +89,11 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if cfg, err = cfg.withReplica(); err != nil {
 		return nil, err
 	}
-	a := &App{cfg: cfg, log: log, guard: newGuard()}
+	a := &App{cfg: cfg, log: log, guard: newGuard(), telemetry: telemetry.New(Version())}
 	if a.store, err = cfg.openStore(ctx, log); err != nil {
 		return nil, err
 	}
+	a.store = a.telemetry.Store(a.store)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.store.Close())
@@ -113,13 +116,14 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	}
 	core := state.Config{
 		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, MaxBundle: cfg.MaxBundle, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, Limits: cfg.Limits,
-		Logger: log, Fault: o.Fault, Others: others, Replica: cfg.Replica, MCPURL: a.mcpURL,
+		Logger: log, Fault: o.Fault, Others: a.observed(others), EventSent: a.telemetry.EventSent, Replica: cfg.Replica, MCPURL: a.mcpURL,
 	}
 	if o.Core != nil {
 		o.Core(&core)
 	}
-	st := state.New(a.store, ofFleet, core)
+	st := state.New(a.store, a.observed(ofFleet), core)
 	a.service, a.reconciler = service.New(st), reconcile.New(st)
+	a.telemetry.Read(a.watched(st))
 	a.lifecycle = lifecycle.New(a.service, cfg.Lifecycle, a.baseURL)
 	if a.providers, err = newProviders(cfg, o, a.service, log); err != nil {
 		return nil, err
@@ -131,7 +135,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if err != nil {
 		return nil, err
 	}
-	a.calls, a.limits = rpc.NewInterceptor(auth, log, inbound.Remote), o.Limits
+	a.calls, a.limits = rpc.NewInterceptor(auth, log, inbound.Remote, a.telemetry), o.Limits
 	a.guard.unary, a.guard.stream = a.calls.Unary, a.calls.Stream
 	a.channel = newChannel(a.guard)
 	a.register(a.channel)

@@ -33,6 +33,7 @@ import (
 type Config struct {
 	HTTP         string        `yaml:"http" help:"address for REST, MCP and the API page"`
 	GRPC         string        `yaml:"grpc" help:"address for gRPC"`
+	Metrics      string        `yaml:"metrics" help:"another address for /metrics, for whoever can reach it; empty: on the http address only, for admins"`
 	Data         string        `yaml:"data" help:"directory for the database, the agents and their work"`
 	Store        string        `yaml:"store" help:"where the fleet is kept: empty for SQLite in data, or postgres://USER@HOST/DATABASE, which several servers can share"`
 	Replica      string        `yaml:"replica" help:"name of this server among those that share a Postgres store; when empty, a name that is kept in data"`
@@ -177,6 +178,9 @@ func (c Config) Validate() error {
 		if err := c.validateAddress(key, addr); err != nil {
 			return err
 		}
+	}
+	if _, _, err := net.SplitHostPort(c.Metrics); c.Metrics != "" && err != nil {
+		return fmt.Errorf("metrics is %q: it must be HOST:PORT, for example 127.0.0.1:8103, or empty", c.Metrics)
 	}
 	return nil
 }

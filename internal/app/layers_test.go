@@ -25,6 +25,7 @@ var layers = []layer{
 	{"fleet/internal/service", []string{"fleet/internal/fleet", "fleet/internal/state"}, nil},
 	{"fleet/internal/identity", []string{"fleet/internal/fleet"}, nil},
 	{"fleet/internal/reconcile", []string{"fleet/internal/fleet", "fleet/internal/state"}, nil},
+	{"fleet/internal/telemetry", []string{"fleet/internal/fleet"}, []string{"github.com/prometheus/client_golang"}},
 	{"fleet/internal/toolset/conversation", nil, nil},
 	{"fleet/internal/toolset", []string{"fleet/internal/fleet", "fleet/internal/service", "fleet/internal/toolset/conversation"}, nil},
 	{"fleet/internal/place/fake", []string{"fleet/internal/fleet"}, nil},

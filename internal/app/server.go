@@ -58,6 +58,7 @@ type Server struct {
 	closeGrace                 time.Duration
 	closed                     chan error // receives the result of closing the fleet
 	grpcListener, httpListener net.Listener
+	metrics                    *metricsServer // nil if metrics have no address of their own
 	grpc                       *grpc.Server
 	http                       *http.Server
 	endHTTP                    context.CancelFunc
@@ -76,6 +77,9 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 	if s.grpcListener, err = listen("grpc", a.cfg.GRPC, a.limits); err != nil {
 		return nil, errors.Join(err, s.httpListener.Close())
 	}
+	if s.metrics, err = a.listenMetrics(); err != nil {
+		return nil, errors.Join(err, s.httpListener.Close(), s.grpcListener.Close())
+	}
 	s.grpc = grpc.NewServer(
 		grpc.ChainUnaryInterceptor(encoded.Unary, a.guard.Unary), grpc.StreamInterceptor(a.guard.Stream), grpc.MaxRecvMsgSize(a.cfg.maxMessage()),
 		grpc.Creds(inbound.Credentials()), grpc.InTapHandle(a.tap), grpc.ConnectionTimeout(connectTimeout),
@@ -88,7 +92,7 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 
 	handler, err := a.handler(version)
 	if err != nil {
-		return nil, errors.Join(err, s.httpListener.Close(), s.grpcListener.Close())
+		return nil, errors.Join(err, s.httpListener.Close(), s.grpcListener.Close(), s.metrics.close())
 	}
 	var base context.Context
 	base, s.endHTTP = context.WithCancel(context.Background())
@@ -116,6 +120,10 @@ func (a *App) handler(version string) (http.Handler, error) {
 	all := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, programsPath) {
 			runners.ServeHTTP(w, r)
+			return
+		}
+		if r.URL.Path == metricsPath {
+			a.serveMetrics(w, r)
 			return
 		}
 		if r.URL.Path == "/mcp" || strings.HasPrefix(r.URL.Path, "/mcp/") {
@@ -161,9 +169,12 @@ func (s *Server) Serve(ctx context.Context) error {
 	address := "http://" + s.HTTPAddr()
 	s.address.Store(&address)
 	s.Start()
-	ended := make(chan error, 2)
+	ended := make(chan error, 3)
 	go func() { ended <- s.grpc.Serve(s.grpcListener) }()
 	go func() { ended <- s.http.Serve(s.httpListener) }()
+	if s.metrics != nil {
+		go func() { ended <- s.metrics.serve() }()
+	}
 	s.log.InfoContext(ctx, "server started", slog.String("http", s.HTTPAddr()), slog.String("grpc", s.GRPCAddr()),
 		slog.Any("places", s.cfg.Places), slog.String("auth", s.cfg.Auth.String()), slog.String("data", s.cfg.Data), slog.String("store", s.cfg.shownStore()))
 
@@ -205,6 +216,7 @@ func (s *Server) shutdown() error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = s.http.Close()
 	}
+	err = errors.Join(err, s.metrics.close())
 	select {
 	case <-graceful:
 	case <-ctx.Done():

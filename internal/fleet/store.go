@@ -67,6 +67,9 @@ type Store interface {
 	// room at all.
 	Full() (since time.Time, full bool)
 
+	// Size returns the size of the database, in bytes.
+	Size(ctx context.Context) (int64, error)
+
 	// Close waits for transactions and closes the store.
 	Close() error
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fleet/internal/fleet"
@@ -18,6 +19,8 @@ type leases struct {
 
 	mu   sync.Mutex
 	held map[string]*holding // by key
+
+	renewals, failures, lost atomic.Int64 // since the start
 }
 
 // holding is a lease that is held. Its context ends when it is lost, or may be.
@@ -25,6 +28,7 @@ type holding struct {
 	lease  fleet.Lease
 	cancel context.CancelFunc
 	over   *time.Timer // cancels when the lease was not renewed in time
+	lost   bool
 }
 
 func newLeases(store fleet.Store, owner string, ttl time.Duration, log *slog.Logger) *leases {
@@ -42,7 +46,7 @@ func (l *leases) hold(ctx context.Context, key string) (held context.Context, re
 	}
 	h := &holding{lease: fleet.Lease{Key: key, Epoch: epoch}}
 	held, h.cancel = context.WithCancel(fleet.WithLease(ctx, h.lease))
-	h.over = time.AfterFunc(l.ttl-time.Since(asked), h.cancel)
+	h.over = time.AfterFunc(l.ttl-time.Since(asked), func() { l.lose(key, h) })
 	l.mu.Lock()
 	l.held[key] = h
 	l.mu.Unlock()
@@ -56,6 +60,24 @@ func (l *leases) hold(ctx context.Context, key string) (held context.Context, re
 			l.log.WarnContext(ctx, "lease not released, it will expire", slog.String("key", key), slog.Any("error", err))
 		}
 	}, true, nil
+}
+
+// lose ends the holder's context, and counts the lease as lost unless it was given back.
+func (l *leases) lose(key string, h *holding) {
+	h.cancel()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held[key] == h && !h.lost {
+		h.lost = true
+		l.lost.Add(1)
+	}
+}
+
+// count returns how many leases are held.
+func (l *leases) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.held)
 }
 
 // keep renews the leases until ctx is done.
@@ -90,14 +112,16 @@ func (l *leases) renew(ctx context.Context) error {
 	asked := time.Now()
 	epochs, err := l.store.RenewLeases(ctx, l.owner, l.ttl)
 	if err != nil {
+		l.failures.Add(1)
 		return err
 	}
 	for _, h := range before {
 		// A timer that has fired stays fired: the holder has stopped, or is about to.
 		if epochs[h.lease.Key] != h.lease.Epoch || !h.over.Stop() {
-			h.cancel()
+			l.lose(h.lease.Key, h)
 			continue
 		}
+		l.renewals.Add(1)
 		h.over.Reset(l.ttl - time.Since(asked))
 	}
 	return nil

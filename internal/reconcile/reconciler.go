@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fleet/internal/fleet"
@@ -60,6 +61,7 @@ type Reconciler struct {
 	workers   map[string]*worker // by agent uid
 	opSlots   chan struct{}      // how many slow operations go on at a time
 	callSlots chan struct{}      // how many short calls of places do
+	waiting   atomic.Int64       // workers that wait for a slot
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
 	stopping  chan struct{}
@@ -103,6 +105,18 @@ func (r *Reconciler) Stop() {
 
 // Stopping is closed once Stop was called: nothing that is begun after it is done or recorded.
 func (r *Reconciler) Stopping() <-chan struct{} { return r.stopping }
+
+// Work returns what this reconciler has in hand.
+func (r *Reconciler) Work() fleet.Work {
+	w := fleet.Work{
+		Waiting: int(r.waiting.Load()), Leases: r.leases.count(),
+		Renewals: r.leases.renewals.Load(), RenewFailures: r.leases.failures.Load(), LeasesLost: r.leases.lost.Load(),
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w.Workers = len(r.workers)
+	return w
+}
 
 // watch looks at what there is to do, whenever something has changed, and now and then for agents that another
 // replica has let go.

@@ -172,12 +172,10 @@ func (w *worker) ask(ctx context.Context, a *fleet.Agent, fn func(context.Contex
 // call runs fn when there is a slot for it, and cancels it when it takes longer than the limit, or something else is
 // wanted of the agent meanwhile.
 func (w *worker) call(ctx context.Context, a *fleet.Agent, slots chan struct{}, limit time.Duration, fn func(context.Context) error) error {
-	select {
-	case slots <- struct{}{}:
-		defer func() { <-slots }()
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := w.takeSlot(ctx, slots); err != nil {
+		return err
 	}
+	defer func() { <-slots }()
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	result := make(chan error, 1)
@@ -200,6 +198,23 @@ func (w *worker) call(ctx context.Context, a *fleet.Agent, slots chan struct{}, 
 				cancel()
 			}
 		}
+	}
+}
+
+// takeSlot waits for a slot.
+func (w *worker) takeSlot(ctx context.Context, slots chan struct{}) error {
+	select {
+	case slots <- struct{}{}:
+		return nil
+	default:
+	}
+	w.waiting.Add(1)
+	defer w.waiting.Add(-1)
+	select {
+	case slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

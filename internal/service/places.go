@@ -32,10 +32,7 @@ func (s *Service) PlaceWith(driver string) (t fleet.Traits, ok bool) {
 // Places returns the state of the places of the fleet, in the order of the configuration, followed by places of p's
 // agents that are not configured.
 func (s *Service) Places(p fleet.Principal) []fleet.PlaceState {
-	all := make([]fleet.PlaceState, 0, len(s.places.Fleet))
-	for _, place := range s.places.Fleet {
-		all = append(all, place.State())
-	}
+	all := s.places.States()
 	for _, name := range s.snap.Listing().PlacesOf(p) {
 		if s.places.Lookup(name) == nil {
 			all = append(all, s.places.Of(&fleet.Agent{Place: name}).State())

@@ -198,7 +198,13 @@ func (w *watch) next(ctx context.Context, woken bool, send func([]fleet.Event, s
 		w.left -= len(events)
 	}
 	w.ended = w.filter.TaskID != "" && slices.ContainsFunc(events, func(e fleet.Event) bool { return e.Type == fleet.EventTaskEnded })
-	return len(events) == limit, len(events), send(events, w.cursor())
+	if err := send(events, w.cursor()); err != nil {
+		return false, 0, err
+	}
+	if woken {
+		w.s.cfg.EventSent(w.s.now().Sub(events[0].Time))
+	}
+	return len(events) == limit, len(events), nil
 }
 
 // read returns the next events, and the Seq up to which it has looked for them. A call that was woken finds them in memory,

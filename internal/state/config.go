@@ -57,6 +57,9 @@ type Config struct {
 	// "" if there are none.
 	MCPURL func() string
 
+	// EventSent is told how long after its recording an event was sent to a watcher that waited for it; nil if nobody is.
+	EventSent func(lag time.Duration)
+
 	Now    func() time.Time // nil means time.Now
 	NewID  func() string    // nil means random UUIDs
 	Logger *slog.Logger     // nil means no log
@@ -94,6 +97,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.EventSent == nil {
+		c.EventSent = func(time.Duration) {}
 	}
 	if c.Fault == nil {
 		c.Fault = func(string) {}

@@ -59,6 +59,13 @@ func (t *LogTail) Subscribe() (_ <-chan struct{}, cancel func()) {
 	return ch, func() { t.unsubscribe(ch) }
 }
 
+// Subscribers returns how many subscriptions there are.
+func (t *LogTail) Subscribers() int {
+	t.subscribing.Lock()
+	defer t.subscribing.Unlock()
+	return len(t.subs)
+}
+
 func (t *LogTail) unsubscribe(ch chan struct{}) {
 	t.subscribing.Lock()
 	delete(t.subs, ch)

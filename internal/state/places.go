@@ -162,3 +162,12 @@ func (p *ManagedPlace) SameName(tx fleet.ReadTx, name, owner string) (*fleet.Age
 	}
 	return nil, err
 }
+
+// States returns the states of the fleet's places, in the order of the configuration.
+func (ps *Places) States() []fleet.PlaceState {
+	all := make([]fleet.PlaceState, 0, len(ps.Fleet))
+	for _, p := range ps.Fleet {
+		all = append(all, p.State())
+	}
+	return all
+}

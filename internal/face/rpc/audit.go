@@ -17,7 +17,10 @@ import (
 )
 
 // seen holds the request of a call and its answer. Each may be nil.
-type seen struct{ request, answer any }
+type seen struct {
+	request, answer any
+	stream          bool
+}
 
 // audit logs a call that may have changed something.
 func (i *Interceptor) audit(ctx context.Context, method string, p fleet.Principal, seen *seen, s *status.Status) {
@@ -48,11 +51,15 @@ func (i *Interceptor) failed(ctx context.Context, method string, id *identity) {
 
 // origin returns the method that was called, the face, and the remote address.
 func (i *Interceptor) origin(ctx context.Context, method string) []slog.Attr {
-	face := "grpc"
-	if md, _ := metadata.FromIncomingContext(ctx); len(md.Get(FaceKey)) > 0 {
-		face = md.Get(FaceKey)[0]
+	return []slog.Attr{slog.String("method", shortMethod(method)), slog.String("face", short(faceOf(ctx))), slog.String("remote", i.remote(ctx))}
+}
+
+// faceOf returns the face that the call came over.
+func faceOf(ctx context.Context) string {
+	if v := metadata.ValueFromIncomingContext(ctx, FaceKey); len(v) > 0 {
+		return v[0]
 	}
-	return []slog.Attr{slog.String("method", shortMethod(method)), slog.String("face", short(face)), slog.String("remote", i.remote(ctx))}
+	return "grpc"
 }
 
 func reasonOf(s *status.Status) string {

@@ -64,6 +64,12 @@ func IsAgent(ctx context.Context) bool {
 	return id != nil && id.err == nil && id.principal.AgentUID != ""
 }
 
+// IsAdmin reports whether Identify has identified the caller as an admin.
+func IsAdmin(ctx context.Context) bool {
+	id := identityOf(ctx)
+	return id != nil && id.err == nil && id.principal.AgentUID == "" && id.principal.Admin()
+}
+
 // Caller returns a name for the caller that Identify has identified. Different callers have different names. It is
 // empty for an unknown caller.
 func Caller(ctx context.Context) string {

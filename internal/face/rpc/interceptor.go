@@ -24,17 +24,25 @@ type Interceptor struct {
 	auth     Authenticator
 	log      *slog.Logger
 	remote   func(ctx context.Context) string
+	observer Observer
 	failures *failures
 	open     *openCalls
 }
 
+// Observer is told of every call, also of those that are refused.
+type Observer interface {
+	// CallEnded is told how a call of the full method has ended, and how long it took. The face is "grpc", "rest" or
+	// "mcp", or what else the caller says.
+	CallEnded(method, face string, stream bool, code codes.Code, took time.Duration)
+}
+
 // NewInterceptor returns the interceptor. Remote returns the address that a call comes from, for the log; nil if it is
 // not known.
-func NewInterceptor(auth Authenticator, log *slog.Logger, remote func(ctx context.Context) string) *Interceptor {
+func NewInterceptor(auth Authenticator, log *slog.Logger, remote func(ctx context.Context) string, observer Observer) *Interceptor {
 	if remote == nil {
 		remote = func(context.Context) string { return "" }
 	}
-	return &Interceptor{auth: auth, log: log, remote: remote, failures: newFailures(log), open: newOpenCalls(auth)}
+	return &Interceptor{auth: auth, log: log, remote: remote, observer: observer, failures: newFailures(log), open: newOpenCalls(auth)}
 }
 
 // Close ends the interceptor's background work. Call it when no more calls come.
@@ -59,7 +67,7 @@ func (i *Interceptor) Unary(ctx context.Context, req any, info *grpc.UnaryServer
 
 // Stream is the interceptor of streams.
 func (i *Interceptor) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	seen := &seen{}
+	seen := &seen{stream: true}
 	return i.around(ss.Context(), info.FullMethod, seen, func(ctx context.Context) error {
 		return next(srv, stream{ss, ctx, seen})
 	})
@@ -96,6 +104,7 @@ func (i *Interceptor) around(ctx context.Context, method string, seen *seen, cal
 		if err != nil {
 			s = toStatus(err)
 		}
+		i.observer.CallEnded(method, faceOf(ctx), seen.stream, s.Code(), time.Since(begun)) // the code of nil is OK
 		if !panicked {
 			i.logCall(ctx, method, id.principal, begun, s, err)
 		}

@@ -47,6 +47,7 @@ func Run(t *testing.T, open func(t *testing.T) fleet.Store) {
 		{"Prune", pruneCases},
 		{"Notes", noteCases},
 		{"Secrets", secretCases},
+		{"Size", sizeCases},
 		{"Processes", processCases},
 		{"Concurrent", concurrentCases},
 		{"Model", modelCases},

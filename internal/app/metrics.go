@@ -1,0 +1,101 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+
+	"fleet/internal/face/rpc"
+	"fleet/internal/face/wire"
+	"fleet/internal/fleet"
+	"fleet/internal/state"
+	"fleet/internal/telemetry"
+)
+
+// metricsPath is where Prometheus asks for metrics.
+const metricsPath = "/metrics"
+
+// serveMetrics answers Prometheus on the address of REST. The figures are about everybody's work, so only admins get
+// them.
+func (a *App) serveMetrics(w http.ResponseWriter, r *http.Request) {
+	md := metadata.MD{rpc.FaceKey: {"rest"}, "authorization": r.Header.Values("Authorization")}
+	ctx, err := a.identifyAs(r.Context(), metricsPath, md)
+	if err == nil && !rpc.IsAdmin(ctx) {
+		err = rpc.Error(fleet.Errorf(fleet.ReasonPermissionDenied, "metrics are for admins: use an admin's token, or the address of the setting metrics"))
+	}
+	if err != nil {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(wire.HTTPStatus(err))
+		_, _ = w.Write(append(wire.ErrorOf(err).JSON(), '\n')) // the client may have disconnected
+		return
+	}
+	a.telemetry.ServeHTTP(w, r)
+}
+
+// metricsServer answers Prometheus on an address of its own, without asking who calls.
+type metricsServer struct {
+	listener net.Listener
+	http     *http.Server
+}
+
+// listenMetrics opens the address; nil if none is configured.
+func (a *App) listenMetrics() (*metricsServer, error) {
+	if a.cfg.Metrics == "" {
+		return nil, nil //nolint:nilnil // nil serves nothing
+	}
+	l, err := net.Listen("tcp", a.cfg.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on the metrics address %s: %w", a.cfg.Metrics, err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET "+metricsPath, a.telemetry)
+	return &metricsServer{listener: l, http: &http.Server{
+		Handler: mux, ReadTimeout: connectTimeout, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+	}}, nil
+}
+
+// serve answers until close is called.
+func (m *metricsServer) serve() error {
+	if err := m.http.Serve(m.listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// close closes the address and its connections.
+func (m *metricsServer) close() error {
+	if m == nil {
+		return nil
+	}
+	return errors.Join(ignoreClosed(m.listener.Close()), m.http.Close())
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// observed returns the places with their operations measured.
+func (a *App) observed(places []fleet.Place) []fleet.Place {
+	out := make([]fleet.Place, len(places))
+	for i, p := range places {
+		out[i] = a.telemetry.Place(p)
+	}
+	return out
+}
+
+// watched returns what the metrics show.
+func (a *App) watched(st *state.Fleet) telemetry.Sources {
+	return telemetry.Sources{
+		Store: a.store, Agents: st.Snapshot.All, Places: st.Places.States, Work: a.reconciler.Work,
+		Watchers: st.Tail.Subscribers, CallsOpen: func() int { return int(a.guard.under.Load()) }, Now: time.Now,
+	}
+}

@@ -1,0 +1,26 @@
+package storetest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+var sizeCases = []testCase{
+	{"it grows with what is kept", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		before, err := s.Size(t.Context())
+		require.NoError(t, err)
+		require.Positive(t, before)
+		for i := range 20 {
+			e := newEvent(fleet.EventTaskOutput, a, strings.Repeat(id("line", i), 10000))
+			update(t, s, func(tx fleet.Tx) error { return tx.Append(e) })
+		}
+		after, err := s.Size(t.Context())
+		require.NoError(t, err)
+		require.Greater(t, after, before)
+	}},
+}

@@ -1,0 +1,99 @@
+package telemetry
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Kind is the type of a metric.
+type Kind string
+
+// The types of metrics.
+const (
+	Counter   Kind = "counter"
+	Gauge     Kind = "gauge"
+	Histogram Kind = "histogram"
+)
+
+// Metric describes a metric of the server. docs/operate/monitoring.md explains each to operators.
+type Metric struct {
+	Name   string
+	Kind   Kind
+	Help   string
+	Labels []string
+}
+
+// The metrics. Every label has a small set of values, whatever callers and agents are called.
+var (
+	calls        = counter("fleet_calls_total", "Calls that have ended.", "method", "face", "code")
+	callDuration = histogram("fleet_call_duration_seconds", "Duration of calls, without streams.", "method", "face")
+	callsOpen    = gauge("fleet_calls_open", "Calls that have not ended, with streams.")
+
+	agents   = gauge("fleet_agents", "Agents of the whole fleet by the state of their workspace.", "state")
+	tasks    = gauge("fleet_tasks", "Tasks of the whole fleet that have not ended: queued means not handed to the agent yet.", "state")
+	queueAge = gauge("fleet_task_queue_age_seconds", "Age of the oldest queued task; 0 if there is none.")
+	events   = counter("fleet_events_total", "Events that this server has added to the log.", "type")
+	ended    = counter("fleet_tasks_ended_total", "Tasks that this server has recorded as ended.", "status")
+
+	workers       = gauge("fleet_workers", "Workers of this server, one for each agent with work to do: waiting means for a free slot.", "state")
+	leases        = gauge("fleet_leases_held", "Leases that this server holds.")
+	renewals      = counter("fleet_lease_renewals_total", "Renewals of leases by this server.")
+	renewFailures = counter("fleet_lease_renewal_failures_total", "Attempts to renew leases that failed.")
+	leasesLost    = counter("fleet_leases_lost_total", "Leases that this server has lost to another one, or could not renew in time.")
+	fenced        = counter("fleet_lease_fenced_writes_total", "Writes that the store refused because their lease had been lost.")
+
+	placeDuration = histogram("fleet_place_operation_duration_seconds", "Duration of operations of places and of agents' runners, without following runs.", "place", "operation")
+	placeErrors   = counter("fleet_place_operation_errors_total", "Operations of places and of agents' runners that failed.", "place", "operation", "code")
+	placeUp       = gauge("fleet_place_up", "1 if what is known of the place's agents is complete and recent, else 0.", "place")
+	snapshotAge   = gauge("fleet_place_snapshot_age_seconds", "Time since the place last listed all its workspaces, or since the server started.", "place")
+
+	storeDuration = histogram("fleet_store_transaction_duration_seconds", "Duration of transactions, with their retries.", "kind")
+	storeRetries  = counter("fleet_store_transaction_retries_total", "Transactions that were run again because others were in the way.", "kind")
+	storeErrors   = counter("fleet_store_transaction_errors_total", "Transactions that failed because of the store.", "kind")
+	storeUp       = gauge("fleet_store_up", "1 if the store answers, else 0.")
+	storeSize     = gauge("fleet_store_size_bytes", "Size of the database.")
+	storeFull     = gauge("fleet_store_full", "1 if the store has so little room that nothing new is taken, else 0.")
+
+	lastEvent = gauge("fleet_events_last_seq", "Number of the newest event of the log.")
+	watchers  = gauge("fleet_watchers", "Open streams of this server that wait for events.")
+	eventLag  = histogram("fleet_event_lag_seconds", "Time from the recording of an event until it is sent to a waiting watcher.")
+
+	build = gauge("fleet_build_info", "1, with the version of the server.", "version")
+)
+
+// buckets are the upper bounds of the buckets of histograms, in seconds. There are few, since each costs a series.
+var buckets = []float64{0.001, 0.005, 0.02, 0.05, 0.1, 0.5, 2, 10, 60}
+
+// Metrics returns the metrics that Fleet defines. The server also exports those of the Go runtime and of its process,
+// whose names begin with go_ and process_.
+func Metrics() []Metric {
+	return []Metric{
+		calls, callDuration, callsOpen,
+		agents, tasks, queueAge, events, ended,
+		workers, leases, renewals, renewFailures, leasesLost, fenced,
+		placeDuration, placeErrors, placeUp, snapshotAge,
+		storeDuration, storeRetries, storeErrors, storeUp, storeSize, storeFull,
+		lastEvent, watchers, eventLag,
+		build,
+	}
+}
+
+func counter(name, help string, labels ...string) Metric { return Metric{name, Counter, help, labels} }
+
+func gauge(name, help string, labels ...string) Metric { return Metric{name, Gauge, help, labels} }
+
+func histogram(name, help string, labels ...string) Metric {
+	return Metric{name, Histogram, help, labels}
+}
+
+// desc returns the metric as Prometheus's library has it.
+func (m Metric) desc() *prometheus.Desc { return prometheus.NewDesc(m.Name, m.Help, m.Labels, nil) }
+
+// counters returns a counter for each combination of the metric's labels.
+func (m Metric) counters() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.Name, Help: m.Help}, m.Labels)
+}
+
+// histograms returns a histogram for each combination of the metric's labels.
+func (m Metric) histograms() *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.Name, Help: m.Help, Buckets: buckets}, m.Labels)
+}

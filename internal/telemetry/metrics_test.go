@@ -1,0 +1,198 @@
+package telemetry_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/store/sqlite"
+	"fleet/internal/telemetry"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// scrape returns the values of the series, by name and labels as Prometheus writes them. Of a histogram it returns the
+// count.
+func scrape(t *testing.T, of http.Handler) map[string]float64 {
+	t.Helper()
+	w := httptest.NewRecorder()
+	of.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	require.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(w.Body)
+	require.NoError(t, err)
+	got := map[string]float64{}
+	for name, f := range families {
+		for _, m := range f.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetName()+"="+l.GetValue())
+			}
+			key := name
+			if len(labels) > 0 {
+				key += "{" + strings.Join(labels, ",") + "}"
+			}
+			got[key] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return got
+}
+
+// sources returns sources over the store with two agents, one of which has waited for a minute.
+func sources(s fleet.Store) telemetry.Sources {
+	queued := &fleet.AgentView{Agent: fleet.Agent{State: fleet.StateStarting}, Task: &fleet.Task{CreatedAt: noon.Add(-time.Minute)}}
+	asking := &fleet.AgentView{Agent: fleet.Agent{State: fleet.StateRunning}, Task: &fleet.Task{Dispatched: noon, Waiting: 1}}
+	return telemetry.Sources{
+		Store: s, Agents: func() []*fleet.AgentView { return []*fleet.AgentView{queued, asking} },
+		Places: func() []fleet.PlaceState {
+			return []fleet.PlaceState{{Name: "fake", ObservedAt: noon.Add(-3 * time.Second)}, {Name: "coder", Problem: "it does not answer"}}
+		},
+		Work: func() fleet.Work {
+			return fleet.Work{Workers: 5, Waiting: 2, Leases: 4, Renewals: 7, RenewFailures: 1, LeasesLost: 3}
+		},
+		Watchers: func() int { return 6 }, CallsOpen: func() int { return 8 },
+		Now: func() time.Time { return noon },
+	}
+}
+
+func openStore(t *testing.T) fleet.Store {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), t.TempDir()+"/fleet.db", sqlite.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+// TestMetrics checks the value of every metric, and that there are no others.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	tel := telemetry.New("v1")
+	store := tel.Store(openStore(t))
+	tel.Read(sources(store))
+
+	require.NoError(t, store.Update(t.Context(), func(tx fleet.Tx) error {
+		a := &fleet.Agent{UID: "u", Name: "papi", Owner: "alice", State: fleet.StateRunning, Desired: fleet.DesiredRunning, CreatedAt: noon, UpdatedAt: noon}
+		require.NoError(t, tx.InsertAgent(a))
+		e := a.Event(fleet.EventTaskEnded, noon, "done")
+		e.Status = string(fleet.TaskCompleted)
+		return tx.Append(e)
+	}))
+	require.NoError(t, store.View(t.Context(), func(fleet.ReadTx) error { return nil }))
+	lost := fleet.WithLease(t.Context(), fleet.Lease{Key: "agent/u", Epoch: 99})
+	require.ErrorIs(t, store.Update(lost, func(fleet.Tx) error { return nil }), fleet.ErrLeaseLost)
+
+	place := tel.Place(fake.New(fake.Config{}))
+	_, err := place.List(t.Context())
+	require.NoError(t, err)
+	_, err = place.Roles(t.Context(), "no such project of alice")
+	require.Error(t, err)
+
+	for range 3 {
+		tel.CallEnded("/fleet.v1.FleetService/ListAgents", "rest", false, codes.OK, time.Millisecond)
+	}
+	tel.CallEnded("/fleet.v1.FleetService/WatchFleet", "mallory", true, 99, time.Hour)
+	tel.EventSent(time.Second)
+
+	got := scrape(t, tel)
+	for series, want := range map[string]float64{
+		"fleet_calls_total{code=OK,face=rest,method=FleetService/ListAgents}":      3,
+		"fleet_call_duration_seconds{face=rest,method=FleetService/ListAgents}":    3,
+		"fleet_calls_total{code=UNKNOWN,face=grpc,method=FleetService/WatchFleet}": 1,
+		"fleet_calls_open":                                                  8,
+		"fleet_agents{state=starting}":                                      1,
+		"fleet_agents{state=running}":                                       1,
+		"fleet_agents{state=failed}":                                        0,
+		"fleet_tasks{state=queued}":                                         1,
+		"fleet_tasks{state=waiting}":                                        1,
+		"fleet_tasks{state=running}":                                        0,
+		"fleet_task_queue_age_seconds":                                      60,
+		"fleet_events_total{type=task_ended}":                               1,
+		"fleet_tasks_ended_total{status=completed}":                         1,
+		"fleet_tasks_ended_total{status=failed}":                            0,
+		"fleet_workers{state=running}":                                      3,
+		"fleet_workers{state=waiting}":                                      2,
+		"fleet_leases_held":                                                 4,
+		"fleet_lease_renewals_total":                                        7,
+		"fleet_lease_renewal_failures_total":                                1,
+		"fleet_leases_lost_total":                                           3,
+		"fleet_lease_fenced_writes_total":                                   1,
+		"fleet_place_up{place=fake}":                                        1,
+		"fleet_place_up{place=coder}":                                       0,
+		"fleet_place_snapshot_age_seconds{place=fake}":                      3,
+		"fleet_place_snapshot_age_seconds{place=coder}":                     0,
+		"fleet_place_operation_duration_seconds{operation=list,place=fake}": 1,
+		"fleet_place_operation_errors_total{code=NOT_FOUND,operation=roles,place=fake}": 1,
+		"fleet_store_transaction_duration_seconds{kind=update}":                         2,
+		"fleet_store_transaction_duration_seconds{kind=view}":                           1,
+		"fleet_store_transaction_retries_total{kind=update}":                            0,
+		"fleet_store_transaction_errors_total{kind=update}":                             0,
+		"fleet_store_up":               1,
+		"fleet_store_full":             0,
+		"fleet_events_last_seq":        1,
+		"fleet_watchers":               6,
+		"fleet_event_lag_seconds":      1,
+		"fleet_build_info{version=v1}": 1,
+	} {
+		require.Contains(t, got, series)
+		require.InDelta(t, want, got[series], 0, series)
+	}
+	require.Positive(t, got["fleet_store_size_bytes"])
+	require.Positive(t, got["go_goroutines"])
+
+	var names []string
+	for series := range got {
+		name, labels, _ := strings.Cut(series, "{")
+		if !strings.HasPrefix(name, "fleet_") {
+			continue
+		}
+		names = append(names, name)
+		i := slices.IndexFunc(telemetry.Metrics(), func(m telemetry.Metric) bool { return m.Name == name })
+		require.GreaterOrEqual(t, i, 0, "%s is not in Metrics", name)
+		for _, label := range telemetry.Metrics()[i].Labels {
+			require.Contains(t, labels, label+"=", series)
+		}
+		require.NotContains(t, series, "alice")
+	}
+	for _, m := range telemetry.Metrics() {
+		require.Contains(t, names, m.Name, "nothing exports it")
+	}
+}
+
+// TestUntrustedCode checks that a workspace cannot make up labels.
+func TestUntrustedCode(t *testing.T) {
+	t.Parallel()
+	tel := telemetry.New("v1")
+	place := tel.Place(fake.New(fake.Config{Before: func(context.Context, fake.Call) error {
+		return &fleet.Error{Code: 4711, Reason: "MADE_UP", Message: "no"}
+	}}))
+	_, err := place.Inspect(t.Context(), fleet.Agent{})
+	require.Error(t, err)
+	require.InDelta(t, 1, scrape(t, tel)["fleet_place_operation_errors_total{code=INTERNAL,operation=inspect,place=fake}"], 0)
+}
+
+// TestStoreDown checks that metrics are shown although the store does not answer.
+func TestStoreDown(t *testing.T) {
+	t.Parallel()
+	tel := telemetry.New("v1")
+	s := openStore(t)
+	require.NoError(t, s.Close())
+	store := tel.Store(s)
+	tel.Read(sources(store))
+	require.Error(t, store.View(t.Context(), func(fleet.ReadTx) error { return nil }))
+	got := scrape(t, tel)
+	require.Contains(t, got, "fleet_store_up")
+	require.InDelta(t, 0, got["fleet_store_up"], 0)
+	require.InDelta(t, 1, got["fleet_store_transaction_errors_total{kind=view}"], 0)
+	require.InDelta(t, 6, got["fleet_watchers"], 0)
+}

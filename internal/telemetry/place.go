@@ -1,0 +1,142 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"fleet/internal/fleet"
+)
+
+type placeMetrics struct {
+	duration *prometheus.HistogramVec
+	errors   *prometheus.CounterVec
+}
+
+func newPlaceMetrics() placeMetrics {
+	return placeMetrics{duration: placeDuration.histograms(), errors: placeErrors.counters()}
+}
+
+// Place returns the place with its operations, and those of its runners, measured.
+func (t *Telemetry) Place(p fleet.Place) fleet.Place {
+	return &place{Place: p, telemetry: t, name: p.Traits().Name}
+}
+
+// place measures a place. It is a Confiner and a Tidier whether the place is or not: then it says and does nothing.
+type place struct {
+	fleet.Place
+	telemetry *Telemetry
+	name      string
+}
+
+// begin returns the function that records the operation when it has ended.
+func (p *place) begin(operation string) func(*error) {
+	begun := time.Now()
+	return func(err *error) {
+		p.telemetry.places.duration.WithLabelValues(p.name, operation).Observe(time.Since(begun).Seconds())
+		p.failed(operation, *err)
+	}
+}
+
+// failed counts the error of an operation. A caller that gives up is not one.
+func (p *place) failed(operation string, err error) {
+	if err != nil && !errors.Is(err, context.Canceled) {
+		p.telemetry.places.errors.WithLabelValues(p.name, operation, placeCode(err)).Inc()
+	}
+}
+
+// placeCodes are the values of the label code of errors of places.
+var placeCodes = [...]string{
+	fleet.Internal: "INTERNAL", fleet.InvalidArgument: "INVALID_ARGUMENT", fleet.NotFound: "NOT_FOUND", fleet.AlreadyExists: "ALREADY_EXISTS",
+	fleet.FailedPrecondition: "FAILED_PRECONDITION", fleet.Aborted: "ABORTED", fleet.Unavailable: "UNAVAILABLE",
+	fleet.Unauthenticated: "UNAUTHENTICATED", fleet.PermissionDenied: "PERMISSION_DENIED", fleet.ResourceExhausted: "RESOURCE_EXHAUSTED",
+	fleet.Unimplemented: "UNIMPLEMENTED", fleet.DeadlineExceeded: "DEADLINE_EXCEEDED",
+}
+
+// placeCode returns the label for err. The error may come from a workspace, which is not trusted to choose it.
+func placeCode(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return placeCodes[fleet.DeadlineExceeded]
+	}
+	if e, ok := errors.AsType[*fleet.Error](err); ok && e.Code > fleet.Internal && int(e.Code) < len(placeCodes) {
+		return placeCodes[e.Code]
+	}
+	return placeCodes[fleet.Internal]
+}
+
+// Projects implements fleet.Place.
+func (p *place) Projects(ctx context.Context) (_ []fleet.Project, err error) {
+	defer p.begin("projects")(&err)
+	return p.Place.Projects(ctx)
+}
+
+// Roles implements fleet.Place.
+func (p *place) Roles(ctx context.Context, project string) (_ []fleet.Role, err error) {
+	defer p.begin("roles")(&err)
+	return p.Place.Roles(ctx, project)
+}
+
+// Provision implements fleet.Place.
+func (p *place) Provision(ctx context.Context, a fleet.Agent) (_ fleet.Workspace, err error) {
+	defer p.begin("provision")(&err)
+	return p.Place.Provision(ctx, a)
+}
+
+// Start implements fleet.Place.
+func (p *place) Start(ctx context.Context, a fleet.Agent) (err error) {
+	defer p.begin("start")(&err)
+	return p.Place.Start(ctx, a)
+}
+
+// Stop implements fleet.Place.
+func (p *place) Stop(ctx context.Context, a fleet.Agent) (err error) {
+	defer p.begin("stop")(&err)
+	return p.Place.Stop(ctx, a)
+}
+
+// Delete implements fleet.Place.
+func (p *place) Delete(ctx context.Context, a fleet.Agent) (_ string, err error) {
+	defer p.begin("delete")(&err)
+	return p.Place.Delete(ctx, a)
+}
+
+// Inspect implements fleet.Place.
+func (p *place) Inspect(ctx context.Context, a fleet.Agent) (_ fleet.Workspace, err error) {
+	defer p.begin("inspect")(&err)
+	return p.Place.Inspect(ctx, a)
+}
+
+// List implements fleet.Place.
+func (p *place) List(ctx context.Context) (_ []fleet.Workspace, err error) {
+	defer p.begin("list")(&err)
+	return p.Place.List(ctx)
+}
+
+// Log implements fleet.Place.
+func (p *place) Log(ctx context.Context, a fleet.Agent, n int) (_ []string, _ bool, err error) {
+	defer p.begin("log")(&err)
+	return p.Place.Log(ctx, a, n)
+}
+
+// Connect implements fleet.Place.
+func (p *place) Connect(a fleet.Agent) fleet.Runner { return runner{p.Place.Connect(a), p} }
+
+// Unconfined implements fleet.Confiner.
+func (p *place) Unconfined(a fleet.Agent) string {
+	if c, ok := p.Place.(fleet.Confiner); ok {
+		return c.Unconfined(a)
+	}
+	return ""
+}
+
+// Tidy implements fleet.Tidier.
+func (p *place) Tidy(ctx context.Context, now time.Time) (err error) {
+	t, ok := p.Place.(fleet.Tidier)
+	if !ok {
+		return nil
+	}
+	defer p.begin("tidy")(&err)
+	return t.Tidy(ctx, now)
+}

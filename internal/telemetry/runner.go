@@ -1,0 +1,75 @@
+package telemetry
+
+import (
+	"context"
+	"io"
+
+	"fleet/internal/fleet"
+)
+
+// runner measures a runner.
+type runner struct {
+	fleet.Runner
+	place *place
+}
+
+// Dispatch implements fleet.Runner.
+func (r runner) Dispatch(ctx context.Context, run fleet.Run) (err error) {
+	defer r.place.begin("dispatch")(&err)
+	return r.Runner.Dispatch(ctx, run)
+}
+
+// Follow implements fleet.Runner. It takes as long as the run, so its duration is not measured.
+func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
+	o, err := r.Runner.Follow(ctx, run, cursor, sink)
+	r.place.failed("follow", err)
+	return o, err
+}
+
+// Interrupt implements fleet.Runner.
+func (r runner) Interrupt(ctx context.Context, run fleet.Run, kill bool) (err error) {
+	defer r.place.begin("interrupt")(&err)
+	return r.Runner.Interrupt(ctx, run, kill)
+}
+
+// Send implements fleet.Runner.
+func (r runner) Send(ctx context.Context, run fleet.Run, id, message string) (err error) {
+	defer r.place.begin("send")(&err)
+	return r.Runner.Send(ctx, run, id, message)
+}
+
+// Answer implements fleet.Runner.
+func (r runner) Answer(ctx context.Context, run fleet.Run, q fleet.Question) (err error) {
+	defer r.place.begin("answer")(&err)
+	return r.Runner.Answer(ctx, run, q)
+}
+
+// Changes implements fleet.Runner.
+func (r runner) Changes(ctx context.Context, run fleet.Run) (_ *fleet.Changes, err error) {
+	defer r.place.begin("changes")(&err)
+	return r.Runner.Changes(ctx, run)
+}
+
+// Patch implements fleet.Runner.
+func (r runner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) (_ []byte, _ bool, err error) {
+	defer r.place.begin("patch")(&err)
+	return r.Runner.Patch(ctx, c, path, offset, limit)
+}
+
+// Output implements fleet.Runner.
+func (r runner) Output(ctx context.Context, run fleet.Run, offset int64, limit int) (_ fleet.OutputPage, err error) {
+	defer r.place.begin("output")(&err)
+	return r.Runner.Output(ctx, run, offset, limit)
+}
+
+// Check implements fleet.Runner.
+func (r runner) Check(ctx context.Context, run fleet.Run, c fleet.Check) (_ fleet.CheckResult, err error) {
+	defer r.place.begin("check")(&err)
+	return r.Runner.Check(ctx, run, c)
+}
+
+// Bundle implements fleet.Runner.
+func (r runner) Bundle(ctx context.Context, w io.Writer) (err error) {
+	defer r.place.begin("bundle")(&err)
+	return r.Runner.Bundle(ctx, w)
+}

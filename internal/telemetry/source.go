@@ -1,0 +1,151 @@
+package telemetry
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"fleet/internal/fleet"
+)
+
+// Sources are what the server is asked when Prometheus asks. Each function is called once for each scrape.
+type Sources struct {
+	Store fleet.Store
+	// Agents returns the agents that exist, with their active tasks, as they are known without asking the store.
+	Agents func() []*fleet.AgentView
+	Places func() []fleet.PlaceState
+	Work   func() fleet.Work
+	// Watchers counts the open streams that wait for events, CallsOpen all open calls.
+	Watchers, CallsOpen func() int
+	Now                 func() time.Time
+}
+
+// Read makes the metrics show what the sources say. Call it once.
+func (t *Telemetry) Read(s Sources) { t.registry.MustRegister(collector{s, s.Now()}) }
+
+// collector reads the sources.
+type collector struct {
+	Sources
+	started time.Time
+}
+
+// storePatience limits how long a scrape waits for the store.
+const storePatience = 3 * time.Second
+
+// read are the metrics that collector makes.
+var read = []Metric{
+	callsOpen, agents, tasks, queueAge, workers, leases, renewals, renewFailures, leasesLost,
+	placeUp, snapshotAge, storeUp, storeSize, storeFull, lastEvent, watchers,
+}
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(out chan<- *prometheus.Desc) {
+	for _, m := range read {
+		out <- m.desc()
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	send := func(m Metric, v float64, labels ...string) {
+		kind := prometheus.GaugeValue
+		if m.Kind == Counter {
+			kind = prometheus.CounterValue
+		}
+		out <- prometheus.MustNewConstMetric(m.desc(), kind, v, labels...)
+	}
+	send(callsOpen, float64(c.CallsOpen()))
+	send(watchers, float64(c.Watchers()))
+	c.fleet(send)
+	c.places(send)
+	w := c.Work()
+	send(workers, float64(w.Workers-w.Waiting), "running")
+	send(workers, float64(w.Waiting), "waiting")
+	send(leases, float64(w.Leases))
+	send(renewals, float64(w.Renewals))
+	send(renewFailures, float64(w.RenewFailures))
+	send(leasesLost, float64(w.LeasesLost))
+	c.store(send)
+}
+
+type sender func(m Metric, v float64, labels ...string)
+
+// taskStates are the values of the label state of tasks.
+var taskStates = []string{"queued", "running", "waiting", "stalled", "stopping"}
+
+func taskState(t *fleet.Task) string {
+	switch {
+	case !t.StopAsked.IsZero():
+		return "stopping"
+	case t.Dispatched.IsZero():
+		return "queued"
+	case t.Waiting > 0:
+		return "waiting"
+	case t.Stalled():
+		return "stalled"
+	}
+	return "running"
+}
+
+// fleet sends the figures of agents and tasks.
+func (c collector) fleet(send sender) {
+	byState, byTask := map[fleet.State]int{}, map[string]int{}
+	var oldest time.Duration
+	for _, v := range c.Agents() {
+		byState[v.State]++
+		if v.Task == nil {
+			continue
+		}
+		state := taskState(v.Task)
+		byTask[state]++
+		if state == "queued" {
+			oldest = max(oldest, c.Now().Sub(v.Task.CreatedAt))
+		}
+	}
+	for _, s := range fleet.States {
+		if s != fleet.StateDeleted {
+			send(agents, float64(byState[s]), string(s))
+		}
+	}
+	for _, s := range taskStates {
+		send(tasks, float64(byTask[s]), s)
+	}
+	send(queueAge, oldest.Seconds())
+}
+
+// places sends the figures of places.
+func (c collector) places(send sender) {
+	for _, p := range c.Places() {
+		send(placeUp, truth(p.Problem == ""), p.Name)
+		since := p.ObservedAt
+		if since.IsZero() {
+			since = c.started
+		}
+		send(snapshotAge, max(0, c.Now().Sub(since).Seconds()), p.Name)
+	}
+}
+
+// store sends the figures of the store. Those that it does not tell in time are left out.
+func (c collector) store(send sender) {
+	ctx, cancel := context.WithTimeout(context.Background(), storePatience)
+	defer cancel()
+	_, full := c.Store.Full()
+	send(storeFull, truth(full))
+	seq, err := c.Store.LastSeq(ctx)
+	send(storeUp, truth(err == nil))
+	if err != nil {
+		return
+	}
+	send(lastEvent, float64(seq))
+	if size, err := c.Store.Size(ctx); err == nil {
+		send(storeSize, float64(size))
+	}
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

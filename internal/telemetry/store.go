@@ -1,0 +1,132 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"fleet/internal/fleet"
+)
+
+type storeMetrics struct {
+	duration              *prometheus.HistogramVec
+	retries, errors       *prometheus.CounterVec
+	fenced, events, ended *prometheus.CounterVec
+}
+
+func newStoreMetrics() storeMetrics {
+	m := storeMetrics{
+		duration: storeDuration.histograms(), retries: storeRetries.counters(), errors: storeErrors.counters(),
+		fenced: fenced.counters(), events: events.counters(), ended: ended.counters(),
+	}
+	m.fenced.WithLabelValues() // so that it is 0 before the first
+	for _, kind := range []string{"update", "view"} {
+		m.retries.WithLabelValues(kind)
+		m.errors.WithLabelValues(kind)
+	}
+	for _, s := range []fleet.TaskStatus{fleet.TaskCompleted, fleet.TaskFailed, fleet.TaskStopped} {
+		m.ended.WithLabelValues(string(s))
+	}
+	return m
+}
+
+// Store returns the store with its transactions measured, and what they append to the log counted.
+func (t *Telemetry) Store(s fleet.Store) fleet.Store {
+	return &store{
+		Store: s, metrics: &t.store,
+		update: measured{t.store.duration.WithLabelValues("update"), t.store.retries.WithLabelValues("update"), t.store.errors.WithLabelValues("update")},
+		view:   measured{t.store.duration.WithLabelValues("view"), t.store.retries.WithLabelValues("view"), t.store.errors.WithLabelValues("view")},
+	}
+}
+
+// store measures a store. LastSeq is not measured, since every read calls it.
+type store struct {
+	fleet.Store
+	metrics      *storeMetrics
+	update, view measured
+}
+
+// measured has the metrics of one kind of transaction.
+type measured struct {
+	duration prometheus.Observer
+	retries  prometheus.Counter
+	errors   prometheus.Counter
+}
+
+// ended records a transaction that was run so many times.
+func (m measured) ended(begun time.Time, runs int, err error) {
+	m.duration.Observe(time.Since(begun).Seconds())
+	if runs > 1 {
+		m.retries.Add(float64(runs - 1))
+	}
+	if broken(err) {
+		m.errors.Inc()
+	}
+}
+
+// broken reports whether the error means that the store does not work, and not that a rule says no or the caller gave up.
+func broken(err error) bool {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, fleet.ErrLeaseLost) {
+		return false
+	}
+	_, rule := errors.AsType[*fleet.Error](err)
+	return !rule || errors.Is(err, fleet.ErrStoreFull)
+}
+
+// Update implements fleet.Store.
+func (s *store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
+	begun, runs := time.Now(), 0
+	var t tx
+	err := s.Store.Update(ctx, func(inner fleet.Tx) error {
+		runs++
+		t = tx{Tx: inner, appended: t.appended[:0]}
+		return fn(&t)
+	})
+	s.update.ended(begun, runs, err)
+	if errors.Is(err, fleet.ErrLeaseLost) {
+		s.metrics.fenced.WithLabelValues().Inc()
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range t.appended {
+		s.metrics.events.WithLabelValues(string(e.typ)).Inc()
+		if e.typ == fleet.EventTaskEnded {
+			s.metrics.ended.WithLabelValues(e.status).Inc()
+		}
+	}
+	return nil
+}
+
+// View implements fleet.Store.
+func (s *store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
+	begun, runs := time.Now(), 0
+	err := s.Store.View(ctx, func(tx fleet.ReadTx) error {
+		runs++
+		return fn(tx)
+	})
+	s.view.ended(begun, runs, err)
+	return err
+}
+
+// tx notes what a transaction appends to the log.
+type tx struct {
+	fleet.Tx
+	appended []appended
+}
+
+type appended struct {
+	typ    fleet.EventType
+	status string
+}
+
+// Append implements fleet.EventWriter.
+func (t *tx) Append(e *fleet.Event) error {
+	err := t.Tx.Append(e)
+	if err == nil {
+		t.appended = append(t.appended, appended{e.Type, e.Status})
+	}
+	return err
+}

@@ -1,0 +1,55 @@
+package telemetry
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Telemetry counts and measures what one server does.
+type Telemetry struct {
+	registry *prometheus.Registry
+	calls    callMetrics
+	places   placeMetrics
+	store    storeMetrics
+	eventLag prometheus.Histogram
+	answer   http.Handler
+}
+
+// New returns the telemetry of a server of the version. It starts nothing.
+func New(version string) *Telemetry {
+	t := &Telemetry{
+		registry: prometheus.NewRegistry(),
+		calls:    newCallMetrics(), places: newPlaceMetrics(), store: newStoreMetrics(),
+	}
+	lag := eventLag.histograms()
+	t.eventLag = lag.WithLabelValues().(prometheus.Histogram) //nolint:forcetypeassert // a HistogramVec makes histograms
+	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: build.Name, Help: build.Help}, build.Labels)
+	info.WithLabelValues(version).Set(1)
+	t.registry.MustRegister(
+		t.calls.ended, t.calls.duration, t.places.duration, t.places.errors,
+		t.store.duration, t.store.retries, t.store.errors, t.store.fenced, t.store.events, t.store.ended,
+		lag, info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	t.answer = promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: scrapeTime, EnableOpenMetrics: true})
+	return t
+}
+
+// scrapeTime limits how long an answer to Prometheus may take.
+const scrapeTime = 10 * time.Second
+
+// ServeHTTP answers Prometheus. It checks nobody's credentials.
+func (t *Telemetry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "use GET", http.StatusMethodNotAllowed)
+		return
+	}
+	t.answer.ServeHTTP(w, r)
+}
+
+// EventSent records that an event was sent to a waiting watcher so long after it was recorded.
+func (t *Telemetry) EventSent(lag time.Duration) { t.eventLag.Observe(lag.Seconds()) }
