@@ -68,7 +68,18 @@ func open(t *testing.T, home string) *tab {
 	if err != nil {
 		t.Skip("no Chromium was found: install Debian's package chromium, or name one in FLEET_TEST_CHROMIUM")
 	}
-	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	return newTab(t, home, browser, chromedp.WithNewBrowserContext())
+}
+
+// another opens a tab of the same browser, with the same login.
+func (b *tab) another() *tab {
+	b.t.Helper()
+	return newTab(b.t, b.home, b.ctx)
+}
+
+func newTab(t *testing.T, home string, parent context.Context, options ...chromedp.ContextOption) *tab { //nolint:revive // the context belongs to the tab, not to this call
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(parent, options...)
 	b := &tab{t: t, ctx: ctx, home: home}
 	console := chromedp.Console(ctx)
 	read := make(chan struct{})

@@ -2,6 +2,8 @@ package browser
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -74,6 +76,14 @@ func (s *server) task(t *testing.T, agent, script string) string {
 	r, err := s.api.StartAgentTask(t.Context(), &fleetv1.StartAgentTaskRequest{AgentName: agent, TaskDescription: script})
 	require.NoError(t, err)
 	return r.GetTask().GetId()
+}
+
+// touch creates a file where the agent works.
+func (s *server) touch(t *testing.T, agent, name string) {
+	t.Helper()
+	r, err := s.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: agent})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(r.GetAgent().GetLocation(), name), nil, 0o600))
 }
 
 // ended waits for the end of the task.

@@ -91,14 +91,18 @@ func TestForeignPage(t *testing.T) {
 	}
 }
 
-// serveTokens starts a server that requires tokens, and returns those of the people.
+// serveTokens starts a server that requires tokens, and returns those of the people. Root is an admin.
 func serveTokens(t *testing.T, names ...string) (*server, map[string]string) {
 	t.Helper()
 	tokens := map[string]string{}
 	s := serve(t, func(cfg *app.Config) {
 		cfg.Auth = app.Auth{app.AuthTokens}
 		for _, name := range names {
-			create := exec.CommandContext(t.Context(), os.Args[0], "token", "create", name, "--embedded", "-q")
+			arguments := []string{"token", "create", name, "--embedded", "-q"}
+			if name == "root" {
+				arguments = append(arguments, "--admin")
+			}
+			create := exec.CommandContext(t.Context(), os.Args[0], arguments...)
 			create.Env = append(os.Environ(), "FLEET_DATA="+cfg.Data, "HOME="+t.TempDir())
 			out, err := create.Output()
 			require.NoError(t, err)

@@ -1,15 +1,11 @@
 package browser
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
-
-	fleetv1 "fleet/gen/fleet/v1"
 )
 
 // TestWork does the main job on the page: create an agent, start a task, follow it, send it a message, stop it, delete
@@ -99,9 +95,7 @@ func TestReconnect(t *testing.T) {
 	b.sees("No connection to the server")
 	s.start(t)
 	b.misses("No connection to the server")
-	r, err := s.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: "papi"})
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(r.GetAgent().GetLocation(), "go"), nil, 0o600))
+	s.touch(t, "papi", "go")
 	b.sees("the end")
 	b.sees("completed")
 	require.True(t, eval[bool](b, `window.same`))

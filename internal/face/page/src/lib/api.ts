@@ -29,10 +29,12 @@ export class Problem extends Error {
   }
 }
 
-/** signedOut is called when the server asks for a token. */
+/** signedOut is called when the server asks for a token, and sessionChanged when the reader signed in or out here. */
 let signedOut = () => {}
-export function onSignedOut(then: () => void) {
-  signedOut = then
+let sessionChanged = () => {}
+export function onSession(on: { signedOut: () => void; changed: () => void }) {
+  signedOut = on.signedOut
+  sessionChanged = on.changed
 }
 
 interface Answer<T> {
@@ -80,14 +82,24 @@ export async function openSession(by: { token: string } | { code: string }): Pro
     headers: { 'Content-Type': 'application/json' },
     body: JSON.stringify(by),
   })
-  if (response.ok) return undefined
+  if (response.ok) {
+    sessionChanged()
+    return undefined
+  }
   const e = (await response.json().catch(() => ({}))) as { message?: string }
   return e.message ?? `The server answered ${response.status}.`
 }
 
+/** closeSession signs out. */
+export async function closeSession() {
+  await fetch('/session', { method: 'DELETE' })
+  sessionChanged()
+}
+
 /** requestId returns an id that makes the repetition of a call harmless. */
 export function requestId(): string {
-  return crypto.randomUUID()
+  // crypto.randomUUID exists only where the page has TLS or is on this machine.
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, '0')).join('')
 }
 
 /** pages reads all pages of a list, at most `most` rows. */

@@ -14,13 +14,21 @@ import { stream } from './stream.svelte'
 /** pace is how often, in milliseconds, what has changed is shown. */
 const pace = 80
 
-/** changeOf returns what the event of a task changes of its agent. */
+/** mostSingle is how many agents are read one by one; more are read as a list, at most every listPace milliseconds. */
+const mostSingle = 10
+const listPace = 2000
+
+/** changeOf returns what the event changes of its agent; undefined if only the server can tell. */
 function changeOf(e: FleetEvent, row: AgentSummary): Partial<AgentSummary> | undefined {
   switch (e.type) {
     case 'task_created':
-      return { status: row.status === 'idle' ? 'busy' : row.status, current_task: e.text, current_task_id: e.task_id }
+      return {
+        status: row.status === 'idle' ? 'busy' : row.status,
+        current_task: e.text.slice(0, 200),
+        current_task_id: e.task_id,
+      }
     case 'task_ended':
-      if (row.current_task_id !== e.task_id) return undefined
+      if (row.current_task_id !== e.task_id) return {}
       return {
         status: row.status === 'busy' ? 'idle' : row.status,
         current_task: null,
@@ -34,9 +42,19 @@ function changeOf(e: FleetEvent, row: AgentSummary): Partial<AgentSummary> | und
       return { stalled: true }
     case 'task_recovered':
       return { stalled: false }
+    case 'agent_changed': {
+      if (!e.status) return undefined
+      const status = e.status !== 'running' ? 'offline' : row.current_task_id ? 'busy' : 'idle'
+      return { state: e.status as AgentSummary['state'], status }
+    }
+    case 'agent_created':
+      return undefined
   }
-  return undefined
+  return {}
 }
+
+const keyOf = (a: { owner: string; name: string }) => a.owner + '/' + a.name
+const keyOfEvent = (e: FleetEvent) => e.owner + '/' + e.agent_name
 
 /**
  * Fleet is what the tab knows of the agents and the questions: read once, then kept current by events. Views read
@@ -46,19 +64,29 @@ class Fleet {
   agents = $state.raw<AgentSummary[]>([])
   questions = $state.raw<Question[]>([])
   places = $state.raw<PlaceStatus[]>([])
+  /** owners are those of the agents; a caller who is not an admin sees its own agents only. */
+  owners = $state.raw(new Set<string>())
   loaded = $state(false)
   problem = $state('')
 
-  private byName = new Map<string, AgentSummary[]>()
+  private byKey = new Map<string, AgentSummary>()
+  private order: string[] | undefined // keys in the order of the list; undefined when an agent came or went
+  private ownerOf = $state.raw(new Map<string, string | null>()) // by name in lower case; null for several
   private byId = new Map<string, Question>()
   private dirty = { agents: false, questions: false }
+  private shownAt = 0
   private timer: ReturnType<typeof setTimeout> | undefined
-  private pending = new Set<string>() // names of agents that must be read again
+  private pending = new Map<string, string>() // references to agents that must be read again, by key
   private reader: ReturnType<typeof setTimeout> | undefined
-  private asking = false
+  private asker: ReturnType<typeof setTimeout> | undefined
+  private arrived = new Set<FleetEvent[]>() // what arrived during each of the reads that go on
 
   constructor() {
-    stream.listen((events) => events.forEach((e) => this.apply(e)))
+    stream.listen((events) => {
+      for (const list of this.arrived) list.push(...events)
+      events.forEach((e) => this.apply(e))
+    })
+    stream.missed = () => void this.load()
   }
 
   /** load reads the fleet, again until that succeeds, and follows it from then on. */
@@ -79,16 +107,19 @@ class Fleet {
   private async loadOnce() {
     const head = await events({ cursor: 'now' })
     stream.start(head.cursor)
-    await this.readAgents()
-    await this.readQuestions()
+    await Promise.all([this.readAgents(), this.readQuestions()])
     this.loaded = true
     this.problem = ''
-    this.dirty.agents = true
+    this.changed(true)
     this.show()
   }
 
-  agent(name: string): AgentSummary | undefined {
-    return this.agents.find((a) => a.name === name)
+  /** ref returns how requests name the agent: by its name, and by its owner too where the name alone is ambiguous. */
+  ref(name: string, owner: string | undefined): string {
+    const one = this.ownerOf.get(name.toLowerCase())
+    if (!owner || one === owner) return name
+    if (one === undefined && this.owners.size <= 1 && (this.owners.size === 0 || this.owners.has(owner))) return name
+    return `${name}@${owner}`
   }
 
   private async readQuestions() {
@@ -97,101 +128,151 @@ class Fleet {
       return { rows: page.questions, next: page.next_cursor }
     }, 1000)
     this.byId = new Map(questions.map((q) => [q.id, q]))
-    const waiting = new Set(questions.map((q) => q.agent_name))
-    for (const [name, rows] of this.byName) {
-      const row = rows[0]
-      if (rows.length === 1 && row?.waiting && !waiting.has(name)) {
-        this.byName.set(name, [{ ...row, waiting: false }])
-        this.changed()
-      }
+    const waiting = new Set(questions.map((q) => keyOf({ owner: q.owner, name: q.agent_name })))
+    for (const [key, row] of this.byKey) {
+      if (!row.waiting || waiting.has(key)) continue
+      this.byKey.set(key, { ...row, waiting: false })
+      this.changed()
     }
     this.dirty.questions = true
     this.showSoon()
   }
 
-  /** apply changes what an event tells all of; of other agents it notes that they must be read again. */
+  /** apply changes what an event tells all of; other agents are read again. */
   private apply(e: FleetEvent) {
-    const rows = this.byName.get(e.agent_name) ?? []
-    const row = rows.length === 1 ? rows[0] : undefined // names are unique only for each owner, and events do not name owners
-    if (e.type === 'task_question' || e.type === 'task_answer') void this.readQuestionsOnce()
-    if (e.type === 'agent_deleted' && row) {
-      this.byName.delete(e.agent_name)
+    const key = keyOfEvent(e)
+    const row = this.byKey.get(key)
+    if (e.type === 'task_question' || e.type === 'task_answer') this.askLater()
+    if (e.type === 'agent_deleted') {
+      if (this.byKey.delete(key)) this.changed(true)
+      return
+    }
+    if (!row) {
+      // Agents of other toolsets have events too, and are in no list.
+      if (e.type === 'agent_created') this.readLater(e)
+      return
+    }
+    const change = changeOf(e, row)
+    if (!change) {
+      this.readLater(e)
+    } else if (Object.keys(change).length > 0) {
+      this.byKey.set(key, { ...row, ...change })
       this.changed()
-      return
     }
-    if (row && e.task_id) {
-      const change = changeOf(e, row)
-      if (change) {
-        this.byName.set(e.agent_name, [{ ...row, ...change }])
-        this.changed()
-      }
-      return
-    }
-    if (e.type.startsWith('agent_') || rows.length > 1) this.readLater(e.agent_name)
   }
 
-  private readLater(name: string) {
-    this.pending.add(name)
-    this.reader ??= setTimeout(() => void this.readPending(), 3 * pace)
+  private readLater(e: FleetEvent) {
+    this.pending.set(keyOfEvent(e), `${e.agent_name}@${e.owner}`)
+    this.reader ??= setTimeout(() => void this.readPending(), pace)
   }
 
-  /** readPending reads a few known agents one by one, and otherwise all of them. */
   private async readPending() {
-    const names = [...this.pending]
+    const wanted = [...this.pending]
     this.pending.clear()
     try {
-      if (names.length <= 5 && names.every((name) => this.byName.get(name)?.length === 1)) {
-        for (const name of names) {
-          const path = { agent_name: name }
-          const { agent } = await data(api.GET('/v1/agents/{agent_name}', { params: { path } }))
-          this.byName.set(name, [agent])
-        }
+      if (wanted.length <= mostSingle) {
+        await Promise.all(wanted.map(([key, ref]) => this.readAgent(key, ref)))
       } else {
         await this.readAgents()
+        await new Promise((done) => setTimeout(done, listPace))
       }
     } catch {
       // The stream says what is wrong with the connection; the next event tries again.
     }
-    this.changed()
-    this.reader = this.pending.size > 0 ? setTimeout(() => void this.readPending(), 10 * pace) : undefined
+    this.changed(true)
+    this.reader = this.pending.size > 0 ? setTimeout(() => void this.readPending(), pace) : undefined
+  }
+
+  private async readAgent(key: string, ref: string) {
+    const path = { agent_name: ref }
+    try {
+      await this.during(
+        () => data(api.GET('/v1/agents/{agent_name}', { params: { path } })),
+        ({ agent: a }) => {
+          const { name, status, current_task, state, role, project, current_task_id, owner, waiting, stalled, place } =
+            a
+          const row = { name, status, current_task, state, role, project }
+          this.byKey.set(key, { ...row, current_task_id, owner, waiting, stalled, place })
+        },
+      )
+    } catch (e) {
+      if (!(e instanceof Problem) || e.status !== 404) throw e
+      this.byKey.delete(key)
+    }
+  }
+
+  /** during reads, and applies the events again that arrived meanwhile: the answer may be older than they are. */
+  private async during<T>(read: () => Promise<T>, take: (answer: T) => void) {
+    const arrived: FleetEvent[] = []
+    this.arrived.add(arrived)
+    try {
+      take(await read())
+    } finally {
+      this.arrived.delete(arrived)
+    }
+    arrived.forEach((e) => this.apply(e))
   }
 
   private async readAgents() {
-    const agents = await pages(async (cursor) => {
+    const read = async (cursor: string) => {
       const page = await data(api.GET('/v1/agents', { params: { query: { cursor, limit: 5000 } } }))
       this.places = page.places
       return { rows: page.agents, next: page.next_cursor }
-    })
-    this.byName = Map.groupBy(agents, (a) => a.name)
-  }
-
-  private async readQuestionsOnce() {
-    if (this.asking) return
-    this.asking = true
-    try {
-      await new Promise((done) => setTimeout(done, pace))
-      this.asking = false
-      await this.readQuestions()
-    } catch {
-      // The stream says what is wrong with the connection; the next event tries again.
     }
+    await this.during(
+      () => pages(read, 100_000),
+      (agents) => (this.byKey = new Map(agents.map((a) => [keyOf(a), a]))),
+    )
+    this.changed(true)
   }
 
-  private changed() {
+  private askLater() {
+    this.asker ??= setTimeout(async () => {
+      this.asker = undefined
+      try {
+        await this.readQuestions()
+      } catch {
+        // The stream says what is wrong with the connection; the next event tries again.
+      }
+    }, pace)
+  }
+
+  /** changed shows the agents soon. members says that agents came or went. */
+  private changed(members = false) {
     this.dirty.agents = true
+    if (members) this.order = undefined
     this.showSoon()
   }
 
   private showSoon() {
-    this.timer ??= setTimeout(() => this.show(), pace)
+    this.timer ??= setTimeout(() => this.show(), Math.max(0, this.shownAt + pace - performance.now()))
   }
 
   private show() {
     clearTimeout(this.timer)
     this.timer = undefined
-    if (this.dirty.agents) this.agents = [...this.byName.values()].flat().sort((a, b) => (a.name < b.name ? -1 : 1))
+    if (this.dirty.agents) {
+      if (!this.order) this.arrange()
+      this.agents = this.order!.map((key) => this.byKey.get(key)!)
+    }
     if (this.dirty.questions) this.questions = [...this.byId.values()].filter((q) => q.status === 'waiting')
     this.dirty = { agents: false, questions: false }
+    this.shownAt = performance.now()
+  }
+
+  /** arrange sorts the agents by name, and notes which names are unique. */
+  private arrange() {
+    const rows = [...this.byKey].sort(([, a], [, b]) =>
+      a.name < b.name ? -1 : a.name > b.name ? 1 : a.owner < b.owner ? -1 : 1,
+    )
+    this.order = rows.map(([key]) => key)
+    const ownerOf = new Map<string, string | null>()
+    for (const [, a] of rows) {
+      const name = a.name.toLowerCase()
+      ownerOf.set(name, ownerOf.has(name) ? null : a.owner)
+    }
+    this.ownerOf = ownerOf
+    this.owners = new Set(rows.map(([, a]) => a.owner))
   }
 }
 

@@ -1,4 +1,4 @@
-import { api, data } from './api'
+import { api, data, Problem } from './api'
 
 /** A line of output. A line that a page ends in, or that is very long, continues in the next one. */
 export interface Line {
@@ -37,7 +37,10 @@ export class Output {
   private busy: Promise<void> | undefined
   private again = false
 
-  constructor(readonly task: string) {}
+  constructor(
+    readonly task: string,
+    private readonly live: () => boolean,
+  ) {}
 
   /** openEnd shows the end. */
   async openEnd() {
@@ -120,7 +123,12 @@ export class Output {
     query: { offset?: number; tail?: number; limit: number },
     before = false,
   ): Promise<Page | undefined> {
-    const a = await data(api.GET('/v1/tasks/{task_id}/output', { params: { path: { task_id: this.task }, query } }))
+    const path = { task_id: this.task }
+    const a = await data(api.GET('/v1/tasks/{task_id}/output', { params: { path, query } })).catch((e: unknown) => {
+      if (this.live() && e instanceof Problem && e.status === 404) return undefined // the run has not begun
+      throw e
+    })
+    if (!a) return undefined
     this.size = a.size
     this.gap = a.gap_size ? { offset: a.gap_offset ?? 0, size: a.gap_size } : undefined
     const raw = a.output_encoding === 'base64' ? fromBase64(a.output) : undefined

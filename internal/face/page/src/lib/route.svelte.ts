@@ -1,3 +1,5 @@
+import { fleet } from './fleet.svelte'
+
 /** Route is the address of the view. Every view has one, and its filters live in the query. */
 class Route {
   path = $state(location.pathname)
@@ -54,5 +56,10 @@ export const route = new Route()
 
 /** at builds a path whose parts are escaped. */
 export function at(...parts: string[]): string {
-  return '/' + parts.map(encodeURIComponent).join('/')
+  return '/' + parts.map((part) => encodeURIComponent(part).replaceAll('%40', '@')).join('/')
+}
+
+/** agentAt is the address of an agent's room. */
+export function agentAt(name: string, owner: string | undefined): string {
+  return at('agents', fleet.ref(name, owner))
 }

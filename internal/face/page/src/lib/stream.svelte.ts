@@ -1,80 +1,73 @@
 import type { FleetEvent } from './api'
+import { Hub, type Ask, type News } from './hub'
 
 type Listener = (events: FleetEvent[]) => void
 
-const types: FleetEvent['type'][] = [
-  'agent_created',
-  'agent_changed',
-  'agent_deleted',
-  'task_created',
-  'task_started',
-  'task_output',
-  'task_step',
-  'task_message',
-  'task_stopping',
-  'task_ended',
-  'task_deleted',
-  'task_question',
-  'task_answer',
-  'task_stalled',
-  'task_recovered',
-  'task_check',
-]
-
 /**
- * Stream is the one event stream of the tab. It goes on where it stopped, by cursor, when the connection is lost.
- * Listeners get what arrived within one turn of the event loop together.
+ * Stream is the tab's view of the event stream that all tabs share, see Hub. The tab has a cursor of its own. Listeners
+ * get what arrived together.
  */
 class Stream {
   /** open is false while no connection is open; since says since when. */
   open = $state(false)
   since = $state(Date.now())
+  /** epoch grows when events were missed, so that everything that is shown must be read again. */
+  epoch = $state(0)
+  /** refused is called when the server wants another token, and missed when events were missed. */
+  refused = () => {}
+  missed = () => {}
 
-  private source: EventSource | undefined
   private cursor = ''
-  private retry = 0
-  private timer: ReturnType<typeof setTimeout> | undefined
   private listeners = new Set<Listener>()
-  private waiting: FleetEvent[] = []
-
-  /** outputOf is the task whose output, steps and messages are in the stream; those of others are left out. */
-  private outputOf = ''
+  private tasks: string[] = []
+  private send: (ask: Ask) => void
 
   constructor() {
-    // A browser has few connections to a server, and a page that it keeps for going back would hold one of them.
-    addEventListener('pagehide', () => this.source?.close())
+    const news = (n: News) => this.take(n)
+    if ('SharedWorker' in window) {
+      const worker = new SharedWorker(new URL('../hub.worker.ts', import.meta.url), { type: 'module', name: 'fleet' })
+      worker.port.onmessage = (m: MessageEvent<News>) => news(m.data)
+      this.send = (ask) => worker.port.postMessage(ask)
+    } else {
+      const hub = new Hub()
+      const port = { postMessage: news }
+      hub.join(port)
+      this.send = (ask) => hub.take(port, ask)
+    }
+    addEventListener('pagehide', () => this.send({ kind: 'leave' }))
     addEventListener('pageshow', (e) => {
-      if (e.persisted && this.source) this.connect()
+      if (e.persisted && this.cursor) this.follow()
     })
   }
 
   /** watchOutput adds what the task puts out to the stream, until the returned function is called. */
   watchOutput(task: string): () => void {
-    this.select(task)
+    this.select([...this.tasks, task])
     return () => {
-      if (this.outputOf === task) this.select('')
+      const i = this.tasks.indexOf(task)
+      this.select(this.tasks.filter((_, j) => j !== i))
     }
   }
 
-  private select(task: string) {
-    this.outputOf = task
-    if (!this.source) return
-    this.source.close()
-    this.connect() // from the cursor on, so that nothing is lost or doubled
+  private select(tasks: string[]) {
+    this.tasks = tasks
+    this.send({ kind: 'tasks', tasks: [...new Set(tasks)] })
   }
 
   /** start follows the log from the cursor on. */
   start(cursor: string) {
-    this.stop()
     this.cursor = cursor
-    this.connect()
+    this.follow()
   }
 
-  stop() {
-    clearTimeout(this.timer)
-    this.source?.close()
-    this.source = undefined
+  private follow() {
+    this.send({ kind: 'follow', cursor: this.cursor, tasks: [...new Set(this.tasks)] })
+  }
+
+  /** sessionChanged tells the other tabs that somebody signed in or out. */
+  sessionChanged() {
     this.lost()
+    this.send({ kind: 'session' })
   }
 
   /** listen calls the listener with the events that arrive until the returned function is called. */
@@ -83,25 +76,30 @@ class Stream {
     return () => this.listeners.delete(listener)
   }
 
-  private connect() {
-    const query = new URLSearchParams({ follow: 'true', quiet: 'true', cursor: this.cursor })
-    if (this.outputOf) query.set('output_of', this.outputOf)
-    const source = new EventSource('/v1/events?' + query)
-    this.source = source
-    source.onopen = () => {
-      this.open = true
-      this.retry = 0
+  private take(news: News) {
+    switch (news.kind) {
+      case 'events':
+        this.send({ kind: 'taken' })
+        this.pass(news.events)
+        break
+      case 'open':
+        this.open = true
+        break
+      case 'lost':
+        this.lost()
+        break
+      case 'refused':
+        this.lost()
+        this.refused()
+        break
+      case 'expired':
+        this.lost()
+        this.epoch++
+        this.missed()
+        break
+      case 'session':
+        location.reload() // nothing of another principal may stay
     }
-    source.onerror = () => {
-      this.lost()
-      // The browser connects again by itself after a broken connection, but not after an answer that is an error.
-      if (source.readyState === EventSource.CLOSED) this.again()
-    }
-    for (const type of types) source.addEventListener(type, (e) => this.take(e as MessageEvent<string>))
-    source.addEventListener('error', (e) => {
-      if (e instanceof MessageEvent) this.again() // the server ended the stream and said why
-    })
-    source.addEventListener('end', () => this.again())
   }
 
   private lost() {
@@ -109,22 +107,11 @@ class Stream {
     this.open = false
   }
 
-  private again() {
-    this.source?.close()
-    this.lost()
-    clearTimeout(this.timer)
-    this.timer = setTimeout(() => this.connect(), Math.min(500 * 2 ** this.retry++, 10_000))
-  }
-
-  private take(message: MessageEvent<string>) {
-    this.cursor = message.lastEventId
-    if (this.waiting.push(JSON.parse(message.data) as FleetEvent) === 1) queueMicrotask(() => this.pass())
-  }
-
-  private pass() {
-    const events = this.waiting
-    this.waiting = []
-    for (const listener of this.listeners) listener(events)
+  private pass(events: FleetEvent[]) {
+    const after = Number(this.cursor)
+    const fresh = events.filter((e) => Number(e.cursor) > after)
+    this.cursor = fresh.at(-1)?.cursor ?? this.cursor
+    if (fresh.length > 0) for (const listener of this.listeners) listener(fresh)
   }
 }
 

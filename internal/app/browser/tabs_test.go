@@ -1,0 +1,148 @@
+package browser
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/chromedp/cdproto/network"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/metadata"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// TestTabs opens eight tabs of one browser, each at a running task. All must be live: a browser has six connections to a
+// server, so the tabs share an event stream.
+func TestTabs(t *testing.T) {
+	t.Parallel()
+	const count = 8
+	s := serve(t, nil)
+	tabs := make([]*tab, count)
+	script := `echo begun; while ! [ -e go ]; do sleep 0.1; done; echo "the output"; while ! [ -e end ]; do sleep 0.1; done`
+	for i := range tabs {
+		name := "agent-" + strconv.Itoa(i)
+		s.agent(t, name)
+		id := s.task(t, name, script)
+		if i == 0 {
+			tabs[i] = open(t, s.home)
+		} else {
+			tabs[i] = tabs[0].another()
+		}
+		tabs[i].goTo("/tasks/" + id)
+		tabs[i].sees("begun")
+	}
+	for i := range tabs {
+		s.touch(t, "agent-"+strconv.Itoa(i), "go")
+	}
+	for _, b := range tabs {
+		b.sees("the output")
+	}
+	for _, b := range tabs {
+		b.expect("ERR_")
+		b.expect("Failed to load")
+	}
+	s.stop()
+	for _, b := range tabs {
+		b.sees("No connection to the server")
+	}
+	s.start(t)
+	for i := range tabs {
+		s.touch(t, "agent-"+strconv.Itoa(i), "end")
+	}
+	for _, b := range tabs {
+		b.misses("No connection to the server")
+		b.sees("completed")
+	}
+}
+
+// TestSessionOfTabs signs out in one tab, and in as somebody else. The other tabs must show nothing of the first principal.
+func TestSessionOfTabs(t *testing.T) {
+	t.Parallel()
+	s, tokens := serveTokens(t, "alice", "bob")
+	for name, token := range tokens {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
+		_, err := s.api.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "of-" + name, Project: "shell", Spec: "Try things"})
+		require.NoError(t, err)
+	}
+	first := open(t, s.home)
+	second := first.another()
+	for _, b := range []*tab{first, second} {
+		b.expect("401")
+		b.expect("403")
+		b.goTo("/")
+		b.sees("Sign in")
+	}
+	first.fill("Token", tokens["alice"])
+	first.press("Sign in")
+	first.sees("of-alice")
+	second.sees("of-alice")
+	first.goTo("/admin")
+	first.press("Sign out")
+	for _, b := range []*tab{first, second} {
+		b.sees("This server wants to know who you are")
+	}
+	second.fill("Token", tokens["bob"])
+	second.press("Sign in")
+	for _, b := range []*tab{first, second} {
+		b.sees("of-bob")
+		require.NotContains(t, b.text(), "of-alice")
+	}
+	require.Len(t, call(second, network.GetCookies, network.GetCookiesParams{}).Cookies, 1)
+}
+
+// TestOldCursor shows the fleet of a server whose log does not have the page's cursor, as after a restore.
+func TestOldCursor(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	for range 3 {
+		s.agent(t, "papi")
+		_, err := s.api.DeleteAgent(t.Context(), &fleetv1.DeleteAgentRequest{AgentName: "papi"})
+		require.NoError(t, err)
+	}
+	s.agent(t, "before")
+	b := open(t, s.home)
+	b.expect("ERR_")
+	b.expect("Failed to load")
+	b.goTo("/")
+	b.sees("before")
+	s.stop()
+	s.cfg.Data = t.TempDir()
+	s.start(t)
+	b.misses("No connection to the server")
+	b.misses("before")
+	s.agent(t, "after")
+	b.sees("after")
+}
+
+// TestOwners shows agents of one name of two owners to an admin, each with an address of its own.
+func TestOwners(t *testing.T) {
+	t.Parallel()
+	s, tokens := serveTokens(t, "alice", "bob", "root")
+	for _, name := range []string{"alice", "bob"} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+tokens[name])
+		_, err := s.api.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: "Work for " + name})
+		require.NoError(t, err)
+	}
+	b := open(t, s.home)
+	b.expect("401")
+	b.expect("/output") // of a task whose run has not begun
+	b.goTo("/")
+	b.sees("Sign in")
+	b.fill("Token", tokens["root"])
+	b.press("Sign in")
+	b.sees("2 agents")
+	for _, name := range []string{"alice", "bob"} {
+		require.True(t, eval[bool](b, `!!document.querySelector('a[href="/agents/papi@`+name+`"]')`), name)
+		b.goTo("/agents/papi@" + name)
+		b.sees("Work for " + name)
+		b.fill("Next task", `echo "I am of `+name+`"`)
+		b.press("Start task")
+		b.sees("I am of " + name)
+		b.press("Open")
+		b.sees("Task of")
+		b.press("papi")
+		b.sees("Work for " + name)
+		b.goTo("/")
+		b.sees("2 agents")
+	}
+}
