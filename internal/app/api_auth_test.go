@@ -41,7 +41,7 @@ func TestNoTokensNeedsLoopback(t *testing.T) {
 			} else {
 				require.ErrorContains(t, err, key+" is \""+addr+"\", which others can reach, and auth is none", addr)
 			}
-			cfg.Auth = Auth{AuthTokens}
+			cfg.Auth, cfg.InsecurePlaintext = Auth{AuthTokens}, true
 			require.NoError(t, cfg.Validate(), addr)
 		}
 	}

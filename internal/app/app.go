@@ -46,7 +46,9 @@ type App struct {
 	calls      *rpc.Interceptor
 	telemetry  *telemetry.Telemetry
 	limits     inbound.Limits
-	address    atomic.Pointer[string] // base URL of REST and MCP, "http://HOST:PORT"; nil while they are not served
+	// address is the base URL of REST and MCP, "https://HOST:PORT" with TLS, and forAgents that for agents on this machine,
+	// which is without TLS. They are nil while nothing is served.
+	address, forAgents atomic.Pointer[string]
 }
 
 // Options are set by tests or the command line, in addition to the configuration.
@@ -188,17 +190,19 @@ func (a *App) baseURL() string {
 }
 
 // ownURL returns the URL at which this process serves HTTP; empty while it does not.
-func (a *App) ownURL() string {
-	if p := a.address.Load(); p != nil {
-		return *p
+func (a *App) ownURL() string { return loaded(&a.address) }
+
+// mcpURL returns the URL of the MCP endpoints for agents on this machine.
+func (a *App) mcpURL() string {
+	if own := loaded(&a.forAgents); own != "" {
+		return own + "/mcp"
 	}
 	return ""
 }
 
-// mcpURL returns the URL of the MCP endpoints for agents on this machine.
-func (a *App) mcpURL() string {
-	if own := a.ownURL(); own != "" {
-		return own + "/mcp"
+func loaded(p *atomic.Pointer[string]) string {
+	if s := p.Load(); s != nil {
+		return *s
 	}
 	return ""
 }

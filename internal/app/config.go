@@ -55,6 +55,11 @@ type Config struct {
 	RunnerDir        string        `yaml:"runner_dir" help:"directory with fleet-runner-linux-amd64 and -arm64, which workspaces get at /runner/; that of this program when empty"`
 	LogLevel         string        `yaml:"log_level" help:"least level to log: debug, info, warn or error"`
 	LogFormat        string        `yaml:"log_format" help:"form of the log: text or json"`
+	// InsecurePlaintext is for a server behind a proxy, or in a network that nobody else can listen to.
+	InsecurePlaintext bool   `yaml:"insecure_plaintext" help:"serve addresses that others can reach without TLS, for example behind a proxy that speaks TLS"`
+	AgentsHTTP        string `yaml:"agents_http" help:"with tls: the loopback address at which agents on this machine reach MCP and REST without it"`
+	// TLS encrypts what crosses the network.
+	TLS TLS `yaml:"tls"`
 	// Limits limit the resources of one principal.
 	Limits fleet.Limits `yaml:"limits"`
 	Local  Local        `yaml:"local"`
@@ -77,6 +82,16 @@ type Config struct {
 	unknownEnv []string // unknown FLEET_ variables of the environment
 	oldBackend bool     // places were set by the old key backend
 }
+
+// TLS names the files of the listeners. Changed files are read again.
+type TLS struct {
+	Cert     string `yaml:"cert" help:"file with the certificate of the http and grpc addresses and its intermediate authorities, in PEM"`
+	Key      string `yaml:"key" help:"file with the private key of tls.cert, in PEM"`
+	ClientCA string `yaml:"client_ca" help:"file with the authorities of client certificates, in PEM; gRPC clients must then have one"`
+}
+
+// enabled reports whether the listeners speak TLS.
+func (t TLS) enabled() bool { return t.Cert != "" }
 
 // Local configures the agents on this machine.
 type Local struct {
@@ -107,7 +122,7 @@ type MCP struct {
 // DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{
-		HTTP: "127.0.0.1:8101", GRPC: "127.0.0.1:8102", Data: filepath.Join(xdg.DataHome, "fleet"),
+		HTTP: "127.0.0.1:8101", GRPC: "127.0.0.1:8102", AgentsHTTP: "127.0.0.1:8104", Data: filepath.Join(xdg.DataHome, "fleet"),
 		Auth: Auth{AuthNone}, Places: []string{"local"}, CreateWait: 45 * time.Second, TaskTimeout: 24 * time.Hour, StallTimeout: 10 * time.Minute,
 		MaxOutput: 16 << 20, MaxBundle: state.DefaultMaxBundle, Retention: 30 * 24 * time.Hour, PayloadRetention: 90 * 24 * time.Hour, LogLevel: "info", LogFormat: "text",
 		Limits: fleet.Limits{Agents: 1000, RunningTasks: 500, StoredBytes: 10 << 30},
@@ -174,6 +189,9 @@ func (c Config) Validate() error {
 	if err := c.Sessions.Validate(); err != nil {
 		return err
 	}
+	if err := c.validateTLS(); err != nil {
+		return err
+	}
 	for key, addr := range map[string]string{"http": c.HTTP, "grpc": c.GRPC} {
 		if err := c.validateAddress(key, addr); err != nil {
 			return err
@@ -181,6 +199,19 @@ func (c Config) Validate() error {
 	}
 	if _, _, err := net.SplitHostPort(c.Metrics); c.Metrics != "" && err != nil {
 		return fmt.Errorf("metrics is %q: it must be HOST:PORT, for example 127.0.0.1:8103, or empty", c.Metrics)
+	}
+	return nil
+}
+
+func (c Config) validateTLS() error {
+	switch {
+	case (c.TLS.Cert == "") != (c.TLS.Key == ""):
+		return errors.New("tls.cert and tls.key belong together: name both files, or none")
+	case c.TLS.ClientCA != "" && !c.TLS.enabled():
+		return errors.New("tls.client_ca needs tls.cert and tls.key: clients show their certificates only over TLS")
+	}
+	if host, _, err := net.SplitHostPort(c.AgentsHTTP); err != nil || !isLoopback(host) {
+		return fmt.Errorf("agents_http is %q: it must be a loopback address with a port, for example 127.0.0.1:8104", c.AgentsHTTP)
 	}
 	return nil
 }
@@ -209,7 +240,7 @@ func (c Config) logLevel() (level slog.Level, err error) {
 	return level, nil
 }
 
-// validateAddress returns an error if others could use a server without tokens.
+// validateAddress returns an error if others could use a server without tokens, or read what crosses the network.
 func (c Config) validateAddress(key, addr string) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -217,6 +248,9 @@ func (c Config) validateAddress(key, addr string) error {
 	}
 	if c.Auth.None() && !isLoopback(host) {
 		return fmt.Errorf("%s is %q, which others can reach, and auth is none: use a loopback address, or set auth to tokens (`fleet token create` makes one)", key, addr)
+	}
+	if !c.TLS.enabled() && !c.InsecurePlaintext && !isLoopback(host) {
+		return fmt.Errorf("%s is %q, which others can reach, and tokens would cross the network unencrypted: set tls.cert and tls.key, or insecure_plaintext if a proxy in front of it speaks TLS", key, addr)
 	}
 	return nil
 }

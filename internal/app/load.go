@@ -25,7 +25,7 @@ const ConfigFile = "fleet.yaml"
 // otherEnv are environment variables that are not settings of a server: those of the command line, and those that runs
 // get, so that an agent can use the program too.
 var otherEnv = []string{
-	"FLEET_CONFIG", "FLEET_SERVER", "FLEET_TOKEN", "FLEET_TOKEN_FILE",
+	"FLEET_CONFIG", "FLEET_SERVER", "FLEET_TOKEN", "FLEET_TOKEN_FILE", "FLEET_CA_FILE", "FLEET_CLIENT_CERT", "FLEET_CLIENT_KEY",
 	"FLEET_AGENT", "FLEET_CHECK", "FLEET_FEEDBACK_FILE", "FLEET_MESSAGES", "FLEET_PAYLOAD", "FLEET_PROJECT", "FLEET_PROMPT_FILE", "FLEET_REPORT_TOKEN_FILE", "FLEET_REPORT_URL",
 	"FLEET_ROLE", "FLEET_ROLE_FILE",
 	"FLEET_RUN_DIR", "FLEET_SPEC_FILE", "FLEET_SUMMARY", "FLEET_TASK_ID",

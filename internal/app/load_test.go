@@ -33,8 +33,8 @@ func flagSet(t *testing.T, args ...string) *pflag.FlagSet {
 
 func TestLoadOrder(t *testing.T) {
 	t.Parallel()
-	path := writeConfig(t, "http: 127.0.0.1:1\ngrpc: 127.0.0.1:2\ncreate_wait: 1s\nallowed_hosts: [a.example]\noutput: {max: 9}\n")
-	c, err := Load(path, []string{"FLEET_GRPC=127.0.0.1:3", "FLEET_CREATE_WAIT=2s", "HOME=/x"}, flagSet(t, "--create-wait", "3s", "--max-output", "7"))
+	path := writeConfig(t, "http: 127.0.0.1:1\ngrpc: 127.0.0.1:2\ncreate_wait: 1s\nallowed_hosts: [a.example]\noutput: {max: 9}\ntls: {cert: a, key: b, client_ca: c}\n")
+	c, err := Load(path, []string{"FLEET_GRPC=127.0.0.1:3", "FLEET_CREATE_WAIT=2s", "FLEET_TLS_KEY=e", "HOME=/x"}, flagSet(t, "--create-wait", "3s", "--max-output", "7", "--tls-client-ca", "f"))
 	require.NoError(t, err)
 	require.Equal(t, "127.0.0.1:1", c.HTTP, "the file")
 	require.Equal(t, "127.0.0.1:3", c.GRPC, "the environment before the file")
@@ -42,6 +42,7 @@ func TestLoadOrder(t *testing.T) {
 	require.Equal(t, []string{"a.example"}, c.AllowedHosts)
 	require.EqualValues(t, 7, c.MaxOutput)
 	require.EqualValues(t, 9, c.Output.Max)
+	require.Equal(t, TLS{Cert: "a", Key: "e", ClientCA: "f"}, c.TLS, "settings in a section")
 	require.Equal(t, DefaultConfig().StopGrace, c.StopGrace)
 }
 
@@ -62,7 +63,7 @@ func TestLoadRefuses(t *testing.T) {
 		"open without tokens": {flags: []string{"--http", "0.0.0.0:8101"}, want: "which others can reach, and auth is none"},
 		"any host":            {flags: []string{"--grpc", ":8102"}, want: "which others can reach, and auth is none"},
 		"no address":          {flags: []string{"--grpc", "8102"}, want: "HOST:PORT"},
-		"auth":                {flags: []string{"--auth", "maybe"}, want: `auth is "maybe": it must be none or tokens`},
+		"auth":                {flags: []string{"--auth", "maybe"}, want: `auth has "maybe": it must be none`},
 		"no time":             {flags: []string{"--create-wait", "0s"}, want: "create_wait"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,8 +74,8 @@ func TestLoadRefuses(t *testing.T) {
 	}
 	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"), nil, nil)
 	require.ErrorContains(t, err, "none.yaml")
-	_, err = Load(writeConfig(t, ""), nil, flagSet(t, "--http", "0.0.0.0:1", "--auth", "tokens"))
-	require.NoError(t, err, "with tokens, other addresses are allowed")
+	_, err = Load(writeConfig(t, ""), nil, flagSet(t, "--http", "0.0.0.0:1", "--auth", "tokens", "--tls-cert", "a.pem", "--tls-key", "b.pem"))
+	require.NoError(t, err, "with tokens and TLS, other addresses are allowed")
 }
 
 // TestUnknownVariables checks that the server starts with unknown environment variables, and logs a warning.
@@ -105,7 +106,7 @@ func TestSample(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, c.Local.Projects, 1)
 	for _, s := range settings(&c) {
-		require.Contains(t, string(sample), s.key+":")
+		require.Contains(t, string(sample), s.key[strings.LastIndexByte(s.key, '.')+1:]+":")
 	}
 }
 

@@ -22,7 +22,7 @@ then from fleet.yaml in this directory, or else in the user's configuration dire
 "fleet init" writes a fleet.yaml that explains itself.`,
 		Example: `  fleet serve
   fleet serve --http 127.0.0.1:9001 --grpc 127.0.0.1:9002 --data ./data
-  fleet token create me --admin --embedded && fleet serve --auth tokens --http 0.0.0.0:8101`,
+  fleet serve --auth tokens --http :8101 --grpc :8102 --tls-cert fleet.crt --tls-key fleet.key`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := Load(file, p.environ, cmd.Flags())

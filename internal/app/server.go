@@ -59,6 +59,7 @@ type Server struct {
 	closed                     chan error // receives the result of closing the fleet
 	grpcListener, httpListener net.Listener
 	metrics                    *metricsServer // nil if metrics have no address of their own
+	agentsListener             net.Listener   // without TLS, for agents on this machine; nil if httpListener is without it too
 	grpc                       *grpc.Server
 	http                       *http.Server
 	endHTTP                    context.CancelFunc
@@ -71,18 +72,32 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 	}
 	keepHeap()
 	s := &Server{App: a, closeGrace: closeGrace, closed: make(chan error, 1)}
+	httpKeys, grpcKeys, err := a.keys()
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.closeListeners())
+		}
+	}()
 	if s.httpListener, err = listen("http", a.cfg.HTTP, a.limits); err != nil {
 		return nil, err
 	}
 	if s.grpcListener, err = listen("grpc", a.cfg.GRPC, a.limits); err != nil {
-		return nil, errors.Join(err, s.httpListener.Close())
+		return nil, err
+	}
+	if httpKeys != nil {
+		if s.agentsListener, err = listen("agents-http", a.cfg.AgentsHTTP, a.limits); err != nil {
+			return nil, err
+		}
 	}
 	if s.metrics, err = a.listenMetrics(); err != nil {
-		return nil, errors.Join(err, s.httpListener.Close(), s.grpcListener.Close())
+		return nil, err
 	}
 	s.grpc = grpc.NewServer(
 		grpc.ChainUnaryInterceptor(encoded.Unary, a.guard.Unary), grpc.StreamInterceptor(a.guard.Stream), grpc.MaxRecvMsgSize(a.cfg.maxMessage()),
-		grpc.Creds(inbound.Credentials()), grpc.InTapHandle(a.tap), grpc.ConnectionTimeout(connectTimeout),
+		grpc.Creds(inbound.Credentials(grpcKeys)), grpc.InTapHandle(a.tap), grpc.ConnectionTimeout(connectTimeout),
 		grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ForceServerCodecV2(encoded.Codec{CodecV2: encoding.GetCodecV2(proto.Name)}), grpc.NumStreamWorkers(streamWorkers),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
@@ -92,7 +107,7 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 
 	handler, err := a.handler(version)
 	if err != nil {
-		return nil, errors.Join(err, s.httpListener.Close(), s.grpcListener.Close(), s.metrics.close())
+		return nil, err
 	}
 	var base context.Context
 	base, s.endHTTP = context.WithCancel(context.Background())
@@ -102,7 +117,36 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 		BaseContext: func(net.Listener) context.Context { return base },
 		ErrorLog:    slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}
+	if httpKeys != nil {
+		s.http.TLSConfig = httpKeys.Config()
+	}
 	return s, nil
+}
+
+// keys returns the keys of the listeners; nil if they are without TLS. Browsers and MCP clients have no certificates, so
+// only gRPC clients are asked for one.
+func (a *App) keys() (forHTTP, forGRPC *inbound.Keys, err error) {
+	if !a.cfg.TLS.enabled() {
+		return nil, nil, nil
+	}
+	files := inbound.KeyFiles{Cert: a.cfg.TLS.Cert, Key: a.cfg.TLS.Key}
+	if forHTTP, err = inbound.NewKeys(files, a.log, "h2", "http/1.1"); err != nil {
+		return nil, nil, err
+	}
+	files.ClientCA = a.cfg.TLS.ClientCA
+	forGRPC, err = inbound.NewKeys(files, a.log, "h2")
+	return forHTTP, forGRPC, err
+}
+
+// closeListeners closes the listeners that are open.
+func (s *Server) closeListeners() error {
+	errs := []error{s.metrics.close()}
+	for _, l := range []net.Listener{s.httpListener, s.grpcListener, s.agentsListener} {
+		if l != nil {
+			errs = append(errs, l.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // handler serves the page, REST, MCP, and the runner program for workspaces.
@@ -161,21 +205,37 @@ func listen(key, addr string, limits inbound.Limits) (net.Listener, error) {
 // HTTPAddr returns the address of REST and MCP.
 func (s *Server) HTTPAddr() string { return s.httpListener.Addr().String() }
 
+// namedAddr returns the address of REST and MCP for this machine, with a host that a certificate may be for.
+func (s *Server) namedAddr() string {
+	host, port, err := net.SplitHostPort(s.HTTPAddr())
+	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
+		return net.JoinHostPort("localhost", port)
+	}
+	return s.HTTPAddr()
+}
+
 // GRPCAddr returns the address of gRPC.
 func (s *Server) GRPCAddr() string { return s.grpcListener.Addr().String() }
 
 // Serve runs the fleet and answers calls until ctx is done. Then it lets calls end and closes everything.
 func (s *Server) Serve(ctx context.Context) error {
-	address := "http://" + s.HTTPAddr()
+	address, serveHTTP := "http://"+s.HTTPAddr(), s.http.Serve
+	forAgents := address
+	ended := make(chan error, 4)
+	if s.agentsListener != nil {
+		address, forAgents = "https://"+s.namedAddr(), "http://"+s.agentsListener.Addr().String()
+		serveHTTP = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
+		go func() { ended <- s.http.Serve(s.agentsListener) }()
+	}
 	s.address.Store(&address)
+	s.forAgents.Store(&forAgents)
 	s.Start()
-	ended := make(chan error, 3)
 	go func() { ended <- s.grpc.Serve(s.grpcListener) }()
-	go func() { ended <- s.http.Serve(s.httpListener) }()
+	go func() { ended <- serveHTTP(s.httpListener) }()
 	if s.metrics != nil {
 		go func() { ended <- s.metrics.serve() }()
 	}
-	s.log.InfoContext(ctx, "server started", slog.String("http", s.HTTPAddr()), slog.String("grpc", s.GRPCAddr()),
+	s.log.InfoContext(ctx, "server started", slog.String("http", s.HTTPAddr()), slog.String("grpc", s.GRPCAddr()), slog.Bool("tls", s.cfg.TLS.enabled()),
 		slog.Any("places", s.cfg.Places), slog.String("auth", s.cfg.Auth.String()), slog.String("data", s.cfg.Data), slog.String("store", s.cfg.shownStore()))
 
 	s.warn(ctx)
@@ -191,12 +251,6 @@ func (s *Server) Serve(ctx context.Context) error {
 
 // warn logs what is open to more callers than it may seem.
 func (s *Server) warn(ctx context.Context) {
-	for key, addr := range map[string]string{"http": s.cfg.HTTP, "grpc": s.cfg.GRPC} {
-		if host, _, err := net.SplitHostPort(addr); err == nil && !isLoopback(host) {
-			s.log.WarnContext(ctx, "tokens and answers cross the network unencrypted; use a loopback address behind a proxy that speaks TLS",
-				slog.String("setting", key), slog.String("address", addr))
-		}
-	}
 	if s.cfg.Auth.None() && !s.cfg.AnyLocalUser && !inbound.TellsUsers {
 		s.log.WarnContext(ctx, "every user of this machine is served: this system does not tell whose a connection is; use auth tokens if there are others",
 			slog.String("setting", "auth"), slog.String("system", runtime.GOOS))

@@ -17,22 +17,29 @@ type setting struct {
 	text      string // as given
 }
 
-// settings returns the settings of the configuration.
-func settings(c *Config) []*setting {
-	v := reflect.ValueOf(c).Elem()
-	var out []*setting
+// settings returns the settings of the configuration. The key of a setting in a section is written with a dot: tls.cert.
+func settings(c *Config) []*setting { return settingsOf(reflect.ValueOf(c).Elem(), "") }
+
+func settingsOf(v reflect.Value, section string) (out []*setting) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
+		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		if help := f.Tag.Get("help"); help != "" {
-			out = append(out, &setting{key: f.Tag.Get("yaml"), help: help, field: v.Field(i)})
+			out = append(out, &setting{key: section + key, help: help, field: v.Field(i)})
+		} else if f.Type.Kind() == reflect.Struct && key != "" {
+			out = append(out, settingsOf(v.Field(i), section+key+".")...)
 		}
 	}
 	return out
 }
 
-func (s *setting) flag() string { return strings.ReplaceAll(s.key, "_", "-") }
+var separators = strings.NewReplacer("_", "-", ".", "-")
 
-func (s *setting) env() string { return "FLEET_" + strings.ToUpper(s.key) }
+func (s *setting) flag() string { return separators.Replace(s.key) }
+
+func (s *setting) env() string {
+	return "FLEET_" + strings.ToUpper(strings.ReplaceAll(s.key, ".", "_"))
+}
 
 // String returns the value as a flag takes it.
 func (s *setting) String() string {

@@ -16,8 +16,12 @@ type Target struct {
 	Server string
 	// Token is the secret that identifies the caller; empty if none was given.
 	Token string
-	// Insecure disables TLS even if Server is not on this machine.
-	Insecure bool
+	// Insecure disables TLS even if Server is not on this machine. TLS enables it even if Server is on this machine.
+	Insecure, TLS bool
+	// CAFile has the authorities that the server's certificate may come from; empty means those of the system.
+	CAFile string
+	// ClientCert and ClientKey are the files of the caller's certificate; empty if it has none.
+	ClientCert, ClientKey string
 	// Embedded uses an in-process server on the data in Data instead of Server.
 	Embedded bool
 	// Data is the directory of the embedded server; empty means the default.

@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"net"
+	"os"
 	"time"
 
 	"google.golang.org/grpc"
@@ -22,10 +24,13 @@ func DialNetwork(_ context.Context, t Target) (grpc.ClientConnInterface, func() 
 	if t.Embedded {
 		return nil, nil, Fail(ExitError, "leave --embedded out, and start a server", "this program has no embedded server")
 	}
-	plain := t.Insecure || isLoopback(t.Server)
-	transport := insecure.NewCredentials()
+	plain, transport := t.plain(), insecure.NewCredentials()
 	if !plain {
-		transport = credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12})
+		c, err := t.tlsConfig()
+		if err != nil {
+			return nil, nil, err
+		}
+		transport = credentials.NewTLS(c)
 	}
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(transport),
@@ -47,6 +52,34 @@ func DialNetwork(_ context.Context, t Target) (grpc.ClientConnInterface, func() 
 		return nil, nil, err
 	}
 	return conn, conn.Close, nil
+}
+
+// plain reports whether the target is called without TLS.
+func (t Target) plain() bool {
+	return t.Insecure || isLoopback(t.Server) && !t.TLS && t.CAFile == "" && t.ClientCert == ""
+}
+
+// tlsConfig returns the configuration of connections to the target.
+func (t Target) tlsConfig() (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if t.CAFile != "" {
+		pem, err := os.ReadFile(t.CAFile)
+		if err != nil {
+			return nil, usagef("cannot read the authorities of the server's certificate: %v", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, usagef("%s has no certificate in PEM", t.CAFile)
+		}
+	}
+	if t.ClientCert != "" {
+		pair, err := tls.LoadX509KeyPair(t.ClientCert, t.ClientKey)
+		if err != nil {
+			return nil, usagef("cannot use the client certificate: %v", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
 }
 
 // isLoopback reports whether the server is on this machine, where nobody can listen in between.

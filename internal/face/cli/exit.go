@@ -61,12 +61,15 @@ func newExitCodes() *cobra.Command {
 
 const environmentHelp = `Flags take precedence over the environment:
 
-  FLEET_SERVER      HOST:PORT of the server, as --server
-  FLEET_TOKEN       the token that identifies you; there is no flag for it, because
-                    others can see command lines
-  FLEET_TOKEN_FILE  a file with the token, as --token-file
-  FLEET_DATA        directory of an embedded instance, as --data
-  NO_COLOR          if it is set, no colours, as --no-color`
+  FLEET_SERVER       HOST:PORT of the server, or https://HOST:PORT, as --server
+  FLEET_TOKEN        the token that identifies you; there is no flag for it, because
+                     others can see command lines
+  FLEET_TOKEN_FILE   a file with the token, as --token-file
+  FLEET_CA_FILE      a file with authorities of servers' certificates, as --ca-file
+  FLEET_CLIENT_CERT  a file with your certificate, as --client-cert
+  FLEET_CLIENT_KEY   a file with its private key, as --client-key
+  FLEET_DATA         directory of an embedded instance, as --data
+  NO_COLOR           if it is set, no colours, as --no-color`
 
 // newEnvironment returns the help topic "environment".
 func newEnvironment() *cobra.Command {

@@ -38,7 +38,7 @@ not part of it.`,
 				return Fail(ExitError, "Start one with: fleet serve", "no page is served: this is not a server")
 			}
 			address := server.GetUrl() + "/"
-			code, err := linkCode(ctx, server.GetUrl(), s.target.Token)
+			code, err := linkCode(ctx, server.GetUrl(), s.target)
 			if err != nil {
 				return err
 			}
@@ -58,15 +58,21 @@ not part of it.`,
 }
 
 // linkCode returns the code of a link that signs in with the token once; "" if the server wants no token.
-func linkCode(ctx context.Context, server, token string) (string, error) {
+func linkCode(ctx context.Context, server string, t Target) (string, error) {
+	config, err := t.tlsConfig()
+	if err != nil {
+		return "", err
+	}
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: config, Proxy: http.ProxyFromEnvironment}}
+	defer client.CloseIdleConnections()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server+"/session/links", http.NoBody)
 	if err != nil {
 		return "", err
 	}
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
+	if t.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+t.Token)
 	}
-	answer, err := http.DefaultClient.Do(r)
+	answer, err := client.Do(r)
 	if err != nil {
 		return "", Fail(ExitUnavailable, "", "the page of the server cannot be reached: %v", err)
 	}

@@ -82,7 +82,7 @@ func (p *program) explainIn(ctx context.Context, err error, t Target, set *tools
 		}
 		return &failure{code: ExitError, reason: "FAILED", message: err.Error()}
 	}
-	if reasonOf(err) == "" && s.Code() == codes.Unavailable {
+	if reasonOf(err) == "" && (s.Code() == codes.Unavailable || strings.Contains(s.Message(), "unexpected content-type")) {
 		return unreachable(s.Message(), t)
 	}
 	w := wire.ErrorOf(err)
@@ -122,9 +122,18 @@ func unreachable(message string, t Target) *failure {
 	}
 	f.message = fmt.Sprintf("cannot reach %s: %s", t.Server, cause)
 	switch {
+	case strings.Contains(message, "certificate signed by unknown authority"):
+		f.message = t.Server + " has a certificate of an authority that this machine does not trust"
+		f.hint = "name a file with the authority's certificate with --ca-file"
+	case strings.Contains(message, "certificate required"):
+		f.message = t.Server + " wants a client certificate"
+		f.hint = "give it with --client-cert and --client-key"
 	case strings.Contains(message, "handshake"):
 		f.hint = "if that server has no TLS, add --insecure"
-	case strings.Contains(message, "server preface"):
+	case strings.Contains(message, "server preface") && t.plain():
+		f.message = t.Server + " does not answer as a gRPC server without TLS"
+		f.hint = fmt.Sprintf("if it speaks TLS, name it as https://%s; the port of gRPC is %s by default", t.Server, defaultPort)
+	case strings.Contains(message, "server preface"), strings.Contains(message, "unexpected content-type"):
 		f.message = t.Server + " does not answer as a gRPC server"
 		f.hint = fmt.Sprintf("give the server's gRPC address, which has the port %s by default", defaultPort)
 	default:

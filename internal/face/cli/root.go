@@ -23,11 +23,12 @@ type program struct {
 	interrupts interrupts
 	commands   map[string]caller // by tool; see commandsFor
 
-	server, tokenFile, data string
-	embedded, insecure      bool
-	output                  format
-	timeout                 time.Duration
-	noColor, quiet, verbose bool
+	server, tokenFile, data       string
+	caFile, clientCert, clientKey string
+	embedded, insecure            bool
+	output                        format
+	timeout                       time.Duration
+	noColor, quiet, verbose       bool
 }
 
 type programKey struct{}
@@ -98,8 +99,11 @@ work on. Scripts find the exit codes in "fleet help exit-codes".`,
 }
 
 func (p *program) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&p.server, "server", "", "use the server at `HOST:PORT` (env FLEET_SERVER, default "+DefaultServer+")")
+	f.StringVar(&p.server, "server", "", "use the server at `HOST:PORT`, or https://HOST:PORT (env FLEET_SERVER, default "+DefaultServer+")")
 	f.StringVar(&p.tokenFile, "token-file", "", "read your token from `FILE` (env FLEET_TOKEN_FILE; env FLEET_TOKEN has the token itself)")
+	f.StringVar(&p.caFile, "ca-file", "", "trust servers whose certificate comes from an authority in `FILE` (env FLEET_CA_FILE)")
+	f.StringVar(&p.clientCert, "client-cert", "", "show the server the certificate in `FILE` (env FLEET_CLIENT_CERT)")
+	f.StringVar(&p.clientKey, "client-key", "", "read the private key of --client-cert from `FILE` (env FLEET_CLIENT_KEY)")
 	f.BoolVar(&p.insecure, "insecure", false, "use no TLS, even if the server is on another machine")
 	f.BoolVar(&p.embedded, "embedded", false, "use no server: work on the data of this machine, in this process")
 	f.StringVar(&p.data, "data", "", "with --embedded: the directory of the data is `DIR` (env FLEET_DATA)")

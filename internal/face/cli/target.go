@@ -24,7 +24,7 @@ func TargetOf(cmd *cobra.Command) (Target, error) {
 
 // target combines the flags with the environment. Flags take precedence.
 func (p *program) target() (Target, error) {
-	t := Target{Server: p.server, Insecure: p.insecure, Embedded: p.embedded, Data: p.data}
+	t := Target{Server: p.server, Insecure: p.insecure, Embedded: p.embedded, Data: p.data, CAFile: p.caFile, ClientCert: p.clientCert, ClientKey: p.clientKey}
 	if t.Embedded && p.server != "" {
 		return t, usagef("--embedded and --server exclude each other: an embedded instance runs in this process")
 	}
@@ -34,11 +34,24 @@ func (p *program) target() (Target, error) {
 	if t.Server == "" {
 		t.Server = DefaultServer
 	}
-	if t.Data == "" {
-		t.Data = p.deps.Getenv("FLEET_DATA")
+	for name, value := range map[string]*string{
+		"FLEET_DATA": &t.Data, "FLEET_CA_FILE": &t.CAFile, "FLEET_CLIENT_CERT": &t.ClientCert, "FLEET_CLIENT_KEY": &t.ClientKey,
+	} {
+		if *value == "" {
+			*value = p.deps.Getenv(name)
+		}
+	}
+	if (t.ClientCert == "") != (t.ClientKey == "") {
+		return t, usagef("--client-cert and --client-key belong together: name both files, or none")
 	}
 	var err error
 	if !t.Embedded {
+		if t.Server, t.TLS = strings.CutPrefix(t.Server, "https://"); t.TLS {
+			t.Server = strings.TrimSuffix(t.Server, "/")
+		}
+		if t.TLS && t.Insecure {
+			return t, usagef("https:// and --insecure exclude each other")
+		}
 		if t.Server, err = address(t.Server); err != nil {
 			return t, err
 		}
@@ -50,7 +63,7 @@ func (p *program) target() (Target, error) {
 // address completes and checks HOST:PORT.
 func address(server string) (string, error) {
 	if strings.Contains(server, "/") {
-		return "", usagef("the server %q is not HOST:PORT; name the gRPC listener, e.g. %s, without http:// and path", server, DefaultServer)
+		return "", usagef("the server %q is not HOST:PORT or https://HOST:PORT; name the gRPC listener, e.g. %s, without http:// and path", server, DefaultServer)
 	}
 	host, port, err := net.SplitHostPort(server)
 	if err != nil {

@@ -37,6 +37,9 @@ func TestTargetOfFlagsAndEnvironment(t *testing.T) {
 		{name: "environment", env: map[string]string{"FLEET_SERVER": "e:1", "FLEET_TOKEN": "t", "FLEET_DATA": "d"}, want: Target{Server: "e:1", Token: "t", Data: "d"}},
 		{name: "flags win", args: []string{"--server", "f:2", "--token-file", file, "--data", "x", "--insecure"}, env: map[string]string{"FLEET_SERVER": "e:1", "FLEET_TOKEN": "t", "FLEET_DATA": "d"}, want: Target{Server: "f:2", Token: "from-file", Data: "x", Insecure: true}},
 		{name: "file of the environment", env: map[string]string{"FLEET_TOKEN_FILE": file}, want: Target{Server: DefaultServer, Token: "from-file"}},
+		{name: "TLS", args: []string{"--server", "https://localhost:1/", "--ca-file", "ca"}, env: map[string]string{"FLEET_CLIENT_CERT": "c", "FLEET_CLIENT_KEY": "k"}, want: Target{Server: "localhost:1", TLS: true, CAFile: "ca", ClientCert: "c", ClientKey: "k"}},
+		{name: "TLS and not", args: []string{"--server", "https://localhost", "--insecure"}, err: "exclude each other"},
+		{name: "no key", args: []string{"--client-cert", "c"}, err: "belong together"},
 		{name: "embedded", args: []string{"--embedded"}, env: map[string]string{"FLEET_SERVER": "e:1"}, want: Target{Server: "e:1", Embedded: true}},
 		{name: "both", args: []string{"--embedded", "--server", "f:2"}, err: "exclude each other"},
 		{name: "no file", args: []string{"--token-file", "nowhere"}, err: "cannot read the token"},
@@ -65,6 +68,11 @@ func TestATokenTravelsInTheClearOnlyWhereNobodyListens(t *testing.T) {
 		"127.0.0.1:1": true, "127.9.9.9:1": true, "localhost:1": true, "[::1]:1": true, "10.0.0.1:1": false, "localhost.example.com:1": false, "fleet:1": false,
 	} {
 		require.Equal(t, want, isLoopback(server), server)
-		require.Equal(t, !want, bearer{plain: isLoopback(server)}.RequireTransportSecurity())
+		require.Equal(t, want, Target{Server: server}.plain())
+		require.Equal(t, !want, bearer{plain: Target{Server: server}.plain()}.RequireTransportSecurity())
+		require.True(t, Target{Server: server, Insecure: true}.plain())
+		for _, encrypted := range []Target{{Server: server, TLS: true}, {Server: server, CAFile: "f"}, {Server: server, ClientCert: "f"}} {
+			require.False(t, encrypted.plain())
+		}
 	}
 }

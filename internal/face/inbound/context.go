@@ -2,6 +2,7 @@ package inbound
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 
 	"google.golang.org/grpc/credentials"
@@ -19,8 +20,11 @@ func With(ctx context.Context, c *Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// WithConn is the ConnContext of an http.Server whose listener is a Listener.
+// WithConn is the ConnContext of an http.Server whose listener is a Listener, with or without TLS.
 func WithConn(ctx context.Context, c net.Conn) context.Context {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
 	own, _ := c.(*Conn)
 	return With(ctx, own)
 }
@@ -47,29 +51,33 @@ func Remote(ctx context.Context) string {
 	return ""
 }
 
-// Credentials returns the transport credentials of a gRPC server whose listener is a Listener. They are plaintext and
-// let From find the connection of a call.
-func Credentials() credentials.TransportCredentials { return plaintext{insecure.NewCredentials()} }
+// Credentials returns the transport credentials of a gRPC server whose listener is a Listener. They let From find the
+// connection of a call. They are plaintext if keys is nil.
+func Credentials(keys *Keys) credentials.TransportCredentials {
+	if keys == nil {
+		return transport{insecure.NewCredentials()}
+	}
+	return transport{credentials.NewTLS(keys.Config())}
+}
 
-type plaintext struct {
+type transport struct {
 	credentials.TransportCredentials
 }
 
 // ServerHandshake implements credentials.TransportCredentials.
-func (p plaintext) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (t transport) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	own, _ := c.(*Conn)
-	return c, authInfo{credentials.CommonAuthInfo{SecurityLevel: credentials.NoSecurity}, own}, nil
+	secured, info, err := t.TransportCredentials.ServerHandshake(c)
+	return secured, authInfo{info, own}, err
 }
 
 // Clone implements credentials.TransportCredentials.
-func (p plaintext) Clone() credentials.TransportCredentials {
-	return plaintext{p.TransportCredentials.Clone()}
+func (t transport) Clone() credentials.TransportCredentials {
+	return transport{t.TransportCredentials.Clone()}
 }
 
+// authInfo is what the handshake found out, with the connection.
 type authInfo struct {
-	credentials.CommonAuthInfo
+	credentials.AuthInfo
 	conn *Conn
 }
-
-// AuthType implements credentials.AuthInfo.
-func (authInfo) AuthType() string { return "insecure" }

@@ -1,0 +1,251 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/face/inbound/certtest"
+)
+
+// tlsFleet is a fleet that speaks TLS, with a token for alice.
+type tlsFleet struct {
+	*testFleet
+	ca  *certtest.Authority
+	dir string // of the server's certificate
+}
+
+func newTLSFleet(t *testing.T, change func(*tlsFleet, *Config)) *tlsFleet {
+	t.Helper()
+	f := &tlsFleet{ca: certtest.New(t), dir: t.TempDir()}
+	f.testFleet = newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}, Config: func(c *Config) {
+		c.TLS.Cert, c.TLS.Key = f.ca.Files(t, f.dir, "first")
+		c.AgentsHTTP = "127.0.0.1:0"
+		if change != nil {
+			change(f, c)
+		}
+	}})
+	return f
+}
+
+// dial returns a gRPC client of the server.
+func (f *tlsFleet) dial(t *testing.T, c *tls.Config) fleetv1.FleetServiceClient {
+	t.Helper()
+	transport := insecure.NewCredentials()
+	if c != nil {
+		c.RootCAs, c.MinVersion = f.ca.Pool, tls.VersionTLS12
+		transport = credentials.NewTLS(c)
+	}
+	conn, err := grpc.NewClient(f.GRPCAddr(), grpc.WithTransportCredentials(transport))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, conn.Close()) })
+	return fleetv1.NewFleetServiceClient(conn)
+}
+
+// browser returns an HTTP client of the server.
+func (f *tlsFleet) browser(t *testing.T) *http.Client {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	require.NoError(t, err)
+	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: f.ca.Pool, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true}
+	t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{Transport: tr, Jar: jar}
+}
+
+func (f *tlsFleet) get(t *testing.T, c *http.Client, url, authorization string) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	if authorization != "" {
+		r.Header.Set("Authorization", authorization)
+	}
+	resp, err := c.Do(r)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp, string(b)
+}
+
+// TestTLS calls every face over TLS, and agents' own address without it.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	f := newTLSFleet(t, nil)
+	_, err := f.dial(t, &tls.Config{}).ListAgents(f.as(t.Context(), "alice"), &fleetv1.ListAgentsRequest{})
+	require.NoError(t, err)
+	_, err = f.dial(t, &tls.Config{}).ListAgents(t.Context(), &fleetv1.ListAgentsRequest{})
+	require.Equal(t, codes.Unauthenticated, status.Code(err))
+
+	c := f.browser(t)
+	resp, body := f.get(t, c, "https://"+f.HTTPAddr()+"/v1/agents", f.authorization("alice"))
+	require.Equal(t, http.StatusOK, resp.StatusCode, body)
+	require.Equal(t, 2, resp.ProtoMajor, "HTTP/2 is negotiated")
+	require.Empty(t, resp.Header.Get("Strict-Transport-Security"))
+	resp, _ = f.get(t, c, "https://"+f.HTTPAddr()+"/v1/agents", "")
+	require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
+	resp, body = f.get(t, http.DefaultClient, "http://"+f.agentsListener.Addr().String()+"/v1/agents", f.authorization("alice"))
+	require.Equal(t, http.StatusOK, resp.StatusCode, body)
+	require.Equal(t, "http://"+f.agentsListener.Addr().String()+"/mcp", f.mcpURL())
+
+	tr, err := transport.NewStreamableHTTP("https://"+f.HTTPAddr()+"/mcp", transport.WithHTTPBasicClient(c), transport.WithHTTPHeaders(map[string]string{"Authorization": f.authorization("alice")}))
+	require.NoError(t, err)
+	m := client.NewClient(tr)
+	defer m.Close()
+	_, err = m.Initialize(t.Context(), mcp.InitializeRequest{})
+	require.NoError(t, err)
+	result, err := m.CallTool(t.Context(), mcp.CallToolRequest{Params: mcp.CallToolParams{Name: "list_agents"}})
+	require.NoError(t, err)
+	require.False(t, result.IsError)
+
+	// The page's cookie is for TLS only.
+	secret := strings.TrimPrefix(f.authorization("alice"), "Bearer ")
+	post, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+f.HTTPAddr()+"/session", strings.NewReader(fmt.Sprintf(`{"token":%q}`, secret)))
+	require.NoError(t, err)
+	resp, err = c.Do(post)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Len(t, resp.Cookies(), 1)
+	require.True(t, resp.Cookies()[0].Secure)
+
+	require.Equal(t, "https://"+f.HTTPAddr(), f.baseURL(), "the address that callers are shown")
+}
+
+// TestPlaintextToTLS checks what a client is told that speaks no TLS, or too old a version of it.
+func TestPlaintextToTLS(t *testing.T) {
+	t.Parallel()
+	f := newTLSFleet(t, nil)
+	resp, body := f.get(t, http.DefaultClient, "http://"+f.HTTPAddr()+"/v1/agents", f.authorization("alice"))
+	require.Equal(t, http.StatusBadRequest, resp.StatusCode)
+	require.Contains(t, body, "HTTP request to an HTTPS server")
+
+	_, err := f.dial(t, nil).ListAgents(f.as(t.Context(), "alice"), &fleetv1.ListAgentsRequest{})
+	require.Equal(t, codes.Unavailable, status.Code(err))
+
+	for _, addr := range []string{f.HTTPAddr(), f.GRPCAddr()} {
+		d := tls.Dialer{Config: &tls.Config{RootCAs: f.ca.Pool, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}}
+		_, err := d.DialContext(t.Context(), "tcp", addr)
+		require.ErrorContains(t, err, "protocol version not supported")
+	}
+}
+
+// TestRotation replaces the certificate while a stream is open: the stream goes on, and new connections get the new one.
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	f := newTLSFleet(t, nil)
+	ctx := f.as(t.Context(), "alice")
+	old := f.dial(t, &tls.Config{})
+	_, err := old.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "s"})
+	require.NoError(t, err)
+	events, err := old.WatchFleet(ctx, &fleetv1.WatchFleetRequest{Follow: true})
+	require.NoError(t, err)
+	_, err = events.Recv()
+	require.NoError(t, err)
+
+	f.ca.Files(t, f.dir, "second")
+	for _, addr := range []string{f.HTTPAddr(), f.GRPCAddr()} {
+		d := tls.Dialer{Config: &tls.Config{RootCAs: f.ca.Pool, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}}}
+		c, err := d.DialContext(t.Context(), "tcp", addr)
+		require.NoError(t, err)
+		require.Equal(t, "second", c.(*tls.Conn).ConnectionState().PeerCertificates[0].Subject.CommonName)
+		require.NoError(t, c.Close())
+	}
+	_, err = f.dial(t, &tls.Config{}).CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "later", Project: "Setup", Spec: "s"})
+	require.NoError(t, err)
+	for seen := false; !seen; { // the open stream goes on
+		m, err := events.Recv()
+		require.NoError(t, err)
+		for _, e := range m.GetEvents() {
+			seen = seen || e.GetAgentName() == "later"
+		}
+	}
+}
+
+// TestClientCertificates checks that gRPC with client_ca wants a certificate of that authority, besides a token.
+func TestClientCertificates(t *testing.T) {
+	t.Parallel()
+	clients, strangers := certtest.New(t), certtest.New(t)
+	f := newTLSFleet(t, func(_ *tlsFleet, c *Config) { c.TLS.ClientCA = clients.File })
+	pair := func(ca *certtest.Authority, until time.Duration) *tls.Config {
+		cert, err := tls.X509KeyPair(ca.Issue(t, "alice", time.Now().Add(until)))
+		require.NoError(t, err)
+		// The client shows the certificate even if the server does not list its authority.
+		return &tls.Config{GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &cert, nil }}
+	}
+	list := func(ctx context.Context, c *tls.Config) error {
+		_, err := f.dial(t, c).ListAgents(ctx, &fleetv1.ListAgentsRequest{})
+		return err
+	}
+	alice := f.as(t.Context(), "alice")
+	require.NoError(t, list(alice, pair(clients, time.Hour)))
+	require.Equal(t, codes.Unauthenticated, status.Code(list(t.Context(), pair(clients, time.Hour))), "a certificate does not replace a token")
+	for name, c := range map[string]*tls.Config{"none": {}, "of a stranger": pair(strangers, time.Hour), "expired": pair(clients, -time.Hour)} {
+		require.Equal(t, codes.Unavailable, status.Code(list(alice, c)), name)
+	}
+	resp, body := f.get(t, f.browser(t), "https://"+f.HTTPAddr()+"/v1/agents", f.authorization("alice"))
+	require.Equal(t, http.StatusOK, resp.StatusCode, body)
+}
+
+// TestPlaintextNeedsAFlag checks that a server that others can reach starts only with TLS, or if it is told to do without.
+func TestPlaintextNeedsAFlag(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(*Config){
+		`http is "0.0.0.0:8101", which others can reach, and tokens would cross the network unencrypted: set tls.cert and tls.key`: func(c *Config) { c.HTTP = "0.0.0.0:8101" },
+		`grpc is ":8102"`:               func(c *Config) { c.GRPC = ":8102" },
+		"tls.cert and tls.key belong":   func(c *Config) { c.TLS.Cert = "a" },
+		"tls.client_ca needs":           func(c *Config) { c.TLS.ClientCA = "a" },
+		`agents_http is "0.0.0.0:8104"`: func(c *Config) { c.AgentsHTTP = "0.0.0.0:8104" },
+		"":                              func(c *Config) { c.HTTP, c.InsecurePlaintext = "0.0.0.0:8101", true },
+	} {
+		c := DefaultConfig()
+		c.Auth = Auth{AuthTokens}
+		change(&c)
+		if err := c.Validate(); want != "" {
+			require.ErrorContains(t, err, want)
+		} else {
+			require.NoError(t, err)
+		}
+	}
+	c := DefaultConfig()
+	c.Auth, c.HTTP, c.GRPC, c.TLS = Auth{AuthTokens}, ":8101", ":8102", TLS{Cert: "a", Key: "b"}
+	require.NoError(t, c.Validate())
+}
+
+// TestUnknownCallersOverTLS checks that connections of unknown callers are limited over TLS too.
+func TestUnknownCallersOverTLS(t *testing.T) {
+	t.Parallel()
+	f := newTLSFleet(t, nil)
+	d := tls.Dialer{Config: &tls.Config{RootCAs: f.ca.Pool, MinVersion: tls.VersionTLS12}}
+	c, err := d.DialContext(t.Context(), "tcp", f.HTTPAddr())
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = io.WriteString(c, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n")
+	require.NoError(t, err)
+	for range 1000 { // 1 MB over one connection: more than an unknown caller may send
+		if _, err = c.Write(make([]byte, 1000)); err != nil {
+			break
+		}
+	}
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(20*time.Second)))
+	_, err = io.Copy(io.Discard, c)
+	var timeout net.Error
+	require.False(t, errors.As(err, &timeout) && timeout.Timeout(), "the connection is closed")
+}

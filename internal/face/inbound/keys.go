@@ -1,0 +1,138 @@
+package inbound
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+)
+
+// KeyFiles are the PEM files of a listener that speaks TLS.
+type KeyFiles struct {
+	// Cert has the certificate, followed by its intermediate authorities, and Key the private key.
+	Cert, Key string
+	// ClientCA has the authorities of client certificates. If it is set, clients must have one.
+	ClientCA string
+}
+
+// Keys is a TLS configuration that follows its files. Each new connection looks whether they have changed. Files that do
+// not fit together, for example because only one of them has been written yet, change nothing. Connections that are open
+// keep the keys that they began with.
+type Keys struct {
+	files  KeyFiles
+	protos []string
+	log    *slog.Logger
+
+	mu      sync.Mutex
+	current *tls.Config
+	seen    []fs.FileInfo // of the files that current was read from, or that could not be read
+	problem string        // why the files that were seen are not used; "" if they are
+}
+
+// NewKeys reads the files. The protocols are those of ALPN, the preferred one first.
+func NewKeys(files KeyFiles, log *slog.Logger, protos ...string) (*Keys, error) {
+	k := &Keys{files: files, protos: protos, log: log}
+	var err error
+	if k.seen, err = files.stat(); err != nil {
+		return nil, err
+	}
+	k.current, err = k.read()
+	return k, err
+}
+
+// Config returns the configuration for a server. It stays valid when the files change.
+func (k *Keys) Config() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: k.protos, GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+		return k.latest(h.Context()), nil
+	}}
+}
+
+// latest returns the configuration of the files, or that of their last version that could be used.
+func (k *Keys) latest(ctx context.Context) *tls.Config {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	infos, err := k.files.stat()
+	if err == nil && k.problem == "" && same(infos, k.seen) {
+		return k.current
+	}
+	var next *tls.Config
+	if err == nil {
+		next, err = k.read()
+	}
+	if err != nil {
+		if problem := err.Error(); problem != k.problem {
+			k.problem = problem
+			k.log.WarnContext(ctx, "the changed TLS files cannot be used, keeping the old ones", slog.Any("err", err))
+		}
+		return k.current
+	}
+	k.current, k.seen, k.problem = next, infos, ""
+	k.log.InfoContext(ctx, "TLS files changed", slog.String("cert", k.files.Cert), slog.Time("expires", next.Certificates[0].Leaf.NotAfter))
+	return next
+}
+
+// read returns the configuration of the files.
+func (k *Keys) read() (*tls.Config, error) {
+	pair, err := k.files.Load()
+	if err != nil {
+		return nil, err
+	}
+	if time.Now().After(pair.Leaf.NotAfter) {
+		k.log.Warn("the TLS certificate has expired", slog.String("cert", k.files.Cert), slog.Time("expires", pair.Leaf.NotAfter))
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: k.protos, Certificates: []tls.Certificate{pair}}
+	if k.files.ClientCA != "" {
+		c.ClientAuth = tls.RequireAndVerifyClientCert
+		c.ClientCAs, err = ReadAuthorities(k.files.ClientCA)
+	}
+	return c, err
+}
+
+// Load returns the certificate with its key.
+func (f KeyFiles) Load() (tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+	if err != nil {
+		return pair, fmt.Errorf("read the TLS certificate %s and its key %s: %w", f.Cert, f.Key, err)
+	}
+	return pair, nil
+}
+
+// ReadAuthorities returns the certificates of the authorities in a PEM file.
+func ReadAuthorities(file string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(file) //nolint:gosec // the operator names it
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s has no certificate in PEM", file)
+	}
+	return pool, nil
+}
+
+// stat describes the files that are used. It follows symbolic links, so that it notices if a link leads to another file.
+func (f KeyFiles) stat() (infos []fs.FileInfo, err error) {
+	for _, name := range []string{f.Cert, f.Key, f.ClientCA} {
+		if name == "" {
+			continue
+		}
+		info, serr := os.Stat(name)
+		infos, err = append(infos, info), errors.Join(err, serr)
+	}
+	return infos, err
+}
+
+func same(a, b []fs.FileInfo) bool {
+	for i := range a {
+		if !os.SameFile(a[i], b[i]) || !a[i].ModTime().Equal(b[i].ModTime()) || a[i].Size() != b[i].Size() {
+			return false
+		}
+	}
+	return true
+}
