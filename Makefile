@@ -53,7 +53,7 @@ test-postgres: ## the suites of stores, the API and crashes over Postgres; insta
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || { \
 	  sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
 	  $$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends postgresql; }
-	FLEET_TEST_POSTGRES=1 $(GO) test -count=1 -vet=off -parallel 6 -timeout 15m $(FLAGS) ./internal/store/postgres/... ./internal/app/crash
+	FLEET_TEST_POSTGRES=1 $(GO) test -count=1 -vet=off -parallel 6 -timeout 15m $(FLAGS) ./internal/store/postgres/... ./internal/app/crash ./internal/app/chaos
 	FLEET_TEST_POSTGRES=1 $(GO) test -count=1 -vet=off -parallel 6 -timeout 15m -run 'TestAPI|TestIsolation|TestImport|TestMigrate|TestReplicas' $(FLAGS) ./internal/app
 
 generate: $(DEPS) ## write gen/ from proto/
@@ -142,9 +142,12 @@ CHAOS ?= 60s
 chaos: ## mixed load through a proxy that slows, cuts and refuses, then under random kills, each for CHAOS (default 60s)
 	@$(CODER_ENV) && FLEET_E2E=1 FLEET_CHAOS=$(CHAOS) $(GO) test -count=1 -timeout 60m -run TestChaos -v $(FLAGS) ./internal/app/e2e
 
+chaos-store: ## three servers on Postgres and one on SQLite while everything fails; CHAOS is a number of faults or a time (default 60s)
+	FLEET_TEST_POSTGRES=1 CHAOS=$(CHAOS) $(GO) test $(RACE) -count=1 -vet=off -ldflags=-w -timeout 12h -run TestChaos -v $(FLAGS) ./internal/app/chaos
+
 bench-coder: ## list_agents of 300 agents beside Coder's own lists
 	@$(CODER_ENV) && $(GO) run ./internal/app/bench -coder $(FLAGS)
 
-.PHONY: coder-up coder-down e2e record chaos bench-coder
+.PHONY: coder-up coder-down e2e record chaos chaos-store bench-coder
 .PHONY: page page-pictures page-dev page-check
 .PHONY: help build fleet-runner run demo test test-postgres vet lint race generate generated proto-lint breaking fmt bench conformance lint-openapi test-claude test-agents fuzz

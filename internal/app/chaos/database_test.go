@@ -1,0 +1,113 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/store/postgres/pgtest"
+)
+
+// patience limits how long anything may take that must succeed.
+const patience = 2 * time.Minute
+
+// database is a primary with a synchronous standby. They change roles, and which of two addresses is whose.
+type database struct {
+	mu    sync.Mutex
+	nodes [2]*pgtest.Server // by address
+	first int               // the address of the primary
+}
+
+func newDatabase(t *testing.T) *database {
+	d := &database{}
+	primary, err := pgtest.Start("")
+	if missing, ok := errors.AsType[*pgtest.MissingError](err); ok && !pgtest.Needed() {
+		t.Skip(missing)
+	}
+	require.NoError(t, err)
+	d.nodes[0] = primary
+	t.Cleanup(func() {
+		for _, n := range d.nodes {
+			if n != nil {
+				require.NoError(t, n.Stop())
+			}
+		}
+	})
+	standby, err := primary.Standby()
+	require.NoError(t, err)
+	d.nodes[1] = standby
+	return d
+}
+
+// socket returns the path of the socket of the node at the address.
+func (d *database) socket(address int) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.nodes[address] == nil {
+		return ""
+	}
+	return d.nodes[address].Socket()
+}
+
+func (d *database) primary() *pgtest.Server {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.nodes[d.first]
+}
+
+// Restart ends the primary as a crash does, and starts it again. It returns when the standby is in step: until then a failover
+// could lose what readers have seen and nobody was told of.
+func (d *database) Restart(down time.Duration) error {
+	p := d.primary()
+	if err := p.Kill(); err != nil {
+		return err
+	}
+	time.Sleep(down)
+	if err := p.Restart(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return p.InStep(ctx)
+}
+
+// FailOver ends the primary for good, promotes the standby, and calls served when it has. Then it makes a new standby.
+func (d *database) FailOver(served func()) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	d.mu.Lock()
+	old, next := d.nodes[d.first], d.nodes[1-d.first]
+	d.nodes[d.first] = nil
+	d.mu.Unlock()
+	if err := old.Stop(); err != nil {
+		return err
+	}
+	if err := next.Promote(ctx); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	d.first = 1 - d.first
+	free := 1 - d.first
+	d.mu.Unlock()
+	served()
+	standby, err := next.Standby()
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.nodes[free] = standby
+	return nil
+}
+
+// urlThrough returns the URL of the database for a server that reaches its nodes through the links.
+func urlThrough(links [2]*link) string {
+	q := url.Values{"target_session_attrs": {"read-write"}, "sslmode": {"disable"}, "user": {"fleet"}, "connect_timeout": {"2"}}
+	return fmt.Sprintf("postgres://127.0.0.1:%d,127.0.0.1:%d/postgres?%s", links[0].Port(), links[1].Port(), q.Encode())
+}

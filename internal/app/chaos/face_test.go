@@ -1,0 +1,195 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// face calls a method of the fleet at a server.
+type face func(ctx context.Context, s *server, method string, request, answer proto.Message) error
+
+var faces = []face{overGRPC, overREST, overMCP}
+
+// refusal is an answer of the server that it did not do what was asked.
+type refusal struct {
+	Reason  string `json:"error"`
+	Message string `json:"message"`
+}
+
+func (r *refusal) Error() string { return r.Reason + ": " + r.Message }
+
+// reasonOf returns the reason of a refusal; "" if the caller does not know what happened.
+func reasonOf(err error) string {
+	r, ok := errors.AsType[*refusal](err)
+	if !ok || slices.Contains([]string{"BACKEND_UNAVAILABLE", "DEADLINE_EXCEEDED", "INTERNAL"}, r.Reason) {
+		return ""
+	}
+	return r.Reason
+}
+
+func listNothing() proto.Message { return &fleetv1.ListAgentsRequest{Limit: new(int32(1))} }
+func listed() proto.Message      { return &fleetv1.ListAgentsResponse{} }
+
+func overGRPC(ctx context.Context, s *server, method string, request, answer proto.Message) error {
+	err := s.conn.Invoke(ctx, "/fleet.v1.FleetService/"+method, request, answer)
+	for _, d := range status.Convert(err).Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok {
+			return &refusal{info.GetReason(), status.Convert(err).Message()}
+		}
+	}
+	return err
+}
+
+// httpClient keeps few connections, because servers die.
+var httpClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32, IdleConnTimeout: 5 * time.Second}}
+
+var (
+	pathField = regexp.MustCompile(`\{(\w+)\}`)
+	names     = protojson.MarshalOptions{UseProtoNames: true}
+	lenient   = protojson.UnmarshalOptions{DiscardUnknown: true}
+)
+
+func methodOf(name string) protoreflect.MethodDescriptor {
+	return fleetv1.File_fleet_v1_fleet_service_proto.Services().ByName("FleetService").Methods().ByName(protoreflect.Name(name))
+}
+
+func arguments(request proto.Message) (args map[string]any, err error) {
+	data, err := names.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	return args, json.Unmarshal(data, &args)
+}
+
+// restRequest returns the request of a method by HTTP.
+func restRequest(ctx context.Context, s *server, method string, request proto.Message) (*http.Request, error) {
+	args, err := arguments(request)
+	if err != nil {
+		return nil, err
+	}
+	rule, _ := proto.GetExtension(methodOf(method).Options(), annotations.E_Http).(*annotations.HttpRule)
+	verb, path := http.MethodGet, rule.GetGet()
+	if rule.GetPost() != "" {
+		verb, path = http.MethodPost, rule.GetPost()
+	}
+	path = pathField.ReplaceAllStringFunc(path, func(f string) string {
+		name := strings.Trim(f, "{}")
+		value := fmt.Sprint(args[name])
+		delete(args, name)
+		return url.PathEscape(value)
+	})
+	var body io.Reader
+	if verb == http.MethodPost {
+		data, err := json.Marshal(args)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(data)
+	} else {
+		q := url.Values{}
+		for name, v := range args {
+			q.Set(name, fmt.Sprint(v))
+		}
+		path += "?" + q.Encode()
+	}
+	r, err := http.NewRequestWithContext(ctx, verb, "http://"+s.http+path, body)
+	if err == nil && body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return r, err
+}
+
+func overREST(ctx context.Context, s *server, method string, request, answer proto.Message) error {
+	r, err := restRequest(ctx, s, method, request)
+	if err != nil {
+		return err
+	}
+	data, code, err := do(r)
+	if err != nil {
+		return err
+	}
+	if code != http.StatusOK {
+		return refused(data)
+	}
+	return lenient.Unmarshal(data, answer)
+}
+
+func do(r *http.Request) (data []byte, code int, err error) {
+	got, err := httpClient.Do(r)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { _ = got.Body.Close() }()
+	data, err = io.ReadAll(got.Body)
+	return data, got.StatusCode, err
+}
+
+func refused(data []byte) error {
+	var r refusal
+	if err := json.Unmarshal(data, &r); err != nil || r.Reason == "" {
+		return fmt.Errorf("not an answer: %.200s", data)
+	}
+	return &r
+}
+
+var camel = regexp.MustCompile(`([a-z])([A-Z])`)
+
+func overMCP(ctx context.Context, s *server, method string, request, answer proto.Message) error {
+	args, err := arguments(request)
+	if err != nil {
+		return err
+	}
+	tool := strings.ToLower(camel.ReplaceAllString(method, "${1}_${2}"))
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": map[string]any{"name": tool, "arguments": args}})
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.http+"/mcp", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	data, _, err := do(r)
+	if err != nil {
+		return err
+	}
+	if lines := bytes.Split(data, []byte("\n")); bytes.HasPrefix(data, []byte("event:")) { // the answer is the only event
+		i := slices.IndexFunc(lines, func(line []byte) bool { return bytes.HasPrefix(line, []byte("data: ")) })
+		data = bytes.TrimPrefix(lines[max(i, 0)], []byte("data: "))
+	}
+	var got struct {
+		Error  any
+		Result *struct {
+			IsError bool
+			Content []struct{ Text string }
+		}
+	}
+	if err := json.Unmarshal(data, &got); err != nil || got.Result == nil || len(got.Result.Content) == 0 {
+		return fmt.Errorf("not the result of a tool: %.300s", data)
+	}
+	text := []byte(got.Result.Content[0].Text)
+	if got.Result.IsError {
+		return refused(text)
+	}
+	return lenient.Unmarshal(text, answer)
+}

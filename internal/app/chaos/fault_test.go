@@ -1,0 +1,221 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// recovery is how long a server may take to serve again after a fault is over. The machine may be busy.
+const recovery = 60 * time.Second
+
+// faultLog counts faults, and for how long callers were not served.
+type faultLog struct {
+	mu    sync.Mutex
+	kinds map[string]*faultStats
+	total int
+}
+
+type faultStats struct {
+	count int
+	down  time.Duration // from the beginning of the fault until the server has served again
+	most  time.Duration
+	after time.Duration // the part after the end of the fault
+}
+
+// done notes a fault that lasted so long, and after which it took so long until calls were served.
+func (l *faultLog) done(kind string, lasted, after time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.total++
+	s := l.kinds[kind]
+	if s == nil {
+		s = &faultStats{}
+		l.kinds[kind] = s
+	}
+	s.count++
+	s.down += lasted + after
+	s.after += after
+	s.most = max(s.most, after)
+}
+
+func (l *faultLog) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.total
+}
+
+func (l *faultLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-14s %6s %12s %16s %14s\n", "fault", "count", "not served", "of it after end", "longest after")
+	for _, kind := range slices.Sorted(func(yield func(string) bool) {
+		for kind := range l.kinds {
+			if !yield(kind) {
+				return
+			}
+		}
+	}) {
+		s := l.kinds[kind]
+		fmt.Fprintf(&b, "%-14s %6d %11.1fs %15.1fs %13.1fs\n", kind, s.count, s.down.Seconds(), s.after.Seconds(), s.most.Seconds())
+	}
+	return b.String()
+}
+
+// fault does something bad and ends it. It returns how long that lasted.
+type faultFunc func(r *rand.Rand) (time.Duration, error)
+
+// between returns a random duration.
+func between(r *rand.Rand, least, most time.Duration) time.Duration {
+	return least + time.Duration(r.Int64N(int64(most-least)))
+}
+
+// hold sleeps and returns for how long.
+func hold(d time.Duration) time.Duration {
+	time.Sleep(d)
+	return d
+}
+
+// serverFaults are the faults of one server.
+func serverFaults(s *server) map[string]faultFunc {
+	faults := map[string]faultFunc{
+		"kill -9": func(r *rand.Rand) (time.Duration, error) {
+			s.Kill()
+			d := hold(between(r, 0, 1500*time.Millisecond))
+			return d, s.Start(0)
+		},
+		"SIGSTOP": func(r *rand.Rand) (time.Duration, error) {
+			s.Signal(syscall.SIGSTOP)
+			d := hold(between(r, leaseTTL*3/2, 3*leaseTTL))
+			s.Signal(syscall.SIGCONT)
+			return d, nil
+		},
+		"wrong clock": func(r *rand.Rand) (time.Duration, error) {
+			s.Kill()
+			skew := 5 * time.Minute
+			if r.IntN(2) == 0 {
+				skew = -skew
+			}
+			return 0, s.Start(skew)
+		},
+	}
+	if s.store == "" {
+		return faults
+	}
+	each := func(f func(*link)) {
+		for _, l := range s.links {
+			f(l)
+		}
+	}
+	faults["cut"] = func(*rand.Rand) (time.Duration, error) {
+		each((*link).Cut)
+		return 0, nil
+	}
+	faults["slow"] = func(r *rand.Rand) (time.Duration, error) {
+		late := between(r, 20*time.Millisecond, 200*time.Millisecond)
+		each(func(l *link) { l.Delay(late) })
+		d := hold(between(r, time.Second, 2*time.Second))
+		each(func(l *link) { l.Delay(0) })
+		return d, nil
+	}
+	faults["black hole"] = func(r *rand.Rand) (time.Duration, error) {
+		each((*link).Hole)
+		d := hold(between(r, 2*time.Second, 4*time.Second))
+		each((*link).Heal)
+		return d, nil
+	}
+	faults["refused"] = func(r *rand.Rand) (time.Duration, error) {
+		each(func(l *link) { l.Refuse(true) })
+		d := hold(between(r, time.Second, 2*time.Second))
+		each(func(l *link) { l.Refuse(false) })
+		return d, nil
+	}
+	return faults
+}
+
+// diskFault fills the disk of a server.
+func diskFault(dir string) faultFunc {
+	return func(r *rand.Rand) (time.Duration, error) {
+		path := filepath.Join(dir, "ballast")
+		f, err := os.Create(path)
+		if err != nil {
+			return 0, err
+		}
+		piece := make([]byte, 64<<10)
+		for err == nil {
+			_, err = f.Write(piece)
+		}
+		_ = f.Close()
+		d := hold(between(r, time.Second, 2*time.Second))
+		return d, os.Remove(path)
+	}
+}
+
+// afflict lets faults happen to the server, one after the other, until ctx is done. It waits after each until the server serves.
+func (l *faultLog) afflict(ctx context.Context, s *server, faults map[string]faultFunc, r *rand.Rand) error {
+	kinds := []string{}
+	for kind := range faults {
+		kinds = append(kinds, kind)
+	}
+	slices.Sort(kinds)
+	for {
+		pause(ctx, between(r, 300*time.Millisecond, 1500*time.Millisecond))
+		if ctx.Err() != nil {
+			return nil
+		}
+		kind := kinds[r.IntN(len(kinds))]
+		lasted, err := faults[kind](r)
+		if err != nil {
+			return fmt.Errorf("%s of %s: %w", kind, s.name, err)
+		}
+		after, err := s.awaitServing(recovery)
+		if err != nil {
+			return fmt.Errorf("after %s: %w", kind, err)
+		}
+		l.done(kind, lasted, after)
+	}
+}
+
+// afflictDatabase lets faults happen to the database, until ctx is done. It waits after each until all servers serve.
+func (l *faultLog) afflictDatabase(ctx context.Context, d *database, servers []*server, r *rand.Rand) error {
+	await := func() error {
+		for _, s := range servers {
+			if _, err := s.awaitServing(recovery); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for {
+		pause(ctx, between(r, 4*time.Second, 9*time.Second))
+		if ctx.Err() != nil {
+			return nil
+		}
+		kind, began := "failover", time.Now()
+		var lasted time.Duration
+		var err error
+		if r.IntN(2) == 0 {
+			kind = "restart of pg"
+			err = d.Restart(between(r, 0, time.Second))
+			lasted = time.Since(began)
+		} else {
+			err = d.FailOver(func() { lasted = time.Since(began) })
+		}
+		if err == nil {
+			began = time.Now()
+			err = await()
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", kind, err)
+		}
+		l.done(kind, lasted, time.Since(began))
+	}
+}

@@ -1,0 +1,183 @@
+package chaos
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// verb is what a caller has done to an agent, or seen of it.
+type verb string
+
+const (
+	started  verb = "started"  // a task was accepted
+	busy     verb = "busy"     // a task was refused, because the agent has another
+	stopped  verb = "stopped"  // a task was stopped
+	idle     verb = "idle"     // there was nothing to stop
+	seen     verb = "seen"     // the agent was shown with a task, or without one
+	finished verb = "finished" // a task has ended
+)
+
+// action is an operation in the history of an agent.
+type action struct {
+	agent string
+	verb  verb
+	task  string
+}
+
+// history records what callers were told, by all servers of a store.
+type history struct {
+	begin time.Time
+
+	mu        sync.Mutex
+	ops       []porcupine.Operation
+	calls     map[string]int // by result, for people
+	tags      map[string]*attempt
+	endSeen   map[string]int64  // when a task was first seen to have ended
+	firstSeen map[string]int64  // when a task was first seen at all
+	final     map[string]string // the first final status of a task that was seen
+	problems  []string
+}
+
+// attempt is a request to start a task, which all of its tries share.
+type attempt struct {
+	agent   string
+	call    int64
+	ret     int64
+	task    string // "" if it was not accepted, or that is unknown
+	refused bool   // certainly
+}
+
+func newHistory() *history {
+	return &history{begin: time.Now(), calls: map[string]int{}, tags: map[string]*attempt{}, endSeen: map[string]int64{}, firstSeen: map[string]int64{}, final: map[string]string{}}
+}
+
+func (h *history) now() int64 { return int64(time.Since(h.begin)) }
+
+func (h *history) add(client int, a action, call, ret int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: a, Call: call, Return: ret})
+}
+
+func (h *history) count(what string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls[what]++
+}
+
+func (h *history) problem(format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.problems = append(h.problems, fmt.Sprintf(format, args...))
+}
+
+// saw notes that a task was shown with the status, at the time.
+func (h *history) saw(task, status string, at int64) {
+	if task == "" {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t, ok := h.firstSeen[task]; !ok || at < t {
+		h.firstSeen[task] = at
+	}
+	if !isFinal(status) {
+		return
+	}
+	if t, ok := h.endSeen[task]; !ok || at < t {
+		h.endSeen[task] = at
+	}
+	switch h.final[task] {
+	case "":
+		h.final[task] = status
+	case status:
+	default:
+		h.problems = append(h.problems, fmt.Sprintf("task %s was %s and then %s", task, h.final[task], status))
+	}
+}
+
+func isFinal(status string) bool {
+	return status == "completed" || status == "failed" || status == "stopped"
+}
+
+// model is an agent: it has one task or none.
+var model = porcupine.Model{
+	Partition: func(ops []porcupine.Operation) (parts [][]porcupine.Operation) {
+		index := map[string]int{}
+		for _, op := range ops {
+			agent := op.Input.(action).agent //nolint:forcetypeassert // as added
+			i, ok := index[agent]
+			if !ok {
+				i = len(parts)
+				index[agent] = i
+				parts = append(parts, nil)
+			}
+			parts[i] = append(parts[i], op)
+		}
+		return parts
+	},
+	Init: func() any { return "" },
+	Step: func(state, input, _ any) (bool, any) {
+		has, a := state.(string), input.(action) //nolint:forcetypeassert // as added
+		switch a.verb {
+		case started:
+			return has == "", a.task
+		case busy:
+			return has != "", has
+		case idle:
+			return has == "", has
+		case stopped, seen:
+			return has == a.task, has
+		case finished:
+			return has == a.task, ""
+		}
+		return false, has
+	},
+	DescribeOperation: func(input, _ any) string {
+		a := input.(action) //nolint:forcetypeassert // as added
+		return fmt.Sprintf("%s %.6s", a.verb, a.task)
+	},
+	DescribeState: func(state any) string { return fmt.Sprintf("%.6s", state) },
+}
+
+// impossible shows where a history that is not possible begins to be so.
+func impossible(ops []porcupine.Operation, info porcupine.LinearizationInfo) string {
+	var longest []porcupine.Operation
+	for _, part := range info.PartialLinearizationsOperations() {
+		for _, possible := range part {
+			if len(possible) > len(longest) {
+				longest = possible
+			}
+		}
+	}
+	done := map[string]bool{}
+	show := func(op porcupine.Operation) string {
+		a := op.Input.(action) //nolint:forcetypeassert // as added
+		return fmt.Sprintf("\n  %10.4f to %10.4f  %s %s %.8s", time.Duration(op.Call).Seconds(), time.Duration(op.Return).Seconds(), a.agent, a.verb, a.task)
+	}
+	var b strings.Builder
+	b.WriteString("the last operations in a possible order:")
+	for i, op := range longest {
+		done[show(op)] = true
+		if i >= len(longest)-6 {
+			b.WriteString(show(op))
+		}
+	}
+	b.WriteString("\nthe next ones, in the order of their calls:")
+	rest := slices.Clone(ops)
+	slices.SortFunc(rest, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+	n := 0
+	for _, op := range rest {
+		if !done[show(op)] && n < 12 {
+			b.WriteString(show(op))
+			n++
+		}
+	}
+	return b.String()
+}

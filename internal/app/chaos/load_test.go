@@ -1,0 +1,182 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// callLimit is how long a caller waits for an answer.
+const callLimit = 4 * time.Second
+
+// fleetUnder is the servers of one store, with the load on them and what came of it.
+type fleetUnder struct {
+	name    string
+	servers []*server
+	witness string   // a directory in which runs of local agents leave lines
+	agents  []string // all of them; shared are on no server's machine
+	shared  map[string]bool
+	history *history
+	log     []*watcher
+
+	mu   sync.Mutex
+	tags int
+}
+
+// script returns what the agent shall do: it leaves a trace for each run, and another if an earlier run is still there.
+func (f *fleetUnder) script(agent, tag string, work time.Duration) string {
+	if f.shared[agent] {
+		return fmt.Sprintf("echo tag=%s\nwork %s\necho more\ndone well", tag, work)
+	}
+	base := filepath.Join(f.witness, agent)
+	return fmt.Sprintf(`echo tag=%[1]s
+for p in $(cat %[2]s.pid 2>/dev/null); do [ -d /proc/$p ] && echo "overlap %[1]s $p" >>%[2]s.runs; done
+echo $$ >%[2]s.pid
+echo "run %[1]s" >>%[2]s.runs
+sleep %.2[3]f
+echo more`, tag, base, work.Seconds())
+}
+
+// any returns any server and any face.
+func (f *fleetUnder) any(r *rand.Rand) (*server, face) {
+	return f.servers[r.IntN(len(f.servers))], faces[r.IntN(len(faces))]
+}
+
+// load is a caller that works with the agent until ctx is done.
+func (f *fleetUnder) load(ctx context.Context, client int, agent string, r *rand.Rand) {
+	for ctx.Err() == nil {
+		switch n := r.IntN(100); {
+		case n < 35:
+			f.startTask(client, agent, r)
+		case n < 45:
+			f.stopTask(client, agent, r)
+		case n < 80:
+			f.look(client, agent, r)
+		default:
+			f.wait(client, agent, r)
+		}
+		pause(ctx, time.Duration(r.IntN(150))*time.Millisecond)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// startTask tries to start a task. If it does not learn what came of that, it often asks again, maybe another server.
+func (f *fleetUnder) startTask(client int, agent string, r *rand.Rand) {
+	f.mu.Lock()
+	f.tags++
+	tag := fmt.Sprintf("t%06d", f.tags)
+	f.mu.Unlock()
+	h := f.history
+	a := &attempt{agent: agent, call: h.now()}
+	h.mu.Lock()
+	h.tags[tag] = a
+	h.mu.Unlock()
+	request := &fleetv1.StartAgentTaskRequest{
+		AgentName: agent, RequestId: tag, TaskDescription: f.script(agent, tag, time.Duration(50+r.IntN(600))*time.Millisecond),
+	}
+	for try := 1; ; try++ {
+		answer := &fleetv1.StartAgentTaskResponse{}
+		err := f.call(r, "StartAgentTask", request, answer)
+		ret := h.now()
+		switch reason := reasonOf(err); {
+		case err == nil:
+			h.mu.Lock()
+			a.task, a.ret = answer.GetTask().GetId(), ret
+			h.mu.Unlock()
+			h.add(client, action{agent, started, answer.GetTask().GetId()}, a.call, ret)
+			return
+		case reason != "" && try == 1:
+			h.mu.Lock()
+			a.refused = true
+			h.mu.Unlock()
+			if reason == "AGENT_BUSY" {
+				h.add(client, action{agent, busy, ""}, a.call, ret)
+			}
+			return
+		case reason != "", try == 4, r.IntN(4) == 0:
+			h.count("unknown outcome of a start")
+			return // the store says at the end what came of it
+		}
+	}
+}
+
+// stopTask stops the agent's task, if it has one.
+func (f *fleetUnder) stopTask(client int, agent string, r *rand.Rand) {
+	h := f.history
+	call := h.now()
+	answer := &fleetv1.StopAgentTaskResponse{}
+	err := f.call(r, "StopAgentTask", &fleetv1.StopAgentTaskRequest{AgentName: agent}, answer)
+	switch ret := h.now(); {
+	case err == nil:
+		task := answer.GetTask()
+		h.add(client, action{agent, stopped, task.GetId()}, call, ret)
+		h.saw(task.GetId(), task.GetStatus().String(), ret)
+	case reasonOf(err) == "NO_RUNNING_TASK":
+		h.add(client, action{agent, idle, ""}, call, ret)
+	case reasonOf(err) == "":
+		h.count("unknown outcome of a stop")
+	}
+}
+
+// look reads what the agent does.
+func (f *fleetUnder) look(client int, agent string, r *rand.Rand) {
+	h := f.history
+	call := h.now()
+	answer := &fleetv1.ShowAgentResponse{}
+	if err := f.call(r, "ShowAgent", &fleetv1.ShowAgentRequest{AgentName: agent}, answer); err == nil {
+		task := answer.GetAgent().GetCurrentTaskId().GetValue()
+		ret := h.now()
+		h.add(client, action{agent, seen, task}, call, ret)
+		h.saw(task, "running", ret)
+	}
+}
+
+// wait waits for a task of the agent.
+func (f *fleetUnder) wait(client int, agent string, r *rand.Rand) {
+	h := f.history
+	answer := &fleetv1.ShowAgentResponse{}
+	if err := f.call(r, "ShowAgent", &fleetv1.ShowAgentRequest{AgentName: agent}, answer); err != nil || answer.GetAgent().GetCurrentTaskId() == nil {
+		return
+	}
+	task := answer.GetAgent().GetCurrentTaskId().GetValue()
+	waited := &fleetv1.WaitTasksResponse{}
+	err := f.call(r, "WaitTasks", &fleetv1.WaitTasksRequest{TaskIds: []string{task}, TimeoutSeconds: new(int32(2))}, waited)
+	if err == nil && len(waited.GetTasks()) == 1 {
+		h.saw(task, waited.GetTasks()[0].GetStatus().String(), h.now())
+	}
+}
+
+// call calls any server over any face, and counts what came of it.
+func (f *fleetUnder) call(r *rand.Rand, method string, request, answer proto.Message) error {
+	s, over := f.any(r)
+	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
+	defer cancel()
+	err := over(ctx, s, method, request, answer)
+	switch refusal, ok := errors.AsType[*refusal](err); {
+	case err == nil:
+		f.history.count("answered")
+	case ok && refusal.Reason == "INTERNAL":
+		f.history.problem("%s of %s is INTERNAL: %s", method, s.name, refusal.Message)
+	case ok:
+		f.history.count("refused with " + refusal.Reason)
+	default:
+		f.history.count("no answer")
+	}
+	return err
+}

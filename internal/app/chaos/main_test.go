@@ -1,0 +1,103 @@
+// Package chaos runs several real servers on one Postgres, and one on SQLite, under load from all faces, and lets everything
+// fail that can: servers, clocks, connections, the database, the disk. A model then checks what callers were told.
+//
+// CHAOS says how long: a number of faults (CHAOS=1000) or a time (CHAOS=10m). CHAOS_SEED repeats the choice of faults.
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"fleet/internal/app"
+	"fleet/internal/fleet"
+	"fleet/internal/place/cagent"
+	"fleet/internal/place/local"
+	"fleet/internal/runner/driver"
+	"fleet/internal/runner/sandbox"
+	"fleet/internal/state"
+)
+
+// These configure a server, which the test binary becomes.
+const (
+	dataEnv    = "CHAOS_TEST_DATA"
+	storeEnv   = "CHAOS_TEST_STORE"
+	replicaEnv = "CHAOS_TEST_REPLICA"
+	httpEnv    = "CHAOS_TEST_HTTP"
+	grpcEnv    = "CHAOS_TEST_GRPC"
+	sharedEnv  = "CHAOS_TEST_SHARED"
+	clockEnv   = "CHAOS_TEST_CLOCK"
+)
+
+// leaseTTL is short, so that a server can be paused for longer than its leases many times.
+const leaseTTL = time.Second
+
+// TestMain lets the test binary also act as a server, and as the shim of its runs.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "shim":
+			os.Exit(local.ShimMain(os.Args[2:]...))
+		case "ask":
+			os.Exit(local.AskMain(os.Args[2:]...))
+		case "model-run":
+			os.Exit(cagent.Main())
+		}
+	}
+	if os.Getenv(dataEnv) != "" {
+		if err := serve(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func serve() error {
+	skew, err := time.ParseDuration(os.Getenv(clockEnv))
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cfg := app.DefaultConfig()
+	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Store, cfg.Replica = os.Getenv(httpEnv), os.Getenv(grpcEnv), os.Getenv(dataEnv), os.Getenv(storeEnv), os.Getenv(replicaEnv)
+	cfg.StopGrace = 200 * time.Millisecond
+	cfg.Limits.Agents, cfg.Limits.RunningTasks = 1000, 1000
+	own, err := local.New(local.Config{
+		Name: fleet.PlaceOn("local", cfg.Replica), Dir: cfg.Data, ShimCommand: []string{self, "shim"}, AskCommand: []string{self, "ask"},
+		Projects: []local.Project{{Name: "shell", Sandbox: sandbox.None, Roles: []local.Role{{Name: "operator", Permissions: &driver.Permissions{}}}}},
+		PassEnv:  []string{"GORACE"}, Sandbox: sandbox.None, StopGrace: cfg.StopGrace, PollInterval: 500 * time.Millisecond,
+	})
+	if err != nil {
+		return err
+	}
+	places := []fleet.Place{own}
+	if at := os.Getenv(sharedEnv); at != "" {
+		shared, err := dialShared(at)
+		if err != nil {
+			return err
+		}
+		places = append(places, shared)
+	}
+	a, err := app.Open(context.Background(), cfg, app.Options{
+		Log: os.Stderr, Places: places,
+		Core: func(c *state.Config) {
+			c.LeaseTTL = leaseTTL
+			c.Now = func() time.Time { return time.Now().Add(skew) }
+		},
+	})
+	if err != nil {
+		return err
+	}
+	s, err := a.Listen("test")
+	if err != nil {
+		return err
+	}
+	return s.Serve(context.Background())
+}

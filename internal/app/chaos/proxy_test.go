@@ -1,0 +1,151 @@
+package chaos
+
+import (
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// link is a TCP proxy between one server and one node of the database, on which connections can fail.
+type link struct {
+	listener net.Listener
+	target   func() string // the path of the node's socket
+
+	mu     sync.Mutex
+	conns  map[net.Conn]bool // of both sides
+	refuse bool
+	delay  time.Duration
+	hole   chan struct{} // data waits until it is closed
+}
+
+func newLink(t *testing.T, target func() string) *link {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	open := make(chan struct{})
+	close(open)
+	p := &link{listener: l, target: target, conns: map[net.Conn]bool{}, hole: open}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go p.serve(c)
+		}
+	}()
+	t.Cleanup(func() { _ = l.Close(); p.Refuse(true); p.Heal() })
+	return p
+}
+
+func (p *link) Port() int { return p.listener.Addr().(*net.TCPAddr).Port } //nolint:forcetypeassert // it listens on TCP
+
+func (p *link) serve(client net.Conn) {
+	defer p.drop(client)
+	if !p.take(client) {
+		return
+	}
+	node, err := net.Dial("unix", p.target())
+	if err != nil {
+		return
+	}
+	defer p.drop(node)
+	if !p.take(node) {
+		return
+	}
+	var both sync.WaitGroup
+	pass := func(to, from net.Conn) {
+		defer func() { _ = to.Close(); _ = from.Close() }()
+		b := make([]byte, 32<<10)
+		for {
+			n, err := from.Read(b)
+			p.wait()
+			if n > 0 {
+				if _, err := to.Write(b[:n]); err != nil {
+					return
+				}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}
+	both.Go(func() { pass(node, client) })
+	both.Go(func() { pass(client, node) })
+	both.Wait()
+}
+
+// take keeps a connection, unless connections are refused.
+func (p *link) take(c net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.refuse {
+		p.conns[c] = true
+	}
+	return !p.refuse
+}
+
+func (p *link) drop(c net.Conn) {
+	_ = c.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.conns, c)
+}
+
+// wait holds data back.
+func (p *link) wait() {
+	p.mu.Lock()
+	hole, delay := p.hole, p.delay
+	p.mu.Unlock()
+	<-hole
+	time.Sleep(delay)
+}
+
+// Cut breaks all connections.
+func (p *link) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		if tcp, ok := c.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // with a reset
+		}
+		_ = c.Close()
+	}
+}
+
+// Refuse breaks all connections and takes no new ones.
+func (p *link) Refuse(yes bool) {
+	p.mu.Lock()
+	p.refuse = yes
+	p.mu.Unlock()
+	if yes {
+		p.Cut()
+	}
+}
+
+// Delay makes each piece of data late.
+func (p *link) Delay(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = d
+}
+
+// Hole holds all data back, without an error, until Heal.
+func (p *link) Hole() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hole = make(chan struct{})
+}
+
+// Heal ends a hole.
+func (p *link) Heal() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.hole:
+	default:
+		close(p.hole)
+	}
+}

@@ -1,0 +1,145 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// server is a process that serves a fleet at fixed addresses. It can be killed and started again.
+type server struct {
+	t          *testing.T
+	name       string
+	http, grpc string
+	data       string
+	store      string // the URL of its store; "" for SQLite
+	shared     string // the socket of the shared place; "" for none
+	links      [2]*link
+	conn       *grpc.ClientConn
+	log        *os.File
+
+	mu     sync.Mutex
+	cmd    *exec.Cmd
+	ended  chan struct{} // closed when cmd has ended
+	killed bool          // on purpose
+}
+
+func newServer(t *testing.T, name, data string) *server {
+	s := &server{t: t, name: name, http: freeAddress(t), grpc: freeAddress(t), data: data}
+	var err error
+	s.conn, err = grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithConnectParams(grpc.ConnectParams{
+		Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.2, MaxDelay: 200 * time.Millisecond}, MinConnectTimeout: time.Second,
+	}))
+	require.NoError(t, err)
+	logs := os.Getenv("CHAOS_LOGS")
+	if logs == "" {
+		logs = t.TempDir()
+	}
+	s.log, err = os.OpenFile(filepath.Join(logs, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		s.Kill()
+		_ = s.conn.Close()
+		_ = s.log.Close()
+	})
+	return s
+}
+
+// freeAddress returns an address that nothing listens on.
+func freeAddress(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+func tail(path string, n int64) string {
+	b, _ := os.ReadFile(path)
+	return string(b[max(0, int64(len(b))-n):])
+}
+
+// Start starts the process with a clock that is wrong by so much. It starts again what ends by itself.
+func (s *server) Start(skew time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.start(skew)
+}
+
+func (s *server) start(skew time.Duration) error {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", dataEnv+"="+s.data, storeEnv+"="+s.store, replicaEnv+"="+s.name,
+		httpEnv+"="+s.http, grpcEnv+"="+s.grpc, sharedEnv+"="+s.shared, clockEnv+"="+skew.String())
+	cmd.Stdout, cmd.Stderr = s.log, s.log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	s.cmd, s.ended, s.killed = cmd, ended, false
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !s.killed && s.cmd == cmd { // the database did not answer at its start, as a service manager knows it
+			time.AfterFunc(100*time.Millisecond, func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if !s.killed && s.cmd == cmd {
+					if err := s.start(skew); err != nil {
+						s.t.Error(err)
+					}
+				}
+			})
+		}
+	}()
+	return nil
+}
+
+// Kill ends the process at once.
+func (s *server) Kill() {
+	s.mu.Lock()
+	cmd, ended := s.cmd, s.ended
+	s.killed = true
+	s.mu.Unlock()
+	if cmd != nil {
+		_ = cmd.Process.Kill()
+		<-ended
+	}
+}
+
+// Signal sends the process a signal.
+func (s *server) Signal(sig syscall.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = s.cmd.Process.Signal(sig)
+}
+
+// awaitServing waits until the server answers calls, and returns how long that took.
+func (s *server) awaitServing(limit time.Duration) (time.Duration, error) {
+	began := time.Now()
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+		err := overGRPC(ctx, s, "ListAgents", listNothing(), listed())
+		cancel()
+		if err == nil {
+			return time.Since(began), nil
+		}
+		if time.Since(began) > limit {
+			return time.Since(began), fmt.Errorf("%s does not serve after %s: %w", s.name, limit, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}

@@ -1,0 +1,178 @@
+package chaos
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// watcher follows all events, and goes on from its cursor after each failure, at another server.
+type watcher struct {
+	fleet *fleetUnder
+	name  string
+	open  func(ctx context.Context, s *server, cursor string, got func(*fleetv1.WatchFleetResponse)) error
+
+	mu     sync.Mutex
+	events []*fleetv1.Event
+	cursor string
+	breaks int // how often it had to go on elsewhere
+}
+
+func newWatchers(f *fleetUnder) []*watcher {
+	return []*watcher{
+		{fleet: f, name: "gRPC", open: watchGRPC, cursor: "0"},
+		{fleet: f, name: "REST", open: watchREST, cursor: "0"},
+		{fleet: f, name: "MCP", open: watchMCP, cursor: "0"},
+	}
+}
+
+// watchFor is how long one stream lasts, and watchLimit when its caller gives it up.
+const (
+	watchFor   = 3
+	watchLimit = 5 * time.Second
+)
+
+func watchGRPC(ctx context.Context, s *server, cursor string, got func(*fleetv1.WatchFleetResponse)) error {
+	stream, err := fleetv1.NewFleetServiceClient(s.conn).WatchFleet(ctx, &fleetv1.WatchFleetRequest{Cursor: cursor, Follow: true, WaitSeconds: new(int32(watchFor))})
+	for err == nil {
+		var m *fleetv1.WatchFleetResponse
+		if m, err = stream.Recv(); err == nil {
+			got(m)
+		}
+	}
+	return err
+}
+
+func watchREST(ctx context.Context, s *server, cursor string, got func(*fleetv1.WatchFleetResponse)) error {
+	r, err := restRequest(ctx, s, "WatchFleet", &fleetv1.WatchFleetRequest{Cursor: cursor, Follow: true, WaitSeconds: new(int32(watchFor))})
+	if err != nil {
+		return err
+	}
+	answer, err := httpClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if answer.StatusCode != http.StatusOK {
+		return errors.New(answer.Status)
+	}
+	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		m := &fleetv1.WatchFleetResponse{}
+		if err := lenient.Unmarshal(lines.Bytes(), m); err != nil {
+			return err
+		}
+		if m.GetCursor() == "" {
+			return fmt.Errorf("an error in the stream: %.200s", lines.Bytes())
+		}
+		got(m)
+	}
+	return lines.Err()
+}
+
+func watchMCP(ctx context.Context, s *server, cursor string, got func(*fleetv1.WatchFleetResponse)) error {
+	m := &fleetv1.WatchFleetResponse{}
+	err := overMCP(ctx, s, "WatchFleet", &fleetv1.WatchFleetRequest{Cursor: cursor, Follow: true, WaitSeconds: new(int32(1)), MaxEvents: new(int32(200))}, m)
+	if err == nil {
+		got(m)
+	}
+	return err
+}
+
+// run follows until ctx is done.
+func (w *watcher) run(ctx context.Context, r *rand.Rand) {
+	for ctx.Err() == nil {
+		s := w.fleet.servers[r.IntN(len(w.fleet.servers))]
+		limited, cancel := context.WithTimeout(ctx, watchLimit)
+		err := w.open(limited, s, w.at(), w.take)
+		cancel()
+		if err != nil {
+			w.mu.Lock()
+			w.breaks++
+			w.mu.Unlock()
+			pause(ctx, 50*time.Millisecond)
+		}
+	}
+}
+
+func (w *watcher) at() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cursor
+}
+
+func (w *watcher) take(m *fleetv1.WatchFleetResponse) {
+	now := w.fleet.history.now()
+	w.mu.Lock()
+	w.events = append(w.events, m.GetEvents()...)
+	w.cursor = m.GetCursor()
+	w.mu.Unlock()
+	for _, e := range m.GetEvents() {
+		status := ""
+		if e.GetType() == fleetv1.Event_task_ended {
+			status = e.GetStatus()
+		}
+		w.fleet.history.saw(e.GetTaskId(), status, now)
+	}
+}
+
+// check compares what the watcher has got with the log.
+func (w *watcher) check(log []*fleetv1.Event) (problems []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, e := range w.events {
+		switch {
+		case i >= len(log):
+			return append(problems, fmt.Sprintf("%s watcher: event %s is not in the log", w.name, e.GetCursor()))
+		case e.GetCursor() != log[i].GetCursor():
+			return append(problems, fmt.Sprintf("%s watcher: event %d is %s, and %s in the log", w.name, i, e.GetCursor(), log[i].GetCursor()))
+		case e.GetType() != log[i].GetType() || e.GetTaskId() != log[i].GetTaskId() || w.name != "MCP" && e.GetText() != log[i].GetText():
+			return append(problems, fmt.Sprintf("%s watcher: event %s is %v, and %v in the log", w.name, e.GetCursor(), e, log[i]))
+		}
+	}
+	if len(w.events) < len(log) {
+		problems = append(problems, fmt.Sprintf("%s watcher: it got %d of %d events", w.name, len(w.events), len(log)))
+	}
+	return problems
+}
+
+// logOf reads the whole log of the fleet.
+func (f *fleetUnder) logOf(ctx context.Context) (log []*fleetv1.Event, err error) {
+	for cursor := "0"; ; {
+		stream, err := fleetv1.NewFleetServiceClient(f.servers[0].conn).WatchFleet(ctx, &fleetv1.WatchFleetRequest{Cursor: cursor, MaxEvents: new(int32(10000))})
+		n := len(log)
+		for err == nil {
+			var m *fleetv1.WatchFleetResponse
+			if m, err = stream.Recv(); err == nil {
+				log, cursor = append(log, m.GetEvents()...), m.GetCursor()
+			}
+		}
+		if !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		if len(log) == n {
+			return log, nil
+		}
+	}
+}
+
+// caughtUp waits until all watchers have the last event.
+func (f *fleetUnder) caughtUp(ctx context.Context, last string) error {
+	for slices.ContainsFunc(f.log, func(w *watcher) bool { return w.at() != last }) {
+		pause(ctx, 50*time.Millisecond)
+		if ctx.Err() != nil {
+			return errors.New("not all watchers have got the last event")
+		}
+	}
+	return nil
+}

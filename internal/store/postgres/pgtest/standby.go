@@ -1,0 +1,90 @@
+package pgtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Standby makes a standby of the server and starts it. From then on the server acknowledges a commit only when the standby has it.
+func (s *Server) Standby() (_ *Server, err error) {
+	dir, err := os.MkdirTemp("", "fleet-pg")
+	if err != nil {
+		return nil, err
+	}
+	standby := &Server{Dir: dir, bin: s.bin}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+	}()
+	if c := credential(); c != nil {
+		if err := os.Chown(dir, int(c.Uid), int(c.Gid)); err != nil {
+			return nil, err
+		}
+	}
+	var out bytes.Buffer
+	copied := standby.command("pg_basebackup", "-h", s.Dir, "-U", superuser, "-D", standby.data(), "--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync")
+	copied.Stdout, copied.Stderr = &out, &out
+	if err := copied.Run(); err != nil {
+		return nil, fmt.Errorf("pg_basebackup: %w: %s", err, out.Bytes())
+	}
+	// Once it is promoted, it has no standby of its own to wait for.
+	f, err := os.OpenFile(filepath.Join(standby.data(), "postgresql.auto.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.WriteString("synchronous_standby_names = ''\n")
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	if err := standby.Restart(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for _, statement := range []string{`ALTER SYSTEM SET synchronous_standby_names = '*'`, `SELECT pg_reload_conf()`} {
+		if err := s.exec(ctx, "postgres", statement); err != nil {
+			return standby, errors.Join(err, standby.Stop())
+		}
+	}
+	if err := s.InStep(ctx); err != nil {
+		return nil, errors.Join(err, standby.Stop())
+	}
+	return standby, nil
+}
+
+// InStep waits until the server's standby has everything that the server has, and is what commits wait for.
+func (s *Server) InStep(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, s.URL("postgres"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	for {
+		var ok bool
+		err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = 'sync' AND flush_lsn >= pg_current_wal_flush_lsn())`).Scan(&ok)
+		if err != nil || ok {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond): // nothing signals it
+		}
+	}
+}
+
+// Promote makes a standby accept writes. Its primary must have ended.
+func (s *Server) Promote(ctx context.Context) error {
+	return s.exec(ctx, "postgres", `SELECT pg_promote(true, 60)`)
+}
+
+// Socket returns the path of the server's socket.
+func (s *Server) Socket() string { return filepath.Join(s.Dir, ".s.PGSQL.5432") }
