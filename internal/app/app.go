@@ -18,6 +18,7 @@ import (
 	"fleet/internal/face/inbound"
 	"fleet/internal/face/rpc"
 	"fleet/internal/fleet"
+	coderusers "fleet/internal/identity/coder"
 	"fleet/internal/place/cagent"
 	"fleet/internal/reconcile"
 	"fleet/internal/service"
@@ -45,6 +46,7 @@ type App struct {
 	sessions   *sessions.Service
 	calls      *rpc.Interceptor
 	telemetry  *telemetry.Telemetry
+	coderUsers *coderusers.Users // nil if Coder session tokens are not taken
 	limits     inbound.Limits
 	// address is the base URL of REST and MCP, "https://HOST:PORT" with TLS, and forAgents that for agents on this machine,
 	// which is without TLS. They are nil while nothing is served.
@@ -62,6 +64,8 @@ type Options struct {
 	// LocalUser returns the user whose calls need no token; nil: the user who runs this process.
 	LocalUser func() int
 	Limits    inbound.Limits // for connections of unknown callers
+	// CoderUsers replaces parts of the source of Coder users.
+	CoderUsers coderusers.Options
 	// Providers changes the configuration of providers. Outside is used for their probes; nil: this machine.
 	Providers func(c *providers.Config)
 	Outside   providers.Outside
@@ -103,6 +107,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	}()
 	catalog := newCatalog(cfg)
 	a.places = &places{cfg: cfg, options: o, store: a.store, catalog: catalog, log: log, open: map[string]fleet.Place{}}
+	a.places.service = func() *service.Service { return a.service }
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.places.close())
@@ -175,6 +180,9 @@ func (a *App) Close() error {
 	a.guard.end()
 	a.guard.wait()
 	a.calls.Close()
+	if a.coderUsers != nil {
+		a.coderUsers.Close()
+	}
 	a.sessions.Stop()
 	a.subagents.Stop()
 	a.reconciler.Stop()

@@ -1,12 +1,19 @@
 package app
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
 	"fleet/internal/face/rpc"
+	"fleet/internal/fleet"
 	"fleet/internal/identity"
+	coderusers "fleet/internal/identity/coder"
+	"fleet/internal/place/coder"
+	"fleet/internal/service"
 )
 
 // Auth lists the credentials that the server takes: AuthNone alone, or any of the others.
@@ -16,10 +23,11 @@ type Auth []string
 const (
 	AuthNone   = "none"
 	AuthTokens = "tokens"
+	AuthCoder  = "coder"
 )
 
 // authNames are the values that can be together.
-var authNames = []string{AuthTokens}
+var authNames = []string{AuthTokens, AuthCoder}
 
 // UnmarshalYAML also accepts one value alone: `auth: tokens`.
 func (a *Auth) UnmarshalYAML(unmarshal func(any) error) error {
@@ -65,13 +73,40 @@ func (a *App) authenticator(o Options) (rpc.Authenticator, error) {
 	case a.cfg.Auth.None():
 		return rpc.NoAuth{Lookup: a.service.Authenticate, Local: localUser(a.cfg, o)}, nil
 	}
-	sources, err := a.sources()
+	sources, err := a.sources(o)
 	return rpc.TokenAuth{Lookup: sources.Authenticate}, err
 }
 
 // sources returns the sources of the principals of callers, in the order in which they are asked whether a secret is
 // theirs. A source of an outside issuer gets its principals' names from a.service.NameOf.
-func (a *App) sources() (identity.Chain, error) {
-	chain := identity.Chain{identity.Tokens{Lookup: a.service.Authenticate, AgentsOnly: !a.cfg.Auth.Has(AuthTokens)}}
+func (a *App) sources(o Options) (chain identity.Chain, err error) {
+	chain = identity.Chain{identity.Tokens{Lookup: a.service.Authenticate, AgentsOnly: !a.cfg.Auth.Has(AuthTokens)}}
+	if a.cfg.Auth.Has(AuthCoder) {
+		c := a.cfg.CoderAuth
+		c.URL = cmp.Or(c.URL, a.cfg.coderURL())
+		if a.coderUsers, err = coderusers.New(c, a.service, o.CoderUsers); err != nil {
+			return nil, err
+		}
+		chain = append(chain, a.coderUsers)
+	}
 	return chain, nil
+}
+
+// coderURL returns the URL of the Coder deployment that the configuration, the environment or Coder's own login names.
+func (c Config) coderURL() string {
+	home, _ := os.UserHomeDir() // without one, there is no login
+	return cmp.Or(c.Coder.URL, coder.FindURL(os.Getenv, home))
+}
+
+// coderPrincipals tells the place coder which principals are which Coder users.
+type coderPrincipals struct{ service func() *service.Service }
+
+// UserOf implements coder.Users.
+func (c coderPrincipals) UserOf(ctx context.Context, principal string) (string, error) {
+	return c.service().SubjectOf(ctx, coderusers.Source, principal)
+}
+
+// PrincipalOf implements coder.Users.
+func (c coderPrincipals) PrincipalOf(ctx context.Context, id, name string) (string, error) {
+	return c.service().NameOf(ctx, fleet.Subject{Source: coderusers.Source, ID: id, Name: name})
 }

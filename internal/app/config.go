@@ -16,6 +16,7 @@ import (
 	"fleet/internal/face/mcp"
 	"fleet/internal/face/mcp/tool"
 	"fleet/internal/fleet"
+	coderusers "fleet/internal/identity/coder"
 	"fleet/internal/place/coder"
 	"fleet/internal/place/local"
 	"fleet/internal/runner"
@@ -37,7 +38,7 @@ type Config struct {
 	Data         string        `yaml:"data" help:"directory for the database, the agents and their work"`
 	Store        string        `yaml:"store" help:"where the fleet is kept: empty for SQLite in data, or postgres://USER@HOST/DATABASE, which several servers can share"`
 	Replica      string        `yaml:"replica" help:"name of this server among those that share a Postgres store; when empty, a name that is kept in data"`
-	Auth         Auth          `yaml:"auth" help:"who may call: none (loopback addresses only) or tokens"`
+	Auth         Auth          `yaml:"auth" help:"who may call: none (loopback addresses only), or one or both of tokens and coder (session tokens)"`
 	AnyLocalUser bool          `yaml:"any_local_user" help:"with auth none: serve every user of this machine, not only the server's own"`
 	Places       []string      `yaml:"places" help:"where agents live, one or several of local, coder and cagent; fake has no real agents and is for tests and for trying clients"`
 	Backend      string        `yaml:"backend" help:"the old name of places, for one of them; deprecated"`
@@ -64,6 +65,8 @@ type Config struct {
 	Limits fleet.Limits `yaml:"limits"`
 	Local  Local        `yaml:"local"`
 	Coder  coder.Config `yaml:"coder"`
+	// CoderAuth configures which Coder users may call; with auth coder.
+	CoderAuth coderusers.Config `yaml:"coder_auth"`
 	// Lifecycle configures contracts and their agents.
 	Lifecycle lifecycle.Config `yaml:"lifecycle"`
 	// Providers configures agents for single requests.
@@ -174,6 +177,9 @@ func (c Config) Validate() error {
 	if c.Data == "" {
 		return fmt.Errorf("data is empty: name a directory")
 	}
+	if err := c.CoderAuth.Validate(); err != nil {
+		return err
+	}
 	if err := c.Limits.Validate(); err != nil {
 		return err
 	}
@@ -247,7 +253,7 @@ func (c Config) validateAddress(key, addr string) error {
 		return fmt.Errorf("%s is %q: it must be HOST:PORT, for example 127.0.0.1:8101", key, addr)
 	}
 	if c.Auth.None() && !isLoopback(host) {
-		return fmt.Errorf("%s is %q, which others can reach, and auth is none: use a loopback address, or set auth to tokens (`fleet token create` makes one)", key, addr)
+		return fmt.Errorf("%s is %q, which others can reach, and auth is none: use a loopback address, or set auth to tokens (`fleet token create` makes one) or coder", key, addr)
 	}
 	if !c.TLS.enabled() && !c.InsecurePlaintext && !isLoopback(host) {
 		return fmt.Errorf("%s is %q, which others can reach, and tokens would cross the network unencrypted: set tls.cert and tls.key, or insecure_plaintext if a proxy in front of it speaks TLS", key, addr)

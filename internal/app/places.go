@@ -16,6 +16,7 @@ import (
 	"fleet/internal/place/fake"
 	"fleet/internal/place/local"
 	"fleet/internal/runner/remote"
+	"fleet/internal/service"
 )
 
 // shimCommand is the hidden first argument with which the program supervises one run.
@@ -37,7 +38,8 @@ type places struct {
 	store   fleet.Store
 	catalog *cagent.Catalog // of definitions
 	log     *slog.Logger
-	open    map[string]fleet.Place // places made so far, by name
+	open    map[string]fleet.Place  // places made so far, by name
+	service func() *service.Service // for calls of the places; it is made after them
 }
 
 // placeNames are the places that the configuration offers.
@@ -145,15 +147,15 @@ func (p *places) newCoder() (fleet.Place, error) {
 		home = ""
 	}
 	c := p.cfg.Coder
-	if c.URL == "" {
-		c.URL = coder.FindURL(os.Getenv, home)
-	}
-	if c.URL == "" {
+	if c.URL = p.cfg.coderURL(); c.URL == "" {
 		return nil, errors.New("no Coder deployment configured: set CODER_URL or coder.url, or log in with `coder login`")
 	}
 	c.Token, c.Logger = coder.FindToken(os.Getenv, home, c.TokenFile), p.log
 	if c.RunnerKey, err = runnerKey(context.Background(), p.store); err != nil {
 		return nil, err
+	}
+	if p.cfg.Auth.Has(AuthCoder) {
+		c.Users = coderPrincipals{p.service}
 	}
 	return coder.New(c)
 }

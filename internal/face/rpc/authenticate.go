@@ -44,16 +44,12 @@ func (a NoAuth) Authenticate(ctx context.Context, md metadata.MD) (fleet.Princip
 			return fleet.Principal{}, err
 		}
 	}
-	p := fleet.Principal{Name: fleet.LocalPrincipal, Kind: fleet.Human, Scope: fleet.ScopeAdmin}
-	if v := md.Get(FaceKey); len(v) > 0 && v[0] == "mcp" {
-		p.Kind = fleet.Controller
-	}
-	return p, nil
+	return fleet.Principal{Name: fleet.LocalPrincipal, Kind: kindOn(md), Scope: fleet.ScopeAdmin}, nil
 }
 
 // TokenAuth identifies callers by their token: "authorization: Bearer SECRET".
 type TokenAuth struct {
-	// Lookup returns the principal of a secret.
+	// Lookup returns the principal of a secret. Its kind is empty if it depends on the face.
 	Lookup func(ctx context.Context, secret string) (fleet.Principal, error)
 }
 
@@ -67,5 +63,17 @@ func (a TokenAuth) Authenticate(ctx context.Context, md metadata.MD) (fleet.Prin
 	if !ok || !strings.EqualFold(scheme, "bearer") || len(v) > 1 {
 		return fleet.Principal{}, fleet.Errorf(fleet.ReasonUnauthenticated, "the Authorization header must be one \"Bearer TOKEN\"")
 	}
-	return a.Lookup(ctx, strings.TrimSpace(secret))
+	p, err := a.Lookup(ctx, strings.TrimSpace(secret))
+	if p.Kind == "" { // the credentials of a person: an AI uses them if the call comes through MCP
+		p.Kind = kindOn(md)
+	}
+	return p, err
+}
+
+// kindOn returns the kind of a caller whose credentials do not say it.
+func kindOn(md metadata.MD) fleet.Kind {
+	if v := md.Get(FaceKey); len(v) > 0 && v[0] == "mcp" {
+		return fleet.Controller
+	}
+	return fleet.Human
 }

@@ -20,7 +20,8 @@ type Config struct {
 	URL string `yaml:"url"` // of the Coder deployment
 
 	// Owner sets which Coder user owns the workspaces of agents: self (default) is the user of Fleet's token, principal
-	// is the user with the name of the agent's owner. The latter requires a token with Coder's owner role.
+	// is the user who owns the agent: who has signed in with Coder, or has the name of the owner's token. The latter
+	// requires a token with Coder's owner role, and is the default with Users.
 	Owner string `yaml:"owner"`
 
 	// TokenFile is the path of a file with the session token, for FindToken; empty: the environment, or Coder's own
@@ -42,6 +43,8 @@ type Config struct {
 	// Token returns the session token. It is called before every request, so that the token can change. Its errors are
 	// shown to users.
 	Token func(context.Context) (string, error) `yaml:"-"`
+	// Users are the principals that have signed in with Coder; nil if nobody can.
+	Users Users `yaml:"-"`
 	// RunnerKey signs requests to fleet-runner; nil: workspaces with a fleet-runner cannot be used.
 	RunnerKey ed25519.PrivateKey `yaml:"-"`
 	// Transport sends the requests; nil: a transport of the place's own.
@@ -135,7 +138,9 @@ func (c *Config) check() (*url.URL, error) {
 	}
 	switch c.Owner {
 	case "":
-		c.Owner = OwnerSelf
+		if c.Owner = OwnerSelf; c.Users != nil {
+			c.Owner = OwnerPrincipal
+		}
 	case OwnerSelf, OwnerPrincipal:
 	default:
 		return nil, fmt.Errorf("coder.owner must be self or principal, not %q", c.Owner)

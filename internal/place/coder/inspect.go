@@ -114,15 +114,18 @@ func (b *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, er
 
 // inspect returns the state of the agent's workspace. It also asks AgentAPI.
 func (b *Place) inspect(ctx context.Context, a fleet.Agent, at *place) (fleet.Workspace, error) {
+	owner, err := b.principalOf(ctx, at.ws)
+	if err != nil {
+		return fleet.Workspace{}, err
+	}
 	w := fleet.Workspace{
-		ID: at.ws.ID.String(), AgentUID: a.UID, Name: a.Name, Owner: at.ws.OwnerName, Project: a.Project, Role: a.Role, Spec: a.Spec,
+		ID: at.ws.ID.String(), AgentUID: a.UID, Name: a.Name, Owner: owner, Project: a.Project, Role: a.Role, Spec: a.Spec,
 		Location: b.location(at.ws), CreatedAt: at.ws.CreatedAt,
 	}
 	w.State, w.Reason = b.state(at)
 	if w.State != fleet.StateRunning {
 		return w, ctx.Err()
 	}
-	var err error
 	if w.State, w.Reason, err = b.probe(ctx, at); err != nil {
 		return w, err
 	}

@@ -50,7 +50,7 @@ func (b *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
 type hostedWorkspace struct {
 	*place
 	project        *project
-	name           string // of the agent
+	name, owner    string // of the agent
 	state          fleet.State
 	reason         string
 	workspaceFacts workspaceFacts
@@ -96,7 +96,11 @@ func (b *Place) places(ctx context.Context) ([]*hostedWorkspace, error) {
 			b.config.Logger.WarnContext(ctx, "workspace without an owner, ignoring it", "workspace", ws.Name, "error", err)
 			continue
 		}
-		l := &hostedWorkspace{place: &place{ws: ws, account: acc, Settings: p.Settings}, project: p, name: name}
+		owner, err := b.principalOf(ctx, ws)
+		if err != nil {
+			return nil, err
+		}
+		l := &hostedWorkspace{place: &place{ws: ws, account: acc, Settings: p.Settings}, project: p, name: name, owner: owner}
 		l.state, l.reason = b.state(l.place)
 		l.workspaceFacts = b.workspaceFacts.of(ws)
 		places = append(places, l)
@@ -223,7 +227,7 @@ func (v *factCache) notRead(build uuid.UUID, err error, now time.Time) {
 // before. If they cannot be read, it has no role, and a reason.
 func (b *Place) listed(ctx context.Context, l *hostedWorkspace) fleet.Workspace {
 	w := fleet.Workspace{
-		ID: l.ws.ID.String(), AgentUID: b.known.agent(l.ws.ID), Owner: l.ws.OwnerName, Project: l.project.Name,
+		ID: l.ws.ID.String(), AgentUID: b.known.agent(l.ws.ID), Owner: l.owner, Project: l.project.Name,
 		State: l.state, Reason: l.reason, Location: b.location(l.ws), CreatedAt: l.ws.CreatedAt,
 	}
 	if v := b.workspaceFacts.of(l.ws); w.State == fleet.StateRunning && !v.probed.IsZero() {

@@ -19,6 +19,7 @@ const (
 	mintedLife  = time.Hour
 	mintedRenew = 15 * time.Minute
 	revokeTime  = 5 * time.Second // for revoking all of them when the place is closed
+	nameLife    = time.Minute     // how long the name of a user is taken for unchanged
 )
 
 // owners holds the Coder users on whose behalf Fleet acts.
@@ -26,6 +27,13 @@ type owners struct {
 	mu     sync.Mutex
 	me     string // name of the user of Fleet's own token; empty: not known yet
 	tokens map[string]*ownerToken
+	names  map[string]userName // by id
+}
+
+// userName is the name of a Coder user, which can change.
+type userName struct {
+	name  string
+	until time.Time
 }
 
 // ownerToken is a token that Fleet created for an owner. It is kept in memory only.
@@ -36,7 +44,58 @@ type ownerToken struct {
 	expires time.Time
 }
 
-func (o *owners) init() { o.tokens = map[string]*ownerToken{} }
+func (o *owners) init() { o.tokens, o.names = map[string]*ownerToken{}, map[string]userName{} }
+
+// Users tells which principals are which Coder users.
+type Users interface {
+	// UserOf returns the id of the Coder user that the principal is; empty if it has not signed in with Coder.
+	UserOf(ctx context.Context, principal string) (id string, err error)
+	// PrincipalOf returns the principal that the Coder user is, or will be.
+	PrincipalOf(ctx context.Context, id, name string) (principal string, err error)
+}
+
+// usersSource separates the source of a principal from its name there; see fleet.Subject.
+const usersSource = ":"
+
+// userOf returns the name of the Coder user who owns the agent.
+func (b *Place) userOf(ctx context.Context, a fleet.Agent) (string, error) {
+	if b.config.Users == nil || !strings.Contains(a.Owner, usersSource) {
+		return a.Owner, nil
+	}
+	id, err := b.config.Users.UserOf(ctx, a.Owner)
+	if err != nil {
+		return "", err
+	}
+	if id == "" {
+		return "", fleet.Errorf(fleet.ReasonInvalidArgument,
+			"%q is not a Coder user, and agents belong to the Coder user of their owner here (coder.owner is principal): sign in with a Coder session token", a.Owner)
+	}
+	o := &b.owners
+	o.mu.Lock()
+	known, ok := o.names[id]
+	o.mu.Unlock()
+	if ok && b.config.Now().Before(known.until) {
+		return known.name, nil
+	}
+	u, err := ask(ctx, "looking for the Coder user "+a.Owner, func(ctx context.Context) (codersdk.User, error) {
+		return b.self.sdk.User(ctx, id)
+	})
+	if err != nil {
+		return "", err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.names[id] = userName{u.Username, b.config.Now().Add(nameLife)}
+	return u.Username, nil
+}
+
+// principalOf returns the owner of an agent whose workspace belongs to the Coder user.
+func (b *Place) principalOf(ctx context.Context, ws codersdk.Workspace) (string, error) {
+	if b.config.Users == nil || b.config.Owner == OwnerSelf {
+		return ws.OwnerName, nil
+	}
+	return b.config.Users.PrincipalOf(ctx, ws.OwnerID.String(), ws.OwnerName)
+}
 
 // whoami returns the name of the Coder user of Fleet's own token.
 func (b *Place) whoami(ctx context.Context) (string, error) {
@@ -61,11 +120,15 @@ func (b *Place) whoami(ctx context.Context) (string, error) {
 // owner returns the Coder user who owns the agent's workspace, and an account of that user.
 func (b *Place) owner(ctx context.Context, a fleet.Agent) (string, *account, error) {
 	me, err := b.whoami(ctx)
-	if err != nil || b.config.Owner == OwnerSelf || strings.EqualFold(me, a.Owner) {
+	if err != nil || b.config.Owner == OwnerSelf {
 		return me, b.self, err
 	}
-	account, err := b.accountOf(a.Owner)
-	return a.Owner, account, err
+	user, err := b.userOf(ctx, a)
+	if err != nil {
+		return "", nil, err
+	}
+	account, err := b.accountOf(user)
+	return user, account, err
 }
 
 // accountOf returns an account of the Coder user.

@@ -27,31 +27,35 @@ func (b *Place) find(ctx context.Context, a fleet.Agent) (*place, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	user, acc, err := b.owner(ctx, a)
-	if err != nil {
-		return nil, err
-	}
 	id, known := b.known.workspace(a.UID)
 	if a.WorkspaceID != "" {
+		var err error
 		if id, err = uuid.Parse(a.WorkspaceID); err != nil {
 			return nil, nil // it belongs to another kind of place
 		}
 		known = true
 	}
 	if !known {
+		user, acc, err := b.owner(ctx, a)
+		if err != nil {
+			return nil, err
+		}
 		return b.findByName(ctx, a, user, acc)
 	}
-	ws, err := getWorkspace(ctx, acc, id)
+	me, err := b.whoami(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ws, err := getWorkspace(ctx, b.self, id)
 	if err != nil || ws == nil {
 		return nil, err
 	}
-	if !strings.EqualFold(ws.OwnerName, user) {
-		if b.config.Owner == OwnerSelf {
-			return nil, nil // another user's, visible for an admin's token
-		}
-		if acc, err = b.accountOf(ws.OwnerName); err != nil {
-			return nil, err
-		}
+	if b.config.Owner == OwnerSelf && !strings.EqualFold(ws.OwnerName, me) {
+		return nil, nil // another user's, visible for an admin's token
+	}
+	acc, err := b.accountOf(ws.OwnerName)
+	if err != nil {
+		return nil, err
 	}
 	b.known.set(a.UID, id)
 	return b.place(*ws, acc), nil

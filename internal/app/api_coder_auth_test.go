@@ -1,0 +1,154 @@
+package app
+
+import (
+	"context"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/coder/coder/v2/codersdk"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/identity/coder/codertest"
+	"fleet/internal/waittest"
+)
+
+const (
+	coderAlice = "alicealice-alicealicealicealice00"
+	coderRoot  = "rootroot00-rootrootrootrootroot00"
+)
+
+// newCoderFleet returns a fleet that takes its own tokens and those of a Coder deployment. Callers in the map are users of
+// the deployment, by their tokens.
+func newCoderFleet(t *testing.T, c fleetConfig) (*testFleet, *codertest.Deployment) {
+	t.Helper()
+	d := codertest.New(t)
+	d.Add("alice", coderAlice)
+	d.Add("root", coderRoot, codersdk.SlimRole{Name: "owner"})
+	c.Config = func(c *Config) { c.Auth, c.CoderAuth.URL = Auth{AuthTokens, AuthCoder}, d.URL }
+	options := c.Options
+	c.Options = func(o *Options) {
+		if o.CoderUsers.Now = d.Now; options != nil {
+			options(o)
+		}
+	}
+	return newTestFleet(t, c), d
+}
+
+// TestCoderUsers checks on every face that the holder of a Coder session token is the user of that token, whom no token of
+// Fleet's with the same name can impersonate.
+func TestCoderUsers(t *testing.T) {
+	t.Parallel()
+	for _, face := range []string{"grpc", "rest", "mcp"} {
+		t.Run(face, func(t *testing.T) {
+			t.Parallel()
+			f, _ := newCoderFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}})
+			do := func(by, method string, args map[string]any) reply {
+				r, err := faces[face](f, t.Context(), call{method: methods[method], args: args, by: by})
+				require.NoError(t, err)
+				return r
+			}
+			agent := func(by string) map[string]any {
+				r := do(by, "create_agent", map[string]any{"name": "papi", "project": "Setup", "role": "coder", "spec": "s"})
+				require.Nil(t, r.err, "%s", r.err)
+				a, _ := r.answer.(map[string]any)["agent"].(map[string]any)
+				return a
+			}
+			require.Equal(t, "coder:alice", agent(coderAlice)["owner"])
+			require.Equal(t, "alice", agent("alice")["owner"], "another principal, with an agent of the same name")
+			for by, n := range map[string]int{coderAlice: 1, "alice": 1, coderRoot: 2} {
+				r := do(by, "list_agents", map[string]any{})
+				require.Nil(t, r.err)
+				list, _ := r.answer.(map[string]any)["agents"].([]any)
+				require.Len(t, list, n, by)
+			}
+			require.Equal(t, "UNAUTHENTICATED", do("aliceALICE-alicealicealicealice00", "list_agents", map[string]any{}).err.Reason)
+
+			r := do(coderAlice, "start_agent_task", map[string]any{"agent_name": "papi", "task_description": "done"})
+			require.Nil(t, r.err)
+			task, _ := r.answer.(map[string]any)["task"].(map[string]any)
+			want := "human"
+			if face == "mcp" { // an AI that uses the person's token
+				want = "ai_controller"
+			}
+			require.Equal(t, want, task["source"])
+		})
+	}
+}
+
+// TestCoderRevocation checks that the streams of a Coder user end when Coder no longer accepts the token, and that they
+// survive an outage of Coder.
+func TestCoderRevocation(t *testing.T) {
+	t.Parallel()
+	f, d := newCoderFleet(t, fleetConfig{})
+	ended := make(chan reply, 1)
+	go func() {
+		r, _ := faces["grpc"](f, context.WithoutCancel(t.Context()), call{method: methods["watch_fleet"], args: map[string]any{"follow": true}, by: coderAlice})
+		ended <- r
+	}()
+	waittest.Until(t, "a stream that waits gives no signal", func() bool { return f.guard.under.Load() == 1 })
+	before := d.Requests.Load()
+	d.Change(func() { d.Status = http.StatusBadGateway })
+	d.Later(30 * time.Second)
+	waittest.Until(t, "the source asks Coder by itself", func() bool { return d.Requests.Load() > before })
+	require.Empty(t, ended)
+	d.Change(func() { d.Status = 0; delete(d.Users, coderAlice) })
+	d.Later(30 * time.Second)
+	r := <-ended
+	require.NotNil(t, r.err)
+	require.Equal(t, "UNAUTHENTICATED", r.err.Reason)
+}
+
+// TestCoderNames checks that a renamed Coder user stays the same principal, and that the next user of the name is
+// another one.
+func TestCoderNames(t *testing.T) {
+	t.Parallel()
+	f, d := newCoderFleet(t, fleetConfig{})
+	nameOf := func(token string) string {
+		p, err := f.coderUsers.Authenticate(t.Context(), token)
+		require.NoError(t, err)
+		return p.Name
+	}
+	require.Equal(t, "coder:alice", nameOf(coderAlice))
+	const mallory = "mallory000-mallorymallorymallory0"
+	d.Change(func() {
+		u := d.Users[coderAlice]
+		u.Username = "alice2"
+		d.Users[coderAlice] = u
+	})
+	d.Add("ALICE", mallory)
+	d.Later(30 * time.Second)
+	require.Equal(t, "coder:alice", nameOf(coderAlice))
+	require.Equal(t, "coder:alice~2", nameOf(mallory))
+	id, err := f.service.SubjectOf(t.Context(), "coder", "coder:alice")
+	require.NoError(t, err)
+	require.Equal(t, d.Users[coderAlice].ID.String(), id)
+}
+
+// TestCoderTokenIsNotKept checks that a session token is in no log and in no file.
+func TestCoderTokenIsNotKept(t *testing.T) {
+	t.Parallel()
+	log := &logLines{}
+	f, _ := newCoderFleet(t, fleetConfig{Options: func(o *Options) { o.Log = log }})
+	for _, face := range []string{"grpc", "rest", "mcp"} {
+		for _, token := range []string{coderAlice, "aliceALICE-alicealicealicealice00"} {
+			_, err := faces[face](f, t.Context(), call{method: methods["list_agents"], args: map[string]any{}, by: token})
+			require.NoError(t, err)
+		}
+	}
+	const secret = "alicealicealicealice00"
+	log.mu.Lock()
+	require.NotContains(t, log.text.String(), secret)
+	log.mu.Unlock()
+	require.NoError(t, filepath.WalkDir(f.cfg.Data, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(path) //nolint:gosec // of the test
+		require.NotContains(t, string(b), secret, path)
+		return err
+	}))
+}

@@ -1,0 +1,138 @@
+package coder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coder/coder/v2/codersdk"
+
+	"fleet/internal/fleet"
+)
+
+// askTimeout is how long Coder may take to say who the holder of a token is.
+const askTimeout = 10 * time.Second
+
+// user is what Coder says of the holder of a token.
+type user struct {
+	id, name string
+	roles    []string // of the deployment, not of an organization
+	groups   []string // as ORGANIZATION/GROUP
+	expires  time.Time
+}
+
+// client asks a deployment, with the tokens of callers.
+type client struct {
+	url  *url.URL
+	http *http.Client
+}
+
+func newClient(u *url.URL, transport http.RoundTripper) *client {
+	if transport == nil {
+		t, _ := http.DefaultTransport.(*http.Transport)
+		transport = t.Clone()
+	}
+	return &client{url: u, http: &http.Client{
+		Transport: transport, Timeout: askTimeout,
+		// A redirect would take the token to another address.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// whois returns the holder of the token. UNAUTHENTICATED if the token is not valid, or not good for everything that the
+// user may do; BACKEND_UNAVAILABLE if Coder does not say.
+func (c *client) whois(ctx context.Context, token string) (*user, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	sdk := codersdk.New(c.url, codersdk.WithSessionToken(token), codersdk.WithHTTPClient(c.http))
+	me, err := sdk.User(ctx, codersdk.Me)
+	if err != nil {
+		return nil, refused(err)
+	}
+	if me.Status == codersdk.UserStatusSuspended {
+		return nil, fleet.Errorf(fleet.ReasonUnauthenticated, "the Coder user %q is suspended", fleet.Shorten(me.Username, 80))
+	}
+	id, _, _ := strings.Cut(token, "-")
+	key, err := sdk.APIKeyByID(ctx, codersdk.Me, id)
+	if err != nil {
+		return nil, refused(err)
+	}
+	if key.UserID != me.ID || !isWhole(key) {
+		return nil, errNarrow
+	}
+	u := &user{id: me.ID.String(), name: me.Username, expires: key.ExpiresAt}
+	for _, r := range me.Roles {
+		if r.OrganizationID == "" { // an organization's own roles have names that its admins choose
+			u.roles = append(u.roles, r.Name)
+		}
+	}
+	u.groups, err = groups(ctx, sdk, me)
+	return u, err
+}
+
+// errNarrow is the error about a token that Coder has issued for less than everything.
+var errNarrow = fleet.Errorf(fleet.ReasonUnauthenticated, "the Coder token is restricted to some scopes, so Fleet does not take it: use a session token, or one with the scope all")
+
+// isWhole reports whether the key is good for everything that its user may do. Fleet would otherwise give it more rights
+// than Coder does.
+func isWhole(k *codersdk.APIKey) bool {
+	for _, t := range k.AllowList {
+		if t != codersdk.AllowAllTarget() {
+			return false
+		}
+	}
+	return slices.ContainsFunc(append(k.Scopes, k.Scope), func(s codersdk.APIKeyScope) bool {
+		return s == codersdk.APIKeyScopeAll || s == codersdk.APIKeyScopeCoderAll
+	})
+}
+
+// groups returns the groups of the user. A deployment without a licence has none.
+func groups(ctx context.Context, sdk *codersdk.Client, me codersdk.User) ([]string, error) {
+	all, err := sdk.Groups(ctx, codersdk.GroupArguments{HasMember: me.ID.String()})
+	if code := statusOf(err); code == http.StatusNotFound || code == http.StatusForbidden {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, refused(err)
+	}
+	var names []string
+	for _, g := range all {
+		names = append(names, g.OrganizationName+"/"+g.Name)
+	}
+	return names, nil
+}
+
+// refused translates an error of Coder. It says nothing of the request.
+func refused(err error) error {
+	var answer *codersdk.Error
+	if !errors.As(err, &answer) {
+		if errors.Is(err, context.DeadlineExceeded) {
+			return unavailable("Coder did not answer in time", rememberFailure)
+		}
+		return unavailable("Coder cannot be reached", rememberFailure)
+	}
+	switch code := answer.StatusCode(); code {
+	case http.StatusUnauthorized, http.StatusSeeOther, http.StatusTemporaryRedirect:
+		return fleet.Errorf(fleet.ReasonUnauthenticated, "Coder does not accept the token: it is unknown, expired or revoked").
+			Next("`coder login` or `coder tokens create` makes a new one")
+	case http.StatusForbidden, http.StatusNotFound:
+		return errNarrow
+	case http.StatusTooManyRequests:
+		return unavailable("Coder's rate limit is reached", rememberThrottled)
+	default:
+		return unavailable(fmt.Sprintf("Coder answers with status %d", code), rememberFailure)
+	}
+}
+
+func statusOf(err error) int {
+	var answer *codersdk.Error
+	if errors.As(err, &answer) {
+		return answer.StatusCode()
+	}
+	return 0
+}

@@ -1,0 +1,197 @@
+package coder
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"fleet/internal/fleet"
+	"fleet/internal/identity"
+)
+
+const (
+	// remember is how long Coder's answer about a token is used. A revoked token works for that long at most.
+	remember = 30 * time.Second
+	// rememberFailure is how long a token is refused without asking when Coder has not answered, and rememberThrottled
+	// when Coder has had too many requests.
+	rememberFailure   = 2 * time.Second
+	rememberThrottled = 10 * time.Second
+	// maxRemembered is how many answers are kept.
+	maxRemembered = 10000
+	// A token that was never valid here may be made up. Such tokens are sent to Coder only so often, because Coder
+	// limits the requests of an address, and this server has one.
+	newEvery = 100 * time.Millisecond
+	newBurst = 50
+)
+
+// Users is the source of the users of a Coder deployment. It is an identity.Source.
+type Users struct {
+	config Config
+	names  identity.Names
+	now    func() time.Time
+	client *client
+	fresh  *rate.Limiter // of requests for tokens that were never valid
+
+	mu      sync.Mutex
+	answers map[[sha256.Size]byte]*answer // by the hash of the token
+}
+
+// answer is what is known of a token.
+type answer struct {
+	done      chan struct{} // closed when the fields below are set
+	principal fleet.Principal
+	err       error
+	until     time.Time
+	valid     bool // Coder accepted the token when it last answered
+}
+
+// Options are the parts that tests replace. The zero value works.
+type Options struct {
+	Transport http.RoundTripper
+	Now       func() time.Time
+}
+
+// New returns the source. It makes no request.
+func New(config Config, names identity.Names, o Options) (*Users, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	config = config.withDefaults()
+	u, err := url.Parse(config.URL)
+	if err != nil || u.Host == "" {
+		return nil, fmt.Errorf("auth has coder, and no Coder deployment is configured: set coder_auth.url, coder.url or CODER_URL")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Users{
+		config: config, names: names, now: o.Now, client: newClient(u, o.Transport),
+		fresh: rate.NewLimiter(rate.Every(newEvery), newBurst), answers: map[[sha256.Size]byte]*answer{},
+	}, nil
+}
+
+// sessionToken is the form of Coder's API keys: ID-SECRET.
+var sessionToken = regexp.MustCompile(`^[A-Za-z0-9]{10}-[A-Za-z0-9]{22}$`)
+
+// Credentials implements identity.Source.
+func (u *Users) Credentials() string { return "Coder session tokens of " + u.config.URL }
+
+// Recognizes implements identity.Source.
+func (u *Users) Recognizes(secret string) bool { return sessionToken.MatchString(secret) }
+
+// Authenticate implements identity.Source. Coder is asked once for all who have the same token.
+func (u *Users) Authenticate(ctx context.Context, secret string) (fleet.Principal, error) {
+	key := sha256.Sum256([]byte(secret))
+	u.mu.Lock()
+	old := u.answers[key]
+	a := old
+	if old == nil || old.isOver(u.now()) {
+		a = &answer{done: make(chan struct{})}
+		u.makeRoom()
+		u.answers[key] = a
+		go u.ask(context.WithoutCancel(ctx), secret, a, old)
+	}
+	u.mu.Unlock()
+	select {
+	case <-a.done:
+		return a.principal, a.err
+	case <-ctx.Done():
+		return fleet.Principal{}, ctx.Err()
+	}
+}
+
+// isOver reports whether Coder must be asked again.
+func (a *answer) isOver(now time.Time) bool {
+	select {
+	case <-a.done:
+		return !now.Before(a.until)
+	default:
+		return false
+	}
+}
+
+// ask sets the answer. old is the answer before it, or nil.
+func (u *Users) ask(ctx context.Context, secret string, a, old *answer) {
+	defer close(a.done)
+	begun := u.now()
+	valid := old != nil && old.valid
+	if valid || u.fresh.AllowN(begun, 1) {
+		a.principal, a.err = u.identify(ctx, secret)
+	} else {
+		a.err = unavailable("too many unknown Coder tokens were sent to this server", rememberFailure)
+	}
+	switch e, _ := errors.AsType[*fleet.Error](a.err); {
+	case a.err == nil:
+		a.valid, a.until = true, begun.Add(remember)
+		if end := a.principal.ExpiresAt; !end.IsZero() && end.Before(a.until) {
+			a.until = end
+		}
+	case e != nil && (e.Reason == fleet.ReasonUnauthenticated || e.Reason == fleet.ReasonPermissionDenied):
+		a.until = begun.Add(remember)
+	case e != nil: // Coder has not said anything about the token
+		a.valid, a.until = valid, begun.Add(max(e.RetryAfter, rememberFailure))
+	default: // the store does not work
+		a.valid, a.until = valid, begun.Add(rememberFailure)
+	}
+}
+
+// makeRoom forgets answers if there are too many, first those that are over. The lock is held.
+func (u *Users) makeRoom() {
+	if len(u.answers) < maxRemembered {
+		return
+	}
+	now := u.now()
+	for key, a := range u.answers {
+		if a.isOver(now) {
+			delete(u.answers, key)
+		}
+	}
+	for key := range u.answers { // in any order: an attacker cannot choose which
+		if len(u.answers) < maxRemembered {
+			return
+		}
+		delete(u.answers, key)
+	}
+}
+
+// identify asks Coder who the holder of the token is.
+func (u *Users) identify(ctx context.Context, secret string) (fleet.Principal, error) {
+	who, err := u.client.whois(ctx, secret)
+	if err != nil {
+		return fleet.Principal{}, err
+	}
+	scope, ok := u.config.Roles.Scope(append(who.roles, who.groups...), u.config.DefaultRole)
+	if !ok { // before the user gets a name, which is for all time
+		return fleet.Principal{}, fleet.Errorf(fleet.ReasonPermissionDenied, "the Coder user %q has no role on this server", fleet.Shorten(who.name, 80)).
+			Next("ask for a role or group that coder_auth.roles lists in the server's configuration")
+	}
+	name, err := u.names.NameOf(ctx, fleet.Subject{Source: Source, ID: who.id, Name: who.name})
+	if err != nil {
+		return fleet.Principal{}, err
+	}
+	p := fleet.Principal{Name: name, Scope: scope, ExpiresAt: who.expires}
+	for _, g := range who.groups {
+		p.Groups = append(p.Groups, Source+":"+g)
+	}
+	return p, nil
+}
+
+// Source is the name of the source in its principals' names.
+const Source = "coder"
+
+// Close ends idle connections.
+func (u *Users) Close() { u.client.http.CloseIdleConnections() }
+
+func unavailable(why string, after time.Duration) error {
+	e := fleet.Errorf(fleet.ReasonBackendUnavailable, "the Coder token cannot be checked now: %s; try again", why)
+	e.RetryAfter = after
+	return e
+}

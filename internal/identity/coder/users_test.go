@@ -1,0 +1,249 @@
+package coder_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coder/coder/v2/codersdk"
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/identity"
+	"fleet/internal/identity/coder"
+	"fleet/internal/identity/coder/codertest"
+)
+
+const alicesToken = "aaaaaaaaaa-aaaaaaaaaaaaaaaaaaaaaa"
+
+// subjects gives each subject the name that it prefers.
+type subjects struct{}
+
+func (subjects) NameOf(_ context.Context, s fleet.Subject) (string, error) {
+	return s.PrincipalName(), nil
+}
+
+func source(t *testing.T, d *codertest.Deployment, c coder.Config) *coder.Users {
+	t.Helper()
+	c.URL = d.URL
+	u, err := coder.New(c, subjects{}, coder.Options{Now: d.Now})
+	require.NoError(t, err)
+	t.Cleanup(u.Close)
+	return u
+}
+
+func requireReason(t *testing.T, want fleet.Reason, err error, says ...string) {
+	t.Helper()
+	require.Error(t, err)
+	require.Equal(t, want, fleet.ReasonOf(err), "%v", err)
+	require.NotContains(t, err.Error(), "aaaaaaaaaaaaaaaaaaaaaa", "a secret")
+	for _, text := range says {
+		require.ErrorContains(t, err, text)
+	}
+}
+
+func TestPrincipal(t *testing.T) {
+	t.Parallel()
+	d := codertest.New(t)
+	d.Add("Alice", alicesToken)
+	d.Groups = []codersdk.Group{{Name: "devs", OrganizationName: "acme"}}
+	p, err := source(t, d, coder.Config{}).Authenticate(t.Context(), alicesToken)
+	require.NoError(t, err)
+	require.Equal(t, "coder:alice", p.Name)
+	require.Equal(t, fleet.ScopeRun, p.Scope)
+	require.Equal(t, []string{"coder:acme/devs"}, p.Groups)
+	require.False(t, p.ExpiresAt.IsZero())
+	require.Empty(t, p.Kind, "it depends on the face")
+}
+
+func TestForm(t *testing.T) {
+	t.Parallel()
+	u := source(t, codertest.New(t), coder.Config{})
+	for secret, want := range map[string]bool{
+		alicesToken: true, "fleet_" + alicesToken: false, alicesToken + "a": false, "a" + alicesToken: false, "": false, "a-b": false,
+		"eyJhbGciOiJSUzI1NiJ9.e30.c2ln": false, "aaaaaaaaaa-aaaaaaaaaaaaaaaaaaaaa\n": false, uuid.NewString(): false,
+	} {
+		require.Equal(t, want, u.Recognizes(secret), "%q", secret)
+	}
+}
+
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	roles := identity.Roles{"owner": "admin", "auditor": "viewer", "acme/ops": "admin"}
+	for name, c := range map[string]struct {
+		roles  []codersdk.SlimRole
+		groups []codersdk.Group
+		other  string
+		want   fleet.Scope
+		denied bool
+	}{
+		"an owner":                       {roles: []codersdk.SlimRole{{Name: "owner"}}, want: fleet.ScopeAdmin},
+		"the greatest role":              {roles: []codersdk.SlimRole{{Name: "auditor"}, {Name: "owner"}}, want: fleet.ScopeAdmin},
+		"less than the default":          {roles: []codersdk.SlimRole{{Name: "auditor"}}, want: fleet.ScopeRun},
+		"an organization's role":         {roles: []codersdk.SlimRole{{Name: "owner", OrganizationID: "acme"}}, want: fleet.ScopeRun},
+		"a group":                        {groups: []codersdk.Group{{Name: "ops", OrganizationName: "acme"}}, want: fleet.ScopeAdmin},
+		"a group of another one":         {groups: []codersdk.Group{{Name: "ops", OrganizationName: "evil"}}, want: fleet.ScopeRun},
+		"a group named like a role":      {groups: []codersdk.Group{{Name: "owner", OrganizationName: "evil"}}, want: fleet.ScopeRun},
+		"no role":                        {other: "none", denied: true},
+		"a role, where others have none": {other: "none", roles: []codersdk.SlimRole{{Name: "auditor"}}, want: fleet.ScopeRead},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := codertest.New(t)
+			d.Add("alice", alicesToken, c.roles...)
+			d.Groups = c.groups
+			p, err := source(t, d, coder.Config{Roles: roles, DefaultRole: c.other}).Authenticate(t.Context(), alicesToken)
+			if c.denied {
+				requireReason(t, fleet.ReasonPermissionDenied, err, `"alice"`, "no role")
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, c.want, p.Scope)
+		})
+	}
+}
+
+// TestNarrowTokens checks that a token with less rights than its user is refused, whose holder would get more here.
+func TestNarrowTokens(t *testing.T) {
+	t.Parallel()
+	for name, narrow := range map[string]func(*codersdk.APIKey){
+		"of an app":        func(k *codersdk.APIKey) { k.Scope, k.Scopes = codersdk.APIKeyScopeApplicationConnect, nil },
+		"with some scopes": func(k *codersdk.APIKey) { k.Scope, k.Scopes = "", []codersdk.APIKeyScope{"user:read", "api_key:read"} },
+		"for one thing": func(k *codersdk.APIKey) {
+			k.AllowList = []codersdk.APIAllowListTarget{{Type: "workspace", ID: uuid.NewString()}}
+		},
+		"of somebody else": func(k *codersdk.APIKey) { k.UserID = uuid.New() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := codertest.New(t)
+			d.Add("alice", alicesToken)
+			k := d.Keys[alicesToken]
+			narrow(&k)
+			d.Keys[alicesToken] = k
+			_, err := source(t, d, coder.Config{}).Authenticate(t.Context(), alicesToken)
+			requireReason(t, fleet.ReasonUnauthenticated, err, "restricted")
+		})
+	}
+}
+
+func TestSuspended(t *testing.T) {
+	t.Parallel()
+	d := codertest.New(t)
+	d.Add("alice", alicesToken)
+	u := d.Users[alicesToken]
+	u.Status = codersdk.UserStatusSuspended
+	d.Users[alicesToken] = u
+	_, err := source(t, d, coder.Config{}).Authenticate(t.Context(), alicesToken)
+	requireReason(t, fleet.ReasonUnauthenticated, err, "suspended")
+}
+
+// TestRemembered checks that Coder is asked once in 30 seconds, and that a revoked token is refused after that.
+func TestRemembered(t *testing.T) {
+	t.Parallel()
+	d := codertest.New(t)
+	d.Add("alice", alicesToken)
+	u := source(t, d, coder.Config{})
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			_, err := u.Authenticate(t.Context(), alicesToken)
+			require.NoError(t, err)
+		})
+	}
+	all.Wait()
+	asked := d.Requests.Load()
+	require.EqualValues(t, 3, asked, "the user, the key and the groups")
+	d.Change(func() { delete(d.Users, alicesToken) })
+	d.Later(29 * time.Second)
+	_, err := u.Authenticate(t.Context(), alicesToken)
+	require.NoError(t, err)
+	d.Later(time.Second)
+	_, err = u.Authenticate(t.Context(), alicesToken)
+	requireReason(t, fleet.ReasonUnauthenticated, err, "does not accept")
+	asked = d.Requests.Load()
+	for range 5 {
+		_, err = u.Authenticate(t.Context(), alicesToken)
+		requireReason(t, fleet.ReasonUnauthenticated, err)
+	}
+	require.Equal(t, asked, d.Requests.Load(), "a refusal is remembered too")
+}
+
+// TestUnreachable checks that nobody is taken for unknown while Coder does not answer.
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	d := codertest.New(t)
+	d.Add("alice", alicesToken)
+	u := source(t, d, coder.Config{})
+	_, err := u.Authenticate(t.Context(), alicesToken)
+	require.NoError(t, err)
+	for _, status := range []int{http.StatusBadGateway, http.StatusTooManyRequests, http.StatusInternalServerError} {
+		d.Change(func() { d.Status = status })
+		d.Later(30 * time.Second)
+		_, err = u.Authenticate(t.Context(), alicesToken)
+		requireReason(t, fleet.ReasonBackendUnavailable, err, "try again")
+	}
+	d.Change(func() { d.Status = 0 })
+	d.Later(10 * time.Second)
+	_, err = u.Authenticate(t.Context(), alicesToken)
+	require.NoError(t, err)
+	d.Close()
+	d.Later(30 * time.Second)
+	_, err = u.Authenticate(t.Context(), alicesToken)
+	requireReason(t, fleet.ReasonBackendUnavailable, err, "cannot be reached")
+}
+
+// TestRedirect checks that a token goes to no other address than the configured one.
+func TestRedirect(t *testing.T) {
+	t.Parallel()
+	var leaked atomic.Bool
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { leaked.Store(true) }))
+	t.Cleanup(elsewhere.Close)
+	d := codertest.New(t)
+	d.Add("alice", alicesToken)
+	d.Moved = elsewhere.URL
+	_, err := source(t, d, coder.Config{}).Authenticate(t.Context(), alicesToken)
+	requireReason(t, fleet.ReasonUnauthenticated, err)
+	require.False(t, leaked.Load())
+}
+
+// TestFlood checks that made-up tokens neither fill the memory nor use up Coder's patience, and that users whose tokens
+// are known are still served.
+func TestFlood(t *testing.T) {
+	t.Parallel()
+	d := codertest.New(t)
+	d.Add("alice", alicesToken)
+	u := source(t, d, coder.Config{})
+	_, err := u.Authenticate(t.Context(), alicesToken)
+	require.NoError(t, err)
+	begun := d.Requests.Load()
+	for range 200 {
+		made := strings.ReplaceAll(uuid.NewString(), "-", "")
+		_, err := u.Authenticate(t.Context(), made[:10]+"-"+made[10:]) // 32 digits
+		require.Error(t, err)
+	}
+	require.LessOrEqual(t, d.Requests.Load()-begun, int64(60))
+	d.Later(30 * time.Second)
+	_, err = u.Authenticate(t.Context(), alicesToken)
+	require.NoError(t, err)
+}
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string]coder.Config{
+		"coder_auth.url":          {URL: "coder.example.com"},
+		"coder_auth.roles.owner":  {Roles: identity.Roles{"owner": "king"}},
+		"coder_auth.default_role": {DefaultRole: "guest"},
+	} {
+		require.ErrorContains(t, c.Validate(), want)
+	}
+	require.NoError(t, coder.Config{}.Validate())
+	_, err := coder.New(coder.Config{}, subjects{}, coder.Options{})
+	require.ErrorContains(t, err, "CODER_URL")
+}

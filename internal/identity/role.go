@@ -1,0 +1,45 @@
+package identity
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"fleet/internal/fleet"
+)
+
+// Roles says which role people of an outside source have, by what the source says of them: viewer, user or admin.
+type Roles map[string]string
+
+// scopes are the scopes of the roles.
+var scopes = map[string]fleet.Scope{"viewer": fleet.ScopeRead, "user": fleet.ScopeRun, "admin": fleet.ScopeAdmin}
+
+// CheckRole returns an error that names the key unless the role exists.
+func CheckRole(key, role string) error {
+	if _, ok := scopes[role]; !ok {
+		return fmt.Errorf("%s is %q: it must be viewer, user or admin", key, role)
+	}
+	return nil
+}
+
+// Validate returns an error that names the first invalid key. The keys are those below the given one.
+func (r Roles) Validate(key string) error {
+	for _, name := range slices.Sorted(maps.Keys(r)) {
+		if err := CheckRole(key+"."+name, r[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Scope returns the widest scope that one of the names has, or that of the default role. ok is false if no name has a
+// role and there is no default role.
+func (r Roles) Scope(names []string, byDefault string) (scope fleet.Scope, ok bool) {
+	scope, ok = scopes[byDefault]
+	for _, name := range names {
+		if s, listed := scopes[r[name]]; listed && (!ok || s > scope) {
+			scope, ok = s, true
+		}
+	}
+	return scope, ok
+}

@@ -1,0 +1,89 @@
+package coder_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/coder/coder/v2/codersdk"
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/coder"
+)
+
+// signedIn are principals by the ids of their Coder users.
+type signedIn map[string]string
+
+func (s signedIn) UserOf(_ context.Context, principal string) (string, error) {
+	for id, name := range s {
+		if name == principal {
+			return id, nil
+		}
+	}
+	return "", nil
+}
+
+func (s signedIn) PrincipalOf(_ context.Context, id, _ string) (string, error) { return s[id], nil }
+
+// TestWorkspacesOfUsers checks that the workspace of a principal who has signed in with Coder is made for that user,
+// whatever the user is called now, and that it is listed as the principal's.
+func TestWorkspacesOfUsers(t *testing.T) {
+	t.Parallel()
+	alice := uuid.New()
+	x := newWorld(t)
+	made := make(chan string, 1)
+	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		reply := func(v any) bool {
+			w.Header().Set("Content-Type", "application/json")
+			return json.NewEncoder(w).Encode(v) == nil
+		}
+		user, what, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/api/v2/users/"), "/")
+		switch {
+		case r.URL.Path == "/api/v2/users/"+alice.String():
+			u := codersdk.User{}
+			u.ID, u.Username = alice, "alice2"
+			return reply(u)
+		case what == "keys/tokens":
+			w.WriteHeader(http.StatusCreated)
+			return reply(codersdk.GenerateAPIKeyResponse{Key: "key-of-" + user})
+		case what == "workspaces" && r.Method == http.MethodPost:
+			made <- user + " with " + r.Header.Get(codersdk.SessionTokenHeader)
+			x.ws.OwnerID, x.ws.OwnerName = alice, user
+			w.WriteHeader(http.StatusCreated)
+			return reply(x.ws)
+		case strings.HasPrefix(what, "workspace/"):
+			problem(w, http.StatusNotFound, "no")
+			return true
+		case strings.HasPrefix(what, "keys/"):
+			w.WriteHeader(http.StatusNoContent)
+			return true
+		}
+		return false
+	}
+	b, err := coder.New(coder.Config{
+		URL: x.server.URL, Token: func(context.Context) (string, error) { return "the-secret-token", nil },
+		Users: signedIn{alice.String(): "coder:alice"},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.Close()) })
+
+	a := x.agent()
+	a.Owner, a.WorkspaceID = "coder:alice", ""
+	w, err := b.Provision(t.Context(), a)
+	require.NoError(t, err)
+	require.Equal(t, "alice2 with key-of-alice2", <-made)
+	require.Equal(t, "coder:alice", w.Owner)
+	all, err := b.List(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Equal(t, "coder:alice", all[0].Owner)
+
+	a.UID, a.Owner = "another", "oidc:bob"
+	_, err = b.Provision(t.Context(), a)
+	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), "%v", err)
+	require.ErrorContains(t, err, `"oidc:bob" is not a Coder user`)
+}
