@@ -14,6 +14,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"fleet/internal/face/asset"
 )
@@ -31,19 +32,19 @@ var rooms = []string{"", "attention", "agents", "tasks", "usage", "toolsets", "a
 // Handler returns the handler of the page and its session. Requests that are not for it go to next, with the token that
 // the browser's cookie stands for.
 func Handler(next http.Handler, s *Sessions) (http.Handler, error) {
-	index, files, err := load()
+	c, err := load()
 	if err != nil {
 		return nil, err
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch file := files[r.URL.Path]; {
+		switch file := c.files[r.URL.Path]; {
 		case r.URL.Path == "/session" || strings.HasPrefix(r.URL.Path, "/session/"):
 			s.ServeHTTP(w, r)
 		case file != nil && isRead(r):
 			file.ServeHTTP(w, r)
 		case isRead(r) && isRoom(r.URL.Path) && wantsHTML(r):
 			w.Header().Set("Vary", "Accept")
-			index.ServeHTTP(w, r)
+			c.index.ServeHTTP(w, r)
 		default:
 			next.ServeHTTP(w, s.withToken(r))
 		}
@@ -62,10 +63,16 @@ func wantsHTML(r *http.Request) bool {
 	return slices.ContainsFunc(r.Header.Values("Accept"), func(v string) bool { return strings.Contains(v, "text/html") })
 }
 
-// load returns the index and the other files by their paths. They are compressed once.
-func load() (index http.Handler, files map[string]http.Handler, err error) {
-	files = map[string]http.Handler{}
-	err = fs.WalkDir(built, "dist", func(name string, d fs.DirEntry, err error) error {
+// content is what a browser loads.
+type content struct {
+	index http.Handler
+	files map[string]http.Handler // by their paths
+}
+
+// load reads the built files and compresses them, once for all servers of the process.
+var load = sync.OnceValues(func() (content, error) {
+	c := content{files: map[string]http.Handler{}}
+	err := fs.WalkDir(built, "dist", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -79,16 +86,16 @@ func load() (index http.Handler, files map[string]http.Handler, err error) {
 			if err != nil {
 				return err
 			}
-			files[strings.TrimPrefix(name, "dist")] = asset.New(name+".gz", packed, policy).Immutable()
+			c.files[strings.TrimPrefix(name, "dist")] = asset.New(name+".gz", packed, policy).Immutable()
 		case "dist":
 			if name == "dist/index.html" {
-				index = asset.New(name, data, policy)
+				c.index = asset.New(name, data, policy)
 			}
 		}
 		return nil
 	})
-	return index, files, err
-}
+	return c, err
+})
 
 func compress(data []byte) ([]byte, error) {
 	var b bytes.Buffer
