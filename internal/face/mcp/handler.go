@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"net/http"
+	"sync"
 
 	"google.golang.org/grpc"
 
@@ -12,8 +13,15 @@ import (
 // toolset, /mcp/{toolset} any toolset, and /mcp/all every tool with a unique name. Calls go over conn, with the
 // caller's Authorization as metadata. Handler starts nothing that needs to be stopped. Its server must not limit the
 // time of a whole answer, since an answer may be a stream.
+//
+// The tools are described when the first request comes: that is a quarter of the time in which a server starts.
 func Handler(conn grpc.ClientConnInterface, c Config) http.Handler {
-	c = c.withDefaults()
+	mux := sync.OnceValue(func() http.Handler { return newMux(conn, c.withDefaults()) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { mux().ServeHTTP(w, r) })
+}
+
+// newMux returns the handler of all endpoints.
+func newMux(conn grpc.ClientConnInterface, c Config) http.Handler {
 	sets := toolsets(conn)
 	known := newSessions(c.SessionTTL, c.Now)
 	mux := http.NewServeMux()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -115,10 +114,12 @@ func fits(t *testing.T, schema *openapi3.Schema, data []byte) {
 	require.NoError(t, schema.VisitJSON(value), string(data))
 }
 
-// alwaysSet are the time fields that are never null.
-var alwaysSet = []protoreflect.Name{"created_at", "updated_at", "started_at", "created", "last_used", "asked_at", "expires_at", "since"}
+func nullable(f protoreflect.FieldDescriptor) bool {
+	yes, _ := proto.GetExtension(f.Options(), fleetv1.E_Nullable).(bool)
+	return yes
+}
 
-// fill sets every field, or only those that an answer always has: fields whose comment does not allow null, and enums,
+// fill sets every field, or only those that an answer always has: fields that are not marked as nullable, and enums,
 // whose zero value is never sent.
 func fill(m protoreflect.Message, full bool) {
 	fields := m.Descriptor().Fields()
@@ -140,7 +141,7 @@ func fill(m protoreflect.Message, full bool) {
 			}
 			fill(list.AppendMutable().Message(), full)
 		case f.Message() != nil && f.Message().FullName() == "google.protobuf.Timestamp":
-			if full || slices.Contains(alwaysSet, f.Name()) {
+			if full || !nullable(f) {
 				m.Mutable(f)
 			}
 		case f.Message() != nil && f.Message().ParentFile().Package() == "google.protobuf":

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/swaggest/swgui/v5/static"
 
@@ -20,12 +21,10 @@ var files embed.FS
 const content = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
 	"font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// newPages returns the handlers of the fixed paths. The API page is Swagger UI, from files that its Go module embeds,
-// so it needs no network.
-func (f *face) newPages() (map[string]http.Handler, error) {
+// fixed returns the handlers of the pages that are the same for every server of the process. The API page is Swagger UI,
+// from files that its Go module embeds, so it needs no network.
+var fixed = sync.OnceValues(func() (map[string]http.Handler, error) {
 	pages := map[string]http.Handler{
-		"/healthz":      http.HandlerFunc(alive),
-		"/readyz":       http.HandlerFunc(f.ready),
 		"/openapi.json": asset.New("openapi.json", []byte(openapi.JSON), content),
 		"/docs/":        http.RedirectHandler("../docs", http.StatusMovedPermanently),
 	}
@@ -43,11 +42,21 @@ func (f *face) newPages() (map[string]http.Handler, error) {
 		}
 		pages["/docs/"+strings.TrimSuffix(name, ".gz")] = asset.New(name, data, content)
 	}
+	return pages, nil
+})
+
+// newPages returns the handlers of all fixed paths.
+func (f *face) newPages() (map[string]http.Handler, error) {
+	shared, err := fixed()
+	if err != nil {
+		return nil, err
+	}
 	index, err := f.newIndex()
 	if err != nil {
 		return nil, err
 	}
-	pages["/"] = index
+	pages := maps.Clone(shared)
+	pages["/"], pages["/healthz"], pages["/readyz"] = index, http.HandlerFunc(alive), http.HandlerFunc(f.ready)
 	return pages, nil
 }
 
