@@ -112,8 +112,8 @@ func TestStreamWithoutProgress(t *testing.T) {
 	require.Equal(t, "application/json", a.header.Get("Content-Type"))
 	require.Empty(t, a.progress)
 	require.JSONEq(t, `{"events":[
-		{"cursor":"1","time":"2025-10-29T10:00:00Z","type":"agent_changed","agent_name":"papi","task_id":"","text":"a","status":""},
-		{"cursor":"2","time":"2025-10-29T10:00:00Z","type":"agent_changed","agent_name":"papi","task_id":"","text":"","status":""}
+		{"cursor":"1","time":"2025-10-29T10:00:00Z","type":"agent_changed","agent_name":"papi","owner":"","task_id":"","text":"a","status":""},
+		{"cursor":"2","time":"2025-10-29T10:00:00Z","type":"agent_changed","agent_name":"papi","owner":"","task_id":"","text":"","status":""}
 	],"cursor":"2"}`, string(a.result(t).StructuredContent))
 }
 
