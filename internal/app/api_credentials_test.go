@@ -1,0 +1,107 @@
+package app
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"fleet/internal/fleet"
+	"fleet/internal/service"
+)
+
+// openMethods are the methods that unknown callers may call.
+var openMethods = []string{"check_health", "show_server"}
+
+// TestCredentials calls every method on every face with credentials of every kind: none, those that were valid once, and
+// those of each scope. Whether a call is let through follows from the proto alone: what has no side effects needs scope
+// read, tokens are for admins, everything else needs scope run.
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	for _, face := range []string{"grpc", "rest", "mcp"} {
+		t.Run(face, func(t *testing.T) {
+			t.Parallel()
+			f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{
+				"read": {Scope: "read"}, "run": {Scope: "run"}, "admin": {Scope: "admin"}, "revoked": {Scope: "admin", Revoked: true},
+			}})
+			f.secrets["expired"], f.secrets["rotated"] = f.expired(t), f.rotated(t)
+			for _, name := range slices.Sorted(maps.Keys(methods)) {
+				m := methods[name]
+				if face == "mcp" && !hasTool(m) || slices.Contains(openMethods, name) {
+					continue
+				}
+				for by, want := range map[string]string{
+					"": "UNAUTHENTICATED", "revoked": "UNAUTHENTICATED", "expired": "UNAUTHENTICATED", "rotated": "UNAUTHENTICATED",
+					"read": f.refusal(m, fleet.ScopeRead), "run": f.refusal(m, fleet.ScopeRun),
+				} {
+					f.attempt(t, face, name, by, want)
+				}
+			}
+			f.attempt(t, face, "list_agents", "admin", "")
+			tokens, err := f.service.ListTokens(t.Context())
+			require.NoError(t, err)
+			require.Len(t, tokens, 7, "nobody has made or changed one")
+		})
+	}
+}
+
+// nothing is a target that does not exist.
+var nothing = target{"nobody", noID, noID, noID, noID + "-1"}
+
+const noID = "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11"
+
+// attempt calls the method and requires the reason; "" if the caller must be let through, to whatever answer.
+func (f *testFleet) attempt(t *testing.T, face, name, by, want string) {
+	t.Helper()
+	r, err := faces[face](f, t.Context(), call{method: methods[name], args: nothing.attack(t, methods[name]), by: by})
+	require.NoError(t, err, "%s by %q", name, by)
+	switch {
+	case want != "":
+		require.NotNil(t, r.err, "%s by %q", name, by)
+		require.Equal(t, want, r.err.Reason, "%s by %q: %s", name, by, r.err)
+		if want == "PERMISSION_DENIED" {
+			require.Contains(t, r.err.Message, "needs scope", "%s by %q", name, by)
+		}
+	case r.err != nil:
+		require.NotEqual(t, "UNAUTHENTICATED", r.err.Reason, "%s by %q: %s", name, by, r.err)
+		require.NotContains(t, r.err.Message, "needs scope", "%s by %q", name, by)
+	}
+}
+
+// refusal returns the reason with which the method refuses a caller with the scope; "" if it lets the caller through.
+func (f *testFleet) refusal(m protoreflect.MethodDescriptor, has fleet.Scope) string {
+	options, _ := m.Options().(*descriptorpb.MethodOptions)
+	needs := fleet.ScopeRun
+	switch {
+	case m.Parent().Name() == "TokenService":
+		needs = fleet.ScopeAdmin
+	case options.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS:
+		needs = fleet.ScopeRead
+	}
+	if has < needs {
+		return "PERMISSION_DENIED"
+	}
+	return ""
+}
+
+// expired returns the secret of a token that has expired.
+func (f *testFleet) expired(t *testing.T) string {
+	t.Helper()
+	_, secret, _, err := f.service.CreateToken(t.Context(), service.CreateTokenRequest{Name: "expired", Kind: fleet.Human, Scope: fleet.ScopeAdmin, TTL: time.Nanosecond})
+	require.NoError(t, err)
+	return secret
+}
+
+// rotated returns the old secret of a token that has got another one.
+func (f *testFleet) rotated(t *testing.T) string {
+	t.Helper()
+	_, secret, _, err := f.service.CreateToken(t.Context(), service.CreateTokenRequest{Name: "rotated", Kind: fleet.Human, Scope: fleet.ScopeAdmin})
+	require.NoError(t, err)
+	_, _, _, err = f.service.RotateToken(t.Context(), "rotated", 0, 0)
+	require.NoError(t, err)
+	return secret
+}
