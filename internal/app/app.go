@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -66,6 +67,8 @@ type Options struct {
 	Limits    inbound.Limits // for connections of unknown callers
 	// CoderUsers replaces parts of the source of Coder users.
 	CoderUsers coderusers.Options
+	// Spans returns what exports traces, or nil if nothing does; nil: nothing.
+	Spans func(ctx context.Context) (sdk.SpanExporter, error)
 	// Providers changes the configuration of providers. Outside is used for their probes; nil: this machine.
 	Providers func(c *providers.Config)
 	Outside   providers.Outside
@@ -99,6 +102,9 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if a.store, err = cfg.openStore(ctx, log); err != nil {
 		return nil, err
 	}
+	if err := a.trace(ctx, o); err != nil {
+		return nil, errors.Join(err, a.store.Close())
+	}
 	a.store = a.telemetry.Store(a.store)
 	defer func() {
 		if err != nil {
@@ -106,7 +112,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 		}
 	}()
 	catalog := newCatalog(cfg)
-	a.places = &places{cfg: cfg, options: o, store: a.store, catalog: catalog, log: log, open: map[string]fleet.Place{}}
+	a.places = &places{cfg: cfg, options: o, store: a.store, wrap: a.telemetry.Transport, catalog: catalog, log: log, open: map[string]fleet.Place{}}
 	a.places.service = func() *service.Service { return a.service }
 	defer func() {
 		if err != nil {
@@ -123,7 +129,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	}
 	core := state.Config{
 		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, MaxBundle: cfg.MaxBundle, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, Limits: cfg.Limits,
-		Logger: log, Fault: o.Fault, Others: a.observed(others), EventSent: a.telemetry.EventSent, Replica: cfg.Replica, MCPURL: a.mcpURL,
+		Logger: log, Fault: o.Fault, Others: a.observed(others), EventSent: a.telemetry.EventSent, Span: a.telemetry.Span, Replica: cfg.Replica, MCPURL: a.mcpURL,
 	}
 	if o.Core != nil {
 		o.Core(&core)
@@ -186,7 +192,11 @@ func (a *App) Close() error {
 	a.sessions.Stop()
 	a.subagents.Stop()
 	a.reconciler.Stop()
-	return errors.Join(a.places.close(), a.store.Close())
+	err := errors.Join(a.places.close(), a.store.Close())
+	if terr := a.telemetry.Close(); terr != nil {
+		a.log.Warn("traces lost", slog.Any("error", terr))
+	}
+	return err
 }
 
 // baseURL returns the URL of this Fleet for callers: the configured one, else its own; empty if it has none.
@@ -226,9 +236,9 @@ func newLogger(cfg Config, w io.Writer) (*slog.Logger, error) {
 	o := &slog.HandlerOptions{Level: level}
 	switch cfg.LogFormat {
 	case "text":
-		return slog.New(slog.NewTextHandler(w, o)), nil
+		return slog.New(telemetry.LogHandler(slog.NewTextHandler(w, o))), nil
 	case "json":
-		return slog.New(slog.NewJSONHandler(w, o)), nil
+		return slog.New(telemetry.LogHandler(slog.NewJSONHandler(w, o))), nil
 	}
 	return nil, fmt.Errorf("log_format is %q: it must be text or json", cfg.LogFormat)
 }

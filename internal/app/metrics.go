@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -81,6 +82,18 @@ func ignoreClosed(err error) error {
 		return nil
 	}
 	return err
+}
+
+// trace begins to export traces if the options say where to.
+func (a *App) trace(ctx context.Context, o Options) error {
+	if o.Spans == nil {
+		return nil
+	}
+	e, err := o.Spans(ctx)
+	if err != nil || e == nil {
+		return err
+	}
+	return a.telemetry.Trace(ctx, e, a.cfg.Replica)
 }
 
 // observed returns the places with their operations measured.

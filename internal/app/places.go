@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/exec"
 	"strings"
@@ -38,8 +39,9 @@ type places struct {
 	store   fleet.Store
 	catalog *cagent.Catalog // of definitions
 	log     *slog.Logger
-	open    map[string]fleet.Place  // places made so far, by name
-	service func() *service.Service // for calls of the places; it is made after them
+	wrap    func(http.RoundTripper) http.RoundTripper // traces requests
+	open    map[string]fleet.Place                    // places made so far, by name
+	service func() *service.Service                   // for calls of the places; it is made after them
 }
 
 // placeNames are the places that the configuration offers.
@@ -150,7 +152,7 @@ func (p *places) newCoder() (fleet.Place, error) {
 	if c.URL = p.cfg.coderURL(); c.URL == "" {
 		return nil, errors.New("no Coder deployment configured: set CODER_URL or coder.url, or log in with `coder login`")
 	}
-	c.Token, c.Logger = coder.FindToken(os.Getenv, home, c.TokenFile), p.log
+	c.Token, c.Logger, c.Wrap = coder.FindToken(os.Getenv, home, c.TokenFile), p.log, p.wrap
 	if c.RunnerKey, err = runnerKey(context.Background(), p.store); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fleet/internal/face/cli"
+	"fleet/internal/telemetry"
 )
 
 func (p *program) newServe() *cobra.Command {
@@ -29,11 +30,12 @@ then from fleet.yaml in this directory, or else in the user's configuration dire
 			if err != nil {
 				return cli.Fail(cli.ExitUsage, "see `fleet serve --help`", "%v", err)
 			}
-			a, err := Open(cmd.Context(), cfg, Options{Log: p.stderr})
+			a, err := Open(cmd.Context(), cfg, Options{Log: p.stderr, Spans: telemetry.Exporter})
 			if err != nil {
 				return err
 			}
 			p.logWith(a)
+			telemetry.LogErrors(a.log)
 			s, err := a.Listen(p.version)
 			if err != nil {
 				closeWith(&err, a.Close)

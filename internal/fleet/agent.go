@@ -90,6 +90,8 @@ type Agent struct {
 	Refused      Reason
 	RefusedField string
 
+	Trace string // of the last call that wanted something of its workspace, a W3C traceparent; empty if it was not traced
+
 	Revision  int64 // incremented by every write; set by the store
 	CreatedAt time.Time
 	UpdatedAt time.Time

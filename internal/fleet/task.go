@@ -88,6 +88,8 @@ type Task struct {
 	Turns          int
 	Usage          Usage
 
+	Trace string // of the call that started it, a W3C traceparent; empty if it was not traced
+
 	Revision int64 // incremented by every write; set by the store
 }
 

@@ -43,7 +43,8 @@ func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task) {
 			f.err = errors.Join(err, <-written)
 			return
 		}
-		f.outcome, f.err = host.Connect(agent).Follow(ctx, run, cursor, func(o fleet.Output) error {
+		traced, end := w.cfg.Span(ctx, "task.follow", &agent, &task)
+		f.outcome, f.err = host.Connect(agent).Follow(traced, run, cursor, func(o fleet.Output) error {
 			w.progress.saw(o, w.now())
 			select {
 			case queue <- o:
@@ -52,6 +53,7 @@ func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task) {
 				return ctx.Err()
 			}
 		})
+		end(f.err)
 		close(queue)
 		if err := <-written; err != nil { // the end is recorded after all output
 			f.err = err

@@ -10,7 +10,9 @@ import (
 )
 
 // provision makes the agent's workspace.
-func (w *worker) provision(ctx context.Context, a *fleet.Agent) (time.Duration, error) {
+func (w *worker) provision(ctx context.Context, a *fleet.Agent) (_ time.Duration, err error) {
+	ctx, end := w.cfg.Span(ctx, "agent.provision", a, nil)
+	defer func() { end(err) }()
 	w.cfg.Fault(FaultCreateCommitted)
 	if a.State != fleet.StateStarting {
 		if err := w.set(ctx, fleet.StateStarting, "its workspace is being made", nil); err != nil {
@@ -19,7 +21,7 @@ func (w *worker) provision(ctx context.Context, a *fleet.Agent) (time.Duration, 
 	}
 	w.cfg.Fault(FaultProvisionBefore)
 	var ws fleet.Workspace
-	err := w.op(ctx, a, func(ctx context.Context) (err error) {
+	err = w.op(ctx, a, func(ctx context.Context) (err error) {
 		ws, err = w.places.Of(a).Provision(ctx, *a)
 		return err
 	})
@@ -104,7 +106,9 @@ func (w *worker) look(ctx context.Context, a *fleet.Agent) (time.Duration, error
 }
 
 // stopWorkspace stops the agent's workspace.
-func (w *worker) stopWorkspace(ctx context.Context, a *fleet.Agent) (time.Duration, error) {
+func (w *worker) stopWorkspace(ctx context.Context, a *fleet.Agent) (_ time.Duration, err error) {
+	ctx, end := w.cfg.Span(ctx, "agent.stop", a, nil)
+	defer func() { end(err) }()
 	if err := w.set(ctx, fleet.StateStopping, "", nil); err != nil {
 		return 0, err
 	}
@@ -117,7 +121,9 @@ func (w *worker) stopWorkspace(ctx context.Context, a *fleet.Agent) (time.Durati
 }
 
 // startWorkspace starts the agent's workspace, which is stopped.
-func (w *worker) startWorkspace(ctx context.Context, a *fleet.Agent) (time.Duration, error) {
+func (w *worker) startWorkspace(ctx context.Context, a *fleet.Agent) (_ time.Duration, err error) {
+	ctx, end := w.cfg.Span(ctx, "agent.start", a, nil)
+	defer func() { end(err) }()
 	if err := w.set(ctx, fleet.StateStarting, "", nil); err != nil {
 		return 0, err
 	}
@@ -156,7 +162,7 @@ func (w *worker) linger(v *fleet.AgentView) time.Duration {
 }
 
 // delete destroys the agent's workspace, and ends its task with it.
-func (w *worker) delete(ctx context.Context, v *fleet.AgentView) (time.Duration, error) {
+func (w *worker) delete(ctx context.Context, v *fleet.AgentView) (_ time.Duration, err error) {
 	a := &v.Agent
 	if d := w.linger(v); d > 0 {
 		return d, nil
@@ -164,6 +170,8 @@ func (w *worker) delete(ctx context.Context, v *fleet.AgentView) (time.Duration,
 	if d, err := w.checkContract(ctx, a); d > 0 || err != nil {
 		return d, err
 	}
+	ctx, end := w.cfg.Span(ctx, "agent.delete", a, nil)
+	defer func() { end(err) }()
 	w.unfollow() // or the end of its run would be recorded as a failure
 	if a.State != fleet.StateDeleting {
 		if err := w.set(ctx, fleet.StateDeleting, "", nil); err != nil {
@@ -178,7 +186,7 @@ func (w *worker) delete(ctx context.Context, v *fleet.AgentView) (time.Duration,
 	}
 	w.cfg.Fault(FaultDeleteBefore)
 	var kept string
-	err := w.op(ctx, a, func(ctx context.Context) (err error) {
+	err = w.op(ctx, a, func(ctx context.Context) (err error) {
 		kept, err = w.places.Of(a).Delete(ctx, *a)
 		return err
 	})

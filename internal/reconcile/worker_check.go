@@ -132,7 +132,9 @@ func (w *worker) checkRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, ch
 
 // runChecks runs the checks that have no result yet, one after the other, and records how each went. After one that was
 // stopped it runs no more.
-func (w *worker) runChecks(ctx context.Context, a *fleet.Agent, t *fleet.Task, checks fleet.Checks) error {
+func (w *worker) runChecks(ctx context.Context, a *fleet.Agent, t *fleet.Task, checks fleet.Checks) (err error) {
+	ctx, end := w.cfg.Span(ctx, "task.check", a, t)
+	defer func() { end(err) }()
 	known, err := w.checks(ctx, t.ID)
 	if err != nil {
 		return err

@@ -104,7 +104,9 @@ func reasonSuffix(reason string) string {
 
 // dispatch hands the task to the agent. That it sets out to is recorded first, so that after a crash the agent is
 // asked whether it has the task before it is given it again.
-func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, again bool) error {
+func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, again bool) (err error) {
+	ctx, end := w.cfg.Span(ctx, "task.dispatch", a, t)
+	defer func() { end(err) }()
 	if t.Dispatched.IsZero() {
 		if err := w.saveMissingChanges(ctx, a, t); err != nil {
 			return err
@@ -135,7 +137,6 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 	w.cfg.Fault(FaultDispatchRecorded)
 	run := t.Run(again)
 	run.Continues = a.Conversed
-	var err error
 	if run.Report, err = w.report(ctx, a, t); err != nil {
 		return err
 	}
@@ -166,8 +167,10 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 }
 
 // followed deals with the end of following.
-func (w *worker) followed(ctx context.Context, v *fleet.AgentView, f *follower) error {
+func (w *worker) followed(ctx context.Context, v *fleet.AgentView, f *follower) (err error) {
 	a, t := &v.Agent, v.Task
+	ctx, end := w.cfg.Span(ctx, "task.followed", a, t)
+	defer func() { end(err) }()
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -242,7 +245,9 @@ func (w *worker) stepStop(ctx context.Context, a *fleet.Agent, t *fleet.Task) (t
 		}
 		s.started = w.now()
 	}
-	err := act(ctx)
+	traced, end := w.cfg.Span(ctx, "task.stop", a, t)
+	err := act(traced)
+	end(err)
 	switch {
 	case ctx.Err() != nil:
 		return 0, ctx.Err()

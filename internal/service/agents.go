@@ -86,7 +86,7 @@ func (s *Service) insertAgent(ctx context.Context, p fleet.Principal, c Call, r 
 		now := s.now()
 		a := &fleet.Agent{
 			UID: s.cfg.NewID(), Name: r.Name, Owner: p.Name, Place: place.Name, Project: project.Name, Role: role.Name, Spec: r.Spec,
-			State: fleet.StatePending, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now,
+			State: fleet.StatePending, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now, Trace: fleet.TraceFrom(ctx),
 		}
 		if err := s.checkConfined(p, a); err != nil {
 			return Made{}, err
@@ -101,7 +101,7 @@ func (s *Service) insertAgent(ctx context.Context, p fleet.Principal, c Call, r 
 		if !project.SpecIsTask {
 			return made, nil
 		}
-		t := s.newTask(p, a, a.Spec, 0, now)
+		t := s.newTask(ctx, p, a, a.Spec, 0, now)
 		t.SelfStarted = true
 		if err := tx.InsertTask(t); err != nil {
 			return Made{}, err
@@ -279,7 +279,7 @@ func (s *Service) changeDesired(
 		}
 		now := s.now()
 		change(a)
-		a.UpdatedAt = now
+		a.UpdatedAt, a.Trace = now, fleet.TraceFrom(ctx)
 		if err := tx.UpdateAgent(a); err != nil {
 			return Made{}, err
 		}

@@ -88,7 +88,7 @@ func (s *Service) launch(
 		return nil, Made{}, false, err
 	}
 	made, repeated, err = s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
-		if v, err = s.insertLaunched(tx, p, r); err != nil {
+		if v, err = s.insertLaunched(ctx, tx, p, r); err != nil {
 			return Made{}, err
 		}
 		if also != nil {
@@ -100,7 +100,7 @@ func (s *Service) launch(
 }
 
 // insertLaunched adds the agent and its first task to the store.
-func (s *Service) insertLaunched(tx fleet.Tx, p fleet.Principal, r LaunchRequest) (*fleet.AgentView, error) {
+func (s *Service) insertLaunched(ctx context.Context, tx fleet.Tx, p fleet.Principal, r LaunchRequest) (*fleet.AgentView, error) {
 	wanted := increase{agents: 1}
 	if r.Prompt != "" || r.selfStarted {
 		wanted.tasks = 1
@@ -112,7 +112,7 @@ func (s *Service) insertLaunched(tx fleet.Tx, p fleet.Principal, r LaunchRequest
 	a := &fleet.Agent{
 		UID: r.UID, Name: launchName(r), Owner: p.Name, Toolset: r.Toolset, Place: r.Place, Project: r.Project,
 		Role: r.Role, Spec: r.Spec, Config: r.Config, OneTask: r.OneTask,
-		State: fleet.StatePending, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now,
+		State: fleet.StatePending, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now, Trace: fleet.TraceFrom(ctx),
 	}
 	prompt := r.Prompt
 	if r.selfStarted { // then both are the same text
@@ -130,7 +130,7 @@ func (s *Service) insertLaunched(tx fleet.Tx, p fleet.Principal, r LaunchRequest
 	}
 	v := &fleet.AgentView{Agent: *a}
 	if prompt != "" {
-		v.Task = s.newTask(p, a, prompt, r.Timeout, now)
+		v.Task = s.newTask(ctx, p, a, prompt, r.Timeout, now)
 		v.Task.SessionID, v.Task.SelfStarted = r.SessionID, r.selfStarted
 		if err := tx.InsertTask(v.Task); err != nil {
 			return nil, err
@@ -257,13 +257,13 @@ func taskID(t *fleet.Task) string {
 }
 
 // newTask returns a running task of the agent.
-func (s *Service) newTask(p fleet.Principal, a *fleet.Agent, prompt string, timeout time.Duration, now time.Time) *fleet.Task {
+func (s *Service) newTask(ctx context.Context, p fleet.Principal, a *fleet.Agent, prompt string, timeout time.Duration, now time.Time) *fleet.Task {
 	if timeout == 0 {
 		timeout = s.cfg.TaskTimeout
 	}
 	return &fleet.Task{
 		ID: s.cfg.NewID(), AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Description: prompt, Source: p.Source(),
-		Status: fleet.TaskRunning, Timeout: timeout, CreatedAt: now, StartedAt: now,
+		Status: fleet.TaskRunning, Timeout: timeout, CreatedAt: now, StartedAt: now, Trace: fleet.TraceFrom(ctx),
 	}
 }
 

@@ -103,7 +103,7 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*fleet.Tas
 			return nil, err
 		}
 		now := s.now()
-		task := s.newTask(p, a, r.Description, r.Timeout, now)
+		task := s.newTask(ctx, p, a, r.Description, r.Timeout, now)
 		if err := tx.InsertTask(task); err != nil {
 			return nil, err
 		}

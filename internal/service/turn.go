@@ -56,7 +56,7 @@ func (s *Service) Turn(ctx context.Context, r TurnRequest) (*fleet.Task, error) 
 			return nil, err
 		}
 		now := s.now()
-		task := s.newTask(p, a, r.Prompt, r.Timeout, now)
+		task := s.newTask(ctx, p, a, r.Prompt, r.Timeout, now)
 		task.SessionID = r.SessionID
 		if err := tx.InsertTask(task); err != nil {
 			return nil, err

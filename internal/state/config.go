@@ -2,6 +2,7 @@ package state
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"fmt"
 	"log/slog"
@@ -57,6 +58,10 @@ type Config struct {
 	// "" if there are none.
 	MCPURL func() string
 
+	// Span begins a span of work on the agent, or on its task, in the trace of the call that wanted it, and returns the
+	// context of the span and the function that ends it. The task is nil for work on the workspace. A nil Span traces
+	// nothing.
+	Span func(ctx context.Context, name string, a *fleet.Agent, t *fleet.Task) (_ context.Context, end func(error))
 	// EventSent is told how long after its recording an event was sent to a watcher that waited for it; nil if nobody is.
 	EventSent func(lag time.Duration)
 
@@ -97,6 +102,11 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Span == nil {
+		c.Span = func(ctx context.Context, _ string, _ *fleet.Agent, _ *fleet.Task) (context.Context, func(error)) {
+			return ctx, func(error) {}
+		}
 	}
 	if c.EventSent == nil {
 		c.EventSent = func(time.Duration) {}

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,8 +34,9 @@ func newCallMetrics() callMetrics {
 	return callMetrics{ended: calls.counters(), duration: callDuration.histograms(), methods: &sync.Map{}}
 }
 
-// CallEnded counts a call. The duration of a stream is not measured, since that is up to the caller.
-func (t *Telemetry) CallEnded(method, face string, stream bool, how codes.Code, took time.Duration) {
+// CallEnded counts a call, and ends its span. The duration of a stream is not measured, since that is up to the caller.
+func (t *Telemetry) CallEnded(ctx context.Context, method, face string, stream bool, how codes.Code, took time.Duration) {
+	t.endCall(ctx, method, how)
 	found, ok := t.calls.methods.Load(method)
 	if !ok {
 		found, _ = t.calls.methods.LoadOrStore(method, new([len(faces)]faceCalls))

@@ -99,9 +99,9 @@ func TestMetrics(t *testing.T) {
 	require.Error(t, err)
 
 	for range 3 {
-		tel.CallEnded("/fleet.v1.FleetService/ListAgents", "rest", false, codes.OK, time.Millisecond)
+		tel.CallEnded(t.Context(), "/fleet.v1.FleetService/ListAgents", "rest", false, codes.OK, time.Millisecond)
 	}
-	tel.CallEnded("/fleet.v1.FleetService/WatchFleet", "mallory", true, 99, time.Hour)
+	tel.CallEnded(t.Context(), "/fleet.v1.FleetService/WatchFleet", "mallory", true, 99, time.Hour)
 	tel.EventSent(time.Second)
 
 	got := scrape(t, tel)

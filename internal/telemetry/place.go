@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 
 	"fleet/internal/fleet"
 )
@@ -31,13 +33,20 @@ type place struct {
 	name      string
 }
 
-// begin returns the function that records the operation when it has ended.
-func (p *place) begin(operation string) func(*error) {
+// begin begins the span of the operation, and returns the function that records it when it has ended.
+func (p *place) begin(ctx context.Context, operation string) (context.Context, func(*error)) {
 	begun := time.Now()
-	return func(err *error) {
+	ctx, span := p.span(ctx, operation)
+	return ctx, func(err *error) {
 		p.telemetry.places.duration.WithLabelValues(p.name, operation).Observe(time.Since(begun).Seconds())
 		p.failed(operation, *err)
+		end(span, *err)
 	}
+}
+
+// span begins the span of the operation; nil if the work that it belongs to is not traced.
+func (p *place) span(ctx context.Context, operation string) (context.Context, trace.Span) {
+	return p.telemetry.child(ctx, "place."+operation, trace.SpanKindClient, attribute.String("fleet.place", p.name))
 }
 
 // failed counts the error of an operation. A caller that gives up is not one.
@@ -68,55 +77,64 @@ func placeCode(err error) string {
 
 // Projects implements fleet.Place.
 func (p *place) Projects(ctx context.Context) (_ []fleet.Project, err error) {
-	defer p.begin("projects")(&err)
+	ctx, end := p.begin(ctx, "projects")
+	defer end(&err)
 	return p.Place.Projects(ctx)
 }
 
 // Roles implements fleet.Place.
 func (p *place) Roles(ctx context.Context, project string) (_ []fleet.Role, err error) {
-	defer p.begin("roles")(&err)
+	ctx, end := p.begin(ctx, "roles")
+	defer end(&err)
 	return p.Place.Roles(ctx, project)
 }
 
 // Provision implements fleet.Place.
 func (p *place) Provision(ctx context.Context, a fleet.Agent) (_ fleet.Workspace, err error) {
-	defer p.begin("provision")(&err)
+	ctx, end := p.begin(ctx, "provision")
+	defer end(&err)
 	return p.Place.Provision(ctx, a)
 }
 
 // Start implements fleet.Place.
 func (p *place) Start(ctx context.Context, a fleet.Agent) (err error) {
-	defer p.begin("start")(&err)
+	ctx, end := p.begin(ctx, "start")
+	defer end(&err)
 	return p.Place.Start(ctx, a)
 }
 
 // Stop implements fleet.Place.
 func (p *place) Stop(ctx context.Context, a fleet.Agent) (err error) {
-	defer p.begin("stop")(&err)
+	ctx, end := p.begin(ctx, "stop")
+	defer end(&err)
 	return p.Place.Stop(ctx, a)
 }
 
 // Delete implements fleet.Place.
 func (p *place) Delete(ctx context.Context, a fleet.Agent) (_ string, err error) {
-	defer p.begin("delete")(&err)
+	ctx, end := p.begin(ctx, "delete")
+	defer end(&err)
 	return p.Place.Delete(ctx, a)
 }
 
 // Inspect implements fleet.Place.
 func (p *place) Inspect(ctx context.Context, a fleet.Agent) (_ fleet.Workspace, err error) {
-	defer p.begin("inspect")(&err)
+	ctx, end := p.begin(ctx, "inspect")
+	defer end(&err)
 	return p.Place.Inspect(ctx, a)
 }
 
 // List implements fleet.Place.
 func (p *place) List(ctx context.Context) (_ []fleet.Workspace, err error) {
-	defer p.begin("list")(&err)
+	ctx, end := p.begin(ctx, "list")
+	defer end(&err)
 	return p.Place.List(ctx)
 }
 
 // Log implements fleet.Place.
 func (p *place) Log(ctx context.Context, a fleet.Agent, n int) (_ []string, _ bool, err error) {
-	defer p.begin("log")(&err)
+	ctx, end := p.begin(ctx, "log")
+	defer end(&err)
 	return p.Place.Log(ctx, a, n)
 }
 
@@ -137,6 +155,7 @@ func (p *place) Tidy(ctx context.Context, now time.Time) (err error) {
 	if !ok {
 		return nil
 	}
-	defer p.begin("tidy")(&err)
+	ctx, end := p.begin(ctx, "tidy")
+	defer end(&err)
 	return t.Tidy(ctx, now)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"fleet/internal/fleet"
 )
 
@@ -15,61 +17,76 @@ type runner struct {
 
 // Dispatch implements fleet.Runner.
 func (r runner) Dispatch(ctx context.Context, run fleet.Run) (err error) {
-	defer r.place.begin("dispatch")(&err)
+	ctx, end := r.place.begin(ctx, "dispatch")
+	defer end(&err)
 	return r.Runner.Dispatch(ctx, run)
 }
 
-// Follow implements fleet.Runner. It takes as long as the run, so its duration is not measured.
+// Follow implements fleet.Runner. It takes as long as the run, so its duration is not measured, and what the place asks
+// meanwhile has no spans.
 func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
+	ctx, span := r.place.span(ctx, "follow")
+	if span != nil {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, span.SpanContext())
+	}
 	o, err := r.Runner.Follow(ctx, run, cursor, sink)
 	r.place.failed("follow", err)
+	end(span, err)
 	return o, err
 }
 
 // Interrupt implements fleet.Runner.
 func (r runner) Interrupt(ctx context.Context, run fleet.Run, kill bool) (err error) {
-	defer r.place.begin("interrupt")(&err)
+	ctx, end := r.place.begin(ctx, "interrupt")
+	defer end(&err)
 	return r.Runner.Interrupt(ctx, run, kill)
 }
 
 // Send implements fleet.Runner.
 func (r runner) Send(ctx context.Context, run fleet.Run, id, message string) (err error) {
-	defer r.place.begin("send")(&err)
+	ctx, end := r.place.begin(ctx, "send")
+	defer end(&err)
 	return r.Runner.Send(ctx, run, id, message)
 }
 
 // Answer implements fleet.Runner.
 func (r runner) Answer(ctx context.Context, run fleet.Run, q fleet.Question) (err error) {
-	defer r.place.begin("answer")(&err)
+	ctx, end := r.place.begin(ctx, "answer")
+	defer end(&err)
 	return r.Runner.Answer(ctx, run, q)
 }
 
 // Changes implements fleet.Runner.
 func (r runner) Changes(ctx context.Context, run fleet.Run) (_ *fleet.Changes, err error) {
-	defer r.place.begin("changes")(&err)
+	ctx, end := r.place.begin(ctx, "changes")
+	defer end(&err)
 	return r.Runner.Changes(ctx, run)
 }
 
 // Patch implements fleet.Runner.
 func (r runner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) (_ []byte, _ bool, err error) {
-	defer r.place.begin("patch")(&err)
+	ctx, end := r.place.begin(ctx, "patch")
+	defer end(&err)
 	return r.Runner.Patch(ctx, c, path, offset, limit)
 }
 
 // Output implements fleet.Runner.
 func (r runner) Output(ctx context.Context, run fleet.Run, offset int64, limit int) (_ fleet.OutputPage, err error) {
-	defer r.place.begin("output")(&err)
+	ctx, end := r.place.begin(ctx, "output")
+	defer end(&err)
 	return r.Runner.Output(ctx, run, offset, limit)
 }
 
 // Check implements fleet.Runner.
 func (r runner) Check(ctx context.Context, run fleet.Run, c fleet.Check) (_ fleet.CheckResult, err error) {
-	defer r.place.begin("check")(&err)
+	ctx, end := r.place.begin(ctx, "check")
+	defer end(&err)
 	return r.Runner.Check(ctx, run, c)
 }
 
 // Bundle implements fleet.Runner.
 func (r runner) Bundle(ctx context.Context, w io.Writer) (err error) {
-	defer r.place.begin("bundle")(&err)
+	ctx, end := r.place.begin(ctx, "bundle")
+	defer end(&err)
 	return r.Runner.Bundle(ctx, w)
 }

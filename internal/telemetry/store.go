@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"fleet/internal/fleet"
 )
@@ -35,7 +36,7 @@ func newStoreMetrics() storeMetrics {
 // Store returns the store with its transactions measured, and what they append to the log counted.
 func (t *Telemetry) Store(s fleet.Store) fleet.Store {
 	return &store{
-		Store: s, metrics: &t.store,
+		Store: s, telemetry: t, metrics: &t.store,
 		update: measured{t.store.duration.WithLabelValues("update"), t.store.retries.WithLabelValues("update"), t.store.errors.WithLabelValues("update")},
 		view:   measured{t.store.duration.WithLabelValues("view"), t.store.retries.WithLabelValues("view"), t.store.errors.WithLabelValues("view")},
 	}
@@ -44,6 +45,7 @@ func (t *Telemetry) Store(s fleet.Store) fleet.Store {
 // store measures a store. LastSeq is not measured, since every read calls it.
 type store struct {
 	fleet.Store
+	telemetry    *Telemetry
 	metrics      *storeMetrics
 	update, view measured
 }
@@ -78,6 +80,7 @@ func broken(err error) bool {
 // Update implements fleet.Store.
 func (s *store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	begun, runs := time.Now(), 0
+	ctx, span := s.telemetry.child(ctx, "store.update", trace.SpanKindClient)
 	var t tx
 	err := s.Store.Update(ctx, func(inner fleet.Tx) error {
 		runs++
@@ -85,6 +88,7 @@ func (s *store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 		return fn(&t)
 	})
 	s.update.ended(begun, runs, err)
+	end(span, err)
 	if errors.Is(err, fleet.ErrLeaseLost) {
 		s.metrics.fenced.WithLabelValues().Inc()
 	}
@@ -103,11 +107,13 @@ func (s *store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 // View implements fleet.Store.
 func (s *store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
 	begun, runs := time.Now(), 0
+	ctx, span := s.telemetry.child(ctx, "store.view", trace.SpanKindClient)
 	err := s.Store.View(ctx, func(tx fleet.ReadTx) error {
 		runs++
 		return fn(tx)
 	})
 	s.view.ended(begun, runs, err)
+	end(span, err)
 	return err
 }
 

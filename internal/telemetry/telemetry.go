@@ -7,23 +7,29 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Telemetry counts and measures what one server does.
 type Telemetry struct {
+	version  string
 	registry *prometheus.Registry
 	calls    callMetrics
 	places   placeMetrics
 	store    storeMetrics
 	eventLag prometheus.Histogram
 	answer   http.Handler
+
+	provider *sdk.TracerProvider // nil if nothing is traced
+	tracer   trace.Tracer        // nil likewise
 }
 
 // New returns the telemetry of a server of the version. It starts nothing.
 func New(version string) *Telemetry {
 	t := &Telemetry{
-		registry: prometheus.NewRegistry(),
-		calls:    newCallMetrics(), places: newPlaceMetrics(), store: newStoreMetrics(),
+		version: version, registry: prometheus.NewRegistry(),
+		calls: newCallMetrics(), places: newPlaceMetrics(), store: newStoreMetrics(),
 	}
 	lag := eventLag.histograms()
 	t.eventLag = lag.WithLabelValues().(prometheus.Histogram) //nolint:forcetypeassert // a HistogramVec makes histograms

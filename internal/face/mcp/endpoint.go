@@ -115,7 +115,7 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	ctx, out.result = tool.WithAssembled(tool.WithMaxResult(outgoing(ctx, header.Get("Authorization")), e.most))
+	ctx, out.result = tool.WithAssembled(tool.WithMaxResult(outgoing(ctx, header.Get("Authorization"), m.trace(header)...), e.most))
 	if strings.Contains(header.Get("Accept"), "text/event-stream") {
 		ctx = tool.WithNotify(ctx, out.notify)
 	}
@@ -133,15 +133,19 @@ func (e *endpoint) delete(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// outgoing returns a context whose calls are marked as MCP calls and carry the caller's authorization. A value that
-// metadata cannot hold cannot be a valid token and is left out.
-func outgoing(ctx context.Context, authorization string) context.Context {
-	pairs := []string{"fleet-face", "mcp"}
-	printable := strings.IndexFunc(authorization, func(r rune) bool { return r < ' ' || r > '~' }) < 0
-	if authorization != "" && printable {
+// outgoing returns a context whose calls are marked as MCP calls and carry the caller's authorization and other
+// metadata. A value that metadata cannot hold cannot be a valid token and is left out.
+func outgoing(ctx context.Context, authorization string, more ...string) context.Context {
+	pairs := append([]string{"fleet-face", "mcp"}, more...)
+	if authorization != "" && isPrintable(authorization) {
 		pairs = append(pairs, "authorization", authorization)
 	}
 	return metadata.AppendToOutgoingContext(ctx, pairs...)
+}
+
+// isPrintable reports whether metadata can hold the value.
+func isPrintable(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) < 0
 }
 
 // refuse answers with a JSON-RPC error.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"net/http"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"google.golang.org/grpc/status"
@@ -34,6 +35,24 @@ func (e envelope) isResponse() bool {
 
 // isModern reports whether the message uses a protocol revision without sessions.
 func (e envelope) isModern() bool { return mcp.IsModernProtocol(e.Params.Meta.ProtocolVersion()) }
+
+// trace returns the W3C trace context of the message as metadata: from its _meta, else from the request's header, which
+// may be nil.
+func (e envelope) trace(header http.Header) (pairs []string) {
+	get := header.Get
+	if m := e.Params.Meta; m != nil && m.AdditionalFields["traceparent"] != nil {
+		get = func(key string) string {
+			s, _ := m.AdditionalFields[key].(string)
+			return s
+		}
+	}
+	for _, key := range []string{"traceparent", "tracestate"} {
+		if value := get(key); value != "" && isPrintable(value) {
+			pairs = append(pairs, key, value)
+		}
+	}
+	return pairs
+}
 
 // open reads the envelope of a message. If the message must not be processed any further, it returns the JSON-RPC error
 // to answer with.

@@ -13,6 +13,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
 	"fleet/internal/face/mcp/tool"
 )
@@ -155,7 +156,7 @@ func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response 
 		}
 	}()
 	progress := false
-	ctx, result := tool.WithAssembled(ctx)
+	ctx, result := tool.WithAssembled(metadata.AppendToOutgoingContext(ctx, m.trace(nil)...))
 	r := s.server.HandleMessage(tool.WithNotify(ctx, func(n mcp.JSONRPCNotification) error {
 		progress = true
 		return s.notify(n)

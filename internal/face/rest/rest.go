@@ -106,11 +106,11 @@ func (f *face) register(conn grpc.ClientConnInterface) error {
 		runtime.WithDisablePathLengthFallback(),
 		runtime.WithDisableHTTPMethodOverride(),
 		// Headers and gRPC metadata are kept apart, since a caller could otherwise forge what the server's own parts
-		// tell each other. The one exception is Authorization, which the gateway forwards by itself.
+		// tell each other. The exceptions are Authorization, which the gateway forwards by itself, and the trace context.
 		runtime.WithIncomingHeaderMatcher(none),
 		runtime.WithOutgoingHeaderMatcher(none),
 		runtime.WithOutgoingTrailerMatcher(none),
-		runtime.WithMetadata(func(context.Context, *http.Request) metadata.MD { return metadata.Pairs("fleet-face", "rest") }),
+		runtime.WithMetadata(callMetadata),
 	)
 	// The gateway tries the routes one after the other, beginning with those that were registered last.
 	ctx := context.Background() // the generated functions require one and do not use it
@@ -182,7 +182,18 @@ func (f *face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // heard are the request headers that this face uses.
 var heard = []string{
 	"Accept", "Accept-Encoding", "Authorization", "Content-Encoding", "Content-Type",
-	"If-Match", "If-None-Match", "If-Range", "Last-Event-Id", "Range",
+	"If-Match", "If-None-Match", "If-Range", "Last-Event-Id", "Range", "Traceparent", "Tracestate",
+}
+
+// callMetadata returns the metadata of the call of a request: the face, and the W3C trace context of the caller.
+func callMetadata(_ context.Context, r *http.Request) metadata.MD {
+	md := metadata.MD{"fleet-face": {"rest"}}
+	for _, name := range []string{"Traceparent", "Tracestate"} {
+		if v := r.Header.Get(name); v != "" {
+			md.Set(name, v)
+		}
+	}
+	return md
 }
 
 // forGateway returns the request without the headers that the gateway would turn into metadata or deadlines

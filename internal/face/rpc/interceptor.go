@@ -31,9 +31,11 @@ type Interceptor struct {
 
 // Observer is told of every call, also of those that are refused.
 type Observer interface {
-	// CallEnded is told how a call of the full method has ended, and how long it took. The face is "grpc", "rest" or
-	// "mcp", or what else the caller says.
-	CallEnded(method, face string, stream bool, code codes.Code, took time.Duration)
+	// CallBegan is told of a call of the full method, and returns the context that the call is made with. The face is
+	// "grpc", "rest" or "mcp", or what else the caller says.
+	CallBegan(ctx context.Context, method, face string) context.Context
+	// CallEnded is told how the call with the context from CallBegan has ended, and how long it took.
+	CallEnded(ctx context.Context, method, face string, stream bool, code codes.Code, took time.Duration)
 }
 
 // NewInterceptor returns the interceptor. Remote returns the address that a call comes from, for the log; nil if it is
@@ -93,6 +95,8 @@ func (s stream) RecvMsg(m any) error {
 
 func (i *Interceptor) around(ctx context.Context, method string, seen *seen, call func(context.Context) error) (err error) {
 	begun, panicked := time.Now(), false
+	face := faceOf(ctx)
+	ctx = i.observer.CallBegan(ctx, method, face)
 	id := &identity{}
 	defer func() {
 		if r := recover(); r != nil {
@@ -104,7 +108,7 @@ func (i *Interceptor) around(ctx context.Context, method string, seen *seen, cal
 		if err != nil {
 			s = toStatus(err)
 		}
-		i.observer.CallEnded(method, faceOf(ctx), seen.stream, s.Code(), time.Since(begun)) // the code of nil is OK
+		i.observer.CallEnded(ctx, method, face, seen.stream, s.Code(), time.Since(begun)) // the code of nil is OK
 		if !panicked {
 			i.logCall(ctx, method, id.principal, begun, s, err)
 		}

@@ -49,8 +49,10 @@ type Config struct {
 	RunnerKey ed25519.PrivateKey `yaml:"-"`
 	// Transport sends the requests; nil: a transport of the place's own.
 	Transport http.RoundTripper `yaml:"-"`
-	Logger    *slog.Logger      `yaml:"-"` // nil: no logging
-	Now       func() time.Time  `yaml:"-"` // nil: time.Now
+	// Wrap returns a transport around the one that sends the requests; nil: nothing is around it.
+	Wrap   func(http.RoundTripper) http.RoundTripper `yaml:"-"`
+	Logger *slog.Logger                              `yaml:"-"` // nil: no logging
+	Now    func() time.Time                          `yaml:"-"` // nil: time.Now
 }
 
 // Settings configures how a template hosts agents. The zero value means the defaults.

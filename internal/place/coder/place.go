@@ -52,6 +52,9 @@ func New(c Config) (*Place, error) {
 		t := newTransport()
 		base, b.close = t, t.CloseIdleConnections
 	}
+	if c.Wrap != nil {
+		base = c.Wrap(base)
+	}
 	b.throttle = &throttle{base: base, now: c.Now, wait: wait}
 	b.self = b.newAccount(c.Token)
 	b.screens = agentapi.New(agentapi.Config{Now: c.Now, Wait: wait})

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	agentColumns = `name, name_key, owner, project, role, spec, workspace_id, location, metadata, state, state_reason,
+	agentColumns = `traceparent, name, name_key, owner, project, role, spec, workspace_id, location, metadata, state, state_reason,
 		desired, restart, restarted, attempts, retry_at, created_at, updated_at, deleted_at, toolset, place, one_task,
 		refused, refused_field, conversed`
 	selectAgents = `SELECT uid, ` + agentColumns + `, revision, recipe FROM agents LEFT JOIN recipes ON agent_uid = uid `
@@ -138,7 +138,7 @@ func agentArgs(a *fleet.Agent) ([]any, error) {
 		metadata = new(string(b))
 	}
 	return []any{
-		a.Name, key(a.Name), a.Owner, a.Project, a.Role, a.Spec, a.WorkspaceID, a.Location, metadata,
+		a.Trace, a.Name, key(a.Name), a.Owner, a.Project, a.Role, a.Spec, a.WorkspaceID, a.Location, metadata,
 		string(a.State), a.StateReason, string(a.Desired), a.Restart, a.Restarted, a.Attempts, maybe(a.RetryAt),
 		a.CreatedAt, a.UpdatedAt, maybe(a.DeletedAt), string(a.Toolset), a.Place, a.OneTask,
 		string(a.Refused), a.RefusedField, a.Conversed,
@@ -159,7 +159,7 @@ func scanAgentInto(row scanner, a *fleet.Agent) error {
 		metadata, recipe              []byte
 		retry, created, updated, gone *time.Time
 	)
-	err := row.Scan(&a.UID, &a.Name, &nameKey, &a.Owner, &a.Project, &a.Role, &a.Spec, &a.WorkspaceID, &a.Location,
+	err := row.Scan(&a.UID, &a.Trace, &a.Name, &nameKey, &a.Owner, &a.Project, &a.Role, &a.Spec, &a.WorkspaceID, &a.Location,
 		&metadata, (*string)(&a.State), &a.StateReason, (*string)(&a.Desired), &a.Restart, &a.Restarted, &a.Attempts, &retry,
 		&created, &updated, &gone, (*string)(&a.Toolset), &a.Place, &a.OneTask,
 		(*string)(&a.Refused), &a.RefusedField, &a.Conversed, &a.Revision, &recipe)

@@ -14,7 +14,7 @@ import (
 const maxHead = 4 << 10
 
 const (
-	taskColumns = `agent_uid, agent_name, owner, source, status, reason, timeout, created_at, started_at, ended_at,
+	taskColumns = `traceparent, agent_uid, agent_name, owner, source, status, reason, timeout, created_at, started_at, ended_at,
 		dispatched, cursor, output_size, stop_asked, stop_reason, summary, payload_size, exit_code, cost_usd, turns, session_id,
 		model, input_tokens, output_tokens, tool_calls, self_started, reported, payload_gap_offset, payload_gap_size, waiting, stalled_at, last_step, terminal, conversation_lost, try, checks_failed, description`
 	selectTasks = `SELECT id, ` + taskColumns + `, payload_removed, revision, rest FROM tasks LEFT JOIN task_descriptions ON task_id = id `
@@ -158,7 +158,7 @@ func search(t *fleet.Task) string { return strings.ToLower(head(t.Description) +
 // taskArgs returns the values of taskColumns and search.
 func taskArgs(t *fleet.Task) []any {
 	return []any{
-		t.AgentUID, t.AgentName, t.Owner, string(t.Source), string(t.Status), t.Reason, int64(t.Timeout),
+		t.Trace, t.AgentUID, t.AgentName, t.Owner, string(t.Source), string(t.Status), t.Reason, int64(t.Timeout),
 		t.CreatedAt, maybe(t.StartedAt), maybe(t.EndedAt), maybe(t.Dispatched), t.Cursor,
 		t.OutputSize, maybe(t.StopAsked), t.StopReason, t.Summary, t.PayloadSize, t.ExitCode, t.CostUSD, t.Turns,
 		t.SessionID, t.Usage.Model, t.Usage.InputTokens, t.Usage.OutputTokens, t.Usage.ToolCalls, t.SelfStarted, t.Reported, t.PayloadGap.Offset, t.PayloadGap.Size, t.Waiting, maybe(t.StalledAt), t.LastStep, t.Terminal, t.ConversationLost, t.Try, t.ChecksFailed, head(t.Description),
@@ -173,7 +173,7 @@ func scanTask(row scanner) (*fleet.Task, error) {
 		timeout                                                int64
 		created, started, ended, dispatched, stopping, stalled *time.Time
 	)
-	err := row.Scan(&t.ID, &t.AgentUID, &t.AgentName, &t.Owner, (*string)(&t.Source), (*string)(&t.Status), &t.Reason, &timeout,
+	err := row.Scan(&t.ID, &t.Trace, &t.AgentUID, &t.AgentName, &t.Owner, (*string)(&t.Source), (*string)(&t.Status), &t.Reason, &timeout,
 		&created, &started, &ended, &dispatched, &t.Cursor, &t.OutputSize, &stopping, &t.StopReason, &t.Summary, &t.PayloadSize,
 		&t.ExitCode, &t.CostUSD, &t.Turns, &t.SessionID, &t.Usage.Model, &t.Usage.InputTokens, &t.Usage.OutputTokens, &t.Usage.ToolCalls,
 		&t.SelfStarted, &t.Reported, &t.PayloadGap.Offset, &t.PayloadGap.Size, &t.Waiting, &stalled, &t.LastStep, &t.Terminal, &t.ConversationLost, &t.Try, &t.ChecksFailed, &t.Description, &t.PayloadRemoved, &t.Revision, &rest)

@@ -97,7 +97,7 @@ func newAgent(uid, name, owner string) *fleet.Agent {
 		},
 		State: fleet.StateRunning, StateReason: "it was started", Desired: fleet.DesiredRunning, Restart: 2, Restarted: 1,
 		Attempts: 3, RetryAt: noon.Add(time.Minute), CreatedAt: noon, UpdatedAt: noon.Add(time.Second),
-		Refused: fleet.ReasonInvalidArgument, RefusedField: "spec",
+		Refused: fleet.ReasonInvalidArgument, RefusedField: "spec", Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 	}
 }
 

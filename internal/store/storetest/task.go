@@ -212,7 +212,7 @@ var taskCases = []testCase{
 // fullTask returns a completed task with a value in every field that can have one.
 func fullTask(id string, a *fleet.Agent) *fleet.Task {
 	return &fleet.Task{
-		ID: id, AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Description: "bäue\n'es' \"", Source: fleet.SourceAIController,
+		ID: id, AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", Description: "bäue\n'es' \"", Source: fleet.SourceAIController,
 		Status: fleet.TaskCompleted, Reason: "why", Timeout: 90*time.Minute + 7*time.Nanosecond, CreatedAt: noon,
 		StartedAt: noon.Add(1 * time.Second), EndedAt: noon.Add(2 * time.Second), Dispatched: noon.Add(3 * time.Second),
 		Cursor: "offset:17", OutputSize: 1 << 40, StopAsked: noon.Add(4 * time.Second), StopReason: "alice asked",

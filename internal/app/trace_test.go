@@ -1,0 +1,239 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/place/fake"
+	"fleet/internal/telemetry"
+)
+
+// A trace of a caller.
+const (
+	callersTrace = "0af7651916cd43dd8448eb211c80319c"
+	callersSpan  = "b7ad6b7169203331"
+	traceparent  = "00-" + callersTrace + "-" + callersSpan + "-01"
+)
+
+// spans keeps the spans that a server exports. Unlike tracetest's own, it keeps them after the server has ended.
+type spans struct {
+	mu  sync.Mutex
+	all tracetest.SpanStubs
+}
+
+func (s *spans) ExportSpans(_ context.Context, more []trace.ReadOnlySpan) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, tracetest.SpanStubsFromReadOnlySpans(more)...)
+	return nil
+}
+
+func (s *spans) Shutdown(context.Context) error { return nil }
+
+func (s *spans) exporter(context.Context) (trace.SpanExporter, error) { return s, nil }
+
+// runTask runs a task to its end after the call that starts it, closes the server, and returns the spans.
+func runTask(t *testing.T, log io.Writer, start func(f *testFleet)) tracetest.SpanStubs {
+	t.Helper()
+	kept := &spans{}
+	f := newTestFleet(t, fleetConfig{
+		Tokens: map[string]tokenConfig{"alice": {}}, World: fake.Config{},
+		Options: func(o *Options) { o.Spans, o.Log = kept.exporter, log }, Config: func(c *Config) { c.LogFormat, c.LogLevel = "json", "debug" },
+	})
+	s := &story{testFleet: f, names: map[string]string{}}
+	require.NoError(t, s.do(t.Context(), step{Agent: "papi", By: "alice"}))
+	start(f)
+	c := fleetv1.NewFleetServiceClient(f.conn)
+	list, err := c.ListTasks(f.as(t.Context(), "alice"), &fleetv1.ListTasksRequest{})
+	require.NoError(t, err)
+	require.Len(t, list.GetTasks(), 1)
+	w, err := c.WaitTasks(f.as(t.Context(), "alice"), &fleetv1.WaitTasksRequest{TaskIds: []string{list.GetTasks()[0].GetId()}})
+	require.NoError(t, err)
+	require.True(t, w.GetDone())
+	require.NoError(t, f.stop())
+	return kept.all
+}
+
+// requireConnected fails unless every span of the trace is below another one, or below the caller's span. It returns the
+// names of the spans, each once.
+func requireConnected(t *testing.T, all tracetest.SpanStubs, traceID, root string) (names []string) {
+	t.Helper()
+	known := map[string]bool{root: true}
+	var of tracetest.SpanStubs
+	for _, s := range all {
+		if s.SpanContext.TraceID().String() == traceID {
+			known[s.SpanContext.SpanID().String()] = true
+			of = append(of, s)
+		}
+	}
+	for _, s := range of {
+		require.Contains(t, known, s.Parent.SpanID().String(), s.Name)
+		if !slices.Contains(names, s.Name) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// TestTraceOfTask checks that the call that starts a task, and all that is done for the task later, are one trace, on
+// each face, and that spans have no text of the task and no secret.
+func TestTraceOfTask(t *testing.T) {
+	t.Parallel()
+	const text = "done: the secret plan"
+	for face, start := range map[string]func(t *testing.T, f *testFleet){
+		"rest": func(t *testing.T, f *testFleet) {
+			t.Helper()
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.HTTPAddr()+"/v1/agents/papi/tasks", strings.NewReader(`{"task_description":"`+text+`"}`))
+			require.NoError(t, err)
+			r.Header.Set("Authorization", f.authorization("alice"))
+			r.Header.Set("Traceparent", traceparent)
+			resp, err := f.http.Do(r)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+		},
+		"grpc": func(t *testing.T, f *testFleet) {
+			t.Helper()
+			ctx := metadata.AppendToOutgoingContext(f.as(t.Context(), "alice"), "traceparent", traceparent)
+			_, err := fleetv1.NewFleetServiceClient(f.conn).StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{AgentName: "papi", TaskDescription: text})
+			require.NoError(t, err)
+		},
+		"mcp": func(t *testing.T, f *testFleet) {
+			t.Helper()
+			body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"start_agent_task","arguments":{"agent_name":"papi","task_description":%q},"_meta":{"traceparent":%q}}}`, text, traceparent)
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.HTTPAddr()+"/mcp", strings.NewReader(body))
+			require.NoError(t, err)
+			for k, v := range map[string]string{
+				"Authorization": f.authorization("alice"), "Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+				"Traceparent": "00-11111111111111111111111111111111-2222222222222222-01", // of the connection, which is not the call's
+			} {
+				r.Header.Set(k, v)
+			}
+			resp, err := f.http.Do(r)
+			require.NoError(t, err)
+			answer, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Contains(t, string(answer), `\"status\":\"running\"`)
+		},
+	} {
+		t.Run(face, func(t *testing.T) {
+			t.Parallel()
+			log := &logLines{}
+			all := runTask(t, log, func(f *testFleet) { start(t, f) })
+			names := requireConnected(t, all, callersTrace, callersSpan)
+			require.Subset(t, names, []string{
+				"FleetService/StartAgentTask", "store.update", "task.dispatch", "place.dispatch", "task.follow", "place.follow", "task.followed",
+			})
+			shown := fmt.Sprint(all)
+			require.NotContains(t, shown, "secret")
+			require.NotContains(t, shown, "alice")
+			for _, s := range all {
+				require.True(t, s.SpanContext.TraceID().String() == callersTrace || s.Name != "FleetService/StartAgentTask")
+			}
+			var calls []any
+			for _, line := range log.of(t, "audit") {
+				if line["method"] == "StartAgentTask" {
+					calls = append(calls, line["trace_id"])
+				}
+			}
+			require.Equal(t, []any{callersTrace}, calls, "the line of the call in the log")
+		})
+	}
+}
+
+// TestTraceOfAgent checks that making an agent's workspace belongs to the trace of the call that wanted the agent.
+func TestTraceOfAgent(t *testing.T) {
+	t.Parallel()
+	all := runTask(t, nil, func(f *testFleet) { f.restStart(t, map[string]string{"Authorization": f.authorization("alice")}) })
+	i := slices.IndexFunc(all, func(s tracetest.SpanStub) bool { return s.Name == "FleetService/CreateAgent" })
+	require.GreaterOrEqual(t, i, 0)
+	require.Subset(t, requireConnected(t, all, all[i].SpanContext.TraceID().String(), "0000000000000000"), []string{"agent.provision", "place.provision"})
+}
+
+// TestInvalidTraces checks that a call with an unusable trace context begins a trace of its own.
+func TestInvalidTraces(t *testing.T) {
+	t.Parallel()
+	for _, given := range []string{"", "00", "ff-" + callersTrace + "-" + callersSpan + "-01", "00-00000000000000000000000000000000-" + callersSpan + "-01", strings.Repeat("0", 5000), "00-" + callersTrace + "-ä-01"} {
+		all := runTask(t, nil, func(f *testFleet) {
+			f.restStart(t, map[string]string{"Authorization": f.authorization("alice"), "Traceparent": given, "Tracestate": "\"" + given})
+		})
+		i := slices.IndexFunc(all, func(s tracetest.SpanStub) bool { return s.Name == "FleetService/StartAgentTask" })
+		require.GreaterOrEqual(t, i, 0, given)
+		require.False(t, all[i].Parent.IsValid(), given)
+	}
+}
+
+// TestOTLP checks that the standard variables make a server export traces to a collector, and that a server ends although
+// its collector hangs.
+func TestOTLP(t *testing.T) { //nolint:paralleltest // it sets variables
+	received := make(chan *collector.ExportTraceServiceRequest, 100)
+	hang := make(chan struct{})
+	c := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if r.URL.Path == "/hang/v1/traces" {
+			<-hang
+			return
+		}
+		m := &collector.ExportTraceServiceRequest{}
+		if err != nil || r.URL.Path != "/v1/traces" || r.Header.Get("X-Key") != "secret" || proto.Unmarshal(body, m) != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		received <- m
+	}))
+	defer c.Close()
+	defer close(hang)
+
+	run := func() {
+		f := newTestFleet(t, fleetConfig{Options: func(o *Options) { o.Spans = telemetry.Exporter }})
+		_, err := fleetv1.NewFleetServiceClient(f.conn).ListAgents(t.Context(), &fleetv1.ListAgentsRequest{})
+		require.NoError(t, err)
+		require.NoError(t, f.stop())
+	}
+	run()
+	require.Empty(t, received, "without the variables nothing is exported")
+
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key=secret")
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
+	run()
+	require.NotEmpty(t, received)
+	m := <-received
+	var of []string
+	for _, a := range m.GetResourceSpans()[0].GetResource().GetAttributes() {
+		of = append(of, a.GetKey()+"="+a.GetValue().GetStringValue())
+	}
+	require.Subset(t, of, []string{"service.name=fleet", "deployment.environment.name=test"})
+	var names []string
+	for _, s := range m.GetResourceSpans()[0].GetScopeSpans()[0].GetSpans() {
+		names = append(names, s.GetName())
+	}
+	require.Contains(t, names, "FleetService/ListAgents")
+
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL+"/hang")
+	run()
+
+	t.Setenv("OTEL_TRACES_EXPORTER", "zipkin")
+	_, err := telemetry.Exporter(t.Context())
+	require.ErrorContains(t, err, "it must be otlp or none")
+	t.Setenv("OTEL_TRACES_EXPORTER", "none")
+	e, err := telemetry.Exporter(t.Context())
+	require.NoError(t, err)
+	require.Nil(t, e)
+}

@@ -1,0 +1,10 @@
+-- The trace of the call that wanted something of an agent, or that started a task, as a W3C traceparent. What is done
+-- about it later belongs to the same trace.
+
+-- +goose Up
+ALTER TABLE agents ADD COLUMN traceparent TEXT NOT NULL DEFAULT '';
+ALTER TABLE tasks ADD COLUMN traceparent TEXT NOT NULL DEFAULT '';
+
+-- +goose Down
+ALTER TABLE tasks DROP COLUMN traceparent;
+ALTER TABLE agents DROP COLUMN traceparent;

@@ -1,0 +1,99 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/genproto/googleapis/rpc/code"
+	grpccodes "google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+
+	"fleet/internal/fleet"
+)
+
+// w3c reads and writes the headers traceparent and tracestate.
+var w3c propagation.TraceContext
+
+// CallBegan begins the span of a call, in the caller's trace if the metadata names one.
+func (t *Telemetry) CallBegan(ctx context.Context, method, face string) context.Context {
+	if t.tracer == nil || isProbe(method) {
+		return ctx
+	}
+	carrier := propagation.MapCarrier{}
+	for _, key := range w3c.Fields() {
+		if v := metadata.ValueFromIncomingContext(ctx, key); len(v) > 0 {
+			carrier[key] = v[0]
+		}
+	}
+	service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
+	ctx, span := t.tracer.Start(w3c.Extract(ctx, carrier), methodLabel(method), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+		attribute.String("rpc.system", "grpc"), attribute.String("rpc.service", service), attribute.String("rpc.method", name),
+		attribute.String("fleet.face", faces[faceIndex(face)]),
+	))
+	if !span.IsRecording() {
+		return ctx
+	}
+	out := propagation.MapCarrier{}
+	w3c.Inject(ctx, out)
+	return fleet.WithTrace(ctx, out["traceparent"])
+}
+
+// isProbe reports whether the method is a health check or reflection, which would only hide other traces.
+func isProbe(method string) bool {
+	return strings.HasPrefix(method, "/grpc.") || strings.HasPrefix(method, "/fleet.v1.HealthService/")
+}
+
+// endCall ends the span of a call.
+func (t *Telemetry) endCall(ctx context.Context, method string, how grpccodes.Code) {
+	if t.tracer == nil || isProbe(method) {
+		return
+	}
+	span := trace.SpanFromContext(ctx)
+	span.SetAttributes(attribute.Int("rpc.grpc.status_code", int(how)))
+	switch how { //nolint:exhaustive // the others are up to the caller
+	case grpccodes.Unknown, grpccodes.DeadlineExceeded, grpccodes.Unimplemented, grpccodes.Internal, grpccodes.Unavailable, grpccodes.DataLoss:
+		span.SetStatus(codes.Error, code.Code(how).String())
+	}
+	span.End()
+}
+
+// Span begins a span of work on the agent or its task, see state.Config. There is none if the call that wanted the work
+// was not traced.
+func (t *Telemetry) Span(ctx context.Context, name string, a *fleet.Agent, task *fleet.Task) (context.Context, func(error)) {
+	parent := a.Trace
+	attributes := []attribute.KeyValue{attribute.String("fleet.agent.id", a.UID), attribute.String("fleet.place", a.Place)}
+	if task != nil {
+		parent = task.Trace
+		attributes = append(attributes, attribute.String("fleet.task.id", task.ID))
+	}
+	if t.tracer == nil || parent == "" {
+		return ctx, func(error) {}
+	}
+	ctx = w3c.Extract(ctx, propagation.MapCarrier{"traceparent": parent})
+	ctx, span := t.tracer.Start(ctx, name, trace.WithAttributes(attributes...))
+	return ctx, func(err error) { end(span, err) }
+}
+
+// child begins a span below that of the context; nil if that is not recorded.
+func (t *Telemetry) child(ctx context.Context, name string, kind trace.SpanKind, of ...attribute.KeyValue) (context.Context, trace.Span) {
+	if t.tracer == nil || !trace.SpanFromContext(ctx).IsRecording() {
+		return ctx, nil
+	}
+	return t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(of...))
+}
+
+// end ends the span; it may be nil. Of an error it has only the reason, since the message may have what a caller wrote.
+func end(span trace.Span, err error) {
+	if span == nil {
+		return
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		span.SetStatus(codes.Error, placeCode(err))
+	}
+	span.End()
+}

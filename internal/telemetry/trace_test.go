@@ -1,0 +1,121 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/telemetry"
+)
+
+const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+// kept keeps spans also after it was shut down, which tracetest's exporter does not.
+type kept struct{ spans tracetest.SpanStubs }
+
+func (k *kept) ExportSpans(_ context.Context, more []trace.ReadOnlySpan) error {
+	k.spans = append(k.spans, tracetest.SpanStubsFromReadOnlySpans(more)...)
+	return nil
+}
+
+func (k *kept) Shutdown(context.Context) error { return nil }
+
+// traced returns telemetry that traces, and a function that ends it and returns the spans by name.
+func traced(t *testing.T) (*telemetry.Telemetry, func() map[string]tracetest.SpanStub) {
+	t.Helper()
+	tel, k := telemetry.New("v1"), &kept{}
+	require.NoError(t, tel.Trace(t.Context(), k, "one"))
+	return tel, func() map[string]tracetest.SpanStub {
+		require.NoError(t, tel.Close())
+		byName := map[string]tracetest.SpanStub{}
+		for _, s := range k.spans {
+			require.NotContains(t, byName, s.Name)
+			byName[s.Name] = s
+		}
+		return byName
+	}
+}
+
+// TestTransport checks that a request of traced work has a span without path and query, and tells the server about it.
+func TestTransport(t *testing.T) {
+	t.Parallel()
+	given := make(chan string, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		given <- r.Header.Get("Traceparent")
+		w.WriteHeader(http.StatusTeapot)
+	}))
+	defer s.Close()
+	tel, stop := traced(t)
+	send := func(ctx context.Context) string {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/secret?secret", nil)
+		require.NoError(t, err)
+		resp, err := tel.Transport(http.DefaultTransport).RoundTrip(r)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Empty(t, r.Header, "the caller's request is not changed")
+		return <-given
+	}
+	require.Empty(t, send(t.Context()), "work that is not traced")
+	ctx, end := tel.Span(t.Context(), "agent.provision", &fleet.Agent{UID: "u", Trace: parent}, nil)
+	at := send(ctx)
+	end(nil)
+
+	spans := stop()
+	require.Len(t, spans, 2)
+	get := spans["HTTP GET"]
+	require.Equal(t, "00-0af7651916cd43dd8448eb211c80319c-"+get.SpanContext.SpanID().String()+"-01", at)
+	require.Equal(t, spans["agent.provision"].SpanContext.SpanID(), get.Parent.SpanID())
+	require.Equal(t, "b7ad6b7169203331", spans["agent.provision"].Parent.SpanID().String())
+	for _, a := range get.Attributes {
+		require.NotContains(t, a.Value.String(), "secret")
+	}
+}
+
+// TestUntracedWork checks that there are no spans of work that no traced call has wanted, and that a span has no more of
+// an error than its code.
+func TestUntracedWork(t *testing.T) {
+	t.Parallel()
+	tel, stop := traced(t)
+	place := tel.Place(fake.New(fake.Config{Before: func(context.Context, fake.Call) error { return errors.New("the secret plan") }}))
+	_, err := place.List(t.Context())
+	require.Error(t, err)
+	ctx, end := tel.Span(t.Context(), "agent.stop", &fleet.Agent{}, nil)
+	require.Equal(t, t.Context(), ctx)
+	end(nil)
+
+	ctx, end = tel.Span(t.Context(), "task.follow", &fleet.Agent{}, &fleet.Task{ID: "t", Trace: parent})
+	run := place.Connect(fleet.Agent{UID: "u"})
+	_, err = run.Follow(ctx, fleet.Run{TaskID: "t"}, "", nil)
+	require.Error(t, err)
+	end(err)
+
+	spans := stop()
+	require.Len(t, spans, 2)
+	require.Equal(t, trace.Status{Code: codes.Error, Description: "INTERNAL"}, spans["place.follow"].Status)
+	require.Empty(t, spans["place.follow"].Events)
+}
+
+// TestLogHandler checks that lines about traced work have its ids.
+func TestLogHandler(t *testing.T) {
+	t.Parallel()
+	tel, stop := traced(t)
+	var b bytes.Buffer
+	log := slog.New(telemetry.LogHandler(slog.NewTextHandler(&b, nil))).With("a", 1)
+	log.InfoContext(t.Context(), "without")
+	require.NotContains(t, b.String(), "trace_id")
+	ctx, end := tel.Span(t.Context(), "agent.stop", &fleet.Agent{Trace: parent}, nil)
+	log.InfoContext(ctx, "with")
+	end(nil)
+	require.Contains(t, b.String(), "msg=with a=1 trace_id=0af7651916cd43dd8448eb211c80319c span_id="+stop()["agent.stop"].SpanContext.SpanID().String())
+}

@@ -1,0 +1,79 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// flushTime limits how long Close waits until the last spans are exported.
+const flushTime = 3 * time.Second
+
+// Exporter returns the exporter that the standard OTEL_ variables of the environment ask for; nil if they ask for none.
+// Traces are exported if there is an endpoint, or OTEL_TRACES_EXPORTER is otlp. Exporter connects to nothing.
+func Exporter(ctx context.Context) (sdk.SpanExporter, error) {
+	kind := os.Getenv("OTEL_TRACES_EXPORTER")
+	endpoint := os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") + os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")
+	switch {
+	case strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true"), kind == "none", kind == "" && endpoint == "":
+		return nil, nil //nolint:nilnil // nil exports nothing
+	case kind != "" && kind != "otlp":
+		return nil, fmt.Errorf("OTEL_TRACES_EXPORTER is %q: it must be otlp or none", kind)
+	}
+	protocol := os.Getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
+	if protocol == "" {
+		protocol = os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL")
+	}
+	switch protocol {
+	case "", "http/protobuf":
+		return otlptracehttp.New(ctx)
+	case "grpc":
+		return otlptracegrpc.New(ctx)
+	}
+	return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q: it must be http/protobuf or grpc", protocol)
+}
+
+// Trace exports spans with the exporter from now on. Call it before the telemetry is used. OTEL_SERVICE_NAME and
+// OTEL_RESOURCE_ATTRIBUTES override what the spans say of the server, and OTEL_TRACES_SAMPLER says which are exported.
+func (t *Telemetry) Trace(ctx context.Context, e sdk.SpanExporter, replica string) error {
+	of := []attribute.KeyValue{attribute.String("service.name", "fleet"), attribute.String("service.version", t.version)}
+	if replica != "" {
+		of = append(of, attribute.String("service.instance.id", replica))
+	}
+	r, err := resource.New(ctx, resource.WithAttributes(of...), resource.WithTelemetrySDK(), resource.WithFromEnv())
+	if err != nil {
+		return fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	t.provider = sdk.NewTracerProvider(sdk.WithBatcher(e), sdk.WithResource(r))
+	t.tracer = t.provider.Tracer("fleet", trace.WithInstrumentationVersion(t.version))
+	return nil
+}
+
+// Close exports the spans that have ended, as far as that takes no longer than a few seconds.
+func (t *Telemetry) Close() error {
+	if t.provider == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+	defer cancel()
+	if err := t.provider.Shutdown(ctx); err != nil {
+		return fmt.Errorf("the last traces were not exported: %w", err)
+	}
+	return nil
+}
+
+// LogErrors makes OpenTelemetry's library, which reports errors to one function of the process, log them.
+func LogErrors(log *slog.Logger) {
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces not exported", slog.Any("error", err)) }))
+}
