@@ -45,16 +45,20 @@ vet:
 lint: ## golangci-lint, without what vet has
 	lint=$$($(GO) tool -n -modfile=.tools/lint.mod golangci-lint) && GOFLAGS="$$($(GO) env GOFLAGS) $(RACE)" "$$lint" run
 
+# Tests make and remove many small files, which costs less in memory, where the system has a gigabyte of it for files. Test
+# programs are large and stay on the disk.
+MEM  := $(shell test -w /dev/shm && test "$$(df -k --output=avail /dev/shm | tail -n 1)" -gt 1000000 && echo TMPDIR=/dev/shm GOTMPDIR=$${GOTMPDIR:-$${TMPDIR:-/tmp}})
+
 # Most tests wait for other processes, so more of them than there are processors run at a time.
 race: ## the tests, with the race detector, recordings replayed
-	$(GO) test $(RACE) -vet=off -ldflags=-w -parallel 6 -timeout 30m $(FLAGS) ./...
+	$(MEM) $(GO) test $(RACE) -vet=off -ldflags=-w -p 4 -parallel 6 -timeout 30m $(FLAGS) ./...
 
 test-postgres: ## the suites of stores, the API and crashes over Postgres; installs Debian's package if it is missing
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || { \
 	  sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
 	  $$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends postgresql; }
-	FLEET_TEST_POSTGRES=1 $(GO) test -count=1 -vet=off -parallel 6 -timeout 15m $(FLAGS) ./internal/store/postgres/... ./internal/app/crash ./internal/app/chaos
-	FLEET_TEST_POSTGRES=1 $(GO) test -count=1 -vet=off -parallel 6 -timeout 15m -run 'TestAPI|TestIsolation|TestImport|TestMigrate|TestReplicas' $(FLAGS) ./internal/app
+	$(MEM) FLEET_TEST_POSTGRES=1 $(GO) test -count=1 -vet=off -parallel 6 -timeout 15m $(FLAGS) ./internal/store/postgres/... ./internal/app/crash ./internal/app/chaos
+	$(MEM) FLEET_TEST_POSTGRES=1 $(GO) test -count=1 -vet=off -parallel 6 -timeout 15m -run 'TestAPI|TestIsolation|TestImport|TestMigrate|TestReplicas' $(FLAGS) ./internal/app
 
 generate: $(DEPS) ## write gen/ from proto/
 	$(BUF) generate
