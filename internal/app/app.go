@@ -49,6 +49,7 @@ type App struct {
 	telemetry  *telemetry.Telemetry
 	coderUsers *coderusers.Users // nil if Coder session tokens are not taken
 	limits     inbound.Limits
+	rates      *rpc.Rates // nil if requests are not limited
 	// address is the base URL of REST and MCP, "https://HOST:PORT" with TLS, and forAgents that for agents on this machine,
 	// which is without TLS. They are nil while nothing is served.
 	address, forAgents atomic.Pointer[string]
@@ -148,7 +149,10 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if err != nil {
 		return nil, err
 	}
-	a.calls, a.limits = rpc.NewInterceptor(auth, log, inbound.Remote, a.telemetry), o.Limits
+	if !cfg.Auth.None() { // without tokens, there is only one principal
+		a.rates = rpc.NewRates(cfg.Limits, log, core.Now)
+	}
+	a.calls, a.limits = rpc.NewInterceptor(auth, log, inbound.Remote, a.telemetry, a.rates), o.Limits
 	a.guard.unary, a.guard.stream = a.calls.Unary, a.calls.Stream
 	a.channel = newChannel(a.guard)
 	a.register(a.channel)

@@ -63,6 +63,7 @@ type Server struct {
 	grpc                       *grpc.Server
 	http                       *http.Server
 	endHTTP                    context.CancelFunc
+	endSharing                 func() // stops sharing the limits with other servers
 }
 
 // Listen opens the listeners of the fleet, so that an occupied port is reported before anything starts.
@@ -157,7 +158,7 @@ func (a *App) handler(version string) (http.Handler, error) {
 		return nil, err
 	}
 	mcpFace := mcp.Handler(conn, mcp.Config{
-		Version: version, Log: a.log, MaxBody: int64(a.cfg.maxMessage()), Identify: a.identifyMCP, IsAgent: rpc.IsAgent,
+		Version: version, Log: a.log, MaxBody: int64(a.cfg.maxMessage()), Identify: a.identifyMCP, IsAgent: rpc.IsAgent, Refused: rpc.Refused,
 		MaxResult: a.cfg.MCP.MaxResult,
 	})
 	runners := newPrograms(a.cfg.RunnerDir)
@@ -230,6 +231,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	s.address.Store(&address)
 	s.forAgents.Store(&forAgents)
 	s.Start()
+	s.endSharing = s.shareLimits()
 	go func() { ended <- s.grpc.Serve(s.grpcListener) }()
 	go func() { ended <- serveHTTP(s.httpListener) }()
 	if s.metrics != nil {
@@ -277,6 +279,7 @@ func (s *Server) shutdown() error {
 		s.grpc.Stop()
 		<-graceful
 	}
+	s.endSharing()
 	go func() { s.closed <- s.Close() }()
 	select {
 	case cerr := <-s.closed:

@@ -42,6 +42,9 @@ type Store interface {
 	// Release gives the lease back. One that the owner does not have is no error.
 	Release(ctx context.Context, key, owner string) error
 
+	// Leases returns how many leases there are whose keys begin with the prefix and whose time is not over.
+	Leases(ctx context.Context, prefix string) (n int, err error)
+
 	// Note keeps when something was last done, under a key; no subscriber is told.
 	Note(ctx context.Context, key string, at time.Time) error
 

@@ -9,7 +9,8 @@ type increase struct{ agents, tasks, bytes int }
 
 // admit returns LIMIT_REACHED if the owner would exceed a limit with what m adds. Call it in the transaction that adds it.
 func admit(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) error {
-	if l == (fleet.Limits{}) {
+	l = l.For(owner)
+	if l.Agents == 0 && l.RunningTasks == 0 && l.StoredBytes == 0 {
 		return nil
 	}
 	h, err := tx.Holdings(owner)

@@ -32,6 +32,9 @@ type Config struct {
 	// IsAgent reports whether the caller that Identify found is an agent with a token of its own. Such a caller is only
 	// shown the tools for agents; the server refuses calls of the others. If IsAgent is nil, no caller is an agent.
 	IsAgent func(ctx context.Context) bool
+	// Refused returns the error of a caller that Identify has found and that has sent too many messages; nil for others. Calls
+	// with its context fail with the same error. If Refused is nil, nobody has.
+	Refused func(ctx context.Context) error
 	// MaxResult is the largest text of a tool's result in bytes; 0 means tool.DefaultMaxResult. The options of the
 	// method in the proto say how a longer answer is cut.
 	MaxResult int
@@ -74,6 +77,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.IsAgent == nil {
 		c.IsAgent = func(context.Context) bool { return false }
+	}
+	if c.Refused == nil {
+		c.Refused = func(context.Context) error { return nil }
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -3,10 +3,12 @@ package mcp
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,6 +26,7 @@ type endpoint struct {
 	next     http.Handler
 	sessions *sessions
 	identify func(ctx context.Context, authorization []string) (_ context.Context, caller string, err error)
+	refused  func(ctx context.Context) error
 	maxBody  int64
 	most     int // largest text of a result, in bytes
 	timeout  time.Duration
@@ -41,7 +44,7 @@ func newEndpoint(s *server.MCPServer, known *sessions, c Config) *endpoint {
 			server.WithDisableLocalhostProtection(true), // guard does it, and knows the configured hosts
 			server.WithStreamableHTTPLogger(c.Log),
 		),
-		sessions: known, identify: c.Identify, maxBody: c.MaxBody, most: c.MaxResult, timeout: c.WriteTimeout,
+		sessions: known, identify: c.Identify, refused: c.Refused, maxBody: c.MaxBody, most: c.MaxResult, timeout: c.WriteTimeout,
 	}
 }
 
@@ -90,6 +93,10 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 	m, problem := open(body)
 	if problem != nil {
 		refuse(w, http.StatusBadRequest, problem.Code, problem.Message)
+		return
+	}
+	if err := e.refused(ctx); err != nil && m.Method != string(mcp.MethodToolsCall) { // a tool says it in its result, which models read
+		refuseLimited(w, m.ID, err)
 		return
 	}
 	out := &stream{w: w, timeout: e.timeout}
@@ -152,5 +159,16 @@ func isPrintable(s string) bool {
 func refuse(w http.ResponseWriter, httpStatus, code int, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(httpStatus)
-	_, _ = w.Write(append((&rpcError{code, message}).response(nil), '\n')) // the client may have disconnected
+	_, _ = w.Write(append((&rpcError{Code: code, Message: message}).response(nil), '\n')) // the client may have disconnected
+}
+
+// refuseLimited answers the message with an error whose data is Fleet's error object.
+func refuseLimited(w http.ResponseWriter, id json.RawMessage, err error) {
+	if seconds, ok := wire.RetryAfter(err); ok {
+		w.Header().Set("Retry-After", strconv.Itoa(seconds))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(wire.HTTPStatus(err))
+	object := wire.ErrorOf(err)
+	_, _ = w.Write(append((&rpcError{limited, object.Message, object}).response(id), '\n')) // the client may have disconnected
 }

@@ -12,6 +12,9 @@ import (
 	"fleet/internal/face/wire"
 )
 
+// limited is the JSON-RPC code for a message of a caller that has sent too many. Servers may choose codes from -32000 to -32099.
+const limited = -32029
+
 // sessionNotFound is the JSON-RPC code that servers return for an unknown session.
 const sessionNotFound = -32001
 
@@ -78,6 +81,7 @@ func open(message []byte) (envelope, *rpcError) {
 type rpcError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
+	Data    any    `json:"data,omitempty"`
 }
 
 // response returns the error as the response to the request with the id; nil means no id.

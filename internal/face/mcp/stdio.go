@@ -91,7 +91,7 @@ func (s *stdio) serve(ctx context.Context, lines <-chan line) {
 			case errors.Is(l.err, io.EOF):
 				return
 			case errors.Is(l.err, errLong):
-				s.answer((&rpcError{mcp.INVALID_REQUEST, "The message is too large; send less."}).response(nil))
+				s.answer((&rpcError{Code: mcp.INVALID_REQUEST, Message: "The message is too large; send less."}).response(nil))
 			case l.err != nil:
 				s.fail(fmt.Errorf("mcp: read: %w", l.err))
 				return
@@ -131,7 +131,7 @@ func (s *stdio) begin(ctx context.Context, m envelope, message []byte) {
 	defer s.mu.Unlock()
 	if _, ok := s.calls[id]; ok {
 		cancel(nil)
-		s.answer((&rpcError{mcp.INVALID_REQUEST, "A request of this id is under way; give each request an id of its own."}).response(m.ID))
+		s.answer((&rpcError{Code: mcp.INVALID_REQUEST, Message: "A request of this id is under way; give each request an id of its own."}).response(m.ID))
 		return
 	}
 	s.calls[id] = cancel
@@ -152,7 +152,7 @@ func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response 
 	defer func() {
 		if r := recover(); r != nil {
 			s.log.ErrorContext(ctx, "panic", slog.String("method", m.Method), slog.Any("panic", r), slog.String("stack", string(debug.Stack())))
-			response = (&rpcError{mcp.INTERNAL_ERROR, "Something went wrong inside Fleet; its log has the cause."}).response(m.ID)
+			response = (&rpcError{Code: mcp.INTERNAL_ERROR, Message: "Something went wrong inside Fleet; its log has the cause."}).response(m.ID)
 		}
 	}()
 	progress := false
@@ -174,7 +174,7 @@ func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response 
 	b, err := json.Marshal(r)
 	if err != nil {
 		s.log.ErrorContext(ctx, "marshal response", slog.String("method", m.Method), slog.Any("error", err))
-		return (&rpcError{mcp.INTERNAL_ERROR, "The answer cannot be written as JSON."}).response(m.ID)
+		return (&rpcError{Code: mcp.INTERNAL_ERROR, Message: "The answer cannot be written as JSON."}).response(m.ID)
 	}
 	return result.Append(nil, b)
 }

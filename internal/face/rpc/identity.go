@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
 	"fleet/internal/fleet"
@@ -15,13 +16,15 @@ type identity struct {
 	err       error
 	given     bool // the caller gave credentials
 	audited   bool // the failed identification is in the log
+	refused   error // the principal has sent too many requests
 }
 
 type identityKey struct{}
 
 // Identify identifies the caller from the metadata, before anything else of the call is read. The interceptors take the
 // result from the context that it returns, also if it is an error. The method is the full gRPC name, or empty if it is
-// not known yet; a caller without credentials may then call what is open to all.
+// not known yet; a caller without credentials may then call what is open to all, and see Refused for one that has sent
+// too much.
 func (i *Interceptor) Identify(ctx context.Context, md metadata.MD, method string) (context.Context, error) {
 	id := i.identify(ctx, md)
 	if id.err != nil && (method != "" || id.given) {
@@ -31,7 +34,20 @@ func (i *Interceptor) Identify(ctx context.Context, md metadata.MD, method strin
 	if id.err != nil {
 		return ctx, Error(id.err)
 	}
+	if id.refused != nil && method != "" {
+		i.observer.CallEnded(method, faceOf(ctx), false, codes.ResourceExhausted, 0)
+		return ctx, Error(id.refused)
+	}
 	return ctx, nil
+}
+
+// Refused returns why the request of a caller that Identify has identified is refused before anybody knows what it asks for;
+// nil if it is not. Calls with the context are refused with the same error.
+func Refused(ctx context.Context) error {
+	if id := identityOf(ctx); id != nil && id.refused != nil {
+		return Error(id.refused)
+	}
+	return nil
 }
 
 // identify identifies the caller unless Identify has done so.
@@ -40,7 +56,9 @@ func (i *Interceptor) identify(ctx context.Context, md metadata.MD) *identity {
 		return id
 	}
 	id := &identity{given: len(md.Get(authorization)) > 0}
-	id.principal, id.err = i.auth.Authenticate(ctx, md)
+	if id.principal, id.err = i.auth.Authenticate(ctx, md); id.err == nil {
+		id.refused = i.rates.take(ctx, id.principal)
+	}
 	return id
 }
 

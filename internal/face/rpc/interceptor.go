@@ -25,6 +25,7 @@ type Interceptor struct {
 	log      *slog.Logger
 	remote   func(ctx context.Context) string
 	observer Observer
+	rates    *Rates
 	failures *failures
 	open     *openCalls
 }
@@ -39,12 +40,12 @@ type Observer interface {
 }
 
 // NewInterceptor returns the interceptor. Remote returns the address that a call comes from, for the log; nil if it is
-// not known.
-func NewInterceptor(auth Authenticator, log *slog.Logger, remote func(ctx context.Context) string, observer Observer) *Interceptor {
+// not known. Rates may be nil.
+func NewInterceptor(auth Authenticator, log *slog.Logger, remote func(ctx context.Context) string, observer Observer, rates *Rates) *Interceptor {
 	if remote == nil {
 		remote = func(context.Context) string { return "" }
 	}
-	return &Interceptor{auth: auth, log: log, remote: remote, observer: observer, failures: newFailures(log), open: newOpenCalls(auth)}
+	return &Interceptor{auth: auth, log: log, remote: remote, observer: observer, rates: rates, failures: newFailures(log), open: newOpenCalls(auth)}
 }
 
 // Close ends the interceptor's background work. Call it when no more calls come.
@@ -112,7 +113,7 @@ func (i *Interceptor) around(ctx context.Context, method string, seen *seen, cal
 		if !panicked {
 			i.logCall(ctx, method, id.principal, begun, s, err)
 		}
-		if id.principal.Name != "" && mutates(method) {
+		if id.principal.Name != "" && id.refused == nil && mutates(method) {
 			i.audit(ctx, method, id.principal, seen, s)
 		}
 		if s != nil {
@@ -126,6 +127,9 @@ func (i *Interceptor) around(ctx context.Context, method string, seen *seen, cal
 	if id = i.identify(ctx, md); id.err != nil {
 		i.failed(ctx, method, id)
 		return id.err
+	}
+	if id.refused != nil {
+		return id.refused
 	}
 	if err := mayCall(id.principal, method); err != nil {
 		return err

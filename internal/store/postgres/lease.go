@@ -15,6 +15,7 @@ const (
 		RETURNING epoch`
 	renewLeases = `UPDATE leases SET until = greatest(until, clock_timestamp() + $2::bigint * interval '1 microsecond') WHERE owner = $1
 		RETURNING key, epoch`
+	countLeases  = `SELECT count(*) FROM leases WHERE starts_with(key, $1) AND until > clock_timestamp()`
 	releaseLease = `DELETE FROM leases WHERE key = $1 AND owner = $2`
 )
 
@@ -35,6 +36,12 @@ func (s *Store) RenewLeases(ctx context.Context, owner string, ttl time.Duration
 		return err
 	}, renewLeases, owner, ttl.Microseconds())
 	return epochs, err
+}
+
+// Leases counts leases, see fleet.Store.
+func (s *Store) Leases(ctx context.Context, prefix string) (n int, err error) {
+	err = s.one(ctx, func(row scanner) error { return row.Scan(&n) }, countLeases, prefix)
+	return n, err
 }
 
 // Release gives a lease back, see fleet.Store.

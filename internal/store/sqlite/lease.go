@@ -14,6 +14,7 @@ const (
 	takeLease  = `INSERT INTO leases (key, owner, until, epoch) VALUES (?, ?, ?, ?)
 		ON CONFLICT (key) DO UPDATE SET owner = excluded.owner, until = excluded.until, epoch = excluded.epoch`
 	renewLeases  = `UPDATE leases SET until = max(until, ?) WHERE owner = ? RETURNING key, epoch`
+	countLeases  = `SELECT count(*) FROM leases WHERE instr(key, ?) = 1 AND until > ?`
 	releaseLease = `DELETE FROM leases WHERE key = ? AND owner = ?`
 	leaseEpoch   = `SELECT count(*) FROM leases WHERE key = ? AND epoch = ?`
 )
@@ -55,6 +56,15 @@ func (s *Store) RenewLeases(ctx context.Context, owner string, ttl time.Duration
 		}, renewLeases, micros(time.Now().Add(ttl)), owner)
 	})
 	return epochs, err
+}
+
+// Leases counts leases, see fleet.Store.
+func (s *Store) Leases(ctx context.Context, prefix string) (n int, err error) {
+	err = s.read(ctx, func(c *conn) error {
+		n, err = first(&readTx{ctx: ctx, conn: c}, scanInt, countLeases, prefix, micros(time.Now()))
+		return err
+	})
+	return n, err
 }
 
 // Release gives a lease back, see fleet.Store.

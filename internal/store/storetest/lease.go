@@ -24,6 +24,23 @@ var leaseCases = []testCase{
 		require.Zero(t, lease(t, s, "k", "one", time.Hour), "lost")
 	}},
 
+	{"counted by the beginning of their keys", func(t *testing.T, s fleet.Store) {
+		count := func() int {
+			n, err := s.Leases(t.Context(), "server/")
+			require.NoError(t, err)
+			return n
+		}
+		require.Zero(t, count())
+		for i, key := range []string{"server/1", "server/2", "SERVER/3", "a/server/4", "server"} {
+			require.Positive(t, lease(t, s, key, id("o", i), time.Hour))
+		}
+		require.Equal(t, 2, count())
+		require.Positive(t, lease(t, s, "server/3", "o", 0))
+		require.Equal(t, 2, count(), "one that is over")
+		require.NoError(t, s.Release(t.Context(), "server/2", id("o", 1)))
+		require.Equal(t, 1, count())
+	}},
+
 	{"it expires", func(t *testing.T, s fleet.Store) {
 		require.Positive(t, lease(t, s, "k", "one", 50*time.Millisecond))
 		waittest.Until(t, "the end of a lease gives no signal", func() bool { return lease(t, s, "k", "two", time.Hour) > 0 })

@@ -1,0 +1,140 @@
+package app
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/state"
+	"fleet/internal/store/postgres/pgtest"
+)
+
+// clock is a clock that only tests move.
+type clock struct{ now atomic.Int64 }
+
+func newClock() *clock {
+	c := &clock{}
+	c.now.Store(time.Now().UnixNano())
+	return c
+}
+
+func (c *clock) add(d time.Duration) { c.now.Add(int64(d)) }
+
+// on returns the options of a server that has the clock.
+func (c *clock) on(o *Options) {
+	core := o.Core
+	o.Core = func(s *state.Config) {
+		core(s)
+		s.Now = func() time.Time { return time.Unix(0, c.now.Load()) }
+	}
+}
+
+// TestRequestRates lets a principal send too many requests on all faces. It is refused on each with the same details, and
+// others are not.
+func TestRequestRates(t *testing.T) {
+	t.Parallel()
+	clock := newClock()
+	f := newTestFleet(t, fleetConfig{
+		Tokens: map[string]tokenConfig{"alice": {}, "bob": {}}, Limits: fleet.Limits{RequestsPerSecond: 9}, Options: clock.on,
+	})
+	list := func(face, by string) *apiError {
+		r, err := faces[face](f, t.Context(), call{method: methods["list_agents"], args: map[string]any{}, by: by})
+		require.NoError(t, err)
+		return r.err
+	}
+	require.Nil(t, list("mcp", "alice"), "its session begins")
+	clock.add(time.Second)
+	for range 3 {
+		for _, face := range []string{"grpc", "rest", "mcp"} {
+			require.Nil(t, list(face, "alice"))
+		}
+	}
+	for range 2 {
+		for _, face := range []string{"grpc", "rest", "mcp"} {
+			e := list(face, "alice")
+			require.NotNil(t, e, face)
+			require.Equal(t, "LIMIT_REACHED", e.Reason)
+			require.Equal(t, "you may send 9 requests a second: wait a moment and send fewer, or ask the operator to raise limits.requests_per_second", e.Message)
+			require.Equal(t, map[string]any{"limit": "limits.requests_per_second", "used": "9", "max": "9", "retry_after_seconds": json.Number("1")}, e.Details)
+		}
+	}
+	require.Nil(t, list("rest", "bob"), "others are not refused")
+
+	resp := f.post(t, "/v1/agents", `{"name":"papi","project":"Setup","spec":"s"}`)
+	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+	require.Equal(t, "1", resp.Header.Get("Retry-After"))
+
+	// A message that calls no tool is refused by the protocol's own error.
+	resp = f.post(t, "/mcp", `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`)
+	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+	require.Equal(t, "1", resp.Header.Get("Retry-After"))
+	var answer struct {
+		ID    int
+		Error struct{ Data apiError }
+	}
+	require.NoError(t, json.NewDecoder(resp.Body).Decode(&answer))
+	require.Equal(t, 7, answer.ID)
+	require.Equal(t, "LIMIT_REACHED", answer.Error.Data.Reason)
+	require.InDelta(t, 1, answer.Error.Data.Details["retry_after_seconds"], 0)
+
+	clock.add(time.Second / 8)
+	require.Nil(t, list("rest", "alice"))
+	require.NotNil(t, list("grpc", "alice"))
+}
+
+// post sends the body for alice.
+func (f *testFleet) post(t *testing.T, path, body string) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.HTTPAddr()+path, strings.NewReader(body))
+	require.NoError(t, err)
+	r.Header.Set("Authorization", f.authorization("alice"))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	resp, err := f.http.Do(r)
+	require.NoError(t, err)
+	t.Cleanup(func() { _, _ = io.Copy(io.Discard, resp.Body); _ = resp.Body.Close() })
+	return resp
+}
+
+// TestRequestRatesOfReplicas checks that two servers together allow what one may, and one alone again allows all of it.
+func TestRequestRatesOfReplicas(t *testing.T) {
+	t.Parallel()
+	url, clock := pgtest.URL(t), newClock()
+	config := func(tokens map[string]tokenConfig) fleetConfig {
+		return fleetConfig{
+			Tokens: tokens, Limits: fleet.Limits{RequestsPerSecond: 10}, Options: clock.on,
+			Config: func(c *Config) { c.Store, c.Auth = url, Auth{AuthTokens} },
+		}
+	}
+	one := newTestFleet(t, config(map[string]tokenConfig{"alice": {}}))
+	two := newTestFleet(t, config(nil))
+	two.secrets = one.secrets
+	allowed := func(servers ...*testFleet) (n int) {
+		for _, f := range servers {
+			require.NoError(t, f.shareOnce(t.Context()))
+		}
+		clock.add(time.Minute)
+		for range 30 {
+			for _, f := range servers {
+				r, err := f.callREST(t.Context(), call{method: methods["list_agents"], args: map[string]any{}, by: "alice"})
+				require.NoError(t, err)
+				if r.err == nil {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	require.NoError(t, two.shareOnce(t.Context())) // both are counted before one divides
+	require.Equal(t, 10, allowed(one, two))
+	require.Equal(t, 5, allowed(one))
+	require.NoError(t, two.stop())
+	require.Equal(t, 10, allowed(one))
+}

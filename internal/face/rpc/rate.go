@@ -1,0 +1,99 @@
+package rpc
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"fleet/internal/fleet"
+)
+
+// refusalWindow is how often the log says at most that a principal's requests are refused.
+const refusalWindow = time.Minute
+
+// Rates limits the requests a second of each principal, with a token bucket that holds those of one second. All calls of
+// a principal share its bucket, whatever their face and token; the calls of an agent are its owner's.
+//
+// Several servers share a limit evenly: each allows its part of it, so that all together never allow more. A principal that
+// calls only one of them gets only that part.
+type Rates struct {
+	limits  fleet.Limits
+	log     *slog.Logger
+	now     func() time.Time
+	servers atomic.Int64 // that share the limits
+
+	buckets sync.Map // of *bucket, by name of the principal
+}
+
+// bucket is the bucket of one principal.
+type bucket struct {
+	*rate.Limiter
+	most   int          // requests a second, on all servers
+	logged atomic.Int64 // when a refusal was logged, in Unix seconds
+}
+
+// NewRates returns the limits of one server; now may be nil. Limits without requests limit nothing.
+func NewRates(limits fleet.Limits, log *slog.Logger, now func() time.Time) *Rates {
+	if now == nil {
+		now = time.Now
+	}
+	r := &Rates{limits: limits, log: log, now: now}
+	r.servers.Store(1)
+	return r
+}
+
+// Share sets how many servers share the limits, and forgets principals that have not called lately.
+func (r *Rates) Share(servers int) {
+	n, now := int64(max(servers, 1)), r.now()
+	changed := r.servers.Swap(n) != n
+	r.buckets.Range(func(name, v any) bool {
+		b := v.(*bucket) //nolint:forcetypeassert // see buckets
+		if changed {
+			per := part(b.most, n)
+			b.SetLimitAt(now, per)
+			b.SetBurstAt(now, burst(per))
+		}
+		if b.TokensAt(now) >= float64(b.Burst()) {
+			r.buckets.Delete(name) // a new bucket is full too
+		}
+		return true
+	})
+}
+
+// take counts a request of the principal. It returns LIMIT_REACHED if there were too many.
+func (r *Rates) take(ctx context.Context, p fleet.Principal) error {
+	if r == nil {
+		return nil
+	}
+	v, ok := r.buckets.Load(p.Name)
+	if !ok {
+		most := r.limits.For(p.Name).RequestsPerSecond
+		if most == 0 {
+			return nil
+		}
+		per := part(most, r.servers.Load())
+		v, _ = r.buckets.LoadOrStore(p.Name, &bucket{Limiter: rate.NewLimiter(per, burst(per)), most: most})
+	}
+	b := v.(*bucket) //nolint:forcetypeassert // see buckets
+	now := r.now()
+	if b.AllowN(now, 1) {
+		return nil
+	}
+	if last := b.logged.Load(); now.Unix()-last >= int64(refusalWindow/time.Second) && b.logged.CompareAndSwap(last, now.Unix()) {
+		r.log.WarnContext(ctx, "a principal sends more requests than it may, refusing some", slog.String("principal", p.Name), slog.Int("requests_per_second", b.most))
+	}
+	next := b.ReserveN(now, 1)
+	wait := next.DelayFrom(now)
+	next.CancelAt(now)
+	return fleet.TooManyRequests(b.most, max(wait, time.Millisecond))
+}
+
+// part returns what one of n servers allows a second.
+func part(most int, n int64) rate.Limit { return rate.Limit(float64(most) / float64(n)) }
+
+// burst returns the size of the bucket: the requests of a second, and at least one.
+func burst(per rate.Limit) int { return max(int(per), 1) }

@@ -1,0 +1,81 @@
+package rpc
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+// sent returns how many of n requests of the principal are allowed.
+func sent(t *testing.T, r *Rates, name string, n int) (allowed int) {
+	t.Helper()
+	for range n {
+		if r.take(t.Context(), fleet.Principal{Name: name}) == nil {
+			allowed++
+		}
+	}
+	return allowed
+}
+
+func TestRatesArePerPrincipal(t *testing.T) {
+	t.Parallel()
+	now, log := time.Unix(1_000_000, 0), &bytes.Buffer{}
+	limits := fleet.Limits{RequestsPerSecond: 10, Principals: map[string]fleet.PrincipalLimits{
+		"ci": {RequestsPerSecond: new(2)}, "root": {RequestsPerSecond: new(0)}, "other": {Agents: new(1)},
+	}}
+	r := NewRates(limits, slog.New(slog.NewTextHandler(log, nil)), func() time.Time { return now })
+	for name, want := range map[string]int{"alice": 10, "bob": 10, "ci": 2, "root": 50, "other": 10} {
+		require.Equal(t, want, sent(t, r, name, 50), name)
+	}
+	require.Equal(t, 1, strings.Count(log.String(), "principal=alice"), "refusals are not logged one by one: %s", log)
+
+	err := r.take(t.Context(), fleet.Principal{Name: "alice"})
+	e, ok := errors.AsType[*fleet.Error](err)
+	require.True(t, ok)
+	require.Equal(t, fleet.ReasonLimitReached, e.Reason)
+	require.Equal(t, 100*time.Millisecond, e.RetryAfter)
+	require.Equal(t, map[string]string{"limit": "limits.requests_per_second", "used": "10", "max": "10"}, e.Metadata)
+	now = now.Add(100 * time.Millisecond)
+	require.Equal(t, 1, sent(t, r, "alice", 5), "refused requests cost nothing")
+
+	var none *Rates
+	require.Equal(t, 50, sent(t, none, "alice", 50))
+}
+
+func TestRatesAreShared(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_000_000, 0)
+	r := NewRates(fleet.Limits{RequestsPerSecond: 10}, slog.New(slog.DiscardHandler), func() time.Time { return now })
+	require.Equal(t, 4, sent(t, r, "alice", 4))
+	r.Share(4)
+	now = now.Add(time.Second)
+	require.Equal(t, 2, sent(t, r, "alice", 50), "2.5 a second")
+	require.Equal(t, 2, sent(t, r, "bob", 50), "a new one gets its part too")
+	r.Share(100)
+	now = now.Add(10 * time.Second)
+	require.Equal(t, 1, sent(t, r, "alice", 50), "a part of less than one request is one at a time")
+	r.Share(0)
+	now = now.Add(time.Second)
+	require.Equal(t, 10, sent(t, r, "alice", 50))
+
+	now = now.Add(time.Second)
+	r.Share(1)
+	r.buckets.Range(func(name, _ any) bool { require.Fail(t, "still known", name); return false })
+}
+
+func BenchmarkRates(b *testing.B) {
+	r := NewRates(fleet.Limits{RequestsPerSecond: 1 << 40}, slog.New(slog.DiscardHandler), nil)
+	p := fleet.Principal{Name: "alice"}
+	for b.Loop() {
+		if err := r.take(b.Context(), p); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
