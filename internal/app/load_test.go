@@ -119,6 +119,9 @@ func TestSampleSettings(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, c.Local.Projects, 5)
 	require.Contains(t, c.Coder.Projects, "Setup")
+	require.Equal(t, 5000, c.Limits.For("ci").Agents)
+	require.Equal(t, 20, c.Limits.Projects["webshop"].RunningTasks)
+	c.Limits.Principals, c.Limits.Projects = nil, nil // examples
 	d := DefaultConfig()
 	require.Equal(t, []any{d.HTTP, d.CreateWait, d.StallTimeout, d.MaxOutput, d.Output, d.MCP, d.Retention, d.PayloadRetention, d.Limits, d.Places},
 		[]any{c.HTTP, c.CreateWait, c.StallTimeout, c.MaxOutput, c.Output, c.MCP, c.Retention, c.PayloadRetention, c.Limits, c.Places},

@@ -27,6 +27,9 @@ type AgentReader interface {
 	// Holdings returns how much the owner has.
 	Holdings(owner string) (Holdings, error)
 
+	// InProject counts the agents that exist in the project, and its tasks that have not ended, whoever owns them.
+	InProject(project string) (agents, runningTasks int, err error)
+
 	// Remains returns what is kept of an agent that is deleted, or is about to be; nil when nothing is.
 	Remains(uid string) (*Remains, error)
 

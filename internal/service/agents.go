@@ -76,7 +76,7 @@ func (s *Service) insertAgent(ctx context.Context, p fleet.Principal, c Call, r 
 			}
 			return Made{}, err
 		}
-		wanted := increase{agents: 1}
+		wanted := increase{agents: 1, project: project.Name}
 		if project.SpecIsTask {
 			wanted.tasks = 1
 		}

@@ -101,7 +101,7 @@ func (s *Service) launch(
 
 // insertLaunched adds the agent and its first task to the store.
 func (s *Service) insertLaunched(ctx context.Context, tx fleet.Tx, p fleet.Principal, r LaunchRequest) (*fleet.AgentView, error) {
-	wanted := increase{agents: 1}
+	wanted := increase{agents: 1, project: r.Project}
 	if r.Prompt != "" || r.selfStarted {
 		wanted.tasks = 1
 	}

@@ -1,15 +1,27 @@
 package service
 
 import (
+	"strconv"
+
 	"fleet/internal/fleet"
 )
 
-// increase is what a call adds to its caller's holdings.
-type increase struct{ agents, tasks, bytes int }
+// increase is what a call adds to its caller's holdings, and to those of the project, if it is in one.
+type increase struct {
+	agents, tasks, bytes int
+	project              string
+}
 
-// admit returns LIMIT_REACHED if the owner would exceed a limit with what m adds. Call it in the transaction that adds it.
-func admit(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) error {
-	l = l.For(owner)
+// admit returns LIMIT_REACHED if the owner or the project would exceed a limit with what m adds. Call it in the transaction
+// that adds it.
+func admit(all fleet.Limits, tx fleet.ReadTx, owner string, m increase) error {
+	if err := admitOwner(all.For(owner), tx, owner, m); err != nil {
+		return err
+	}
+	return admitProject(all.Projects[m.project], tx, m)
+}
+
+func admitOwner(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) error {
 	if l.Agents == 0 && l.RunningTasks == 0 && l.StoredBytes == 0 {
 		return nil
 	}
@@ -26,4 +38,28 @@ func admit(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) error {
 		return fleet.LimitReached("limits.stored_bytes", h.StoredBytes, l.StoredBytes, "bytes stored", "delete tasks that you no longer need with delete_task")
 	}
 	return nil
+}
+
+func admitProject(l fleet.ProjectLimits, tx fleet.ReadTx, m increase) error {
+	if l == (fleet.ProjectLimits{}) || m.agents+m.tasks == 0 {
+		return nil
+	}
+	agents, tasks, err := tx.InProject(m.project)
+	if err != nil {
+		return err
+	}
+	switch {
+	case m.agents > 0 && l.Agents > 0 && agents+m.agents > l.Agents:
+		return projectFull(m.project, "agents", agents, l.Agents, "agents", "wait until somebody deletes one")
+	case m.tasks > 0 && l.RunningTasks > 0 && tasks+m.tasks > l.RunningTasks:
+		return projectFull(m.project, "running_tasks", tasks, l.RunningTasks, "running tasks", "wait until one ends")
+	}
+	return nil
+}
+
+// projectFull returns the error of a project that has as much as it may. It does not say who has it.
+func projectFull(project, limit string, used, most int, what, next string) *fleet.Error {
+	key := "limits.projects." + project + "." + limit
+	return fleet.Errorf(fleet.ReasonLimitReached, "the project %s has %d %s of all its users, and its limit is %d: %s, or ask the operator to raise %s", project, used, what, most, next, key).
+		With("limit", key).With("used", strconv.Itoa(used)).With("max", strconv.Itoa(most))
 }

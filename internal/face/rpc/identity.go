@@ -14,8 +14,8 @@ import (
 type identity struct {
 	principal fleet.Principal
 	err       error
-	given     bool // the caller gave credentials
-	audited   bool // the failed identification is in the log
+	given     bool  // the caller gave credentials
+	audited   bool  // the failed identification is in the log
 	refused   error // the principal has sent too many requests
 }
 
@@ -35,7 +35,7 @@ func (i *Interceptor) Identify(ctx context.Context, md metadata.MD, method strin
 		return ctx, Error(id.err)
 	}
 	if id.refused != nil && method != "" {
-		i.observer.CallEnded(method, faceOf(ctx), false, codes.ResourceExhausted, 0)
+		i.observer.CallEnded(ctx, method, faceOf(ctx), false, codes.ResourceExhausted, 0)
 		return ctx, Error(id.refused)
 	}
 	return ctx, nil

@@ -8,6 +8,15 @@ const ownedThings = `SELECT 'agents', toolset, count(*) FROM agents WHERE owner 
 	UNION ALL SELECT 'bytes', '', ((SELECT coalesce(sum(bytes), 0) FROM stored WHERE owner = $1)
 		+ (SELECT coalesce(sum(bytes), 0) FROM stored_changes WHERE owner = $1))::bigint`
 
+const inProject = `SELECT (SELECT count(*) FROM agents WHERE project = $1 AND deleted_at IS NULL),
+	(SELECT count(*) FROM tasks WHERE project = $1 AND ` + active + `)`
+
+func (t *readTx) InProject(project string) (agents, runningTasks int, err error) {
+	t.lock(lockProject, project)
+	err = t.each(func(row scanner) error { return row.Scan(&agents, &runningTasks) }, inProject, project)
+	return agents, runningTasks, t.failed(err)
+}
+
 func (t *readTx) Holdings(owner string) (h fleet.Holdings, err error) {
 	t.lock(lockHoldings, owner)
 	h.Agents = map[fleet.Toolset]int{}

@@ -87,6 +87,7 @@ const (
 	lockName     = "name"      // the agents of a name, in lower case
 	lockPlace    = "workspace" // the agents of a workspace
 	lockHoldings = "holdings"  // the agents and tasks of an owner; who adds one shares it
+	lockProject  = "project"   // the agents and tasks of a project that has limits; who adds one counts them first
 	lockTask     = "task"      // messages, questions, payload and so on of a task
 	lockRequest  = "request"
 	lockSession  = "session"  // a session with its tasks, by id

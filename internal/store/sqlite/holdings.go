@@ -5,8 +5,17 @@ import "fleet/internal/fleet"
 const (
 	ownedAgents = `SELECT toolset, count(*) FROM agents WHERE owner = ? AND deleted_at IS NULL GROUP BY toolset`
 	ownedTasks  = `SELECT count(*) FROM tasks WHERE owner = ? AND ` + active
+	agentsIn    = `SELECT count(*) FROM agents WHERE project = ? AND deleted_at IS NULL`
+	tasksIn     = `SELECT count(*) FROM tasks WHERE project = ? AND ` + active
 	ownedBytes  = `SELECT bytes FROM stored WHERE owner = ?`
 )
+
+func (t *readTx) InProject(project string) (agents, runningTasks int, err error) {
+	if agents, err = first(t, scanInt, agentsIn, project); err == nil {
+		runningTasks, err = first(t, scanInt, tasksIn, project)
+	}
+	return agents, runningTasks, err
+}
 
 func (t *readTx) Holdings(owner string) (h fleet.Holdings, err error) {
 	h.Agents = map[fleet.Toolset]int{}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +39,29 @@ var holdingCases = []testCase{
 		task.Status, task.EndedAt = fleet.TaskCompleted, noon
 		update(t, s, func(tx fleet.Tx) error { return tx.UpdateTask(task) })
 		require.Zero(t, holdings(t, s, "alice").RunningTasks)
+	}},
+
+	{"agents and tasks in a project, of all owners", func(t *testing.T, s fleet.Store) {
+		in := func(project string) [2]int {
+			return read(t, s, func(tx fleet.ReadTx) (n [2]int, err error) {
+				n[0], n[1], err = tx.InProject(project)
+				return n, err
+			})
+		}
+		require.Zero(t, in("shop"))
+		for i, owner := range []string{"alice", "bob", "bob"} {
+			a := newAgent(id("u", i), id("a", i), owner)
+			a.Project = "shop"
+			task := newTask(id("t", i), a)
+			update(t, s, func(tx fleet.Tx) error { return errors.Join(tx.InsertAgent(a), tx.InsertTask(task)) })
+			if i == 2 {
+				a.State, a.DeletedAt = fleet.StateDeleted, noon
+				task.Status, task.EndedAt = fleet.TaskCompleted, noon
+				update(t, s, func(tx fleet.Tx) error { return errors.Join(tx.UpdateTask(task), tx.UpdateAgent(a)) })
+			}
+		}
+		require.Equal(t, [2]int{2, 2}, in("shop"))
+		require.Zero(t, in("sho"))
 	}},
 
 	{"bytes of text, output and payloads", func(t *testing.T, s fleet.Store) {
