@@ -1,0 +1,236 @@
+package telemetry_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"text/template"
+
+	"github.com/goccy/go-yaml"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/telemetry"
+)
+
+// target are the labels that Prometheus adds to what it scrapes.
+var target = []string{"instance", "job"}
+
+// metricOf returns the metric with the series' name; nil if there is none. A histogram has several series.
+func metricOf(series string) *telemetry.Metric {
+	for _, m := range telemetry.Metrics() {
+		if m.Name == series {
+			return &m
+		}
+		part, ok := strings.CutPrefix(series, m.Name)
+		if ok && m.Kind == telemetry.Histogram && slices.Contains([]string{"_bucket", "_count", "_sum"}, part) {
+			m.Name, m.Kind = series, telemetry.Counter
+			if part == "_bucket" {
+				m.Labels = append(slices.Clone(m.Labels), "le")
+			}
+			return &m
+		}
+	}
+	return nil
+}
+
+// query checks a query and returns the labels of its result.
+type query struct {
+	t       *testing.T
+	text    string
+	library map[string]float64 // series of the libraries
+}
+
+// check fails unless the query is valid, and each metric and label in it exists. It returns the labels of its result.
+func (q query) check() []string {
+	q.t.Helper()
+	e, err := parser.ParseExpr(q.text)
+	require.NoError(q.t, err, q.text)
+	return q.labelsOf(e)
+}
+
+// labelsOf returns the labels that the expression's result can have.
+func (q query) labelsOf(e parser.Expr) []string {
+	q.t.Helper()
+	switch e := e.(type) {
+	case *parser.VectorSelector:
+		return q.selected(e)
+	case *parser.AggregateExpr:
+		require.False(q.t, e.Without, "%s: say by which labels", q.text)
+		require.Subset(q.t, q.labelsOf(e.Expr), e.Grouping, q.text)
+		return e.Grouping
+	case *parser.Call:
+		for _, arg := range e.Args {
+			m, ok := arg.(*parser.MatrixSelector)
+			if !ok {
+				continue
+			}
+			metric := metricOf(m.VectorSelector.(*parser.VectorSelector).Name)
+			counts := slices.Contains([]string{"rate", "increase"}, e.Func.Name)
+			require.True(q.t, metric == nil || counts == (metric.Kind == telemetry.Counter), "%s: %s of a %v", q.text, e.Func.Name, metric)
+		}
+	}
+	var all []string
+	for _, child := range parser.Children(e) {
+		if c, ok := child.(parser.Expr); ok {
+			all = append(all, q.labelsOf(c)...)
+		}
+	}
+	return all
+}
+
+// selected checks the metric and the matchers, and returns the labels of the series.
+func (q query) selected(s *parser.VectorSelector) []string {
+	q.t.Helper()
+	known := target
+	if m := metricOf(s.Name); m != nil {
+		require.NotEqual(q.t, telemetry.Histogram, m.Kind, "%s: name a series of the histogram", q.text)
+		known = append(slices.Clone(m.Labels), target...)
+	} else if _, ok := q.library[s.Name]; !ok {
+		require.Equal(q.t, "up", s.Name, "%s: there is no such metric", q.text)
+	}
+	for _, m := range s.LabelMatchers {
+		if m.Name == labels.MetricName {
+			continue
+		}
+		require.Contains(q.t, known, m.Name, q.text)
+		if m.Name == "method" {
+			require.True(q.t, slices.ContainsFunc(methods(), m.Matches), "%s: no method matches %s", q.text, m.Value)
+		}
+	}
+	return known
+}
+
+// methods returns the values of the label method.
+func methods() (all []string) {
+	services := fleetv1.File_fleet_v1_fleet_service_proto.Services()
+	for i := range services.Len() {
+		for j := range services.Get(i).Methods().Len() {
+			all = append(all, string(services.Get(i).Name())+"/"+string(services.Get(i).Methods().Get(j).Name()))
+		}
+	}
+	return all
+}
+
+// fields matches the labels that a text of a dashboard or an alert shows.
+var (
+	legendLabel = regexp.MustCompile(`{{\s*(\w+)\s*}}`)
+	alertLabel  = regexp.MustCompile(`\$labels\.(\w+)`)
+)
+
+func requireShown(t *testing.T, pattern *regexp.Regexp, text string, known []string) {
+	t.Helper()
+	for _, m := range pattern.FindAllStringSubmatch(text, -1) {
+		require.Contains(t, known, m[1], text)
+	}
+}
+
+// TestDashboard checks the queries of the Grafana dashboard, and that it shows every metric.
+func TestDashboard(t *testing.T) {
+	t.Parallel()
+	var dashboard struct {
+		Panels []struct {
+			Title   string
+			ID      int
+			Targets []struct{ Expr, LegendFormat string }
+		}
+		Templating struct {
+			List []struct {
+				Name, Type string
+				Query      any
+			}
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(operate, "dashboard.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &dashboard))
+	variables := []string{"__rate_interval"}
+	for _, v := range dashboard.Templating.List {
+		variables = append(variables, v.Name)
+		if of, ok := v.Query.(map[string]any); ok {
+			values := regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`).FindStringSubmatch(of["query"].(string))
+			require.NotNil(t, values, v.Name)
+			require.NotNil(t, metricOf(values[1]), v.Name)
+			require.Contains(t, append(metricOf(values[1]).Labels, target...), values[2], v.Name)
+		}
+	}
+	library := scrape(t, telemetry.New("v1"))
+	shown := map[string]bool{}
+	ids := map[int]bool{}
+	for _, p := range dashboard.Panels {
+		require.False(t, ids[p.ID], "the id of %s is not its own", p.Title)
+		ids[p.ID] = true
+		for _, to := range p.Targets {
+			for _, m := range regexp.MustCompile(`\$(\w+)`).FindAllStringSubmatch(to.Expr, -1) {
+				require.Contains(t, variables, m[1], to.Expr)
+			}
+			q := query{t, strings.ReplaceAll(to.Expr, "$__rate_interval", "5m"), library}
+			requireShown(t, legendLabel, to.LegendFormat, q.check())
+			for _, m := range telemetry.Metrics() {
+				shown[m.Name] = shown[m.Name] || strings.Contains(to.Expr, m.Name)
+			}
+		}
+	}
+	for _, m := range telemetry.Metrics() {
+		require.True(t, shown[m.Name], "the dashboard does not show %s", m.Name)
+	}
+}
+
+// TestAlerts checks the alerting rules as promtool does, and that each metric and label in them exists.
+func TestAlerts(t *testing.T) {
+	t.Parallel()
+	var rules struct {
+		Groups []struct {
+			Name  string
+			Rules []struct {
+				Alert, Expr, For    string
+				Labels, Annotations map[string]string
+			}
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(operate, "alerts.yaml"))
+	require.NoError(t, err)
+	require.NoError(t, yaml.UnmarshalWithOptions(text, &rules, yaml.Strict()))
+	require.NotEmpty(t, rules.Groups)
+	functions := template.FuncMap{"humanizeDuration": func(v any) any { return v }}
+	seen := map[string]bool{}
+	for _, g := range rules.Groups {
+		for _, r := range g.Rules {
+			require.Regexp(t, `^Fleet[A-Z]\w+$`, r.Alert)
+			require.False(t, seen[r.Alert], "there are two alerts %s", r.Alert)
+			seen[r.Alert] = true
+			e, err := parser.ParseExpr(r.Expr)
+			require.NoError(t, err, r.Alert)
+			require.Equal(t, parser.ValueTypeVector, e.Type(), r.Alert)
+			known := query{t, r.Expr, nil}.check()
+			if r.For != "" {
+				_, err := model.ParseDuration(r.For)
+				require.NoError(t, err, r.Alert)
+			}
+			require.Contains(t, []string{"critical", "warning", "info"}, r.Labels["severity"], r.Alert)
+			for _, key := range []string{"summary", "description"} {
+				require.NotEmpty(t, r.Annotations[key], r.Alert)
+				requireShown(t, alertLabel, r.Annotations[key], known)
+				_, err := template.New(r.Alert).Funcs(functions).Parse("{{$labels := .Labels}}{{$value := .Value}}" + r.Annotations[key])
+				require.NoError(t, err, r.Alert)
+			}
+		}
+	}
+}
+
+// TestQueriesAreChecked checks that mistakes in a query are found.
+func TestQueriesAreChecked(t *testing.T) {
+	t.Parallel()
+	require.Nil(t, metricOf("fleet_call_total"))
+	require.Nil(t, metricOf("fleet_calls_total_bucket"))
+	require.Equal(t, []string{"method", "face", "le"}, metricOf("fleet_call_duration_seconds_bucket").Labels)
+	require.Contains(t, query{t, `sum by (face) (rate(fleet_calls_total[5m]))`, nil}.check(), "face")
+	require.NotContains(t, query{t, `sum by (face) (rate(fleet_calls_total[5m]))`, nil}.check(), "method")
+}
