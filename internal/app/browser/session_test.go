@@ -31,7 +31,7 @@ func TestSignIn(t *testing.T) {
 		b.expect("401")
 		b.goTo("/")
 		b.sees("Sign in")
-		b.fill("Token", "wrong")
+		b.fill("Token", "fleet_wrong")
 		b.press("Sign in")
 		b.sees("unknown, expired or revoked")
 		b.fill("Token", tokens[name])
