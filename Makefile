@@ -90,6 +90,9 @@ bench: ## each face beside bare peers, a large fleet, and the goals; downloads 3
 	@cd .build/npm/bench && cmp -s package-lock.json installed || { npm ci --loglevel=error && cp package-lock.json installed; } || echo "the TypeScript peer needs npm"
 	$(GO) run ./internal/app/bench $(FLAGS)
 
+bench-page: ## the live page in Chromium: first load, 10,000 agents that change, a million lines, a day of events
+	$(GO) run ./internal/app/bench -page $(FLAGS)
+
 conformance: ## the MCP conformance suite, the npm clients and the Inspector; downloads 340 MB
 	TEST_CONFORMANCE=1 $(GO) test -count 1 -timeout 20m -run TestConformance -v ./internal/app/npm
 
@@ -154,4 +157,4 @@ bench-coder: ## list_agents of 300 agents beside Coder's own lists
 
 .PHONY: coder-up coder-down e2e record chaos chaos-store bench-coder
 .PHONY: page page-pictures page-dev page-check
-.PHONY: help build fleet-runner run demo test test-postgres vet lint race generate generated proto-lint breaking fmt bench conformance lint-openapi test-claude test-agents fuzz
+.PHONY: help build fleet-runner run demo test test-postgres vet lint race generate generated proto-lint breaking fmt bench bench-page conformance lint-openapi test-claude test-agents fuzz

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/grpclog"
+
+	"fleet/internal/app"
 )
 
 // options configure what is measured.
@@ -30,23 +32,31 @@ type options struct {
 	events   int    // events for the watchers, one after the other
 	clients  int    // number of concurrent clients; every list is also measured with one
 	peers    string // directory of the TypeScript peer; empty: none
+	day      int    // events of a day, for the page
 }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "shim" { // a server under test starts this program for its runs
+		os.Exit(app.Main(os.Args[1:]))
+	}
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) // calls return their errors
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	o := options{listed: 100, agents: 10000, watchers: 1000, events: 100, clients: 32, peers: ".build/npm/bench"}
+	o := options{listed: 100, agents: 10000, watchers: 1000, events: 100, clients: 32, peers: ".build/npm/bench", day: 30000}
 	flag.DurationVar(&o.each, "time", 4*time.Second, "how long each row is measured")
 	flag.IntVar(&o.rounds, "rounds", 16, "how many turns a row takes in that time")
 	only := flag.String("only", "", "measure only rows whose name matches this `regexp`")
 	profile := flag.String("cpuprofile", "", "write a CPU profile to `file`")
 	coder := flag.Bool("coder", false, "compare with the Coder of CODER_URL and CODER_SESSION_TOKEN; see make bench-coder")
+	live := flag.Bool("page", false, "measure the live page in Chromium instead; see make bench-page")
 	flag.Parse()
 	var err error
 	if o.only, err = regexp.Compile(*only); err == nil {
 		err = profiled(*profile, func() error {
-			if *coder {
-				return besideCoder(ctx, &report{options: o, out: os.Stdout})
+			switch r := (&report{options: o, out: os.Stdout}); {
+			case *coder:
+				return besideCoder(ctx, r)
+			case *live:
+				return onPage(ctx, r)
 			}
 			return run(ctx, o, os.Stdout)
 		})

@@ -1,3 +1,4 @@
+import { tick } from 'svelte'
 import {
   api,
   data,
@@ -11,12 +12,14 @@ import {
 } from './api'
 import { stream } from './stream.svelte'
 
-/** pace is how often, in milliseconds, what has changed is shown. */
-const pace = 80
+// What has changed is shown at most this often, in milliseconds, and less often if showing it takes long.
+const pace = 20
+const rest = 8 // times what showing takes
 
 /** mostSingle is how many agents are read one by one; more are read as a list, at most every listPace milliseconds. */
 const mostSingle = 10
 const listPace = 2000
+const readPace = 80 // milliseconds in which what must be read again is collected
 
 /** changeOf returns what the event changes of its agent; undefined if only the server can tell. */
 function changeOf(e: FleetEvent, row: AgentSummary): Partial<AgentSummary> | undefined {
@@ -58,7 +61,7 @@ const keyOfEvent = (e: FleetEvent) => e.owner + '/' + e.agent_name
 
 /**
  * Fleet is what the tab knows of the agents and the questions: read once, then kept current by events. Views read
- * `agents` and `questions`; both change at most every `pace` milliseconds, however many events arrive.
+ * `agents` and `questions`, which change a few times a second at most, however many events arrive.
  */
 class Fleet {
   agents = $state.raw<AgentSummary[]>([])
@@ -74,7 +77,7 @@ class Fleet {
   private ownerOf = $state.raw(new Map<string, string | null>()) // by name in lower case; null for several
   private byId = new Map<string, Question>()
   private dirty = { agents: false, questions: false }
-  private shownAt = 0
+  private next = 0 // when what has changed may be shown, see performance.now
   private timer: ReturnType<typeof setTimeout> | undefined
   private pending = new Map<string, string>() // references to agents that must be read again, by key
   private reader: ReturnType<typeof setTimeout> | undefined
@@ -163,7 +166,7 @@ class Fleet {
 
   private readLater(e: FleetEvent) {
     this.pending.set(keyOfEvent(e), `${e.agent_name}@${e.owner}`)
-    this.reader ??= setTimeout(() => void this.readPending(), pace)
+    this.reader ??= setTimeout(() => void this.readPending(), readPace)
   }
 
   private async readPending() {
@@ -180,7 +183,7 @@ class Fleet {
       // The stream says what is wrong with the connection; the next event tries again.
     }
     this.changed(true)
-    this.reader = this.pending.size > 0 ? setTimeout(() => void this.readPending(), pace) : undefined
+    this.reader = this.pending.size > 0 ? setTimeout(() => void this.readPending(), readPace) : undefined
   }
 
   private async readAgent(key: string, ref: string) {
@@ -234,7 +237,7 @@ class Fleet {
       } catch {
         // The stream says what is wrong with the connection; the next event tries again.
       }
-    }, pace)
+    }, readPace)
   }
 
   /** changed shows the agents soon. members says that agents came or went. */
@@ -245,19 +248,24 @@ class Fleet {
   }
 
   private showSoon() {
-    this.timer ??= setTimeout(() => this.show(), Math.max(0, this.shownAt + pace - performance.now()))
+    this.timer ??= setTimeout(() => this.show(), Math.max(0, this.next - performance.now()))
   }
 
   private show() {
     clearTimeout(this.timer)
     this.timer = undefined
+    const begun = performance.now()
+    this.next = begun + pace
     if (this.dirty.agents) {
       if (!this.order) this.arrange()
       this.agents = this.order!.map((key) => this.byKey.get(key)!)
     }
     if (this.dirty.questions) this.questions = [...this.byId.values()].filter((q) => q.status === 'waiting')
     this.dirty = { agents: false, questions: false }
-    this.shownAt = performance.now()
+    void tick().then(() => {
+      const now = performance.now()
+      this.next = now + Math.max(pace, rest * (now - begun))
+    })
   }
 
   /** arrange sorts the agents by name, and notes which names are unique. */

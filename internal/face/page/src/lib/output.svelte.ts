@@ -168,36 +168,61 @@ export function fromBase64(text: string): Uint8Array {
 }
 
 export interface Match {
+  /** offset is where the line begins, in bytes; in a very long line, a little before what was found. */
   offset: number
   text: string
 }
 
-/** search reads the whole output and reports the lines that contain the text, at most `most`. */
+// A page of a search ends anywhere, so its last line is searched with the next page, unless it is longer than this.
+const longestCarry = 64 << 10
+const before = 200 // characters that are shown before what was found in a long line
+
+/** search reads the whole output and reports the lines that contain the text in upper or lower case, at most `most`. */
 export async function search(
   task: string,
-  text: string,
+  wanted: string,
   signal: AbortSignal,
   progress: (read: number, size: number, matches: Match[]) => void,
   most = 500,
 ): Promise<void> {
-  const wanted = text.toLowerCase()
+  const pattern = new RegExp(wanted.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'), 'gi')
   const matches: Match[] = []
   const limit = 1 << 20
+  let carry = ''
   for (let offset = 0, size = Infinity; offset < size && matches.length < most && !signal.aborted;) {
     const a = await data(
       api.GET('/v1/tasks/{task_id}/output', { params: { path: { task_id: task }, query: { offset, limit } }, signal }),
     )
     const output = a.output_encoding === 'base64' ? new TextDecoder().decode(fromBase64(a.output)) : a.output
-    let at = a.offset
-    for (const line of output.split('\n')) {
-      if (line.toLowerCase().includes(wanted)) matches.push({ offset: at, text: line.slice(0, 400) })
-      at += utf8Length(line) + 1
-      if (matches.length >= most) break
-    }
+    const gap = a.offset > offset // output is missing between the pages
+    const text = gap ? output : carry + output
+    const start = a.offset - (gap ? 0 : utf8Length(carry))
     size = a.size
-    if (a.next_offset === undefined || a.next_offset <= offset) offset = size
-    else offset = a.next_offset
+    const last = a.next_offset === undefined || a.next_offset <= offset
+    let end = last ? text.length : text.lastIndexOf('\n') + 1
+    const long = text.length - end > longestCarry
+    if (long) end = text.length
+    find(pattern, text.slice(0, end), start, matches, most)
+    carry = long ? text.slice(Math.max(0, end - wanted.length + 1)) : text.slice(end)
+    offset = last ? size : a.next_offset!
     progress(Math.min(offset, size), size, matches)
+  }
+}
+
+/** find adds the first match of each line of the text, which begins at the byte. */
+function find(pattern: RegExp, text: string, start: number, matches: Match[], most: number) {
+  let counted = 0 // characters before at
+  let at = start
+  pattern.lastIndex = 0
+  for (let found; matches.length < most && (found = pattern.exec(text));) {
+    const line = text.lastIndexOf('\n', found.index - 1) + 1
+    const from = Math.max(line, found.index - before)
+    at += utf8Length(text.slice(counted, from))
+    counted = from
+    const end = text.indexOf('\n', found.index)
+    matches.push({ offset: at, text: text.slice(from, Math.min(end < 0 ? text.length : end, from + 2 * before)) })
+    if (end < 0) return
+    pattern.lastIndex = end
   }
 }
 
