@@ -22,7 +22,7 @@ import (
 
 // TestMain lets the test binary also act as the program, which a server under test starts for its runs.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && slices.Contains([]string{"shim", "ask", "acp", "model", "token"}, os.Args[1]) {
+	if len(os.Args) > 1 && slices.Contains([]string{"shim", "ask", "acp", "model", "token", "agent"}, os.Args[1]) {
 		os.Exit(app.Main(os.Args[1:]))
 	}
 	os.Exit(m.Run())
@@ -80,7 +80,7 @@ func (b *tab) another() *tab {
 func newTab(t *testing.T, home string, parent context.Context, options ...chromedp.ContextOption) *tab { //nolint:revive // the context belongs to the tab, not to this call
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(parent, options...)
-	b := &tab{t: t, ctx: ctx, home: home}
+	b := &tab{t: t, ctx: ctx, home: home, expected: []string{"/output?"}} // a task whose run has not begun has no output yet
 	console := chromedp.Console(ctx)
 	read := make(chan struct{})
 	go func() {

@@ -1,12 +1,16 @@
 package browser
 
 import (
+	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/app"
+	"fleet/internal/place/local"
 )
 
 // hostile is text of an agent that tries to attack its reader.
@@ -42,6 +46,48 @@ func TestHostile(t *testing.T) {
 	require.False(t, eval[bool](b, `'owned' in window`))
 }
 
+// TestHostileChanges shows the changes of a hostile agent: names of files and lines of a diff that try to become markup, to
+// hide or reorder text, or to stop the browser.
+func TestHostileChanges(t *testing.T) {
+	t.Parallel()
+	repository := t.TempDir()
+	for _, args := range [][]string{
+		{"init", "-q", "-b", "main"},
+		{"-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "-q", "--allow-empty", "-m", "first"},
+	} {
+		cmd := exec.CommandContext(t.Context(), "git", args...)
+		cmd.Dir = repository
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	s := serve(t, func(cfg *app.Config) {
+		cfg.Local.Projects = []local.Project{{Name: "shell", Repository: repository}}
+	})
+	s.agent(t, "papi")
+	id := s.task(t, "papi", "cat > '<img src=x onerror=window.owned=1>' <<'E'\n"+hostile+"\nE\n"+
+		`printf 'a \xe2\x80\xaegnp.exe \033[31mred\033[0m\n' > "$(printf 'x\xe2\x80\xaegnp.sh')"`+"\n"+
+		`{ echo first; head -c 10000000 /dev/zero | tr '\0' x; echo; echo last; } > long.txt`+"\n"+
+		`git add -A && git -c user.name=test -c user.email=test@example.com commit -q -m "<script>window.owned=1</script>"`)
+	s.ended(t, id)
+	b := open(t, s.home)
+	b.goTo("/tasks/" + id + "?view=changes")
+	b.sees("3 files")
+	b.sees(`x\u202egnp.sh`)
+	b.sees("<img src=x onerror=window.owned=1>")
+	eval[bool](b, `document.querySelectorAll('main details').forEach(d => { d.open = true }), true`)
+	b.sees(hostile)
+	b.sees(`a \u202egnp.exe \u001b[31mred`)
+	b.sees("first")
+	b.sees("more characters")
+	b.sees("Show more")
+	for range 19 { // parts of the diff of 10 MB
+		b.press("Show more")
+	}
+	b.sees("last")
+	require.False(t, eval[bool](b, `'owned' in window`))
+	require.Less(t, eval[int](b, `document.body.innerText.length`), 100_000)
+}
+
 // TestSearch searches for a line outside the visible part of an output, and jumps to it.
 func TestSearch(t *testing.T) {
 	t.Parallel()
@@ -57,4 +103,28 @@ func TestSearch(t *testing.T) {
 	b.sees("1 found")
 	b.press("line 123456")
 	b.sees("line 123460")
+}
+
+// TestSearchBorders searches for lines that cross the pages in which the output is read, and in a line of 10 MB.
+func TestSearchBorders(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.agent(t, "papi")
+	fill := func(n int) string { return "head -c " + strconv.Itoa(n) + " /dev/zero | tr '\\0' x; " }
+	id := s.task(t, "papi", fill(1<<20-30)+"echo; echo 'before the Border-needle after'; echo 'äöü the second border-NEEDLE'; "+
+		fill(5_000_000)+"printf '.*hidden in a long line'; "+fill(5_000_000)+"echo; echo the end")
+	s.ended(t, id)
+	b := open(t, s.home)
+	b.goTo("/tasks/" + id)
+	b.sees("the end")
+	b.fill("Search the output", "border-needle")
+	b.press("Search")
+	b.sees("2 found in 11 MB of 11 MB")
+	b.press("before the Border-needle after")
+	b.sees("äöü the second border-NEEDLE")
+	b.fill("Search the output", ".*hidden in")
+	b.press("Search")
+	b.sees("1 found in 11 MB of 11 MB")
+	eval[bool](b, `document.querySelector('.found button').click(), true`)
+	require.NoError(t, b.until(`() => [...document.querySelectorAll('.line')].some(l => l.textContent.includes('.*hidden in a long line'))`))
 }

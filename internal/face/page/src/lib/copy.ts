@@ -1,38 +1,65 @@
+import table from './calls.json'
+
 /** Call is a call of the API, for people who want to make it elsewhere. */
 export interface Call {
   /** tool is the name of the MCP tool, and of the method in snake case. */
-  tool: string
-  args: Record<string, unknown>
-  method: 'GET' | 'POST' | 'DELETE'
-  path: string
-  body?: Record<string, unknown>
-  /** cli has the arguments of `fleet`. */
-  cli: string[]
+  tool: keyof typeof table
+  args: Record<string, string | string[] | undefined>
+}
+
+// The table comes from the proto files and the commands: go test ./internal/face/cli -run TestPageCalls -update
+interface Row {
+  http: string
+  command: string[]
+  arguments?: string[]
+  flags?: Record<string, string>
 }
 
 /** quote quotes an argument for a POSIX shell where it needs that. */
-export function quote(arg: string): string {
+function quote(arg: string): string {
   return /^[\w@%+=:,./-]+$/.test(arg) ? arg : "'" + arg.replaceAll("'", `'\\''`) + "'"
 }
 
-export function asCLI(c: Call): string {
-  return ['fleet', ...c.cli].map(quote).join(' ')
+export function asCLI({ tool, args }: Call): string {
+  const { command, arguments: positional = [], flags = {} } = table[tool] as Row
+  const options = Object.entries(flags).flatMap(([field, flag]) =>
+    [args[field] ?? []].flat().flatMap((value) => ['--' + flag, quote(value)]),
+  )
+  // What begins with a dash would be a flag, and an empty argument is one that is not known yet.
+  const values = positional.map((field) => String(args[field] || field.toUpperCase()))
+  const dashes = values.some((v) => v.startsWith('-')) ? ['--'] : []
+  return ['fleet', ...command, ...options, ...dashes, ...values.map(quote)].join(' ')
 }
 
 /** asCurl names no token: what is copied ends in histories and chats. */
-export function asCurl(c: Call): string {
+export function asCurl({ tool, args }: Call): string {
+  const [verb = '', template = ''] = (table[tool] as Row).http.split(' ')
+  const rest = Object.fromEntries(Object.entries(args).filter(([, value]) => value !== undefined))
+  const path = template.replace(/\{(\w+)\}/g, (_, field: string) => {
+    const value = encodeURIComponent(String(rest[field]))
+    delete rest[field]
+    return value
+  })
   const parts = ['curl']
-  if (c.method !== 'GET') parts.push('-X', c.method)
+  if (verb !== 'GET') parts.push('-X', verb)
   parts.push('-H', '"Authorization: Bearer $FLEET_TOKEN"')
-  if (c.body) parts.push('-H', quote('Content-Type: application/json'), '-d', quote(JSON.stringify(c.body)))
-  parts.push(quote(location.origin + c.path))
+  if (verb === 'POST') parts.push('-H', quote('Content-Type: application/json'), '-d', quote(JSON.stringify(rest)))
+  parts.push(quote(location.origin + path))
   return parts.join(' ')
 }
 
-export function asMCP(c: Call): string {
-  return JSON.stringify(
-    { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: c.tool, arguments: c.args } },
-    null,
-    2,
-  )
+export function asMCP({ tool, args }: Call): string {
+  const call = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: tool, arguments: args } }
+  return JSON.stringify(call, null, 2)
+}
+
+/** toClipboard copies the text, also where the page has no TLS and browsers lack navigator.clipboard. */
+export async function toClipboard(text: string, near: HTMLElement) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text)
+  const field = document.createElement('textarea')
+  field.value = text
+  near.append(field) // in a dialog, nothing outside of it can have the focus
+  field.select()
+  document.execCommand('copy')
+  field.remove()
 }
