@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -46,7 +47,7 @@ func (testOutside) Version(_ context.Context, program string) (path, output stri
 	if program == "claude" {
 		return "/usr/local/bin/claude", "2.1.0 (Claude Code)\n", nil
 	}
-	return "", "", providers.ErrNoProgram
+	return "", "", exec.ErrNotFound
 }
 
 func TestProvidersOfAFile(t *testing.T) {

@@ -183,10 +183,10 @@ func (c Config) Validate() error {
 	if err := c.Limits.Validate(); err != nil {
 		return err
 	}
-	if err := c.Lifecycle.Validate(); err != nil {
+	if err := c.Lifecycle.Validate(drivers()); err != nil {
 		return err
 	}
-	if err := c.Providers.Validate(); err != nil {
+	if err := c.Providers.Validate(drivers()); err != nil {
 		return err
 	}
 	if err := c.Subagents.Validate(); err != nil {

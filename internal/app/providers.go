@@ -3,14 +3,20 @@ package app
 import (
 	"log/slog"
 
+	"fleet/internal/fleet"
+	"fleet/internal/place/cagent"
+	"fleet/internal/place/local"
 	looks "fleet/internal/place/probe"
 	"fleet/internal/service"
 	"fleet/internal/toolset/providers"
 )
 
+// drivers returns the drivers of the places that every server has.
+func drivers() []fleet.Driver { return append(local.Drivers(), cagent.Drivers()...) }
+
 // newProviders returns the providers toolset. It probes this machine and its network unless a test replaces them.
 func newProviders(cfg Config, o Options, core *service.Service, log *slog.Logger) (*providers.Service, error) {
-	c := providers.Config{Settings: cfg.Providers, Logger: log}
+	c := providers.Config{Settings: cfg.Providers, Drivers: drivers(), Logger: log}
 	if o.Providers != nil {
 		o.Providers(&c)
 	}

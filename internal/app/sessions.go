@@ -74,7 +74,7 @@ func (p *places) newCagent() (fleet.Place, error) {
 }
 
 // newSessions returns the toolset of sessions.
-func newSessions(cfg Config, o Options, core *service.Service, catalog sessions.Catalog, log *slog.Logger) *sessions.Service {
+func newSessions(cfg Config, o Options, core *service.Service, catalog fleet.Catalog, log *slog.Logger) *sessions.Service {
 	c := sessions.Config{
 		Settings: cfg.Sessions, AnyDirectory: cfg.Auth.None() && len(cfg.Sessions.Directories) == 0, Private: cfg.Data, Logger: log,
 	}

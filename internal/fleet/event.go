@@ -27,6 +27,9 @@ const (
 	EventTaskDeleted   EventType = "task_deleted"
 )
 
+// OutputEvents are the types that EventFilter.Quiet leaves out: what a task says while it works.
+var OutputEvents = []EventType{EventTaskOutput, EventTaskStep, EventTaskMessage}
+
 // Event is one row of the append-only log.
 type Event struct {
 	Seq       int64 // position in the log; set by the store

@@ -172,6 +172,8 @@ type Driver struct {
 	Name string
 	// Tools means that it holds its agent to AgentConfig.Allow and AgentConfig.Deny.
 	Tools bool
+	// LimitsTools means that AgentConfig.Allow has the names of Claude Code's tools, and that its agent has no others.
+	LimitsTools bool
 	// Asks means that it takes AgentConfig.Ask.
 	Asks bool
 	// MCPServers means that it gives its agent the configuration's MCP servers.
@@ -184,6 +186,8 @@ type Driver struct {
 	Scripts bool
 	// NeedsCommand means that it starts the program of AgentConfig.Command, and has none of its own.
 	NeedsCommand bool
+	// AddsArguments means that AgentConfig.Command has more arguments for its program. Otherwise it replaces the program.
+	AddsArguments bool
 	// NeedsDocument means that its agents are defined by AgentConfig.Document.
 	NeedsDocument bool
 }
@@ -199,10 +203,14 @@ func (t Traits) Driver(name string) (d Driver, ok bool) {
 }
 
 // DriverNames returns the names of the drivers.
-func (t Traits) DriverNames() []string {
-	names := make([]string, len(t.Drivers))
-	for i, d := range t.Drivers {
-		names[i] = d.Name
+func (t Traits) DriverNames() []string { return DriverNames(t.Drivers, nil) }
+
+// DriverNames returns the names of the drivers for which is returns true; nil means all.
+func DriverNames(drivers []Driver, is func(Driver) bool) (names []string) {
+	for _, d := range drivers {
+		if is == nil || is(d) {
+			names = append(names, d.Name)
+		}
 	}
 	return names
 }

@@ -111,7 +111,7 @@ type EventFilter struct {
 	AgentUID  string // of this agent, not others of its name
 	TaskID    string
 	Types     []EventType // of one of these types
-	Quiet     bool        // no output, steps and messages but those of OutputOf
+	Quiet     bool        // none of OutputEvents, except of the tasks in OutputOf
 	OutputOf  []string    // ids of tasks; only with Quiet
 }
 

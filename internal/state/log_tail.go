@@ -179,11 +179,6 @@ func selects(f fleet.EventFilter, e fleet.Event) bool {
 		(f.AgentName == "" || strings.ToLower(e.AgentName) == strings.ToLower(f.AgentName)) && //nolint:staticcheck // as stores compare names, which EqualFold does not
 		(f.AgentUID == "" || e.AgentUID == f.AgentUID) &&
 		(f.TaskID == "" || e.TaskID == f.TaskID) &&
-		(!f.Quiet || !isOutput(e.Type) || e.TaskID != "" && slices.Contains(f.OutputOf, e.TaskID)) &&
+		(!f.Quiet || !slices.Contains(fleet.OutputEvents, e.Type) || e.TaskID != "" && slices.Contains(f.OutputOf, e.TaskID)) &&
 		(len(f.Types) == 0 || slices.Contains(f.Types, e.Type))
-}
-
-// isOutput reports whether a quiet watcher does not want events of the type.
-func isOutput(t fleet.EventType) bool {
-	return t == fleet.EventTaskOutput || t == fleet.EventTaskStep || t == fleet.EventTaskMessage
 }

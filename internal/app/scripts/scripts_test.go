@@ -69,7 +69,7 @@ func play(t *testing.T, dir string, projects ...local.Project) {
 			cfg := app.DefaultConfig()
 			cfg.Lifecycle = lifecycle.Config{Project: "shell", Role: "coder"}
 			cfg.Providers.Agents = []providers.Provider{{
-				Name: "shout", Kind: providers.KindCLI, Driver: providers.DriverCommand, Command: []string{shout(t), "{{.Prompt}}"},
+				Name: "shout", Kind: providers.KindCLI, Command: []string{shout(t), "{{.Prompt}}"},
 			}}
 			cfg.HTTP, cfg.GRPC, cfg.Data, cfg.StopGrace = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), 500*time.Millisecond
 			cfg.Local.Projects = projects

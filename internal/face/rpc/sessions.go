@@ -105,10 +105,10 @@ func turnMetadataOf(a *sessions.Answer) *fleetv1.TurnMetadata {
 	}
 }
 
-var sessionSources = map[fleetv1.SessionAgentSource]sessions.Source{
-	fleetv1.SessionAgentSource_session_agent_source_unspecified: sessions.SourceAll, fleetv1.SessionAgentSource_all: sessions.SourceAll,
-	fleetv1.SessionAgentSource_files: sessions.SourceFiles, fleetv1.SessionAgentSource_store: sessions.SourceStore,
-	fleetv1.SessionAgentSource_fleet: sessions.SourceFleet,
+var sessionSources = map[fleetv1.SessionAgentSource]fleet.DefinitionSource{
+	fleetv1.SessionAgentSource_session_agent_source_unspecified: "", fleetv1.SessionAgentSource_all: "",
+	fleetv1.SessionAgentSource_files: fleet.DefinitionFiles, fleetv1.SessionAgentSource_store: fleet.DefinitionStore,
+	fleetv1.SessionAgentSource_fleet: fleet.DefinitionFleet,
 }
 
 // ListAgents lists the agents that sessions can use.
@@ -138,8 +138,8 @@ func (s *Sessions) ListAgents(ctx context.Context, r *fleetv1.SessionServiceList
 }
 
 // agentSourceOf names an agent's source. The source of all files becomes that of one file.
-func agentSourceOf(s sessions.Source) string {
-	if s == sessions.SourceFiles {
+func agentSourceOf(s fleet.DefinitionSource) string {
+	if s == fleet.DefinitionFiles {
 		return "file"
 	}
 	return string(s)
@@ -161,7 +161,7 @@ func (s *Sessions) GetAgentSessionInfo(ctx context.Context, r *fleetv1.GetAgentS
 
 func sessionOf(x *sessions.Info) *fleetv1.SessionInfo {
 	out := &fleetv1.SessionInfo{
-		AgentSessionId: x.ID, Agent: textOf(x.Agent), Source: agentSourceOf(sessions.Source(x.Source)), SessionName: textOf(x.Name),
+		AgentSessionId: x.ID, Agent: textOf(x.Agent), Source: agentSourceOf(fleet.DefinitionSource(x.Source)), SessionName: textOf(x.Name),
 		MessageCount: int32Of(x.Messages), Created: timeOf(x.CreatedAt), LastUsed: timeOf(x.UsedAt), Status: fleetv1.SessionStatus_open,
 		Project: some(textOf(x.Project)), Directory: some(textOf(x.Directory)),
 	}

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
-	"fleet/internal/toolset/sessions"
 )
 
 // CatalogConfig configures a Catalog.
@@ -56,10 +55,10 @@ type Catalog struct {
 type reading struct {
 	size int64
 	time time.Time
-	def  sessions.Definition
+	def  fleet.Definition
 }
 
-var _ sessions.Catalog = (*Catalog)(nil)
+var _ fleet.Catalog = (*Catalog)(nil)
 
 // NewCatalog returns a Catalog. The directories need not exist yet.
 func NewCatalog(c CatalogConfig) *Catalog {
@@ -78,8 +77,8 @@ const (
 	maxFileDepth = 8
 )
 
-// Files implements sessions.Catalog. It reads a file again only after a change.
-func (c *Catalog) Files(ctx context.Context) ([]sessions.Definition, error) {
+// Files implements fleet.Catalog. It reads a file again only after a change.
+func (c *Catalog) Files(ctx context.Context) ([]fleet.Definition, error) {
 	if c.config.AgentsDir == "" {
 		return nil, nil
 	}
@@ -91,7 +90,7 @@ func (c *Catalog) Files(ctx context.Context) ([]sessions.Definition, error) {
 		return nil, hostError("cannot read the agents directory", err)
 	}
 	defer func() { _ = dir.Close() }()
-	var all []sessions.Definition
+	var all []fleet.Definition
 	err = fs.WalkDir(dir.FS(), ".", func(name string, e fs.DirEntry, err error) error {
 		switch {
 		case ctx.Err() != nil:
@@ -111,7 +110,7 @@ func (c *Catalog) Files(ctx context.Context) ([]sessions.Definition, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(all, func(a, b sessions.Definition) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(all, func(a, b fleet.Definition) int { return cmp.Compare(a.Path, b.Path) })
 	return all, nil
 }
 
@@ -120,15 +119,15 @@ func isDefinition(name string) bool {
 	return ext == ".yaml" || ext == ".yml"
 }
 
-// File implements sessions.Catalog.
-func (c *Catalog) File(ctx context.Context, name string) (sessions.Definition, error) {
+// File implements fleet.Catalog.
+func (c *Catalog) File(ctx context.Context, name string) (fleet.Definition, error) {
 	missing := fleet.Errorf(fleet.ReasonAgentNotFound, "there is no definition %q in the agents directory", clip(name, 200)).Next("{list_agents} shows what there is")
 	if err := ctx.Err(); err != nil || c.config.AgentsDir == "" || strings.ContainsRune(name, 0) {
-		return sessions.Definition{}, cmp.Or(err, error(missing))
+		return fleet.Definition{}, cmp.Or(err, error(missing))
 	}
 	dir, err := os.OpenRoot(c.config.AgentsDir)
 	if err != nil {
-		return sessions.Definition{}, missing
+		return fleet.Definition{}, missing
 	}
 	defer func() { _ = dir.Close() }()
 	for _, p := range c.places(name) {
@@ -146,7 +145,7 @@ func (c *Catalog) File(ctx context.Context, name string) (sessions.Definition, e
 			return d, nil
 		}
 	}
-	return sessions.Definition{}, missing
+	return fleet.Definition{}, missing
 }
 
 // places returns the paths in the agents directory that name may mean. A path is relative to that directory, or to the
@@ -181,8 +180,8 @@ func (c *Catalog) places(name string) (all []string) {
 }
 
 // file reads a definition, or records why it cannot be used.
-func (c *Catalog) file(dir *os.Root, name string) sessions.Definition {
-	d := sessions.Definition{Name: strings.TrimSuffix(name, path.Ext(name)), Source: sessions.SourceFiles, Path: name}
+func (c *Catalog) file(dir *os.Root, name string) fleet.Definition {
+	d := fleet.Definition{Name: strings.TrimSuffix(name, path.Ext(name)), Source: fleet.DefinitionFiles, Path: name}
 	info, err := dir.Stat(name)
 	switch {
 	case err != nil:
@@ -231,7 +230,7 @@ func readFile(dir *os.Root, name string) ([]byte, error) {
 }
 
 // describe fills in d from the document.
-func (c *Catalog) describe(d *sessions.Definition, document []byte) *definition {
+func (c *Catalog) describe(d *fleet.Definition, document []byte) *definition {
 	p, err := parse(document)
 	if err != nil {
 		d.Problem = err.Error()

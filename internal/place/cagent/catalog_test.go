@@ -28,7 +28,6 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/cagent"
-	"fleet/internal/toolset/sessions"
 )
 
 const plainDocument = "agents:\n  root:\n    model: openai/gpt-5-mini\n    description: Says hello\n    instruction: Say hello.\n"
@@ -62,7 +61,7 @@ func TestFiles(t *testing.T) {
 	problems := map[string]string{}
 	for _, d := range all {
 		problems[d.Path] = d.Problem
-		require.Equal(t, sessions.SourceFiles, d.Source)
+		require.Equal(t, fleet.DefinitionFiles, d.Source)
 	}
 	for path, want := range map[string]string{
 		"hello.yaml": "", "alias.yaml": "", "team/other.yml": "", "broken.yaml": "not a cagent definition", "huge.yaml": "larger than",
@@ -168,11 +167,11 @@ func TestPullReach(t *testing.T) {
 	bob := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "bob"})
 	c := cagent.NewCatalog(cagent.CatalogConfig{StoreDir: t.TempDir()})
 	listed := cagent.NewCatalog(cagent.CatalogConfig{StoreDir: t.TempDir(), Registries: []string{host}})
-	for name, pull := range map[string]func() (sessions.Pulled, error){
-		"a caller":          func() (sessions.Pulled, error) { return c.Pull(bob, host+"/fleet/hello:v1") },
-		"by name":           func() (sessions.Pulled, error) { return c.Pull(bob, "localhost:"+port+"/fleet/hello:v1") },
-		"an admin, astray":  func() (sessions.Pulled, error) { return c.Pull(asAdmin(t.Context()), astray+"/fleet/hello:v1") },
-		"the metadata host": func() (sessions.Pulled, error) { return c.Pull(bob, "169.254.169.254/latest/meta-data:v1") },
+	for name, pull := range map[string]func() (fleet.Pulled, error){
+		"a caller":          func() (fleet.Pulled, error) { return c.Pull(bob, host+"/fleet/hello:v1") },
+		"by name":           func() (fleet.Pulled, error) { return c.Pull(bob, "localhost:"+port+"/fleet/hello:v1") },
+		"an admin, astray":  func() (fleet.Pulled, error) { return c.Pull(asAdmin(t.Context()), astray+"/fleet/hello:v1") },
+		"the metadata host": func() (fleet.Pulled, error) { return c.Pull(bob, "169.254.169.254/latest/meta-data:v1") },
 	} {
 		_, err := pull()
 		require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%s: %v", name, err)
@@ -190,7 +189,7 @@ func TestPull(t *testing.T) {
 	digest := pushed(t, host+"/fleet/hello:v1", true, layer(plainDocument))
 	p, err := c.Pull(asAdmin(t.Context()), host+"/fleet/hello:v1")
 	require.NoError(t, err)
-	require.Equal(t, sessions.Pulled{Digest: digest.String(), Reference: host + "/fleet/hello:v1"}, p)
+	require.Equal(t, fleet.Pulled{Digest: digest.String(), Reference: host + "/fleet/hello:v1"}, p)
 	pushed(t, host+"/fleet/zipped", true, zipped(t, plainDocument))
 	_, err = c.Pull(asAdmin(t.Context()), host+"/fleet/zipped")
 	require.NoError(t, err)

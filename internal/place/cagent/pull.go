@@ -21,7 +21,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
 	"fleet/internal/fleet"
-	"fleet/internal/toolset/sessions"
 )
 
 // maxTransfer limits an answer of a registry, in bytes.
@@ -30,36 +29,36 @@ const maxTransfer = 4 << 20
 // agentAnnotation marks artifacts that `cagent push` has created.
 const agentAnnotation = "io.docker.cagent.version"
 
-// Pull implements sessions.Catalog. It uses the logins of the server's user only if CatalogConfig.Login allows that,
+// Pull implements fleet.Catalog. It uses the logins of the server's user only if CatalogConfig.Login allows that,
 // because any caller may pull what they can access.
-func (c *Catalog) Pull(ctx context.Context, reference string) (sessions.Pulled, error) {
+func (c *Catalog) Pull(ctx context.Context, reference string) (fleet.Pulled, error) {
 	if c.config.StoreDir == "" {
-		return sessions.Pulled{}, fleet.Errorf(fleet.ReasonUnimplemented, "this server does not store agents from registries")
+		return fleet.Pulled{}, fleet.Errorf(fleet.ReasonUnimplemented, "this server does not store agents from registries")
 	}
 	who, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
-		return sessions.Pulled{}, err
+		return fleet.Pulled{}, err
 	}
 	ref, err := requestedReference(reference)
 	if err != nil {
-		return sessions.Pulled{}, err
+		return fleet.Pulled{}, err
 	}
 	host := ref.Context().RegistryStr()
 	if c.config.Registries != nil && !slices.Contains(c.config.Registries, host) {
-		return sessions.Pulled{}, fleet.Errorf(fleet.ReasonPermissionDenied, "this server pulls agents from %s only, not from %s",
+		return fleet.Pulled{}, fleet.Errorf(fleet.ReasonPermissionDenied, "this server pulls agents from %s only, not from %s",
 			strings.Join(c.config.Registries, ", "), host)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.config.PullTimeout)
 	defer cancel()
 	a, err := c.fetch(ctx, ref)
 	if err != nil {
-		return sessions.Pulled{}, c.pullError(ctx, ref, err)
+		return fleet.Pulled{}, c.pullError(ctx, ref, err)
 	}
 	a.Owner = who.Name
 	if err := c.keep(a); err != nil {
-		return sessions.Pulled{}, hostError("cannot keep the agent", err)
+		return fleet.Pulled{}, hostError("cannot keep the agent", err)
 	}
-	return sessions.Pulled{Digest: a.Digest, Reference: a.Reference}, nil
+	return fleet.Pulled{Digest: a.Digest, Reference: a.Reference}, nil
 }
 
 // requestedReference parses the reference of a request.

@@ -18,7 +18,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 
 	"fleet/internal/fleet"
-	"fleet/internal/toolset/sessions"
 )
 
 // artifact is a pulled artifact. Each is stored in a file.
@@ -104,8 +103,8 @@ func (c *Catalog) artifacts(ctx context.Context) ([]*artifact, error) {
 }
 
 // definition returns the artifact's definition. It checks the policy again, because that may have changed.
-func (c *Catalog) definition(a *artifact) sessions.Definition {
-	d := sessions.Definition{Name: a.short(), Source: sessions.SourceStore, Reference: a.Reference, Digest: a.Digest}
+func (c *Catalog) definition(a *artifact) fleet.Definition {
+	d := fleet.Definition{Name: a.short(), Source: fleet.DefinitionStore, Reference: a.Reference, Digest: a.Digest}
 	if p := c.describe(&d, []byte(a.Document)); p != nil {
 		err := c.config.Policy.check(p)
 		if err == nil && c.config.NoPrograms { // the policy may allow toolsets that the server refuses
@@ -118,24 +117,24 @@ func (c *Catalog) definition(a *artifact) sessions.Definition {
 	return d
 }
 
-// Stored implements sessions.Catalog.
-func (c *Catalog) Stored(ctx context.Context) ([]sessions.Definition, error) {
+// Stored implements fleet.Catalog.
+func (c *Catalog) Stored(ctx context.Context) ([]fleet.Definition, error) {
 	kept, err := c.artifacts(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all := make([]sessions.Definition, len(kept))
+	all := make([]fleet.Definition, len(kept))
 	for i, a := range kept {
 		all[i] = c.definition(a)
 	}
 	return all, nil
 }
 
-// Artifact implements sessions.Catalog.
-func (c *Catalog) Artifact(ctx context.Context, reference string) (sessions.Definition, error) {
+// Artifact implements fleet.Catalog.
+func (c *Catalog) Artifact(ctx context.Context, reference string) (fleet.Definition, error) {
 	a, err := c.find(ctx, "agent", reference)
 	if err != nil {
-		return sessions.Definition{}, err
+		return fleet.Definition{}, err
 	}
 	d := c.definition(a)
 	if d.Problem != "" {
@@ -144,19 +143,19 @@ func (c *Catalog) Artifact(ctx context.Context, reference string) (sessions.Defi
 	return d, nil
 }
 
-// Remove implements sessions.Catalog.
-func (c *Catalog) Remove(ctx context.Context, reference string) (sessions.Pulled, error) {
+// Remove implements fleet.Catalog.
+func (c *Catalog) Remove(ctx context.Context, reference string) (fleet.Pulled, error) {
 	if _, err := requestedReference(reference); err != nil {
-		return sessions.Pulled{}, err
+		return fleet.Pulled{}, err
 	}
 	a, err := c.find(ctx, "registry_ref", reference)
 	if err != nil {
-		return sessions.Pulled{}, err
+		return fleet.Pulled{}, err
 	}
 	if err := os.Remove(c.artifactPath(a)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return sessions.Pulled{}, hostError("cannot remove the agent", err)
+		return fleet.Pulled{}, hostError("cannot remove the agent", err)
 	}
-	return sessions.Pulled{Digest: a.Digest, Reference: a.Reference}, nil
+	return fleet.Pulled{Digest: a.Digest, Reference: a.Reference}, nil
 }
 
 // find returns the artifact that the context's principal means. field is the request field for errors.

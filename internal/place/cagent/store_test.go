@@ -15,7 +15,6 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/cagent"
-	"fleet/internal/toolset/sessions"
 )
 
 // TestPulledArtifactsHaveOwners checks that only the principal who pulled an artifact, and admins, can see, use and remove it.
@@ -44,7 +43,7 @@ func TestPulledArtifactsHaveOwners(t *testing.T) {
 
 	removed, err := c.Remove(as("alice"), "hello:v1")
 	require.NoError(t, err)
-	require.Equal(t, sessions.Pulled{Digest: digest, Reference: ref}, removed)
+	require.Equal(t, fleet.Pulled{Digest: digest, Reference: ref}, removed)
 	_, err = c.Remove(as("alice"), ref)
 	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err))
 	_, err = c.Artifact(as("bob"), ref)

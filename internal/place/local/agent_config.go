@@ -15,15 +15,15 @@ import (
 
 // kinds describes the drivers, by kind.
 var kinds = map[string]fleet.Driver{
-	"claude":  {Tools: true, Asks: true, MCPServers: true, Reports: true, Remembers: true},
-	"codex":   {Remembers: true},
-	"acp":     {Tools: true, Asks: true, MCPServers: true, Remembers: true},
+	"claude":  {Tools: true, LimitsTools: true, Asks: true, MCPServers: true, Reports: true, Remembers: true},
+	"codex":   {Remembers: true, AddsArguments: true},
+	"acp":     {Tools: true, Asks: true, MCPServers: true, Remembers: true, NeedsCommand: true},
 	"command": {NeedsCommand: true},
 	"shell":   {Scripts: true},
 }
 
-// configDrivers returns the drivers that an agent's configuration can name: the kinds, and the agent CLIs that Fleet knows.
-func configDrivers() []fleet.Driver {
+// Drivers returns the drivers of every such place, which an agent's configuration can name: the kinds, and the agent CLIs that Fleet knows.
+func Drivers() []fleet.Driver {
 	var all []fleet.Driver
 	add := func(name, kind string) {
 		d := kinds[kind]
@@ -36,7 +36,8 @@ func configDrivers() []fleet.Driver {
 	for _, k := range driver.CLIs() {
 		if !slices.Contains(driver.Kinds, k.Name) {
 			add(k.Name, k.Options.Kind)
-			all[len(all)-1].NeedsCommand = false
+			last := &all[len(all)-1]
+			last.NeedsCommand, last.AddsArguments = false, true
 		}
 	}
 	return all
@@ -83,7 +84,7 @@ func configProject(a fleet.Agent) (project, error) {
 	}
 	o, known := configOptions(r)
 	if !known {
-		return refuse("this machine has no driver %q: it has %s", r.Driver, strings.Join(fleet.Traits{Drivers: configDrivers()}.DriverNames(), ", "))
+		return refuse("this machine has no driver %q: it has %s", r.Driver, strings.Join(fleet.Traits{Drivers: Drivers()}.DriverNames(), ", "))
 	}
 	d, err := driver.New(o)
 	if err != nil {

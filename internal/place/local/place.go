@@ -55,7 +55,7 @@ func AskMain(args ...string) int { return runner.AskMain(args...) }
 // Traits implements fleet.Place.
 func (b *Place) Traits() fleet.Traits {
 	return fleet.Traits{
-		Name: cmp.Or(b.config.Name, "local"), PollInterval: b.config.PollInterval, StopGrace: b.config.StopGrace, Drivers: configDrivers(), TakesReport: true,
+		Name: cmp.Or(b.config.Name, "local"), PollInterval: b.config.PollInterval, StopGrace: b.config.StopGrace, Drivers: Drivers(), TakesReport: true,
 		Keeps: true, Changes: true, Checks: true, ProjectChecks: true, Bundles: true, Output: true, KeepsWork: true, Asks: len(b.config.AskCommand) > 0,
 	}
 }

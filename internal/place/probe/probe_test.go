@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -18,10 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/place/probe"
-	"fleet/internal/toolset/providers"
 )
-
-var _ providers.Outside = (*probe.Outside)(nil)
 
 // programs creates executables. It returns an Outside that has them in its PATH, and a key in its environment.
 func programs(t *testing.T, scripts map[string]string) (o *probe.Outside, dir string) {
@@ -68,7 +66,7 @@ func TestVersion(t *testing.T) {
 	}
 	for _, program := range []string{"nothing", "data", "./good", "../good", filepath.Join(dir, "nothing")} {
 		_, _, err := o.Version(t.Context(), program)
-		require.ErrorIs(t, err, providers.ErrNoProgram, program)
+		require.ErrorIs(t, err, exec.ErrNotFound, program)
 	}
 	_, output, err := o.Version(t.Context(), "environ")
 	require.NoError(t, err)

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"fleet/internal/toolset/providers"
 )
 
 // maxOutput limits how much of a program's output is kept, in bytes.
@@ -36,7 +34,7 @@ func harmless(environ []string) (env []string) {
 // Version runs the program with --version, in its own process group, which is killed afterwards.
 func (o *Outside) Version(ctx context.Context, program string) (path, output string, err error) {
 	if path = o.find(program); path == "" {
-		return "", "", providers.ErrNoProgram
+		return "", "", exec.ErrNotFound
 	}
 	if err := ctx.Err(); err != nil {
 		return path, "", err

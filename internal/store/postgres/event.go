@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/store/record"
 )
 
 const (
@@ -162,7 +163,7 @@ func conditions(f fleet.EventFilter) *clause {
 		c.add(`task_id <> '' AND task_id = ?`, f.TaskID)
 	}
 	if f.Quiet {
-		c.add(`(type NOT IN ('task_output', 'task_step', 'task_message') OR task_id <> '' AND task_id = ANY(?))`, f.OutputOf)
+		c.add(`(type NOT IN (`+record.Quoted(fleet.OutputEvents)+`) OR task_id <> '' AND task_id = ANY(?))`, f.OutputOf)
 	}
 	if len(f.Types) > 0 {
 		types := make([]string, len(f.Types))

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"fleet/internal/fleet"
+	"fleet/internal/store/record"
 )
 
 const (
@@ -105,7 +106,7 @@ func conditions(f fleet.EventFilter) (where string, args []any, err error) {
 		if err != nil {
 			return "", nil, err
 		}
-		add(`(type NOT IN ('task_output', 'task_step', 'task_message') OR task_id <> '' AND task_id IN (SELECT value FROM json_each(?)))`, string(tasks))
+		add(`(type NOT IN (`+record.Quoted(fleet.OutputEvents)+`) OR task_id <> '' AND task_id IN (SELECT value FROM json_each(?)))`, string(tasks))
 	}
 	if len(f.Types) > 0 {
 		types, err := json.Marshal(f.Types)

@@ -1,7 +1,9 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"fleet/internal/fleet"
@@ -56,8 +58,9 @@ const (
 // defaultDriver is the driver of agents if the configuration names neither a driver nor a project.
 const defaultDriver = "claude"
 
-// Validate returns an error that names the invalid key.
-func (c Config) Validate() error {
+// Validate returns an error that names the invalid key. drivers are those of the places.
+func (c Config) Validate(drivers []fleet.Driver) error {
+	d, _ := fleet.Traits{Drivers: drivers}.Driver(cmp.Or(c.Driver, defaultDriver))
 	switch {
 	case c.MaxPayload < 0:
 		return fmt.Errorf("lifecycle.max_payload is %d: it is a number of bytes", c.MaxPayload)
@@ -69,10 +72,11 @@ func (c Config) Validate() error {
 		return fmt.Errorf("lifecycle.project is %q and lifecycle.driver %q: give one of the two", c.Project, c.Driver)
 	case c.AskTimeout < 0:
 		return fmt.Errorf("lifecycle.ask_timeout is %s: it must be more than 0, or 0 for 1 h", c.AskTimeout)
-	case c.Ask != nil && (c.Project != "" || c.Backend != "" && c.Backend != "local" || c.Driver != "" && c.Driver != "claude"):
-		return fmt.Errorf("lifecycle.ask is for the driver claude of this machine: a project says in its roles what its agents may ask")
-	case c.Driver == "command" && len(c.Command) == 0:
-		return fmt.Errorf("lifecycle.command is empty: the driver command needs a program")
+	case c.Ask != nil && (c.Project != "" || c.Backend != "" && c.Backend != "local" || !d.Asks):
+		return fmt.Errorf("lifecycle.ask is for a driver of this machine that can ask (%s): a project says in its roles what its agents may ask",
+			strings.Join(fleet.DriverNames(drivers, func(d fleet.Driver) bool { return d.Asks }), ", "))
+	case c.Driver != "" && d.NeedsCommand && len(c.Command) == 0:
+		return fmt.Errorf("lifecycle.command is empty: the driver %s needs a program", c.Driver)
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"fleet/internal/fleet"
 )
 
 // Settings configure the providers. The zero value uses the built-in table unchanged.
@@ -33,20 +35,11 @@ type Settings struct {
 // Config configures a Service. The zero value works.
 type Config struct {
 	Settings
-	Getenv func(string) string // nil means os.Getenv
-	Now    func() time.Time    // nil means time.Now
-	Logger *slog.Logger        // nil means no log
+	Drivers []fleet.Driver      // of the places that run models and programs
+	Getenv  func(string) string // nil means os.Getenv
+	Now     func() time.Time    // nil means time.Now
+	Logger  *slog.Logger        // nil means no log
 }
-
-// These are the drivers of the places that run models and programs, as configurations name them.
-const (
-	DriverModel   = "cagent"
-	DriverClaude  = "claude"
-	DriverCommand = "command"
-)
-
-// drivers are the drivers that run programs.
-var drivers = []string{DriverCommand, DriverClaude, "codex", "gemini", "opencode"}
 
 func (c Config) withDefaults() Config {
 	if c.Timeout == 0 {
@@ -75,8 +68,8 @@ func (c Config) withDefaults() Config {
 
 var hostPattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?$`)
 
-// Validate returns an error that names the invalid key.
-func (s Settings) Validate() error {
+// Validate returns an error that names the invalid key. drivers are those of the places that run models and programs.
+func (s Settings) Validate(drivers []fleet.Driver) error {
 	switch {
 	case s.Timeout < 0 || s.Timeout > MaxTimeout:
 		return fmt.Errorf("providers.timeout is %s: it must be more than 0 and at most %s", s.Timeout, MaxTimeout)
@@ -100,13 +93,13 @@ func (s Settings) Validate() error {
 			return fmt.Errorf("providers.tool_hosts has %q: it is a host name or an address, without a port", show(h))
 		}
 	}
-	_, err := s.table()
+	_, err := s.table(drivers)
 	return err
 }
 
 // table returns the built-in table with the changes and additions of the settings, by name.
-func (s Settings) table() ([]Provider, error) {
-	all := builtin()
+func (s Settings) table(drivers []fleet.Driver) ([]Provider, error) {
+	all := builtin(drivers)
 	seen := map[string]bool{}
 	for i, e := range s.Agents {
 		at := fmt.Sprintf("providers.agents[%d]", i)
@@ -122,7 +115,7 @@ func (s Settings) table() ([]Provider, error) {
 		if known >= 0 {
 			p = all[known].with(e)
 		}
-		if err := p.complete(); err != nil {
+		if err := p.complete(drivers); err != nil {
 			return nil, fmt.Errorf("%s: %w", at, err)
 		}
 		if known >= 0 {

@@ -69,7 +69,7 @@ agents:
     capabilities: [text_completion, poetry]
   - {name: mine, kind: cli, command: [mine, --ask, "{{.Prompt}}"]}
 `)
-	require.NoError(t, s.Validate())
+	require.NoError(t, s.Validate(drivers))
 	h := newHarness(t, func(c *providers.Config) { c.Settings = s })
 	list, err := h.List(h.as("alice"), "", false)
 	require.NoError(t, err)
@@ -114,7 +114,7 @@ func TestSettingsThatAreWrong(t *testing.T) {
 		`agents: [{name: x, kind: cloud}]`:               `kind is "cloud"`,
 		`agents: [{name: x, kind: cli}]`:                 `command is empty`,
 		`agents: [{name: x, kind: cli, command: [" "]}]`: `command is empty`,
-		`agents: [{name: x, kind: cli, command: [x], driver: shell}]`:                                                `driver is "shell": it is one of command, claude`,
+		`agents: [{name: x, kind: cli, command: [x], driver: shell}]`:                                                `driver is "shell": it must be one of claude, codex, acp, command`,
 		`agents: [{name: x, kind: cli, command: [x], base_url: "http://x"}]`:                                         `protocol, base_url and vendor are for kind api and local`,
 		`agents: [{name: x, kind: api}]`:                                                                             `model is empty`,
 		`agents: [{name: x, kind: api, model: m}]`:                                                                   `base_url is empty`,
@@ -131,7 +131,7 @@ func TestSettingsThatAreWrong(t *testing.T) {
 		`agents: [{name: claude, command: [claude]}]`:                                                                `driver, command and allow are for kind cli`,
 		"agents: [{name: claude, model: \"a\\nb\"}]":                                                                 `model is "a\nb": it is one line`,
 	} {
-		require.ErrorContains(t, settings(t, text).Validate(), want, text)
+		require.ErrorContains(t, settings(t, text).Validate(drivers), want, text)
 	}
 }
 
@@ -170,5 +170,5 @@ func TestAllow(t *testing.T) {
 		}
 		require.Equal(t, c.has, has, name)
 	}
-	require.ErrorContains(t, providers.Settings{Agents: []providers.Provider{{Name: "codex-cli", Allow: []string{"Edit"}}}}.Validate(), "allow is for the driver claude")
+	require.ErrorContains(t, providers.Settings{Agents: []providers.Provider{{Name: "codex-cli", Allow: []string{"Edit"}}}}.Validate(drivers), `the driver "codex" cannot limit the tools of its program: leave allow out, or use claude`)
 }

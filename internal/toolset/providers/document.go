@@ -127,6 +127,16 @@ func intOf(config map[string]any, key string) *int64 {
 	return nil
 }
 
+// modelDriver returns the driver that runs models.
+func (s *Service) modelDriver() string {
+	for _, d := range s.cfg.Drivers {
+		if d.NeedsDocument {
+			return d.Name
+		}
+	}
+	return ""
+}
+
 // agentConfig returns the configuration of a request's agent.
 func (s *Service) agentConfig(who fleet.Principal, p *Provider, key string, config map[string]any, tools []fleet.Tool) (*fleet.AgentConfig, error) {
 	r := &fleet.AgentConfig{Name: p.Name}
@@ -141,7 +151,7 @@ func (s *Service) agentConfig(who fleet.Principal, p *Provider, key string, conf
 	if err != nil {
 		return nil, err
 	}
-	r.Driver, r.Document, r.Tools, r.Allow = DriverModel, doc, tools, []string{}
+	r.Driver, r.Document, r.Tools, r.Allow = s.modelDriver(), doc, tools, []string{}
 	if key != "" {
 		r.PassEnv = []string{key}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -13,7 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
+	"fleet/internal/place/cagent"
 	"fleet/internal/place/fake"
+	"fleet/internal/place/local"
 	"fleet/internal/reconcile"
 	"fleet/internal/service"
 	"fleet/internal/state"
@@ -27,6 +30,9 @@ const (
 	customKey = "9f3c17d2aa64b0e5"
 	toolToken = "weather-token-77123"
 )
+
+// drivers are those of the places that every server has.
+var drivers = append(local.Drivers(), cagent.Drivers()...)
 
 // harness is the toolset over a real core and store, with a fake place for models and another one for programs.
 type harness struct {
@@ -77,8 +83,8 @@ func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 		}
 		return nil
 	}
-	h.models = fake.New(fake.Config{Traits: fleet.Traits{Name: "cagent", Drivers: []fleet.Driver{{Name: "cagent"}}}, Before: see})
-	h.clis = fake.New(fake.Config{Traits: fleet.Traits{Name: "local", Drivers: []fleet.Driver{{Name: "claude"}, {Name: "command"}, {Name: "codex"}, {Name: "gemini"}, {Name: "opencode"}}}, Before: see})
+	h.models = fake.New(fake.Config{Traits: fleet.Traits{Name: "cagent", Drivers: cagent.Drivers()}, Before: see})
+	h.clis = fake.New(fake.Config{Traits: fleet.Traits{Name: "local", Drivers: local.Drivers()}, Before: see})
 	logger := slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	st := state.New(store, []fleet.Place{h.clis}, state.Config{
 		StopGrace: 20 * time.Millisecond, PollInterval: 20 * time.Millisecond, LeaseTTL: time.Second, Logger: logger,
@@ -99,7 +105,7 @@ func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 	c := providers.Config{Settings: providers.Settings{Agents: []providers.Provider{
 		{Name: "custom", Kind: providers.KindAPI, BaseURL: "https://llm.example.com/v1/", Keys: []string{"CUSTOM_OTHER", "CUSTOM_KEY"}, Model: "custom-1"},
 		{Name: "mycli", Kind: providers.KindCLI, Command: []string{"mycli", "--model", "{{.Model}}"}, Keys: []string{"CUSTOM_KEY"}},
-	}}, Getenv: h.getenv, Logger: logger}
+	}}, Drivers: drivers, Getenv: h.getenv, Logger: logger}
 	if with != nil {
 		with(&c)
 	}
@@ -182,7 +188,7 @@ func (o *outside) Get(ctx context.Context, url string, header map[string]string)
 
 func (o *outside) Version(ctx context.Context, program string) (string, string, error) {
 	if o.version == nil {
-		return "", "", providers.ErrNoProgram
+		return "", "", exec.ErrNotFound
 	}
 	return o.version(ctx, program)
 }

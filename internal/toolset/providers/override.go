@@ -75,7 +75,7 @@ func (p *Provider) takes() []string {
 	switch {
 	case p.Kind != KindCLI:
 		return taken[p.Protocol]
-	case p.Driver != DriverCommand:
+	case !p.driver.NeedsCommand:
 		return []string{"model", "system"}
 	case slices.ContainsFunc(p.Command, func(a string) bool { return strings.Contains(a, "{{.Model}}") }):
 		return []string{"model", "system"}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"fleet/internal/place/local"
 )
 
 // TestRows checks that each row names its source and what it accepts, and that some model reaches it.
@@ -25,7 +27,7 @@ func TestRows(t *testing.T) {
 		}
 		require.Same(t, &rows[i], parametersOf(p, model), "row %d is hidden by another one", i)
 	}
-	for _, p := range builtin() {
+	for _, p := range builtin(local.Drivers()) {
 		if p.Kind != KindCLI {
 			require.True(t, slices.Contains(vendors(), p.Vendor), p.Name)
 		}

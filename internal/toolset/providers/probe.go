@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -49,12 +50,9 @@ type Outside interface {
 
 	// Version finds the program on the server's PATH and runs it with --version, without input and without keys in its
 	// environment. It returns the program's path and the beginning of its output, and kills processes that the program
-	// leaves behind. It returns ErrNoProgram if the program is not found. path is set even if the program fails.
+	// leaves behind. It returns exec.ErrNotFound if the program is not found. path is set even if the program fails.
 	Version(ctx context.Context, program string) (path, output string, err error)
 }
-
-// ErrNoProgram means that a program is not on the server's PATH.
-var ErrNoProgram = errors.New("there is no such program on the server's PATH")
 
 // probe probes one provider.
 func (s *Service) probe(ctx context.Context, p *Provider) Finding {
@@ -228,7 +226,7 @@ func (s *Service) probeProgram(ctx context.Context, p *Provider) (Status, string
 	program := p.Program()
 	path, output, err := s.outside.Version(ctx, program)
 	switch {
-	case errors.Is(err, ErrNoProgram):
+	case errors.Is(err, exec.ErrNotFound):
 		return StatusUnavailable, fmt.Sprintf("There is no program %s on the server's PATH: install it", program)
 	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded):
 		return StatusUnavailable, fmt.Sprintf("%s does not say its version within %s", path, ProbeTimeout)

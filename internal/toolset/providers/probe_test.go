@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -49,7 +50,7 @@ func TestProbe(t *testing.T) {
 		{name: "ollama that is not there", agent: "ollama", err: errors.New("connection refused"), status: "unreachable", says: []string{"http://127.0.0.1:11434 cannot be reached: connection refused"}},
 		{name: "a program", agent: "claude-code", path: "/usr/bin/claude", output: "\n\x1b[1m2.1.0\x1b[0m (Claude Code)\nmore", status: "operative", says: []string{"/usr/bin/claude runs, version", "2.1.0", "(Claude Code)"}},
 		{name: "a program that says nothing", agent: "codex-cli", path: "/usr/bin/codex", status: "operative", says: []string{"does not say its version"}},
-		{name: "a program that is not there", agent: "gemini-cli", err: providers.ErrNoProgram, status: "unavailable", says: []string{"no program gemini", "install it"}},
+		{name: "a program that is not there", agent: "gemini-cli", err: exec.ErrNotFound, status: "unavailable", says: []string{"no program gemini", "install it"}},
 		{name: "a program that fails", agent: "mycli", path: "/x/mycli", err: errors.New("mycli --version ended with exit code 3"), status: "unavailable", says: []string{"/x/mycli does not run", "exit code 3"}},
 		{name: "nobody", agent: "nobody", status: "unavailable", says: []string{`no agent "nobody"`, "claude-code"}},
 		{name: "a name of a megabyte", agent: strings.Repeat("n", 1<<20), status: "unavailable", says: []string{`no agent "nnn`}},
@@ -115,7 +116,7 @@ func TestListWithStatus(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := &outside{}
-		s, err := providers.New(nil, o, providers.Config{Getenv: func(string) string { return claudeKey }})
+		s, err := providers.New(nil, o, providers.Config{Drivers: drivers, Getenv: func(string) string { return claudeKey }})
 		require.NoError(t, err)
 		o.get = func(ctx context.Context, url string, _ map[string]string) (int, []byte, error) {
 			switch {
@@ -166,7 +167,7 @@ func TestProbesAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := &outside{}
-		s, err := providers.New(nil, o, providers.Config{Getenv: func(string) string { return claudeKey }})
+		s, err := providers.New(nil, o, providers.Config{Drivers: drivers, Getenv: func(string) string { return claudeKey }})
 		require.NoError(t, err)
 		looks, open := 0, make(chan struct{})
 		o.get = func(ctx context.Context, _ string, _ map[string]string) (int, []byte, error) {

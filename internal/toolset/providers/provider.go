@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"fleet/internal/fleet"
 )
 
 // Kind is the kind of a provider.
@@ -58,11 +60,12 @@ type Provider struct {
 	// accepts.
 	Vendor string `yaml:"vendor"`
 
-	// These fields are for programs. Driver is the driver of the local place that starts it. With "command", Command is
-	// the program and its arguments in that place's notation; with another driver, additional arguments.
+	// These fields are for programs. Driver is the driver of the local place that starts it. Command is the program and
+	// its arguments in that place's notation, or only arguments if the driver adds them to a program of its own.
 	Driver  string   `yaml:"driver"`
 	Command []string `yaml:"command"`
-	// Allow lists the tools that a program with the driver claude may use, in Claude's notation. It cannot ask for
+	driver  fleet.Driver
+	// Allow lists the tools that a program may use if its driver limits tools, in Claude's notation. It cannot ask for
 	// others; nil means editors.
 	Allow []string `yaml:"allow"`
 
@@ -80,7 +83,7 @@ func (p *Provider) Program() string {
 	switch {
 	case p.Kind != KindCLI:
 		return ""
-	case len(p.Command) > 0 && (p.Driver == DriverCommand || p.Driver == DriverClaude):
+	case len(p.Command) > 0 && !p.driver.AddsArguments:
 		return p.Command[0]
 	}
 	return p.Driver
@@ -135,25 +138,33 @@ var (
 
 const maxName = 40
 
+// defaultDriver is the driver of a program whose entry names none.
+const defaultDriver = "command"
+
 // reserved reports whether a variable may hold a secret of the server's own. Such a variable is never given to anyone.
 func reserved(variable string) bool {
 	return strings.HasPrefix(variable, "FLEET_") || strings.HasPrefix(variable, "CODER_")
 }
 
 // complete fills in derived fields, and returns an error that names the invalid key.
-func (p *Provider) complete() error {
+func (p *Provider) complete(drivers []fleet.Driver) error {
 	if len(p.Name) > maxName || !namePattern.MatchString(p.Name) {
 		return fmt.Errorf("name is %q: use 1 to %d lower-case letters, digits, and single - . _ between them", p.Name, maxName)
 	}
 	if p.Kind != KindAPI && p.Kind != KindCLI && p.Kind != KindLocal {
 		return fmt.Errorf("kind is %q: it is api, cli or local", p.Kind)
 	}
-	if p.Allow == nil && p.Driver == DriverClaude {
+	if p.Kind == KindCLI {
+		if err := p.findDriver(drivers); err != nil {
+			return err
+		}
+	}
+	if p.Allow == nil && p.driver.LimitsTools {
 		p.Allow = slices.Clone(editors)
 	}
 	switch {
 	case len(p.Capabilities) > 0:
-	case p.Driver == DriverClaude:
+	case p.driver.LimitsTools:
 		p.Capabilities = allowed(p.Allow)
 	default:
 		p.Capabilities = usualOf(p.Kind)
@@ -181,26 +192,36 @@ func (p *Provider) complete() error {
 		p.Description = p.Name
 	}
 	if p.Kind == KindCLI {
-		return p.completeCLI()
+		return p.completeCLI(drivers)
 	}
 	return p.completeModel()
 }
 
-func (p *Provider) completeCLI() error {
+// findDriver finds the driver of a program, the one that starts any command by default.
+func (p *Provider) findDriver(drivers []fleet.Driver) error {
+	// A script driver would execute the caller's prompt, and a document is for models.
+	programs := slices.DeleteFunc(slices.Clone(drivers), func(d fleet.Driver) bool { return d.Scripts || d.NeedsDocument })
+	if p.Driver == "" {
+		p.Driver = defaultDriver
+	}
+	d, ok := fleet.Traits{Drivers: programs}.Driver(p.Driver)
+	if !ok {
+		return fmt.Errorf("driver is %q: it must be one of %s", p.Driver, join(fleet.DriverNames(programs, nil)))
+	}
+	p.driver = d
+	return nil
+}
+
+func (p *Provider) completeCLI(drivers []fleet.Driver) error {
 	if p.Protocol != "" || p.BaseURL != "" || p.Vendor != "" {
 		return fmt.Errorf("protocol, base_url and vendor are for kind api and local, not for a program")
 	}
-	if p.Driver == "" {
-		p.Driver = DriverCommand
-	}
-	if !slices.Contains(drivers, p.Driver) {
-		return fmt.Errorf("driver is %q: it is one of %s", p.Driver, join(drivers))
-	}
-	if p.Driver == DriverCommand && len(p.Command) == 0 || len(p.Command) > 0 && strings.TrimSpace(p.Command[0]) == "" {
+	if p.driver.NeedsCommand && len(p.Command) == 0 || len(p.Command) > 0 && strings.TrimSpace(p.Command[0]) == "" {
 		return fmt.Errorf("command is empty: give the program and its arguments, as a list")
 	}
-	if p.Allow != nil && p.Driver != DriverClaude {
-		return fmt.Errorf("allow is for the driver claude: the driver %q cannot be held to tools", p.Driver)
+	if p.Allow != nil && !p.driver.LimitsTools {
+		return fmt.Errorf("the driver %q cannot limit the tools of its program: leave allow out, or use %s", p.Driver,
+			join(fleet.DriverNames(drivers, func(d fleet.Driver) bool { return d.LimitsTools })))
 	}
 	for _, a := range p.Allow {
 		if strings.TrimSpace(a) == "" || strings.ContainsFunc(a, func(r rune) bool { return r < ' ' || r == 0x7f }) {

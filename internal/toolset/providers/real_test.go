@@ -106,7 +106,7 @@ func newReal(t *testing.T, agents ...providers.Provider) *real {
 			return err
 		}))
 	})
-	c := providers.Config{Settings: providers.Settings{ToolEnv: []string{"WEATHER_TOKEN"}}, Getenv: func(n string) string { return env[n] }, Logger: logger}
+	c := providers.Config{Settings: providers.Settings{ToolEnv: []string{"WEATHER_TOKEN"}}, Drivers: drivers, Getenv: func(n string) string { return env[n] }, Logger: logger}
 	c.Agents = append([]providers.Provider{
 		{Name: "claude", BaseURL: r.model.URL, Model: "stub-large"},
 		{Name: "custom", Kind: providers.KindAPI, BaseURL: r.model.URL + "/v1", Keys: []string{"CUSTOM_KEY"}, Model: "stub-small"},

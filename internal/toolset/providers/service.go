@@ -40,10 +40,10 @@ type Service struct {
 
 // New returns a service over the core. It returns an error if the configuration is invalid.
 func New(core Core, outside Outside, cfg Config) (*Service, error) {
-	if err := cfg.Validate(); err != nil {
+	if err := cfg.Validate(cfg.Drivers); err != nil {
 		return nil, err
 	}
-	table, err := cfg.table()
+	table, err := cfg.table(cfg.Drivers)
 	if err != nil {
 		return nil, err
 	}

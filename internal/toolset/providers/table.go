@@ -1,8 +1,14 @@
 package providers
 
-// builtin returns the built-in table of providers. It names the models that their vendors recommend for general use. A
+import (
+	"slices"
+
+	"fleet/internal/fleet"
+)
+
+// builtin returns the built-in table of providers, without programs whose driver is not among the drivers. It names the models that their vendors recommend for general use. A
 // configuration entry with the same name changes an entry.
-func builtin() []Provider {
+func builtin(drivers []fleet.Driver) []Provider {
 	thinks := append(usualOf(KindAPI), CapabilityExtendedThinking)
 	runs := append(usualOf(KindCLI), CapabilityCodeExecution) // also runs programs
 	all := []Provider{
@@ -52,7 +58,7 @@ func builtin() []Provider {
 		},
 		{
 			Name: "claude-code", Kind: KindCLI, Description: "Claude Code, the coding agent of Anthropic, on the server's machine",
-			Driver: DriverClaude,
+			Driver: "claude",
 		},
 		{
 			Name: "codex-cli", Kind: KindCLI, Description: "Codex, the coding agent of OpenAI, on the server's machine",
@@ -68,17 +74,17 @@ func builtin() []Provider {
 		},
 		{
 			Name: "qwen-code", Kind: KindCLI, Description: "Qwen Code, the coding agent of Alibaba, on the server's machine",
-			Driver: DriverCommand, Command: []string{"qwen", "--approval-mode", "auto-edit"},
+			Driver: "command", Command: []string{"qwen", "--approval-mode", "auto-edit"},
 			Keys: []string{"DASHSCOPE_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL"},
 		},
 		{
 			Name: "goose", Kind: KindCLI, Description: "goose, a general agent for any model, on the server's machine",
-			Driver: DriverCommand, Command: []string{"goose", "run", "--quiet", "--no-session", "-i", "-"}, Capabilities: runs,
+			Driver: "command", Command: []string{"goose", "run", "--quiet", "--no-session", "-i", "-"}, Capabilities: runs,
 			Keys: []string{"GOOSE_PROVIDER", "GOOSE_MODEL", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GOOGLE_API_KEY"},
 		},
 		{
 			Name: "aider", Kind: KindCLI, Description: "aider, a pair programmer for any model, on the server's machine",
-			Driver: DriverCommand,
+			Driver: "command",
 			Command: []string{
 				"aider", "--yes-always", "--no-git", "--no-stream", "--no-pretty", "--no-check-update", "--analytics-disable",
 				"--message-file", "{{.BriefFile}}",
@@ -90,8 +96,9 @@ func builtin() []Provider {
 			Protocol: ProtocolOllama, BaseURL: "http://127.0.0.1:11434", Model: "llama3.2",
 		},
 	}
+	all = slices.DeleteFunc(all, func(p Provider) bool { return p.Kind == KindCLI && p.findDriver(drivers) != nil })
 	for i := range all {
-		if err := all[i].complete(); err != nil {
+		if err := all[i].complete(drivers); err != nil {
 			panic("providers: the table has a bad entry " + all[i].Name + ": " + err.Error()) // a test checks every entry
 		}
 	}

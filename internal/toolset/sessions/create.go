@@ -12,9 +12,9 @@ import (
 
 // found is what a caller's name for an agent refers to: a definition, or an agent of the fleet.
 type found struct {
-	definition *Definition
+	definition *fleet.Definition
 	agent      *fleet.AgentView
-	source     Source
+	source     fleet.DefinitionSource
 }
 
 // These limit names, in characters.
@@ -35,13 +35,13 @@ func (s *Service) find(ctx context.Context, name string) (found, error) {
 	}
 	d, err := s.catalog.File(ctx, name)
 	if err == nil {
-		return found{definition: &d, source: SourceFiles}, nil
+		return found{definition: &d, source: fleet.DefinitionFiles}, nil
 	}
 	if fleet.ReasonOf(err) != fleet.ReasonAgentNotFound || isPath(name) {
 		return found{}, err
 	}
 	if v, err := s.core.ShowAgent(ctx, name); err == nil {
-		return found{agent: v, source: SourceFleet}, nil
+		return found{agent: v, source: fleet.DefinitionFleet}, nil
 	} else if e, ok := errors.AsType[*fleet.Error](err); !ok || e.Code != fleet.NotFound && e.Code != fleet.InvalidArgument {
 		return found{}, err
 	}
@@ -54,7 +54,7 @@ func (s *Service) find(ctx context.Context, name string) (found, error) {
 	if err != nil {
 		return found{}, err
 	}
-	return found{definition: &d, source: SourceStore}, nil
+	return found{definition: &d, source: fleet.DefinitionStore}, nil
 }
 
 // isPath reports whether the name can only be a file.
@@ -76,8 +76,8 @@ func (s *Service) hosted() error {
 }
 
 // launch returns the request for an agent of the definition.
-func (s *Service) launch(method string, d *Definition, name string, p Place) (service.LaunchRequest, error) {
-	r := &fleet.AgentConfig{Name: d.Name, Driver: s.cfg.Driver, Document: d.Document, Foreign: d.Source == SourceStore}
+func (s *Service) launch(method string, d *fleet.Definition, name string, p Place) (service.LaunchRequest, error) {
+	r := &fleet.AgentConfig{Name: d.Name, Driver: s.cfg.Driver, Document: d.Document, Foreign: d.Source == fleet.DefinitionStore}
 	project, err := s.apply(r, p)
 	return service.LaunchRequest{Method: method, Toolset: fleet.ToolsetSessions, Config: r, Project: project, Name: name}, err
 }

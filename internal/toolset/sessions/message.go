@@ -234,7 +234,7 @@ func (s *Service) Invoke(ctx context.Context, agent, message, requestID string, 
 }
 
 // ask makes an agent of the definition, lets it answer one message, and deletes it.
-func (s *Service) ask(ctx context.Context, d *Definition, message, requestID string, place Place, body []string) (*fleet.Task, error) {
+func (s *Service) ask(ctx context.Context, d *fleet.Definition, message, requestID string, place Place, body []string) (*fleet.Task, error) {
 	l, err := s.launch("InvokeAgent", d, "invoke", place)
 	if err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 // Service implements the toolset.
 type Service struct {
 	core    *service.Service
-	catalog Catalog
+	catalog fleet.Catalog
 	cfg     Config
 	turns   *conversation.Turns
 	// listeners counts the calls that wait for answers.
@@ -22,7 +22,7 @@ type Service struct {
 }
 
 // New returns the toolset over the core and the catalog of definitions.
-func New(core *service.Service, catalog Catalog, c Config) *Service {
+func New(core *service.Service, catalog fleet.Catalog, c Config) *Service {
 	c.fill()
 	return &Service{core: core, catalog: catalog, cfg: c, turns: conversation.NewTurns(c.MaxWaiting), listeners: newListeners()}
 }

@@ -392,7 +392,7 @@ func TestIsolation(t *testing.T) {
 		"invoke": func() error { _, err := w.svc.Invoke(t.Context(), "echo", "x", "", sessions.Place{}, nil); return err },
 		"info":   func() error { _, err := w.svc.Info(t.Context(), id); return err },
 		"list":   func() error { _, err := w.svc.List(t.Context()); return err },
-		"agents": func() error { _, err := w.svc.Agents(t.Context(), sessions.SourceAll); return err },
+		"agents": func() error { _, err := w.svc.Agents(t.Context(), ""); return err },
 		"pull":   func() error { _, err := w.svc.Pull(t.Context(), "x"); return err },
 		"close":  func() error { return w.svc.Close(t.Context(), id) },
 		"stop":   func() error { _, err := w.svc.Interrupt(t.Context(), id); return err },

@@ -27,7 +27,7 @@ func (s *Service) Info(ctx context.Context, id string) (*Info, error) {
 
 func infoOf(v *service.SessionView) *Info {
 	info := &Info{Session: v.Session, Working: v.ClosedAt.IsZero() && v.Turn() != nil}
-	if a := v.Agent; a != nil && Source(v.Source) != SourceFleet && a.Config != nil && (a.Project != "" || a.Config.Dir != "") {
+	if a := v.Agent; a != nil && fleet.DefinitionSource(v.Source) != fleet.DefinitionFleet && a.Config != nil && (a.Project != "" || a.Config.Dir != "") {
 		info.Project, info.Directory = a.Project, a.Location
 	}
 	return info
@@ -89,17 +89,17 @@ func (s *Service) History(ctx context.Context, id string, limit *int) ([]Message
 	return all[max(0, len(all)-n):], nil
 }
 
-// Agents lists the agents of the source.
-func (s *Service) Agents(ctx context.Context, source Source) ([]Definition, error) {
+// Agents lists the agents of the source; "" means of all.
+func (s *Service) Agents(ctx context.Context, source fleet.DefinitionSource) ([]fleet.Definition, error) {
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
 		return nil, err
 	}
-	var all []Definition
+	var all []fleet.Definition
 	for _, from := range []struct {
-		source Source
-		list   func(context.Context) ([]Definition, error)
-	}{{SourceFiles, s.catalog.Files}, {SourceStore, s.catalog.Stored}, {SourceFleet, s.fleetAgents}} {
-		if source != SourceAll && source != from.source {
+		source fleet.DefinitionSource
+		list   func(context.Context) ([]fleet.Definition, error)
+	}{{fleet.DefinitionFiles, s.catalog.Files}, {fleet.DefinitionStore, s.catalog.Stored}, {fleet.DefinitionFleet, s.fleetAgents}} {
+		if source != "" && source != from.source {
 			continue
 		}
 		some, err := from.list(ctx)
@@ -112,30 +112,30 @@ func (s *Service) Agents(ctx context.Context, source Source) ([]Definition, erro
 }
 
 // fleetAgents returns the caller's agents in the fleet.
-func (s *Service) fleetAgents(ctx context.Context) ([]Definition, error) {
+func (s *Service) fleetAgents(ctx context.Context) ([]fleet.Definition, error) {
 	l, err := s.core.ListAgents(ctx, fleet.ListAgentsRequest{})
 	if err != nil {
 		return nil, err
 	}
-	all := make([]Definition, len(l.Agents))
+	all := make([]fleet.Definition, len(l.Agents))
 	for i, v := range l.Agents {
-		all[i] = Definition{Name: v.Name, Description: v.Spec, Source: SourceFleet}
+		all[i] = fleet.Definition{Name: v.Name, Description: v.Spec, Source: fleet.DefinitionFleet}
 	}
 	return all, nil
 }
 
 // Pull pulls an agent from a registry.
-func (s *Service) Pull(ctx context.Context, reference string) (Pulled, error) {
+func (s *Service) Pull(ctx context.Context, reference string) (fleet.Pulled, error) {
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
-		return Pulled{}, err
+		return fleet.Pulled{}, err
 	}
 	return s.catalog.Pull(ctx, reference)
 }
 
 // RemovePulled removes an agent that the caller has pulled.
-func (s *Service) RemovePulled(ctx context.Context, reference string) (Pulled, error) {
+func (s *Service) RemovePulled(ctx context.Context, reference string) (fleet.Pulled, error) {
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
-		return Pulled{}, err
+		return fleet.Pulled{}, err
 	}
 	return s.catalog.Remove(ctx, reference)
 }

@@ -1,23 +1,22 @@
-package sessions
+package fleet
 
 import "context"
 
-// Source says where an agent is defined.
-type Source string
+// DefinitionSource says where an agent is defined.
+type DefinitionSource string
 
-// The sources.
+// The sources of definitions.
 const (
-	SourceFiles Source = "files" // the agents directory
-	SourceStore Source = "store" // artifacts that were pulled
-	SourceFleet Source = "fleet" // agents of the fleet, by name
-	SourceAll   Source = "all"
+	DefinitionFiles DefinitionSource = "files" // the agents directory
+	DefinitionStore DefinitionSource = "store" // artifacts that were pulled
+	DefinitionFleet DefinitionSource = "fleet" // agents of the fleet, by name
 )
 
-// Definition is an agent that is defined outside the fleet.
+// Definition describes an agent for sessions. Its place has read it from a document, unless it is an agent of the fleet.
 type Definition struct {
 	Name        string
 	Description string
-	Source      Source
+	Source      DefinitionSource
 	Path        string   // of a file, in the agents directory
 	Reference   string   // of an artifact
 	Digest      string   // of an artifact
@@ -32,7 +31,7 @@ type Definition struct {
 // Pulled is an artifact that was pulled.
 type Pulled struct{ Digest, Reference string }
 
-// Catalog finds definitions. Its errors are *fleet.Error: AGENT_NOT_FOUND if there is no such definition,
+// Catalog is the port to definitions that a place keeps. Its errors are *Error: AGENT_NOT_FOUND if there is no such definition,
 // DEFINITION_INVALID if it exists but cannot be used.
 type Catalog interface {
 	// Files lists the definitions in the agents directory by path, including those that cannot be used.
