@@ -45,11 +45,12 @@ type Store interface {
 	// Leases returns how many leases there are whose keys begin with the prefix and whose time is not over.
 	Leases(ctx context.Context, prefix string) (n int, err error)
 
-	// Note keeps when something was last done, under a key; no subscriber is told.
-	Note(ctx context.Context, key string, at time.Time) error
+	// Note keeps under a key that something was done, so long ago; no subscriber is told.
+	Note(ctx context.Context, key string, ago time.Duration) error
 
-	// Noted returns when something was last done; zero when it never was.
-	Noted(ctx context.Context, key string) (time.Time, error)
+	// Noted returns how long ago something was last done, by the clock of the store: those of processes may differ. ok is false
+	// when it never was.
+	Noted(ctx context.Context, key string) (ago time.Duration, ok bool, err error)
 
 	// Secret returns the secret of the name, which is value unless one was kept before: then it is that one, for every
 	// process and for ever. No subscriber is told, and no transaction reads it.

@@ -62,7 +62,7 @@ func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 			return false
 		case err != nil:
 			w.log.ErrorContext(ctx, "an agent cannot be loaded", slog.String("agent", w.uid), slog.Any("error", err))
-			w.wait(held, retryFirst)
+			w.pause(held, retryFirst)
 			continue
 		case v == nil || !needsWork(v):
 			return true
@@ -73,7 +73,8 @@ func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 		}
 		if err != nil && held.Err() == nil {
 			w.log.ErrorContext(ctx, "a step failed and is tried again", slog.String("agent", v.Name), slog.Any("error", err))
-			next = retryFirst
+			w.pause(held, retryFirst)
+			continue
 		}
 		if next > 0 {
 			w.wait(held, next)
@@ -116,6 +117,16 @@ func (w *worker) wait(ctx context.Context, d time.Duration) {
 	case <-w.woken:
 	case <-ended:
 	case <-posted:
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// pause waits before the worker retries. The end of a run does not shorten it: a run that has ended stays so while the store fails.
+func (w *worker) pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
 	case <-t.C:
 	case <-ctx.Done():
 	}

@@ -86,9 +86,9 @@ func (s *flakyStore) RenewLeases(ctx context.Context, owner string, ttl time.Dur
 	return s.Store.RenewLeases(ctx, owner, ttl)
 }
 
-func (s *flakyStore) Noted(ctx context.Context, key string) (time.Time, error) {
+func (s *flakyStore) Noted(ctx context.Context, key string) (time.Duration, bool, error) {
 	if s.fails.Load() == 1 { // nothing works at all
-		return time.Time{}, errFlaky
+		return 0, false, errFlaky
 	}
 	return s.Store.Noted(ctx, key)
 }

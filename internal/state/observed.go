@@ -50,12 +50,13 @@ func (p *ManagedPlace) nameConflicts() string {
 	return fmt.Sprintf("%d of its workspaces are not shown, since agents of other places have their names; the server's log names them", n)
 }
 
-// lastListing reads when a process last listed everything, and takes it in.
+// lastListing reads when a process last listed everything, and takes it in. It returns the time by this process's clock.
 func (p *ManagedPlace) lastListing(ctx context.Context) (time.Time, error) {
-	at, err := p.store.Noted(ctx, p.PollKey())
-	if err != nil || at.IsZero() {
-		return at, err
+	ago, ok, err := p.store.Noted(ctx, p.PollKey())
+	if err != nil || !ok {
+		return time.Time{}, err
 	}
+	at := p.now().Add(-ago)
 	if ms := at.UnixMilli(); ms > p.observed.Load() {
 		p.observed.Store(ms)
 	}

@@ -36,7 +36,7 @@ func (p *ManagedPlace) ListingSucceeded() {
 // Listed records that the store has everything that the place had at that time. The note comes first, so that what callers
 // have been told once is known after a restart too.
 func (p *ManagedPlace) Listed(ctx context.Context, at time.Time) error {
-	err := p.store.Note(ctx, p.PollKey(), at)
+	err := p.store.Note(ctx, p.PollKey(), p.now().Sub(at))
 	p.observed.Store(at.UnixMilli())
 	p.polled.Do(func() { close(p.firstPoll) })
 	return err

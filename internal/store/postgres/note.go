@@ -6,22 +6,23 @@ import (
 )
 
 const (
-	putNote   = `INSERT INTO notes (key, at) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET at = excluded.at`
-	getNote   = `SELECT at FROM notes WHERE key = $1`
+	putNote = `INSERT INTO notes (key, at) VALUES ($1, clock_timestamp() - $2::bigint * interval '1 microsecond')
+		ON CONFLICT (key) DO UPDATE SET at = excluded.at`
+	getNote   = `SELECT (extract(epoch FROM clock_timestamp() - at) * 1000000)::bigint FROM notes WHERE key = $1`
 	putSecret = `INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`
 	getSecret = `SELECT value FROM secrets WHERE name = $1`
 )
 
 // Note keeps a time in one statement, see fleet.Store.
-func (s *Store) Note(ctx context.Context, key string, at time.Time) error {
-	return s.one(ctx, nil, putNote, key, at)
+func (s *Store) Note(ctx context.Context, key string, ago time.Duration) error {
+	return s.one(ctx, nil, putNote, key, ago.Microseconds())
 }
 
-// Noted returns a time, see fleet.Store.
-func (s *Store) Noted(ctx context.Context, key string) (time.Time, error) {
-	var at *time.Time
-	err := s.one(ctx, func(row scanner) error { return row.Scan(&at) }, getNote, key)
-	return timeOf(at), err
+// Noted returns the age of a time, see fleet.Store.
+func (s *Store) Noted(ctx context.Context, key string) (ago time.Duration, ok bool, err error) {
+	var micros int64
+	err = s.one(ctx, func(row scanner) error { ok = true; return row.Scan(&micros) }, getNote, key)
+	return time.Duration(micros) * time.Microsecond, ok, err
 }
 
 // Secret keeps a secret, see fleet.Store.

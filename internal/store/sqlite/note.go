@@ -12,23 +12,25 @@ const (
 	getNote = `SELECT at FROM notes WHERE key = ?`
 )
 
-// Note keeps a time in one statement, see fleet.Store.
-func (s *Store) Note(ctx context.Context, key string, at time.Time) error {
+// Note keeps a time in one statement, see fleet.Store. The clock is that of the machine, as that of leases.
+func (s *Store) Note(ctx context.Context, key string, ago time.Duration) error {
 	return s.write(ctx, func(c *conn) error {
-		_, err := c.exec(ctx, putNote, key, micros(at))
+		_, err := c.exec(ctx, putNote, key, micros(time.Now().Add(-ago)))
 		return plain(ctx, err)
 	})
 }
 
-// Noted returns a time, see fleet.Store.
-func (s *Store) Noted(ctx context.Context, key string) (at time.Time, err error) {
+// Noted returns the age of a time, see fleet.Store.
+func (s *Store) Noted(ctx context.Context, key string) (ago time.Duration, ok bool, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		n, err := c.int64(ctx, getNote, key)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
-		at = timeOf(sql.NullInt64{Int64: n, Valid: err == nil})
+		if ok = err == nil; ok {
+			ago = time.Since(time.UnixMicro(n))
+		}
 		return plain(ctx, err)
 	})
-	return at, err
+	return ago, ok, err
 }

@@ -155,18 +155,27 @@ var leaseCases = []testCase{
 
 var noteCases = []testCase{
 	{"the last value counts, per key", func(t *testing.T, s fleet.Store) {
-		at := func(key string) time.Time {
-			at, err := s.Noted(t.Context(), key)
+		hours := func(key string) (int, bool) {
+			ago, ok, err := s.Noted(t.Context(), key)
 			require.NoError(t, err)
-			return at
+			return int(ago / time.Hour), ok
 		}
-		require.True(t, at("poll").IsZero())
-		require.NoError(t, s.Note(t.Context(), "poll", noon))
-		require.NoError(t, s.Note(t.Context(), "poll", noon.Add(time.Second)))
-		require.NoError(t, s.Note(t.Context(), "POLL", noon))
-		require.Equal(t, noon.Add(time.Second), at("poll"))
-		require.Equal(t, noon, at("POLL"))
-		require.True(t, at("").IsZero())
+		is := func(key string, want int) {
+			n, ok := hours(key)
+			require.True(t, ok)
+			require.Equal(t, want, n)
+		}
+		_, ok := hours("poll")
+		require.False(t, ok)
+		require.NoError(t, s.Note(t.Context(), "poll", 5*time.Hour))
+		require.NoError(t, s.Note(t.Context(), "poll", 3*time.Hour))
+		require.NoError(t, s.Note(t.Context(), "POLL", 24*400*time.Hour))
+		is("poll", 3)
+		is("POLL", 24*400)
+		require.NoError(t, s.Note(t.Context(), "poll", 0))
+		is("poll", 0)
+		_, ok = hours("")
+		require.False(t, ok)
 	}},
 
 	{"subscribers are not notified", func(t *testing.T, s fleet.Store) {
@@ -175,7 +184,7 @@ var noteCases = []testCase{
 		for len(signal) > 0 {
 			<-signal
 		}
-		require.NoError(t, s.Note(t.Context(), "poll", noon))
+		require.NoError(t, s.Note(t.Context(), "poll", 0))
 		require.Empty(t, signal)
 	}},
 }
