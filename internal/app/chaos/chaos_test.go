@@ -87,7 +87,7 @@ func TestChaos(t *testing.T) {
 	for i := range 3 {
 		s := newServer(t, fmt.Sprintf("r%d", i+1), filepath.Join(dir, fmt.Sprintf("r%d", i+1)))
 		for address := range s.links {
-			s.links[address] = newLink(t, func() string { return db.socket(address) })
+			s.links[address] = pgtest.NewLink(t, func() string { return db.socket(address) })
 		}
 		s.store, s.shared = urlThrough(s.links), socket
 		shared.servers = append(shared.servers, s)

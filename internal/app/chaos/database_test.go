@@ -107,7 +107,7 @@ func (d *database) FailOver(served func()) error {
 }
 
 // urlThrough returns the URL of the database for a server that reaches its nodes through the links.
-func urlThrough(links [2]*link) string {
+func urlThrough(links [2]*pgtest.Link) string {
 	q := url.Values{"target_session_attrs": {"read-write"}, "sslmode": {"disable"}, "user": {"fleet"}, "connect_timeout": {"2"}}
 	return fmt.Sprintf("postgres://127.0.0.1:%d,127.0.0.1:%d/postgres?%s", links[0].Port(), links[1].Port(), q.Encode())
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"fleet/internal/store/postgres/pgtest"
 )
 
 // recovery is how long a server may take to serve again after a fault is over. The machine may be busy.
@@ -110,32 +112,36 @@ func serverFaults(s *server) map[string]faultFunc {
 	if s.store == "" {
 		return faults
 	}
-	each := func(f func(*link)) {
+	each := func(f func(*pgtest.Link)) {
 		for _, l := range s.links {
 			f(l)
 		}
 	}
 	faults["cut"] = func(*rand.Rand) (time.Duration, error) {
-		each((*link).Cut)
+		each((*pgtest.Link).Cut)
 		return 0, nil
 	}
 	faults["slow"] = func(r *rand.Rand) (time.Duration, error) {
 		late := between(r, 20*time.Millisecond, 200*time.Millisecond)
-		each(func(l *link) { l.Delay(late) })
+		each(func(l *pgtest.Link) { l.Delay(late) })
 		d := hold(between(r, time.Second, 2*time.Second))
-		each(func(l *link) { l.Delay(0) })
+		each(func(l *pgtest.Link) { l.Delay(0) })
 		return d, nil
 	}
 	faults["black hole"] = func(r *rand.Rand) (time.Duration, error) {
-		each((*link).Hole)
+		each((*pgtest.Link).Hole)
 		d := hold(between(r, 2*time.Second, 4*time.Second))
-		each((*link).Heal)
+		each((*pgtest.Link).Heal)
 		return d, nil
 	}
+	faults["half open"] = func(*rand.Rand) (time.Duration, error) {
+		each((*pgtest.Link).Forget)
+		return 0, nil
+	}
 	faults["refused"] = func(r *rand.Rand) (time.Duration, error) {
-		each(func(l *link) { l.Refuse(true) })
+		each(func(l *pgtest.Link) { l.Refuse(true) })
 		d := hold(between(r, time.Second, 2*time.Second))
-		each(func(l *link) { l.Refuse(false) })
+		each(func(l *pgtest.Link) { l.Refuse(false) })
 		return d, nil
 	}
 	return faults

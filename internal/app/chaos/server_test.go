@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"fleet/internal/store/postgres/pgtest"
 )
 
 // server is a process that serves a fleet at fixed addresses. It can be killed and started again.
@@ -26,7 +28,7 @@ type server struct {
 	data       string
 	store      string // the URL of its store; "" for SQLite
 	shared     string // the socket of the shared place; "" for none
-	links      [2]*link
+	links      [2]*pgtest.Link
 	conn       *grpc.ClientConn
 	log        *os.File
 

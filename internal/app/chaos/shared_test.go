@@ -29,7 +29,15 @@ func serveShared(t *testing.T, path string) *fake.Place {
 	require.NoError(t, err)
 	s := rpc.NewServer()
 	require.NoError(t, s.RegisterName("Place", &sharedServer{world}))
-	go s.Accept(l)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go s.ServeConn(c)
+		}
+	}()
 	t.Cleanup(func() { _ = l.Close(); world.Destroy() })
 	return world
 }

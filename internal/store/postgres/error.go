@@ -70,7 +70,7 @@ func unreachable(err error) bool {
 	}
 	_, connecting := errors.AsType[*pgconn.ConnectError](err)
 	_, network := errors.AsType[net.Error](err)
-	return connecting || network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+	return connecting || network || errors.Is(err, errNoAnswer) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		pgconn.SafeToRetry(err) || err != nil && strings.Contains(err.Error(), "conn closed")
 }
 
@@ -79,7 +79,8 @@ func retryable(err error) bool { return conflict(err) || unreachable(err) }
 
 // translate returns err as the core knows it.
 func translate(err error) error {
-	if err == nil || fleet.ReasonOf(err) != fleet.ReasonInternal || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	late := errors.Is(err, errNoAnswer)
+	if err == nil || fleet.ReasonOf(err) != fleet.ReasonInternal || !late && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		return err
 	}
 	switch {

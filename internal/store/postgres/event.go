@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -35,9 +36,13 @@ func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	err = s.reader.QueryRow(ctx, lastSeq).Scan(&seq)
+	read := func(ctx context.Context) error { return s.reader.QueryRow(ctx, lastSeq).Scan(&seq) }
+	err = answering(ctx, answerLimit, read)
+	if errors.Is(err, errNoAnswer) {
+		s.replaceConns()
+	}
 	if unreachable(err) && ctx.Err() == nil { // the connection may have been cut while nobody used it
-		err = s.reader.QueryRow(ctx, lastSeq).Scan(&seq)
+		err = answering(ctx, answerLimit, read)
 	}
 	s.reached(seq)
 	return seq, plain(ctx, translate(err))

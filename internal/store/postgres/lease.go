@@ -62,10 +62,13 @@ func (s *Store) one(ctx context.Context, f func(scanner) error, query string, ar
 		return err
 	}
 	return s.retry(ctx, func() (again bool, err error) {
-		rows, err := s.side.Query(ctx, query, encode(args)...)
-		if err == nil {
-			err = read(rows, f)
-		}
+		err = answering(ctx, answerLimit, func(ctx context.Context) error {
+			rows, err := s.side.Query(ctx, query, encode(args)...)
+			if err != nil {
+				return err
+			}
+			return read(rows, f)
+		})
 		return conflict(err), translate(err)
 	})
 }

@@ -22,6 +22,7 @@ const (
 	pollLeast   = 100 * time.Millisecond
 	pollMost    = time.Second
 	dialAgain   = time.Second
+	pingEvery   = 5 * time.Second // on a connection without notifications, which may be dead
 )
 
 // pulse tells subscribers of commits, and other replicas of ours.
@@ -100,13 +101,20 @@ func (p *pulse) tell(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if _, err := p.pool.Exec(ctx, notify, p.self); err != nil && ctx.Err() == nil {
+		if err := p.notify(ctx); err != nil && ctx.Err() == nil {
 			p.log.WarnContext(ctx, "replicas not notified", slog.Any("error", err))
 		}
 		if !sleep(ctx, notifyEvery) {
 			return
 		}
 	}
+}
+
+func (p *pulse) notify(ctx context.Context) error {
+	return answering(ctx, pingLimit, func(ctx context.Context) error {
+		_, err := p.pool.Exec(ctx, notify, p.self)
+		return err
+	})
 }
 
 // hear signals subscribers when another replica has committed, until ctx is done.
@@ -142,10 +150,14 @@ func (p *pulse) dial(ctx context.Context) (*pgx.Conn, error) {
 
 // listen signals subscribers on each notification until the connection fails. works is false if none arrives at all.
 func (p *pulse) listen(ctx context.Context, conn *pgx.Conn) (works bool, err error) {
-	if _, err := conn.Exec(ctx, listen, pgx.QueryExecModeSimpleProtocol); err != nil {
+	err = answering(ctx, answerLimit, func(ctx context.Context) error {
+		_, err := conn.Exec(ctx, listen, pgx.QueryExecModeSimpleProtocol)
+		return err
+	})
+	if err != nil {
 		return true, err
 	}
-	if _, err := p.pool.Exec(ctx, notify, p.self); err != nil {
+	if err := p.notify(ctx); err != nil {
 		return true, err
 	}
 	proof, cancel := context.WithTimeout(ctx, proveWithin)
@@ -166,12 +178,20 @@ func (p *pulse) listen(ctx context.Context, conn *pgx.Conn) (works bool, err err
 		p.opened() // nobody has subscribed yet
 	}
 	for {
-		n, err := conn.WaitForNotification(ctx)
-		if err != nil {
-			return true, err
-		}
-		if n.Payload != p.self {
+		quiet, cancel := context.WithTimeout(ctx, pingEvery)
+		n, err := conn.WaitForNotification(quiet)
+		late := quiet.Err() != nil && ctx.Err() == nil
+		cancel()
+		switch {
+		case err == nil && n.Payload != p.self:
 			p.signal()
+		case err == nil:
+		case late && !conn.IsClosed():
+			if err := answering(ctx, pingLimit, conn.Ping); err != nil {
+				return true, err
+			}
+		default:
+			return true, err
 		}
 	}
 }
@@ -182,7 +202,7 @@ func (p *pulse) look(ctx context.Context) {
 	p.opened()
 	for sleep(ctx, pause) {
 		var now string
-		err := p.pool.QueryRow(ctx, changes).Scan(&now)
+		err := answering(ctx, pingLimit, func(ctx context.Context) error { return p.pool.QueryRow(ctx, changes).Scan(&now) })
 		if pause = min(2*pause, pollMost); err != nil || now != seen { // with an error, subscribers get it when they read
 			seen, pause = now, pollLeast
 			p.signal()

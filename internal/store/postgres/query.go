@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"time"
@@ -57,18 +58,23 @@ func (t *readTx) each(f func(scanner) error, query string, args ...any) (err err
 	if t.err != nil {
 		return t.err
 	}
-	defer func() { err = plain(t.ctx, translate(err)) }()
+	err = answering(t.ctx, answerLimit, func(ctx context.Context) error { return t.query(ctx, f, query, args) })
+	return plain(t.ctx, translate(err))
+}
+
+// query calls f with every row of the query's result. The first query of a transaction also begins it.
+func (t *readTx) query(ctx context.Context, f func(scanner) error, query string, args []any) (err error) {
 	b := &pgx.Batch{}
 	before := t.queueBefore(b)
 	if b.Len() == 0 {
-		rows, err := t.conn.Query(t.ctx, query, encode(args)...)
+		rows, err := t.conn.Query(ctx, query, encode(args)...)
 		if err != nil {
 			return err
 		}
 		return read(rows, f)
 	}
 	b.Queue(query, encode(args)...)
-	r := t.conn.SendBatch(t.ctx, b)
+	r := t.conn.SendBatch(ctx, b)
 	defer func() { err = errors.Join(err, r.Close()) }()
 	if err := before(r); err != nil {
 		return err

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -16,10 +17,11 @@ import (
 
 const (
 	stamp      = `SELECT stamped_id, stamped_seq FROM fleet_stamp($1)`
+	inboxWaits = `SELECT EXISTS (SELECT FROM inbox)`
 	stampedAs  = `SELECT id, seq FROM events WHERE seq > $1 AND id = ANY($2)`
 	stampMost  = 2000            // events in one statement
 	stampEvery = time.Second     // for events of replicas that died before they could stamp them
-	stampLimit = 5 * time.Second // for one statement
+	stampLimit = 5 * time.Second // for one statement, and for all that a caller waits for
 )
 
 // stamper moves events from the inbox into the log. All that wait at the same time are served by one statement.
@@ -104,14 +106,18 @@ func (s *stamper) run(ctx context.Context) {
 
 // once stamps what is in the inbox.
 func (s *stamper) once(ctx context.Context) (map[int64]int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, stampLimit)
-	defer cancel()
 	seqs := map[int64]int64{}
 	for {
 		n := len(seqs)
-		rows, err := s.pool.Query(ctx, stamp, stampMost)
-		if err == nil {
-			err = readSeqs(rows, seqs)
+		err := answering(ctx, stampLimit, func(ctx context.Context) error {
+			rows, err := s.pool.Query(ctx, stamp, stampMost)
+			if err != nil {
+				return err
+			}
+			return readSeqs(rows, seqs)
+		})
+		if errors.Is(err, errNoAnswer) {
+			s.pool.Reset()
 		}
 		if err != nil {
 			return seqs, translate(err)
@@ -137,25 +143,36 @@ func (s *stamper) close() {
 }
 
 // number waits until the committed events are in the log, and sets their Seq. They are committed whatever happens: if the
-// database does not answer now, a replica stamps them later.
+// database does not answer now, a replica stamps them later. The error keeps callers from being told of what reads do not show yet.
 //
 // after is a number that the log had reached before they were committed.
-func (s *Store) number(ctx context.Context, events []*fleet.Event, ids []int64, after int64) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stampLimit)
-	defer cancel()
-	r, err := s.stamper.stamped(ctx)
-	if err != nil {
-		return
-	}
-	seqs := r.seqs
-	if slices.ContainsFunc(ids, func(id int64) bool { return seqs[id] == 0 }) { // another replica has stamped them
-		seqs = maps.Clone(seqs)
-		if rows, err := s.reader.Query(ctx, stampedAs, after, ids); err != nil || readSeqs(rows, seqs) != nil {
-			return
+func (s *Store) number(ctx context.Context, events []*fleet.Event, ids []int64, after int64) error {
+	var seqs map[int64]int64
+	err := answering(context.WithoutCancel(ctx), stampLimit, func(ctx context.Context) error {
+		r, err := s.stamper.stamped(ctx)
+		for unreachable(err) && ctx.Err() == nil && sleep(ctx, pollLeast) {
+			r, err = s.stamper.stamped(ctx)
 		}
+		if err != nil {
+			return err
+		}
+		seqs = r.seqs
+		if slices.ContainsFunc(ids, func(id int64) bool { return seqs[id] == 0 }) { // another replica has stamped them
+			seqs = maps.Clone(seqs)
+			rows, err := s.reader.Query(ctx, stampedAs, after, ids)
+			if err != nil {
+				return err
+			}
+			return readSeqs(rows, seqs)
+		}
+		return nil
+	})
+	if err != nil {
+		return translate(err)
 	}
 	for i, id := range ids {
 		events[i].Seq = seqs[id]
 		s.reached(seqs[id])
 	}
+	return nil
 }

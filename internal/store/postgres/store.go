@@ -116,6 +116,17 @@ func newPool(ctx context.Context, url string, n int32) (*pgxpool.Pool, error) {
 		c.MaxConns = mainConns
 	}
 	c.MinConns, c.MinIdleConns = 0, 0
+	var pool *pgxpool.Pool
+	c.ShouldPing = func(ctx context.Context, p pgxpool.ShouldPingParams) bool {
+		if p.IdleDuration < pingIdle {
+			return false
+		}
+		err := answering(ctx, pingLimit, p.Conn.Ping)
+		if errors.Is(err, errNoAnswer) {
+			pool.Reset() // the others are likely to be dead too
+		}
+		return err != nil // then the pool sees that the connection is closed, and takes another one
+	}
 	if c.ConnConfig.ConnectTimeout == 0 {
 		c.ConnConfig.ConnectTimeout = dialTimeout
 	}
@@ -123,7 +134,11 @@ func newPool(ctx context.Context, url string, n int32) (*pgxpool.Pool, error) {
 		c.ConnConfig.RuntimeParams["application_name"] = "fleet"
 	}
 	c.AfterConnect = prepareConn
-	return pgxpool.NewWithConfig(ctx, c)
+	c.BeforeClose = func(c *pgx.Conn) { // one that is dead would keep its place in the pool for 15 s, waiting for the server's end
+		_ = c.PgConn().Conn().SetDeadline(time.Now().Add(pingLimit))
+	}
+	pool, err = pgxpool.NewWithConfig(ctx, c)
+	return pool, err
 }
 
 // sessionSettings hold for each connection unless the URL says otherwise, whatever the database's defaults are. A transaction of
@@ -194,6 +209,13 @@ func (s *Store) Close() error {
 	s.pulse.close()
 	s.closePools()
 	return nil
+}
+
+// replaceConns replaces all connections, after one that has not answered: the others are likely to be dead too.
+func (s *Store) replaceConns() {
+	for _, p := range []*pgxpool.Pool{s.writer, s.reader, s.side} {
+		p.Reset()
+	}
 }
 
 func (s *Store) closePools() {

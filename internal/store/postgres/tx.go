@@ -36,6 +36,7 @@ type readTx struct {
 	begin string // the statement that begins the transaction; "" once it was sent
 	view  bool
 	last  bool  // the view is shown also when its events are not in the log yet
+	early bool  // the view has changes whose events are not in the log yet
 	err   error // the first failure, or errOver
 	locks locks
 }
@@ -66,14 +67,31 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	})
 	s.full.saw(err)
 	switch {
-	case err != nil || !t.wrote && len(ids) == 0:
+	case fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable || fleet.ReasonOf(err) == fleet.ReasonInternal:
 		return err
+	case err != nil || !t.wrote && len(ids) == 0:
+		return cmp.Or(s.settle(ctx, t), err)
 	case len(ids) == 0:
 		s.pulse.committed()
 		return nil
 	}
-	s.number(ctx, t.events, ids, after)
-	return nil
+	return s.number(ctx, t.events, ids, after)
+}
+
+// settle waits until the log has the events of what a transaction has read before it ended without a write. A replica may have
+// died after it has committed them: then the caller would be told what later reads of the log do not show.
+func (s *Store) settle(ctx context.Context, t *tx) error {
+	if t.begin != "" {
+		return nil // it has read nothing
+	}
+	var waiting bool
+	err := answering(ctx, answerLimit, func(ctx context.Context) error {
+		return s.reader.QueryRow(ctx, inboxWaits).Scan(&waiting)
+	})
+	if err == nil && waiting {
+		err = s.stamper.stamp(ctx)
+	}
+	return plain(ctx, translate(err))
 }
 
 // View runs fn on one consistent state, see fleet.Store.
@@ -83,14 +101,19 @@ func (s *Store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
 	}
 	defer s.leave()
 	for tries := 1; ; tries++ {
+		var t *readTx
 		err := s.retry(ctx, func() (again bool, err error) {
-			t := &readTx{ctx: ctx, begin: beginView, view: true, last: tries == maxTries}
+			t = &readTx{ctx: ctx, begin: beginView, view: true, last: tries == maxTries}
 			return s.run(t, func() error { return fn(t) }, t.commit)
 		})
-		if !errors.Is(err, errEarly) {
-			return err
+		again := errors.Is(err, errEarly)
+		if again || err == nil && t.early {
+			// Nobody is told of a change before its events are in the log: later reads of the log must show it.
+			if err := s.stamper.stamp(ctx); err != nil {
+				return err
+			}
 		}
-		if err := s.stamper.stamp(ctx); err != nil {
+		if !again {
 			return err
 		}
 	}
@@ -103,6 +126,9 @@ const maxTries = 20
 func (s *Store) retry(ctx context.Context, f func() (again bool, err error)) error {
 	for tries := 1; ; tries++ {
 		again, err := f()
+		if errors.Is(err, errNoAnswer) {
+			s.replaceConns()
+		}
 		if !again || tries == maxTries || ctx.Err() != nil {
 			return plain(ctx, err)
 		}
@@ -210,7 +236,8 @@ func (t *tx) commit() (ids []int64, err error) {
 func (t *readTx) queueBefore(b *pgx.Batch) func(pgx.BatchResults) error {
 	var read []func(pgx.BatchResults) error
 	exec := func(r pgx.BatchResults) error { _, err := r.Exec(); return err }
-	if t.begin != "" {
+	begins := t.begin != ""
+	if begins {
 		b.Queue(t.begin)
 		t.begin = ""
 		read = append(read, exec)
@@ -225,6 +252,10 @@ func (t *readTx) queueBefore(b *pgx.Batch) func(pgx.BatchResults) error {
 				return err
 			})
 		}
+	}
+	if begins && t.view {
+		b.Queue(inboxWaits)
+		read = append(read, func(r pgx.BatchResults) error { return r.QueryRow().Scan(&t.early) })
 	}
 	for range t.locks.queue(b) {
 		read = append(read, exec)

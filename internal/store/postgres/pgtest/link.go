@@ -1,4 +1,4 @@
-package chaos
+package pgtest
 
 import (
 	"net"
@@ -9,24 +9,27 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// link is a TCP proxy between one server and one node of the database, on which connections can fail.
-type link struct {
+// Link is a TCP proxy before a server, on which connections can fail.
+type Link struct {
 	listener net.Listener
-	target   func() string // the path of the node's socket
+	target   func() string // the path of the server's socket
 
 	mu     sync.Mutex
 	conns  map[net.Conn]bool // of both sides
 	refuse bool
 	delay  time.Duration
 	hole   chan struct{} // data waits until it is closed
+	gone   chan struct{} // closed when connections are to be forgotten: theirs ends nothing and passes nothing
+	end    chan struct{} // closed at the end of the test
 }
 
-func newLink(t *testing.T, target func() string) *link {
+// NewLink starts a proxy before the server whose socket target names.
+func NewLink(t testing.TB, target func() string) *Link {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	open := make(chan struct{})
 	close(open)
-	p := &link{listener: l, target: target, conns: map[net.Conn]bool{}, hole: open}
+	p := &Link{listener: l, target: target, conns: map[net.Conn]bool{}, hole: open, gone: make(chan struct{}), end: make(chan struct{})}
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -36,13 +39,14 @@ func newLink(t *testing.T, target func() string) *link {
 			go p.serve(c)
 		}
 	}()
-	t.Cleanup(func() { _ = l.Close(); p.Refuse(true); p.Heal() })
+	t.Cleanup(func() { _ = l.Close(); close(p.end); p.Refuse(true); p.Heal() })
 	return p
 }
 
-func (p *link) Port() int { return p.listener.Addr().(*net.TCPAddr).Port } //nolint:forcetypeassert // it listens on TCP
+// Port returns the port of the proxy on 127.0.0.1.
+func (p *Link) Port() int { return p.listener.Addr().(*net.TCPAddr).Port } //nolint:forcetypeassert // it listens on TCP
 
-func (p *link) serve(client net.Conn) {
+func (p *Link) serve(client net.Conn) {
 	defer p.drop(client)
 	if !p.take(client) {
 		return
@@ -55,6 +59,9 @@ func (p *link) serve(client net.Conn) {
 	if !p.take(node) {
 		return
 	}
+	p.mu.Lock()
+	gone := p.gone
+	p.mu.Unlock()
 	var both sync.WaitGroup
 	pass := func(to, from net.Conn) {
 		defer func() { _ = to.Close(); _ = from.Close() }()
@@ -62,6 +69,11 @@ func (p *link) serve(client net.Conn) {
 		for {
 			n, err := from.Read(b)
 			p.wait()
+			select {
+			case <-gone:
+				<-p.end
+			default:
+			}
 			if n > 0 {
 				if _, err := to.Write(b[:n]); err != nil {
 					return
@@ -78,7 +90,7 @@ func (p *link) serve(client net.Conn) {
 }
 
 // take keeps a connection, unless connections are refused.
-func (p *link) take(c net.Conn) bool {
+func (p *Link) take(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.refuse {
@@ -87,7 +99,7 @@ func (p *link) take(c net.Conn) bool {
 	return !p.refuse
 }
 
-func (p *link) drop(c net.Conn) {
+func (p *Link) drop(c net.Conn) {
 	_ = c.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,7 +107,7 @@ func (p *link) drop(c net.Conn) {
 }
 
 // wait holds data back.
-func (p *link) wait() {
+func (p *Link) wait() {
 	p.mu.Lock()
 	hole, delay := p.hole, p.delay
 	p.mu.Unlock()
@@ -104,7 +116,7 @@ func (p *link) wait() {
 }
 
 // Cut breaks all connections.
-func (p *link) Cut() {
+func (p *Link) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for c := range p.conns {
@@ -116,7 +128,7 @@ func (p *link) Cut() {
 }
 
 // Refuse breaks all connections and takes no new ones.
-func (p *link) Refuse(yes bool) {
+func (p *Link) Refuse(yes bool) {
 	p.mu.Lock()
 	p.refuse = yes
 	p.mu.Unlock()
@@ -126,21 +138,29 @@ func (p *link) Refuse(yes bool) {
 }
 
 // Delay makes each piece of data late.
-func (p *link) Delay(d time.Duration) {
+func (p *Link) Delay(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.delay = d
 }
 
 // Hole holds all data back, without an error, until Heal.
-func (p *link) Hole() {
+func (p *Link) Hole() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hole = make(chan struct{})
 }
 
+// Forget leaves all connections open, and passes none of their data any more, as a firewall that has lost its state does.
+func (p *Link) Forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.gone)
+	p.gone = make(chan struct{})
+}
+
 // Heal ends a hole.
-func (p *link) Heal() {
+func (p *Link) Heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {

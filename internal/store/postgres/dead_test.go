@@ -1,0 +1,76 @@
+package postgres_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/store/postgres"
+	"fleet/internal/store/postgres/pgtest"
+)
+
+// TestDeadConnections has connections that pass nothing and do not fail, as after a firewall has forgotten them: the store finds
+// that out by itself and goes on with new ones.
+func TestDeadConnections(t *testing.T) {
+	t.Parallel()
+	pgtest.URL(t) // skips
+	server, err := pgtest.Start("")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Stop()) })
+	link := pgtest.NewLink(t, server.Socket)
+	s := openAt(t, fmt.Sprintf("postgres://fleet@127.0.0.1:%d/postgres?sslmode=disable", link.Port()), postgres.Config{})
+	other := openAt(t, server.URL("postgres"), postgres.Config{})
+	before, err := appendEvent(t.Context(), s, "before")
+	require.NoError(t, err)
+	hears(t, s, other)
+
+	link.Forget()
+	hears(t, s, other)
+	var after int64
+	for after == 0 { // the first call may be told that the database does not answer
+		if after, err = appendEvent(t.Context(), s, "after"); err != nil {
+			require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
+		}
+	}
+	require.Greater(t, after, before)
+	seq, err := s.LastSeq(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, after, seq)
+	_, err = s.Lease(t.Context(), "k", "me", time.Hour)
+	require.NoError(t, err)
+}
+
+// TestReadsWaitForTheLog lets a replica die between the commit of a write and the numbers of its events. A view that may show
+// what was committed, or a write that reads it and so refuses its caller, does not return before the log has those events.
+func TestReadsWaitForTheLog(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	s := openAt(t, url, postgres.Config{})
+	conn := dial(t, url)
+	for i := range int64(20) { // every second the store numbers what is left by itself
+		_, err := conn.Exec(t.Context(), `INSERT INTO inbox (time, type, agent_uid, agent_name, name_key, owner, task_id, status, text)
+			VALUES (now(), 'agent_changed', 'u1', 'a', 'a', 'alice', '', '', 'left')`)
+		require.NoError(t, err)
+		refusal := fleet.Errorf(fleet.ReasonAgentBusy, "busy")
+		if i%2 == 0 {
+			require.NoError(t, s.View(t.Context(), func(tx fleet.ReadTx) error {
+				_, err := tx.Agent("u1")
+				return err
+			}))
+			seq, err := s.LastSeq(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, i+1, seq)
+		}
+		require.ErrorIs(t, s.Update(t.Context(), func(tx fleet.Tx) error {
+			_, err := tx.Agent("u1")
+			require.NoError(t, err)
+			return refusal
+		}), refusal)
+		seq, err := s.LastSeq(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, i+1, seq)
+	}
+}
