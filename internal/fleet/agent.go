@@ -75,6 +75,7 @@ type Agent struct {
 	WorkspaceID string       // the place's id of the workspace; empty until it has one
 	Location    string       // where it works, for people
 	Metadata    map[string]string
+	Shares      []Share // with whom it is shared, also after its deletion; nil if with nobody
 
 	State       State
 	StateReason string // for people

@@ -79,7 +79,9 @@ func (q *Question) LocalID() string { return q.ID[strings.LastIndexByte(q.ID, '-
 
 // QuestionFilter selects questions; the zero value selects all.
 type QuestionFilter struct {
-	Owner     string // of this principal; "" for all
+	Owner     string   // of this principal; "" for all
+	Shared    []string // with an Owner: also of these agents, by uid
+	AgentUID  string   // of this agent, not others of its name
 	AgentName string // compared ignoring case
 	TaskID    string
 	Prefix    string // of the id

@@ -107,8 +107,9 @@ type Tx interface {
 
 // EventFilter says which events; the zero value means all.
 type EventFilter struct {
-	Owner     string // of this principal; "" for all
-	AgentName string // compared without case
+	Owner     string   // of this principal; "" for all
+	Shared    []string // with an Owner: also of these agents, by uid
+	AgentName string   // compared without case
 	AgentUID  string // of this agent, not others of its name
 	TaskID    string
 	Types     []EventType // of one of these types
@@ -119,6 +120,8 @@ type EventFilter struct {
 // TaskFilter says which tasks; the zero value means all.
 type TaskFilter struct {
 	Owner     string   // of this principal; "" for all
+	Shared    []string // with an Owner: also of these agents, by uid
+	AgentUID  string   // of this agent, not others of its name
 	AgentName string   // of agents of this name, compared without case
 	Toolset   *Toolset // of agents of this toolset; nil for all
 	Place     string   // of agents of this place

@@ -21,6 +21,9 @@ type AgentReader interface {
 	// AgentViews returns these agents with their active tasks, also deleted agents; those that never were are left out.
 	AgentViews(uids []string) ([]*AgentView, error)
 
+	// SharedAgents returns the agents that are shared, also deleted ones, by uid.
+	SharedAgents() ([]*Agent, error)
+
 	// LiveAgentViews returns every agent that exists, with its active task.
 	LiveAgentViews() ([]*AgentView, error)
 
@@ -70,9 +73,9 @@ type TaskReader interface {
 	// those with the most tasks; and what all of them used together.
 	Usage(f TaskFilter, by UsageKey, limit int) (rows []UsageRow, total UsageRow, err error)
 
-	// TaskIDs returns the ids that begin with the prefix, of tasks of the owner, or of all owners when owner is empty; at
-	// most limit, in order. An empty prefix finds nothing.
-	TaskIDs(prefix, owner string, limit int) ([]string, error)
+	// TaskIDs returns the ids that begin with the prefix, of tasks of the owner and of the shared agents, or of all owners when
+	// owner is empty; at most limit, in order. An empty prefix finds nothing.
+	TaskIDs(prefix, owner string, shared []string, limit int) ([]string, error)
 
 	// LastTasks returns the newest task of each of these agents that has one, in any order.
 	LastTasks(agentUIDs []string) ([]*Task, error)

@@ -12,7 +12,7 @@ import (
 const (
 	agentColumns = `traceparent, name, name_key, owner, project, role, spec, workspace_id, location, metadata, state, state_reason,
 		desired, restart, restarted, attempts, retry_at, created_at, updated_at, deleted_at, toolset, place, one_task,
-		refused, refused_field, conversed`
+		refused, refused_field, conversed, shares`
 	selectAgents = `SELECT uid, ` + agentColumns + `, revision, recipe FROM agents LEFT JOIN recipes ON agent_uid = uid `
 	byName       = ` ORDER BY name_key, owner`
 	oneAgent     = selectAgents + `WHERE uid = $1`
@@ -22,6 +22,7 @@ const (
 	liveAgents   = selectAgents + `WHERE deleted_at IS NULL` + byName
 	newestAgent  = selectAgents + `WHERE name_key = $1 AND toolset = '' AND ($2 = '' OR owner = $2) ORDER BY created_at DESC, n DESC LIMIT 1`
 	someAgents   = selectAgents + `WHERE uid = ANY($1)` + byName
+	sharedAgents = selectAgents + `WHERE shares IS NOT NULL ORDER BY uid`
 	insertRecipe = `INSERT INTO recipes (agent_uid, recipe) VALUES ($1, $2)`
 )
 
@@ -71,6 +72,8 @@ func (t *readTx) agent(query string, args ...any) (*fleet.Agent, error) {
 func uidOf(a *fleet.Agent) []string { return []string{a.UID} }
 
 func (t *readTx) Agents() ([]*fleet.Agent, error) { return all(t, scanAgent, liveAgents) }
+
+func (t *readTx) SharedAgents() ([]*fleet.Agent, error) { return all(t, scanAgent, sharedAgents) }
 
 func (t *tx) InsertAgent(a *fleet.Agent) error {
 	if err := t.grow(); err != nil {
@@ -129,7 +132,14 @@ func agentError(act string, a *fleet.Agent, err error) error {
 }
 
 func agentArgs(a *fleet.Agent) ([]any, error) {
-	var metadata *string
+	var metadata, shares *string
+	if len(a.Shares) > 0 {
+		b, err := json.Marshal(a.Shares)
+		if err != nil {
+			return nil, err
+		}
+		shares = new(string(b))
+	}
 	if a.Metadata != nil {
 		b, err := json.Marshal(a.Metadata)
 		if err != nil {
@@ -141,7 +151,7 @@ func agentArgs(a *fleet.Agent) ([]any, error) {
 		a.Trace, a.Name, key(a.Name), a.Owner, a.Project, a.Role, a.Spec, a.WorkspaceID, a.Location, metadata,
 		string(a.State), a.StateReason, string(a.Desired), a.Restart, a.Restarted, a.Attempts, maybe(a.RetryAt),
 		a.CreatedAt, a.UpdatedAt, maybe(a.DeletedAt), string(a.Toolset), a.Place, a.OneTask,
-		string(a.Refused), a.RefusedField, a.Conversed,
+		string(a.Refused), a.RefusedField, a.Conversed, shares,
 	}, nil
 }
 
@@ -156,19 +166,24 @@ func scanAgent(row scanner) (*fleet.Agent, error) {
 func scanAgentInto(row scanner, a *fleet.Agent) error {
 	var (
 		nameKey                       string
-		metadata, recipe              []byte
+		metadata, recipe, shares      []byte
 		retry, created, updated, gone *time.Time
 	)
 	err := row.Scan(&a.UID, &a.Trace, &a.Name, &nameKey, &a.Owner, &a.Project, &a.Role, &a.Spec, &a.WorkspaceID, &a.Location,
 		&metadata, (*string)(&a.State), &a.StateReason, (*string)(&a.Desired), &a.Restart, &a.Restarted, &a.Attempts, &retry,
 		&created, &updated, &gone, (*string)(&a.Toolset), &a.Place, &a.OneTask,
-		(*string)(&a.Refused), &a.RefusedField, &a.Conversed, &a.Revision, &recipe)
+		(*string)(&a.Refused), &a.RefusedField, &a.Conversed, &shares, &a.Revision, &recipe)
 	if err != nil {
 		return err
 	}
 	a.RetryAt, a.CreatedAt, a.UpdatedAt, a.DeletedAt = timeOf(retry), timeOf(created), timeOf(updated), timeOf(gone)
 	if metadata != nil {
 		if err := json.Unmarshal(metadata, &a.Metadata); err != nil {
+			return err
+		}
+	}
+	if shares != nil {
+		if err := json.Unmarshal(shares, &a.Shares); err != nil {
 			return err
 		}
 	}

@@ -152,12 +152,21 @@ func (c *clause) add(condition string, v any) {
 	c.where += strings.ReplaceAll(condition, "?", c.arg(v)) + ` AND `
 }
 
+// visible selects what the owner has, and what belongs to the shared agents; everything if there is no owner.
+func (c *clause) visible(owner string, shared []string) {
+	switch {
+	case owner == "":
+	case len(shared) == 0:
+		c.add(`owner = ?`, owner)
+	default:
+		c.where += `(owner = ` + c.arg(owner) + ` OR agent_uid = ANY(` + c.arg(shared) + `)) AND `
+	}
+}
+
 // conditions returns the filter as SQL. There are few texts, whatever the values, since every connection keeps them prepared.
 func conditions(f fleet.EventFilter) *clause {
 	c := &clause{}
-	if f.Owner != "" {
-		c.add(`owner = ?`, f.Owner)
-	}
+	c.visible(f.Owner, f.Shared)
 	if f.AgentName != "" {
 		c.add(`name_key = ?`, key(f.AgentName))
 	}

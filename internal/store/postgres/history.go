@@ -13,7 +13,7 @@ import (
 const (
 	findTasks  = `SELECT id, ` + taskColumns + `, payload_removed, revision, NULL::text FROM tasks WHERE n IN (SELECT n FROM tasks WHERE `
 	countTasks = `SELECT count(*) FROM tasks WHERE `
-	taskIDs    = `SELECT id FROM tasks WHERE id >= $1 AND id < $2 AND ($3 = '' OR owner = $3) ORDER BY id LIMIT $4`
+	taskIDs    = `SELECT id FROM tasks WHERE id >= $1 AND id < $2 AND ($3 = '' OR owner = $3 OR agent_uid = ANY($4)) ORDER BY id LIMIT $5`
 
 	oldPayloads = `SELECT id FROM tasks WHERE payload_size > 0 AND NOT payload_removed AND ended_at < $1 ORDER BY ended_at LIMIT $2
 		FOR UPDATE SKIP LOCKED`
@@ -47,8 +47,9 @@ func (t *readTx) FindTasks(f fleet.TaskFilter, limit, offset int) ([]*fleet.Task
 // taskConditions returns the filter as SQL.
 func taskConditions(f fleet.TaskFilter) *clause {
 	c := &clause{}
-	if f.Owner != "" {
-		c.add(`owner = ?`, f.Owner)
+	c.visible(f.Owner, f.Shared)
+	if f.AgentUID != "" {
+		c.add(`agent_uid = ?`, f.AgentUID)
 	}
 	if f.AgentName != "" {
 		c.add(`name_key = ?`, key(f.AgentName))
@@ -80,11 +81,11 @@ func taskConditions(f fleet.TaskFilter) *clause {
 	return c
 }
 
-func (t *readTx) TaskIDs(prefix, owner string, limit int) ([]string, error) {
+func (t *readTx) TaskIDs(prefix, owner string, shared []string, limit int) ([]string, error) {
 	if prefix == "" || limit <= 0 {
 		return nil, t.err
 	}
-	return all(t, scanString, taskIDs, prefix, prefix+lastChar, owner, limit)
+	return all(t, scanString, taskIDs, prefix, prefix+lastChar, owner, shared, limit)
 }
 
 // DeleteTask removes what refers to the task before the task.

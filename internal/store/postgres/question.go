@@ -51,8 +51,9 @@ func questionConditions(f fleet.QuestionFilter) *clause {
 	if f.TaskID != "" {
 		c.add(`task_id = ?`, f.TaskID)
 	}
-	if f.Owner != "" {
-		c.add(`owner = ?`, f.Owner)
+	c.visible(f.Owner, f.Shared)
+	if f.AgentUID != "" {
+		c.add(`agent_uid = ?`, f.AgentUID)
 	}
 	if f.AgentName != "" {
 		c.add(`name_key = ?`, key(f.AgentName))

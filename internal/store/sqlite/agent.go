@@ -12,7 +12,7 @@ import (
 const (
 	agentColumns = `traceparent, name, name_key, owner, project, role, spec, workspace_id, location, metadata, state, state_reason,
 		desired, restart, restarted, attempts, retry_at, created_at, updated_at, deleted_at, toolset, place, one_task,
-		refused, refused_field, conversed`
+		refused, refused_field, conversed, shares`
 	selectAgents = `SELECT uid, ` + agentColumns + `, revision, recipe FROM agents LEFT JOIN recipes ON agent_uid = uid `
 	byName       = ` ORDER BY name_key, owner`
 	insertConfig = `INSERT INTO recipes (agent_uid, recipe) VALUES (?, ?)`
@@ -45,6 +45,10 @@ func (t *readTx) AgentByWorkspace(place, workspaceID string) (*fleet.Agent, erro
 
 func (t *readTx) Agents() ([]*fleet.Agent, error) {
 	return all(t, scanAgent, selectAgents+`WHERE deleted_at IS NULL`+byName)
+}
+
+func (t *readTx) SharedAgents() ([]*fleet.Agent, error) {
+	return all(t, scanAgent, selectAgents+`WHERE shares IS NOT NULL ORDER BY uid`)
 }
 
 func (t *tx) InsertAgent(a *fleet.Agent) error {
@@ -96,6 +100,10 @@ func agentError(act string, a *fleet.Agent, err error) error {
 }
 
 func agentArgs(a *fleet.Agent) ([]any, error) {
+	shares, err := sharesArg(a)
+	if err != nil {
+		return nil, err
+	}
 	var metadata sql.NullString
 	if a.Metadata != nil {
 		b, err := json.Marshal(a.Metadata)
@@ -108,8 +116,17 @@ func agentArgs(a *fleet.Agent) ([]any, error) {
 		a.Trace, a.Name, key(a.Name), a.Owner, a.Project, a.Role, a.Spec, a.WorkspaceID, a.Location, metadata,
 		string(a.State), a.StateReason, string(a.Desired), a.Restart, a.Restarted, a.Attempts, maybeMicros(a.RetryAt),
 		micros(a.CreatedAt), micros(a.UpdatedAt), maybeMicros(a.DeletedAt), string(a.Toolset), a.Place, a.OneTask,
-		string(a.Refused), a.RefusedField, a.Conversed,
+		string(a.Refused), a.RefusedField, a.Conversed, shares,
 	}, nil
+}
+
+// sharesArg returns the agent's shares as they are stored: NULL if there are none.
+func sharesArg(a *fleet.Agent) (s sql.NullString, err error) {
+	if len(a.Shares) == 0 {
+		return s, nil
+	}
+	b, err := json.Marshal(a.Shares)
+	return sql.NullString{String: string(b), Valid: true}, err
 }
 
 func scanAgent(row scanner) (*fleet.Agent, error) {
@@ -123,19 +140,24 @@ func scanAgent(row scanner) (*fleet.Agent, error) {
 func scanAgentInto(row scanner, a *fleet.Agent) error {
 	var (
 		nameKey                       sql.RawBytes
-		metadata, agentConfig         sql.RawBytes
+		metadata, agentConfig, shares sql.RawBytes
 		retry, created, updated, gone sql.NullInt64
 	)
 	err := row.Scan(&a.UID, &a.Trace, &a.Name, &nameKey, &a.Owner, &a.Project, &a.Role, &a.Spec, &a.WorkspaceID, &a.Location,
 		&metadata, (*string)(&a.State), &a.StateReason, (*string)(&a.Desired), &a.Restart, &a.Restarted, &a.Attempts, &retry,
 		&created, &updated, &gone, (*string)(&a.Toolset), &a.Place, &a.OneTask,
-		(*string)(&a.Refused), &a.RefusedField, &a.Conversed, &a.Revision, &agentConfig)
+		(*string)(&a.Refused), &a.RefusedField, &a.Conversed, &shares, &a.Revision, &agentConfig)
 	if err != nil {
 		return err
 	}
 	a.RetryAt, a.CreatedAt, a.UpdatedAt, a.DeletedAt = timeOf(retry), timeOf(created), timeOf(updated), timeOf(gone)
 	if metadata != nil {
 		if err := json.Unmarshal(metadata, &a.Metadata); err != nil {
+			return err
+		}
+	}
+	if shares != nil {
+		if err := json.Unmarshal(shares, &a.Shares); err != nil {
 			return err
 		}
 	}

@@ -89,8 +89,13 @@ func conditions(f fleet.EventFilter) (where string, args []any, err error) {
 		b.WriteString(condition + ` AND `)
 		args = append(args, arg)
 	}
-	if f.Owner != "" {
+	switch {
+	case f.Owner == "":
+	case len(f.Shared) == 0:
 		add(`owner = ?`, f.Owner)
+	default:
+		b.WriteString(`(owner = ? OR agent_uid ` + uidsIn + `) AND `)
+		args = append(args, f.Owner, list(f.Shared))
 	}
 	if f.AgentName != "" {
 		add(`name_key = ?`, key(f.AgentName))

@@ -15,19 +15,21 @@ import (
 // place have indexes or tables of their own, so they are in the query only if they are given.
 const (
 	ownedBy  = `owner = ?7 AND `
+	visible  = `(owner = ?7 OR agent_uid IN (SELECT value FROM json_each(?11))) AND `
+	ofAgent  = `agent_uid = ?12 AND `
 	inPlace  = `agent_uid IN (SELECT uid FROM agents WHERE place = ?9) AND `
 	hasText  = `n IN (SELECT rowid FROM tasks_text WHERE tasks_text MATCH ?8) AND `
 	hasChars = `(instr(lower(description), lower(?8)) > 0 OR instr(lower(summary), lower(?8)) > 0) AND `
 	matching = `created_at >= ?1 AND (?2 = '' OR status = ?2) AND (?3 = '' OR source = ?3) AND (?4 = '' OR toolset = ?5)
 		AND (?6 = '' OR project = ?6) AND (?10 = '' OR name_key = ?10)
-		AND (?11 = 0 OR created_at < ?11)`
+		AND (?13 = 0 OR created_at < ?13)`
 	newestFirst = ` ORDER BY created_at DESC, n DESC`
 
 	countTasks = `SELECT count(*) FROM tasks WHERE `
 	findTasks  = `SELECT id, ` + taskColumns + `, payload_removed, revision, NULL FROM tasks WHERE n IN (SELECT n FROM tasks WHERE `
-	onePage    = newestFirst + ` LIMIT ?12 OFFSET ?13)` + newestFirst
+	onePage    = newestFirst + ` LIMIT ?14 OFFSET ?15)` + newestFirst
 
-	taskIDs       = `SELECT id FROM tasks WHERE id >= ?1 AND id < ?2 AND (?3 = '' OR owner = ?3) ORDER BY id LIMIT ?4`
+	taskIDs       = `SELECT id FROM tasks WHERE id >= ?1 AND id < ?2 AND (?3 = '' OR owner = ?3 OR agent_uid IN (SELECT value FROM json_each(?4))) ORDER BY id LIMIT ?5`
 	newestAgent   = selectAgents + `WHERE name_key = ?1 AND toolset = '' AND (?2 = '' OR owner = ?2) ORDER BY created_at DESC, n DESC LIMIT 1`
 	oldPayloads   = `SELECT id FROM tasks WHERE payload_size > 0 AND payload_removed = 0 AND ended_at < ? ORDER BY ended_at LIMIT ?`
 	dropPayload   = `DELETE FROM payloads WHERE task_id = ?`
@@ -64,8 +66,15 @@ func taskConditions(f fleet.TaskFilter) (where string, args []any) {
 		where = hasText
 		text = `"` + strings.ReplaceAll(text, `"`, `""`) + `"`
 	}
-	if f.Owner != "" {
+	switch {
+	case f.Owner == "":
+	case len(f.Shared) == 0:
 		where += ownedBy
+	default:
+		where += visible
+	}
+	if f.AgentUID != "" {
+		where += ofAgent
 	}
 	if f.Place != "" {
 		where += inPlace
@@ -82,15 +91,15 @@ func taskConditions(f fleet.TaskFilter) (where string, args []any) {
 		oneToolset, toolset = "one", string(*f.Toolset)
 	}
 	return where + matching, []any{
-		since, string(f.Status), string(f.Source), oneToolset, toolset, f.Project, f.Owner, text, f.Place, key(f.AgentName), until,
+		since, string(f.Status), string(f.Source), oneToolset, toolset, f.Project, f.Owner, text, f.Place, key(f.AgentName), list(f.Shared), f.AgentUID, until,
 	}
 }
 
-func (t *readTx) TaskIDs(prefix, owner string, limit int) ([]string, error) {
+func (t *readTx) TaskIDs(prefix, owner string, shared []string, limit int) ([]string, error) {
 	if prefix == "" || limit <= 0 {
 		return nil, t.err
 	}
-	return all(t, scanString, taskIDs, prefix, prefix+"\U0010FFFF", owner, limit)
+	return all(t, scanString, taskIDs, prefix, prefix+"\U0010FFFF", owner, list(shared), limit)
 }
 
 func (t *readTx) NewestAgent(name, owner string) (*fleet.Agent, error) {

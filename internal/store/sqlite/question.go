@@ -44,8 +44,15 @@ func questionConditions(f fleet.QuestionFilter) (where string, args []any) {
 	if f.TaskID != "" {
 		add(`task_id = ?`, f.TaskID)
 	}
-	if f.Owner != "" {
+	switch {
+	case f.Owner == "":
+	case len(f.Shared) == 0:
 		add(`owner = ?`, f.Owner)
+	default:
+		add(`(owner = ? OR agent_uid `+uidsIn+`)`, f.Owner, list(f.Shared))
+	}
+	if f.AgentUID != "" {
+		add(`agent_uid = ?`, f.AgentUID)
 	}
 	if f.AgentName != "" {
 		add(`name_key = ?`, key(f.AgentName))

@@ -13,15 +13,11 @@ func (t *readTx) AgentViews(uids []string) ([]*fleet.AgentView, error) {
 	if len(uids) == 0 {
 		return nil, t.err
 	}
-	list, err := json.Marshal(uids)
-	if err != nil {
-		return nil, t.failed(err)
-	}
-	views, err := all(t, scanView, selectAgents+`WHERE uid `+uidsIn+byName, string(list))
+	views, err := all(t, scanView, selectAgents+`WHERE uid `+uidsIn+byName, list(uids))
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := all(t, scanTask, selectTasks+`WHERE agent_uid `+uidsIn+` AND `+active, string(list))
+	tasks, err := all(t, scanTask, selectTasks+`WHERE agent_uid `+uidsIn+` AND `+active, list(uids))
 	return join(views, tasks), err
 }
 
@@ -32,6 +28,12 @@ func (t *readTx) LiveAgentViews() ([]*fleet.AgentView, error) {
 	}
 	tasks, err := all(t, scanTask, selectTasks+`WHERE `+active)
 	return join(views, tasks), err
+}
+
+// list returns the texts as one JSON list.
+func list(texts []string) string {
+	b, _ := json.Marshal(texts) // a list of texts always has a form in JSON
+	return string(b)
 }
 
 func scanView(row scanner) (*fleet.AgentView, error) {

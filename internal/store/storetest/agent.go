@@ -184,6 +184,25 @@ var agentCases = []testCase{
 		require.Equal(t, b, read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(a.UID) }))
 	}},
 
+	{"shared agents, also deleted ones", func(t *testing.T, s fleet.Store) {
+		one, two, gone := newAgent("u1", "papi", "alice"), newAgent("u2", "sony", "bob"), newAgent("u3", "aaa", "alice")
+		one.Shares = append(one.Shares, fleet.Share{Grantee: fleet.Grantee{Person: "Jörg"}, Access: fleet.AccessView, By: "root", At: noon})
+		two.Shares, gone.DeletedAt = nil, noon
+		shared := func() []*fleet.Agent { return read(t, s, fleet.ReadTx.SharedAgents) }
+		require.Empty(t, shared())
+		update(t, s, func(tx fleet.Tx) error {
+			require.NoError(t, tx.InsertAgent(gone))
+			require.NoError(t, tx.InsertAgent(two))
+			return tx.InsertAgent(one)
+		})
+		require.Equal(t, []*fleet.Agent{one, gone}, shared())
+		update(t, s, func(tx fleet.Tx) error {
+			one.Shares = nil
+			return tx.UpdateAgent(one)
+		})
+		require.Equal(t, []*fleet.Agent{gone}, shared())
+	}},
+
 	{"an update of an unknown agent fails", func(t *testing.T, s fleet.Store) {
 		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.UpdateAgent(newAgent("u1", "papi", "alice")) }))
 		requireEmpty(t, s)

@@ -79,6 +79,7 @@ var eventCases = []testCase{
 		}{
 			{"none", fleet.EventFilter{}, func(fleet.Event) bool { return true }},
 			{"owner", fleet.EventFilter{Owner: "alice"}, func(e fleet.Event) bool { return e.Owner == "alice" }},
+			{"owner and shared agents", fleet.EventFilter{Owner: "bob", Shared: []string{"u1", "u9"}}, func(e fleet.Event) bool { return e.Owner == "bob" || e.AgentUID == "u1" }},
 			{"name in any case", fleet.EventFilter{AgentName: "PAPI"}, func(e fleet.Event) bool { return strings.EqualFold(e.AgentName, "papi") }},
 			{"uid", fleet.EventFilter{AgentUID: "u1"}, func(e fleet.Event) bool { return e.AgentUID == "u1" }},
 			{"task", fleet.EventFilter{TaskID: "t2"}, func(e fleet.Event) bool { return e.TaskID == "t2" }},

@@ -43,6 +43,10 @@ var historyCases = []testCase{
 			{fleet.TaskFilter{}, []string{"t5", "t4", "t3", "t2", "t1"}},
 			{fleet.TaskFilter{Owner: "alice"}, []string{"t5", "t3", "t2", "t1"}},
 			{fleet.TaskFilter{Owner: "nobody"}, nil},
+			{fleet.TaskFilter{Owner: "bob", Shared: []string{"u2", "u9"}}, []string{"t4", "t3", "t2"}},
+			{fleet.TaskFilter{Owner: "bob", Shared: []string{"u2"}, Text: "login"}, []string{"t4", "t3"}},
+			{fleet.TaskFilter{AgentUID: "u2"}, []string{"t3", "t2"}},
+			{fleet.TaskFilter{AgentUID: "u2", Owner: "bob"}, nil},
 			{fleet.TaskFilter{AgentName: "PAPI"}, []string{"t3", "t2", "t1"}},
 			{fleet.TaskFilter{Toolset: &toolset}, []string{"t4", "t3", "t2", "t1"}},
 			{fleet.TaskFilter{Toolset: &contract}, []string{"t5"}},
@@ -91,14 +95,19 @@ var historyCases = []testCase{
 			done.Status = fleet.TaskCompleted
 			update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(done) })
 		}
+		var shared []string
 		ids := func(prefix, owner string, limit int) []string {
-			return read(t, s, func(tx fleet.ReadTx) ([]string, error) { return tx.TaskIDs(prefix, owner, limit) })
+			return read(t, s, func(tx fleet.ReadTx) ([]string, error) { return tx.TaskIDs(prefix, owner, shared, limit) })
 		}
 		require.Equal(t, []string{"abc-1", "abc-2", "abd-3"}, ids("ab", "", 10))
 		require.Equal(t, []string{"abc-1", "abc-2"}, ids("ab", "alice", 10))
 		require.Equal(t, []string{"abc-1"}, ids("ab", "alice", 1))
 		require.Equal(t, []string{"abc-2"}, ids("abc-2", "alice", 10))
 		require.Empty(t, ids("ab%", "", 10))
+		shared = []string{b.UID}
+		require.Equal(t, []string{"abc-1", "abc-2", "abd-3"}, ids("ab", "alice", 10))
+		require.Equal(t, []string{"abd-3"}, ids("ab", "carol", 10))
+		shared = nil
 		require.Empty(t, ids("", "", 10))
 	}},
 

@@ -90,6 +90,7 @@ func newAgent(uid, name, owner string) *fleet.Agent {
 	return &fleet.Agent{
 		UID: uid, Name: name, Owner: owner, Project: "Setup", Role: "coder", Spec: "do good\nwork", WorkspaceID: "ws-" + uid,
 		Location: "/work/" + name, Metadata: map[string]string{"pr": "https://example.com/1", "empty": ""},
+		Shares:  []fleet.Share{{Grantee: fleet.Grantee{Group: "ops"}, Access: fleet.AccessRun, By: owner, At: noon}},
 		Toolset: fleet.ToolsetSubagents, Place: "local", OneTask: true, Conversed: true,
 		Config: &fleet.AgentConfig{
 			Driver: "claude", System: "Be good.", Allow: []string{}, Reports: true,

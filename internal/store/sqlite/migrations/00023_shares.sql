@@ -1,0 +1,9 @@
+-- With whom an agent is shared: a list of people and groups. NULL if with nobody.
+
+-- +goose Up
+ALTER TABLE agents ADD COLUMN shares TEXT CHECK (json_type(shares) = 'array');
+CREATE INDEX agents_shared ON agents (uid) WHERE shares IS NOT NULL;
+
+-- +goose Down
+DROP INDEX agents_shared;
+ALTER TABLE agents DROP COLUMN shares;
