@@ -12,6 +12,8 @@ const (
 	EventAgentCreated  EventType = "agent_created"
 	EventAgentChanged  EventType = "agent_changed"
 	EventAgentDeleted  EventType = "agent_deleted"
+	EventAgentShared   EventType = "agent_shared"
+	EventAgentUnshared EventType = "agent_unshared"
 	EventTaskCreated   EventType = "task_created"
 	EventTaskStarted   EventType = "task_started"
 	EventTaskOutput    EventType = "task_output"
@@ -29,6 +31,9 @@ const (
 
 // OutputEvents are the types that EventFilter.Quiet leaves out: what a task says while it works.
 var OutputEvents = []EventType{EventTaskOutput, EventTaskStep, EventTaskMessage}
+
+// ChangesSight reports whether the event may change who sees the agent.
+func (t EventType) ChangesSight() bool { return t == EventAgentShared || t == EventAgentUnshared }
 
 // Event is one row of the append-only log.
 type Event struct {

@@ -38,7 +38,8 @@ func ParseScope(name string) (Scope, bool) {
 	return Scope(max(i, 0)), i >= 0 //nolint:gosec // there are three
 }
 
-// Principal is the caller. It sees and changes only what it owns; an admin sees and changes everything.
+// Principal is the caller. It sees and changes what it owns, and agents that are shared with it as far as Access says; an
+// admin sees and changes everything.
 type Principal struct {
 	Name  string
 	Kind  Kind
@@ -71,15 +72,34 @@ func (p Principal) Source() Source {
 	return SourceHuman
 }
 
-// MaySee reports whether p may see what owner owns.
-func (p Principal) MaySee(owner string) bool { return p.Admin() || p.Name == owner }
+// Owns reports whether p may do everything with what owner owns: the owner may, and so may an admin. What is not of an
+// agent is never shared, so that this is also who may see it.
+func (p Principal) Owns(owner string) bool { return p.Admin() || p.Name == owner }
+
+// Access returns what p may do with the agent, and with its tasks, questions and events. It is the only rule for them:
+// filters of the store select by it (see state.Shares).
+func (p Principal) Access(a *Agent) Access {
+	if p.Owns(a.Owner) {
+		return AccessOwn
+	}
+	best := AccessNone
+	for _, s := range a.Shares {
+		if !best.Allows(s.Access) && p.is(s.Grantee) {
+			best = s.Access
+		}
+	}
+	return best
+}
+
+// Sees reports whether the agent exists for p.
+func (p Principal) Sees(a *Agent) bool { return p.Access(a) != AccessNone }
 
 // MayTouch reports whether p may see and change the agent: its owner may, and so may the agent itself.
 func (p Principal) MayTouch(a *Agent) bool {
 	if p.AgentUID != "" {
 		return p.AgentUID == a.UID
 	}
-	return p.MaySee(a.Owner)
+	return p.Owns(a.Owner)
 }
 
 type principalKey struct{}

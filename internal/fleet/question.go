@@ -82,7 +82,7 @@ type QuestionFilter struct {
 	Owner     string   // of this principal; "" for all
 	Shared    []string // with an Owner: also of these agents, by uid
 	AgentUID  string   // of this agent, not others of its name
-	AgentName string // compared ignoring case
+	AgentName string   // compared ignoring case
 	TaskID    string
 	Prefix    string // of the id
 	Waiting   bool   // only those that wait for an answer

@@ -2,7 +2,9 @@ package fleet
 
 import (
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // Access is what a principal may do with an agent.
@@ -37,6 +39,28 @@ func (g Grantee) String() string {
 	return g.Person
 }
 
+// MaxShares is how many shares an agent can have.
+const MaxShares = 100
+
+// maxGrantee is the longest name of a person or a group, in bytes.
+const maxGrantee = 200
+
+// Validate returns an error that names the field at fault: person or group.
+func (g Grantee) Validate() error {
+	for field, name := range map[string]string{"person": g.Person, "group": g.Group} {
+		if len(name) > maxGrantee || strings.ContainsFunc(name, unicode.IsControl) || name != strings.TrimSpace(name) {
+			return Invalid(ReasonInvalidArgument, field, "%s %q is not a name: give at most %d bytes without control characters and spaces around it", field, Shorten(name, 60), maxGrantee)
+		}
+	}
+	switch {
+	case g.Person == "" && g.Group == "":
+		return Invalid(ReasonInvalidArgument, "person", "name a person or a group")
+	case g.Person != "" && g.Group != "":
+		return Invalid(ReasonInvalidArgument, "group", "name a person or a group, not both: share twice")
+	}
+	return nil
+}
+
 // Share gives a person or a group access to an agent of another owner.
 type Share struct {
 	Grantee
@@ -45,19 +69,7 @@ type Share struct {
 	At     time.Time `json:"at"`
 }
 
-// Grantees returns those whose shares are good for p: p and its groups. An agent with a token of its own has none.
-func (p Principal) Grantees() []Grantee {
-	if p.AgentUID != "" {
-		return nil
-	}
-	all := []Grantee{{Person: p.Name}}
-	for _, g := range p.Groups {
-		all = append(all, Grantee{Group: g})
-	}
-	return all
-}
-
-// is reports whether g is p, or a group that p is in.
+// is reports whether g is p, or a group that p is in. An agent with a token of its own is nobody.
 func (p Principal) is(g Grantee) bool {
 	if p.AgentUID != "" {
 		return false

@@ -110,7 +110,7 @@ type EventFilter struct {
 	Owner     string   // of this principal; "" for all
 	Shared    []string // with an Owner: also of these agents, by uid
 	AgentName string   // compared without case
-	AgentUID  string // of this agent, not others of its name
+	AgentUID  string   // of this agent, not others of its name
 	TaskID    string
 	Types     []EventType // of one of these types
 	Quiet     bool        // none of OutputEvents, except of the tasks in OutputOf

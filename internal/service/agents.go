@@ -257,7 +257,7 @@ func (s *Service) changeDesired(
 	if old != nil {
 		return s.storedAgent(ctx, old.AgentUID) // it may be gone by now
 	}
-	v, _, err := s.agent(ctx, ref)
+	v, _, err := s.agent(ctx, ref, fleet.AccessOwn)
 	if err != nil {
 		return nil, err
 	}
@@ -290,7 +290,7 @@ func (s *Service) changeDesired(
 
 // ShowAgent returns the agent.
 func (s *Service) ShowAgent(ctx context.Context, ref string) (*fleet.AgentView, error) {
-	v, _, err := s.agent(ctx, ref)
+	v, _, err := s.agent(ctx, ref, fleet.AccessView)
 	return v, err
 }
 
@@ -305,7 +305,7 @@ func (s *Service) ShowAgentLog(ctx context.Context, ref string, lines int) ([]st
 	if lines < 1 || lines > MaxLogLines {
 		return nil, false, fleet.Invalid(fleet.ReasonInvalidArgument, "lines", "lines is %d: ask for 1 to %d", lines, MaxLogLines)
 	}
-	v, _, err := s.agent(ctx, ref)
+	v, _, err := s.agent(ctx, ref, fleet.AccessView)
 	if err != nil {
 		return nil, false, err
 	}

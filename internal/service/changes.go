@@ -66,7 +66,7 @@ func (s *Service) taskChanges(ctx context.Context, id string) (c *fleet.Changes,
 		return nil, nil, fleet.Invalid(fleet.ReasonInvalidArgument, "task_id", "task_id is required").Next("{start_agent_task} and {list_tasks} give ids")
 	}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		t, err := s.task(tx, p, id)
+		t, err := s.task(tx, p, id, fleet.AccessView)
 		if err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ func (s *Service) DeleteTask(ctx context.Context, id, requestID string) (string,
 		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "task_id", "task_id is required").Next("{list_tasks} gives ids")
 	}
 	made, _, err := s.Once(ctx, Call{Method: "DeleteTask", RequestID: requestID, Body: id}, func(tx fleet.Tx) (Made, error) {
-		task, err := s.task(tx, p, id)
+		task, err := s.task(tx, p, id, fleet.AccessOwn)
 		if err != nil {
 			return Made{}, err
 		}

@@ -38,7 +38,7 @@ func (s *Service) DownloadPayload(ctx context.Context, id string, offset int64) 
 	d := &Download{}
 	var packed []byte
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		if d.Task, err = s.task(tx, p, id); err != nil {
+		if d.Task, err = s.task(tx, p, id, fleet.AccessView); err != nil {
 			return err
 		}
 		packed, err = tx.PackedPayload(d.Task.ID)

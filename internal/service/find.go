@@ -51,9 +51,6 @@ func (s *Service) ListTasks(ctx context.Context, r ListTasksRequest) (*History, 
 // taskFilter converts the request to the store's filter. An agent that never existed is an error.
 func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasksRequest) (fleet.TaskFilter, error) {
 	f := fleet.TaskFilter{Status: r.Status, Source: r.Source, Project: r.Project, Since: r.Since, Text: r.Text, Toolset: r.Toolset}
-	if !p.Admin() {
-		f.Owner = p.Name
-	}
 	if err := r.checkValues(); err != nil {
 		return f, err
 	}
@@ -69,23 +66,14 @@ func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasks
 			f.Project = match[0].Name
 		}
 	}
-	if r.Agent == "" {
-		return f, nil
-	}
-	name, owner := fleet.ParseAgentRef(r.Agent)
-	f.AgentName = name
-	if owner != "" {
-		if !p.MaySee(owner) {
-			return f, fleet.AgentNotFound(r.Agent)
-		}
-		f.Owner = owner
-	}
-	if r.Toolset == nil || *r.Toolset != fleet.ToolsetFleet {
-		return f, nil
+	sel, err := s.selects(ctx, p, r.Agent)
+	f.AgentName, f.Owner, f.Shared, f.AgentUID = sel.name, sel.owner, sel.shared, sel.uid
+	if err != nil || r.Agent == "" || sel.uid != "" || r.Toolset == nil || *r.Toolset != fleet.ToolsetFleet {
+		return f, err
 	}
 	return f, s.store.View(ctx, func(tx fleet.ReadTx) error {
-		a, err := tx.NewestAgent(name, f.Owner)
-		if err == nil && a == nil {
+		a, err := tx.NewestAgent(sel.name, f.Owner)
+		if err == nil && a == nil && s.snap.Shares().Named(p, sel.name, "") == nil {
 			err = fleet.AgentNotFound(r.Agent)
 		}
 		return err
@@ -120,16 +108,17 @@ func (s *Service) knownProject(ctx context.Context, tx fleet.ReadTx, f fleet.Tas
 	if fleet.ReasonOf(err) != fleet.ReasonProjectNotFound {
 		return err
 	}
-	_, ever, failed := tx.FindTasks(fleet.TaskFilter{Owner: f.Owner, Place: f.Place, Project: f.Project}, 0, 0)
+	_, ever, failed := tx.FindTasks(fleet.TaskFilter{Owner: f.Owner, Shared: f.Shared, Place: f.Place, Project: f.Project}, 0, 0)
 	if failed != nil || ever > 0 {
 		return failed
 	}
 	return asInvalid(err, "project")
 }
 
-// lastAgentUID returns the uid of the agent that the caller's reference names: an existing one, or the one deleted last.
-func (s *Service) lastAgentUID(ctx context.Context, ref string) (string, error) {
-	v, p, err := s.agent(ctx, ref)
+// lastAgentUID returns the uid of the agent that the caller's reference names: an existing one, or the one deleted last, of
+// which the caller's own come first. PERMISSION_DENIED as agent does.
+func (s *Service) lastAgentUID(ctx context.Context, ref string, needed fleet.Access) (string, error) {
+	v, p, err := s.agent(ctx, ref, needed)
 	if err == nil {
 		return v.UID, nil
 	}
@@ -143,8 +132,8 @@ func (s *Service) lastAgentUID(ctx context.Context, ref string) (string, error) 
 		owners = []string{p.Name, ""} // the caller's own agents first
 	case owner == "":
 		owners = []string{p.Name}
-	case !p.MaySee(owner):
-		return "", err
+	case !p.Owns(owner):
+		owners = nil
 	}
 	var a *fleet.Agent
 	failed := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
@@ -159,7 +148,10 @@ func (s *Service) lastAgentUID(ctx context.Context, ref string) (string, error) 
 	case failed != nil:
 		return "", failed
 	case a == nil:
+		a = s.snap.Shares().Named(p, name, owner)
+	}
+	if a == nil {
 		return "", err
 	}
-	return a.UID, nil
+	return a.UID, requireAccess(p, a, needed)
 }

@@ -19,7 +19,7 @@ func (s *Service) FollowTask(ctx context.Context, id string, after int64, sink f
 		var task *fleet.Task
 		var events []fleet.Event
 		err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-			if task, err = s.task(tx, p, id); err != nil || sink == nil {
+			if task, err = s.task(tx, p, id, fleet.AccessView); err != nil || sink == nil {
 				return err
 			}
 			events, err = tx.Events(fleet.EventFilter{TaskID: id}, after, watchBatch)

@@ -25,7 +25,7 @@ func (s *Service) TaskHistory(ctx context.Context, ref string, r fleet.PageReque
 	if err != nil {
 		return nil, err
 	}
-	uid, err := s.lastAgentUID(ctx, ref)
+	uid, err := s.lastAgentUID(ctx, ref, fleet.AccessView)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.Portio
 	shown := &Shown{}
 	var body []byte
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		if shown.Task, err = s.task(tx, p, id); err != nil {
+		if shown.Task, err = s.task(tx, p, id, fleet.AccessView); err != nil {
 			return err
 		}
 		if payload != nil {
@@ -132,26 +132,49 @@ func preview(tx fleet.ReadTx, taskID string) (string, error) {
 // MinTaskPrefix is the shortest prefix of a task's id that is accepted, in bytes.
 const MinTaskPrefix = 6
 
-// task returns the task with the id, or with the prefix of an id if only one task that p may see has it.
-func (s *Service) task(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.Task, error) {
+// task returns the task with the id, or with the prefix of an id if only one task that p sees has it. PERMISSION_DENIED if p
+// may not do with its agent what needs the access.
+func (s *Service) task(tx fleet.ReadTx, p fleet.Principal, id string, needed fleet.Access) (*fleet.Task, error) {
+	t, err := s.seenTask(tx, p, id)
+	if err != nil || p.Owns(t.Owner) {
+		return t, err
+	}
+	access, err := accessTo(tx, p, t.Owner, t.AgentUID)
+	if err == nil && access == fleet.AccessNone { // a prefix was found among shares that have ended meanwhile
+		err = taskNotFound(id)
+	}
+	if err == nil {
+		err = requireLevel(access, needed, t.AgentName, t.Owner)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func (s *Service) seenTask(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.Task, error) {
 	t, err := tx.Task(id)
 	if err != nil {
 		return nil, err
 	}
-	if t != nil && p.MaySee(t.Owner) {
-		return t, nil
+	if t != nil {
+		if access, err := accessTo(tx, p, t.Owner, t.AgentUID); err != nil || access != fleet.AccessNone {
+			return t, err
+		}
 	}
 	if len(id) >= MinTaskPrefix && len(id) <= MaxRequestID && utf8.ValidString(id) {
-		owner := p.Name
+		owner, shared := p.Name, s.snap.Shares().With(p)
 		if p.Admin() {
 			owner = ""
 		}
-		ids, err := tx.TaskIDs(id, owner, 2)
+		ids, err := tx.TaskIDs(id, owner, shared, 2)
 		switch {
 		case err != nil:
 			return nil, err
 		case len(ids) == 1:
-			return tx.Task(ids[0])
+			if t, err = tx.Task(ids[0]); err != nil || t != nil {
+				return t, err
+			}
 		case len(ids) > 1:
 			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "task_id", "the ids of several tasks begin with %q: give more of the id", id)
 		}
@@ -201,7 +224,11 @@ func (s *Service) WaitTasks(ctx context.Context, ids []string, until Until, d ti
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	tasks := make([]*fleet.Task, len(ids))
+	if err := s.snap.Refresh(ctx); err != nil {
+		return nil, false, err
+	}
 	for over := d == 0; ; {
+		shares := s.snap.Shares() // if they change, a task may be out of sight
 		err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 			for i, id := range ids {
 				if tasks[i] != nil && !tasks[i].Active() {
@@ -210,7 +237,7 @@ func (s *Service) WaitTasks(ctx context.Context, ids []string, until Until, d ti
 				if tasks[i] != nil {
 					id = tasks[i].ID // ids may be prefixes, which later tasks can share
 				}
-				if tasks[i], err = s.task(tx, p, id); err != nil {
+				if tasks[i], err = s.task(tx, p, id, fleet.AccessView); err != nil {
 					return err
 				}
 			}
@@ -235,6 +262,7 @@ func (s *Service) WaitTasks(ctx context.Context, ids []string, until Until, d ti
 			if changed, err = s.anyChanged(ctx, tasks, until.Question); err != nil {
 				return nil, false, err
 			}
+			changed = changed || s.snap.Shares() != shares
 		}
 	}
 }

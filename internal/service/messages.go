@@ -48,12 +48,12 @@ func (s *Service) SendMessage(ctx context.Context, ref, message, requestID strin
 
 // insertMessage puts the message into the store, where the worker of the agent finds it.
 func (s *Service) insertMessage(ctx context.Context, c Call, ref, id, message string) (*fleet.Task, error) {
-	v, _, err := s.agent(ctx, ref)
+	v, p, err := s.agent(ctx, ref, fleet.AccessRun)
 	if err != nil {
 		return nil, err
 	}
 	return s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
-		a, err := agentForUpdate(tx, v)
+		a, err := agentForUpdate(tx, p, v, fleet.AccessRun)
 		if err != nil {
 			return nil, err
 		}

@@ -129,10 +129,20 @@ func startedTask(tx fleet.ReadTx, made Made) (*fleet.Task, error) {
 	return t, err
 }
 
-// madeTask returns the task of the call. TASK_NOT_FOUND if it was deleted since.
+// madeTask returns the task of the call. TASK_NOT_FOUND if it was deleted since, or if the caller does not see it any more.
 func (s *Service) madeTask(ctx context.Context, made Made) (t *fleet.Task, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		t, err = startedTask(tx, made)
+		if t, err = startedTask(tx, made); err != nil {
+			return err
+		}
+		access, err := accessTo(tx, p, t.Owner, t.AgentUID)
+		if err == nil && access == fleet.AccessNone {
+			err = taskNotFound(made.TaskID)
+		}
 		return err
 	})
 	return t, err

@@ -35,7 +35,7 @@ func (s *Service) TaskOutput(ctx context.Context, r OutputRequest) (page fleet.O
 	var t *fleet.Task
 	var a *fleet.Agent
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		if t, err = s.task(tx, p, r.TaskID); err != nil {
+		if t, err = s.task(tx, p, r.TaskID, fleet.AccessView); err != nil {
 			return err
 		}
 		a, err = tx.Agent(t.AgentUID)

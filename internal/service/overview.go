@@ -25,14 +25,15 @@ func (s *Service) Overview(ctx context.Context) (*Overview, error) {
 	}
 	o := &Overview{}
 	for _, v := range s.snap.All() {
-		if v.Toolset == fleet.ToolsetFleet && p.MaySee(v.Owner) {
+		if v.Toolset == fleet.ToolsetFleet && p.Sees(&v.Agent) {
 			o.count(v)
 		}
 	}
 	tasks, questions := fleet.TaskFilter{Since: s.now().Add(-24 * time.Hour)}, fleet.QuestionFilter{Waiting: true}
-	if !p.Admin() {
-		tasks.Owner, questions.Owner = p.Name, p.Name
+	if tasks.Owner, tasks.Shared, err = s.visible(ctx, p); err != nil {
+		return nil, err
 	}
+	questions.Owner, questions.Shared = tasks.Owner, tasks.Shared
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		if _, o.Questions, err = tx.Questions(questions, 0, 0); err != nil {
 			return err

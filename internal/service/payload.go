@@ -17,7 +17,7 @@ func (s *Service) Payload(ctx context.Context, taskID string) (payload []byte, e
 		return nil, err
 	}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		t, err := s.task(tx, p, taskID)
+		t, err := s.task(tx, p, taskID, fleet.AccessView)
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ type Questions struct {
 	Next      string // cursor after these; "" on the last page
 }
 
-// ListQuestions returns questions that the caller may answer, newest first.
+// ListQuestions returns questions of the agents that the caller sees, newest first.
 func (s *Service) ListQuestions(ctx context.Context, r ListQuestionsRequest) (*Questions, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -38,18 +38,18 @@ func (s *Service) ListQuestions(ctx context.Context, r ListQuestionsRequest) (*Q
 	if err != nil {
 		return nil, err
 	}
-	name, owner := fleet.ParseAgentRef(r.Agent)
-	f := fleet.QuestionFilter{AgentName: name, Owner: owner, Waiting: !r.Answered}
 	q := &Questions{}
-	if !p.Admin() {
-		if owner != "" && owner != p.Name {
-			return q, nil
-		}
-		f.Owner = p.Name
+	sel, err := s.selects(ctx, p, r.Agent)
+	switch {
+	case fleet.ReasonOf(err) == fleet.ReasonAgentNotFound: // another name without questions is no error either
+		return q, nil
+	case err != nil:
+		return nil, err
 	}
+	f := fleet.QuestionFilter{AgentName: sel.name, Owner: sel.owner, Shared: sel.shared, AgentUID: sel.uid, Waiting: !r.Answered}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		if r.TaskID != "" {
-			t, err := s.task(tx, p, r.TaskID)
+			t, err := s.task(tx, p, r.TaskID, fleet.AccessView)
 			if err != nil {
 				return err
 			}
@@ -126,17 +126,38 @@ func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (
 	return q, "The agent has the answer", nil
 }
 
-// question returns the question with the id, or with the prefix of an id if only one waiting question has it.
+// question returns the question with the id, or with the prefix of an id if only one waiting question has it, for an answer of
+// p. PERMISSION_DENIED if p may only see it.
 func (s *Service) question(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.Question, error) {
-	q, err := tx.Question(id)
-	if err != nil || q != nil && p.MaySee(q.Owner) {
+	q, err := s.seenQuestion(tx, p, id)
+	if err != nil || p.Owns(q.Owner) {
 		return q, err
+	}
+	access, err := accessTo(tx, p, q.Owner, q.AgentUID)
+	if err == nil {
+		err = requireLevel(access, fleet.AccessRun, q.AgentName, q.Owner)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+func (s *Service) seenQuestion(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.Question, error) {
+	q, err := tx.Question(id)
+	if err != nil {
+		return nil, err
+	}
+	if q != nil {
+		if access, err := accessTo(tx, p, q.Owner, q.AgentUID); err != nil || access != fleet.AccessNone {
+			return q, err
+		}
 	}
 	if len(id) >= MinTaskPrefix && len(id) <= MaxRequestID {
 		for _, waiting := range []bool{true, false} { // a repeated answer is for a question that no longer waits
 			f := fleet.QuestionFilter{Prefix: id, Waiting: waiting}
 			if !p.Admin() {
-				f.Owner = p.Name
+				f.Owner, f.Shared = p.Name, s.snap.Shares().With(p)
 			}
 			found, total, err := tx.Questions(f, 1, 0)
 			switch {

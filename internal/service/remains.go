@@ -26,7 +26,7 @@ func (s *Service) DownloadBundle(ctx context.Context, ref string) (*fleet.Agent,
 	if ref == "" {
 		return nil, nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "agent_name is required").Next("{list_agents} shows the names")
 	}
-	uid, err := s.lastAgentUID(ctx, ref)
+	uid, err := s.lastAgentUID(ctx, ref, fleet.AccessView)
 	if err != nil {
 		return nil, nil, err
 	}

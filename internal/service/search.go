@@ -52,15 +52,16 @@ func (s *Service) Search(ctx context.Context, text string, limit *int) (*Found, 
 		if len(f.Agents) == most {
 			break
 		}
-		if v.Toolset == fleet.ToolsetFleet && p.MaySee(v.Owner) && has(lower, v.Name, v.Project, v.Role) {
+		if v.Toolset == fleet.ToolsetFleet && p.Sees(&v.Agent) && has(lower, v.Name, v.Project, v.Role) {
 			f.Agents = append(f.Agents, v)
 		}
 	}
 	toolset := fleet.ToolsetFleet
 	tasks, questions := fleet.TaskFilter{Text: text, Toolset: &toolset}, fleet.QuestionFilter{Waiting: true}
-	if !p.Admin() {
-		tasks.Owner, questions.Owner = p.Name, p.Name
+	if tasks.Owner, tasks.Shared, err = s.visible(ctx, p); err != nil {
+		return nil, err
 	}
+	questions.Owner, questions.Shared = tasks.Owner, tasks.Shared
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		if f.Tasks, _, err = tx.FindTasks(tasks, most, 0); err != nil {
 			return err

@@ -37,8 +37,21 @@ func (s *Service) NewID() string { return s.cfg.NewID() }
 // now returns the time with the precision of the store.
 func (s *Service) now() time.Time { return s.cfg.Time() }
 
-// agent returns the agent of a caller's reference.
-func (s *Service) agent(ctx context.Context, ref string) (*fleet.AgentView, fleet.Principal, error) {
+// agent returns the agent of a caller's reference. PERMISSION_DENIED if the caller sees it, and may not do what needs the
+// access.
+func (s *Service) agent(ctx context.Context, ref string, needed fleet.Access) (*fleet.AgentView, fleet.Principal, error) {
+	v, p, err := s.findAgent(ctx, ref)
+	if err == nil {
+		err = requireAccess(p, &v.Agent, needed)
+	}
+	if err != nil {
+		return nil, p, err
+	}
+	return v, p, nil
+}
+
+// findAgent returns the agent of a caller's reference, if the caller sees it.
+func (s *Service) findAgent(ctx context.Context, ref string) (*fleet.AgentView, fleet.Principal, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, p, err
@@ -114,8 +127,9 @@ func (s *Service) storedAgent(ctx context.Context, uid string) (*fleet.AgentView
 	return v, err
 }
 
-// agentForUpdate loads the agent in tx for a change by a caller: NotFound if it was deleted since it was resolved.
-func agentForUpdate(tx fleet.Tx, v *fleet.AgentView) (*fleet.Agent, error) {
+// agentForUpdate loads the agent in tx for a change by p: NotFound if it was deleted since it was resolved, and an error if a
+// share that p needs has ended since.
+func agentForUpdate(tx fleet.Tx, p fleet.Principal, v *fleet.AgentView, needed fleet.Access) (*fleet.Agent, error) {
 	a, err := tx.Agent(v.UID)
 	if err != nil {
 		return nil, err
@@ -123,5 +137,5 @@ func agentForUpdate(tx fleet.Tx, v *fleet.AgentView) (*fleet.Agent, error) {
 	if a == nil || !a.DeletedAt.IsZero() || a.Desired == fleet.DesiredDeleted {
 		return nil, fleet.AgentNotFound(v.Name)
 	}
-	return a, nil
+	return a, requireAccess(p, a, needed)
 }

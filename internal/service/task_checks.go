@@ -13,7 +13,7 @@ func (s *Service) TaskChecks(ctx context.Context, id string) (known *fleet.TaskC
 		return nil, err
 	}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		t, err := s.task(tx, p, id)
+		t, err := s.task(tx, p, id, fleet.AccessView)
 		if err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ func (s *Service) AskStopTask(ctx context.Context, id string) error {
 		return err
 	}
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
-		t, err := s.task(tx, p, id)
+		t, err := s.task(tx, p, id, fleet.AccessRun)
 		if err != nil || !t.Active() || !t.StopAsked.IsZero() {
 			return err
 		}
@@ -71,12 +71,12 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*fleet.Tas
 	if t, err := s.taskBefore(ctx, c); err != nil || t != nil {
 		return asStarted(t), err
 	}
-	v, _, err := s.agent(ctx, r.Agent)
+	v, _, err := s.agent(ctx, r.Agent, fleet.AccessRun)
 	if err != nil {
 		return nil, err
 	}
 	task, err := s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
-		a, err := agentForUpdate(tx, v)
+		a, err := agentForUpdate(tx, p, v, fleet.AccessRun)
 		if err != nil {
 			return nil, err
 		}
@@ -209,12 +209,12 @@ func (s *Service) StopTask(ctx context.Context, ref, requestID string) (*fleet.T
 }
 
 func (s *Service) askStop(ctx context.Context, c Call, p fleet.Principal, ref string) (*fleet.Task, error) {
-	v, _, err := s.agent(ctx, ref)
+	v, _, err := s.agent(ctx, ref, fleet.AccessRun)
 	if err != nil {
 		return nil, err
 	}
 	return s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
-		a, err := agentForUpdate(tx, v)
+		a, err := agentForUpdate(tx, p, v, fleet.AccessRun)
 		if err != nil {
 			return nil, err
 		}

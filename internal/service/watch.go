@@ -5,9 +5,11 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/state"
 )
 
 // These limit Watch, in events if not said otherwise.
@@ -34,19 +36,15 @@ type WatchRequest struct {
 // Watch sends the matching events in order, in batches, each with the cursor to continue from; the last batch may be
 // empty. It returns nil at the end of the log or, with Follow, when the time is over, MaxEvents were sent, or the
 // watched task has ended. A receiver that is slow in send delays nobody else.
+//
+// When an agent is no longer shared with the caller, its events end at once, and the caller gets an agent_unshared event that is
+// not in the log. A watch of this agent or of its task ends with the error of one that does not exist.
 func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []fleet.Event, cursor string) error) error {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return err
 	}
-	name, owner := fleet.ParseAgentRef(r.AgentName)
-	w := watch{s: s, filter: fleet.EventFilter{AgentName: name, Owner: owner, TaskID: r.TaskID, Quiet: r.Quiet, OutputOf: r.OutputOf}, left: -1}
-	if !p.Admin() {
-		if owner != "" && owner != p.Name {
-			return fleet.AgentNotFound(r.AgentName)
-		}
-		w.filter.Owner = p.Name
-	}
+	w := watch{s: s, p: p, ref: r.AgentName, filter: fleet.EventFilter{TaskID: r.TaskID, Quiet: r.Quiet, OutputOf: r.OutputOf}, left: -1}
 	if err := aside(func() error { return w.begin(ctx, p, r) }); err != nil {
 		return err
 	}
@@ -98,16 +96,26 @@ func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []
 // watch is one running call of Watch.
 type watch struct {
 	s      *Service
+	p      fleet.Principal
+	ref    string // of the watched agent; empty if all are watched
 	filter fleet.EventFilter
 	after  int64
 	left   int  // events that may still be sent; negative means no limit
 	ended  bool // the end of the watched task was sent
 	over   bool // the watched task had ended before the call
+
+	shares   *state.Shares // what the filter follows from
+	sharesAt int64         // of the tail, when the shares were looked at
+	unshared []fleet.Event // about agents that went out of sight, not sent yet
 }
 
 func (w *watch) cursor() string { return strconv.FormatInt(w.after, 10) }
 
 func (w *watch) begin(ctx context.Context, p fleet.Principal, r WatchRequest) error {
+	w.sharesAt = w.s.tail.SharesAt()
+	if _, err := w.look(ctx); err != nil {
+		return err
+	}
 	switch {
 	case r.MaxEvents < 0 || r.MaxEvents > MaxWatchEvents:
 		return fleet.Invalid(fleet.ReasonInvalidArgument, "max_events", "max_events is %d: give 1 to %d", r.MaxEvents, MaxWatchEvents)
@@ -121,7 +129,7 @@ func (w *watch) begin(ctx context.Context, p fleet.Principal, r WatchRequest) er
 	if r.TaskID != "" || r.Cursor == "now" || r.Cursor == "newest" {
 		err := w.s.store.View(ctx, func(tx fleet.ReadTx) (err error) { // one view, so that the end of an active task comes after now
 			if r.TaskID != "" {
-				t, err := w.s.task(tx, p, r.TaskID)
+				t, err := w.s.task(tx, p, r.TaskID, fleet.AccessView)
 				if err != nil {
 					return err
 				}
@@ -191,11 +199,17 @@ func (w *watch) next(ctx context.Context, woken bool, send func([]fleet.Event, s
 	} else {
 		w.after = events[len(events)-1].Seq
 	}
+	more = len(events) == limit
+	for _, e := range w.unshared {
+		e.Seq = w.after
+		events = append(events, e)
+	}
+	w.unshared = nil
 	if len(events) == 0 {
 		return false, 0, nil
 	}
 	if w.left > 0 {
-		w.left -= len(events)
+		w.left = max(0, w.left-len(events))
 	}
 	w.ended = w.filter.TaskID != "" && slices.ContainsFunc(events, func(e fleet.Event) bool { return e.Type == fleet.EventTaskEnded })
 	if err := send(events, w.cursor()); err != nil {
@@ -204,27 +218,87 @@ func (w *watch) next(ctx context.Context, woken bool, send func([]fleet.Event, s
 	if woken {
 		w.s.cfg.EventSent(w.s.now().Sub(events[0].Time))
 	}
-	return len(events) == limit, len(events), nil
+	return more, len(events), nil
 }
 
 // read returns the next events, and the Seq up to which it has looked for them. A call that was woken finds them in memory,
 // unless it is far behind: there may be many calls.
 func (w *watch) read(ctx context.Context, woken bool, limit int) (events []fleet.Event, upTo int64, err error) {
-	if woken {
-		if events, upTo, ok := w.s.tail.Read(w.filter, w.after, limit); ok {
+	for woken {
+		events, upTo, ok := w.s.tail.Read(w.filter, w.after, limit)
+		if !ok {
+			break
+		}
+		at := w.s.tail.SharesAt() // after the read, so that what was read is not newer
+		if at == w.sharesAt || w.p.Admin() {
+			return events, upTo, nil
+		}
+		w.sharesAt = at
+		changed := false
+		if err := aside(func() (err error) { changed, err = w.look(ctx); return err }); err != nil {
+			return nil, 0, err
+		}
+		if !changed {
 			return events, upTo, nil
 		}
 	}
 	err = aside(func() error {
-		return w.s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-			if upTo, err = tx.LastSeq(); err != nil {
+		for {
+			err := w.s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+				if upTo, err = tx.LastSeq(); err != nil {
+					return err
+				}
+				events, err = tx.Events(w.filter, w.after, limit)
+				return err
+			})
+			if err != nil {
 				return err
 			}
-			events, err = tx.Events(w.filter, w.after, limit)
-			return err
-		})
+			if changed, err := w.look(ctx); err != nil || !changed {
+				return err
+			}
+		}
 	})
 	return events, upTo, err
+}
+
+// look brings the filter up to date with who sees what, and reports whether it may have changed. What was read before is then
+// read again.
+func (w *watch) look(ctx context.Context) (changed bool, err error) {
+	if w.p.Admin() && w.shares != nil {
+		return false, nil
+	}
+	if err := w.s.snap.Refresh(ctx); err != nil {
+		return false, err
+	}
+	before, now := w.shares, w.s.snap.Shares()
+	if before == now {
+		return false, nil
+	}
+	w.shares = now
+	sel, err := w.s.selects(ctx, w.p, w.ref)
+	if err != nil {
+		return false, err
+	}
+	w.filter.AgentName, w.filter.Owner, w.filter.Shared, w.filter.AgentUID = sel.name, sel.owner, sel.shared, sel.uid
+	if before == nil {
+		return true, nil
+	}
+	if w.filter.TaskID != "" {
+		return true, w.s.store.View(ctx, func(tx fleet.ReadTx) error {
+			_, err := w.s.task(tx, w.p, w.filter.TaskID, fleet.AccessView)
+			return err
+		})
+	}
+	for _, uid := range before.With(w.p) {
+		a := before.Agent(uid)
+		if _, still := slices.BinarySearch(sel.shared, uid); !still && (w.filter.AgentName == "" || strings.EqualFold(a.Name, w.filter.AgentName)) {
+			e := a.Event(fleet.EventAgentUnshared, w.s.now(), "agent is no longer shared with "+w.p.Name)
+			e.Status = "" // what becomes of the agent is out of sight
+			w.unshared = append(w.unshared, *e)
+		}
+	}
+	return true, nil
 }
 
 // aside calls f on another stack and waits for it. A store needs a large stack, which a watcher would keep for as long as

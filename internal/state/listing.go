@@ -11,7 +11,8 @@ import (
 // listing is one revision of the fleet, with the lists of it that callers have asked for. Callers who see the same
 // agents with the same filter share a list, and whatever else was made of it. It ends with its revision.
 type listing struct {
-	views []*fleet.AgentView // every agent, by name and owner; never changed
+	views  []*fleet.AgentView // every agent, by name and owner; never changed
+	shares *Shares
 
 	mu     sync.Mutex
 	lists  map[listKey]*fleet.AgentRows
@@ -28,7 +29,8 @@ const (
 
 // listKey identifies a list of a revision.
 type listKey struct {
-	all                                bool // every agent, not just the owner's
+	all                                bool   // every agent, not just the owner's
+	groups                             string // of a principal with whom agents are shared
 	owner, project, place, role, state string
 	offset, count                      int
 }
@@ -39,12 +41,8 @@ func (l *listing) List(p fleet.Principal, r fleet.ListAgentsRequest, place strin
 	if err != nil {
 		return nil, err
 	}
-	key := listKey{
-		all: p.Admin(), project: r.Project, place: place, role: strings.ToLower(r.Role), state: string(r.Status), offset: offset, count: count,
-	}
-	if !p.Admin() {
-		key.owner = p.Name
-	}
+	key := l.key(p)
+	key.project, key.place, key.role, key.state, key.offset, key.count = r.Project, place, strings.ToLower(r.Role), string(r.Status), offset, count
 	l.mu.Lock()
 	rows := l.lists[key]
 	l.mu.Unlock()
@@ -53,7 +51,7 @@ func (l *listing) List(p fleet.Principal, r fleet.ListAgentsRequest, place strin
 	}
 	match := make([]*fleet.AgentView, 0, 16)
 	for _, v := range l.views {
-		if v.Toolset == fleet.ToolsetFleet && p.MaySee(v.Owner) &&
+		if v.Toolset == fleet.ToolsetFleet && p.Sees(&v.Agent) &&
 			(r.Project == "" || v.Project == r.Project) && (place == "" || v.Place == place) &&
 			(r.Role == "" || strings.EqualFold(v.Role, r.Role)) &&
 			(r.Status == "" || v.Status() == r.Status) {
@@ -65,6 +63,18 @@ func (l *listing) List(p fleet.Principal, r fleet.ListAgentsRequest, place strin
 		return nil, err
 	}
 	return l.keep(key, rows), nil
+}
+
+// key returns the key of what the principal sees.
+func (l *listing) key(p fleet.Principal) listKey {
+	if p.Admin() {
+		return listKey{all: true}
+	}
+	key := listKey{owner: p.Name}
+	if len(l.shares.With(p)) > 0 {
+		key.groups = strings.Join(p.Groups, "\x00")
+	}
+	return key
 }
 
 // keep remembers the list under the key. It returns an equal list instead if there is one, for example of an admin who
@@ -96,10 +106,7 @@ func (l *listing) keep(key listKey, rows *fleet.AgentRows) *fleet.AgentRows {
 
 // PlacesOf returns the names of the places of the agents that the principal may see, sorted.
 func (l *listing) PlacesOf(p fleet.Principal) []string {
-	key := listKey{all: p.Admin()}
-	if !p.Admin() {
-		key.owner = p.Name
-	}
+	key := l.key(p)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if names, ok := l.places[key]; ok {
@@ -107,7 +114,7 @@ func (l *listing) PlacesOf(p fleet.Principal) []string {
 	}
 	names := []string{}
 	for _, v := range l.views {
-		if v.Toolset == fleet.ToolsetFleet && p.MaySee(v.Owner) && !slices.Contains(names, v.Place) {
+		if v.Toolset == fleet.ToolsetFleet && p.Sees(&v.Agent) && !slices.Contains(names, v.Place) {
 			names = append(names, v.Place)
 		}
 	}

@@ -23,6 +23,7 @@ type LogTail struct {
 	events []fleet.Event // every event in between; appended to, never changed
 	size   int           // of their texts, in bytes
 	err    error         // why the last read failed; nil if it did not
+	shares int64         // Seq of the newest event that may have changed who sees what, or a later one
 
 	subscribing sync.Mutex
 	subs        map[chan struct{}]struct{}
@@ -134,13 +135,20 @@ func (t *LogTail) Read(f fleet.EventFilter, after int64, limit int) (events []fl
 	return events, max(upTo, after), true
 }
 
+// SharesAt returns a number that changes when events that Read returns may have changed who sees what.
+func (t *LogTail) SharesAt() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.shares
+}
+
 // extend adds the events up to the Seq. If they are too many, the tail begins anew behind them.
 func (t *LogTail) extend(ctx context.Context, last int64) error {
 	switch {
 	case t.begun && last <= t.last:
 		return nil
 	case !t.begun || last-t.last > tailEvents:
-		t.begun, t.after, t.last, t.events, t.size = true, last, last, nil, 0
+		t.begun, t.after, t.last, t.shares, t.events, t.size = true, last, last, last, nil, 0
 		return nil
 	}
 	var more []fleet.Event
@@ -161,6 +169,9 @@ func (t *LogTail) extend(ctx context.Context, last int64) error {
 	t.events = append(t.events, more...) // beyond what readers hold
 	for _, e := range more {
 		t.size += sizeOf(e)
+		if e.Type.ChangesSight() {
+			t.shares = e.Seq
+		}
 	}
 	drop := 0
 	for ; len(t.events)-drop > tailEvents || t.size > tailBytes; drop++ {
@@ -173,12 +184,18 @@ func (t *LogTail) extend(ctx context.Context, last int64) error {
 
 func sizeOf(e fleet.Event) int { return len(e.Text) + len(e.Data) }
 
-// selects reports whether the filter selects the event.
+// selects reports whether the filter, whose shared agents are sorted, selects the event.
 func selects(f fleet.EventFilter, e fleet.Event) bool {
-	return (f.Owner == "" || e.Owner == f.Owner) &&
+	return (f.Owner == "" || e.Owner == f.Owner || len(f.Shared) > 0 && contains(f.Shared, e.AgentUID)) &&
 		(f.AgentName == "" || strings.ToLower(e.AgentName) == strings.ToLower(f.AgentName)) && //nolint:staticcheck // as stores compare names, which EqualFold does not
 		(f.AgentUID == "" || e.AgentUID == f.AgentUID) &&
 		(f.TaskID == "" || e.TaskID == f.TaskID) &&
 		(!f.Quiet || !slices.Contains(fleet.OutputEvents, e.Type) || e.TaskID != "" && slices.Contains(f.OutputOf, e.TaskID)) &&
 		(len(f.Types) == 0 || slices.Contains(f.Types, e.Type))
+}
+
+// contains reports whether the sorted list has the text.
+func contains(sorted []string, s string) bool {
+	_, found := slices.BinarySearch(sorted, s)
+	return found
 }

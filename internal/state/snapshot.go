@@ -24,13 +24,14 @@ type Snapshot struct {
 	byName map[string][]*fleet.AgentView // lower-case name
 	sorted []*fleet.AgentView            // by name and owner; nil if it must be rebuilt
 	listed *listing                      // of sorted; nil until it is asked for
+	shares *Shares
 
 	loading sync.Mutex // one refresh at a time; others wait for it
 }
 
 // newSnapshot returns a snapshot that is loaded by its first refresh.
 func newSnapshot(store fleet.Store, n *newest) *Snapshot {
-	return &Snapshot{store: store, newest: n, byUID: map[string]*fleet.AgentView{}, byName: map[string][]*fleet.AgentView{}}
+	return &Snapshot{store: store, newest: n, byUID: map[string]*fleet.AgentView{}, byName: map[string][]*fleet.AgentView{}, shares: &Shares{}}
 }
 
 // Refresh loads what was committed before it was called.
@@ -53,11 +54,15 @@ func (s *Snapshot) Refresh(ctx context.Context) error {
 
 	var uids []string
 	var views []*fleet.AgentView
+	var shared []*fleet.Agent
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		if last, err = tx.LastSeq(); err != nil {
 			return err
 		}
 		if all {
+			if shared, err = tx.SharedAgents(); err != nil {
+				return err
+			}
 			views, err = tx.LiveAgentViews()
 			return err
 		}
@@ -70,7 +75,7 @@ func (s *Snapshot) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.apply(last, uids, views)
+	s.apply(last, uids, views, shared)
 	return nil
 }
 
@@ -80,10 +85,14 @@ func (s *Snapshot) has(seq int64) bool {
 	return s.loaded && s.seq >= seq
 }
 
-func (s *Snapshot) apply(seq int64, changed []string, views []*fleet.AgentView) {
+func (s *Snapshot) apply(seq int64, changed []string, views []*fleet.AgentView, shared []*fleet.Agent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seq, s.loaded = seq, true
+	for _, v := range views {
+		shared = append(shared, &v.Agent)
+	}
+	s.shares = s.shares.with(shared)
 	switch n := len(changed) + len(views); {
 	case n == 0:
 		return
@@ -146,14 +155,14 @@ func (s *Snapshot) Get(uid string) *fleet.AgentView {
 	return s.byUID[uid]
 }
 
-// Find returns the agent that p's reference names: p's own first, another owner's only if p may see it.
+// Find returns the agent that p's reference names: p's own first, another owner's only if p sees it.
 func (s *Snapshot) Find(p fleet.Principal, name, owner string) (*fleet.AgentView, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var seen []*fleet.AgentView
 	for _, v := range s.byName[strings.ToLower(name)] {
 		switch {
-		case v.Toolset != fleet.ToolsetFleet, !p.MaySee(v.Owner):
+		case v.Toolset != fleet.ToolsetFleet, !p.Sees(&v.Agent):
 		case owner == "" && v.Owner == p.Name, owner != "" && v.Owner == owner:
 			return v, nil
 		case owner == "":
@@ -172,6 +181,13 @@ func (s *Snapshot) Find(p fleet.Principal, name, owner string) (*fleet.AgentView
 	}
 	slices.Sort(refs)
 	return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "several agents are named %q: say which, one of %s", name, fleet.JoinNames(refs))
+}
+
+// Shares returns the current revision of the shares.
+func (s *Snapshot) Shares() *Shares {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.shares
 }
 
 // All returns every agent, by name and owner.
@@ -195,7 +211,7 @@ func (s *Snapshot) Listing() *listing {
 		slices.SortFunc(s.sorted, ByName)
 	}
 	if s.listed == nil {
-		s.listed = &listing{views: s.sorted}
+		s.listed = &listing{views: s.sorted, shares: s.shares}
 	}
 	return s.listed
 }

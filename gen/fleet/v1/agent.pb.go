@@ -213,7 +213,9 @@ type Agent struct {
 	// running; absent otherwise.
 	Stalled *bool `protobuf:"varint,21,opt,name=stalled,proto3,oneof" json:"stalled,omitempty"`
 	// The last step that the stalled task took; absent when it is not stalled, or took none.
-	LastStep      *string `protobuf:"bytes,22,opt,name=last_step,json=lastStep,proto3,oneof" json:"last_step,omitempty"`
+	LastStep *string `protobuf:"bytes,22,opt,name=last_step,json=lastStep,proto3,oneof" json:"last_step,omitempty"`
+	// With whom the agent is shared.
+	Shares        []*Share `protobuf:"bytes,24,rep,name=shares,proto3" json:"shares,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -386,6 +388,13 @@ func (x *Agent) GetLastStep() string {
 		return *x.LastStep
 	}
 	return ""
+}
+
+func (x *Agent) GetShares() []*Share {
+	if x != nil {
+		return x.Shares
+	}
+	return nil
 }
 
 // AgentSummary is an agent in a list.
@@ -601,7 +610,7 @@ var File_fleet_v1_agent_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/agent.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\x96\n" +
+	"\x14fleet/v1/agent.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/share.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\xbf\n" +
 	"\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
@@ -627,7 +636,8 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\x10spec_next_offset\x18\x14 \x01(\x05H\x00R\x0especNextOffset\x88\x01\x01\x12\x1d\n" +
 	"\awaiting\x18\x10 \x01(\bH\x01R\awaiting\x88\x01\x01\x12\x1d\n" +
 	"\astalled\x18\x15 \x01(\bH\x02R\astalled\x88\x01\x01\x12 \n" +
-	"\tlast_step\x18\x16 \x01(\tH\x03R\blastStep\x88\x01\x01\x1a;\n" +
+	"\tlast_step\x18\x16 \x01(\tH\x03R\blastStep\x88\x01\x01\x12'\n" +
+	"\x06shares\x18\x18 \x03(\v2\x0f.fleet.v1.ShareR\x06shares\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"Y\n" +
@@ -706,6 +716,7 @@ var file_fleet_v1_agent_proto_goTypes = []any{
 	nil,                            // 5: fleet.v1.Agent.MetadataEntry
 	(*wrapperspb.StringValue)(nil), // 6: google.protobuf.StringValue
 	(*timestamppb.Timestamp)(nil),  // 7: google.protobuf.Timestamp
+	(*Share)(nil),                  // 8: fleet.v1.Share
 }
 var file_fleet_v1_agent_proto_depIdxs = []int32{
 	0,  // 0: fleet.v1.Agent.status:type_name -> fleet.v1.Agent.Status
@@ -715,15 +726,16 @@ var file_fleet_v1_agent_proto_depIdxs = []int32{
 	5,  // 4: fleet.v1.Agent.metadata:type_name -> fleet.v1.Agent.MetadataEntry
 	1,  // 5: fleet.v1.Agent.state:type_name -> fleet.v1.Agent.State
 	6,  // 6: fleet.v1.Agent.current_task_id:type_name -> google.protobuf.StringValue
-	0,  // 7: fleet.v1.AgentSummary.status:type_name -> fleet.v1.Agent.Status
-	6,  // 8: fleet.v1.AgentSummary.current_task:type_name -> google.protobuf.StringValue
-	1,  // 9: fleet.v1.AgentSummary.state:type_name -> fleet.v1.Agent.State
-	6,  // 10: fleet.v1.AgentSummary.current_task_id:type_name -> google.protobuf.StringValue
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	8,  // 7: fleet.v1.Agent.shares:type_name -> fleet.v1.Share
+	0,  // 8: fleet.v1.AgentSummary.status:type_name -> fleet.v1.Agent.Status
+	6,  // 9: fleet.v1.AgentSummary.current_task:type_name -> google.protobuf.StringValue
+	1,  // 10: fleet.v1.AgentSummary.state:type_name -> fleet.v1.Agent.State
+	6,  // 11: fleet.v1.AgentSummary.current_task_id:type_name -> google.protobuf.StringValue
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_agent_proto_init() }
@@ -732,6 +744,7 @@ func file_fleet_v1_agent_proto_init() {
 		return
 	}
 	file_fleet_v1_options_proto_init()
+	file_fleet_v1_share_proto_init()
 	file_fleet_v1_value_proto_init()
 	file_fleet_v1_agent_proto_msgTypes[0].OneofWrappers = []any{}
 	file_fleet_v1_agent_proto_msgTypes[1].OneofWrappers = []any{}

@@ -41,6 +41,7 @@ func (m *Agent) AppendJSON(b []byte) []byte {
 	if m.LastStep != nil {
 		b = wire.AppendString(append(b, `,"last_step":`...), *m.LastStep)
 	}
+	b = wire.AppendList(append(b, `,"shares":`...), m.Shares, wire.AppendMessage)
 	return wire.End(b, begin)
 }
 

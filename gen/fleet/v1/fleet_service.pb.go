@@ -3587,11 +3587,368 @@ func (x *ShowAgentLogResponse) GetTruncated() bool {
 	return false
 }
 
+// ShareAgentRequest names the agent, and the person or the group to share it with.
+type ShareAgentRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Name of the agent to share.
+	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
+	// Optional. Name of the person; leave it out to name a group.
+	Person string `protobuf:"bytes,2,opt,name=person,proto3" json:"person,omitempty"`
+	// Optional. Name of the group; leave it out to name a person.
+	Group string `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
+	// Optional. What they may do; view when not given.
+	Access Share_Access `protobuf:"varint,4,opt,name=access,proto3,enum=fleet.v1.Share_Access" json:"access,omitempty"`
+	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
+	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShareAgentRequest) Reset() {
+	*x = ShareAgentRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShareAgentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShareAgentRequest) ProtoMessage() {}
+
+func (x *ShareAgentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShareAgentRequest.ProtoReflect.Descriptor instead.
+func (*ShareAgentRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *ShareAgentRequest) GetAgentName() string {
+	if x != nil {
+		return x.AgentName
+	}
+	return ""
+}
+
+func (x *ShareAgentRequest) GetPerson() string {
+	if x != nil {
+		return x.Person
+	}
+	return ""
+}
+
+func (x *ShareAgentRequest) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *ShareAgentRequest) GetAccess() Share_Access {
+	if x != nil {
+		return x.Access
+	}
+	return Share_access_unspecified
+}
+
+func (x *ShareAgentRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// ShareAgentResponse has with whom the agent is shared now.
+type ShareAgentResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What was done, in words.
+	Message string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	// All shares of the agent, the oldest first.
+	Shares        []*Share `protobuf:"bytes,2,rep,name=shares,proto3" json:"shares,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShareAgentResponse) Reset() {
+	*x = ShareAgentResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShareAgentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShareAgentResponse) ProtoMessage() {}
+
+func (x *ShareAgentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShareAgentResponse.ProtoReflect.Descriptor instead.
+func (*ShareAgentResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *ShareAgentResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *ShareAgentResponse) GetShares() []*Share {
+	if x != nil {
+		return x.Shares
+	}
+	return nil
+}
+
+// UnshareAgentRequest names the agent, and the person or the group to share it with no longer.
+type UnshareAgentRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Name of the agent.
+	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
+	// Optional. Name of the person; leave it out to name a group.
+	Person string `protobuf:"bytes,2,opt,name=person,proto3" json:"person,omitempty"`
+	// Optional. Name of the group; leave it out to name a person.
+	Group string `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
+	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
+	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnshareAgentRequest) Reset() {
+	*x = UnshareAgentRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnshareAgentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnshareAgentRequest) ProtoMessage() {}
+
+func (x *UnshareAgentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnshareAgentRequest.ProtoReflect.Descriptor instead.
+func (*UnshareAgentRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *UnshareAgentRequest) GetAgentName() string {
+	if x != nil {
+		return x.AgentName
+	}
+	return ""
+}
+
+func (x *UnshareAgentRequest) GetPerson() string {
+	if x != nil {
+		return x.Person
+	}
+	return ""
+}
+
+func (x *UnshareAgentRequest) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *UnshareAgentRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// UnshareAgentResponse has with whom the agent is still shared.
+type UnshareAgentResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What was done, in words.
+	Message string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	// The shares that the agent still has, the oldest first.
+	Shares        []*Share `protobuf:"bytes,2,rep,name=shares,proto3" json:"shares,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnshareAgentResponse) Reset() {
+	*x = UnshareAgentResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnshareAgentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnshareAgentResponse) ProtoMessage() {}
+
+func (x *UnshareAgentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnshareAgentResponse.ProtoReflect.Descriptor instead.
+func (*UnshareAgentResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *UnshareAgentResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *UnshareAgentResponse) GetShares() []*Share {
+	if x != nil {
+		return x.Shares
+	}
+	return nil
+}
+
+// ListAgentSharesRequest names the agent.
+type ListAgentSharesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Name of the agent; one that you see.
+	AgentName     string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAgentSharesRequest) Reset() {
+	*x = ListAgentSharesRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAgentSharesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAgentSharesRequest) ProtoMessage() {}
+
+func (x *ListAgentSharesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAgentSharesRequest.ProtoReflect.Descriptor instead.
+func (*ListAgentSharesRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *ListAgentSharesRequest) GetAgentName() string {
+	if x != nil {
+		return x.AgentName
+	}
+	return ""
+}
+
+// ListAgentSharesResponse has with whom the agent is shared.
+type ListAgentSharesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Shares of the agent, the oldest first.
+	Shares        []*Share `protobuf:"bytes,1,rep,name=shares,proto3" json:"shares,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAgentSharesResponse) Reset() {
+	*x = ListAgentSharesResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAgentSharesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAgentSharesResponse) ProtoMessage() {}
+
+func (x *ListAgentSharesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAgentSharesResponse.ProtoReflect.Descriptor instead.
+func (*ListAgentSharesResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *ListAgentSharesResponse) GetShares() []*Share {
+	if x != nil {
+		return x.Shares
+	}
+	return nil
+}
+
 var File_fleet_v1_fleet_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/place.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfb\x01\n" +
+	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/place.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfb\x01\n" +
 	"\x12CreateAgentRequest\x12D\n" +
 	"\x04name\x18\x01 \x01(\tB0\xe0A\x02\xbaH&r$\x10\x01\x18\x142\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xd8\xf3\x18\bR\x04name\x12(\n" +
 	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
@@ -3953,7 +4310,33 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x06_lines\"J\n" +
 	"\x14ShowAgentLogResponse\x12\x14\n" +
 	"\x05lines\x18\x01 \x03(\tR\x05lines\x12\x1c\n" +
-	"\ttruncated\x18\x02 \x01(\bR\ttruncated2\xf3\x1d\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated\"\xd6\x01\n" +
+	"\x11ShareAgentRequest\x12\"\n" +
+	"\n" +
+	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x12\x1b\n" +
+	"\x06person\x18\x02 \x01(\tB\x03\xe0A\x01R\x06person\x12\x19\n" +
+	"\x05group\x18\x03 \x01(\tB\x03\xe0A\x01R\x05group\x123\n" +
+	"\x06access\x18\x04 \x01(\x0e2\x16.fleet.v1.Share.AccessB\x03\xe0A\x01R\x06access\x120\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"W\n" +
+	"\x12ShareAgentResponse\x12\x18\n" +
+	"\amessage\x18\x01 \x01(\tR\amessage\x12'\n" +
+	"\x06shares\x18\x02 \x03(\v2\x0f.fleet.v1.ShareR\x06shares\"\xa3\x01\n" +
+	"\x13UnshareAgentRequest\x12\"\n" +
+	"\n" +
+	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x12\x1b\n" +
+	"\x06person\x18\x02 \x01(\tB\x03\xe0A\x01R\x06person\x12\x19\n" +
+	"\x05group\x18\x03 \x01(\tB\x03\xe0A\x01R\x05group\x120\n" +
+	"\n" +
+	"request_id\x18\x04 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"Y\n" +
+	"\x14UnshareAgentResponse\x12\x18\n" +
+	"\amessage\x18\x01 \x01(\tR\amessage\x12'\n" +
+	"\x06shares\x18\x02 \x03(\v2\x0f.fleet.v1.ShareR\x06shares\"<\n" +
+	"\x16ListAgentSharesRequest\x12\"\n" +
+	"\n" +
+	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\"B\n" +
+	"\x17ListAgentSharesResponse\x12'\n" +
+	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\xee \n" +
 	"\fFleetService\x12i\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"\x1d\xd2\xf3\x18\x04name\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12\x86\x01\n" +
@@ -4007,7 +4390,11 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\tStopAgent\x12\x1a.fleet.v1.StopAgentRequest\x1a\x1b.fleet.v1.StopAgentResponse\"5\xd2\xf3\x18\n" +
 	"agent_name\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/agents/{agent_name}:stop\x12\x87\x01\n" +
 	"\fRestartAgent\x12\x1d.fleet.v1.RestartAgentRequest\x1a\x1e.fleet.v1.RestartAgentResponse\"8\xd2\xf3\x18\n" +
-	"agent_name\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/agents/{agent_name}:restart\x12\x87\x01\n" +
+	"agent_name\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/agents/{agent_name}:restart\x12v\n" +
+	"\n" +
+	"ShareAgent\x12\x1b.fleet.v1.ShareAgentRequest\x1a\x1c.fleet.v1.ShareAgentResponse\"-\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02#:\x01*\"\x1e/v1/agents/{agent_name}/shares\x12y\n" +
+	"\fUnshareAgent\x12\x1d.fleet.v1.UnshareAgentRequest\x1a\x1e.fleet.v1.UnshareAgentResponse\"*\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02 *\x1e/v1/agents/{agent_name}/shares\x12\x85\x01\n" +
+	"\x0fListAgentShares\x12 .fleet.v1.ListAgentSharesRequest\x1a!.fleet.v1.ListAgentSharesResponse\"-\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02 \x12\x1e/v1/agents/{agent_name}/shares\x90\x02\x01\x12\x87\x01\n" +
 	"\fShowAgentLog\x12\x1d.fleet.v1.ShowAgentLogRequest\x1a\x1e.fleet.v1.ShowAgentLogResponse\"8\x92\xf4\x18\x0e\n" +
 	"\x05lines\x12\x05lines\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/agents/{agent_name}/log\x90\x02\x01\x1a\t\xca\xf3\x18\x05fleetB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
@@ -4024,7 +4411,7 @@ func file_fleet_v1_fleet_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
 var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(WaitTasksRequest_Mode)(0),           // 0: fleet.v1.WaitTasksRequest.Mode
 	(ListTasksRequest_Toolset)(0),        // 1: fleet.v1.ListTasksRequest.Toolset
@@ -4077,125 +4464,143 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(*RestartAgentResponse)(nil),         // 48: fleet.v1.RestartAgentResponse
 	(*ShowAgentLogRequest)(nil),          // 49: fleet.v1.ShowAgentLogRequest
 	(*ShowAgentLogResponse)(nil),         // 50: fleet.v1.ShowAgentLogResponse
-	(*Agent)(nil),                        // 51: fleet.v1.Agent
-	(Agent_Status)(0),                    // 52: fleet.v1.Agent.Status
-	(*AgentSummary)(nil),                 // 53: fleet.v1.AgentSummary
-	(*timestamppb.Timestamp)(nil),        // 54: google.protobuf.Timestamp
-	(*PlaceStatus)(nil),                  // 55: fleet.v1.PlaceStatus
-	(*Task)(nil),                         // 56: fleet.v1.Task
-	(*DeletedAgent)(nil),                 // 57: fleet.v1.DeletedAgent
-	(*Role)(nil),                         // 58: fleet.v1.Role
-	(*Project)(nil),                      // 59: fleet.v1.Project
-	(*Event)(nil),                        // 60: fleet.v1.Event
-	(*TaskDetail)(nil),                   // 61: fleet.v1.TaskDetail
-	(*TaskChanges)(nil),                  // 62: fleet.v1.TaskChanges
-	(*FileChange)(nil),                   // 63: fleet.v1.FileChange
-	(Task_Status)(0),                     // 64: fleet.v1.Task.Status
-	(Task_Source)(0),                     // 65: fleet.v1.Task.Source
-	(*Question)(nil),                     // 66: fleet.v1.Question
-	(*ShowUsageRequest)(nil),             // 67: fleet.v1.ShowUsageRequest
-	(*ShowFleetRequest)(nil),             // 68: fleet.v1.ShowFleetRequest
-	(*SearchFleetRequest)(nil),           // 69: fleet.v1.SearchFleetRequest
-	(*httpbody.HttpBody)(nil),            // 70: google.api.HttpBody
-	(*ShowUsageResponse)(nil),            // 71: fleet.v1.ShowUsageResponse
-	(*ShowFleetResponse)(nil),            // 72: fleet.v1.ShowFleetResponse
-	(*SearchFleetResponse)(nil),          // 73: fleet.v1.SearchFleetResponse
+	(*ShareAgentRequest)(nil),            // 51: fleet.v1.ShareAgentRequest
+	(*ShareAgentResponse)(nil),           // 52: fleet.v1.ShareAgentResponse
+	(*UnshareAgentRequest)(nil),          // 53: fleet.v1.UnshareAgentRequest
+	(*UnshareAgentResponse)(nil),         // 54: fleet.v1.UnshareAgentResponse
+	(*ListAgentSharesRequest)(nil),       // 55: fleet.v1.ListAgentSharesRequest
+	(*ListAgentSharesResponse)(nil),      // 56: fleet.v1.ListAgentSharesResponse
+	(*Agent)(nil),                        // 57: fleet.v1.Agent
+	(Agent_Status)(0),                    // 58: fleet.v1.Agent.Status
+	(*AgentSummary)(nil),                 // 59: fleet.v1.AgentSummary
+	(*timestamppb.Timestamp)(nil),        // 60: google.protobuf.Timestamp
+	(*PlaceStatus)(nil),                  // 61: fleet.v1.PlaceStatus
+	(*Task)(nil),                         // 62: fleet.v1.Task
+	(*DeletedAgent)(nil),                 // 63: fleet.v1.DeletedAgent
+	(*Role)(nil),                         // 64: fleet.v1.Role
+	(*Project)(nil),                      // 65: fleet.v1.Project
+	(*Event)(nil),                        // 66: fleet.v1.Event
+	(*TaskDetail)(nil),                   // 67: fleet.v1.TaskDetail
+	(*TaskChanges)(nil),                  // 68: fleet.v1.TaskChanges
+	(*FileChange)(nil),                   // 69: fleet.v1.FileChange
+	(Task_Status)(0),                     // 70: fleet.v1.Task.Status
+	(Task_Source)(0),                     // 71: fleet.v1.Task.Source
+	(*Question)(nil),                     // 72: fleet.v1.Question
+	(Share_Access)(0),                    // 73: fleet.v1.Share.Access
+	(*Share)(nil),                        // 74: fleet.v1.Share
+	(*ShowUsageRequest)(nil),             // 75: fleet.v1.ShowUsageRequest
+	(*ShowFleetRequest)(nil),             // 76: fleet.v1.ShowFleetRequest
+	(*SearchFleetRequest)(nil),           // 77: fleet.v1.SearchFleetRequest
+	(*httpbody.HttpBody)(nil),            // 78: google.api.HttpBody
+	(*ShowUsageResponse)(nil),            // 79: fleet.v1.ShowUsageResponse
+	(*ShowFleetResponse)(nil),            // 80: fleet.v1.ShowFleetResponse
+	(*SearchFleetResponse)(nil),          // 81: fleet.v1.SearchFleetResponse
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
-	51, // 0: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
-	52, // 1: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
-	53, // 2: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
-	54, // 3: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
-	55, // 4: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
-	51, // 5: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
-	54, // 6: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
-	56, // 7: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
-	57, // 8: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
-	56, // 9: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
-	52, // 10: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	56, // 11: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
-	52, // 12: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	58, // 13: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
-	59, // 14: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
-	55, // 15: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
-	60, // 16: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
+	57, // 0: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
+	58, // 1: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
+	59, // 2: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
+	60, // 3: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
+	61, // 4: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
+	57, // 5: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
+	60, // 6: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
+	62, // 7: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
+	63, // 8: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
+	62, // 9: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
+	58, // 10: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	62, // 11: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
+	58, // 12: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	64, // 13: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
+	65, // 14: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
+	61, // 15: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
+	66, // 16: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
 	0,  // 17: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
-	56, // 18: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
-	61, // 19: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
-	62, // 20: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
-	63, // 21: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
-	64, // 22: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
-	65, // 23: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
-	54, // 24: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
+	62, // 18: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
+	67, // 19: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
+	68, // 20: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
+	69, // 21: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
+	70, // 22: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
+	71, // 23: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
+	60, // 24: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
 	1,  // 25: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
-	56, // 26: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
-	56, // 27: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
-	66, // 28: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
-	66, // 29: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
-	51, // 30: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
-	51, // 31: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
-	51, // 32: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
-	2,  // 33: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
-	4,  // 34: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
-	6,  // 35: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
-	8,  // 36: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
-	10, // 37: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
-	12, // 38: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
-	14, // 39: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
-	16, // 40: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
-	18, // 41: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
-	20, // 42: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
-	22, // 43: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
-	24, // 44: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
-	26, // 45: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
-	27, // 46: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
-	29, // 47: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
-	31, // 48: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
-	33, // 49: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
-	67, // 50: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
-	68, // 51: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
-	69, // 52: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
-	35, // 53: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
-	37, // 54: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	39, // 55: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
-	41, // 56: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
-	43, // 57: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	45, // 58: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	47, // 59: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	49, // 60: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	3,  // 61: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	5,  // 62: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	7,  // 63: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	9,  // 64: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	11, // 65: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	13, // 66: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	15, // 67: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	17, // 68: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	19, // 69: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	21, // 70: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	23, // 71: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	25, // 72: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	70, // 73: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	70, // 74: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
-	30, // 75: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	32, // 76: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
-	34, // 77: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	71, // 78: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
-	72, // 79: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
-	73, // 80: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
-	36, // 81: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	38, // 82: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	40, // 83: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	42, // 84: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	44, // 85: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	46, // 86: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	48, // 87: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	50, // 88: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	61, // [61:89] is the sub-list for method output_type
-	33, // [33:61] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	62, // 26: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
+	62, // 27: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
+	72, // 28: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
+	72, // 29: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
+	57, // 30: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
+	57, // 31: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
+	57, // 32: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
+	73, // 33: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
+	74, // 34: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
+	74, // 35: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
+	74, // 36: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
+	2,  // 37: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
+	4,  // 38: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
+	6,  // 39: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
+	8,  // 40: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
+	10, // 41: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
+	12, // 42: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
+	14, // 43: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
+	16, // 44: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
+	18, // 45: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
+	20, // 46: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
+	22, // 47: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
+	24, // 48: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
+	26, // 49: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
+	27, // 50: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
+	29, // 51: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
+	31, // 52: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
+	33, // 53: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
+	75, // 54: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
+	76, // 55: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
+	77, // 56: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
+	35, // 57: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
+	37, // 58: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	39, // 59: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
+	41, // 60: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
+	43, // 61: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	45, // 62: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	47, // 63: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	51, // 64: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
+	53, // 65: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
+	55, // 66: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
+	49, // 67: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	3,  // 68: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	5,  // 69: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	7,  // 70: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	9,  // 71: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	11, // 72: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	13, // 73: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	15, // 74: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	17, // 75: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	19, // 76: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	21, // 77: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	23, // 78: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	25, // 79: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	78, // 80: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	78, // 81: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	30, // 82: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	32, // 83: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	34, // 84: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	79, // 85: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
+	80, // 86: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
+	81, // 87: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
+	36, // 88: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	38, // 89: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	40, // 90: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	42, // 91: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	44, // 92: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	46, // 93: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	48, // 94: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	52, // 95: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
+	54, // 96: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
+	56, // 97: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
+	50, // 98: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	68, // [68:99] is the sub-list for method output_type
+	37, // [37:68] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_fleet_service_proto_init() }
@@ -4210,6 +4615,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_place_proto_init()
 	file_fleet_v1_project_proto_init()
 	file_fleet_v1_question_proto_init()
+	file_fleet_v1_share_proto_init()
 	file_fleet_v1_task_proto_init()
 	file_fleet_v1_usage_proto_init()
 	file_fleet_v1_fleet_service_proto_msgTypes[2].OneofWrappers = []any{}
@@ -4241,7 +4647,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_fleet_service_proto_rawDesc), len(file_fleet_v1_fleet_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   49,
+			NumMessages:   55,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

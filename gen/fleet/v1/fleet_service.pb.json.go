@@ -746,3 +746,82 @@ func (m *ShowAgentLogResponse) AppendJSON(b []byte) []byte {
 	b = wire.AppendBool(append(b, `,"truncated":`...), m.Truncated)
 	return wire.End(b, begin)
 }
+
+// ReadField reads the value of the named field from r. It reports whether there is such a field.
+func (m *ShareAgentRequest) ReadField(r *wire.Reader, name []byte) bool {
+	switch string(name) {
+	case "agent_name":
+		r.String(&m.AgentName)
+	case "person":
+		r.String(&m.Person)
+	case "group":
+		r.String(&m.Group)
+	case "access":
+		wire.Enum(r, &m.Access, Share_Access_value)
+	case "request_id":
+		r.String(&m.RequestId)
+	default:
+		return false
+	}
+	return true
+}
+
+// AppendJSON appends the message as JSON; null if it is nil.
+func (m *ShareAgentResponse) AppendJSON(b []byte) []byte {
+	if m == nil {
+		return append(b, "null"...)
+	}
+	begin := len(b)
+	b = wire.AppendString(append(b, `,"message":`...), m.Message)
+	b = wire.AppendList(append(b, `,"shares":`...), m.Shares, wire.AppendMessage)
+	return wire.End(b, begin)
+}
+
+// ReadField reads the value of the named field from r. It reports whether there is such a field.
+func (m *UnshareAgentRequest) ReadField(r *wire.Reader, name []byte) bool {
+	switch string(name) {
+	case "agent_name":
+		r.String(&m.AgentName)
+	case "person":
+		r.String(&m.Person)
+	case "group":
+		r.String(&m.Group)
+	case "request_id":
+		r.String(&m.RequestId)
+	default:
+		return false
+	}
+	return true
+}
+
+// AppendJSON appends the message as JSON; null if it is nil.
+func (m *UnshareAgentResponse) AppendJSON(b []byte) []byte {
+	if m == nil {
+		return append(b, "null"...)
+	}
+	begin := len(b)
+	b = wire.AppendString(append(b, `,"message":`...), m.Message)
+	b = wire.AppendList(append(b, `,"shares":`...), m.Shares, wire.AppendMessage)
+	return wire.End(b, begin)
+}
+
+// ReadField reads the value of the named field from r. It reports whether there is such a field.
+func (m *ListAgentSharesRequest) ReadField(r *wire.Reader, name []byte) bool {
+	switch string(name) {
+	case "agent_name":
+		r.String(&m.AgentName)
+	default:
+		return false
+	}
+	return true
+}
+
+// AppendJSON appends the message as JSON; null if it is nil.
+func (m *ListAgentSharesResponse) AppendJSON(b []byte) []byte {
+	if m == nil {
+		return append(b, "null"...)
+	}
+	begin := len(b)
+	b = wire.AppendList(append(b, `,"shares":`...), m.Shares, wire.AppendMessage)
+	return wire.End(b, begin)
+}

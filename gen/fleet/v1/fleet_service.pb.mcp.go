@@ -222,7 +222,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:       fleetServiceAnswerQuestionInput,
 			Output:      fleetServiceAnswerQuestionOutput,
-			Description: "Answer a question of an agent, so that it continues its task. Only the owner of the agent and admins can; the agent itself cannot. The first answer counts.",
+			Description: "Answer a question of an agent, so that it continues its task. The owner of the agent, admins, and those with whom it is shared to run can; the agent itself cannot. The first answer counts.",
 		}, c.AnswerQuestion),
 		tool.Unary(tool.Spec{
 			Name:     "start_agent",
@@ -257,6 +257,30 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			},
 			Description: "Stop and start the workspace of an agent, with another role when one is given.",
 		}, c.RestartAgent, tool.Progress(watch, (*RestartAgentRequest).GetAgentName)),
+		tool.Unary(tool.Spec{
+			Name:     "share_agent",
+			Title:    "Share agent",
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Input:       fleetServiceShareAgentInput,
+			Output:      fleetServiceShareAgentOutput,
+			Description: "Share an agent with a person or a group: to view it, or also to run tasks on it. They name it NAME@OWNER if they have one of that name themselves. Only the owner of the agent and admins can share it, and only they can stop, start, restart and delete it. Sharing again with other access replaces the share.",
+		}, c.ShareAgent),
+		tool.Unary(tool.Spec{
+			Name:     "unshare_agent",
+			Title:    "Unshare agent",
+			ReadOnly: false, Destructive: true, Idempotent: true,
+			Input:       fleetServiceUnshareAgentInput,
+			Output:      fleetServiceUnshareAgentOutput,
+			Description: "End the sharing of an agent with a person or a group. What they watch of the agent ends at once. Tasks that they have started go on.",
+		}, c.UnshareAgent),
+		tool.Unary(tool.Spec{
+			Name:     "list_agent_shares",
+			Title:    "List agent shares",
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       fleetServiceListAgentSharesInput,
+			Output:      fleetServiceListAgentSharesOutput,
+			Description: "List with whom an agent is shared.",
+		}, c.ListAgentShares),
 		tool.Unary(tool.Spec{
 			Name:     "show_agent_log",
 			Title:    "Show agent log",
@@ -451,6 +475,13 @@ const fleetServiceCreateAgentOutput = `{
         "last_step": {
           "type": "string",
           "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
+        },
+        "shares": {
+          "type": "array",
+          "items": {
+            "$ref": "#/$defs/Share"
+          },
+          "description": "With whom the agent is shared."
         }
       },
       "required": [
@@ -469,9 +500,51 @@ const fleetServiceCreateAgentOutput = `{
         "current_task_id",
         "owner",
         "location",
-        "place"
+        "place",
+        "shares"
       ],
       "description": "Agent is a long-lived named worker in a workspace."
+    },
+    "Share": {
+      "type": "object",
+      "properties": {
+        "person": {
+          "type": "string",
+          "description": "Name of the person with whom the agent is shared; empty if it is shared with a group."
+        },
+        "group": {
+          "type": "string",
+          "description": "Group with which the agent is shared; empty if it is shared with a person."
+        },
+        "access": {
+          "type": "string",
+          "enum": [
+            "view",
+            "run"
+          ],
+          "description": "What they may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+        },
+        "shared_by": {
+          "type": "string",
+          "description": "Name of the principal who has shared the agent."
+        },
+        "shared_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the agent was shared."
+        }
+      },
+      "required": [
+        "person",
+        "group",
+        "access",
+        "shared_by",
+        "shared_at"
+      ],
+      "description": "Share lets a person or a group see an agent of another owner, or also run tasks on it."
     }
   }
 }`
@@ -843,6 +916,13 @@ const fleetServiceShowAgentOutput = `{
         "last_step": {
           "type": "string",
           "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
+        },
+        "shares": {
+          "type": "array",
+          "items": {
+            "$ref": "#/$defs/Share"
+          },
+          "description": "With whom the agent is shared."
         }
       },
       "required": [
@@ -861,9 +941,51 @@ const fleetServiceShowAgentOutput = `{
         "current_task_id",
         "owner",
         "location",
-        "place"
+        "place",
+        "shares"
       ],
       "description": "Agent is a long-lived named worker in a workspace."
+    },
+    "Share": {
+      "type": "object",
+      "properties": {
+        "person": {
+          "type": "string",
+          "description": "Name of the person with whom the agent is shared; empty if it is shared with a group."
+        },
+        "group": {
+          "type": "string",
+          "description": "Group with which the agent is shared; empty if it is shared with a person."
+        },
+        "access": {
+          "type": "string",
+          "enum": [
+            "view",
+            "run"
+          ],
+          "description": "What they may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+        },
+        "shared_by": {
+          "type": "string",
+          "description": "Name of the principal who has shared the agent."
+        },
+        "shared_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the agent was shared."
+        }
+      },
+      "required": [
+        "person",
+        "group",
+        "access",
+        "shared_by",
+        "shared_at"
+      ],
+      "description": "Share lets a person or a group see an agent of another owner, or also run tasks on it."
     }
   }
 }`
@@ -1812,9 +1934,11 @@ const fleetServiceWatchFleetOutput = `{
             "task_answer",
             "task_stalled",
             "task_recovered",
-            "task_check"
+            "task_check",
+            "agent_shared",
+            "agent_unshared"
           ],
-          "description": "What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or what its workspace reports changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was handed to the agent.\n- task_output: The agent wrote output; text is what it wrote.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks something and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how."
+          "description": "What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or what its workspace reports changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was handed to the agent.\n- task_output: The agent wrote output; text is what it wrote.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks something and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how.\n- agent_shared: The agent was shared with a person or a group; text says with whom.\n- agent_unshared: The agent is no longer shared with a person or a group; text says with whom. Those who see it no more get this as the last event of the agent."
         },
         "agent_name": {
           "type": "string",
@@ -3313,12 +3437,17 @@ const fleetServiceSearchFleetOutput = `{
         "text": {
           "type": "string",
           "description": "The beginning of the description or the question, or the agent's project."
+        },
+        "owner": {
+          "type": "string",
+          "description": "Name of the principal that owns the agent."
         }
       },
       "required": [
         "kind",
         "agent_name",
-        "text"
+        "text",
+        "owner"
       ],
       "description": "FoundItem is an agent, a task or a question."
     }
@@ -4014,6 +4143,13 @@ const fleetServiceStartAgentOutput = `{
         "last_step": {
           "type": "string",
           "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
+        },
+        "shares": {
+          "type": "array",
+          "items": {
+            "$ref": "#/$defs/Share"
+          },
+          "description": "With whom the agent is shared."
         }
       },
       "required": [
@@ -4032,9 +4168,51 @@ const fleetServiceStartAgentOutput = `{
         "current_task_id",
         "owner",
         "location",
-        "place"
+        "place",
+        "shares"
       ],
       "description": "Agent is a long-lived named worker in a workspace."
+    },
+    "Share": {
+      "type": "object",
+      "properties": {
+        "person": {
+          "type": "string",
+          "description": "Name of the person with whom the agent is shared; empty if it is shared with a group."
+        },
+        "group": {
+          "type": "string",
+          "description": "Group with which the agent is shared; empty if it is shared with a person."
+        },
+        "access": {
+          "type": "string",
+          "enum": [
+            "view",
+            "run"
+          ],
+          "description": "What they may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+        },
+        "shared_by": {
+          "type": "string",
+          "description": "Name of the principal who has shared the agent."
+        },
+        "shared_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the agent was shared."
+        }
+      },
+      "required": [
+        "person",
+        "group",
+        "access",
+        "shared_by",
+        "shared_at"
+      ],
+      "description": "Share lets a person or a group see an agent of another owner, or also run tasks on it."
     }
   }
 }`
@@ -4192,6 +4370,13 @@ const fleetServiceStopAgentOutput = `{
         "last_step": {
           "type": "string",
           "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
+        },
+        "shares": {
+          "type": "array",
+          "items": {
+            "$ref": "#/$defs/Share"
+          },
+          "description": "With whom the agent is shared."
         }
       },
       "required": [
@@ -4210,9 +4395,51 @@ const fleetServiceStopAgentOutput = `{
         "current_task_id",
         "owner",
         "location",
-        "place"
+        "place",
+        "shares"
       ],
       "description": "Agent is a long-lived named worker in a workspace."
+    },
+    "Share": {
+      "type": "object",
+      "properties": {
+        "person": {
+          "type": "string",
+          "description": "Name of the person with whom the agent is shared; empty if it is shared with a group."
+        },
+        "group": {
+          "type": "string",
+          "description": "Group with which the agent is shared; empty if it is shared with a person."
+        },
+        "access": {
+          "type": "string",
+          "enum": [
+            "view",
+            "run"
+          ],
+          "description": "What they may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+        },
+        "shared_by": {
+          "type": "string",
+          "description": "Name of the principal who has shared the agent."
+        },
+        "shared_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the agent was shared."
+        }
+      },
+      "required": [
+        "person",
+        "group",
+        "access",
+        "shared_by",
+        "shared_at"
+      ],
+      "description": "Share lets a person or a group see an agent of another owner, or also run tasks on it."
     }
   }
 }`
@@ -4374,6 +4601,13 @@ const fleetServiceRestartAgentOutput = `{
         "last_step": {
           "type": "string",
           "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
+        },
+        "shares": {
+          "type": "array",
+          "items": {
+            "$ref": "#/$defs/Share"
+          },
+          "description": "With whom the agent is shared."
         }
       },
       "required": [
@@ -4392,9 +4626,314 @@ const fleetServiceRestartAgentOutput = `{
         "current_task_id",
         "owner",
         "location",
-        "place"
+        "place",
+        "shares"
       ],
       "description": "Agent is a long-lived named worker in a workspace."
+    },
+    "Share": {
+      "type": "object",
+      "properties": {
+        "person": {
+          "type": "string",
+          "description": "Name of the person with whom the agent is shared; empty if it is shared with a group."
+        },
+        "group": {
+          "type": "string",
+          "description": "Group with which the agent is shared; empty if it is shared with a person."
+        },
+        "access": {
+          "type": "string",
+          "enum": [
+            "view",
+            "run"
+          ],
+          "description": "What they may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+        },
+        "shared_by": {
+          "type": "string",
+          "description": "Name of the principal who has shared the agent."
+        },
+        "shared_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the agent was shared."
+        }
+      },
+      "required": [
+        "person",
+        "group",
+        "access",
+        "shared_by",
+        "shared_at"
+      ],
+      "description": "Share lets a person or a group see an agent of another owner, or also run tasks on it."
+    }
+  }
+}`
+
+const fleetServiceShareAgentInput = `{
+  "type": "object",
+  "properties": {
+    "agent_name": {
+      "type": "string",
+      "description": "Name of the agent to share."
+    },
+    "person": {
+      "type": "string",
+      "description": "Name of the person; leave it out to name a group."
+    },
+    "group": {
+      "type": "string",
+      "description": "Name of the group; leave it out to name a person."
+    },
+    "access": {
+      "type": "string",
+      "enum": [
+        "view",
+        "run"
+      ],
+      "description": "What they may do; view when not given.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+    },
+    "request_id": {
+      "type": "string",
+      "maxLength": 128,
+      "description": "An id of the caller's choice: the same id and body again returns the first result and does nothing twice."
+    }
+  },
+  "required": [
+    "agent_name"
+  ],
+  "additionalProperties": false
+}`
+
+const fleetServiceShareAgentOutput = `{
+  "type": "object",
+  "properties": {
+    "message": {
+      "type": "string",
+      "description": "What was done, in words."
+    },
+    "shares": {
+      "type": "array",
+      "items": {
+        "$ref": "#/$defs/Share"
+      },
+      "description": "All shares of the agent, the oldest first."
+    }
+  },
+  "required": [
+    "message",
+    "shares"
+  ],
+  "$defs": {
+    "Share": {
+      "type": "object",
+      "properties": {
+        "person": {
+          "type": "string",
+          "description": "Name of the person with whom the agent is shared; empty if it is shared with a group."
+        },
+        "group": {
+          "type": "string",
+          "description": "Group with which the agent is shared; empty if it is shared with a person."
+        },
+        "access": {
+          "type": "string",
+          "enum": [
+            "view",
+            "run"
+          ],
+          "description": "What they may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+        },
+        "shared_by": {
+          "type": "string",
+          "description": "Name of the principal who has shared the agent."
+        },
+        "shared_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the agent was shared."
+        }
+      },
+      "required": [
+        "person",
+        "group",
+        "access",
+        "shared_by",
+        "shared_at"
+      ],
+      "description": "Share lets a person or a group see an agent of another owner, or also run tasks on it."
+    }
+  }
+}`
+
+const fleetServiceUnshareAgentInput = `{
+  "type": "object",
+  "properties": {
+    "agent_name": {
+      "type": "string",
+      "description": "Name of the agent."
+    },
+    "person": {
+      "type": "string",
+      "description": "Name of the person; leave it out to name a group."
+    },
+    "group": {
+      "type": "string",
+      "description": "Name of the group; leave it out to name a person."
+    },
+    "request_id": {
+      "type": "string",
+      "maxLength": 128,
+      "description": "An id of the caller's choice: the same id and body again returns the first result and does nothing twice."
+    }
+  },
+  "required": [
+    "agent_name"
+  ],
+  "additionalProperties": false
+}`
+
+const fleetServiceUnshareAgentOutput = `{
+  "type": "object",
+  "properties": {
+    "message": {
+      "type": "string",
+      "description": "What was done, in words."
+    },
+    "shares": {
+      "type": "array",
+      "items": {
+        "$ref": "#/$defs/Share"
+      },
+      "description": "The shares that the agent still has, the oldest first."
+    }
+  },
+  "required": [
+    "message",
+    "shares"
+  ],
+  "$defs": {
+    "Share": {
+      "type": "object",
+      "properties": {
+        "person": {
+          "type": "string",
+          "description": "Name of the person with whom the agent is shared; empty if it is shared with a group."
+        },
+        "group": {
+          "type": "string",
+          "description": "Group with which the agent is shared; empty if it is shared with a person."
+        },
+        "access": {
+          "type": "string",
+          "enum": [
+            "view",
+            "run"
+          ],
+          "description": "What they may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+        },
+        "shared_by": {
+          "type": "string",
+          "description": "Name of the principal who has shared the agent."
+        },
+        "shared_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the agent was shared."
+        }
+      },
+      "required": [
+        "person",
+        "group",
+        "access",
+        "shared_by",
+        "shared_at"
+      ],
+      "description": "Share lets a person or a group see an agent of another owner, or also run tasks on it."
+    }
+  }
+}`
+
+const fleetServiceListAgentSharesInput = `{
+  "type": "object",
+  "properties": {
+    "agent_name": {
+      "type": "string",
+      "description": "Name of the agent; one that you see."
+    }
+  },
+  "required": [
+    "agent_name"
+  ],
+  "additionalProperties": false
+}`
+
+const fleetServiceListAgentSharesOutput = `{
+  "type": "object",
+  "properties": {
+    "shares": {
+      "type": "array",
+      "items": {
+        "$ref": "#/$defs/Share"
+      },
+      "description": "Shares of the agent, the oldest first."
+    }
+  },
+  "required": [
+    "shares"
+  ],
+  "$defs": {
+    "Share": {
+      "type": "object",
+      "properties": {
+        "person": {
+          "type": "string",
+          "description": "Name of the person with whom the agent is shared; empty if it is shared with a group."
+        },
+        "group": {
+          "type": "string",
+          "description": "Group with which the agent is shared; empty if it is shared with a person."
+        },
+        "access": {
+          "type": "string",
+          "enum": [
+            "view",
+            "run"
+          ],
+          "description": "What they may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+        },
+        "shared_by": {
+          "type": "string",
+          "description": "Name of the principal who has shared the agent."
+        },
+        "shared_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the agent was shared."
+        }
+      },
+      "required": [
+        "person",
+        "group",
+        "access",
+        "shared_by",
+        "shared_at"
+      ],
+      "description": "Share lets a person or a group see an agent of another owner, or also run tasks on it."
     }
   }
 }`

@@ -47,6 +47,9 @@ const (
 	FleetService_StartAgent_FullMethodName           = "/fleet.v1.FleetService/StartAgent"
 	FleetService_StopAgent_FullMethodName            = "/fleet.v1.FleetService/StopAgent"
 	FleetService_RestartAgent_FullMethodName         = "/fleet.v1.FleetService/RestartAgent"
+	FleetService_ShareAgent_FullMethodName           = "/fleet.v1.FleetService/ShareAgent"
+	FleetService_UnshareAgent_FullMethodName         = "/fleet.v1.FleetService/UnshareAgent"
+	FleetService_ListAgentShares_FullMethodName      = "/fleet.v1.FleetService/ListAgentShares"
 	FleetService_ShowAgentLog_FullMethodName         = "/fleet.v1.FleetService/ShowAgentLog"
 )
 
@@ -121,7 +124,7 @@ type FleetServiceClient interface {
 	// List the questions of agents, newest first: requests for permissions, and questions in words.
 	ListQuestions(ctx context.Context, in *ListQuestionsRequest, opts ...grpc.CallOption) (*ListQuestionsResponse, error)
 	// Answer a question of an agent, so that it continues its task.
-	// Only the owner of the agent and admins can; the agent itself cannot. The first answer counts.
+	// The owner of the agent, admins, and those with whom it is shared to run can; the agent itself cannot. The first answer counts.
 	AnswerQuestion(ctx context.Context, in *AnswerQuestionRequest, opts ...grpc.CallOption) (*AnswerQuestionResponse, error)
 	// Start the workspace of a stopped or failed agent, and wait until the agent is ready.
 	StartAgent(ctx context.Context, in *StartAgentRequest, opts ...grpc.CallOption) (*StartAgentResponse, error)
@@ -129,6 +132,15 @@ type FleetServiceClient interface {
 	StopAgent(ctx context.Context, in *StopAgentRequest, opts ...grpc.CallOption) (*StopAgentResponse, error)
 	// Stop and start the workspace of an agent, with another role when one is given.
 	RestartAgent(ctx context.Context, in *RestartAgentRequest, opts ...grpc.CallOption) (*RestartAgentResponse, error)
+	// Share an agent with a person or a group: to view it, or also to run tasks on it.
+	// They name it NAME@OWNER if they have one of that name themselves. Only the owner of the agent and admins can share it, and
+	// only they can stop, start, restart and delete it. Sharing again with other access replaces the share.
+	ShareAgent(ctx context.Context, in *ShareAgentRequest, opts ...grpc.CallOption) (*ShareAgentResponse, error)
+	// End the sharing of an agent with a person or a group.
+	// What they watch of the agent ends at once. Tasks that they have started go on.
+	UnshareAgent(ctx context.Context, in *UnshareAgentRequest, opts ...grpc.CallOption) (*UnshareAgentResponse, error)
+	// List with whom an agent is shared.
+	ListAgentShares(ctx context.Context, in *ListAgentSharesRequest, opts ...grpc.CallOption) (*ListAgentSharesResponse, error)
 	// Show the log of an agent's workspace: how it was made, started and stopped, and what its host says.
 	// It can be long; lines limits it to the last lines.
 	ShowAgentLog(ctx context.Context, in *ShowAgentLogRequest, opts ...grpc.CallOption) (*ShowAgentLogResponse, error)
@@ -439,6 +451,36 @@ func (c *fleetServiceClient) RestartAgent(ctx context.Context, in *RestartAgentR
 	return out, nil
 }
 
+func (c *fleetServiceClient) ShareAgent(ctx context.Context, in *ShareAgentRequest, opts ...grpc.CallOption) (*ShareAgentResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShareAgentResponse)
+	err := c.cc.Invoke(ctx, FleetService_ShareAgent_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) UnshareAgent(ctx context.Context, in *UnshareAgentRequest, opts ...grpc.CallOption) (*UnshareAgentResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UnshareAgentResponse)
+	err := c.cc.Invoke(ctx, FleetService_UnshareAgent_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) ListAgentShares(ctx context.Context, in *ListAgentSharesRequest, opts ...grpc.CallOption) (*ListAgentSharesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListAgentSharesResponse)
+	err := c.cc.Invoke(ctx, FleetService_ListAgentShares_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *fleetServiceClient) ShowAgentLog(ctx context.Context, in *ShowAgentLogRequest, opts ...grpc.CallOption) (*ShowAgentLogResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ShowAgentLogResponse)
@@ -520,7 +562,7 @@ type FleetServiceServer interface {
 	// List the questions of agents, newest first: requests for permissions, and questions in words.
 	ListQuestions(context.Context, *ListQuestionsRequest) (*ListQuestionsResponse, error)
 	// Answer a question of an agent, so that it continues its task.
-	// Only the owner of the agent and admins can; the agent itself cannot. The first answer counts.
+	// The owner of the agent, admins, and those with whom it is shared to run can; the agent itself cannot. The first answer counts.
 	AnswerQuestion(context.Context, *AnswerQuestionRequest) (*AnswerQuestionResponse, error)
 	// Start the workspace of a stopped or failed agent, and wait until the agent is ready.
 	StartAgent(context.Context, *StartAgentRequest) (*StartAgentResponse, error)
@@ -528,6 +570,15 @@ type FleetServiceServer interface {
 	StopAgent(context.Context, *StopAgentRequest) (*StopAgentResponse, error)
 	// Stop and start the workspace of an agent, with another role when one is given.
 	RestartAgent(context.Context, *RestartAgentRequest) (*RestartAgentResponse, error)
+	// Share an agent with a person or a group: to view it, or also to run tasks on it.
+	// They name it NAME@OWNER if they have one of that name themselves. Only the owner of the agent and admins can share it, and
+	// only they can stop, start, restart and delete it. Sharing again with other access replaces the share.
+	ShareAgent(context.Context, *ShareAgentRequest) (*ShareAgentResponse, error)
+	// End the sharing of an agent with a person or a group.
+	// What they watch of the agent ends at once. Tasks that they have started go on.
+	UnshareAgent(context.Context, *UnshareAgentRequest) (*UnshareAgentResponse, error)
+	// List with whom an agent is shared.
+	ListAgentShares(context.Context, *ListAgentSharesRequest) (*ListAgentSharesResponse, error)
 	// Show the log of an agent's workspace: how it was made, started and stopped, and what its host says.
 	// It can be long; lines limits it to the last lines.
 	ShowAgentLog(context.Context, *ShowAgentLogRequest) (*ShowAgentLogResponse, error)
@@ -621,6 +672,15 @@ func (UnimplementedFleetServiceServer) StopAgent(context.Context, *StopAgentRequ
 }
 func (UnimplementedFleetServiceServer) RestartAgent(context.Context, *RestartAgentRequest) (*RestartAgentResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RestartAgent not implemented")
+}
+func (UnimplementedFleetServiceServer) ShareAgent(context.Context, *ShareAgentRequest) (*ShareAgentResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ShareAgent not implemented")
+}
+func (UnimplementedFleetServiceServer) UnshareAgent(context.Context, *UnshareAgentRequest) (*UnshareAgentResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UnshareAgent not implemented")
+}
+func (UnimplementedFleetServiceServer) ListAgentShares(context.Context, *ListAgentSharesRequest) (*ListAgentSharesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListAgentShares not implemented")
 }
 func (UnimplementedFleetServiceServer) ShowAgentLog(context.Context, *ShowAgentLogRequest) (*ShowAgentLogResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ShowAgentLog not implemented")
@@ -1111,6 +1171,60 @@ func _FleetService_RestartAgent_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FleetService_ShareAgent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ShareAgentRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ShareAgent(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ShareAgent_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ShareAgent(ctx, req.(*ShareAgentRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_UnshareAgent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UnshareAgentRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).UnshareAgent(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_UnshareAgent_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).UnshareAgent(ctx, req.(*UnshareAgentRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_ListAgentShares_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListAgentSharesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ListAgentShares(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ListAgentShares_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ListAgentShares(ctx, req.(*ListAgentSharesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FleetService_ShowAgentLog_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ShowAgentLogRequest)
 	if err := dec(in); err != nil {
@@ -1231,6 +1345,18 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RestartAgent",
 			Handler:    _FleetService_RestartAgent_Handler,
+		},
+		{
+			MethodName: "ShareAgent",
+			Handler:    _FleetService_ShareAgent_Handler,
+		},
+		{
+			MethodName: "UnshareAgent",
+			Handler:    _FleetService_UnshareAgent_Handler,
+		},
+		{
+			MethodName: "ListAgentShares",
+			Handler:    _FleetService_ListAgentShares_Handler,
 		},
 		{
 			MethodName: "ShowAgentLog",

@@ -729,7 +729,9 @@ type FoundItem struct {
 	// Status of the agent or the task; absent for a question.
 	Status *string `protobuf:"bytes,4,opt,name=status,proto3,oneof" json:"status,omitempty"`
 	// The beginning of the description or the question, or the agent's project.
-	Text          string `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`
+	Text string `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`
+	// Name of the principal that owns the agent.
+	Owner         string `protobuf:"bytes,6,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -799,6 +801,13 @@ func (x *FoundItem) GetText() string {
 	return ""
 }
 
+func (x *FoundItem) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
 var File_fleet_v1_usage_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_usage_proto_rawDesc = "" +
@@ -854,14 +863,15 @@ const file_fleet_v1_usage_proto_rawDesc = "" +
 	"\x05limit\x18\x02 \x01(\x05B\x03\xe0A\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
 	"\x06_limit\"@\n" +
 	"\x13SearchFleetResponse\x12)\n" +
-	"\x05items\x18\x01 \x03(\v2\x13.fleet.v1.FoundItemR\x05items\"\xf1\x01\n" +
+	"\x05items\x18\x01 \x03(\v2\x13.fleet.v1.FoundItemR\x05items\"\x87\x02\n" +
 	"\tFoundItem\x12,\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x18.fleet.v1.FoundItem.KindR\x04kind\x12\x13\n" +
 	"\x02id\x18\x02 \x01(\tH\x00R\x02id\x88\x01\x01\x12\x1d\n" +
 	"\n" +
 	"agent_name\x18\x03 \x01(\tR\tagentName\x12\x1b\n" +
 	"\x06status\x18\x04 \x01(\tH\x01R\x06status\x88\x01\x01\x12\x12\n" +
-	"\x04text\x18\x05 \x01(\tR\x04text\"?\n" +
+	"\x04text\x18\x05 \x01(\tR\x04text\x12\x14\n" +
+	"\x05owner\x18\x06 \x01(\tR\x05owner\"?\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10kind_unspecified\x10\x00\x12\t\n" +
 	"\x05agent\x10\x01\x12\b\n" +

@@ -130,5 +130,6 @@ func (m *FoundItem) AppendJSON(b []byte) []byte {
 		b = wire.AppendString(append(b, `,"status":`...), *m.Status)
 	}
 	b = wire.AppendString(append(b, `,"text":`...), m.Text)
+	b = wire.AppendString(append(b, `,"owner":`...), m.Owner)
 	return wire.End(b, begin)
 }

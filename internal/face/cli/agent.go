@@ -24,6 +24,9 @@ Create one with "fleet agent create", then give it work with "fleet task run".`,
 		calls(p.newAgentStop(), "stop_agent", "agent_name"),
 		calls(p.newAgentRestart(), "restart_agent", "agent_name"),
 		calls(p.newAgentLog(), "show_agent_log", "agent_name"),
+		calls(p.newAgentShare(), "share_agent", "agent_name"),
+		calls(p.newAgentUnshare(), "unshare_agent", "agent_name"),
+		calls(p.newAgentShares(), "list_agent_shares", "agent_name"),
 		calls(p.newAgentRescue(), "download_agent_bundle", "agent_name"),
 	)
 	return cmd

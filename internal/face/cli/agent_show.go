@@ -50,6 +50,11 @@ func (s *session) showAgent(a *fleetv1.Agent) {
 	c.line("Project", printable(a.GetProject()))
 	c.line("Role", printable(a.GetRole()))
 	c.line("Owner", printable(a.GetOwner()))
+	var shared []string
+	for _, share := range a.GetShares() {
+		shared = append(shared, printable(grantee(share))+" ("+share.GetAccess().String()+")")
+	}
+	c.line("Shared with", strings.Join(shared, ", "))
 	c.line("Workspace", printable(a.GetWorkspaceId()))
 	c.line("Place", printable(a.GetPlace()))
 	c.line("Location", printable(a.GetLocation()))

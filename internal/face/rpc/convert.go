@@ -58,7 +58,7 @@ func agentOf(v *fleet.AgentView) *fleetv1.Agent {
 		Name: v.Name, WorkspaceId: v.WorkspaceID, Status: statusOf(v.Status()), Role: v.Role, Project: v.Project, Spec: textOf(v.Spec),
 		CreatedAt: timeOf(v.CreatedAt), UpdatedAt: timeOf(v.UpdatedAt), Metadata: metadataOf(&v.Agent),
 		State: stateOf(v.State), StateReason: textOf(v.StateReason), Owner: v.Owner, Location: textOf(v.Location), Place: v.Place, Waiting: only(v.Waiting()),
-		Stalled: only(v.Stalled()),
+		Stalled: only(v.Stalled()), Shares: sharesOf(v.Shares),
 	}
 	if v.Stalled() {
 		a.LastStep = someText(v.Task.LastStep)

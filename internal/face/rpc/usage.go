@@ -62,15 +62,15 @@ func (f *Fleet) SearchFleet(ctx context.Context, r *fleetv1.SearchFleetRequest) 
 	resp := &fleetv1.SearchFleetResponse{}
 	for _, v := range found.Agents {
 		resp.Items = append(resp.Items, &fleetv1.FoundItem{
-			Kind: fleetv1.FoundItem_agent, AgentName: v.Name, Status: some(string(v.Status())), Text: textOf(v.Project),
+			Kind: fleetv1.FoundItem_agent, AgentName: v.Name, Owner: v.Owner, Status: some(string(v.Status())), Text: textOf(v.Project),
 		})
 	}
 	for _, q := range found.Questions {
-		resp.Items = append(resp.Items, &fleetv1.FoundItem{Kind: fleetv1.FoundItem_question, Id: some(q.ID), AgentName: q.AgentName, Text: textOf(fleet.Shorten(q.Text, fleet.MaxRowDescription))})
+		resp.Items = append(resp.Items, &fleetv1.FoundItem{Kind: fleetv1.FoundItem_question, Id: some(q.ID), AgentName: q.AgentName, Owner: q.Owner, Text: textOf(fleet.Shorten(q.Text, fleet.MaxRowDescription))})
 	}
 	for _, t := range found.Tasks {
 		resp.Items = append(resp.Items, &fleetv1.FoundItem{
-			Kind: fleetv1.FoundItem_task, Id: some(t.ID), AgentName: t.AgentName, Status: some(string(t.Status)), Text: textOf(t.Excerpt()),
+			Kind: fleetv1.FoundItem_task, Id: some(t.ID), AgentName: t.AgentName, Owner: t.Owner, Status: some(string(t.Status)), Text: textOf(t.Excerpt()),
 		})
 	}
 	return resp, nil

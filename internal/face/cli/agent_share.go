@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func (p *program) newAgentShare() *cobra.Command {
+	req := &fleetv1.ShareAgentRequest{Access: fleetv1.Share_view}
+	cmd := &cobra.Command{
+		Use:   "share AGENT",
+		Short: "Share an agent with a person or a group",
+		Long: `Share an agent with a person or a group. With access "view" they see it, its tasks,
+their output and results. With access "run" they also start and stop tasks, send
+messages and answer questions. Sharing again with other access replaces the share.
+
+They name the agent AGENT@OWNER if they have one of that name themselves.`,
+		Example: `  fleet agent share papi --person bob
+  fleet agent share papi --group ops --access run`,
+		Args:              args("AGENT"),
+		ValidArgsFunction: p.completeAgent(),
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			req.AgentName = args[0]
+			resp, err := s.fleet.ShareAgent(ctx, req)
+			return s.print(resp, err, func() { s.say(resp.GetMessage(), args[0]) })
+		}),
+	}
+	addGrantee(cmd, &req.Person, &req.Group)
+	addEnum(cmd, &req.Access, fleetv1.Share_Access_name, "access", "they may `DO` this: view or run")
+	addRequestID(cmd, &req.RequestId)
+	return cmd
+}
+
+func (p *program) newAgentUnshare() *cobra.Command {
+	req := &fleetv1.UnshareAgentRequest{}
+	cmd := &cobra.Command{
+		Use:   "unshare AGENT",
+		Short: "End the sharing of an agent with a person or a group",
+		Long: `End the sharing of an agent with a person or a group. What they watch of it ends at
+once. Tasks that they have started go on: "fleet task stop AGENT" stops one.`,
+		Example:           `  fleet agent unshare papi --group ops`,
+		Args:              args("AGENT"),
+		ValidArgsFunction: p.completeAgent(),
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			req.AgentName = args[0]
+			resp, err := s.fleet.UnshareAgent(ctx, req)
+			return s.print(resp, err, func() { s.say(resp.GetMessage(), args[0]) })
+		}),
+	}
+	addGrantee(cmd, &req.Person, &req.Group)
+	addRequestID(cmd, &req.RequestId)
+	return cmd
+}
+
+// addGrantee adds the flags that name a person or a group.
+func addGrantee(cmd *cobra.Command, person, group *string) {
+	cmd.Flags().StringVar(person, "person", "", "the person with this `NAME`")
+	cmd.Flags().StringVar(group, "group", "", "the group with this `NAME`")
+	cmd.MarkFlagsOneRequired("person", "group")
+	cmd.MarkFlagsMutuallyExclusive("person", "group")
+	complete(cmd, "person", cobra.NoFileCompletions)
+	complete(cmd, "group", cobra.NoFileCompletions)
+}
+
+func (p *program) newAgentShares() *cobra.Command {
+	return &cobra.Command{
+		Use:               "shares AGENT",
+		Short:             "List with whom an agent is shared",
+		Long:              `List the people and groups with whom an agent is shared, and what they may do.`,
+		Example:           `  fleet agent shares papi`,
+		Args:              args("AGENT"),
+		ValidArgsFunction: p.completeAgent(),
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			resp, err := s.fleet.ListAgentShares(ctx, &fleetv1.ListAgentSharesRequest{AgentName: args[0]})
+			return s.print(resp, err, func() {
+				g := newGrid("WITH", "ACCESS", "BY", "AGE")
+				for _, share := range resp.GetShares() {
+					g.row(grantee(share), share.GetAccess().String(), share.GetSharedBy(), s.age(share.GetSharedAt()))
+				}
+				s.show(g, "The agent is shared with nobody. Share it: fleet agent share "+printable(args[0])+" --person NAME")
+			})
+		}),
+	}
+}
+
+// grantee returns the person or the group of the share.
+func grantee(s *fleetv1.Share) string {
+	if s.GetGroup() != "" {
+		return "group " + s.GetGroup()
+	}
+	return s.GetPerson()
+}

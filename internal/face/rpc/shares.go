@@ -1,0 +1,55 @@
+package rpc
+
+import (
+	"context"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+	"fleet/internal/service"
+)
+
+// ShareAgent shares an agent.
+func (f *Fleet) ShareAgent(ctx context.Context, r *fleetv1.ShareAgentRequest) (*fleetv1.ShareAgentResponse, error) {
+	q := service.ShareRequest{
+		Agent: r.GetAgentName(), Grantee: fleet.Grantee{Person: r.GetPerson(), Group: r.GetGroup()}, RequestID: r.GetRequestId(),
+	}
+	if r.GetAccess() != fleetv1.Share_access_unspecified {
+		q.Access = fleet.Access(r.GetAccess().String())
+	}
+	a, message, err := f.svc.ShareAgent(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.ShareAgentResponse{Message: message, Shares: sharesOf(a.Shares)}, nil
+}
+
+// UnshareAgent ends the sharing of an agent.
+func (f *Fleet) UnshareAgent(ctx context.Context, r *fleetv1.UnshareAgentRequest) (*fleetv1.UnshareAgentResponse, error) {
+	a, message, err := f.svc.UnshareAgent(ctx, service.ShareRequest{
+		Agent: r.GetAgentName(), Grantee: fleet.Grantee{Person: r.GetPerson(), Group: r.GetGroup()}, RequestID: r.GetRequestId(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.UnshareAgentResponse{Message: message, Shares: sharesOf(a.Shares)}, nil
+}
+
+// ListAgentShares lists with whom an agent is shared.
+func (f *Fleet) ListAgentShares(ctx context.Context, r *fleetv1.ListAgentSharesRequest) (*fleetv1.ListAgentSharesResponse, error) {
+	shares, err := f.svc.AgentShares(ctx, r.GetAgentName())
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.ListAgentSharesResponse{Shares: sharesOf(shares)}, nil
+}
+
+func sharesOf(shares []fleet.Share) []*fleetv1.Share {
+	out := make([]*fleetv1.Share, len(shares))
+	for i, s := range shares {
+		out[i] = &fleetv1.Share{
+			Person: s.Person, Group: s.Group, SharedBy: s.By, SharedAt: timeOf(s.At),
+			Access: fleetv1.Share_Access(fleetv1.Share_Access_value[string(s.Access)]),
+		}
+	}
+	return out
+}

@@ -1,0 +1,99 @@
+package state
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"fleet/internal/fleet"
+)
+
+// Shares is one revision of who sees which agents of others. It has deleted agents too, since those with whom an agent was
+// shared see its history. Only a changed share makes a new revision, so that revisions can be compared.
+type Shares struct {
+	agents map[string]*fleet.Agent // that are shared, by uid; never changed
+
+	mu   sync.Mutex
+	uids map[string][]string // by principal
+}
+
+// with returns the revision after these agents have changed.
+func (s *Shares) with(changed []*fleet.Agent) *Shares {
+	var next map[string]*fleet.Agent
+	for _, a := range changed {
+		old := s.agents[a.UID]
+		if old == nil && len(a.Shares) == 0 || old != nil && slices.Equal(old.Shares, a.Shares) && old.Owner == a.Owner && old.Name == a.Name &&
+			old.DeletedAt.Equal(a.DeletedAt) {
+			continue
+		}
+		if next == nil {
+			next = make(map[string]*fleet.Agent, len(s.agents)+1)
+			maps.Copy(next, s.agents)
+		}
+		if len(a.Shares) == 0 {
+			delete(next, a.UID)
+		} else {
+			next[a.UID] = a
+		}
+	}
+	if next == nil {
+		return s
+	}
+	return &Shares{agents: next}
+}
+
+// With returns the uids of the agents that p sees because they are shared, sorted. Nobody changes them.
+func (s *Shares) With(p fleet.Principal) []string {
+	if len(s.agents) == 0 || p.Admin() {
+		return nil
+	}
+	key := strings.Join(append([]string{p.Name, p.AgentUID}, p.Groups...), "\x00")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if uids, ok := s.uids[key]; ok {
+		return uids
+	}
+	var uids []string
+	for uid, a := range s.agents {
+		if p.Name != a.Owner && p.Sees(a) {
+			uids = append(uids, uid)
+		}
+	}
+	slices.Sort(uids)
+	if s.uids == nil {
+		s.uids = map[string][]string{}
+	}
+	s.uids[key] = uids
+	return uids
+}
+
+// Agent returns the shared agent with the uid, with the identity and the shares that it has in this revision.
+func (s *Shares) Agent(uid string) *fleet.Agent { return s.agents[uid] }
+
+// Named returns the agent of the name that p sees because it is shared; of this owner if one is given. An existing agent comes
+// before deleted ones, and a newer one before older ones. It is nil if there is none.
+func (s *Shares) Named(p fleet.Principal, name, owner string) (found *fleet.Agent) {
+	for _, uid := range s.With(p) {
+		a := s.agents[uid]
+		if !strings.EqualFold(a.Name, name) || owner != "" && a.Owner != owner {
+			continue
+		}
+		if found == nil || byAge(a, found) > 0 {
+			found = a
+		}
+	}
+	return found
+}
+
+// byAge orders agents: deleted ones before existing ones, and older ones first.
+func byAge(a, b *fleet.Agent) int {
+	switch x, y := a.DeletedAt.IsZero(), b.DeletedAt.IsZero(); {
+	case x && !y:
+		return 1
+	case y && !x:
+		return -1
+	}
+	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.UID, b.UID))
+}
