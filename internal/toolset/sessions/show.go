@@ -111,15 +111,21 @@ func (s *Service) Agents(ctx context.Context, source fleet.DefinitionSource) ([]
 	return all, nil
 }
 
-// fleetAgents returns the caller's agents in the fleet.
+// fleetAgents returns the caller's agents in the fleet, without those that are only shared with the caller.
 func (s *Service) fleetAgents(ctx context.Context) ([]fleet.Definition, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
 	l, err := s.core.ListAgents(ctx, fleet.ListAgentsRequest{})
 	if err != nil {
 		return nil, err
 	}
-	all := make([]fleet.Definition, len(l.Agents))
-	for i, v := range l.Agents {
-		all[i] = fleet.Definition{Name: v.Name, Description: v.Spec, Source: fleet.DefinitionFleet}
+	all := make([]fleet.Definition, 0, len(l.Agents))
+	for _, v := range l.Agents {
+		if p.Owns(v.Owner) {
+			all = append(all, fleet.Definition{Name: v.Name, Description: v.Spec, Source: fleet.DefinitionFleet})
+		}
 	}
 	return all, nil
 }

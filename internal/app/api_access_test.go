@@ -1,0 +1,193 @@
+package app
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+
+	"fleet/internal/fleet"
+)
+
+// accessNeeded is what each method needs of the agent that it names, itself or by a task or a question. A method that is "alike"
+// is about nothing that can be shared: those with whom an agent is shared get the answer of a stranger.
+var accessNeeded = map[string]string{
+	"list_agents": "lists", "list_tasks": "lists", "list_questions": "lists", "show_usage": "lists", "show_fleet": "lists", "search_fleet": "lists",
+
+	"show_agent": "view", "show_agent_task_history": "view", "show_agent_log": "view", "list_agent_shares": "view", "download_agent_bundle": "view",
+	"show_task": "view", "wait_tasks": "view", "show_task_changes": "view", "show_task_output": "view", "download_task_payload": "view", "watch_fleet": "view",
+
+	"start_agent_task": "run", "stop_agent_task": "run", "send_task_message": "run", "answer_question": "run",
+
+	"delete_agent": "own", "start_agent": "own", "stop_agent": "own", "restart_agent": "own", "share_agent": "own", "unshare_agent": "own", "delete_task": "own",
+
+	"create_agent": "alike", "list_agent_projects": "alike", "list_agent_roles": "alike",
+
+	"agent_start": "alike", "agent_status": "alike", "agent_list": "alike", "agent_complete": "alike", "agent_stop": "alike", "append_payload": "alike",
+	"download_payload": "alike", "execute_agent_request": "alike", "list_available_agents": "alike", "probe_agent_status": "alike",
+	"register_tool_with_agent": "alike", "get_registered_tools": "alike", "remove_registered_tool": "alike", "create_agent_session": "alike",
+	"send_message": "alike", "invoke_agent": "alike", "sessions/list_agents": "alike", "get_agent_session_info": "alike", "get_agent_session_history": "alike",
+	"list_agent_sessions": "alike", "interrupt_agent_session": "alike", "close_agent_session": "alike", "pull_agent": "alike", "remove_pulled_agent": "alike",
+	"run_subagent": "alike", "list_subagents": "alike",
+}
+
+// TestAccess calls every method as the owner of an agent, as those with whom it is shared to view and to run, as a stranger and as
+// an admin. Each may do what the table says, and nothing more. TestIsolation shows for every face what a stranger gets.
+func TestAccess(t *testing.T) {
+	t.Parallel()
+	s := &story{names: map[string]string{}, testFleet: newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{
+		"alice": {}, "viewer": {}, "runner": {}, "stranger": {}, "root": {Admin: true},
+	}})}
+	x := s.sharedAgent(t, "papi")
+	s.end(t, "papi")
+	x.task = s.names["task"]
+	ask(t, s, "papi")
+	x.question = s.names["question"]
+
+	for _, name := range slices.Sorted(maps.Keys(methods)) {
+		m := methods[name]
+		if toolsetOf(m) == "" {
+			continue
+		}
+		needed, ok := accessNeeded[name]
+		require.True(t, ok, "say in accessNeeded what access %s needs", name)
+		call := func(by string) reply {
+			args := x.attack(t, m)
+			delete(args, "request_id") // that of another caller is tested elsewhere
+			if _, limited := args["limit"]; limited {
+				args["limit"] = json.Number("100")
+			}
+			if name == "list_questions" { // the question is of another task
+				delete(args, "task_id")
+			}
+			if name == "list_tasks" {
+				args["status"], args["source"] = "completed", "human"
+			}
+			r, err := s.callGRPC(t.Context(), callOf(name, args, by))
+			require.NoError(t, err, "%s by %s", name, by)
+			return r
+		}
+		switch needed {
+		case "alike":
+			if made(name) || name == "create_agent_session" || name == "run_subagent" || name == "execute_agent_request" || name == "invoke_agent" {
+				continue // each caller makes an object of its own
+			}
+			want := forget(t, call("stranger"))
+			require.Equal(t, want, forget(t, call("viewer")), name)
+			require.Equal(t, want, forget(t, call("runner")), name)
+		case "lists":
+			want := forget(t, call("alice")) // who has nothing else
+			for _, by := range []string{"viewer", "runner", "root"} {
+				require.Equal(t, want, forget(t, call(by)), "%s by %s", name, by)
+			}
+			require.NotContains(t, want, "INVALID")
+			require.NotEqual(t, want, forget(t, call("stranger")), name)
+		default:
+			r := call("stranger")
+			require.NotNil(t, r.err, "%s by a stranger", name)
+			require.Contains(t, notFound, r.err.Reason, "%s by a stranger", name)
+			for _, by := range []string{"viewer", "runner"} {
+				if needed == "run" && by == "runner" {
+					continue
+				}
+				r := call(by)
+				if needed == "view" {
+					require.False(t, refused(r), "%s by %s: %s", name, by, r.err)
+				} else {
+					require.True(t, refused(r), "%s by %s", name, by)
+					require.Equal(t, string(fleet.ReasonPermissionDenied), r.err.Reason, "%s by %s", name, by)
+				}
+			}
+		}
+	}
+	s.allowed(t)
+}
+
+// allowed calls every method that changes something as each of those who may, on an agent of its own each time.
+func (s *story) allowed(t *testing.T) {
+	t.Helper()
+	n := 0
+	for _, name := range slices.Sorted(maps.Keys(accessNeeded)) {
+		callers := map[string][]string{"run": {"alice", "runner", "root"}, "own": {"alice", "root"}}[accessNeeded[name]]
+		for _, by := range callers {
+			n++
+			agent := "a" + string(rune('a'+n/26)) + string(rune('a'+n%26))
+			x := s.sharedAgent(t, agent)
+			switch name {
+			case "start_agent_task", "delete_task", "restart_agent":
+				s.end(t, agent)
+				x.task = s.names["task"]
+			case "answer_question", "send_task_message", "stop_agent_task":
+				ask(t, s, agent)
+				x.question = s.names["question"]
+			}
+			args := x.attack(t, methods[name])
+			delete(args, "request_id")
+			if name == "answer_question" {
+				args["answer"] = "yes"
+			}
+			r, err := s.callGRPC(t.Context(), callOf(name, args, by))
+			require.NoError(t, err)
+			require.False(t, refused(r), "%s by %s: %s", name, by, r.err)
+		}
+	}
+}
+
+func callOf(name string, args map[string]any, by string) call {
+	return call{method: methods[name], args: args, by: by}
+}
+
+// sharedAgent makes an agent of alice that is shared with the viewer and the runner.
+func (s *story) sharedAgent(t *testing.T, name string) target {
+	t.Helper()
+	for _, st := range []step{
+		{Agent: map[string]any{"name": name}, By: "alice"},
+		{Call: "share_agent", With: map[string]any{"agent_name": name, "person": "viewer", "access": "view"}, By: "alice"},
+		{Call: "share_agent", With: map[string]any{"agent_name": name, "person": "runner", "access": "run"}, By: "alice"},
+	} {
+		require.NoError(t, s.do(t.Context(), st))
+	}
+	return target{agent: name + "@alice", task: "none", contract: "none", session: "none", question: "none"}
+}
+
+// end lets the agent do a task, which is saved.
+func (s *story) end(t *testing.T, agent string) {
+	t.Helper()
+	require.NoError(t, s.do(t.Context(), step{
+		Task: map[string]any{"agent_name": agent, "task_description": "echo classified\npayload classified\nchange a.txt work\ndone", "ends": true},
+		By:   "alice", Save: map[string]string{"task": "task.id"},
+	}))
+}
+
+// ask lets the agent ask a question, which is saved.
+func ask(t *testing.T, s *story, agent string) {
+	t.Helper()
+	require.NoError(t, s.do(t.Context(), step{Task: map[string]any{"agent_name": agent, "task_description": "ask papi?\nlisten"}, By: "alice"}))
+	require.NoError(t, s.do(t.Context(), step{
+		Call: "list_questions", With: map[string]any{"agent_name": agent}, By: "alice", Until: map[string]any{"total_count": json.Number("1")},
+		Save: map[string]string{"question": "questions.0.id"},
+	}))
+}
+
+// notFound are the reasons of somebody for whom an object does not exist.
+var notFound = []string{"AGENT_NOT_FOUND", "TASK_NOT_FOUND", "QUESTION_NOT_FOUND"}
+
+// refused reports whether the caller may not do it, or may not know that the object exists.
+func refused(r reply) bool {
+	return r.err != nil && (r.err.code != nil && *r.err.code == codes.PermissionDenied ||
+		slices.Contains(notFound, r.err.Reason))
+}
+
+// forget returns the reply as text without what changes by itself.
+func forget(t *testing.T, r reply) string {
+	t.Helper()
+	if r.err != nil {
+		return r.err.String()
+	}
+	b, err := json.Marshal(r.answer)
+	require.NoError(t, err)
+	return anyTime.ReplaceAllString(string(b), "")
+}

@@ -1,0 +1,164 @@
+package service_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service"
+)
+
+// member returns a context for calls of a person who is in the groups.
+func member(ctx context.Context, name string, groups ...string) context.Context {
+	return fleet.WithPrincipal(ctx, fleet.Principal{Name: name, Kind: fleet.Human, Scope: fleet.ScopeRun, Groups: groups})
+}
+
+func (h *harness) share(r service.ShareRequest) {
+	h.t.Helper()
+	_, _, err := h.ShareAgent(h.ctx(), r)
+	require.NoError(h.t, err)
+}
+
+func TestSharesWithGroups(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, fake.Config{}, nil)
+	h.create("papi")
+	h.share(service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Group: "ops"}, Access: fleet.AccessView})
+	h.share(service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Group: "devs"}, Access: fleet.AccessRun})
+	total := func(ctx context.Context) int {
+		l, err := h.ListAgents(ctx, fleet.ListAgentsRequest{})
+		require.NoError(t, err)
+		return l.Total
+	}
+	ops, both, none := member(t.Context(), "bob", "sales", "ops"), member(t.Context(), "bob", "ops", "devs"), member(t.Context(), "bob", "sales")
+	named := member(t.Context(), "ops") // a person with the name of a group is not in it
+	require.Equal(t, 1, total(ops))
+	require.Equal(t, 1, total(both))
+	require.Zero(t, total(none))
+	require.Zero(t, total(named))
+	start := func(ctx context.Context) error {
+		_, err := h.StartTask(ctx, service.StartTaskRequest{Agent: "papi", Description: "wait gate"})
+		return err
+	}
+	require.Equal(t, fleet.ReasonPermissionDenied, reason(start(ops)))
+	require.Equal(t, fleet.ReasonAgentNotFound, reason(start(none)))
+	require.NoError(t, start(both), "the highest access counts")
+
+	agents := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "bob", Kind: fleet.AgentKind, Groups: []string{"ops"}, AgentUID: "u", AgentName: "x"})
+	require.Zero(t, total(agents), "an agent does not see what is shared with its owner")
+
+	for range fleet.MaxShares - 2 {
+		h.share(service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: h.NewID()}})
+	}
+	_, _, err := h.ShareAgent(h.ctx(), service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "one more"}})
+	require.Equal(t, fleet.ReasonLimitReached, reason(err))
+}
+
+// TestSharesOfDeletedAgent checks that those with whom an agent was shared see its history, as its owner does.
+func TestSharesOfDeletedAgent(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, fake.Config{}, nil)
+	h.create("papi")
+	h.share(service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
+	task := h.start("papi", "echo hello\ndone")
+	h.end(task.ID)
+	_, _, err := h.DeleteAgent(h.ctx(), "papi", "")
+	require.NoError(t, err)
+	check := func() {
+		t.Helper()
+		bob := as(t.Context(), "bob")
+		for _, ref := range []string{"papi", "papi@alice"} {
+			past, err := h.TaskHistory(bob, ref, fleet.PageRequest{})
+			require.NoError(t, err)
+			require.Equal(t, task.ID, past.Tasks[0].ID)
+			listed, err := h.ListTasks(bob, service.ListTasksRequest{Agent: ref})
+			require.NoError(t, err)
+			require.Equal(t, 1, listed.Total)
+		}
+		_, err := h.TaskHistory(as(t.Context(), "carol"), "papi@alice", fleet.PageRequest{})
+		require.Equal(t, fleet.ReasonAgentNotFound, reason(err))
+	}
+	check()
+	h.restart()
+	check()
+}
+
+// TestWatchEndsWithShare checks that a watcher sees an agent from the moment it is shared until it is not.
+func TestWatchEndsWithShare(t *testing.T) {
+	t.Parallel()
+	for name, ref := range map[string]string{"everything": "", "the agent": "papi@alice"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t, fake.Config{}, nil)
+			h.create("papi")
+			if ref != "" {
+				h.share(service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
+			}
+			got := make(chan fleet.Event, 100)
+			ended := make(chan error, 1)
+			ctx, cancel := context.WithCancel(as(t.Context(), "bob"))
+			defer cancel()
+			go func() {
+				ended <- h.Watch(ctx, service.WatchRequest{AgentName: ref, Follow: true, Wait: -1}, func(events []fleet.Event, _ string) error {
+					for _, e := range events {
+						got <- e
+					}
+					return nil
+				})
+			}()
+			if ref == "" {
+				h.share(service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
+				for (<-got).Type != fleet.EventAgentShared {
+				}
+			}
+			task := h.start("papi", "echo first\nwait gate")
+			for {
+				if e := <-got; e.Type == fleet.EventTaskOutput {
+					require.Equal(t, task.ID, e.TaskID)
+					break
+				}
+			}
+			_, _, err := h.UnshareAgent(h.ctx(), service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
+			require.NoError(t, err)
+			_, _, _, err = h.StopTask(h.ctx(), "papi", "")
+			require.NoError(t, err)
+			if ref != "" {
+				require.Equal(t, fleet.ReasonAgentNotFound, reason(<-ended))
+				for len(got) > 0 {
+					require.NotEqual(t, fleet.EventTaskEnded, (<-got).Type)
+				}
+				return
+			}
+			var last fleet.Event
+			for last.Type != fleet.EventAgentUnshared {
+				last = <-got
+				require.NotEqual(t, fleet.EventTaskEnded, last.Type)
+			}
+			require.Equal(t, "papi", last.AgentName)
+			require.Equal(t, "alice", last.Owner)
+			_, _, err = h.CreateAgent(as(t.Context(), "bob"), service.CreateAgentRequest{Name: "mine", Project: "Setup", Spec: "x"})
+			require.NoError(t, err)
+			require.Equal(t, "mine", (<-got).AgentName, "nothing more of the other agent")
+		})
+	}
+}
+
+// TestWaitEndsWithShare checks that a caller who waits for a task ends when the task goes out of sight.
+func TestWaitEndsWithShare(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, fake.Config{}, nil)
+	h.create("papi")
+	h.share(service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
+	task := h.start("papi", "wait gate")
+	ended := make(chan error, 1)
+	go func() {
+		_, _, err := h.WaitTasks(as(t.Context(), "bob"), []string{task.ID}, service.Until{}, service.MaxWait)
+		ended <- err
+	}()
+	_, _, err := h.UnshareAgent(h.ctx(), service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
+	require.NoError(t, err)
+	require.Equal(t, fleet.ReasonTaskNotFound, reason(<-ended))
+}
