@@ -10,7 +10,7 @@ import (
 )
 
 func agents(owners ...string) *listing {
-	l := &listing{}
+	l := &listing{shares: &Shares{}}
 	for i, owner := range owners {
 		l.views = append(l.views, &fleet.AgentView{Agent: fleet.Agent{UID: fmt.Sprint(i), Name: fmt.Sprint("a", i), Owner: owner, Place: "at-" + owner}})
 	}
@@ -44,6 +44,30 @@ func TestListsAreShared(t *testing.T) {
 
 	l = agents("alice", "alice")
 	require.Same(t, rows(t, l, alice, fleet.ListAgentsRequest{}), rows(t, l, root, fleet.ListAgentsRequest{}), "an admin sees the same agents")
+}
+
+func TestListsOfSharedAgents(t *testing.T) {
+	t.Parallel()
+	l := agents("alice", "bob", "alice")
+	l.views[0].Shares = []fleet.Share{{Grantee: fleet.Grantee{Group: "ops"}, Access: fleet.AccessView}}
+	l.views[2].Shares = []fleet.Share{{Grantee: fleet.Grantee{Person: "bob"}, Access: fleet.AccessRun}}
+	l.shares = l.shares.with([]*fleet.Agent{&l.views[0].Agent, &l.views[1].Agent, &l.views[2].Agent})
+	bob, operator := fleet.Principal{Name: "bob"}, fleet.Principal{Name: "bob", Groups: []string{"ops"}}
+	all := fleet.ListAgentsRequest{}
+	require.Equal(t, l.views[1:], rows(t, l, bob, all).Agents)
+	require.Equal(t, l.views, rows(t, l, operator, all).Agents)
+	require.Equal(t, l.views[1:], rows(t, l, fleet.Principal{Name: "bob", Groups: []string{"sales"}}, all).Agents)
+	require.Equal(t, l.views[:1], rows(t, l, fleet.Principal{Name: "carol", Groups: []string{"ops"}}, all).Agents)
+	require.Empty(t, rows(t, l, fleet.Principal{Name: "ops"}, all).Agents)
+	require.Same(t, rows(t, l, operator, all), rows(t, l, fleet.Principal{Name: "root", Scope: fleet.ScopeAdmin}, all), "they see the same agents")
+	require.Equal(t, []string{"at-alice", "at-bob"}, l.PlacesOf(bob))
+	require.Equal(t, []string{"0", "2"}, l.shares.With(operator))
+
+	again := l.views[0].Agent
+	again.State = fleet.StateStopped
+	require.Same(t, l.shares, l.shares.with([]*fleet.Agent{&again}), "its shares have not changed")
+	again.Shares = nil
+	require.Equal(t, []string{"2"}, l.shares.with([]*fleet.Agent{&again}).With(operator))
 }
 
 func TestDeriveOnce(t *testing.T) {

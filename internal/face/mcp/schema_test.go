@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"slices"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -62,7 +63,7 @@ func TestToolsAreAcceptedByClients(t *testing.T) {
 			require.Contains(t, l.Annotations, hint, name)
 		}
 		require.Equal(t, false, l.Annotations["openWorldHint"])
-		require.Equal(t, name == "delete_agent" || name == "delete_task", l.Annotations["destructiveHint"])
+		require.Equal(t, slices.Contains([]string{"delete_agent", "delete_task", "unshare_agent"}, name), l.Annotations["destructiveHint"])
 		for kind, schema := range map[string]json.RawMessage{"input": l.InputSchema, "output": l.OutputSchema} {
 			compile(t, name+"-"+kind, schema)
 			var top map[string]any
