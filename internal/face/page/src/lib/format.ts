@@ -6,7 +6,7 @@ export function age(time: string | null | undefined, now: number): string {
 
 /** span writes milliseconds in one or two units. */
 export function span(ms: number): string {
-  if (ms < 1000) return `${Math.round(ms)} ms`
+  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`
   const s = Math.floor(ms / 1000)
   if (s < 60) return `${s} s`
   const m = Math.floor(s / 60)
@@ -19,6 +19,11 @@ export function span(ms: number): string {
 /** moment writes a time in the reader's own zone. */
 export function moment(time: string | null | undefined): string {
   return time ? new Date(time).toLocaleString() : ''
+}
+
+/** duration writes how long something took that is known in whole seconds. */
+export function duration(ms: number): string {
+  return ms < 1000 ? 'less than 1 s' : span(ms)
 }
 
 export function bytes(n: number): string {

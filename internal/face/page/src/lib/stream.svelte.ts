@@ -8,7 +8,7 @@ type Listener = (events: FleetEvent[]) => void
  * get what arrived together.
  */
 class Stream {
-  /** open is false while no connection is open; since says since when. */
+  /** open is false while no connection is open; since says since when. One that opens again at once is not worth a word. */
   open = $state(false)
   since = $state(Date.now())
   /** epoch grows when events were missed, so that everything that is shown must be read again. */
