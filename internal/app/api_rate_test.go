@@ -118,7 +118,8 @@ func TestRequestRatesOfReplicas(t *testing.T) {
 	two.secrets = one.secrets
 	allowed := func(servers ...*testFleet) (n int) {
 		for _, f := range servers {
-			require.NoError(t, f.shareOnce(t.Context()))
+			_, err := f.shareOnce(t.Context())
+			require.NoError(t, err)
 		}
 		clock.add(time.Minute)
 		for range 30 {
@@ -132,7 +133,8 @@ func TestRequestRatesOfReplicas(t *testing.T) {
 		}
 		return n
 	}
-	require.NoError(t, two.shareOnce(t.Context())) // both are counted before one divides
+	_, err := two.shareOnce(t.Context())
+	require.NoError(t, err) // both are counted before one divides
 	require.Equal(t, 10, allowed(one, two))
 	require.Equal(t, 5, allowed(one))
 	require.NoError(t, two.stop())

@@ -34,6 +34,7 @@ import (
 // App is a fleet in this process, without listeners.
 type App struct {
 	cfg        Config
+	machine    string // tells this server from another one of its name; "" if it shares its store with none
 	log        *slog.Logger
 	store      fleet.Store
 	places     *places
@@ -112,6 +113,9 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 			err = errors.Join(err, a.store.Close())
 		}
 	}()
+	if err := a.claimName(ctx); err != nil {
+		return nil, err
+	}
 	catalog := newCatalog(cfg)
 	a.places = &places{cfg: cfg, options: o, store: a.store, wrap: a.telemetry.Transport, catalog: catalog, log: log, open: map[string]fleet.Place{}}
 	a.places.service = func() *service.Service { return a.service }

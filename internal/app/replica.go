@@ -30,41 +30,52 @@ func (c Config) withReplica() (Config, error) {
 		return c, nil
 	}
 	path := filepath.Join(c.Data, replicaFile)
-	name, err := os.ReadFile(path) //nolint:gosec // in our data directory
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := newReplicaFile(path); err != nil {
-			return c, err
-		}
-		name, err = os.ReadFile(path) //nolint:gosec // as above
-	}
+	name, err := madeOnce(path, newReplicaName)
 	if err != nil {
 		return c, err
 	}
-	c.Replica = strings.TrimSpace(string(name))
+	c.Replica = name
 	if !replicaName.MatchString(c.Replica) {
 		return c, fmt.Errorf("%s has %q, which is not a name of a server: see replica in fleet.yaml", path, c.Replica)
 	}
 	return c, nil
 }
 
-// newReplicaFile writes a new name, unless another process does so meanwhile.
-func newReplicaFile(path string) error {
+// newReplicaName returns a name that begins as that of the machine.
+func newReplicaName() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = ""
 	}
 	host, _, _ = strings.Cut(strings.ToLower(host), ".")
 	host = strings.Trim(notReplicaName.ReplaceAllString(host, "-"), "-")
-	name := strings.Trim(host[:min(len(host), 30)]+"-"+strings.ToLower(rand.Text()[:4]), "-")
+	return strings.Trim(host[:min(len(host), 30)]+"-"+strings.ToLower(rand.Text()[:4]), "-")
+}
+
+// madeOnce returns the text in the file. If there is no file, it makes one with a new text, unless another process does so
+// meanwhile.
+func madeOnce(path string, text func() string) (string, error) {
+	kept, err := os.ReadFile(path) //nolint:gosec // in our data directory
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := newFile(path, text()); err != nil {
+			return "", err
+		}
+		kept, err = os.ReadFile(path) //nolint:gosec // as above
+	}
+	return strings.TrimSpace(string(kept)), err
+}
+
+// newFile writes the text into a new file. It keeps a file that is there already.
+func newFile(path, text string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".replica-*")
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(f.Name()) }()
-	_, err = f.WriteString(name + "\n")
+	_, err = f.WriteString(text + "\n")
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}

@@ -222,7 +222,7 @@ func (s *Server) GRPCAddr() string { return s.grpcListener.Addr().String() }
 func (s *Server) Serve(ctx context.Context) error {
 	address, serveHTTP := "http://"+s.HTTPAddr(), s.http.Serve
 	forAgents := address
-	ended := make(chan error, 4)
+	ended := make(chan error, 5)
 	if s.agentsListener != nil {
 		address, forAgents = "https://"+s.namedAddr(), "http://"+s.agentsListener.Addr().String()
 		serveHTTP = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
@@ -231,7 +231,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	s.address.Store(&address)
 	s.forAgents.Store(&forAgents)
 	s.Start()
-	s.endSharing = s.shareLimits()
+	s.endSharing = s.shareLimits(func(err error) { ended <- err })
 	go func() { ended <- s.grpc.Serve(s.grpcListener) }()
 	go func() { ended <- serveHTTP(s.httpListener) }()
 	if s.metrics != nil {

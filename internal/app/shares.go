@@ -2,7 +2,10 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
+	"fmt"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"time"
 )
@@ -16,9 +19,30 @@ const (
 	shareEvery     = 5 * time.Second
 )
 
-// shareLimits divides the limits of requests by the number of servers on the store. The returned function ends it.
-func (a *App) shareLimits() (end func()) {
-	if a.rates == nil {
+// machineFile has what tells a server from another one of its name, in the data directory.
+const machineFile = "machine"
+
+// claimName makes sure that no other server has this one's name: each would take the agents on the machine of the other for its own,
+// and for deleted. A server that starts again on the same data has its name at once.
+func (a *App) claimName(ctx context.Context) (err error) {
+	if a.cfg.Replica == "" {
+		return nil
+	}
+	if a.machine, err = madeOnce(filepath.Join(a.cfg.Data, machineFile), rand.Text); err != nil {
+		return err
+	}
+	epoch, err := a.store.Lease(ctx, serverLease+a.cfg.Replica, a.machine, serverLeaseTTL)
+	if err == nil && epoch == 0 {
+		err = fmt.Errorf("another server on this store, with another data directory, has the name %q: set replica to a name of its own; if it has just ended for good, try again in %s",
+			a.cfg.Replica, serverLeaseTTL)
+	}
+	return err
+}
+
+// shareLimits keeps the name of this server, and divides the limits of requests by the number of servers on the store. The returned
+// function ends it. lost is called if another server has taken the name.
+func (a *App) shareLimits(lost func(error)) (end func()) {
+	if a.rates == nil && a.cfg.Replica == "" {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -27,8 +51,13 @@ func (a *App) shareLimits() (end func()) {
 		tick := time.NewTicker(shareEvery)
 		defer tick.Stop()
 		for {
-			if err := a.shareOnce(ctx); err != nil && ctx.Err() == nil {
+			taken, err := a.shareOnce(ctx)
+			if err != nil && ctx.Err() == nil {
 				a.log.WarnContext(ctx, "the servers that share the limits were not counted, retrying", slog.Any("error", err))
+			}
+			if taken {
+				lost(fmt.Errorf("another server has taken the name %q while this one did not answer: this one ends", a.cfg.Replica))
+				return
 			}
 			select {
 			case <-tick.C:
@@ -43,27 +72,30 @@ func (a *App) shareLimits() (end func()) {
 		if a.cfg.Replica != "" {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
-			if err := a.store.Release(ctx, serverLease+a.cfg.Replica, a.cfg.Replica); err != nil {
+			if err := a.store.Release(ctx, serverLease+a.cfg.Replica, a.machine); err != nil {
 				a.log.Warn("the lease of this server was not released, it will expire", slog.Any("error", err))
 			}
 		}
 	}
 }
 
-// shareOnce counts the servers once. A server that shares its store with none is alone.
-func (a *App) shareOnce(ctx context.Context) error {
+// shareOnce renews the name and counts the servers once. A server that shares its store with none is alone. taken means that another
+// server has the name.
+func (a *App) shareOnce(ctx context.Context) (taken bool, err error) {
 	servers := 1
 	if a.cfg.Replica != "" {
 		ctx, cancel := context.WithTimeout(ctx, shareEvery)
 		defer cancel()
-		_, err := a.store.Lease(ctx, serverLease+a.cfg.Replica, a.cfg.Replica, serverLeaseTTL)
-		if err != nil {
-			return err
+		epoch, err := a.store.Lease(ctx, serverLease+a.cfg.Replica, a.machine, serverLeaseTTL)
+		if err != nil || epoch == 0 {
+			return err == nil, err
 		}
 		if servers, err = a.store.Leases(ctx, serverLease); err != nil {
-			return err
+			return false, err
 		}
 	}
-	a.rates.Share(servers)
-	return nil
+	if a.rates != nil {
+		a.rates.Share(servers)
+	}
+	return false, nil
 }
