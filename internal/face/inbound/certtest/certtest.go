@@ -49,9 +49,12 @@ func New(t testing.TB) *Authority {
 // Issue returns a certificate and its key, in PEM, for the loopback addresses and the name. It is valid until notAfter.
 func (a *Authority) Issue(t testing.TB, name string, notAfter time.Time) (cert, key []byte) {
 	t.Helper()
-	own := newKey(t)
+	own, notBefore := newKey(t), time.Now().Add(-time.Hour)
+	if !notAfter.After(notBefore) {
+		notBefore = notAfter.Add(-time.Hour)
+	}
 	template := &x509.Certificate{
-		SerialNumber: serial(t), Subject: pkix.Name{CommonName: name}, NotBefore: notAfter.Add(-48 * time.Hour), NotAfter: notAfter,
+		SerialNumber: serial(t), Subject: pkix.Name{CommonName: name}, NotBefore: notBefore, NotAfter: notAfter,
 		DNSNames: []string{"localhost", name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}

@@ -1,0 +1,162 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fleet/internal/face/cli"
+)
+
+// doctorPatience limits each examination, so that what does not answer does not keep the report.
+const doctorPatience = 10 * time.Second
+
+// verdict is how a finding is to be taken.
+type verdict string
+
+const (
+	good    verdict = "ok"
+	warning verdict = "warning" // it works, but not for long, or not all of it
+	failing verdict = "failed"
+)
+
+// finding is one line of the doctor's report.
+type finding struct {
+	Check   string  `json:"check"`
+	Verdict verdict `json:"verdict"`
+	Message string  `json:"message"`
+	Next    string  `json:"next,omitempty"` // what to do; empty if nothing has to be done
+}
+
+// doctor examines what a server with the configuration needs. It changes nothing.
+type doctor struct {
+	cfg     Config
+	environ []string
+	found   []finding
+}
+
+func (d *doctor) add(v verdict, check, next, format string, args ...any) {
+	d.found = append(d.found, finding{Check: check, Verdict: v, Message: fmt.Sprintf(format, args...), Next: next})
+}
+
+// examine returns the findings about a server that would be started with the settings, or that runs with them.
+func examine(ctx context.Context, file string, environ []string) []finding {
+	d := &doctor{environ: environ}
+	cfg, err := Load(file, environ, nil)
+	if err == nil {
+		cfg, err = cfg.withPaths()
+	}
+	if err != nil {
+		d.add(failing, "configuration", "correct the setting; `fleet init` writes a fleet.yaml that explains each", "%v", err)
+		return d.found
+	}
+	d.cfg = cfg
+	d.configuration(file)
+	for _, check := range []func(context.Context){d.data, d.store, d.coder, d.programs, d.sandbox, d.tls, d.addresses} {
+		limited, cancel := context.WithTimeout(ctx, doctorPatience)
+		check(limited)
+		cancel()
+	}
+	return d.found
+}
+
+func (d *doctor) configuration(file string) {
+	path, err := findConfig(file, d.environ)
+	if err != nil || path == "" {
+		path = "no fleet.yaml: the defaults"
+	}
+	if len(d.cfg.unknownEnv) > 0 {
+		d.add(warning, "configuration", "correct or remove the variables", "unknown variables: %s", strings.Join(d.cfg.unknownEnv, ", "))
+		return
+	}
+	d.add(good, "configuration", "", "%s", path)
+}
+
+func (p *program) newDoctor() *cobra.Command {
+	var asJSON bool
+	var file string
+	cmd := &cobra.Command{
+		Use:     "doctor",
+		GroupID: cli.GroupServer,
+		Short:   "Find out what is wrong with a server, and what to do",
+		Long: `Examine what the server on this machine needs: its configuration, data and store, Coder
+and its templates, agents' programs, the sandbox, certificates, clocks, disk space and
+addresses. Each line says what to do. It changes nothing, and works with the server
+running or not: run it as the server's user, in the server's directory and environment.
+
+The exit code is 1 if something failed, and 0 if there are only warnings.`,
+		Example: `  fleet doctor
+  fleet doctor --config /etc/fleet/fleet.yaml --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			found := examine(cmd.Context(), file, p.environ)
+			if asJSON || cmd.Flag("output").Value.String() == "json" {
+				if err := p.printJSON(found); err != nil {
+					return err
+				}
+			} else if err := p.printFindings(found); err != nil {
+				return err
+			}
+			if n := failures(found); n > 0 {
+				return cli.Fail(cli.ExitError, "", "%d of %d checks failed", n, len(found))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, as --output json does")
+	cmd.Flags().StringVar(&file, "config", "", "examine a server with the settings in `FILE` (FLEET_CONFIG)")
+	return cmd
+}
+
+func (p *program) printJSON(found []finding) error {
+	e := json.NewEncoder(p.stdout)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(map[string]any{"version": p.version, "checks": found})
+}
+
+func (p *program) printFindings(found []finding) error {
+	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	for _, f := range found {
+		message := f.Message
+		if f.Next != "" {
+			message += ": " + f.Next
+		}
+		if _, err := fmt.Fprintf(w, "%s\t%s\t%s\n", f.Verdict, f.Check, strings.Map(oneLine, message)); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+// oneLine replaces what would break a line of the table.
+func oneLine(r rune) rune {
+	if r < ' ' || r == 0x7f {
+		return ' '
+	}
+	return r
+}
+
+func failures(found []finding) (n int) {
+	for _, f := range found {
+		if f.Verdict == failing {
+			n++
+		}
+	}
+	return n
+}
+
+// getenv returns the value of the variable in the environment that is examined.
+func (d *doctor) getenv(name string) (value string) {
+	for _, kv := range d.environ {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}

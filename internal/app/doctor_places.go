@@ -1,0 +1,138 @@
+package app
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"fleet/internal/place/coder"
+	"fleet/internal/place/local"
+	looks "fleet/internal/place/probe"
+	"fleet/internal/runner/driver"
+	"fleet/internal/runner/sandbox"
+)
+
+// coder examines the Coder deployment and its templates.
+func (d *doctor) coder(ctx context.Context) {
+	c := d.cfg.Coder
+	if c.URL == "" && !slices.Contains(d.cfg.Places, "coder") {
+		return
+	}
+	if c.URL == "" {
+		c.URL = coder.FindURL(d.getenv, d.getenv("HOME"))
+	}
+	if c.URL == "" {
+		d.add(failing, "coder", "set CODER_URL or coder.url, or log in with `coder login`", "no Coder deployment is configured")
+		return
+	}
+	c.Token = coder.FindToken(d.getenv, d.getenv("HOME"), c.TokenFile)
+	place, err := coder.New(c)
+	if err != nil {
+		d.add(failing, "coder", "correct the settings below coder", "%v", err)
+		return
+	}
+	defer func() { _ = place.Close() }()
+	x, err := place.Examine(ctx)
+	d.clock("Coder's", x.Clock)
+	if err != nil {
+		next := "check the address and the network, and that the token is valid: `coder login`, CODER_SESSION_TOKEN or coder.token_file"
+		d.add(failing, "coder", next, "%v", err)
+		return
+	}
+	d.add(good, "coder", "", "%s, signed in as %s", x.Version, x.User)
+	projects, err := place.Projects(ctx)
+	switch {
+	case err != nil:
+		d.add(failing, "templates", "give the token's user the right to see templates", "%v", err)
+	case len(projects) == 0:
+		d.add(warning, "templates", "push a template with a parameter for the prompt (docs/operate/coder.md), or name one in coder.projects", "no template can have agents")
+	default:
+		names := make([]string, len(projects))
+		for i, p := range projects {
+			names[i] = p.Name
+		}
+		d.add(good, "templates", "", "%s", strings.Join(names, ", "))
+	}
+}
+
+// programs examines what the projects on this machine need.
+func (d *doctor) programs(ctx context.Context) {
+	if !slices.Contains(d.cfg.Places, "local") {
+		return
+	}
+	projects := d.cfg.Local.Projects
+	if len(projects) == 0 {
+		projects = local.Discover(exec.LookPath)
+	}
+	machine := looks.New(looks.Config{Environ: d.environ})
+	seen := map[string]bool{}
+	for _, p := range projects {
+		d.repository(p)
+		name := programOf(p)
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		path, output, err := machine.Version(ctx, name)
+		version, _, _ := strings.Cut(strings.TrimSpace(output), "\n")
+		switch {
+		case path == "":
+			next := "put it on the server's PATH"
+			if how := driver.HowToInstall(name); how != "" {
+				next = "install it with `" + how + "`, or " + next
+			}
+			d.add(failing, "program "+filepath.Base(name), next, "the project %s needs it, and it is not on PATH", p.Name)
+		case err != nil:
+			d.add(warning, "program "+filepath.Base(name), "run `"+name+" --version` as the server's user", "%s does not tell its version: %v", path, err)
+		default:
+			d.add(good, "program "+filepath.Base(name), "", "%s, %s", path, version)
+		}
+	}
+	if _, err := exec.LookPath("git"); err != nil {
+		d.add(warning, "program git", "install git", "projects with a repository need it, and it is not on PATH")
+	}
+}
+
+// programOf returns the program that the project's tasks run.
+func programOf(p local.Project) string {
+	switch {
+	case len(p.Command) > 0:
+		return p.Command[0]
+	case p.Driver == "" || p.Driver == "shell":
+		return "bash"
+	}
+	return p.Driver
+}
+
+// repository examines the repository of a project if it is on this machine.
+func (d *doctor) repository(p local.Project) {
+	if p.Repository == "" || strings.Contains(p.Repository, ":") {
+		return
+	}
+	path, err := fullPath(p.Repository)
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		d.add(failing, "project "+p.Name, "correct its repository, or give the server's user access to it", "%v", err)
+	}
+}
+
+// sandbox examines whether agents' programs can be confined.
+func (d *doctor) sandbox(context.Context) {
+	if !slices.Contains(d.cfg.Places, "local") {
+		return
+	}
+	err := sandbox.Available()
+	switch {
+	case err == nil:
+		d.add(good, "sandbox", "", "programs of agents can be confined")
+	case d.cfg.Local.Sandbox == sandbox.Landlock:
+		d.add(failing, "sandbox", "set local.sandbox to auto to run without it", "%v", err)
+	default:
+		d.add(warning, "sandbox", "agents have the rights of the server's user (docs/operate/security.md)", "%v", err)
+	}
+}

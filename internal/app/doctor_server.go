@@ -1,0 +1,118 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"fleet/internal/face/inbound"
+)
+
+// expiresSoon is how long before its end a certificate should have been renewed.
+const expiresSoon = 14 * 24 * time.Hour
+
+// tls examines the files of the listeners.
+func (d *doctor) tls(context.Context) {
+	if !d.cfg.TLS.enabled() {
+		return
+	}
+	pair, err := inbound.KeyFiles{Cert: d.cfg.TLS.Cert, Key: d.cfg.TLS.Key}.Load()
+	next := "renew the certificate; a running server uses the new files without a restart"
+	switch {
+	case err != nil:
+		d.add(failing, "tls", "let tls.cert and tls.key name a certificate and its key, in PEM, that the server's user can read", "%v", err)
+	case time.Now().Before(pair.Leaf.NotBefore):
+		d.add(failing, "tls", "check the clock of this machine", "the certificate is valid only from %s", pair.Leaf.NotBefore.Format(time.RFC3339))
+	case time.Now().After(pair.Leaf.NotAfter):
+		d.add(failing, "tls", next, "the certificate has expired on %s", pair.Leaf.NotAfter.Format(time.RFC3339))
+	case time.Until(pair.Leaf.NotAfter) < expiresSoon:
+		d.add(warning, "tls", next, "the certificate expires on %s", pair.Leaf.NotAfter.Format(time.RFC3339))
+	default:
+		d.add(good, "tls", "", "the certificate is valid until %s", pair.Leaf.NotAfter.Format(time.RFC3339))
+	}
+	if d.cfg.TLS.ClientCA != "" {
+		if _, err := inbound.ReadAuthorities(d.cfg.TLS.ClientCA); err != nil {
+			d.add(failing, "tls", "let tls.client_ca name a file with certificates in PEM", "%v", err)
+		}
+	}
+}
+
+// addresses finds out whether the server runs, and how it is, or whether its addresses are free.
+func (d *doctor) addresses(ctx context.Context) {
+	readiness := d.cfg.HTTP
+	all := map[string]string{"http": d.cfg.HTTP, "grpc": d.cfg.GRPC}
+	if d.cfg.TLS.enabled() {
+		readiness, all["agents_http"] = d.cfg.AgentsHTTP, d.cfg.AgentsHTTP
+	}
+	if status, degraded, err := askReadiness(ctx, readiness); err == nil {
+		switch {
+		case status != "ready":
+			d.add(failing, "server", "look at its log", "it runs at %s and is not ready", d.cfg.HTTP)
+		case degraded != "":
+			d.add(warning, "server", "see the lines above", "it runs at %s, and this does not work: %s", d.cfg.HTTP, degraded)
+		default:
+			d.add(good, "server", "", "it runs at %s and is ready", d.cfg.HTTP)
+		}
+		return
+	}
+	for _, key := range []string{"http", "grpc", "agents_http"} {
+		addr, ok := all[key]
+		if !ok {
+			continue
+		}
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+		switch {
+		case errors.Is(err, syscall.EADDRINUSE):
+			d.add(failing, "address "+key, "stop it, or choose another address with "+key, "another program uses %s", addr)
+		case err != nil:
+			d.add(failing, "address "+key, "choose an address of this machine with "+key, "%v", err)
+		default:
+			_ = l.Close()
+			d.add(good, "address "+key, "", "%s is free", addr)
+		}
+	}
+}
+
+// askReadiness asks the server at the address how it is.
+func askReadiness(ctx context.Context, addr string) (status, degraded string, err error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", "", err
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/readyz", nil)
+	if err != nil {
+		return "", "", err
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+	if err != nil {
+		return "", "", err
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		Status   string
+		Degraded []struct{ Part, Reason string }
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&answer); err != nil {
+		return "", "", err
+	}
+	for i, p := range answer.Degraded {
+		if i > 0 {
+			degraded += "; "
+		}
+		degraded += p.Part + ": " + p.Reason
+	}
+	if answer.Status == "" {
+		return "", "", errors.New("not a Fleet")
+	}
+	return answer.Status, degraded, nil
+}

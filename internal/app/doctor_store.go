@@ -1,0 +1,151 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"fleet/internal/store/postgres"
+	"fleet/internal/store/sqlite"
+)
+
+const (
+	// leastSpace is the free disk space below which a server soon cannot work, and lowSpace that below which it can for a
+	// while, in bytes.
+	leastSpace = 200 << 20
+	lowSpace   = 2 << 30
+	// slowStore is the latency of a query above which calls become slow.
+	slowStore = 50 * time.Millisecond
+	// skewed is the difference between two clocks that makes the times that people see wrong, and wrongClock one that makes
+	// credentials and expiries wrong.
+	skewed     = 5 * time.Second
+	wrongClock = time.Minute
+)
+
+// data examines the directory of the data and its disk.
+func (d *doctor) data(context.Context) {
+	dir := d.cfg.Data
+	if err := checkData(dir); err != nil {
+		d.add(failing, "data", "", "%v", err)
+		return
+	}
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		d.add(good, "data", "", "%s does not exist yet, the server creates it", dir)
+	case err != nil:
+		d.add(failing, "data", "give the server's user access to it, or set data", "%v", err)
+		return
+	case !info.IsDir():
+		d.add(failing, "data", "name a directory in the setting data", "%s is not a directory", dir)
+		return
+	default:
+		if err := writable(dir); err != nil {
+			d.add(failing, "data", "give the server's user the right to write to it, or set data", "%v", err)
+			return
+		}
+		d.add(good, "data", "", "%s", dir)
+	}
+	for _, err := os.Stat(dir); err != nil && dir != filepath.Dir(dir); _, err = os.Stat(dir) {
+		dir = filepath.Dir(dir)
+	}
+	free, err := freeSpace(dir)
+	next := "free space on the disk of " + dir + ", or shorten retention and payload_retention"
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+	case err != nil:
+		d.add(failing, "disk", "look at the disk of "+dir, "%v", err)
+	case free < leastSpace:
+		d.add(failing, "disk", next, "only %s free", bytesText(free))
+	case free < lowSpace:
+		d.add(warning, "disk", next, "only %s free", bytesText(free))
+	default:
+		d.add(good, "disk", "", "%s free", bytesText(free))
+	}
+}
+
+// writable returns an error unless this user can create files in the directory.
+func writable(dir string) error {
+	f, err := os.CreateTemp(dir, ".doctor-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// store examines the database.
+func (d *doctor) store(ctx context.Context) {
+	if d.cfg.Store != "" {
+		d.postgres(ctx)
+		return
+	}
+	begun := time.Now()
+	have, want, err := sqlite.Versions(ctx, d.cfg.sqlitePath())
+	took := time.Since(begun)
+	if errors.Is(err, fs.ErrNotExist) {
+		d.add(good, "store", "", "%s does not exist yet, the server creates it", d.cfg.sqlitePath())
+		return
+	}
+	if err != nil {
+		d.add(failing, "store", "restore a backup if the file is damaged (docs/operate/upgrade.md)", "%s cannot be read: %v", d.cfg.sqlitePath(), err)
+		return
+	}
+	var size int64
+	if info, err := os.Stat(d.cfg.sqlitePath()); err == nil {
+		size = info.Size()
+	}
+	d.schema("SQLite", have, want, fmt.Sprintf("%s, %s", d.cfg.sqlitePath(), bytesText(uint64(size))), took) //nolint:gosec // a size
+}
+
+func (d *doctor) postgres(ctx context.Context) {
+	x, err := postgres.Examine(ctx, d.cfg.Store)
+	if err != nil {
+		d.add(failing, "store", "check the setting store, the network, and that the role may connect", "%s: %v", d.cfg.shownStore(), err)
+		return
+	}
+	d.schema("Postgres "+x.Version, x.Have, x.Want, fmt.Sprintf("%s, %s", d.cfg.shownStore(), bytesText(uint64(x.Size))), x.Latency) //nolint:gosec // a size
+	d.clock("the store's", x.Clock)
+}
+
+func (d *doctor) schema(kind string, have, want int64, where string, latency time.Duration) {
+	switch {
+	case have > want:
+		d.add(failing, "store", "start the Fleet that has upgraded it", "%s: the schema has version %d, and this Fleet knows only %d", where, have, want)
+	case have < want:
+		d.add(warning, "store", "`fleet migrate up` upgrades it, and `fleet serve` does too; back up first", "%s: the schema has version %d, and this Fleet needs %d", where, have, want)
+	case latency > slowStore:
+		d.add(warning, "store", "put the store nearer, or look for what slows it", "%s: a query takes %s", where, latency.Round(time.Millisecond))
+	default:
+		d.add(good, "store", "", "%s, schema %d, %s, a query takes %s", kind, have, where, latency.Round(100*time.Microsecond))
+	}
+}
+
+// clock compares a clock with this machine's.
+func (d *doctor) clock(whose string, at time.Time) {
+	if at.IsZero() {
+		return
+	}
+	off := time.Until(at).Abs().Round(time.Second)
+	next := "synchronise the clocks of both machines, for example with chrony"
+	switch {
+	case off >= wrongClock:
+		d.add(failing, "clock", next, "this machine's clock and %s differ by %s", whose, off)
+	case off >= skewed:
+		d.add(warning, "clock", next, "this machine's clock and %s differ by %s", whose, off)
+	default:
+		d.add(good, "clock", "", "agrees with %s", whose)
+	}
+}
+
+func bytesText(n uint64) string {
+	units := []string{"bytes", "KiB", "MiB", "GiB", "TiB"}
+	i, f := 0, float64(n)
+	for ; f >= 1024 && i < len(units)-1; i++ {
+		f /= 1024
+	}
+	return fmt.Sprintf("%.4g %s", f, units[i])
+}

@@ -1,0 +1,174 @@
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/face/inbound/certtest"
+	"fleet/internal/store/postgres/pgtest"
+	"fleet/internal/store/sqlite"
+)
+
+// freeAddress returns a loopback address that nobody uses.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	return l.Addr().String()
+}
+
+// examined returns the findings about a server with the settings, by check.
+func examined(t *testing.T, file string, environ ...string) map[string]finding {
+	t.Helper()
+	environ = append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "FLEET_DATA=" + t.TempDir(), "FLEET_HTTP=" + freeAddress(t), "FLEET_GRPC=" + freeAddress(t),
+	}, environ...)
+	all := map[string]finding{}
+	for _, f := range examine(t.Context(), writeConfig(t, file), environ) {
+		require.NotEmpty(t, f.Message)
+		require.Equal(t, f.Verdict == good, f.Next == "" || f.Verdict == good, "%+v: what is wrong has a next step", f)
+		all[f.Check] = f
+	}
+	return all
+}
+
+func TestDoctor(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = taken.Close() })
+	ca := certtest.New(t)
+	cert := func(valid time.Duration) string {
+		c, k := ca.Issue(t, "x", time.Now().Add(valid))
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "c"), c, 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "k"), k, 0o600))
+		return "tls: {cert: " + dir + "/c, key: " + dir + "/k}\n"
+	}
+	damaged := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(damaged, "fleet.db"), bytes.Repeat([]byte("no database "), 1000), 0o600))
+	for name, c := range map[string]struct {
+		file    string
+		environ []string
+		check   string
+		want    verdict
+		says    string
+	}{
+		"nothing":             {check: "store", want: good, says: "does not exist yet"},
+		"a program":           {check: "program bash", want: good, says: "/bash, GNU bash"},
+		"free addresses":      {check: "address http", want: good, says: "is free"},
+		"invalid":             {file: "htpp: x\n", check: "configuration", want: failing, says: `did you mean "http"`},
+		"an unknown variable": {environ: []string{"FLEET_HTPT=secret"}, check: "configuration", want: warning, says: "FLEET_HTTP?"},
+		"no directory":        {environ: []string{"FLEET_DATA=/dev/null"}, check: "data", want: failing, says: "not a directory"},
+		"damaged":             {environ: []string{"FLEET_DATA=" + damaged}, check: "store", want: failing, says: "cannot be read"},
+		"no program":          {file: "local: {projects: [{name: a, driver: acp, command: [opencode-of-mine, acp]}]}\n", check: "program opencode-of-mine", want: failing, says: "not on PATH"},
+		"no repository":       {file: "local: {projects: [{name: a, repository: /none/here}]}\n", check: "project a", want: failing, says: "/none/here"},
+		"an address in use":   {environ: []string{"FLEET_GRPC=" + taken.Addr().String()}, check: "address grpc", want: failing, says: "another program"},
+		"a foreign address":   {file: "insecure_plaintext: true\nauth: tokens\n", environ: []string{"FLEET_HTTP=192.0.2.1:1"}, check: "address http", want: failing, says: "192.0.2.1"},
+		"no Postgres":         {environ: []string{"FLEET_STORE=postgres://me:s3cret@" + freeAddress(t) + "/x"}, check: "store", want: failing, says: "connection refused"},
+		"no Coder":            {environ: []string{"FLEET_PLACES=coder"}, check: "coder", want: failing, says: "no Coder deployment"},
+		"a certificate":       {file: cert(30 * 24 * time.Hour), check: "tls", want: good, says: "valid until"},
+		"soon":                {file: cert(24 * time.Hour), check: "tls", want: warning, says: "expires on"},
+		"expired":             {file: cert(-time.Hour), check: "tls", want: failing, says: "has expired"},
+		"no certificate":      {file: "tls: {cert: /none, key: /none}\n", check: "tls", want: failing, says: "no such file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := examined(t, c.file, c.environ...)
+			require.Equal(t, c.want, all[c.check].Verdict, "%+v", all)
+			require.Contains(t, all[c.check].Message, c.says)
+			b, err := json.Marshal(all)
+			require.NoError(t, err)
+			require.NotContains(t, string(b), "s3cret")
+		})
+	}
+}
+
+// TestDoctorAndStores examines stores of this version, and of others.
+func TestDoctorAndStores(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, err := sqlite.Open(t.Context(), filepath.Join(dir, "fleet.db"), sqlite.Config{})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	require.Contains(t, examined(t, "", "FLEET_DATA="+dir)["store"].Message, "SQLite, schema ")
+	require.Equal(t, good, examined(t, "", "FLEET_DATA="+dir)["data"].Verdict)
+
+	all := examined(t, "", "FLEET_STORE="+pgtest.URL(t))
+	require.Equal(t, good, all["store"].Verdict, all["store"].Message)
+	require.Contains(t, all["store"].Message, "Postgres ")
+	require.Equal(t, good, all["clock"].Verdict)
+
+	d := &doctor{}
+	d.schema("SQLite", 9, 8, "x", 0)
+	d.schema("SQLite", 7, 8, "x", 0)
+	d.schema("SQLite", 8, 8, "x", time.Second)
+	require.Equal(t, []verdict{failing, warning, warning}, []verdict{d.found[0].Verdict, d.found[1].Verdict, d.found[2].Verdict})
+}
+
+// TestDoctorAndCoder examines a deployment whose clock is wrong, with a valid token and with another one.
+func TestDoctorAndCoder(t *testing.T) {
+	t.Parallel()
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", time.Now().Add(-10*time.Minute).UTC().Format(http.TimeFormat))
+		w.Header().Set("Content-Type", "application/json")
+		answers := map[string]string{
+			"/api/v2/buildinfo": `{"version":"v2.30.0"}`, "/api/v2/users/me": `{"id":"00000000-0000-0000-0000-000000000001","username":"fleet"}`,
+			"/api/v2/templates": `[]`,
+		}
+		if answer, ok := answers[r.URL.Path]; ok && (r.URL.Path == "/api/v2/buildinfo" || r.Header.Get("Coder-Session-Token") == "valid") {
+			_, _ = w.Write([]byte(answer))
+			return
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = w.Write([]byte(`{"message":"You are signed out."}`))
+	})
+	server := httptest.NewServer(h)
+	defer server.Close()
+	all := examined(t, "", "FLEET_PLACES=coder", "CODER_URL="+server.URL, "CODER_SESSION_TOKEN=valid")
+	require.Equal(t, good, all["coder"].Verdict, all["coder"].Message)
+	require.Equal(t, "v2.30.0, signed in as fleet", all["coder"].Message)
+	require.Equal(t, failing, all["clock"].Verdict)
+	require.Contains(t, all["clock"].Message, "this machine's clock and Coder's differ by 10m")
+	require.Equal(t, warning, all["templates"].Verdict)
+
+	all = examined(t, "", "FLEET_PLACES=coder", "CODER_URL="+server.URL, "CODER_SESSION_TOKEN=s3cret")
+	require.Equal(t, failing, all["coder"].Verdict)
+	require.NotContains(t, all["coder"].Message, "s3cret")
+}
+
+// TestDoctorAndServer examines a server that runs, and checks what the command prints.
+func TestDoctorAndServer(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t, fleetConfig{})
+	require.Equal(t, finding{Check: "server", Verdict: good, Message: "it runs at " + f.HTTPAddr() + " and is ready"},
+		examined(t, "", "FLEET_HTTP="+f.HTTPAddr(), "FLEET_GRPC="+f.GRPCAddr())["server"])
+
+	var out, errs bytes.Buffer
+	p := &program{version: "test", stdin: strings.NewReader(""), stdout: &out, stderr: &errs, environ: []string{"FLEET_HTTP=" + f.HTTPAddr(), "FLEET_DATA=/dev/null", "PATH=" + os.Getenv("PATH")}}
+	config := writeConfig(t, "")
+	require.Equal(t, 1, p.run(t.Context(), []string{"doctor", "--config", config}))
+	require.Regexp(t, `(?m)^failed +data +/dev/null is not a directory: name a directory in the setting data$`, out.String())
+	require.Contains(t, errs.String(), "2 of", "the store is there too")
+	out.Reset()
+	require.Equal(t, 1, p.run(t.Context(), []string{"doctor", "--json", "--config", config}))
+	var report struct {
+		Version string
+		Checks  []finding
+	}
+	require.NoError(t, json.Unmarshal(out.Bytes(), &report))
+	require.Equal(t, 2, failures(report.Checks))
+	p.environ[1] = "FLEET_DATA=" + t.TempDir()
+	require.Zero(t, p.run(t.Context(), []string{"doctor", "--config", config}))
+}

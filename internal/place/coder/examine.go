@@ -1,0 +1,37 @@
+package coder
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/coder/coder/v2/codersdk"
+)
+
+// Examination is what a deployment says about itself.
+type Examination struct {
+	Version string
+	User    string    // of Fleet's token
+	Clock   time.Time // zero if the deployment does not tell the time
+}
+
+// Examine asks the deployment for its version, its time, and whose token Fleet has.
+func (b *Place) Examine(ctx context.Context) (x Examination, err error) {
+	resp, err := b.self.sdk.Request(ctx, http.MethodGet, "/api/v2/buildinfo", nil)
+	if err != nil {
+		return x, translate("asking Coder for its version", err)
+	}
+	_ = resp.Body.Close()
+	x.Clock, _ = http.ParseTime(resp.Header.Get("Date"))
+	build, err := b.self.sdk.BuildInfo(ctx)
+	if err != nil {
+		return x, translate("asking Coder for its version", err)
+	}
+	x.Version = build.Version
+	user, err := b.self.sdk.User(ctx, codersdk.Me)
+	if err != nil {
+		return x, translate("asking Coder whose token this is", err)
+	}
+	x.User = user.Username
+	return x, nil
+}
