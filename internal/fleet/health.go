@@ -7,14 +7,14 @@ import (
 // Health says whether the server can serve callers, and which parts are degraded.
 type Health struct {
 	// Ready is false before the first complete listing of at least one place, unless no place has agents of its own,
-	// and while the store cannot be read.
+	// and while the store cannot be read or written.
 	Ready    bool
 	Degraded []Degraded
 }
 
 // Degraded is a part that does not work properly.
 type Degraded struct {
-	Part   string // "store", "disk", "poll", or the name of a place
+	Part   string // "store", "disk", "schema", "leases", "poll", or the name of a place
 	Since  time.Time
 	Reason string // for people; contains nothing that only the operator may know
 }

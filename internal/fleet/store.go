@@ -71,6 +71,10 @@ type Store interface {
 	// room at all.
 	Full() (since time.Time, full bool)
 
+	// Schema returns the version of the schema that the database has now, and the one that this program needs. The first is
+	// higher when a newer program has upgraded the database meanwhile.
+	Schema(ctx context.Context) (have, want int64, err error)
+
 	// Size returns the size of the database, in bytes.
 	Size(ctx context.Context) (int64, error)
 

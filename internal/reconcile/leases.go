@@ -16,6 +16,8 @@ type leases struct {
 	owner string
 	ttl   time.Duration
 	log   *slog.Logger
+	// renewed is told whether the last renewal has failed.
+	renewed func(error)
 
 	mu   sync.Mutex
 	held map[string]*holding // by key
@@ -31,8 +33,8 @@ type holding struct {
 	lost   bool
 }
 
-func newLeases(store fleet.Store, owner string, ttl time.Duration, log *slog.Logger) *leases {
-	return &leases{store: store, owner: owner, ttl: ttl, log: log, held: map[string]*holding{}}
+func newLeases(store fleet.Store, owner string, ttl time.Duration, log *slog.Logger, renewed func(error)) *leases {
+	return &leases{store: store, owner: owner, ttl: ttl, log: log, renewed: renewed, held: map[string]*holding{}}
 }
 
 // hold takes the lease on the key and keeps it until the returned function is called. The context carries the lease, so
@@ -90,7 +92,11 @@ func (l *leases) keep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if err := l.renew(ctx); err != nil && ctx.Err() == nil {
+		err := l.renew(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if l.renewed(err); err != nil {
 			l.log.WarnContext(ctx, "leases not renewed, retrying", slog.Any("error", err))
 		}
 	}

@@ -47,7 +47,7 @@ const ttl = 9 * time.Second
 
 // keep starts to keep the leases, and ends it with the test.
 func keep(t *testing.T, s *leaseStore) *leases {
-	l := newLeases(s, "me", ttl, slog.New(slog.DiscardHandler))
+	l := newLeases(s, "me", ttl, slog.New(slog.DiscardHandler), func(error) {})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); l.keep(ctx) }()
@@ -105,7 +105,7 @@ func TestLeasesEndWhenTheStoreDoesNotAnswer(t *testing.T) {
 
 func TestALeaseOfAnotherIsNotHeld(t *testing.T) {
 	t.Parallel()
-	l := newLeases(newLeaseStore(nil), "me", ttl, slog.New(slog.DiscardHandler))
+	l := newLeases(newLeaseStore(nil), "me", ttl, slog.New(slog.DiscardHandler), func(error) {})
 	_, _, ok, err := l.hold(t.Context(), "a")
 	require.NoError(t, err)
 	require.False(t, ok)

@@ -72,7 +72,7 @@ type Reconciler struct {
 func New(s *state.Fleet) *Reconciler {
 	return &Reconciler{
 		store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, interrupts: s.Interrupts,
-		leases:  newLeases(s.Store, s.Config.NewID(), s.Config.LeaseTTL, s.Log),
+		leases:  newLeases(s.Store, s.Config.NewID(), s.Config.LeaseTTL, s.Log, s.Places.LeasesRenewed),
 		workers: map[string]*worker{}, opSlots: make(chan struct{}, s.Config.Workers),
 		callSlots: make(chan struct{}, 4*s.Config.Workers), stopping: make(chan struct{}),
 	}

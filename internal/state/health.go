@@ -13,11 +13,14 @@ const (
 	partStore = "store"
 	partPoll  = "poll"
 	partDisk  = "disk"
+	// partSchema is degraded when a newer Fleet has upgraded the database, partLeases when leases cannot be renewed.
+	partSchema = "schema"
+	partLeases = "leases"
 )
 
 // Health reports on the parts that Fleet needs. It calls the store but no place.
 func (ps *Places) Health(ctx context.Context) fleet.Health {
-	h := fleet.Health{}
+	h, anyKnown := fleet.Health{}, false
 	add := func(part string, since time.Time, reason string) {
 		h.Degraded = append(h.Degraded, fleet.Degraded{Part: part, Since: since, Reason: reason})
 	}
@@ -26,14 +29,13 @@ func (ps *Places) Health(ctx context.Context) fleet.Health {
 		if err != nil {
 			fail(&ps.storeFailure, fleet.Errorf(fleet.ReasonBackendUnavailable, "the store cannot be read"), ps.cfg.Time())
 			if o := ps.storeFailure.Load(); o != nil {
-				h.Ready = false
 				add(partStore, o.since, o.err.Message)
 			}
 			return h
 		}
 		ps.storeFailure.Store(nil)
 		known := !at.IsZero() || p.IsKnown()
-		h.Ready = h.Ready || known
+		anyKnown = anyKnown || known
 		late := ps.cfg.Time().Sub(maxTime(p.ObservedAt(), ps.started))
 		switch o := p.listingFailure.Load(); {
 		case o != nil:
@@ -42,6 +44,16 @@ func (ps *Places) Health(ctx context.Context) fleet.Health {
 			add(p.Name, ps.started, "it has not listed all its agents yet")
 		case late > max(stalePolls*p.Interval, minListingGap):
 			add(partPoll, ps.cfg.Time().Add(-late), fmt.Sprintf("%s was last asked for its agents %s ago", p.Name, late.Round(time.Second)))
+		}
+	}
+	writable := ps.probe.check(ctx, ps.store, ps.cfg)
+	h.Ready = anyKnown && writable
+	for _, of := range []struct {
+		part string
+		*failure
+	}{{partStore, ps.probe.store.Load()}, {partSchema, ps.probe.schema.Load()}, {partLeases, ps.leaseFailure.Load()}} {
+		if of.failure != nil {
+			add(of.part, of.since, of.err.Message)
 		}
 	}
 	if since, full := ps.store.Full(); full {

@@ -53,6 +53,8 @@ type Places struct {
 	cfg          Config
 	started      time.Time               // when they were created
 	storeFailure atomic.Pointer[failure] // the error of the last read of the store; nil if it succeeded
+	leaseFailure atomic.Pointer[failure] // the error of the last renewal of leases; nil if it succeeded
+	probe        probe
 
 	mu   sync.Mutex
 	away map[string]*ManagedPlace // of other servers, as far as they were asked for, by name

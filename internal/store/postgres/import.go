@@ -36,7 +36,7 @@ func Import(ctx context.Context, url string, places map[string]string, rows func
 	if err := checkServer(ctx, pool); err != nil {
 		return nil, translate(err)
 	}
-	if err := migrate(ctx, pool); err != nil {
+	if _, err := migrate(ctx, pool); err != nil {
 		return nil, translate(err)
 	}
 	counts = map[string]int64{}

@@ -15,19 +15,19 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrate upgrades the schema, each migration in a transaction of its own. Replicas that start at the same time do it one
-// after the other.
-func migrate(ctx context.Context, pool *pgxpool.Pool) error {
+// migrate upgrades the schema, each migration in a transaction of its own, and returns its version. Replicas that start at
+// the same time do it one after the other.
+func migrate(ctx context.Context, pool *pgxpool.Pool) (version int64, err error) {
 	have, want, err := versions(ctx, pool)
 	switch {
 	case err != nil:
-		return err
+		return 0, err
 	case have > want:
-		return fmt.Errorf("its schema has version %d and this Fleet knows versions up to %d: use a newer Fleet, or another database", have, want)
+		return 0, fmt.Errorf("its schema has version %d and this Fleet knows versions up to %d: use a newer Fleet, or another database", have, want)
 	case have == want:
-		return nil
+		return want, nil
 	}
-	return provide(pool, func(p *goose.Provider) error {
+	return want, provide(pool, func(p *goose.Provider) error {
 		if _, err := p.Up(ctx); err != nil {
 			return fmt.Errorf("bring the schema from version %d to %d: %w", have, want, err)
 		}

@@ -4,10 +4,19 @@ import (
 	"context"
 )
 
-const getSize = `SELECT pg_database_size(current_database())`
+const (
+	getSize   = `SELECT pg_database_size(current_database())`
+	getSchema = `SELECT coalesce(max(version_id), 0) FROM goose_db_version`
+)
 
 // Size returns the size of the database, see fleet.Store.
 func (s *Store) Size(ctx context.Context) (size int64, err error) {
 	err = s.one(ctx, func(row scanner) error { return row.Scan(&size) }, getSize)
 	return size, err
+}
+
+// Schema returns the versions of the schema, see fleet.Store.
+func (s *Store) Schema(ctx context.Context) (have, want int64, err error) {
+	err = s.one(ctx, func(row scanner) error { return row.Scan(&have) }, getSchema)
+	return have, s.schema, err
 }

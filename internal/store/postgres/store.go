@@ -61,6 +61,7 @@ type Store struct {
 	pulse   *pulse
 	stamper *stamper
 	full    fullness
+	schema  int64        // version that this program needs
 	seen    atomic.Int64 // a number that the log has reached
 
 	mu     sync.Mutex
@@ -92,7 +93,7 @@ func Open(ctx context.Context, url string, cfg Config) (_ *Store, err error) {
 	if err := checkServer(ctx, s.side); err != nil {
 		return nil, err
 	}
-	if err := migrate(ctx, s.side); err != nil {
+	if s.schema, err = migrate(ctx, s.side); err != nil {
 		return nil, err
 	}
 	if _, err := s.LastSeq(ctx); err != nil {

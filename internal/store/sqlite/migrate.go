@@ -13,18 +13,18 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrate upgrades the schema, each migration in a transaction of its own.
-func migrate(ctx context.Context, db *sql.DB) error {
+// migrate upgrades the schema, each migration in a transaction of its own, and returns its version.
+func migrate(ctx context.Context, db *sql.DB) (version int64, err error) {
 	p, err := provider(db)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	before, target, err := p.GetVersions(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if before > target {
-		return fmt.Errorf("its schema has version %d and this Fleet knows versions up to %d: use a newer Fleet, or another data directory",
+		return 0, fmt.Errorf("its schema has version %d and this Fleet knows versions up to %d: use a newer Fleet, or another data directory",
 			before, target)
 	}
 	if _, err := p.Up(ctx); err != nil {
@@ -32,9 +32,9 @@ func migrate(ctx context.Context, db *sql.DB) error {
 		if now, _, verr := p.GetVersions(ctx); verr == nil && now > before {
 			return migrate(ctx, db)
 		}
-		return fmt.Errorf("bring the schema from version %d to %d: %w", before, target, err)
+		return 0, fmt.Errorf("bring the schema from version %d to %d: %w", before, target, err)
 	}
-	return nil
+	return target, nil
 }
 
 func provider(db *sql.DB) (*goose.Provider, error) {

@@ -4,13 +4,24 @@ import (
 	"context"
 )
 
-const getSize = `SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()`
+const (
+	getSize   = `SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()`
+	getSchema = `SELECT coalesce(max(version_id), 0) FROM goose_db_version`
+)
 
 // Size returns the size of the database without its log, see fleet.Store.
-func (s *Store) Size(ctx context.Context) (size int64, err error) {
+func (s *Store) Size(ctx context.Context) (size int64, err error) { return s.number(ctx, getSize) }
+
+// Schema returns the versions of the schema, see fleet.Store.
+func (s *Store) Schema(ctx context.Context) (have, want int64, err error) {
+	have, err = s.number(ctx, getSchema)
+	return have, s.schema, err
+}
+
+func (s *Store) number(ctx context.Context, query string) (n int64, err error) {
 	err = s.read(ctx, func(c *conn) error {
-		size, err = c.int64(ctx, getSize)
+		n, err = c.int64(ctx, query)
 		return plain(ctx, err)
 	})
-	return size, err
+	return n, err
 }

@@ -51,6 +51,7 @@ type Store struct {
 	pulse  *pulse
 	copier *checkpointer
 	space  *space
+	schema int64 // version that this program needs
 
 	mu     sync.Mutex
 	closed bool
@@ -101,7 +102,7 @@ func (s *Store) open(ctx context.Context) error {
 	if err := s.retry(ctx, func() error { return check(ctx, w) }); err != nil {
 		return err
 	}
-	if err := s.retry(ctx, func() error { return migrate(ctx, w) }); err != nil {
+	if err := s.retry(ctx, func() (err error) { s.schema, err = migrate(ctx, w); return err }); err != nil {
 		return err
 	}
 	r, err := s.db(path, reading, readers+1) // one more for the pulse

@@ -23,4 +23,11 @@ var sizeCases = []testCase{
 		require.NoError(t, err)
 		require.Greater(t, after, before)
 	}},
+
+	{"the schema is the one that the program needs", func(t *testing.T, s fleet.Store) {
+		have, want, err := s.Schema(t.Context())
+		require.NoError(t, err)
+		require.Positive(t, want)
+		require.Equal(t, want, have)
+	}},
 }

@@ -1,0 +1,112 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/waittest"
+)
+
+// sickStore is a store that does not take the writes that check it, or has another schema, or does not renew leases.
+type sickStore struct {
+	fleet.Store
+	note   func(ctx context.Context) error // for those writes; nil: they succeed
+	newer  int64                           // how much newer its schema is
+	leases *atomic.Bool                    // leases are not renewed
+}
+
+func (s sickStore) Note(ctx context.Context, key string, ago time.Duration) error {
+	if strings.HasPrefix(key, "health/") && s.note != nil {
+		return s.note(ctx)
+	}
+	return s.Store.Note(ctx, key, ago)
+}
+
+func (s sickStore) Schema(ctx context.Context) (have, want int64, err error) {
+	have, want, err = s.Store.Schema(ctx)
+	return have + s.newer, want, err
+}
+
+func (s sickStore) RenewLeases(ctx context.Context, owner string, ttl time.Duration) (map[string]int64, error) {
+	if s.leases != nil && s.leases.Load() {
+		return nil, errors.New("the store is gone")
+	}
+	return s.Store.RenewLeases(ctx, owner, ttl)
+}
+
+// sick returns a harness over the store, whose places are known.
+func sick(t *testing.T, s sickStore) *harness {
+	t.Helper()
+	h := newHarnessOver(t, fake.Config{}, nil, func(store fleet.Store) fleet.Store { s.Store = store; return s })
+	<-h.world.Called(fake.List, 2)
+	return h
+}
+
+// requireDegraded fails unless the part alone is degraded.
+func requireDegraded(t *testing.T, h fleet.Health, ready bool, part, why string) {
+	t.Helper()
+	require.Len(t, h.Degraded, 1)
+	require.Equal(t, part, h.Degraded[0].Part)
+	require.Contains(t, h.Degraded[0].Reason, why)
+	require.False(t, h.Degraded[0].Since.IsZero())
+	require.Equal(t, ready, h.Ready)
+}
+
+// TestStoreCannotBeWritten checks that a server whose store takes no writes is not ready, and that it is again once the
+// store does.
+func TestStoreCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	var fails atomic.Bool
+	fails.Store(true)
+	h := sick(t, sickStore{note: func(context.Context) error {
+		if fails.Load() {
+			return errors.New("cannot execute UPDATE in a read-only transaction: secret")
+		}
+		return nil
+	}})
+	health := h.Health(t.Context())
+	requireDegraded(t, health, false, "store", "the store cannot be written")
+	require.Equal(t, health, h.Health(t.Context()), "since the first failure")
+	fails.Store(false)
+	health = h.Health(t.Context())
+	require.True(t, health.Ready)
+	require.Empty(t, health.Degraded)
+}
+
+// TestSlowStore checks that a server is ready although its store is slow.
+func TestSlowStore(t *testing.T) {
+	t.Parallel()
+	h := sick(t, sickStore{note: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }})
+	requireDegraded(t, h.Health(t.Context()), true, "store", "has not taken a write within 1s")
+}
+
+// TestNewerSchema checks that a server works on, and says so, when a newer one has upgraded the database.
+func TestNewerSchema(t *testing.T) {
+	t.Parallel()
+	h := sick(t, sickStore{newer: 1})
+	requireDegraded(t, h.Health(t.Context()), true, "schema", "upgrade this server too")
+}
+
+// TestLeasesNotRenewed checks that a server says that it may lose its agents.
+func TestLeasesNotRenewed(t *testing.T) {
+	t.Parallel()
+	var fails atomic.Bool
+	h := sick(t, sickStore{leases: &fails})
+	h.create("papi")
+	h.start("papi", "wait ever")
+	fails.Store(true)
+	waittest.Until(t, notAnnounced, func() bool {
+		health := h.Health(t.Context())
+		return health.Ready && len(health.Degraded) == 1 && health.Degraded[0].Part == "leases"
+	})
+	fails.Store(false)
+	waittest.Until(t, notAnnounced, func() bool { return len(h.Health(t.Context()).Degraded) == 0 })
+}

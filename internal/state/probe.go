@@ -1,0 +1,71 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+const (
+	// probeEvery is how long the store counts as writable after a write. Anybody may ask for the health of the server.
+	probeEvery = 5 * time.Second
+	// probePatience is how long that write may take. A store that is only slow is still used.
+	probePatience = time.Second
+)
+
+// probe checks that the store can be written, and that its schema is the one that this server knows.
+type probe struct {
+	mu      sync.Mutex
+	written time.Time // the last time that it was writable
+
+	store  atomic.Pointer[failure] // why it cannot be written, or that it is slow; nil if neither
+	schema atomic.Pointer[failure]
+}
+
+// check reports whether the store can be written. A full store can: it takes what ends and removes things.
+func (p *probe) check(ctx context.Context, store fleet.Store, cfg Config) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := cfg.Time()
+	if now.Sub(p.written) < probeEvery {
+		return true
+	}
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), probePatience)
+	defer cancel()
+	err := store.Note(limited, "health/"+cfg.Replica, 0)
+	switch {
+	case err == nil, errors.Is(err, fleet.ErrStoreFull):
+		p.written = now
+		p.store.Store(nil)
+	case limited.Err() != nil:
+		fail(&p.store, unavailable("the store has not taken a write within %s", probePatience), now)
+	default:
+		fail(&p.store, unavailable("the store cannot be written"), now)
+		return false
+	}
+	have, want, err := store.Schema(limited)
+	switch {
+	case err == nil && have > want:
+		fail(&p.schema, unavailable("a newer Fleet has upgraded the database to version %d, and this one knows %d: upgrade this server too", have, want), now)
+	case err == nil:
+		p.schema.Store(nil)
+	}
+	return true
+}
+
+func unavailable(format string, args ...any) *fleet.Error {
+	return fleet.Errorf(fleet.ReasonBackendUnavailable, format, args...)
+}
+
+// LeasesRenewed records whether this server could renew its leases.
+func (ps *Places) LeasesRenewed(err error) {
+	if err == nil {
+		ps.leaseFailure.Store(nil)
+		return
+	}
+	fail(&ps.leaseFailure, unavailable("leases cannot be renewed, so other servers may take over the agents of this one"), ps.cfg.Time())
+}
