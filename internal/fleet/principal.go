@@ -94,6 +94,11 @@ func (p Principal) Access(a *Agent) Access {
 // Sees reports whether the agent exists for p.
 func (p Principal) Sees(a *Agent) bool { return p.Access(a) != AccessNone }
 
+// MayUse reports whether the project exists for p. An agent with a token of its own is in no groups.
+func (p Principal) MayUse(project Project) bool {
+	return len(project.Groups) == 0 || p.Admin() || slices.ContainsFunc(project.Groups, func(g string) bool { return p.is(Grantee{Group: g}) })
+}
+
 // MayTouch reports whether p may see and change the agent: its owner may, and so may the agent itself.
 func (p Principal) MayTouch(a *Agent) bool {
 	if p.AgentUID != "" {

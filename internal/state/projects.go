@@ -17,6 +17,8 @@ const projectsWait = 5 * time.Second
 
 // Projects returns the projects of the places, by name, and the errors of the places that do not tell theirs, by place. A
 // place that does not answer keeps nobody waiting for those that do.
+//
+// If ctx has a caller, these are the projects that the caller may use. Others are as if they did not exist.
 func (ps *Places) Projects(ctx context.Context, places []*ManagedPlace) (all []fleet.Project, errs map[string]error) {
 	type answer struct {
 		projects []fleet.Project
@@ -36,13 +38,16 @@ func (ps *Places) Projects(ctx context.Context, places []*ManagedPlace) (all []f
 	}
 	asking.Wait()
 	errs = map[string]error{}
+	caller, unknown := fleet.PrincipalFrom(ctx)
 	for i, p := range places {
 		if err := answers[i].err; err != nil {
 			errs[p.Name] = err
 		}
 		for _, project := range answers[i].projects {
-			project.Place = p.Name
-			all = append(all, project)
+			if unknown != nil || caller.MayUse(project) {
+				project.Place = p.Name
+				all = append(all, project)
+			}
 		}
 	}
 	slices.SortStableFunc(all, func(a, b fleet.Project) int { return cmp.Compare(a.Name, b.Name) })

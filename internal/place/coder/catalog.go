@@ -152,7 +152,7 @@ func (b *Place) projects(ctx context.Context, age time.Duration) ([]*project, er
 		}
 		p.Project = fleet.Project{
 			Name: name, DisplayName: display, Description: strings.TrimSpace(t.Description), TemplateID: t.ID.String(), TemplateName: t.Name,
-			SpecIsTask: p.begins(v),
+			SpecIsTask: p.begins(v), Groups: b.groups(t, name, named),
 		}
 		found = append(found, p)
 	}
@@ -161,6 +161,21 @@ func (b *Place) projects(ctx context.Context, age time.Duration) ([]*project, er
 	defer c.mu.Unlock()
 	c.projects, c.at = found, b.config.Now()
 	return found, nil
+}
+
+// groups returns the groups that the project of the template is restricted to: by its own entry, by that of its organization, or
+// by what is configured for all.
+func (b *Place) groups(t codersdk.Template, name string, named bool) []string {
+	access := b.config.Access
+	for organization, o := range b.config.Organizations {
+		if strings.EqualFold(organization, t.OrganizationName) && o.Access != nil {
+			access = o.Access
+		}
+	}
+	if named && b.config.Projects[name].Access != nil {
+		access = b.config.Projects[name].Access
+	}
+	return access.List()
 }
 
 // configured returns the configured name of the template.

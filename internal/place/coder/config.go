@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"fleet/internal/fleet"
 )
 
 // Config configures a Place. URL and Token are required.
@@ -33,6 +35,9 @@ type Config struct {
 	// Projects configures templates, by project name. Templates that can host agents are projects even if they are not
 	// listed here.
 	Projects map[string]Project `yaml:"projects"`
+
+	// Organizations configures the templates of organizations, by the name of the organization.
+	Organizations map[string]Organization `yaml:"organizations"`
 
 	// Metadata maps keys of Fleet to metadata items of a template. Missing keys have the value of DefaultMetadata; an
 	// empty value turns the key off.
@@ -64,12 +69,19 @@ type Settings struct {
 	// the parameter is AI Prompt or ai_prompt.
 	SpecIsTask *bool   `yaml:"spec_is_task"`
 	Prefix     *string `yaml:"prefix"` // prefix of the names of agents' workspaces; nil: agent-
+	// Access restricts a project to groups; nil: the access of its template's organization, or else of all projects.
+	Access *fleet.ProjectAccess `yaml:"access"`
 }
 
 // Project configures a template.
 type Project struct {
 	Template string `yaml:"template"` // name of the template; empty: the name of the project
 	Settings `yaml:",inline"`
+}
+
+// Organization configures the templates of an organization.
+type Organization struct {
+	Access *fleet.ProjectAccess `yaml:"access"` // for projects without an access of their own
 }
 
 // UnmarshalYAML also accepts the name of the template alone: `Setup: setup-devcontainer`.
@@ -153,6 +165,11 @@ func (c *Config) check() (*url.URL, error) {
 	if err := c.checkProjects(); err != nil {
 		return nil, err
 	}
+	for _, name := range slices.Sorted(maps.Keys(c.Organizations)) {
+		if err := c.Organizations[name].Access.Validate(); err != nil {
+			return nil, fmt.Errorf("coder.organizations.%s: %w", name, err)
+		}
+	}
 	metadata := DefaultMetadata()
 	maps.Copy(metadata, c.Metadata)
 	c.Metadata = metadata
@@ -201,10 +218,10 @@ func (s Settings) check() error {
 	if s.Prefix != nil && !prefixPattern.MatchString(*s.Prefix) {
 		return fmt.Errorf("prefix must consist of letters, digits and single hyphens, and start with a letter or digit, like agent-; got %q", *s.Prefix)
 	}
-	return nil
+	return s.Access.Validate()
 }
 
-// or returns s with unset fields taken from d.
+// or returns s with unset fields taken from d, except Access, see Place.groups.
 func (s Settings) or(d Settings) Settings {
 	if s.RoleParameter == "" {
 		s.RoleParameter = d.RoleParameter

@@ -6,9 +6,11 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/coder/coder/v2/codersdk"
 	"github.com/goccy/go-yaml"
 	"github.com/stretchr/testify/require"
 
+	"fleet/internal/fleet"
 	"fleet/internal/place/coder"
 )
 
@@ -30,6 +32,10 @@ projects:
     spec_parameter: AI Prompt
     app: ccw
     prefix: bot-
+    access: {groups: [data]}
+organizations:
+  platform: {access: {groups: [ops, sre]}}
+access: {groups: [staff]}
 metadata:
   fleet_mcp_pull_request_url: pr
 `), &c, yaml.Strict()))
@@ -40,10 +46,16 @@ metadata:
 	require.Equal(t, "dataone", c.Projects["DataOne"].Template)
 	require.Equal(t, "AI Prompt", c.Projects["DataOne"].SpecParameter)
 	require.Equal(t, "bot-", *c.Projects["DataOne"].Prefix)
+	require.Equal(t, []string{"ops", "sre"}, c.Organizations["platform"].Access.Groups)
 	c.Token = token
 	b, err := coder.New(c)
 	require.NoError(t, err)
 	require.False(t, b.Traits().UniqueNames, "each owner has names of their own in Coder")
+	for _, p := range []struct{ organization, template, group string }{
+		{"platform", "dataone", "data"}, {"Platform", "setup-devcontainer", "ops"}, {"other", "setup-devcontainer", "staff"}, {"platform", "unlisted", "ops"},
+	} {
+		require.Equal(t, p.group, b.Groups(codersdk.Template{Name: p.template, OrganizationName: p.organization})[0], p)
+	}
 	require.NoError(t, b.Close())
 	require.Error(t, yaml.UnmarshalWithOptions([]byte("projects: {Setup: {tempalte: x}}"), &c, yaml.Strict()))
 }
@@ -62,6 +74,7 @@ func TestConfigErrors(t *testing.T) {
 		"another owner":          {coder.Config{Token: token, URL: "https://c.example.com", Owner: "me"}, "self or principal"},
 		"a prefix":               {coder.Config{Token: token, URL: "https://c.example.com", Settings: coder.Settings{Prefix: &bad}}, "prefix"},
 		"a template named twice": {coder.Config{Token: token, URL: "https://c.example.com", Projects: map[string]coder.Project{"a": {Template: "t"}, "b": {Template: "T"}}}, "same template"},
+		"access without groups":  {coder.Config{Token: token, URL: "https://c.example.com", Organizations: map[string]coder.Organization{"dev": {Access: &fleet.ProjectAccess{}}}}, "coder.organizations.dev: access names no groups"},
 		"a negative interval":    {coder.Config{Token: token, URL: "https://c.example.com", PollInterval: -1}, "poll_interval"},
 	} {
 		t.Run(name, func(t *testing.T) {

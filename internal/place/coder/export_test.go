@@ -1,5 +1,7 @@
 package coder
 
+import "github.com/coder/coder/v2/codersdk"
+
 import (
 	"context"
 	"time"
@@ -26,4 +28,10 @@ func (b *Place) Waiting(taskID string) int { return b.screens.Waiting(taskID) }
 // ForgetRuns clears the state of runs, as if another process took over.
 func (b *Place) ForgetRuns() {
 	b.screens = agentapi.New(agentapi.Config{Now: b.config.Now, Wait: func(ctx context.Context, d time.Duration) error { return b.wait(ctx, d) }})
+}
+
+// Groups returns the groups that the project of the template is restricted to.
+func (b *Place) Groups(t codersdk.Template) []string {
+	name, named := b.configured(t)
+	return b.groups(t, name, named)
 }

@@ -68,6 +68,8 @@ type Project struct {
 
 	Checks `yaml:",inline"` // for all tasks
 
+	Access *fleet.ProjectAccess `yaml:"access"` // who may use the project; nil: everybody
+
 	Roles []Role `yaml:"roles"` // empty: coder, operator and manager
 }
 
@@ -168,6 +170,9 @@ func (p Project) check() (project, error) {
 	}
 	if strings.HasPrefix(p.Branch, "-") {
 		return project{}, fmt.Errorf("branch must be a branch, tag or commit, not %q", p.Branch)
+	}
+	if err := p.Access.Validate(); err != nil {
+		return project{}, err
 	}
 	if p.Timeout < 0 {
 		return project{}, fmt.Errorf("timeout must not be negative, got %s", p.Timeout)

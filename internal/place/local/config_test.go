@@ -32,6 +32,7 @@ func TestConfigErrors(t *testing.T) {
 		"fields.text: the path":                         {Projects: one(local.Project{Driver: "command", Command: []string{"x"}, Output: "jsonl", Fields: driver.Fields{Text: "a..b"}})},
 		`options of the driver "command"`:               {Projects: one(local.Project{Driver: "shell", Stdin: "x"})},
 		"branch must be a branch":                       {Projects: one(local.Project{Branch: "--force"})},
+		"access names no groups":                        {Projects: one(local.Project{Access: &fleet.ProjectAccess{}})},
 		"timeout must not be negative":                  {Projects: one(local.Project{Timeout: -1})},
 		"role 1 needs a name":                           {Projects: one(local.Project{Roles: []local.Role{{}}})},
 		`two roles named "A"`:                           {Projects: one(local.Project{Roles: []local.Role{{Name: "a"}, {Name: "A"}}})},

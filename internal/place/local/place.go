@@ -76,7 +76,7 @@ func (p project) public() fleet.Project {
 	}
 	return fleet.Project{
 		Name: p.Name, DisplayName: display, Description: p.Description,
-		TemplateID: "local/" + p.Name, TemplateName: p.Name, Checks: p.plan(),
+		TemplateID: "local/" + p.Name, TemplateName: p.Name, Checks: p.plan(), Groups: p.Access.List(),
 	}
 }
 

@@ -1,0 +1,64 @@
+package service_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service"
+)
+
+// TestProjectsOfGroups checks that a project of a group does not exist for others: every call answers as for a name that
+// no project has.
+func TestProjectsOfGroups(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, fake.Config{Projects: []fake.Project{
+		{Project: fleet.Project{Name: "Setup"}}, {Project: fleet.Project{Name: "Payroll", Groups: []string{"finance", "audit"}}},
+	}}, nil)
+	names := func(ctx context.Context) (names []string) {
+		projects, _, err := h.ListProjects(ctx)
+		require.NoError(t, err)
+		for _, p := range projects {
+			names = append(names, p.Name)
+		}
+		return names
+	}
+	create := func(ctx context.Context, project string) error {
+		_, _, err := h.CreateAgent(ctx, service.CreateAgentRequest{Name: "papi", Project: project, Spec: "x"})
+		return err
+	}
+	agent := fleet.Principal{Name: "carol", Scope: fleet.ScopeRun, Groups: []string{"audit"}, AgentUID: "u"}
+	for who, ctx := range map[string]context.Context{
+		"in another group": member(t.Context(), "bob", "sales"), "in none": member(t.Context(), "finance"), "an agent": fleet.WithPrincipal(t.Context(), agent),
+	} {
+		require.Equal(t, []string{"Setup"}, names(ctx), who)
+		for what, call := range map[string]func(project string) error{
+			"create": func(project string) error { return create(ctx, project) },
+			"roles":  func(project string) error { _, err := h.ListRoles(ctx, project); return err },
+			"agents": func(project string) error {
+				_, err := h.ListAgents(ctx, fleet.ListAgentsRequest{Project: project})
+				return err
+			},
+			"tasks": func(project string) error {
+				_, err := h.ListTasks(ctx, service.ListTasksRequest{Project: project})
+				return err
+			},
+			"launch": func(project string) error {
+				_, err := h.Launch(ctx, service.LaunchRequest{Method: "AgentStart", Toolset: fleet.ToolsetLifecycle, Project: project, Spec: "x"})
+				return err
+			},
+		} {
+			hidden, none := call("Payroll"), call("Nowhere")
+			require.Equal(t, fleet.ReasonProjectNotFound, reason(hidden), "%s by %s", what, who)
+			require.Equal(t, none.Error(), strings.ReplaceAll(hidden.Error(), "Payroll", "Nowhere"), "%s by %s", what, who)
+		}
+	}
+	for _, ctx := range []context.Context{member(t.Context(), "carol", "sales", "audit"), asAdmin(t.Context())} {
+		require.Equal(t, []string{"Payroll", "Setup"}, names(ctx))
+		require.NoError(t, create(ctx, "payroll"))
+	}
+}
