@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,151 +34,111 @@ const (
 
 // besideCoder compares list_agents of a fleet with hundreds of agents in a real Coder with Coder's own lists of their
 // workspaces. It also counts the requests that an idle fleet makes.
-func besideCoder(ctx context.Context, r *report) (err error) {
-	c := &coder{url: os.Getenv("CODER_URL"), token: os.Getenv("CODER_SESSION_TOKEN"), seen: map[string]int{}}
+func (r *report) besideCoder(ctx context.Context) {
+	c := coder{url: os.Getenv("CODER_URL"), token: os.Getenv("CODER_SESSION_TOKEN")}
 	if c.url == "" || c.token == "" {
-		return errors.New("CODER_URL and CODER_SESSION_TOKEN are required: testdata/coder-testbed/env.sh prints them")
+		check(errors.New("CODER_URL and CODER_SESSION_TOKEN are required: testdata/coder-testbed/env.sh prints them"))
 	}
 	var me struct{ Username string }
-	if err := c.get(ctx, "/api/v2/users/me", &me); err != nil {
-		return err
-	}
+	check(json.Unmarshal(must(c.get(ctx, "/api/v2/users/me")), &me))
 	if out, err := exec.CommandContext(ctx, bulk, strconv.Itoa(bulkAgents), me.Username).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %s", bulk, err, out)
+		check(fmt.Errorf("%s: %w: %s", bulk, err, out))
 	}
-	defer func() {
-		err = errors.Join(err, exec.CommandContext(context.WithoutCancel(ctx), bulk, "--rm").Run())
-	}()
-	tools, err := c.tools(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tools.Close() }()
-	proxy, err := faultproxy.New(c.url, 1, c.count)
-	if err != nil {
-		return err
-	}
+	defer func() { check(exec.CommandContext(context.WithoutCancel(ctx), bulk, "--rm").Run()) }()
+	seen := &requests{}
+	proxy := must(faultproxy.New(c.url, 1, seen.count))
 	defer func() { _ = proxy.Close() }()
-	t, err := newTestbed(ctx, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, t.close()) }()
-	if err := t.serve(func(cfg *app.Config) {
-		prefix := bulkPrefix
-		cfg.Places, cfg.Coder.URL, cfg.Coder.Prefix = []string{"coder"}, proxy.URL(), &prefix
-	}); err != nil {
-		return err
-	}
-	list, err := t.listed(ctx, bulkAgents)
-	if err != nil {
-		return err
-	}
-	r.listed = len(list.GetAgents())
-	h := &callers{clients: 1}
-	defer h.close()
+	t := must(newTestbed(ctx, 0))
+	defer func() { check(t.close()) }()
+	check(t.serve(func(cfg *app.Config) {
+		cfg.Places, cfg.Coder.URL, cfg.Coder.Prefix = []string{"coder"}, proxy.URL(), new(bulkPrefix)
+	}))
+	r.listed = len(must(t.listed(ctx, bulkAgents)).GetAgents())
 	const path = "/api/v2/workspaces?q=owner:me"
-	own := &row{name: "Coder, " + path, call: func(int) error { return c.get(ctx, path, nil) }}
-	ownTool := &row{name: "Coder, coder_list_workspaces", call: func(int) error {
-		q := mcp.CallToolRequest{Params: mcp.CallToolParams{Name: "coder_list_workspaces", Arguments: map[string]any{"owner": "me"}}}
-		answer, err := tools.CallTool(ctx, q)
-		if err == nil && answer.IsError {
-			err = errors.New("coder_list_workspaces failed")
-		}
-		return err
-	}}
-	both := []*row{own, ownTool}
-	if _, err := r.measure(ctx, fmt.Sprintf("list_agents, %d agents in Coder", r.listed), 1, own, ownTool,
+	both := []peer{{"Coder, " + path, 0}, {"Coder, coder_list_workspaces", 0}}
+	over := func(request string) func(int) error {
+		return overHTTP(ctx, 1, t.server.HTTPAddr(), plainly(request), nil)
+	}
+	r.measure(ctx, fmt.Sprintf("list_agents, %d agents in Coder", r.listed), 1,
+		&row{name: both[0].row, call: func(int) error { _, err := c.get(ctx, path); return err }},
+		&row{name: both[1].row, call: c.tool(ctx)},
 		&row{name: "gRPC", call: r.overGRPC(ctx, t.conn), peers: both},
-		&row{name: "REST", call: h.repeat(t.server.HTTPAddr(), get("/v1/agents"), nil), peers: both},
-		&row{name: "MCP", call: h.repeat(t.server.HTTPAddr(), post("/mcp", listTool), nil), peers: both},
-	); err != nil {
-		return err
+		&row{name: "REST", call: over(request("/v1/agents", "")), peers: both},
+		&row{name: "MCP", call: over(request("/mcp", listTool)), peers: both})
+	seen.take()
+	select {
+	case <-time.After(quiet):
+	case <-ctx.Done():
+		check(ctx.Err())
 	}
-	c.take()
-	if err := wait(ctx, quiet); err != nil {
-		return err
-	}
-	seen := c.take()
 	fmt.Fprintf(r.out, "\nrequests to Coder in %s in which nothing happens\n", quiet)
-	for _, what := range slices.Sorted(maps.Keys(seen)) {
-		fmt.Fprintf(r.out, "%6d  %s\n", seen[what], what)
+	counts := seen.take()
+	for _, what := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(r.out, "%6d  %s\n", counts[what], what)
 	}
-	return nil
 }
 
 // coder is a client of the deployment, without Fleet.
-type coder struct {
-	url, token string
+type coder struct{ url, token string }
 
-	mu   sync.Mutex
-	seen map[string]int // requests of the fleet, by purpose
-}
-
-var ids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
-
-func (c *coder) count(s faultproxy.Seen) {
-	path := ids.ReplaceAllString(s.Path, "ID")
-	if strings.HasPrefix(path, "/@") { // to an agent, through Coder's app proxy
-		path = "an agent's " + path[strings.LastIndex(path, "/"):]
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.seen[s.Method+" "+path]++
-}
-
-// take returns and resets the counts.
-func (c *coder) take() map[string]int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	seen := c.seen
-	c.seen = map[string]int{}
-	return seen
-}
-
-// get decodes the answer into v, if v is not nil.
-func (c *coder) get(ctx context.Context, path string, v any) error {
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+path, nil)
-	if err != nil {
-		return err
-	}
+func (c coder) get(ctx context.Context, path string) ([]byte, error) {
+	q := must(http.NewRequestWithContext(ctx, http.MethodGet, c.url+path, nil))
 	q.Header.Set("Coder-Session-Token", c.token)
 	a, err := http.DefaultClient.Do(q)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer a.Body.Close()
 	data, err := io.ReadAll(a.Body)
 	if err == nil && a.StatusCode != http.StatusOK {
 		err = fmt.Errorf("coder answers %s with %s", path, a.Status)
 	}
-	if v == nil {
+	return data, err
+}
+
+// tool returns a call of a tool of Coder's own MCP server.
+func (c coder) tool(ctx context.Context) func(int) error {
+	header := transport.WithHTTPHeaders(map[string]string{"Coder-Session-Token": c.token})
+	tools := must(client.NewStreamableHttpClient(c.url+"/api/experimental/mcp/http", header))
+	check(tools.Start(ctx))
+	hello := mcp.InitializeRequest{}
+	hello.Params.ProtocolVersion, hello.Params.ClientInfo = "2025-06-18", mcp.Implementation{Name: "bench", Version: "1"}
+	must(tools.Initialize(ctx, hello))
+	list := mcp.CallToolRequest{Params: mcp.CallToolParams{Name: "coder_list_workspaces", Arguments: map[string]any{"owner": "me"}}}
+	return func(int) error {
+		answer, err := tools.CallTool(ctx, list)
+		if err == nil && answer.IsError {
+			err = errors.New("coder_list_workspaces failed")
+		}
 		return err
 	}
-	return cmp.Or(err, json.Unmarshal(data, v))
 }
 
-// tools returns a client of Coder's own MCP server.
-func (c *coder) tools(ctx context.Context) (*client.Client, error) {
-	header := transport.WithHTTPHeaders(map[string]string{"Coder-Session-Token": c.token})
-	tools, err := client.NewStreamableHttpClient(c.url+"/api/experimental/mcp/http", header)
-	if err != nil {
-		return nil, err
-	}
-	if err := tools.Start(context.WithoutCancel(ctx)); err != nil {
-		return nil, err
-	}
-	q := mcp.InitializeRequest{}
-	q.Params.ProtocolVersion, q.Params.ClientInfo = "2025-06-18", mcp.Implementation{Name: "bench", Version: "1"}
-	_, err = tools.Initialize(ctx, q)
-	return tools, err
+// requests counts the requests of the fleet, by purpose.
+type requests struct {
+	mu   sync.Mutex
+	seen map[string]int
 }
 
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+var ids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+
+func (r *requests) count(s faultproxy.Seen) {
+	path := ids.ReplaceAllString(s.Path, "ID")
+	if strings.HasPrefix(path, "/@") { // to an agent, through Coder's app proxy
+		path = "an agent's " + path[strings.LastIndex(path, "/"):]
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.seen != nil {
+		r.seen[s.Method+" "+path]++
+	}
+}
+
+// take returns and resets the counts.
+func (r *requests) take() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen := r.seen
+	r.seen = map[string]int{}
+	return seen
 }

@@ -54,7 +54,7 @@ func main() {
 		err = profiled(*profile, func() error {
 			switch r := (&report{options: o, out: os.Stdout}); {
 			case *coder:
-				return besideCoder(ctx, r)
+				return caught(func() { r.besideCoder(ctx) })
 			case *live:
 				return onPage(ctx, r)
 			}
@@ -69,7 +69,7 @@ func main() {
 }
 
 // profiled calls f. It writes a CPU profile to the file unless the name is empty.
-func profiled(name string, f func() error) (err error) {
+func profiled(name string, f func() error) error {
 	if name == "" {
 		return f()
 	}
@@ -77,24 +77,21 @@ func profiled(name string, f func() error) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	if err := pprof.StartCPUProfile(file); err != nil {
-		return err
+	if err = pprof.StartCPUProfile(file); err == nil {
+		err = f()
+		pprof.StopCPUProfile()
 	}
-	defer pprof.StopCPUProfile()
-	return f()
+	return errors.Join(err, file.Close())
 }
 
-// run measures everything, and prints the results beside the goals.
+// run measures everything, and prints the results beside the goals. A further table is a further method of report, which
+// starts the servers that it needs with newTestbed and gives its rows to measure.
 func run(ctx context.Context, o options, out io.Writer) error {
 	r := &report{options: o, out: out}
 	fmt.Fprintf(out, "Each row is measured for %s in %d turns. A ratio is the median over the turns of the row's calls/s to its peer's.\n", o.each, o.rounds)
-	if err := r.lists(ctx); err != nil {
-		return err
-	}
-	if err := r.large(ctx); err != nil {
-		return err
-	}
-	r.printGoals()
-	return nil
+	return caught(func() {
+		r.lists(ctx)
+		r.large(ctx)
+		r.printGoals()
+	})
 }

@@ -62,28 +62,16 @@ type answer struct {
 	} `json:"places"`
 }
 
-func newPeers(list *fleetv1.ListAgentsResponse) (_ *peers, err error) {
-	p := &peers{}
-	defer func() {
-		if err != nil {
-			p.close()
-		}
-	}()
-	if p.json, err = wire.Marshal(list); err != nil {
-		return nil, err
-	}
+func newPeers(list *fleetv1.ListAgentsResponse) *peers {
+	p := &peers{json: must(wire.Marshal(list))}
 	var values answer
-	if err := json.Unmarshal(p.json, &values); err != nil {
-		return nil, err
-	}
-	if again, err := json.Marshal(values); err != nil || !bytes.Equal(again, p.json) {
-		return nil, errors.Join(err, fmt.Errorf("the bare peers would not answer what the fleet answers: %.300s", p.json))
+	check(json.Unmarshal(p.json, &values))
+	if !bytes.Equal(must(json.Marshal(values)), p.json) {
+		check(fmt.Errorf("the bare peers would not answer what the fleet answers: %.300s", p.json))
 	}
 	g := grpc.NewServer()
 	fleetv1.RegisterFleetServiceServer(g, bareFleet{answer: list})
-	if p.grpcAddr, err = p.serve(g.Serve, g.Stop); err != nil {
-		return nil, err
-	}
+	p.grpcAddr = p.serve(g.Serve, g.Stop)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/agents", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -96,29 +84,26 @@ func newPeers(list *fleetv1.ListAgentsResponse) (_ *peers, err error) {
 	})
 	mux.Handle("/mcp", server.NewStreamableHTTPServer(s, server.WithStateLess(true)))
 	h := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
-	p.httpAddr, err = p.serve(h.Serve, func() { _ = h.Close() })
-	return p, err
+	p.httpAddr = p.serve(h.Serve, func() { _ = h.Close() })
+	return p
 }
 
 // serve serves on a free port until the peers are closed.
-func (p *peers) serve(serve func(net.Listener) error, stop func()) (addr string, err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
+func (p *peers) serve(serve func(net.Listener) error, stop func()) (addr string) {
+	l := must(net.Listen("tcp", "127.0.0.1:0")) //nolint:noctx // it does not wait
 	p.stop = append(p.stop, stop)
 	go func() { _ = serve(l) }() // errors show in the calls
-	return l.Addr().String(), nil
+	return l.Addr().String()
 }
 
 // serveScript starts the TypeScript peer in the directory where its packages are installed.
 func (p *peers) serveScript(ctx context.Context, dir string) error {
+	if dir == "" {
+		return errors.New("it has no directory")
+	}
 	node := exec.CommandContext(ctx, "node", "server.mjs")
 	node.Dir, node.Stdin = dir, bytes.NewReader(p.json)
-	out, err := node.StdoutPipe()
-	if err != nil {
-		return err
-	}
+	out := must(node.StdoutPipe())
 	if err := node.Start(); err != nil {
 		return err
 	}

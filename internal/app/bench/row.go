@@ -12,15 +12,23 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// row is a measured call with its results.
+// row is a measured call with its goals and its results.
 type row struct {
 	name   string
 	before func() error           // called before each call, not measured; may be nil
 	call   func(client int) error // called with the number of the client, from 0
-	peers  []*row                 // rows to compare with
+	peers  []peer
+	tail   float64 // goal: how many times p50 the p99 may be; 0: none
+	p99    float64 // goal: milliseconds; 0: none
 
 	took  []time.Duration // duration of each call
 	rates []float64       // calls per second in each turn
+}
+
+// peer is the name of a row to compare with, and the goal for the ratio to it; 0: none.
+type peer struct {
+	row   string
+	least float64
 }
 
 // turn lets every client repeat the call until the time is over, at least once.
@@ -46,9 +54,7 @@ func (r *row) turn(ctx context.Context, clients int, d time.Duration) error {
 			return ctx.Err()
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return err
-	}
+	err := g.Wait()
 	all := slices.Concat(took...)
 	var busy time.Duration
 	for _, t := range all {
@@ -56,7 +62,7 @@ func (r *row) turn(ctx context.Context, clients int, d time.Duration) error {
 	}
 	r.took = append(r.took, all...)
 	r.rates = append(r.rates, float64(len(all))/(busy.Seconds()/float64(clients)))
-	return nil
+	return err
 }
 
 // ratio returns the median over all turns of the row's rate divided by the peer's.
@@ -73,10 +79,10 @@ func median(values []float64) float64 {
 	return (values[len(values)/2] + values[(len(values)-1)/2]) / 2
 }
 
-// quantile returns the quantile of the call durations, in milliseconds.
-func (r *row) quantile(q float64) float64 {
-	slices.Sort(r.took)
-	return r.took[int(q*float64(len(r.took)-1))].Seconds() * 1e3
+// quantile returns the quantile of the durations, in milliseconds. It sorts them.
+func quantile(took []time.Duration, q float64) float64 {
+	slices.Sort(took)
+	return took[int(q*float64(len(took)-1))].Seconds() * 1e3
 }
 
 // report measures rows, prints them, and collects the goals.
@@ -86,40 +92,44 @@ type report struct {
 	goals [][4]string
 }
 
-// measure measures the selected rows in turns, and prints them. It returns them.
-func (r *report) measure(ctx context.Context, title string, clients int, rows ...*row) (map[string]*row, error) {
-	chosen := map[string]*row{}
-	rows = slices.DeleteFunc(rows, func(row *row) bool { return !r.only.MatchString(row.name) })
-	if len(rows) == 0 {
-		return chosen, nil
+// measure measures the selected rows in turns, prints them, and records their goals.
+func (r *report) measure(ctx context.Context, title string, clients int, rows ...*row) {
+	if rows = slices.DeleteFunc(rows, func(row *row) bool { return !r.only.MatchString(row.name) }); len(rows) == 0 {
+		return
 	}
 	for _, row := range rows {
 		warm := *row // opens connections, fills pools and caches
-		if err := warm.turn(ctx, clients, r.each/20); err != nil {
-			return nil, err
-		}
-		chosen[row.name] = row
+		check(warm.turn(ctx, clients, r.each/20))
 	}
 	for range r.rounds {
 		for _, row := range rows {
-			if err := row.turn(ctx, clients, r.each/time.Duration(r.rounds)); err != nil {
-				return nil, err
-			}
+			check(row.turn(ctx, clients, r.each/time.Duration(r.rounds)))
 		}
 	}
 	fmt.Fprintf(r.out, "\n%s, clients: %d\n", title, clients)
 	w := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "\tcalls/s\tp50 ms\tp99 ms\tratio to\t\n")
 	for _, row := range rows {
-		fmt.Fprintf(w, "%s\t%.0f\t%.2f\t%.2f\t", row.name, median(slices.Clone(row.rates)), row.quantile(0.5), row.quantile(0.99))
-		for _, peer := range row.peers {
-			if chosen[peer.name] != nil {
-				fmt.Fprintf(w, " %s %.2f ", peer.name, row.ratio(peer))
+		p50, p99 := quantile(row.took, 0.5), quantile(row.took, 0.99)
+		goal := func(what, relation string, bound, value float64) {
+			if bound > 0 {
+				r.goal(fmt.Sprintf("%s, %s, clients: %d", row.name, what, clients), relation, bound, value)
 			}
 		}
+		fmt.Fprintf(w, "%s\t%.0f\t%.2f\t%.2f\t", row.name, median(slices.Clone(row.rates)), p50, p99)
+		for _, p := range row.peers {
+			for _, other := range rows {
+				if other.name == p.row {
+					fmt.Fprintf(w, " %s %.2f ", p.row, row.ratio(other))
+					goal("of "+p.row, "at least", p.least, row.ratio(other))
+				}
+			}
+		}
+		goal("p99 of p50", "at most", row.tail, p99/p50)
+		goal("p99 ms", "at most", row.p99, p99)
 		fmt.Fprintln(w, "\t")
 	}
-	return chosen, w.Flush()
+	check(w.Flush())
 }
 
 // goal records a goal: the value should be at least, or at most, the bound.

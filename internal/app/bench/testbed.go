@@ -30,20 +30,17 @@ type testbed struct {
 	fleet  fleetv1.FleetServiceClient
 }
 
-func newTestbed(ctx context.Context, agents int) (_ *testbed, err error) {
+func newTestbed(ctx context.Context, agents int) (*testbed, error) {
 	t := &testbed{world: fake.New(fake.Config{}), stop: func() error { return nil }}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, t.close())
-		}
-	}()
-	if t.data, err = os.MkdirTemp("", "fleet-bench-"); err != nil {
-		return nil, err
+	err := caught(func() {
+		t.data = must(os.MkdirTemp("", "fleet-bench-"))
+		t.store = must(sqlite.Open(ctx, filepath.Join(t.data, "fleet.db"), sqlite.Config{}))
+		check(t.fill(ctx, agents))
+	})
+	if err != nil {
+		return nil, errors.Join(err, t.close())
 	}
-	if t.store, err = sqlite.Open(ctx, filepath.Join(t.data, "fleet.db"), sqlite.Config{}); err != nil {
-		return nil, err
-	}
-	return t, t.fill(ctx, agents)
+	return t, nil
 }
 
 // fill adds idle agents with workspaces, and as many agents with ended contracts.
