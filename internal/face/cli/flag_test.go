@@ -42,6 +42,8 @@ func TestHelpOfNothing(t *testing.T) {
 		"help bogus":       `unknown command "bogus" for "fleet"`,
 		"help agent bogus": `unknown command "bogus" for "fleet agent"`,
 		"help tsk":         `did you mean "fleet task"?`,
+		"help nope":        `unknown command "nope" for "fleet"; see "fleet --help"`,
+		"tksa":             `did you mean "fleet task"?`,
 	} {
 		c := newCommand("")
 		require.Equal(t, ExitUsage, c.run(strings.Fields(line)...), line)

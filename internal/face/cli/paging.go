@@ -7,7 +7,7 @@ type paging struct{ page, size int32 }
 
 func (g *paging) addTo(cmd *cobra.Command, what, without string) {
 	cmd.Flags().Int32Var(&g.page, "page", 1, "show page `N`, from 1")
-	cmd.Flags().Int32Var(&g.size, "page-size", 0, what+" a page, 1 to 100 (default "+without+")")
+	cmd.Flags().Int32Var(&g.size, "page-size", 0, "show `N` "+what+" a page, 1 to 100 (default "+without+")")
 	complete(cmd, "page", cobra.NoFileCompletions)
 	complete(cmd, "page-size", cobra.NoFileCompletions)
 }

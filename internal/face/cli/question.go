@@ -42,7 +42,7 @@ Next, answer with "fleet answer ID allow".`,
 			})
 		}),
 	}
-	cmd.Flags().StringVar(&req.TaskId, "task", "", "only questions of the task `ID`")
+	cmd.Flags().StringVar(&req.TaskId, "task", "", "only questions about the task with `ID`")
 	cmd.Flags().BoolVar(&req.IncludeAnswered, "all", false, "also questions that were answered, expired or withdrawn")
 	cmd.Flags().Int32Var(&limit, "limit", 0, "list at most `N` questions, up to 100 (default 20)")
 	cmd.Flags().StringVar(&req.Cursor, "cursor", "", "continue an earlier list from its `CURSOR`")
@@ -58,7 +58,8 @@ func (p *program) newAnswer() *cobra.Command {
 		Use:   "answer ID allow|deny|TEXT|-|@FILE",
 		Short: "Answer a question of an agent",
 		Long: `Answer a question of an agent, so that it continues its task. Answer a request for
-permission with allow or deny, and any other question with a text.
+permission with allow or deny, and any other question with a text; "-" reads it from
+standard input, and "@FILE" from a file.
 
 The beginning of an id, at least 6 characters, is enough if no other open question
 begins with it. Only the first answer counts.`,

@@ -46,8 +46,8 @@ tasks, follow them live, and keep what they did.
 
 Start a server with "fleet serve". Then "fleet project list" shows what agents can
 work on. Scripts find the exit codes in "fleet help exit-codes".`,
-		Example: `  fleet agent create papi --project shell --spec "Keep the build green"
-  fleet task run papi "make test" --follow
+		Example: `  fleet agent create papi --project shell --spec "Try things"
+  fleet task run papi "uname -a; date" --follow
   fleet task list papi`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,

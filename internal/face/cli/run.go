@@ -63,6 +63,9 @@ func markBegin(cmd *cobra.Command, begun *bool) {
 
 // usageHint names the help of the intended command.
 func (p *program) usageHint(args []string) string {
+	if len(args) > 0 && args[0] == "help" { // the command that it was asked about, not help itself
+		args = args[1:]
+	}
 	cmd, _, err := p.root.Find(args)
 	if err != nil {
 		cmd = p.root

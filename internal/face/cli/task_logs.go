@@ -24,13 +24,16 @@ A very long output lacks its middle; "fleet task output ID" prints more of it.`,
 		Args:              args("ID"),
 		ValidArgsFunction: first(p.completeTasks()),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			if s.cmd.Flags().Changed("tail") && lines < 0 {
+			switch given := s.cmd.Flags().Changed("tail"); {
+			case !given:
+				lines = -1
+			case lines < 0:
 				return Fail(ExitUsage, "", "--tail is %d: give 0 or more lines", lines)
 			}
 			return s.taskLogs(ctx, args[0], lines, follow)
 		}),
 	}
-	cmd.Flags().IntVar(&lines, "tail", -1, "of what was written so far, print only the last `N` lines (default all)")
+	cmd.Flags().IntVar(&lines, "tail", 0, "of what was written so far, print only the last `N` lines (default all)")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "stay until the task has ended")
 	return cmd
 }

@@ -18,7 +18,7 @@ func (o *order) addTo(cmd *cobra.Command) {
 	complete(cmd, "check", cobra.NoFileCompletions)
 	complete(cmd, "retries", cobra.NoFileCompletions)
 	addSeconds(cmd, "check-timeout", "a check may take `DURATION` (default 10m)", func(n int32) { o.req.CheckTimeoutSeconds = &n })
-	addSeconds(cmd, "timeout", "the task is stopped and has failed after `DURATION`, such as 30m (default the server's own)", func(n int32) { o.req.TimeoutSeconds = &n })
+	addSeconds(cmd, "timeout", "stop the task after `DURATION`, and let it count as failed, such as 30m (default the server's own)", func(n int32) { o.req.TimeoutSeconds = &n })
 	addRequestID(cmd, &o.req.RequestId)
 }
 
