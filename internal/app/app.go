@@ -20,6 +20,7 @@ import (
 	"fleet/internal/face/rpc"
 	"fleet/internal/fleet"
 	coderusers "fleet/internal/identity/coder"
+	"fleet/internal/identity/oidc"
 	"fleet/internal/place/cagent"
 	"fleet/internal/reconcile"
 	"fleet/internal/service"
@@ -46,6 +47,7 @@ type App struct {
 	providers  *providers.Service
 	subagents  *subagents.Service
 	sessions   *sessions.Service
+	issuer     *oidc.Issuer // nil without auth oidc
 	calls      *rpc.Interceptor
 	telemetry  *telemetry.Telemetry
 	coderUsers *coderusers.Users // nil if Coder session tokens are not taken
@@ -136,6 +138,12 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, MaxBundle: cfg.MaxBundle, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, Limits: cfg.Limits,
 		Logger: log, Fault: o.Fault, Others: a.observed(others), EventSent: a.telemetry.EventSent, Span: a.telemetry.Span, Replica: cfg.Replica, MCPURL: a.mcpURL,
 	}
+	if err := a.openIssuer(); err != nil {
+		return nil, err
+	}
+	if a.issuer != nil {
+		core.Degraded = a.issuer.Degraded
+	}
 	if o.Core != nil {
 		o.Core(&core)
 	}
@@ -171,7 +179,7 @@ func (a *App) register(r grpc.ServiceRegistrar) {
 	fleetv1.RegisterSubagentServiceServer(r, rpc.NewSubagents(a.subagents))
 	fleetv1.RegisterSessionServiceServer(r, rpc.NewSessions(a.sessions))
 	fleetv1.RegisterTokenServiceServer(r, rpc.NewTokens(a.service))
-	fleetv1.RegisterHealthServiceServer(r, rpc.NewHealth(a.service, Version(), a.baseURL))
+	fleetv1.RegisterHealthServiceServer(r, rpc.NewHealth(a.service, Version(), a.baseURL, a.cfg.Auth))
 	grpc_health_v1.RegisterHealthServer(r, rpc.NewStandard(a.service, func(name string) bool {
 		d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
 		_, ok := d.(protoreflect.ServiceDescriptor)
@@ -184,6 +192,9 @@ func (a *App) Conn() grpc.ClientConnInterface { return inProcess{a.channel, true
 
 // Start starts the work on agents and tasks.
 func (a *App) Start() {
+	if a.issuer != nil {
+		a.issuer.Start()
+	}
 	a.reconciler.Start()
 	a.subagents.Start()
 	a.sessions.Start()
@@ -196,6 +207,9 @@ func (a *App) Close() error {
 	a.calls.Close()
 	if a.coderUsers != nil {
 		a.coderUsers.Close()
+	}
+	if a.issuer != nil {
+		a.issuer.Stop()
 	}
 	a.sessions.Stop()
 	a.subagents.Stop()

@@ -24,10 +24,11 @@ const (
 	AuthNone   = "none"
 	AuthTokens = "tokens"
 	AuthCoder  = "coder"
+	AuthOIDC   = "oidc"
 )
 
 // authNames are the values that can be together.
-var authNames = []string{AuthTokens, AuthCoder}
+var authNames = []string{AuthTokens, AuthCoder, AuthOIDC}
 
 // UnmarshalYAML also accepts one value alone: `auth: tokens`.
 func (a *Auth) UnmarshalYAML(unmarshal func(any) error) error {
@@ -88,6 +89,9 @@ func (a *App) sources(o Options) (chain identity.Chain, err error) {
 			return nil, err
 		}
 		chain = append(chain, a.coderUsers)
+	}
+	if a.issuer != nil {
+		chain = append(chain, a.issuer)
 	}
 	return chain, nil
 }

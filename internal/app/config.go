@@ -17,6 +17,7 @@ import (
 	"fleet/internal/face/mcp/tool"
 	"fleet/internal/fleet"
 	coderusers "fleet/internal/identity/coder"
+	"fleet/internal/identity/oidc"
 	"fleet/internal/place/coder"
 	"fleet/internal/place/local"
 	"fleet/internal/runner"
@@ -67,6 +68,8 @@ type Config struct {
 	Coder  coder.Config `yaml:"coder"`
 	// CoderAuth configures which Coder users may call; with auth coder.
 	CoderAuth coderusers.Config `yaml:"coder_auth"`
+	// OIDC configures the issuer of auth oidc.
+	OIDC oidc.Config `yaml:"oidc"`
 	// Lifecycle configures contracts and their agents.
 	Lifecycle lifecycle.Config `yaml:"lifecycle"`
 	// Providers configures agents for single requests.
@@ -138,6 +141,11 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	if err := c.Auth.validate(); err != nil {
 		return err
+	}
+	if c.Auth.Has(AuthOIDC) {
+		if err := c.OIDC.Validate(); err != nil {
+			return err
+		}
 	}
 	if c.Store != "" && !postgres.IsURL(c.Store) {
 		return errors.New("store is not a URL like postgres://USER@HOST/DATABASE: leave it out for SQLite in the data directory") // it may have a password

@@ -23,6 +23,8 @@ var layers = []layer{
 	{"fleet/internal/fleet", nil, nil},
 	{"fleet/internal/state", []string{"fleet/internal/fleet"}, nil},
 	{"fleet/internal/service", []string{"fleet/internal/fleet", "fleet/internal/state"}, nil},
+	{"fleet/internal/identity/oidc/oidctest", nil, []string{"github.com/zitadel/oidc"}},
+	{"fleet/internal/identity/oidc", []string{"fleet/internal/fleet"}, nil},
 	{"fleet/internal/identity/coder/codertest", nil, []string{"github.com/coder/coder"}},
 	{"fleet/internal/identity/coder", []string{"fleet/internal/fleet", "fleet/internal/identity"}, []string{"github.com/coder/coder"}},
 	{"fleet/internal/identity", []string{"fleet/internal/fleet"}, nil},
@@ -51,6 +53,7 @@ var layers = []layer{
 	{"fleet/internal/face/encoded", []string{"fleet/internal/face/wire"}, nil},
 	{"fleet/internal/face/rpc", []string{"fleet/internal/fleet", "fleet/internal/service", "fleet/internal/toolset", "fleet/internal/face/encoded", "fleet/gen"}, nil},
 	{"fleet/internal/face/asset", nil, nil},
+	{"fleet/internal/face/protected", []string{"fleet/internal/face/wire"}, nil},
 	{"fleet/internal/face/page", []string{"fleet/internal/face/asset", "fleet/internal/face/wire"}, nil},
 	{"fleet/internal/face/rest", []string{"fleet/internal/face/asset", "fleet/internal/face/rest", "fleet/internal/face/encoded", "fleet/internal/face/wire", "fleet/gen"}, nil},
 	{"fleet/internal/face/mcp", []string{"fleet/internal/face/mcp", "fleet/internal/face/encoded", "fleet/internal/face/wire", "fleet/gen"}, []string{"github.com/mark3labs/mcp-go"}},
@@ -88,6 +91,14 @@ func TestLayers(t *testing.T) {
 	core := []string{"fleet/internal/fleet", "fleet/internal/state", "fleet/internal/service", "fleet/internal/reconcile"}
 	for _, p := range goList(t, append([]string{"-deps"}, core...)...) {
 		require.True(t, p.Standard || slices.Contains(core, p.ImportPath), "the core depends on %s", p.ImportPath)
+	}
+}
+
+// TestProgramHasNoTestParts fails if the program contains what only tests need.
+func TestProgramHasNoTestParts(t *testing.T) {
+	t.Parallel()
+	for _, p := range goList(t, "-deps", "fleet/cmd/fleet") {
+		require.False(t, within(p.ImportPath, "github.com/zitadel/oidc/v3") || strings.HasSuffix(p.ImportPath, "test") && within(p.ImportPath, "fleet"), p.ImportPath)
 	}
 }
 

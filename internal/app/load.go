@@ -31,6 +31,9 @@ var otherEnv = []string{
 	"FLEET_RUN_DIR", "FLEET_SPEC_FILE", "FLEET_SUMMARY", "FLEET_TASK_ID",
 }
 
+// oidcSecretEnv is the environment variable with the secret of the client in oidc.client_id.
+const oidcSecretEnv = "FLEET_OIDC_CLIENT_SECRET"
+
 // Load returns the configuration. Flags take precedence over environment variables, these over the file, and the file
 // over the defaults. file is the configuration file, or "" for the one in FLEET_CONFIG, else ./fleet.yaml, else the one
 // in the user's configuration directory. flags are those of addFlags; nil for none. Unknown keys of the file are
@@ -179,6 +182,10 @@ func readEnviron(environ []string, c *Config) error {
 	}
 	for _, kv := range environ {
 		name, value, _ := strings.Cut(kv, "=")
+		if name == oidcSecretEnv {
+			c.OIDC.ClientSecret = value
+			continue
+		}
 		if !strings.HasPrefix(name, "FLEET_") || slices.Contains(otherEnv, name) {
 			continue
 		}

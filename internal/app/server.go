@@ -22,6 +22,7 @@ import (
 	"fleet/internal/face/inbound"
 	"fleet/internal/face/mcp"
 	"fleet/internal/face/page"
+	"fleet/internal/face/protected"
 	"fleet/internal/face/rest"
 	"fleet/internal/face/rpc"
 	"fleet/internal/toolset/lifecycle"
@@ -153,14 +154,20 @@ func (s *Server) closeListeners() error {
 // handler serves the page, REST, MCP, and the runner program for workspaces.
 func (a *App) handler(version string) (http.Handler, error) {
 	conn := inProcess{a.channel, false} // for calls that are forwarded for callers
-	restFace, err := rest.Handler(conn, rest.Config{Version: version, MaxBodyBytes: int64(a.cfg.maxMessage()), Identify: a.identify})
+	signIn := a.protectedResource()
+	restConfig := rest.Config{Version: version, MaxBodyBytes: int64(a.cfg.maxMessage()), Identify: a.identify}
+	mcpConfig := mcp.Config{
+		Version: version, Log: a.log, MaxBody: int64(a.cfg.maxMessage()), Identify: a.identifyMCP, IsAgent: rpc.IsAgent, Refused: rpc.Refused,
+		MaxResult: a.cfg.MCP.MaxResult,
+	}
+	if signIn != nil {
+		restConfig.Challenge, mcpConfig.Challenge = signIn.Challenge, signIn.Challenge
+	}
+	restFace, err := rest.Handler(conn, restConfig)
 	if err != nil {
 		return nil, err
 	}
-	mcpFace := mcp.Handler(conn, mcp.Config{
-		Version: version, Log: a.log, MaxBody: int64(a.cfg.maxMessage()), Identify: a.identifyMCP, IsAgent: rpc.IsAgent, Refused: rpc.Refused,
-		MaxResult: a.cfg.MCP.MaxResult,
-	})
+	mcpFace := mcp.Handler(conn, mcpConfig)
 	runners := newPrograms(a.cfg.RunnerDir)
 	all := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, programsPath) {
@@ -171,17 +178,17 @@ func (a *App) handler(version string) (http.Handler, error) {
 			a.serveMetrics(w, r)
 			return
 		}
+		if signIn != nil && (r.URL.Path == protected.Path || strings.HasPrefix(r.URL.Path, protected.Path+"/")) {
+			signIn.ServeHTTP(w, r)
+			return
+		}
 		if r.URL.Path == "/mcp" || strings.HasPrefix(r.URL.Path, "/mcp/") {
 			mcpFace.ServeHTTP(w, r)
 			return
 		}
 		restFace.ServeHTTP(w, r)
 	})
-	sessions := page.NewSessions(func(ctx context.Context, authorization []string) error {
-		_, err := a.identify(ctx, "", authorization)
-		return err
-	}, time.Now)
-	withPage, err := page.Handler(all, sessions)
+	withPage, err := page.Handler(all, page.NewSessions(a.sessionConfig()))
 	if err != nil {
 		return nil, err
 	}

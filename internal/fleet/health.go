@@ -14,7 +14,7 @@ type Health struct {
 
 // Degraded is a part that does not work properly.
 type Degraded struct {
-	Part   string // "store", "disk", "schema", "leases", "poll", or the name of a place
+	Part   string // "store", "disk", "schema", "leases", "poll", "oidc", or the name of a place
 	Since  time.Time
 	Reason string // for people; contains nothing that only the operator may know
 }

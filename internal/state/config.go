@@ -54,6 +54,8 @@ type Config struct {
 	Replica string
 	// Others are places for agents of other toolsets, in addition to those of the fleet.
 	Others []fleet.Place
+	// Degraded returns which parts are degraded that neither the state nor its places know; nil: none.
+	Degraded func() []fleet.Degraded
 	// MCPURL returns the base address of this server's MCP endpoints, for agents that report. It may be nil, or return
 	// "" if there are none.
 	MCPURL func() string

@@ -20,6 +20,7 @@ func (m *ShowServerResponse) AppendJSON(b []byte) []byte {
 	begin := len(b)
 	b = wire.AppendString(append(b, `,"version":`...), m.Version)
 	b = wire.AppendString(append(b, `,"url":`...), m.Url)
+	b = wire.AppendList(append(b, `,"auth":`...), m.Auth, wire.AppendString)
 	return wire.End(b, begin)
 }
 

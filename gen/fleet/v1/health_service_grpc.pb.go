@@ -32,7 +32,7 @@ const (
 type HealthServiceClient interface {
 	// Report whether the server can serve callers, and which of its parts do not work as they should.
 	CheckHealth(ctx context.Context, in *CheckHealthRequest, opts ...grpc.CallOption) (*CheckHealthResponse, error)
-	// Tell the server's version, and where browsers find it.
+	// Tell the server's version, where browsers find it, and which credentials it takes.
 	ShowServer(ctx context.Context, in *ShowServerRequest, opts ...grpc.CallOption) (*ShowServerResponse, error)
 }
 
@@ -73,7 +73,7 @@ func (c *healthServiceClient) ShowServer(ctx context.Context, in *ShowServerRequ
 type HealthServiceServer interface {
 	// Report whether the server can serve callers, and which of its parts do not work as they should.
 	CheckHealth(context.Context, *CheckHealthRequest) (*CheckHealthResponse, error)
-	// Tell the server's version, and where browsers find it.
+	// Tell the server's version, where browsers find it, and which credentials it takes.
 	ShowServer(context.Context, *ShowServerRequest) (*ShowServerResponse, error)
 	mustEmbedUnimplementedHealthServiceServer()
 }

@@ -26,7 +26,11 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "ask" {
 		os.Exit(local.AskMain(os.Args[2:]...))
 	}
-	testscript.Main(m, map[string]func(){"fleet": func() { os.Exit(app.Main(os.Args[1:])) }})
+	testscript.Main(m, map[string]func(){
+		"fleet":    func() { os.Exit(app.Main(os.Args[1:])) },
+		"xdg-open": browse,
+		"approve":  approve,
+	})
 }
 
 // shout writes a program that prints its arguments in capitals, and returns its path.
@@ -63,6 +67,11 @@ func TestPageScripts(t *testing.T) {
 
 // play runs the scripts of a directory, each with its own server that has the projects.
 func play(t *testing.T, dir string, projects ...local.Project) {
+	playWith(t, dir, func(_ *testscript.Env, cfg *app.Config) { cfg.Local.Projects = projects })
+}
+
+// playWith runs the scripts of a directory, each with its own server, whose configuration change may change.
+func playWith(t *testing.T, dir string, change func(e *testscript.Env, cfg *app.Config)) {
 	testscript.Run(t, testscript.Params{
 		Dir: dir,
 		Setup: func(e *testscript.Env) error {
@@ -72,8 +81,8 @@ func play(t *testing.T, dir string, projects ...local.Project) {
 				Name: "shout", Kind: providers.KindCLI, Command: []string{shout(t), "{{.Prompt}}"},
 			}}
 			cfg.HTTP, cfg.GRPC, cfg.Data, cfg.StopGrace = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), 500*time.Millisecond
-			cfg.Local.Projects = projects
 			cfg.Local.Write = []string{e.WorkDir} // shared by scripts and tasks
+			change(e, &cfg)
 			s, stop, err := start(cfg)
 			if err != nil {
 				return err

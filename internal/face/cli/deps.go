@@ -4,16 +4,22 @@ import (
 	"context"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
+	"github.com/adrg/xdg"
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
+
+	"fleet/internal/face/cli/login"
 )
 
 // Target is the server that a command talks to, with the caller's token.
 type Target struct {
 	// Server is HOST:PORT of the gRPC listener.
 	Server string
+	// Login is the sign-in of "fleet login" to the server, for a caller who has given no token; nil if there is none.
+	Login *login.Session
 	// Token is the secret that identifies the caller; empty if none was given.
 	Token string
 	// Insecure disables TLS even if Server is not on this machine. TLS enables it even if Server is on this machine.
@@ -46,6 +52,8 @@ type Deps struct {
 	Now func() time.Time
 	// NewID returns request ids; nil means random UUIDs.
 	NewID func() string
+	// Logins keeps sign-ins; the zero value is a directory of the user's configuration.
+	Logins login.Store
 	// Signals delivers interrupts; if nil, Run listens for SIGINT and SIGTERM itself.
 	Signals <-chan os.Signal
 
@@ -79,6 +87,9 @@ func (d Deps) withDefaults() Deps {
 	}
 	if d.NewID == nil {
 		d.NewID = uuid.NewString
+	}
+	if d.Logins.Dir == "" {
+		d.Logins.Dir = filepath.Join(xdg.ConfigHome, "fleet", "logins")
 	}
 	if d.patience == 0 {
 		d.patience = 2 * time.Minute

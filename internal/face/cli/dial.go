@@ -10,9 +10,11 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 )
 
 // maxAnswer is the largest answer that is accepted from a server, in bytes, for payloads and very large fleets.
@@ -20,7 +22,7 @@ const maxAnswer = 256 << 20
 
 // DialNetwork is the Dialer for network servers. It uses TLS unless the server is on this machine or the target
 // disables it. It does not wait for the connection; the first call reports connection errors.
-func DialNetwork(_ context.Context, t Target) (grpc.ClientConnInterface, func() error, error) {
+func DialNetwork(ctx context.Context, t Target) (grpc.ClientConnInterface, func() error, error) {
 	if t.Embedded {
 		return nil, nil, Fail(ExitError, "leave --embedded out, and start a server", "this program has no embedded server")
 	}
@@ -44,8 +46,12 @@ func DialNetwork(_ context.Context, t Target) (grpc.ClientConnInterface, func() 
 		// A server may treat pings more often than every five minutes as an attack.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 5*time.Minute + 10*time.Second, Timeout: 20 * time.Second}),
 	}
-	if t.Token != "" {
-		options = append(options, grpc.WithPerRPCCredentials(bearer{secret: t.Token, plain: plain}))
+	token, err := t.token(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if token != "" {
+		options = append(options, grpc.WithPerRPCCredentials(bearer{target: t, plain: plain}))
 	}
 	conn, err := grpc.NewClient(t.Server, options...)
 	if err != nil {
@@ -94,13 +100,17 @@ func isLoopback(server string) bool {
 
 // bearer sends a token with every call.
 type bearer struct {
-	secret string
+	target Target
 	plain  bool
 }
 
 // GetRequestMetadata returns the header that carries the token.
-func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	return map[string]string{"authorization": "Bearer " + b.secret}, nil
+func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
+	token, err := b.target.token(ctx)
+	if err != nil {
+		return nil, status.Error(codes.Unauthenticated, err.Error())
+	}
+	return map[string]string{"authorization": "Bearer " + token}, nil
 }
 
 // RequireTransportSecurity reports whether the token may only be sent over TLS.

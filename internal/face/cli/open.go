@@ -59,18 +59,21 @@ not part of it.`,
 
 // linkCode returns the code of a link that signs in with the token once; "" if the server wants no token.
 func linkCode(ctx context.Context, server string, t Target) (string, error) {
-	config, err := t.tlsConfig()
+	client, err := t.httpClient()
 	if err != nil {
 		return "", err
 	}
-	client := http.Client{Transport: &http.Transport{TLSClientConfig: config, Proxy: http.ProxyFromEnvironment}}
 	defer client.CloseIdleConnections()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server+"/session/links", http.NoBody)
 	if err != nil {
 		return "", err
 	}
-	if t.Token != "" {
-		r.Header.Set("Authorization", "Bearer "+t.Token)
+	token, err := t.token(ctx)
+	if err != nil {
+		return "", err
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	answer, err := client.Do(r)
 	if err != nil {
@@ -85,6 +88,12 @@ func linkCode(ctx context.Context, server string, t Target) (string, error) {
 		return "", Fail(ExitError, "", "no link to the page: %s", printable(body.Message))
 	}
 	return body.Code, nil
+}
+
+// httpClient returns a client for the server's HTTP address.
+func (t Target) httpClient() (*http.Client, error) {
+	config, err := t.tlsConfig()
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: config, Proxy: http.ProxyFromEnvironment}}, err
 }
 
 // browse opens the address with the program that the desktop has for it. Other users can read the command lines of

@@ -172,7 +172,7 @@ func hint(e wire.Error, next string) string {
 	after, ok := e.Details["retry_after_seconds"]
 	switch {
 	case e.Reason == fleetv1.ErrorReason_UNAUTHENTICATED.String():
-		return `give a token with --token-file FILE or FLEET_TOKEN; "fleet token create" makes one`
+		return `sign in with "fleet login", or give a token with --token-file FILE or FLEET_TOKEN; "fleet token create" makes one`
 	case next == "" && ok:
 		return fmt.Sprintf("try again in %v s", after)
 	}

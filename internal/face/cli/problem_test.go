@@ -39,7 +39,7 @@ func TestExitCodes(t *testing.T) {
 		{refusal(codes.ResourceExhausted, "LIMIT_REACHED", "Too many.", nil), 5, "Too many."},
 		{refusal(codes.Unavailable, "BACKEND_UNAVAILABLE", "Coder does not answer.", nil), 6, "Coder does not answer."},
 		{refusal(codes.Unavailable, "PROVISIONING_FAILED", "No disk.", nil), 6, "No disk."},
-		{refusal(codes.Unauthenticated, "UNAUTHENTICATED", "Who are you?", nil), 7, `Who are you? Give a token with --token-file FILE or FLEET_TOKEN; "fleet token create" makes one`},
+		{refusal(codes.Unauthenticated, "UNAUTHENTICATED", "Who are you?", nil), 7, `Who are you? Sign in with "fleet login", or give a token with --token-file FILE or FLEET_TOKEN; "fleet token create" makes one`},
 		{refusal(codes.PermissionDenied, "PERMISSION_DENIED", "You may not.", nil), 7, "You may not."},
 		{refusal(codes.DeadlineExceeded, "DEADLINE_EXCEEDED", "Too slow.", nil), 10, "Too slow."},
 		{refusal(codes.Unimplemented, "UNIMPLEMENTED", "Cannot.", nil), 1, "Cannot."},

@@ -31,6 +31,14 @@ type conn struct {
 	patience time.Duration
 	lost     func() // called once per outage of a server that was reached before
 	reached  atomic.Bool
+	// renews says that the next call has a new token when the last one has expired.
+	renews bool
+}
+
+// hasExpired reports whether a call that has begun then failed because its token has expired meanwhile. A token that is
+// not accepted is refused at once.
+func hasExpired(err error, begun time.Time) bool {
+	return status.Code(err) == codes.Unauthenticated && reasonOf(err) != "" && time.Since(begun) > time.Second
 }
 
 // Invoke makes a unary call.
@@ -39,10 +47,14 @@ func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 	var wait pause
 	for {
 		var p peer.Peer
+		begun := time.Now()
 		err := c.ClientConnInterface.Invoke(ctx, method, args, reply, append(opts[:len(opts):len(opts)], grpc.Peer(&p))...)
 		sent := p.Addr != nil
 		if sent {
 			c.reached.Store(true)
+		}
+		if c.renews && repeatable && hasExpired(err, begun) {
+			continue
 		}
 		if err == nil || !broken(ctx, err) {
 			return err
@@ -61,10 +73,10 @@ func (c *conn) receive(ctx context.Context, method string, req proto.Message, an
 	repeatable := c.prepare(method, req)
 	var stream grpc.ClientStream
 	var wait pause
-	came, given := 0, 0
+	came, given, begun := 0, 0, time.Time{}
 	next := func() (m proto.Message, err error) {
 		if stream == nil {
-			came = 0
+			came, begun = 0, time.Now()
 			if stream, err = c.open(ctx, method, req); err != nil {
 				return nil, err
 			}
@@ -92,6 +104,9 @@ func (c *conn) receive(ctx context.Context, method string, req proto.Message, an
 			stream = nil
 			if sent {
 				c.reached.Store(true)
+			}
+			if c.renews && repeatable && hasExpired(err, begun) {
+				continue
 			}
 			if isEnd(err) || !broken(ctx, err) {
 				return nil, err

@@ -86,9 +86,13 @@ work on. Scripts find the exit codes in "fleet help exit-codes".`,
 		cmd.GroupID = GroupWork
 		root.AddCommand(cmd)
 	}
-	token, open, version := p.newToken(), p.newOpen(), p.newVersion()
-	token.GroupID, open.GroupID, version.GroupID = GroupServer, GroupServer, GroupMore
-	root.AddCommand(token, open, version, newExitCodes(), newEnvironment())
+	for _, cmd := range []*cobra.Command{p.newLogin(), p.newLogout(), p.newToken(), p.newOpen()} {
+		cmd.GroupID = GroupServer
+		root.AddCommand(cmd)
+	}
+	version := p.newVersion()
+	version.GroupID = GroupMore
+	root.AddCommand(version, newExitCodes(), newEnvironment())
 	for _, t := range toolsets() { // their descriptions name the commands above
 		cmd := p.newToolset(t)
 		cmd.GroupID = GroupTools

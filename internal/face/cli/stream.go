@@ -27,6 +27,9 @@ type feed struct {
 	// lost is called when a working stream breaks, and back when the next one works.
 	lost, back func()
 
+	// renews says that the next stream has a new token when the last one has expired.
+	renews bool
+
 	last   uint64 // position of the last event that was taken
 	worked bool   // a stream has worked
 	outage pause
@@ -41,6 +44,7 @@ func (f *feed) run(ctx context.Context, take func(*fleetv1.Event) error, done fu
 		f.req.MaxEvents = proto.Int32(pageOfEvents)
 	}
 	for {
+		begun := time.Now()
 		events, err := f.once(ctx, take)
 		var own *taken
 		switch {
@@ -62,6 +66,8 @@ func (f *feed) run(ctx context.Context, take func(*fleetv1.Event) error, done fu
 				f.req.Follow, f.req.MaxEvents = false, proto.Int32(pageOfEvents)
 				continue
 			}
+		case f.renews && hasExpired(err, begun):
+			continue
 		case err != nil && !f.resumable(ctx, err):
 			return err
 		case err != nil:

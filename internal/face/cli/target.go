@@ -1,11 +1,15 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"net"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"fleet/internal/face/cli/login"
 )
 
 // DefaultServer is the default gRPC address of "fleet serve".
@@ -56,8 +60,14 @@ func (p *program) target() (Target, error) {
 			return t, err
 		}
 	}
-	t.Token, err = p.token()
-	return t, err
+	if t.Token, err = p.token(); err != nil || t.Token != "" || t.Embedded {
+		return t, err
+	}
+	if l, err := p.deps.Logins.Get(t.Server); err != nil || l != nil {
+		t.Login = &login.Session{Store: p.deps.Logins, Server: t.Server}
+		return t, err
+	}
+	return t, nil
 }
 
 // address completes and checks HOST:PORT.
@@ -107,4 +117,19 @@ func (p *program) token() (string, error) {
 		}
 	}
 	return secret, nil
+}
+
+// token returns the secret that identifies the caller of the next call; empty if there is none.
+func (t Target) token(ctx context.Context) (string, error) {
+	if t.Token != "" || t.Login == nil {
+		return t.Token, nil
+	}
+	token, err := t.Login.Token(ctx)
+	switch {
+	case errors.Is(err, login.ErrEnded):
+		return "", Fail(ExitDenied, `sign in again with "fleet login"`, "your session with %s has ended", t.Server)
+	case err != nil:
+		return "", Fail(ExitDenied, `try again, or sign in again with "fleet login"`, "your session with %s cannot be used: %v", t.Server, err)
+	}
+	return token, nil
 }

@@ -70,6 +70,7 @@ func (s *session) follow(ctx context.Context, task *fleetv1.Task, stopOnInterrup
 // watch shows the events of the task until it has ended.
 func (f *follower) watch(ctx context.Context) error {
 	stream := &feed{
+		renews:   f.s.calls.renews,
 		fleet:    f.s.fleet,
 		req:      &fleetv1.WatchFleetRequest{TaskId: f.task.GetId(), Follow: true},
 		patience: f.s.deps.patience,

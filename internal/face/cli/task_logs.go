@@ -50,7 +50,8 @@ func (s *session) taskLogs(ctx context.Context, id string, lines int, follow boo
 	}
 	there := lastLines{most: lines}
 	f := &feed{
-		fleet: s.fleet, req: &fleetv1.WatchFleetRequest{TaskId: task.GetId()},
+		renews: s.calls.renews,
+		fleet:  s.fleet, req: &fleetv1.WatchFleetRequest{TaskId: task.GetId()},
 		patience: s.deps.patience, lost: s.tellLost, back: s.tellBack,
 	}
 	err = f.run(ctx, func(e *fleetv1.Event) error {

@@ -55,7 +55,7 @@ func (s *session) watch(ctx context.Context, req *fleetv1.WatchFleetRequest) err
 	if req.GetFollow() {
 		patience = -1 // a watcher waits until the server is back
 	}
-	f := &feed{fleet: s.fleet, req: req, patience: patience, lost: s.tellLost, back: s.tellBack}
+	f := &feed{fleet: s.fleet, renews: s.calls.renews, req: req, patience: patience, lost: s.tellLost, back: s.tellBack}
 	ended := false
 	err := f.run(ctx, func(e *fleetv1.Event) error {
 		ended = ended || e.GetType() == fleetv1.Event_task_ended

@@ -9,6 +9,7 @@ package mcp
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"fleet/internal/face/mcp/tool"
@@ -29,6 +30,9 @@ type Config struct {
 	// made with the context that it returns, also if it returns an error because the sender is unknown. The returned
 	// name separates the sessions of different callers. If Identify is nil, all requests have the same caller.
 	Identify func(ctx context.Context, authorization []string) (_ context.Context, caller string, err error)
+	// Challenge returns the header WWW-Authenticate that tells an unknown sender where to sign in. The sender gets it with
+	// status 401, so that its client signs in. If Challenge is nil, the sender may initialize and list the tools.
+	Challenge func(r *http.Request) string
 	// IsAgent reports whether the caller that Identify found is an agent with a token of its own. Such a caller is only
 	// shown the tools for agents; the server refuses calls of the others. If IsAgent is nil, no caller is an agent.
 	IsAgent func(ctx context.Context) bool

@@ -27,9 +27,11 @@ type endpoint struct {
 	sessions *sessions
 	identify func(ctx context.Context, authorization []string) (_ context.Context, caller string, err error)
 	refused  func(ctx context.Context) error
-	maxBody  int64
-	most     int // largest text of a result, in bytes
-	timeout  time.Duration
+	// challenge is Config.Challenge.
+	challenge func(r *http.Request) string
+	maxBody   int64
+	most      int // largest text of a result, in bytes
+	timeout   time.Duration
 }
 
 // maxUnknownBody is the largest message that is read from an unknown caller, in bytes. Such a caller may initialize and
@@ -44,7 +46,7 @@ func newEndpoint(s *server.MCPServer, known *sessions, c Config) *endpoint {
 			server.WithDisableLocalhostProtection(true), // guard does it, and knows the configured hosts
 			server.WithStreamableHTTPLogger(c.Log),
 		),
-		sessions: known, identify: c.Identify, refused: c.Refused, maxBody: c.MaxBody, most: c.MaxResult, timeout: c.WriteTimeout,
+		sessions: known, identify: c.Identify, refused: c.Refused, challenge: c.Challenge, maxBody: c.MaxBody, most: c.MaxResult, timeout: c.WriteTimeout,
 	}
 }
 
@@ -72,6 +74,11 @@ func read(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 	ctx, caller, unknown := e.identify(r.Context(), r.Header.Values("Authorization"))
 	maxBody := e.maxBody
+	if e.challenge != nil && wire.HTTPStatus(unknown) == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", e.challenge(r))
+		writeError(w, http.StatusUnauthorized, wire.ErrorOf(unknown))
+		return
+	}
 	if unknown != nil {
 		maxBody = min(maxBody, maxUnknownBody)
 	}

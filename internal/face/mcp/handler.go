@@ -43,6 +43,15 @@ func newMux(conn grpc.ClientConnInterface, c Config) http.Handler {
 	return mux
 }
 
+// Paths returns the paths of the endpoints.
+func Paths() []string {
+	paths := []string{"/mcp"}
+	for _, s := range toolsets(nil) {
+		paths = append(paths, "/mcp/"+s.Name)
+	}
+	return paths
+}
+
 // writeError answers with an error object, where the request is not yet known to be a protocol message.
 func writeError(w http.ResponseWriter, status int, e wire.Error) {
 	w.Header().Set("Content-Type", "application/json")

@@ -22,20 +22,39 @@ const (
 	maxLinks = 100
 )
 
+// cookieLife is how long the browser keeps the cookie, in seconds.
+const cookieLife = int(30 * 24 * time.Hour / time.Second)
+
 // maxBody is the size of the largest body of a request for a session, in bytes.
 const maxBody = 8 << 10
 
 // Sessions signs browsers in and out:
 //
-//	POST   /session        {"token": "..."} or {"code": "..."}: sets the cookie
-//	DELETE /session        removes it
-//	POST   /session/links  with a token: returns a code that signs in once, within a minute
+//	GET    /session                says who the browser may be: {"auth": ["tokens", "oidc"], "issuer": "...", "signed_in": true}
+//	POST   /session                {"token": "..."} or {"code": "..."}: sets the cookie
+//	DELETE /session                removes it
+//	POST   /session/links          with a token: returns a code that signs in once, within a minute
+//	GET    /session/oidc           sends the browser to the issuer, which sends it back to /session/oidc/callback
+//	POST   /session/refresh        replaces a cookie with an expired token of the issuer
 type Sessions struct {
-	identify func(ctx context.Context, authorization []string) error
-	now      func() time.Time
+	c SessionConfig
 
 	mu    sync.Mutex
 	links map[string]link // by code
+}
+
+// SessionConfig configures Sessions. Identify and Now are required.
+type SessionConfig struct {
+	// Identify returns the error of a caller that is not accepted, a gRPC status.
+	Identify func(ctx context.Context, authorization []string) error
+	Now      func() time.Time
+	// Auth lists what callers can identify themselves with: "none", or some of "tokens", "coder" and "oidc".
+	Auth []string
+	// Issuer signs people in; nil if none does. IssuerURL is its identifier.
+	Issuer    Issuer
+	IssuerURL string
+	// PublicURL is where browsers reach the server; empty: where the request was sent to.
+	PublicURL string
 }
 
 type link struct {
@@ -43,26 +62,46 @@ type link struct {
 	expires time.Time
 }
 
-// NewSessions returns the sessions of a server. identify returns the error of a caller that is not accepted, a gRPC
-// status.
-func NewSessions(identify func(ctx context.Context, authorization []string) error, now func() time.Time) *Sessions {
-	return &Sessions{identify: identify, now: now, links: map[string]link{}}
+// NewSessions returns the sessions of a server.
+func NewSessions(c SessionConfig) *Sessions {
+	return &Sessions{c: c, links: map[string]link{}}
 }
 
 // ServeHTTP answers a request for a session. The guard for foreign web pages stands before it.
 func (s *Sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	switch r.Method + " " + r.URL.Path {
+	case "GET /session":
+		s.show(w, r)
 	case "POST /session":
 		s.open(w, r)
 	case "DELETE /session":
-		http.SetCookie(w, cookie(r, "", -1))
+		http.SetCookie(w, s.cookie(r, "", -1))
+		http.SetCookie(w, s.refreshCookie(r, "", -1))
 		w.WriteHeader(http.StatusNoContent)
 	case "POST /session/links":
 		s.link(w, r)
+	case "POST /session/refresh":
+		s.refresh(w, r)
+	case "GET " + signInPath:
+		s.signIn(w, r)
+	case "GET " + callbackPath:
+		s.callback(w, r)
 	default:
-		writeError(w, http.StatusNotFound, wire.Error{Reason: "NOT_FOUND", Message: "there is no such path: POST or DELETE /session, POST /session/links"})
+		writeError(w, http.StatusNotFound, wire.Error{Reason: "NOT_FOUND", Message: "there is no such path: GET, POST or DELETE /session, POST /session/links, GET /session/oidc, POST /session/refresh"})
 	}
+}
+
+// show tells what the browser can sign in with, and whether it is signed in.
+func (s *Sessions) show(w http.ResponseWriter, r *http.Request) {
+	var authorization []string
+	if c, err := r.Cookie(cookieName); err == nil && c.Value != "" {
+		authorization = []string{"Bearer " + c.Value}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{ // the client may have disconnected
+		"auth": s.c.Auth, "issuer": s.c.IssuerURL, "signed_in": s.c.Identify(r.Context(), authorization) == nil,
+	})
 }
 
 // open sets the cookie for a token, or for the token of a code.
@@ -83,18 +122,18 @@ func (s *Sessions) open(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, wire.Error{Reason: "INVALID_ARGUMENT", Message: "the body has neither a token nor a code"})
 		return
 	}
-	if err := s.identify(r.Context(), []string{"Bearer " + token}); err != nil {
+	if err := s.c.Identify(r.Context(), []string{"Bearer " + token}); err != nil {
 		writeStatus(w, err)
 		return
 	}
-	http.SetCookie(w, cookie(r, token, int((30*24*time.Hour)/time.Second)))
+	http.SetCookie(w, s.cookie(r, token, cookieLife))
 	w.WriteHeader(http.StatusNoContent)
 }
 
 // link answers a caller with a code that stands for its token, once.
 func (s *Sessions) link(w http.ResponseWriter, r *http.Request) {
 	authorization := r.Header.Values("Authorization")
-	if err := s.identify(r.Context(), authorization); err != nil {
+	if err := s.c.Identify(r.Context(), authorization); err != nil {
 		writeStatus(w, err)
 		return
 	}
@@ -117,7 +156,7 @@ func (s *Sessions) link(w http.ResponseWriter, r *http.Request) {
 func (s *Sessions) keep(token string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.now()
+	now := s.c.Now()
 	for code, l := range s.links {
 		if now.After(l.expires) {
 			delete(s.links, code)
@@ -137,7 +176,7 @@ func (s *Sessions) redeem(code string) string {
 	defer s.mu.Unlock()
 	l, ok := s.links[code]
 	delete(s.links, code)
-	if !ok || s.now().After(l.expires) {
+	if !ok || s.c.Now().After(l.expires) {
 		return ""
 	}
 	return l.token
@@ -155,10 +194,15 @@ func (s *Sessions) withToken(r *http.Request) *http.Request {
 	return in
 }
 
-func cookie(r *http.Request, value string, age int) *http.Cookie {
+func (s *Sessions) cookie(r *http.Request, value string, age int) *http.Cookie {
 	return &http.Cookie{
-		Name: cookieName, Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
+		Name: cookieName, Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: s.isSecure(r), SameSite: http.SameSiteStrictMode,
 	}
+}
+
+// isSecure reports whether the browser reaches the server by TLS, which a proxy may end.
+func (s *Sessions) isSecure(r *http.Request) bool {
+	return r.TLS != nil || strings.HasPrefix(s.c.PublicURL, "https://")
 }
 
 func writeStatus(w http.ResponseWriter, err error) {

@@ -24,7 +24,7 @@ func testPage(t *testing.T, now *time.Time) http.Handler {
 		}
 		return status.Error(codes.Unauthenticated, "the token is unknown")
 	}
-	h, err := Handler(api, NewSessions(identify, func() time.Time { return *now }))
+	h, err := Handler(api, NewSessions(SessionConfig{Identify: identify, Now: func() time.Time { return *now }}))
 	require.NoError(t, err)
 	return h
 }

@@ -43,7 +43,7 @@ func writeError(w http.ResponseWriter, err error) {
 	if seconds, ok := wire.RetryAfter(err); ok {
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))
 	}
-	if status == http.StatusUnauthorized {
+	if status == http.StatusUnauthorized && w.Header().Get("WWW-Authenticate") == "" {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="fleet"`)
 	}
 	writeObject(w, status, wire.ErrorOf(err))

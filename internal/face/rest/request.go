@@ -42,6 +42,9 @@ func (f *face) checked(h runtime.HandlerFunc) runtime.HandlerFunc {
 				if r.ContentLength != 0 { // do not wait for the rest of the body
 					w.Header().Set("Connection", "close")
 				}
+				if asked, ok := ctx.Value(askedKey{}).(*http.Request); ok && wire.HTTPStatus(err) == http.StatusUnauthorized {
+					w.Header().Set("WWW-Authenticate", f.config.Challenge(asked))
+				}
 				writeError(w, err)
 				return
 			}

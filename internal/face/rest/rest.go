@@ -33,6 +33,8 @@ type Config struct {
 	// The call is made with the context that it returns. An error, which is a gRPC status, refuses the request. If
 	// Identify is nil, every request is read.
 	Identify func(ctx context.Context, method string, authorization []string) (context.Context, error)
+	// Challenge returns the header WWW-Authenticate that tells an unknown caller where to sign in; nil: nowhere.
+	Challenge func(r *http.Request) string
 	// Version is the server's version, shown on the index page.
 	Version string
 }
@@ -196,11 +198,17 @@ func callMetadata(_ context.Context, r *http.Request) metadata.MD {
 	return md
 }
 
+// askedKey is the context key of the request as it came, for Config.Challenge.
+type askedKey struct{}
+
 // forGateway returns the request without the headers that the gateway would turn into metadata or deadlines
 // (Grpc-Timeout, X-Forwarded-Host and others), with a limit on the body, and with the path as the client escaped it.
 // The gateway would unescape an unescaped path a second time.
 func (f *face) forGateway(w http.ResponseWriter, r *http.Request) *http.Request {
 	in := r.WithContext(r.Context())
+	if f.config.Challenge != nil {
+		in = r.WithContext(context.WithValue(r.Context(), askedKey{}, r))
+	}
 	in.Host, in.RemoteAddr, in.Header = "", "", http.Header{}
 	for _, name := range heard {
 		if values := r.Header.Values(name); len(values) > 0 {

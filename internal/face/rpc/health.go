@@ -18,17 +18,18 @@ type Health struct {
 	svc     *service.Service
 	version string
 	url     func() string
+	auth    []string
 }
 
 // NewHealth returns the HealthService over the core. url returns where REST and the page are; "" while they are served
-// nowhere.
-func NewHealth(svc *service.Service, version string, url func() string) *Health {
-	return &Health{svc: svc, version: version, url: url}
+// nowhere. auth lists which credentials the server takes.
+func NewHealth(svc *service.Service, version string, url func() string, auth []string) *Health {
+	return &Health{svc: svc, version: version, url: url, auth: auth}
 }
 
-// ShowServer tells the version and the address of the server.
+// ShowServer tells what a client must know of the server before it calls it.
 func (h *Health) ShowServer(context.Context, *fleetv1.ShowServerRequest) (*fleetv1.ShowServerResponse, error) {
-	return &fleetv1.ShowServerResponse{Version: h.version, Url: h.url()}, nil
+	return &fleetv1.ShowServerResponse{Version: h.version, Url: h.url(), Auth: h.auth}, nil
 }
 
 // CheckHealth reports on the server.

@@ -16,7 +16,7 @@ export type FileChange = Schemas['FileChange']
 export type Token = Schemas['Token']
 export type FoundItem = Schemas['FoundItem']
 
-export const api = createClient<paths>({ baseUrl: '' })
+export const api = createClient<paths>({ baseUrl: '', fetch: fetchRenewed })
 
 /** Problem is an answer of the server that is an error. Its message says what to do next. */
 export class Problem extends Error {
@@ -88,6 +88,48 @@ export async function openSession(by: { token: string } | { code: string }): Pro
   }
   const e = (await response.json().catch(() => ({}))) as { message?: string }
   return e.message ?? `The server answered ${response.status}.`
+}
+
+/** Session is what the server says about this browser: what it takes, who its issuer is, and whether we are signed in. */
+export interface Session {
+  auth: string[]
+  issuer: string
+  signed_in: boolean
+}
+
+export async function session(): Promise<Session> {
+  return (await fetch('/session')).json() as Promise<Session>
+}
+
+/** fetchRenewed is fetch, again with a new session if the old one has expired. */
+async function fetchRenewed(request: Request): Promise<Response> {
+  const again = request.clone()
+  const response = await fetch(request)
+  return response.status === 401 && (await renewSession()) ? fetch(again) : response
+}
+
+let renewing: Promise<boolean> | undefined
+
+/** renewSession renews an expired session of the issuer, and reports whether there is a session then. */
+export async function renewSession(): Promise<boolean> {
+  renewing ??= renewAlone()
+  try {
+    return await renewing
+  } finally {
+    renewing = undefined
+  }
+}
+
+/** renewAlone renews the session while no other tab does: an issuer may take a refresh token only once. */
+async function renewAlone(): Promise<boolean> {
+  const locks = navigator.locks as LockManager | undefined // only pages with TLS, or of this machine, have them
+  return locks ? await locks.request('fleet-session', renew) : renew()
+}
+
+async function renew(): Promise<boolean> {
+  const now = await session()
+  if (now.signed_in || !now.auth.includes('oidc')) return now.signed_in
+  return (await fetch('/session/refresh', { method: 'POST' })).ok
 }
 
 /** closeSession signs out. */

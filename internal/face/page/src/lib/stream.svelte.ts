@@ -60,6 +60,11 @@ class Stream {
     this.follow()
   }
 
+  /** resume follows the log again, after the server has refused it. */
+  resume() {
+    if (this.cursor) this.follow()
+  }
+
   private follow() {
     this.send({ kind: 'follow', cursor: this.cursor, tasks: [...new Set(this.tasks)] })
   }

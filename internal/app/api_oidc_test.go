@@ -1,0 +1,223 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/identity/oidc"
+	"fleet/internal/identity/oidc/oidctest"
+	"fleet/internal/waittest"
+)
+
+// people can sign in with the issuer of newOIDCFleet.
+var people = []oidctest.User{
+	{Subject: "1", Name: "alice", Groups: []string{"dev"}},
+	{Subject: "2", Name: "bob", Groups: []string{"dev", "staff"}},
+	{Subject: "3", Name: "carol", Groups: []string{"staff"}},
+	{Subject: "4", Name: "vic", Groups: []string{"auditors"}},
+	{Subject: "5", Name: "root", Groups: []string{"fleet-admins"}},
+	{Subject: "6", Name: "alice", Groups: []string{"dev"}},
+}
+
+func oidcAuth(issuer *oidctest.Issuer, auth ...string) func(c *Config) {
+	return func(c *Config) {
+		c.Auth = auth
+		c.OIDC = oidc.Config{
+			Issuer: issuer.URL, ClientID: oidctest.ClientID, ClientSecret: oidctest.ClientSecret, CLIClientID: oidctest.CLIClientID,
+			Roles: map[string]string{"dev": "user", "auditors": "viewer", "fleet-admins": "admin"},
+		}
+	}
+}
+
+// newOIDCFleet returns a fleet that takes tokens and those of an issuer. The secrets "oidc:NAME" are the people's.
+func newOIDCFleet(t *testing.T) (*testFleet, *oidctest.Issuer) {
+	t.Helper()
+	issuer := oidctest.New(t, people...)
+	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}, Config: oidcAuth(issuer, AuthTokens, AuthOIDC)})
+	for _, p := range people[:5] {
+		f.secrets["oidc:"+p.Name] = issuer.IDToken(t, p.Name)
+	}
+	f.secrets["second alice"] = issuer.Forge(t, func(c map[string]any) { c["sub"], c["preferred_username"] = "6", "alice" })
+	return f, issuer
+}
+
+// TestOIDC checks on every face whom the issuer's tokens make of their callers, and what these may do.
+func TestOIDC(t *testing.T) {
+	t.Parallel()
+	f, _ := newOIDCFleet(t)
+	for i, by := range []string{"alice", "oidc:alice", "oidc:bob", "second alice"} {
+		face := []string{"grpc", "rest", "mcp", "grpc"}[i]
+		r, err := faces[face](f, t.Context(), call{method: methods["create_agent"], by: by, args: map[string]any{
+			"name": "of-" + strings.NewReplacer(":", "-", " ", "-").Replace(by), "project": "Setup", "spec": "x",
+		}})
+		require.NoError(t, err)
+		require.Nil(t, r.err, "%s: %v", by, r.err)
+	}
+	names := func(face, by string) (names, owners []string) {
+		r, err := faces[face](f, t.Context(), call{method: methods["list_agents"], by: by, args: map[string]any{}})
+		require.NoError(t, err)
+		require.Nil(t, r.err, "%s on %s: %v", by, face, r.err)
+		list, _ := json.Marshal(r.answer)
+		var answer struct {
+			Agents []struct{ Name, Owner string }
+		}
+		require.NoError(t, json.Unmarshal(list, &answer))
+		for _, a := range answer.Agents {
+			names, owners = append(names, a.Name), append(owners, a.Owner)
+		}
+		slices.Sort(names)
+		slices.Sort(owners)
+		return names, owners
+	}
+	for _, face := range []string{"grpc", "rest", "mcp"} {
+		for by, want := range map[string][]string{
+			"alice": {"of-alice"}, "oidc:alice": {"of-oidc-alice"}, "oidc:bob": {"of-oidc-bob"}, "second alice": {"of-second-alice"}, "oidc:vic": nil,
+			"oidc:root": {"of-alice", "of-oidc-alice", "of-oidc-bob", "of-second-alice"},
+		} {
+			got, _ := names(face, by)
+			require.Equal(t, want, got, "%s on %s", by, face)
+		}
+		_, owners := names(face, "oidc:root")
+		require.Equal(t, []string{"alice", "oidc:alice", "oidc:alice~2", "oidc:bob"}, owners)
+
+		for by, c := range map[string]call{
+			"oidc:carol": {method: methods["list_agents"], args: map[string]any{}},
+			"oidc:vic":   {method: methods["create_agent"], args: map[string]any{"name": "x", "project": "Setup", "spec": "x"}},
+		} {
+			c.by = by
+			r, err := faces[face](f, t.Context(), c)
+			require.NoError(t, err)
+			require.NotNil(t, r.err, by)
+			require.Equal(t, "PERMISSION_DENIED", r.err.Reason, "%s on %s: %v", by, face, r.err)
+		}
+	}
+	alice := f.as(t.Context(), "oidc:alice")
+	require.Equal(t, "human", startedBy(alice, t, fleetv1.NewFleetServiceClient(f.conn), "of-oidc-alice"))
+}
+
+// TestOIDCExpiry follows the fleet with a token until it expires.
+func TestOIDCExpiry(t *testing.T) {
+	t.Parallel()
+	f, issuer := newOIDCFleet(t)
+	issuer.SetLifetime(3 * time.Second)
+	f.secrets["short"] = issuer.IDToken(t, "alice")
+	expires := time.Now().Add(3 * time.Second).Truncate(time.Second)
+	stream, err := fleetv1.NewFleetServiceClient(f.conn).WatchFleet(f.as(t.Context(), "short"), &fleetv1.WatchFleetRequest{Follow: true})
+	require.NoError(t, err)
+	for err == nil {
+		_, err = stream.Recv()
+	}
+	require.Equal(t, codes.Unauthenticated, status.Code(err), "%v", err)
+	require.False(t, time.Now().Before(expires))
+	_, err = fleetv1.NewFleetServiceClient(f.conn).ListAgents(f.as(t.Context(), "short"), &fleetv1.ListAgentsRequest{})
+	require.ErrorContains(t, err, "the token has expired")
+}
+
+// TestOIDCUnreachable starts a server before its issuer.
+func TestOIDCUnreachable(t *testing.T) {
+	t.Parallel()
+	issuer := oidctest.New(t, people...)
+	token := issuer.IDToken(t, "alice")
+	issuer.Stop()
+	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}, Config: oidcAuth(issuer, AuthTokens, AuthOIDC)})
+	f.secrets["oidc:alice"] = token
+	parts := func() (parts []string) {
+		h, err := fleetv1.NewHealthServiceClient(f.conn).CheckHealth(t.Context(), &fleetv1.CheckHealthRequest{})
+		require.NoError(t, err)
+		for _, d := range h.GetDegraded() {
+			parts = append(parts, d.GetPart())
+		}
+		return parts
+	}
+	waittest.Until(t, "the issuer is asked in the background", func() bool { return slices.Contains(parts(), "oidc") })
+	for face, call := range map[string]call{
+		"grpc": {method: methods["list_agents"], args: map[string]any{}, by: "oidc:alice"}, "rest": {method: methods["list_agents"], args: map[string]any{}, by: "oidc:alice"},
+	} {
+		r, err := faces[face](f, t.Context(), call)
+		require.NoError(t, err)
+		require.Equal(t, "BACKEND_UNAVAILABLE", r.err.Reason)
+		require.Contains(t, strings.ToLower(r.err.Message), "the issuer "+issuer.URL+" cannot be reached")
+		call.by = "alice"
+		r, err = faces[face](f, t.Context(), call)
+		require.NoError(t, err)
+		require.Nil(t, r.err, "tokens need no issuer")
+	}
+	issuer.Start(t)
+	waittest.Until(t, "the issuer is asked again in the background", func() bool { return !slices.Contains(parts(), "oidc") })
+	_, err := fleetv1.NewFleetServiceClient(f.conn).ListAgents(f.as(t.Context(), "oidc:alice"), &fleetv1.ListAgentsRequest{})
+	require.NoError(t, err)
+}
+
+// TestOIDCDiscovery signs an MCP client in with nothing but the address of the endpoint, and the client's id.
+func TestOIDCDiscovery(t *testing.T) {
+	t.Parallel()
+	f, issuer := newOIDCFleet(t)
+	base := "http://" + f.HTTPAddr()
+	for path, want := range map[string]string{"/mcp/fleet": "/mcp/fleet", "/mcp": "/mcp", "/v1/agents": ""} {
+		method := http.MethodPost
+		if want == "" {
+			method = http.MethodGet
+		}
+		r, err := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+		require.NoError(t, err)
+		answer, err := f.http.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, http.StatusUnauthorized, answer.StatusCode, path)
+		address := base + "/.well-known/oauth-protected-resource" + want
+		require.Contains(t, answer.Header.Get("WWW-Authenticate"), `resource_metadata="`+address+`"`)
+		var metadata struct {
+			Resource string
+			Servers  []string `json:"authorization_servers"`
+		}
+		answer, err = f.http.Get(address) //nolint:noctx // a test's own server
+		require.NoError(t, err)
+		require.NoError(t, json.NewDecoder(answer.Body).Decode(&metadata))
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, base+want, metadata.Resource)
+		require.Equal(t, []string{issuer.URL}, metadata.Servers)
+	}
+
+	tokens := transport.NewMemoryTokenStore()
+	c, err := client.NewOAuthStreamableHttpClient(base+"/mcp/fleet", transport.OAuthConfig{
+		ClientID: oidctest.CLIClientID, RedirectURI: "http://127.0.0.1:1/callback", PKCEEnabled: true, TokenStore: tokens,
+		Scopes: []string{"openid", "profile", "groups"},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	require.NoError(t, c.Start(context.WithoutCancel(t.Context())))
+	initialize := mcp.InitializeRequest{}
+	initialize.Params.ClientInfo = mcp.Implementation{Name: "test", Version: "1"}
+	_, err = c.Initialize(t.Context(), initialize)
+	require.True(t, client.IsOAuthAuthorizationRequiredError(err), "%v", err)
+	handler := client.GetOAuthHandler(err)
+	verifier, err := client.GenerateCodeVerifier()
+	require.NoError(t, err)
+	state, err := client.GenerateState()
+	require.NoError(t, err)
+	address, err := handler.GetAuthorizationURL(t.Context(), state, client.GenerateCodeChallenge(verifier))
+	require.NoError(t, err)
+	back, err := issuer.Login(t.Context(), "bob", address)
+	require.NoError(t, err)
+	require.NoError(t, handler.ProcessAuthorizationResponse(t.Context(), back.Query().Get("code"), back.Query().Get("state"), verifier))
+	_, err = c.Initialize(t.Context(), initialize)
+	require.NoError(t, err)
+	call := mcp.CallToolRequest{}
+	call.Params.Name = "list_agents"
+	result, err := c.CallTool(t.Context(), call)
+	require.NoError(t, err)
+	require.False(t, result.IsError, "%v", result.Content)
+}

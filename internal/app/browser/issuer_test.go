@@ -1,0 +1,96 @@
+package browser
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/app"
+	"fleet/internal/identity/oidc"
+	"fleet/internal/identity/oidc/oidctest"
+
+	"google.golang.org/grpc/metadata"
+)
+
+// serveIssuer starts a server on which people sign in with an issuer.
+func serveIssuer(t *testing.T, auth ...string) (*server, *oidctest.Issuer) {
+	t.Helper()
+	issuer := oidctest.New(t, oidctest.User{Subject: "1", Name: "alice", Groups: []string{"dev"}},
+		oidctest.User{Subject: "2", Name: "bob", Groups: []string{"dev"}}, oidctest.User{Subject: "3", Name: "carol", Groups: []string{"staff"}})
+	return serve(t, func(cfg *app.Config) {
+		cfg.Auth = auth
+		cfg.OIDC = oidc.Config{
+			Issuer: issuer.URL, ClientID: oidctest.ClientID, ClientSecret: oidctest.ClientSecret, CLIClientID: oidctest.CLIClientID,
+			Roles: map[string]string{"dev": "user"},
+		}
+	}), issuer
+}
+
+// TestSignInWithIssuer signs two people in with an issuer. They see only their own agents.
+func TestSignInWithIssuer(t *testing.T) {
+	t.Parallel()
+	s, issuer := serveIssuer(t, app.AuthTokens, app.AuthOIDC)
+	for _, name := range []string{"alice", "bob"} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+issuer.IDToken(t, name))
+		_, err := s.api.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "of-" + name, Project: "shell", Spec: "Try things"})
+		require.NoError(t, err)
+	}
+	with := "Sign in with " + issuer.URL[len("http://"):]
+	for name, other := range map[string]string{"alice": "bob", "bob": "alice"} {
+		b := open(t, s.home)
+		b.expect("401")
+		b.goTo("/?q=of")
+		b.sees("An admin makes a token")
+		b.press(with)
+		b.press("Continue as " + name)
+		b.sees("of-" + name)
+		require.NotContains(t, b.text(), "of-"+other)
+		require.Equal(t, "/?q=of", eval[string](b, `location.pathname + location.search + location.hash`))
+		require.Empty(t, eval[string](b, `document.cookie`), "scripts can read a cookie")
+		b.expect("403")
+		b.goTo("/admin")
+		b.press("Sign out")
+		b.sees("This server wants to know who you are")
+	}
+
+	b := open(t, s.home)
+	b.expect("401")
+	b.expect("403")
+	b.goTo("/")
+	b.press(with)
+	b.press("Continue as carol")
+	b.sees("is in no group that may use this server")
+	b.press("Back to the page")
+	b.sees("This server wants to know who you are")
+}
+
+// TestSessionIsRenewed looks at the page for longer than a token is valid, and until the issuer ends the session.
+func TestSessionIsRenewed(t *testing.T) {
+	t.Parallel()
+	s, issuer := serveIssuer(t, app.AuthOIDC)
+	issuer.SetLifetime(4 * time.Second)
+	b := open(t, s.home)
+	b.expect("401")
+	b.goTo("/")
+	b.sees("Sign in with")
+	require.NotContains(t, b.text(), "Token")
+	b.press("Sign in with " + issuer.URL[len("http://"):])
+	b.press("Continue as alice")
+	b.sees("No agents yet")
+	asked := issuer.Fetched("/oauth/token")
+	require.NoError(t, b.until(`() => fetch('/session').then(r => r.json()).then(s => !s.signed_in)`), "the token does not expire")
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+issuer.IDToken(t, "alice"))
+	_, err := s.api.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: "Try things"})
+	require.NoError(t, err)
+	b.sees("papi") // by the stream, with a new token
+	require.Greater(t, issuer.Fetched("/oauth/token"), asked)
+	require.NotContains(t, b.text(), "Your session has ended")
+
+	issuer.RevokeRefreshTokens()
+	b.sees("Your session has ended")
+	b.press("Sign in with " + issuer.URL[len("http://"):])
+	b.press("Continue as alice")
+	b.sees("papi")
+}

@@ -1,0 +1,75 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"fleet/internal/face/mcp"
+	"fleet/internal/face/page"
+	"fleet/internal/face/protected"
+	"fleet/internal/face/rpc"
+	"fleet/internal/fleet"
+	"fleet/internal/identity/oidc"
+)
+
+// openIssuer sets the issuer of auth oidc. It does not call it.
+func (a *App) openIssuer() (err error) {
+	if !a.cfg.Auth.Has(AuthOIDC) {
+		return nil
+	}
+	nameOf := func(ctx context.Context, s fleet.Subject) (string, error) { return a.service.NameOf(ctx, s) }
+	a.issuer, err = oidc.New(a.cfg.OIDC, nameOf, a.log, time.Now)
+	return err
+}
+
+// protectedResource returns what tells OAuth clients where to sign in; nil if they cannot.
+func (a *App) protectedResource() *protected.Resource {
+	if a.issuer == nil {
+		return nil
+	}
+	c := a.issuer.Config()
+	return &protected.Resource{Issuer: c.Issuer, Scopes: c.Scopes, CLIClientID: c.CLIClientID, PublicURL: a.cfg.PublicURL, Endpoints: mcp.Paths()}
+}
+
+// sessionConfig returns how browsers sign in.
+func (a *App) sessionConfig() page.SessionConfig {
+	c := page.SessionConfig{
+		Identify: func(ctx context.Context, authorization []string) error {
+			_, err := a.identify(ctx, "", authorization)
+			return err
+		},
+		Now: time.Now, Auth: a.cfg.Auth, PublicURL: a.cfg.PublicURL,
+	}
+	if a.issuer != nil {
+		c.Issuer, c.IssuerURL = signIn{a.issuer}, a.issuer.Config().Issuer
+	}
+	return c
+}
+
+// signIn is the issuer for the page. Its errors are as callers get them.
+type signIn struct{ issuer *oidc.Issuer }
+
+// AuthURL implements page.Issuer.
+func (s signIn) AuthURL(ctx context.Context, redirect, state, nonce, verifier string) (string, error) {
+	address, err := s.issuer.AuthURL(ctx, redirect, state, nonce, verifier)
+	return address, callError(err)
+}
+
+// Exchange implements page.Issuer.
+func (s signIn) Exchange(ctx context.Context, redirect, code, nonce, verifier string) (token, refresh string, err error) {
+	token, refresh, err = s.issuer.Exchange(ctx, redirect, code, nonce, verifier)
+	return token, refresh, callError(err)
+}
+
+// Refresh implements page.Issuer.
+func (s signIn) Refresh(ctx context.Context, refresh string) (token, next string, err error) {
+	token, next, err = s.issuer.Refresh(ctx, refresh)
+	return token, next, callError(err)
+}
+
+func callError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return rpc.Error(err)
+}

@@ -1,0 +1,94 @@
+package scripts
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"fleet/internal/app"
+	"fleet/internal/identity/oidc"
+	"fleet/internal/identity/oidc/oidctest"
+)
+
+// TestLoginScripts runs the scripts about signing in with an issuer. ISSUER is its URL.
+func TestLoginScripts(t *testing.T) {
+	t.Parallel()
+	playLogin(t, "../../../testdata/cli/login", time.Hour)
+}
+
+// TestLoginRenewedScripts runs the scripts whose tokens expire meanwhile.
+func TestLoginRenewedScripts(t *testing.T) {
+	t.Parallel()
+	playLogin(t, "../../../testdata/cli/login/renewed", 2*time.Second)
+}
+
+func playLogin(t *testing.T, dir string, life time.Duration) {
+	issuer := oidctest.New(t,
+		oidctest.User{Subject: "1", Name: "alice", Groups: []string{"dev"}}, oidctest.User{Subject: "2", Name: "bob", Groups: []string{"dev"}},
+		oidctest.User{Subject: "3", Name: "carol", Groups: []string{"staff"}})
+	issuer.SetLifetime(life)
+	playWith(t, dir, func(e *testscript.Env, cfg *app.Config) {
+		cfg.Auth = app.Auth{app.AuthTokens, app.AuthOIDC}
+		cfg.OIDC = oidc.Config{
+			Issuer: issuer.URL, ClientID: oidctest.ClientID, ClientSecret: oidctest.ClientSecret, CLIClientID: oidctest.CLIClientID,
+			Roles: map[string]string{"dev": "user"},
+		}
+		e.Setenv("ISSUER", issuer.URL)
+		e.Setenv("HOME", e.WorkDir)
+		e.Setenv("XDG_CONFIG_HOME", e.WorkDir+"/config")
+		e.Setenv("XDG_RUNTIME_DIR", "")
+		e.Setenv("DBUS_SESSION_BUS_ADDRESS", "")
+		e.Setenv("DISPLAY", ":1") // there is a browser
+	})
+}
+
+// browse is the program xdg-open: a browser in which WHO signs in. The page that it opens leads to another address.
+func browse() {
+	page, err := os.ReadFile(os.Args[1])
+	exitOn(err)
+	address := regexp.MustCompile(`url=([^"]*)"`).FindSubmatch(page)
+	ctx := context.Background()
+	back, err := oidctest.Login(ctx, os.Getenv("WHO"), html.UnescapeString(string(address[1])))
+	exitOn(err)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, back.String(), http.NoBody)
+	exitOn(err)
+	answer, err := http.DefaultClient.Do(r)
+	exitOn(err)
+	exitOn(answer.Body.Close())
+}
+
+// approve is a person who reads the address and the code of `fleet login --device` from the pipe, and signs in as WHO.
+func approve() {
+	said := os.Args[1]
+	code := regexp.MustCompile(`enter the code (\S+)`)
+	pipe, err := os.Open(said)
+	exitOn(err)
+	var found []string
+	lines := bufio.NewScanner(pipe)
+	for found == nil && lines.Scan() {
+		fmt.Println(lines.Text())
+		found = code.FindStringSubmatch(lines.Text())
+	}
+	answer, err := http.PostForm(os.Getenv("ISSUER")+"/device", url.Values{"user_code": {found[1]}, "username": {os.Getenv("WHO")}}) //nolint:gosec,noctx // the test's issuer
+	exitOn(err)
+	exitOn(answer.Body.Close())
+	if answer.StatusCode != http.StatusOK {
+		exitOn(fmt.Errorf("the issuer answered %s", answer.Status))
+	}
+}
+
+func exitOn(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,98 @@
+package login
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+)
+
+// Device signs a person in on another device (RFC 8628). show tells the person where to go and which code to enter.
+func (i *Issuer) Device(ctx context.Context, show func(address, code string)) (Tokens, error) {
+	d, err := i.config.DeviceAuth(ctx)
+	if err != nil {
+		return Tokens{}, told(err)
+	}
+	address := d.VerificationURIComplete
+	if address == "" {
+		address = d.VerificationURI
+	}
+	show(address, d.UserCode)
+	t, err := i.config.DeviceAccessToken(ctx, d)
+	if err != nil {
+		return Tokens{}, told(err)
+	}
+	return i.tokensOf(ctx, t, "")
+}
+
+// Browser signs a person in with a browser on this machine, which comes back to a loopback address (RFC 8252). show
+// opens the address in the browser, or tells the person to.
+func (i *Issuer) Browser(ctx context.Context, show func(address string)) (Tokens, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return Tokens{}, err
+	}
+	config := i.config
+	config.RedirectURL = "http://" + l.Addr().String() + "/callback"
+	state, nonce, verifier := rand.Text(), rand.Text(), oauth2.GenerateVerifier()
+	type result struct {
+		code string
+		err  error
+	}
+	came := make(chan result, 1)
+	server := &http.Server{ReadHeaderTimeout: timeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		if r.URL.Path != "/callback" || subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(state)) == 0 {
+			http.NotFound(w, r) // not of the issuer, for example the browser's own
+			return
+		}
+		got := result{code: q.Get("code")}
+		text := "You are signed in. You can close this window."
+		if got.code == "" {
+			got.err = fmt.Errorf("the issuer refused: %s", q.Get("error"))
+			text = "You are not signed in. The terminal says why."
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("Connection", "close")
+		_, _ = io.WriteString(w, text+"\n") // the browser may have gone
+		select {
+		case came <- got:
+		default: // a second answer
+		}
+	})}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(l) // ends with Shutdown
+	}()
+	defer func() {
+		_ = server.Shutdown(context.WithoutCancel(ctx)) // lets the browser have its answer
+		<-served
+	}()
+	show(config.AuthCodeURL(state, oidc.Nonce(nonce), oauth2.S256ChallengeOption(verifier)))
+	select {
+	case got := <-came:
+		if got.err != nil {
+			return Tokens{}, got.err
+		}
+		t, err := config.Exchange(ctx, got.code, oauth2.VerifierOption(verifier))
+		if err != nil {
+			return Tokens{}, told(err)
+		}
+		return i.tokensOf(ctx, t, nonce)
+	case <-ctx.Done():
+		return Tokens{}, context.Cause(ctx)
+	}
+}
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}

@@ -1,0 +1,196 @@
+// Package login signs a person in to a server of Fleet with the issuer that the server names, and keeps the tokens for
+// later commands: in the user's keyring, or in a file that only the user can read.
+//
+// Package cli uses it. It talks to the server's metadata (RFC 9728) and to the issuer, and must never import the core.
+package login
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+)
+
+// timeout is how long a server or an issuer may take to answer.
+const timeout = 30 * time.Second
+
+// ErrNoIssuer means that nobody can sign in to the server with an issuer.
+var ErrNoIssuer = errors.New("the server has no issuer to sign in with")
+
+// ErrEnded means that the session has ended, so that the person has to sign in again.
+var ErrEnded = errors.New("the session has ended")
+
+// Issuer is the issuer of a server, ready to sign people in.
+type Issuer struct {
+	URL string
+	// CanBrowse and CanDevice report which flows the issuer has.
+	CanBrowse, CanDevice bool
+
+	config   oauth2.Config
+	verifier *oidc.IDTokenVerifier
+	revoke   string // endpoint; empty: it has none
+}
+
+// Find returns the issuer that the server names. base is the server's HTTP address, and client calls it.
+func Find(ctx context.Context, client *http.Client, base string) (*Issuer, error) {
+	var server struct {
+		Resource    string   `json:"resource"`
+		Issuers     []string `json:"authorization_servers"`
+		Scopes      []string `json:"scopes_supported"`
+		CLIClientID string   `json:"fleet_cli_client_id"`
+	}
+	base = strings.TrimSuffix(base, "/")
+	found, err := getJSON(ctx, client, base+"/.well-known/oauth-protected-resource", &server)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("cannot ask %s where to sign in: %w", base, err)
+	case !found || len(server.Issuers) == 0 || server.CLIClientID == "":
+		return nil, ErrNoIssuer
+	case server.Resource != base: // RFC 9728, section 3.3: another server's metadata could lead to another issuer
+		return nil, fmt.Errorf("%s says that it is %q: set public_url in the server's configuration to the address that clients use", base, server.Resource)
+	}
+	return open(ctx, server.Issuers[0], server.CLIClientID, server.Scopes)
+}
+
+// open asks the issuer for its endpoints.
+func open(ctx context.Context, issuer, clientID string, scopes []string) (*Issuer, error) {
+	if u, err := url.Parse(issuer); err != nil || u.Scheme != "https" && !isLoopback(u.Hostname()) {
+		return nil, fmt.Errorf("the issuer %q has no https, so others could read your tokens", issuer)
+	}
+	asking, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	provider, err := oidc.NewProvider(asking, issuer)
+	if err != nil {
+		return nil, fmt.Errorf("the issuer %s does not answer: %w", issuer, err)
+	}
+	var more struct {
+		Scopes []string `json:"scopes_supported"`
+		Revoke string   `json:"revocation_endpoint"`
+	}
+	if err := provider.Claims(&more); err != nil {
+		return nil, err
+	}
+	if slices.Contains(more.Scopes, oidc.ScopeOfflineAccess) && !slices.Contains(scopes, oidc.ScopeOfflineAccess) {
+		scopes = append(slices.Clone(scopes), oidc.ScopeOfflineAccess)
+	}
+	endpoint := provider.Endpoint()
+	endpoint.AuthStyle = oauth2.AuthStyleInParams // a client without a secret; x/oauth2 would try one first
+	return &Issuer{
+		URL: issuer, CanBrowse: endpoint.AuthURL != "", CanDevice: endpoint.DeviceAuthURL != "",
+		config: oauth2.Config{ClientID: clientID, Endpoint: endpoint, Scopes: scopes},
+		// The key set outlives the context with the time limit.
+		verifier: provider.VerifierContext(ctx, &oidc.Config{ClientID: clientID}), revoke: more.Revoke,
+	}, nil
+}
+
+// tokensOf checks what the issuer has answered and returns the tokens. An empty nonce is not checked.
+func (i *Issuer) tokensOf(ctx context.Context, t *oauth2.Token, nonce string) (Tokens, error) {
+	raw, _ := t.Extra("id_token").(string)
+	if raw == "" {
+		return Tokens{}, errors.New("the issuer gave no ID token: the scope openid must be among those that the server asks for")
+	}
+	id, err := i.verifier.Verify(ctx, raw)
+	if err != nil {
+		return Tokens{}, err
+	}
+	if nonce != "" && id.Nonce != nonce {
+		return Tokens{}, errors.New("the ID token is of another sign-in")
+	}
+	var claims struct {
+		Name  string `json:"preferred_username"`
+		Email string `json:"email"`
+	}
+	if err := id.Claims(&claims); err != nil {
+		return Tokens{}, err
+	}
+	who := id.Subject
+	for _, name := range []string{claims.Email, claims.Name} {
+		if name != "" {
+			who = name
+		}
+	}
+	return Tokens{ID: raw, Refresh: t.RefreshToken, Expiry: id.Expiry, Who: who}, nil
+}
+
+// refresh returns new tokens. ErrEnded if the issuer has ended the session.
+func (i *Issuer) refresh(ctx context.Context, old Tokens) (Tokens, error) {
+	t, err := i.config.TokenSource(ctx, &oauth2.Token{RefreshToken: old.Refresh}).Token()
+	if answer, ok := errors.AsType[*oauth2.RetrieveError](err); ok && answer.ErrorCode == "invalid_grant" {
+		return Tokens{}, ErrEnded
+	}
+	if err != nil {
+		return Tokens{}, told(err)
+	}
+	if raw, _ := t.Extra("id_token").(string); raw == "" {
+		return Tokens{}, ErrEnded // some issuers make an ID token at the sign-in only
+	}
+	next, err := i.tokensOf(ctx, t, "")
+	if next.Refresh == "" {
+		next.Refresh = old.Refresh
+	}
+	return next, err
+}
+
+// Revoke asks the issuer to end the session (RFC 7009).
+func (i *Issuer) Revoke(ctx context.Context, t Tokens) error {
+	if i.revoke == "" || t.Refresh == "" {
+		return nil
+	}
+	form := url.Values{"token": {t.Refresh}, "token_type_hint": {"refresh_token"}, "client_id": {i.config.ClientID}}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, i.revoke, strings.NewReader(form.Encode()))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("the issuer answered %s", answer.Status)
+	}
+	return nil
+}
+
+// told returns the error of a token endpoint without the answer's text, which can have secrets.
+func told(err error) error {
+	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
+	switch {
+	case !ok:
+		return err
+	case answer.ErrorCode == "":
+		return fmt.Errorf("the issuer answered %s", answer.Response.Status)
+	}
+	return fmt.Errorf("the issuer refused: %s %s", answer.ErrorCode, answer.ErrorDescription)
+}
+
+func getJSON(ctx context.Context, client *http.Client, address string, to any) (found bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return false, err
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		return false, err
+	}
+	defer answer.Body.Close()
+	switch answer.StatusCode {
+	case http.StatusOK:
+		return true, json.NewDecoder(io.LimitReader(answer.Body, 64<<10)).Decode(to)
+	case http.StatusNotFound:
+		return false, nil
+	}
+	return false, fmt.Errorf("it answered %s", answer.Status)
+}

@@ -1,0 +1,230 @@
+package login
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/lockedfile"
+	"github.com/zalando/go-keyring"
+)
+
+// Tokens are what the issuer has given a person.
+type Tokens struct {
+	ID      string    `json:"id_token"`
+	Refresh string    `json:"refresh_token,omitempty"`
+	Expiry  time.Time `json:"expiry"`
+	Who     string    `json:"who"` // for people
+}
+
+// Login is a sign-in to a server that is kept.
+type Login struct {
+	Server   string   `json:"server"`
+	Issuer   string   `json:"issuer"`
+	ClientID string   `json:"client_id"`
+	Scopes   []string `json:"scopes"`
+	// InKeyring says that the tokens are in the keyring, and not in the file.
+	InKeyring bool    `json:"in_keyring,omitempty"`
+	Tokens    *Tokens `json:"tokens,omitempty"`
+}
+
+// Store keeps logins: a file for each server, and the tokens in the user's keyring where there is one.
+type Store struct {
+	// Dir is the directory of the files.
+	Dir string
+	// NoKeyring keeps the tokens in the files.
+	NoKeyring bool
+}
+
+// service is the name of Fleet in the keyring.
+const service = "fleet"
+
+// Keep stores the tokens of a sign-in to the server. inKeyring reports where they are.
+func (s Store) Keep(server string, i *Issuer, t Tokens) (inKeyring bool, err error) {
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return false, err
+	}
+	unlock, err := s.lock(server)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	return s.write(Login{Server: server, Issuer: i.URL, ClientID: i.config.ClientID, Scopes: i.config.Scopes}, t)
+}
+
+// write stores the login with the tokens.
+func (s Store) write(l Login, t Tokens) (inKeyring bool, err error) {
+	l.InKeyring, l.Tokens = false, &t
+	if !s.NoKeyring && hasKeyring() {
+		secret, err := json.Marshal(t)
+		if err != nil {
+			return false, err
+		}
+		if keyring.Set(service, l.Server, string(secret)) == nil { // else it is locked, or the tokens are too long for it
+			l.InKeyring, l.Tokens = true, nil
+		}
+	}
+	data, err := json.MarshalIndent(l, "", "  ")
+	if err != nil {
+		return false, err
+	}
+	f, err := os.CreateTemp(s.Dir, ".login-*") // only the user can read it
+	if err != nil {
+		return false, err
+	}
+	_, err = f.Write(append(data, '\n'))
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), s.file(l.Server))
+	}
+	if err != nil {
+		return false, errors.Join(err, os.Remove(f.Name()))
+	}
+	return l.InKeyring, nil
+}
+
+// Get returns the login to the server; nil if there is none.
+func (s Store) Get(server string) (*Login, error) {
+	data, err := os.ReadFile(s.file(server))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) && s.Dir == "" {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	if err != nil {
+		return nil, err
+	}
+	l := &Login{}
+	if err := json.Unmarshal(data, l); err != nil {
+		return nil, fmt.Errorf("%s is damaged: %w", s.file(server), err)
+	}
+	return l, nil
+}
+
+// tokens returns the tokens of the login.
+func (s Store) tokens(l *Login) (Tokens, error) {
+	if l.Tokens != nil {
+		return *l.Tokens, nil
+	}
+	var t Tokens
+	secret, err := keyring.Get(service, l.Server)
+	if errors.Is(err, keyring.ErrNotFound) {
+		return t, ErrEnded
+	}
+	if err != nil {
+		return t, fmt.Errorf("the keyring cannot be read: %w", err)
+	}
+	return t, json.Unmarshal([]byte(secret), &t)
+}
+
+// margin is how long before its end a token is replaced.
+const margin = 20 * time.Second
+
+// Token returns a token for the server that is valid for a while, and refreshes the one that is kept if it is not.
+// ErrEnded if the person has to sign in again.
+func (s Store) Token(ctx context.Context, server string, now func() time.Time) (string, error) {
+	if _, t, err := s.read(server); err != nil || t.valid(now()) {
+		return t.ID, err
+	}
+	unlock, err := s.lock(server) // an issuer may take a refresh token only once
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	l, t, err := s.read(server)
+	if err != nil || t.valid(now()) { // another command has refreshed it meanwhile
+		return t.ID, err
+	}
+	if t.Refresh == "" {
+		return "", ErrEnded
+	}
+	i, err := open(ctx, l.Issuer, l.ClientID, l.Scopes)
+	if err != nil {
+		return "", err
+	}
+	if t, err = i.refresh(ctx, t); err != nil {
+		return "", err
+	}
+	_, err = s.write(*l, t)
+	return t.ID, err
+}
+
+func (t Tokens) valid(now time.Time) bool { return t.ID != "" && now.Add(margin).Before(t.Expiry) }
+
+// read returns the login to the server with its tokens.
+func (s Store) read(server string) (*Login, Tokens, error) {
+	l, err := s.Get(server)
+	if err != nil {
+		return nil, Tokens{}, err
+	}
+	if l == nil {
+		return nil, Tokens{}, ErrEnded
+	}
+	t, err := s.tokens(l)
+	return l, t, err
+}
+
+// Forget removes the login to the server and asks the issuer to end the session. It reports false if there was none. If
+// the issuer does not end it, the error says so, and the login is removed all the same.
+func (s Store) Forget(ctx context.Context, server string) (bool, error) {
+	l, err := s.Get(server)
+	if err != nil || l == nil {
+		return false, err
+	}
+	unlock, err := s.lock(server)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	t, err := s.tokens(l)
+	if err == nil {
+		var i *Issuer
+		if i, err = open(ctx, l.Issuer, l.ClientID, nil); err == nil {
+			err = i.Revoke(ctx, t)
+		}
+	}
+	if errors.Is(err, ErrEnded) {
+		err = nil
+	}
+	if l.InKeyring {
+		if e := keyring.Delete(service, server); !errors.Is(e, keyring.ErrNotFound) {
+			err = errors.Join(err, e)
+		}
+	}
+	return true, errors.Join(os.Remove(s.file(server)), err)
+}
+
+// lock keeps other commands from refreshing the login to the server.
+func (s Store) lock(server string) (unlock func(), err error) {
+	return lockedfile.MutexAt(s.file(server) + ".lock").Lock()
+}
+
+// file returns the path of the server's file.
+func (s Store) file(server string) string {
+	name := strings.NewReplacer(":", "_", "/", "_", "[", "", "]", "").Replace(server)
+	return filepath.Join(s.Dir, name+".json")
+}
+
+// hasKeyring reports whether there may be a keyring. Without a session bus, asking for one could start a bus.
+func hasKeyring() bool {
+	if runtime.GOOS != "linux" || os.Getenv("DBUS_SESSION_BUS_ADDRESS") != "" {
+		return true
+	}
+	_, err := os.Stat(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "bus"))
+	return err == nil && os.Getenv("XDG_RUNTIME_DIR") != ""
+}
+
+// Session is the login to one server, for calls.
+type Session struct {
+	Store  Store
+	Server string
+}
+
+// Token returns a valid token.
+func (s *Session) Token(ctx context.Context) (string, error) {
+	return s.Store.Token(ctx, s.Server, time.Now)
+}

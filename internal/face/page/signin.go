@@ -1,0 +1,202 @@
+package page
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"html"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"fleet/internal/face/wire"
+)
+
+// Issuer signs people in. Its errors are gRPC statuses.
+type Issuer interface {
+	// AuthURL returns the address at which a person signs in. The issuer sends the browser to the address redirect
+	// afterwards, with the state.
+	AuthURL(ctx context.Context, redirect, state, nonce, verifier string) (string, error)
+	// Exchange returns the token and the refresh token of a sign-in for the code that the issuer gave the browser.
+	Exchange(ctx context.Context, redirect, code, nonce, verifier string) (token, refresh string, err error)
+	// Refresh returns a new token and refresh token.
+	Refresh(ctx context.Context, refresh string) (token, next string, err error)
+}
+
+// The paths of a sign-in with the issuer.
+const (
+	signInPath   = "/session/oidc"
+	callbackPath = signInPath + "/callback"
+	refreshPath  = "/session/refresh"
+)
+
+// signInLife is how long a sign-in may take.
+const signInLife = 10 * time.Minute
+
+// maxCookie is the size of the largest token that a browser keeps in a cookie, in bytes.
+const maxCookie = 3900
+
+// attempt is a sign-in under way. The browser keeps it in a cookie, so that any server of the fleet can finish it, and
+// no other browser.
+type attempt struct {
+	State, Nonce, Verifier string
+	To                     string // path to go to afterwards
+}
+
+// signIn sends the browser to the issuer. ?to= is the path to go to afterwards.
+func (s *Sessions) signIn(w http.ResponseWriter, r *http.Request) {
+	if s.c.Issuer == nil {
+		writeError(w, http.StatusNotFound, wire.Error{Reason: "NOT_FOUND", Message: "this server has no issuer to sign in with: use a token"})
+		return
+	}
+	base := s.base(r)
+	if u, err := url.Parse(base); err == nil && u.Host != r.Host { // the cookie of the attempt is for the host that the issuer sends the browser to
+		http.Redirect(w, r, base+r.URL.RequestURI(), http.StatusFound)
+		return
+	}
+	a := attempt{State: rand.Text(), Nonce: rand.Text(), Verifier: rand.Text() + rand.Text(), To: ownPath(r.URL.Query().Get("to"))}
+	address, err := s.c.Issuer.AuthURL(r.Context(), base+callbackPath, a.State, a.Nonce, a.Verifier)
+	if err != nil {
+		s.failed(w, wire.HTTPStatus(err), wire.ErrorOf(err).Message)
+		return
+	}
+	value, err := json.Marshal(a)
+	if err != nil {
+		s.failed(w, http.StatusInternalServerError, "the sign-in cannot begin")
+		return
+	}
+	http.SetCookie(w, s.attemptCookie(r, base64.RawURLEncoding.EncodeToString(value), int(signInLife/time.Second)))
+	http.Redirect(w, r, address, http.StatusFound)
+}
+
+// callback ends the sign-in of a browser that the issuer has sent back.
+func (s *Sessions) callback(w http.ResponseWriter, r *http.Request) {
+	a := attemptOf(r)
+	http.SetCookie(w, s.attemptCookie(r, "", -1))
+	q := r.URL.Query()
+	switch {
+	case s.c.Issuer == nil || a.State == "" || subtle.ConstantTimeCompare([]byte(a.State), []byte(q.Get("state"))) == 0:
+		s.failed(w, http.StatusBadRequest, "this sign-in was not begun in this browser, or took longer than 10 minutes")
+		return
+	case q.Get("error") == "access_denied":
+		s.failed(w, http.StatusForbidden, "the issuer did not allow the sign-in")
+		return
+	case q.Get("code") == "":
+		s.failed(w, http.StatusBadGateway, "the issuer refused the sign-in: "+q.Get("error"))
+		return
+	}
+	token, refresh, err := s.c.Issuer.Exchange(r.Context(), s.base(r)+callbackPath, q.Get("code"), a.Nonce, a.Verifier)
+	if err != nil {
+		s.failed(w, wire.HTTPStatus(err), wire.ErrorOf(err).Message)
+		return
+	}
+	if !s.keepTokens(w, r, token, refresh) {
+		return
+	}
+	http.Redirect(w, r, a.To+"#signed-in", http.StatusFound) // the page tells its other tabs
+}
+
+// refresh replaces the tokens of a browser whose token has expired.
+func (s *Sessions) refresh(w http.ResponseWriter, r *http.Request) {
+	c, err := r.Cookie(refreshName)
+	if err != nil || c.Value == "" || s.c.Issuer == nil {
+		writeError(w, http.StatusUnauthorized, wire.Error{Reason: "UNAUTHENTICATED", Message: "the session cannot be refreshed: sign in"})
+		return
+	}
+	token, next, err := s.c.Issuer.Refresh(r.Context(), c.Value)
+	if err != nil {
+		if status := wire.HTTPStatus(err); status == http.StatusUnauthorized || status == http.StatusForbidden {
+			http.SetCookie(w, s.refreshCookie(r, "", -1))
+		}
+		writeStatus(w, err)
+		return
+	}
+	if s.keepTokens(w, r, token, next) {
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// keepTokens sets the cookies for the tokens. It reports false if it has answered because the token is too long.
+func (s *Sessions) keepTokens(w http.ResponseWriter, r *http.Request, token, refresh string) bool {
+	if len(token) > maxCookie {
+		s.failed(w, http.StatusBadGateway, "the token of the issuer is too long for a browser: let the issuer put only the groups of this server's client into it")
+		return false
+	}
+	http.SetCookie(w, s.cookie(r, token, cookieLife))
+	if len(refresh) > maxCookie {
+		refresh = "" // the session ends with its token
+	}
+	age := cookieLife
+	if refresh == "" {
+		age = -1
+	}
+	http.SetCookie(w, s.refreshCookie(r, refresh, age))
+	return true
+}
+
+// refreshName is the name of the cookie with the refresh token.
+const refreshName = "fleet_refresh"
+
+func (s *Sessions) refreshCookie(r *http.Request, value string, age int) *http.Cookie {
+	c := s.cookie(r, value, age)
+	c.Name, c.Path = refreshName, refreshPath
+	return c
+}
+
+// attemptName is the name of the cookie with the attempt.
+const attemptName = "fleet_sign_in"
+
+// attemptCookie returns the cookie with the attempt. It is not a strict one: the browser comes back from the issuer's site.
+func (s *Sessions) attemptCookie(r *http.Request, value string, age int) *http.Cookie {
+	c := s.cookie(r, value, age)
+	c.Name, c.Path, c.SameSite = attemptName, signInPath, http.SameSiteLaxMode
+	return c
+}
+
+func attemptOf(r *http.Request) (a attempt) {
+	c, err := r.Cookie(attemptName)
+	if err != nil {
+		return a
+	}
+	value, err := base64.RawURLEncoding.DecodeString(c.Value)
+	if err != nil || json.Unmarshal(value, &a) != nil {
+		return attempt{}
+	}
+	a.To = ownPath(a.To)
+	return a
+}
+
+// base returns the URL of the server as the browser knows it.
+func (s *Sessions) base(r *http.Request) string {
+	switch {
+	case s.c.PublicURL != "":
+		return strings.TrimSuffix(s.c.PublicURL, "/")
+	case r.TLS != nil:
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host // the guard has checked it
+}
+
+// ownPath returns the path if it is one of the page, and "/" otherwise: a link must not lead to another site.
+func ownPath(to string) string {
+	u, err := url.Parse(to)
+	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.Contains(to, `\`) || !isRoom(u.Path) {
+		return "/"
+	}
+	return to
+}
+
+// failed shows a person why the sign-in failed.
+func (s *Sessions) failed(w http.ResponseWriter, status int, message string) {
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Referrer-Policy", "no-referrer") // the address has the code
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, `<!doctype html><html lang="en"><title>Sign in · Fleet</title><link rel="icon" href="data:,"><main><h1>You are not signed in</h1><p>`+ // the client may have disconnected
+		html.EscapeString(message)+`</p><p><a href="/">Back to the page</a></p></main></html>`)
+}

@@ -1,0 +1,174 @@
+package page
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// fakeIssuer gives the token "good" for the code "code", and remembers what the flow must keep secret.
+type fakeIssuer struct {
+	nonce, verifier, token string
+	err                    error
+}
+
+func (f *fakeIssuer) AuthURL(_ context.Context, redirect, state, nonce, verifier string) (string, error) {
+	f.nonce, f.verifier = nonce, verifier
+	return "https://issuer.example.com/auth?" + url.Values{"redirect_uri": {redirect}, "state": {state}}.Encode(), f.err
+}
+
+func (f *fakeIssuer) Exchange(_ context.Context, _, code, nonce, verifier string) (string, string, error) {
+	if code != "code" || nonce != f.nonce || verifier != f.verifier {
+		return "", "", status.Error(codes.Unauthenticated, "the code is wrong")
+	}
+	return f.token, "refresh-1", f.err
+}
+
+func (f *fakeIssuer) Refresh(_ context.Context, refresh string) (string, string, error) {
+	if refresh != "refresh-1" {
+		return "", "", status.Error(codes.Unauthenticated, "the session has ended")
+	}
+	return f.token, "refresh-2", f.err
+}
+
+func signInPage(t *testing.T, f *fakeIssuer, publicURL string) http.Handler {
+	t.Helper()
+	c := SessionConfig{Now: time.Now, Auth: []string{"tokens", "oidc"}, IssuerURL: "https://issuer.example.com", PublicURL: publicURL}
+	if f != nil {
+		c.Issuer = f
+	}
+	c.Identify = func(_ context.Context, authorization []string) error {
+		if len(authorization) == 1 && authorization[0] == "Bearer good" {
+			return nil
+		}
+		return status.Error(codes.Unauthenticated, "the token is unknown")
+	}
+	h, err := Handler(http.NotFoundHandler(), NewSessions(c))
+	require.NoError(t, err)
+	return h
+}
+
+// cookies returns the cookies of an answer as a browser sends them.
+func cookies(w *httptest.ResponseRecorder) string {
+	var all []string
+	for _, c := range w.Result().Cookies() {
+		if c.MaxAge >= 0 {
+			all = append(all, c.Name+"="+c.Value)
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+func TestSignIn(t *testing.T) {
+	t.Parallel()
+	f := &fakeIssuer{token: "good"}
+	h := signInPage(t, f, "")
+	begin := func(to string) (cookie, state string) {
+		w := serve(h, "GET", "/session/oidc?to="+url.QueryEscape(to), "")
+		require.Equal(t, http.StatusFound, w.Code, w.Body)
+		at, err := w.Result().Location()
+		require.NoError(t, err)
+		require.Equal(t, "http://example.com/session/oidc/callback", at.Query().Get("redirect_uri"))
+		require.Equal(t, http.SameSiteLaxMode, w.Result().Cookies()[0].SameSite)
+		require.True(t, w.Result().Cookies()[0].HttpOnly)
+		return cookies(w), at.Query().Get("state")
+	}
+	for to, want := range map[string]string{
+		"/tasks?q=x": "/tasks?q=x", "": "/", "https://evil.example.com/": "/", "//evil.example.com": "/", `/\evil.example.com`: "/",
+		"/session/oidc": "/", "tasks": "/", "javascript:alert(1)": "/", "/tasks/../../evil": "/evil",
+	} {
+		cookie, state := begin(to)
+		w := serve(h, "GET", "/session/oidc/callback?code=code&state="+state, "", "Cookie", cookie)
+		require.Equal(t, http.StatusFound, w.Code, w.Body)
+		require.Equal(t, want+"#signed-in", w.Header().Get("Location"), to)
+	}
+
+	cookie, state := begin("/")
+	w := serve(h, "GET", "/session/oidc/callback?code=code&state="+state, "", "Cookie", cookie)
+	for _, c := range w.Result().Cookies() {
+		require.True(t, c.HttpOnly, c.Name)
+		require.Equal(t, c.Name == attemptName, c.SameSite == http.SameSiteLaxMode, c.Name)
+		require.False(t, c.Secure, c.Name)
+	}
+	require.Contains(t, cookies(w), "fleet_session=good")
+	require.Contains(t, serve(h, "GET", "/session", "", "Cookie", cookies(w)).Body.String(), `"signed_in":true`)
+
+	for name, c := range map[string]struct{ cookie, query, says string }{
+		"another state":   {cookie, "code=code&state=other", "not begun in this browser"},
+		"no state":        {cookie, "code=code", "not begun in this browser"},
+		"no cookie":       {"", "code=code&state=" + state, "not begun in this browser"},
+		"a broken cookie": {attemptName + "=e30", "code=code&state=", "not begun in this browser"},
+		"another code":    {cookie, "code=other&state=" + state, "The code is wrong"},
+		"denied":          {cookie, "error=access_denied&state=" + state, "did not allow"},
+		"another error":   {cookie, "error=%3Cscript%3E&state=" + state, "&lt;script&gt;"},
+	} {
+		w := serve(h, "GET", "/session/oidc/callback?"+c.query, "", "Cookie", c.cookie)
+		require.GreaterOrEqual(t, w.Code, 400, name)
+		require.Contains(t, strings.ToLower(w.Body.String()), strings.ToLower(c.says), name)
+		require.NotContains(t, cookies(w), "fleet_session", name)
+		require.NotContains(t, w.Body.String(), "<script", name)
+	}
+
+	f.token = strings.Repeat("x", 5000)
+	cookie, state = begin("/")
+	w = serve(h, "GET", "/session/oidc/callback?code=code&state="+state, "", "Cookie", cookie)
+	require.Contains(t, w.Body.String(), "too long for a browser")
+}
+
+func TestRefresh(t *testing.T) {
+	t.Parallel()
+	f := &fakeIssuer{token: "good"}
+	h := signInPage(t, f, "")
+	w := serve(h, "POST", "/session/refresh", "", "Cookie", "fleet_refresh=refresh-1")
+	require.Equal(t, http.StatusNoContent, w.Code)
+	require.Equal(t, "fleet_session=good; fleet_refresh=refresh-2", cookies(w))
+	w = serve(h, "POST", "/session/refresh", "", "Cookie", "fleet_refresh=refresh-0")
+	require.Equal(t, http.StatusUnauthorized, w.Code)
+	require.Negative(t, w.Result().Cookies()[0].MaxAge, "the refresh token is of no use any more")
+	require.Equal(t, http.StatusUnauthorized, serve(h, "POST", "/session/refresh", "").Code)
+	f.err = status.Error(codes.Unavailable, "the issuer cannot be reached")
+	w = serve(h, "POST", "/session/refresh", "", "Cookie", "fleet_refresh=refresh-1")
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Empty(t, w.Result().Cookies(), "the refresh token is still good")
+
+	w = serve(h, "DELETE", "/session", "")
+	require.Len(t, w.Result().Cookies(), 2)
+	require.Empty(t, cookies(w))
+}
+
+func TestSignInAtPublicURL(t *testing.T) {
+	t.Parallel()
+	h := signInPage(t, &fakeIssuer{token: "good"}, "https://fleet.example.com/")
+	w := serve(h, "GET", "/session/oidc?to=/tasks", "")
+	require.Equal(t, "https://fleet.example.com/session/oidc?to=/tasks", w.Header().Get("Location"))
+	require.Empty(t, w.Result().Cookies())
+	r := httptest.NewRequest(http.MethodGet, "https://fleet.example.com/session/oidc", nil)
+	w = httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	require.Contains(t, w.Header().Get("Location"), url.QueryEscape("https://fleet.example.com/session/oidc/callback"))
+	require.True(t, w.Result().Cookies()[0].Secure)
+}
+
+func TestShowSession(t *testing.T) {
+	t.Parallel()
+	var shown struct {
+		Auth     []string
+		Issuer   string
+		SignedIn bool `json:"signed_in"`
+	}
+	w := serve(signInPage(t, nil, ""), "GET", "/session", "", "Cookie", "fleet_session=good")
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &shown))
+	require.Equal(t, []string{"tokens", "oidc"}, shown.Auth)
+	require.Equal(t, "https://issuer.example.com", shown.Issuer)
+	require.True(t, shown.SignedIn)
+	require.Equal(t, http.StatusNotFound, serve(signInPage(t, nil, ""), "GET", "/session/oidc", "").Code)
+}

@@ -1,0 +1,84 @@
+// Package protected tells OAuth clients where to sign in: it serves the protected-resource metadata of RFC 9728, and makes
+// the challenges that point to it.
+//
+// Package app serves it beside REST and MCP, if callers can sign in with an issuer. It must never import the core.
+package protected
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"fleet/internal/face/wire"
+)
+
+// Path is where the metadata of the whole server is. That of an MCP endpoint is at Path + "/mcp/fleet".
+const Path = "/.well-known/oauth-protected-resource"
+
+// Resource is what the server is to OAuth clients.
+type Resource struct {
+	// Issuer is the identifier of the issuer whose tokens the server takes.
+	Issuer string
+	// Scopes are those that clients should ask the issuer for.
+	Scopes []string
+	// CLIClientID is the client that the command line signs people in with.
+	CLIClientID string
+	// PublicURL is where clients reach the server; empty: where the request was sent to.
+	PublicURL string
+	// Endpoints are the paths of resources besides the whole server: the MCP endpoints.
+	Endpoints []string
+}
+
+// metadata is the document of RFC 9728.
+type metadata struct {
+	Resource             string   `json:"resource"`
+	AuthorizationServers []string `json:"authorization_servers"`
+	Scopes               []string `json:"scopes_supported"`
+	Methods              []string `json:"bearer_methods_supported"`
+	Name                 string   `json:"resource_name"`
+	CLIClientID          string   `json:"fleet_cli_client_id"` // RFC 9728 allows parameters of one's own
+}
+
+// ServeHTTP answers with the metadata.
+func (p *Resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Access-Control-Allow-Origin", "*") // clients in browsers read it before they sign in
+	of := strings.TrimPrefix(r.URL.Path, Path)
+	if of != "" && !slices.Contains(p.Endpoints, of) {
+		w.WriteHeader(http.StatusNotFound)
+		e := wire.Error{Reason: "NOT_FOUND", Message: "there is no resource " + of + ": there are the whole server and " + strings.Join(p.Endpoints, ", ")}
+		_, _ = w.Write(append(e.JSON(), '\n')) // the client may have disconnected
+		return
+	}
+	_ = json.NewEncoder(w).Encode(metadata{ // the client may have disconnected
+		Resource: p.base(r) + of, AuthorizationServers: []string{p.Issuer}, Scopes: p.Scopes, Methods: []string{"header"}, Name: "Fleet",
+		CLIClientID: p.CLIClientID,
+	})
+}
+
+// Challenge returns the header WWW-Authenticate for a request whose caller is unknown.
+func (p *Resource) Challenge(r *http.Request) string {
+	of := strings.TrimSuffix(r.URL.Path, "/")
+	if !slices.Contains(p.Endpoints, of) {
+		of = ""
+	}
+	given := ""
+	if r.Header.Get("Authorization") != "" {
+		given = `, error="invalid_token"`
+	}
+	return fmt.Sprintf(`Bearer realm="fleet"%s, resource_metadata="%s", scope="%s"`, given, p.base(r)+Path+of, strings.Join(p.Scopes, " "))
+}
+
+// base returns the URL of the server as the client knows it.
+func (p *Resource) base(r *http.Request) string {
+	switch {
+	case p.PublicURL != "":
+		return strings.TrimSuffix(p.PublicURL, "/")
+	case r.TLS != nil:
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host // the guard has checked it
+}

@@ -1,0 +1,238 @@
+package oidc
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/identity/oidc/oidctest"
+)
+
+var alice = oidctest.User{Subject: "248289761001", Name: "alice", Email: "alice@example.com", EmailVerified: true, Groups: []string{"dev", "staff"}}
+
+// issuer returns the issuer of the test as a server with the configuration sees it.
+func issuer(t *testing.T, real *oidctest.Issuer, change func(*Config)) *Issuer {
+	t.Helper()
+	c := Config{Issuer: real.URL, ClientID: oidctest.ClientID, CLIClientID: oidctest.CLIClientID, Roles: map[string]string{"dev": "user"}}
+	if change != nil {
+		change(&c)
+	}
+	i, err := New(c, func(_ context.Context, s fleet.Subject) (string, error) { return s.ID + " " + s.Name, nil }, slog.New(slog.DiscardHandler), time.Now)
+	require.NoError(t, err)
+	return i
+}
+
+// TestAuthenticate checks what the tokens of a real sign-in make of a caller.
+func TestAuthenticate(t *testing.T) {
+	t.Parallel()
+	real := oidctest.New(t, alice)
+	tokens := real.Tokens(t, "alice")
+	id, _ := tokens.Extra("id_token").(string)
+	for token, called := range map[string]string{id: "alice", tokens.AccessToken: "248289761001"} {
+		i := issuer(t, real, nil)
+		require.True(t, i.Recognizes(token))
+		p, err := i.Authenticate(t.Context(), token)
+		require.NoError(t, err)
+		require.WithinDuration(t, time.Now().Add(time.Hour), p.ExpiresAt, time.Minute)
+		p.ExpiresAt = time.Time{}
+		require.Equal(t, fleet.Principal{Name: real.URL + " 248289761001 " + called, Scope: fleet.ScopeRun, Groups: []string{"oidc:dev", "oidc:staff"}}, p)
+	}
+}
+
+// TestForged checks that only tokens that the issuer made for this server are accepted.
+func TestForged(t *testing.T) {
+	t.Parallel()
+	real := oidctest.New(t, alice)
+	i := issuer(t, real, func(c *Config) { c.Audience = []string{"https://fleet.example.com/mcp"} })
+	claim := func(name string, value any) string {
+		return real.Forge(t, func(c map[string]any) { c[name] = value })
+	}
+	without := func(name string) string {
+		return real.Forge(t, func(c map[string]any) { delete(c, name) })
+	}
+	for name, token := range map[string]string{
+		"unchanged": real.Forge(t, nil), "another accepted audience": claim("aud", []string{"x", "https://fleet.example.com/mcp"}),
+		"slightly ahead": claim("nbf", time.Now().Add(30*time.Second).Unix()),
+	} {
+		_, err := i.Authenticate(t.Context(), token)
+		require.NoError(t, err, name)
+	}
+
+	private, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(t, err)
+	public, err := x509.MarshalPKIXPublicKey(real.PublicKey())
+	require.NoError(t, err)
+	sign := func(algorithm jose.SignatureAlgorithm, key any) string {
+		return oidctest.Sign(t, jose.SigningKey{Algorithm: algorithm, Key: jose.JSONWebKey{Key: key, KeyID: real.KeyID()}}, real.Claims())
+	}
+	body, err := json.Marshal(real.Claims())
+	require.NoError(t, err)
+	unsigned := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","typ":"JWT"}`)) + "." + base64.RawURLEncoding.EncodeToString(body) + "."
+	good := real.Forge(t, nil)
+	head, rest, _ := strings.Cut(good, ".")
+	payload, mark, _ := strings.Cut(rest, ".")
+	embedded, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: private}, &jose.SignerOptions{EmbedJWK: true})
+	require.NoError(t, err)
+	own, err := embedded.Sign(body)
+	require.NoError(t, err)
+	withKey, err := own.CompactSerialize()
+	require.NoError(t, err)
+	for name, token := range map[string]string{
+		"another issuer's": claim("iss", "https://evil.example.com"), "issuer with a slash": claim("iss", real.URL+"/"), "no issuer": without("iss"),
+		"another audience": claim("aud", "other"), "no audience": without("aud"), "empty audience": claim("aud", ""),
+		"expired": claim("exp", time.Now().Add(-time.Second).Unix()), "no expiry": without("exp"), "expiry as text": claim("exp", "never"),
+		"not yet valid": claim("nbf", time.Now().Add(5*time.Minute).Unix()), "made in the future": claim("iat", time.Now().Add(5*time.Minute).Unix()),
+		"no subject": without("sub"), "subject is a number": claim("sub", 1), "very long subject": claim("sub", strings.Repeat("x", 300)),
+		"not signed": unsigned, "another key": sign(jose.RS256, private),
+		"public key as a secret":       sign(jose.HS256, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})),
+		"public key's bytes as secret": sign(jose.HS256, public),
+		"key in the token":             withKey,
+		"no signature":                 head + "." + payload + ".",
+		"other payload":                head + "." + base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(string(body), "248289761001", "1", 1))) + "." + mark,
+		"not a token":                  "eyJ.eyJ.x",
+		"nothing":                      "",
+		"a JSON serialization":         own.FullSerialize(),
+	} {
+		_, err := i.Authenticate(t.Context(), token)
+		require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err), "%s: %v", name, err)
+		require.NotContains(t, err.Error(), mark, name)
+	}
+}
+
+// TestRoles checks which role a principal has.
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	real := oidctest.New(t, alice)
+	roles := map[string]string{"auditors": "viewer", "dev": "user", "fleet-admins": "admin"}
+	for name, c := range map[string]struct {
+		groups any
+		role   string // the default
+		want   fleet.Scope
+		denied bool
+	}{
+		"the greatest":              {groups: []string{"auditors", "fleet-admins", "dev"}, want: fleet.ScopeAdmin},
+		"one":                       {groups: []string{"auditors", "others"}, want: fleet.ScopeRead},
+		"one string":                {groups: "dev", want: fleet.ScopeRun},
+		"none":                      {groups: []string{}, denied: true},
+		"unlisted":                  {groups: []string{"others", "Dev", "dev ", ""}, denied: true},
+		"not a list":                {groups: map[string]any{"dev": true}, denied: true},
+		"list of others":            {groups: []any{1, "dev"}, denied: true},
+		"no group, a default":       {groups: nil, role: "viewer", want: fleet.ScopeRead},
+		"a group, a lower default":  {groups: []string{"dev"}, role: "viewer", want: fleet.ScopeRun},
+		"a group, a higher default": {groups: []string{"auditors"}, role: "user", want: fleet.ScopeRun},
+	} {
+		i := issuer(t, real, func(config *Config) { config.Roles, config.DefaultRole = roles, c.role })
+		p, err := i.Authenticate(t.Context(), real.Forge(t, func(claims map[string]any) { claims["groups"] = c.groups }))
+		if c.denied {
+			require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%s: %v", name, err)
+			continue
+		}
+		require.NoError(t, err, name)
+		require.Equal(t, c.want, p.Scope, name)
+	}
+}
+
+// TestNames checks what principals are named after.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	real := oidctest.New(t, alice)
+	for _, c := range []struct {
+		claim  string // configured
+		change func(map[string]any)
+		want   string // empty: refused
+	}{
+		{"", nil, "alice"},
+		{"", func(c map[string]any) { delete(c, "preferred_username") }, "alice@example.com"},
+		{"", func(c map[string]any) { delete(c, "preferred_username"); c["email_verified"] = false }, "248289761001"},
+		{"", func(c map[string]any) { c["preferred_username"] = 7; delete(c, "email") }, "248289761001"},
+		{"sub", nil, "248289761001"},
+		{"email", nil, "alice@example.com"},
+		{"email", func(c map[string]any) { c["email_verified"] = false }, ""},
+		{"email", func(c map[string]any) { delete(c, "email_verified") }, ""},
+		{"email", func(c map[string]any) { c["email_verified"] = "true" }, ""},
+		{"email", func(c map[string]any) { delete(c, "email") }, ""},
+		{"upn", nil, ""},
+	} {
+		i := issuer(t, real, func(config *Config) { config.UsernameClaim = c.claim })
+		p, err := i.Authenticate(t.Context(), real.Forge(t, c.change))
+		if c.want == "" {
+			require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err), c.claim)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, real.URL+" 248289761001 "+c.want, p.Name)
+	}
+}
+
+// TestKeyRotation checks that a new key is accepted at once and an old one no more, and that tokens with unknown keys
+// cannot make the server ask the issuer without limit.
+func TestKeyRotation(t *testing.T) {
+	t.Parallel()
+	real := oidctest.New(t, alice)
+	i := issuer(t, real, nil)
+	old := real.IDToken(t, "alice")
+	_, err := i.Authenticate(t.Context(), old)
+	require.NoError(t, err)
+	real.Rotate()
+	_, err = i.Authenticate(t.Context(), old)
+	require.NoError(t, err, "nothing has told the server of the new key")
+	_, err = i.Authenticate(t.Context(), real.IDToken(t, "alice"))
+	require.NoError(t, err)
+	_, err = i.Authenticate(t.Context(), old)
+	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err), "its key is withdrawn")
+
+	private, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(t, err)
+	for range 50 {
+		token := oidctest.Sign(t, jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: private, KeyID: rand.Text()}}, real.Claims())
+		_, err = i.Authenticate(t.Context(), token)
+		require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
+	}
+	require.LessOrEqual(t, real.Fetched("/keys"), 2+fetchBurst)
+}
+
+// TestUnreachable checks a server that starts before its issuer, and one whose issuer goes away.
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	real := oidctest.New(t, alice)
+	token := real.IDToken(t, "alice")
+	expired := real.Forge(t, func(c map[string]any) { c["exp"] = time.Now().Add(-time.Minute).Unix() })
+	real.Stop()
+	i := issuer(t, real, nil)
+	_, err := i.Authenticate(t.Context(), token)
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
+	require.ErrorContains(t, err, "the issuer "+real.URL+" cannot be reached")
+	require.Len(t, i.Degraded(), 1)
+	require.Equal(t, "oidc", i.Degraded()[0].Part)
+	_, err = i.Authenticate(t.Context(), expired)
+	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err), "an expired token needs no issuer")
+
+	real.Start(t)
+	i.Start()
+	t.Cleanup(i.Stop)
+	_, err = i.ask(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, i.Degraded())
+	_, err = i.Authenticate(t.Context(), token)
+	require.NoError(t, err)
+
+	real.Stop()
+	_, err = i.Authenticate(t.Context(), token)
+	require.NoError(t, err, "its key is known")
+	real.Rotate()
+	_, err = i.Authenticate(t.Context(), real.Forge(t, nil))
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "its key is not known")
+	require.Len(t, i.Degraded(), 1)
+}

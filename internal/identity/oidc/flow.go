@@ -1,0 +1,88 @@
+package oidc
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"fleet/internal/fleet"
+)
+
+// AuthURL returns the address at which a person signs in. The issuer sends the browser back to the address redirect, with
+// a code and the state. The nonce and the verifier are random secrets, which Exchange needs too.
+func (i *Issuer) AuthURL(ctx context.Context, redirect, state, nonce, verifier string) (string, error) {
+	p, err := i.get(ctx)
+	if err != nil {
+		return "", err
+	}
+	return i.oauth(p, redirect).AuthCodeURL(state, oidc.Nonce(nonce), oauth2.S256ChallengeOption(verifier)), nil
+}
+
+// Exchange redeems the code of a sign-in. It returns a token that Authenticate accepts, and a refresh token if the issuer
+// gives one.
+func (i *Issuer) Exchange(ctx context.Context, redirect, code, nonce, verifier string) (token, refresh string, err error) {
+	p, err := i.get(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	tokens, err := i.oauth(p, redirect).Exchange(oidc.ClientContext(ctx, i.client), code, oauth2.VerifierOption(verifier))
+	if err != nil {
+		return "", "", i.notExchanged(ctx, err)
+	}
+	token, _ = tokens.Extra("id_token").(string)
+	c, err := i.verify(ctx, token)
+	if err != nil {
+		return "", "", err
+	}
+	if c.Nonce != nonce {
+		return "", "", refused("the token is of another sign-in: sign in again")
+	}
+	if _, err := i.principal(ctx, c); err != nil {
+		return "", "", err
+	}
+	return token, tokens.RefreshToken, nil
+}
+
+// Refresh returns what Exchange does, for a refresh token. UNAUTHENTICATED if the issuer has ended the session.
+func (i *Issuer) Refresh(ctx context.Context, old string) (token, refresh string, err error) {
+	p, err := i.get(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	tokens, err := i.oauth(p, "").TokenSource(oidc.ClientContext(ctx, i.client), &oauth2.Token{RefreshToken: old}).Token()
+	if err != nil {
+		return "", "", i.notExchanged(ctx, err)
+	}
+	token, _ = tokens.Extra("id_token").(string)
+	_, err = i.Authenticate(ctx, token)
+	return token, tokens.RefreshToken, err
+}
+
+func (i *Issuer) oauth(p *published, redirect string) *oauth2.Config {
+	scopes := i.config.Scopes
+	if p.offline && !slices.Contains(scopes, oidc.ScopeOfflineAccess) {
+		scopes = append(slices.Clone(scopes), oidc.ScopeOfflineAccess)
+	}
+	endpoint := p.provider.Endpoint()
+	if i.config.ClientSecret == "" {
+		endpoint.AuthStyle = oauth2.AuthStyleInParams // x/oauth2 would try a secret first
+	}
+	return &oauth2.Config{ClientID: i.config.ClientID, ClientSecret: i.config.ClientSecret, Endpoint: endpoint, RedirectURL: redirect, Scopes: scopes}
+}
+
+// notExchanged translates an error of the issuer's token endpoint. The issuer's own text can have secrets.
+func (i *Issuer) notExchanged(ctx context.Context, err error) error {
+	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
+	switch {
+	case !ok:
+		return i.unavailable(err)
+	case answer.ErrorCode == "invalid_grant":
+		return refused("the issuer has ended the session, or the sign-in took too long: sign in again")
+	}
+	i.log.ErrorContext(ctx, "oidc issuer refused the client of the page", slog.String("issuer", i.config.Issuer), slog.String("code", answer.ErrorCode))
+	return fleet.Errorf(fleet.ReasonBackendUnavailable, "the issuer %s refused this server's client: oidc.client_id and its secret must be those of a client that the issuer knows", i.config.Issuer)
+}

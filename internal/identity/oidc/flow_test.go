@@ -1,0 +1,59 @@
+package oidc
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/identity/oidc/oidctest"
+)
+
+// TestFlow signs in with the authorization code flow, refreshes, and ends the session.
+func TestFlow(t *testing.T) {
+	t.Parallel()
+	const back = "http://127.0.0.1:1/session/oidc/callback"
+	real := oidctest.New(t, alice)
+	i := issuer(t, real, func(c *Config) { c.Scopes = []string{"openid", "profile"} })
+	i.config.ClientSecret = oidctest.ClientSecret
+	signIn := func() string {
+		address, err := i.AuthURL(t.Context(), back, "the-state", "the-nonce", "the-verifier-the-verifier-the-verifier-the-verifier")
+		require.NoError(t, err)
+		require.Contains(t, address, "code_challenge_method=S256")
+		require.NotContains(t, address, "the-verifier")
+		u, err := real.Login(t.Context(), "alice", address)
+		require.NoError(t, err)
+		require.Equal(t, "the-state", u.Query().Get("state"))
+		return u.Query().Get("code")
+	}
+	token, refresh, err := i.Exchange(t.Context(), back, signIn(), "the-nonce", "the-verifier-the-verifier-the-verifier-the-verifier")
+	require.NoError(t, err)
+	p, err := i.Authenticate(t.Context(), token)
+	require.NoError(t, err)
+	require.Contains(t, p.Name, "alice")
+
+	real.SetLifetime(2 * time.Hour)
+	later, next, err := i.Refresh(t.Context(), refresh)
+	require.NoError(t, err)
+	q, err := i.Authenticate(t.Context(), later)
+	require.NoError(t, err)
+	require.Equal(t, p.Name, q.Name)
+	require.True(t, q.ExpiresAt.After(p.ExpiresAt))
+	real.RevokeRefreshTokens()
+	_, _, err = i.Refresh(t.Context(), next)
+	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err), "%v", err)
+
+	for name, wrong := range map[string]struct{ nonce, verifier string }{
+		"another nonce":    {"other", "the-verifier-the-verifier-the-verifier-the-verifier"},
+		"another verifier": {"the-nonce", "another-verifier-another-verifier-another-verifier"},
+	} {
+		_, _, err := i.Exchange(t.Context(), back, signIn(), wrong.nonce, wrong.verifier)
+		require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err), "%s: %v", name, err)
+	}
+
+	i.config.ClientSecret = "wrong"
+	_, _, err = i.Exchange(t.Context(), back, signIn(), "the-nonce", "the-verifier-the-verifier-the-verifier-the-verifier")
+	require.ErrorContains(t, err, "refused this server's client")
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
+}

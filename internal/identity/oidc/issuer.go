@@ -1,0 +1,198 @@
+package oidc
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/sync/singleflight"
+	"golang.org/x/time/rate"
+
+	"fleet/internal/fleet"
+)
+
+const (
+	// refreshEvery is how often the issuer is asked for its endpoints and keys. A key that it has withdrawn is accepted
+	// for so long at most.
+	refreshEvery = 15 * time.Minute
+	// retryEvery is how often an issuer is asked that has not answered.
+	retryEvery = 5 * time.Second
+	// askTimeout is how long the issuer may take to answer a request.
+	askTimeout = 10 * time.Second
+)
+
+// Issuer is the issuer with what it has published. It need not be reachable when the server starts.
+type Issuer struct {
+	config Config
+	nameOf func(context.Context, fleet.Subject) (string, error)
+	log    *slog.Logger
+	now    func() time.Time
+	client *http.Client
+	limit  *rate.Limiter
+	once   singleflight.Group
+
+	mu       sync.Mutex
+	known    *published // nil until the issuer has answered once
+	askedAt  time.Time  // when it has answered last
+	failedAt time.Time  // of the last attempt; zero if it has succeeded
+	failing  time.Time  // when the issuer was unreachable first; zero while it answers
+
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// published is what the issuer has published about itself.
+type published struct {
+	provider *oidc.Provider
+	keys     *keys
+	offline  bool // it has the scope offline_access, which refresh tokens need
+}
+
+// New returns the issuer. It does not call it. nameOf returns the name of a subject's principal, which never changes.
+func New(config Config, nameOf func(context.Context, fleet.Subject) (string, error), log *slog.Logger, now func() time.Time) (*Issuer, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Issuer{
+		config: config, nameOf: nameOf, log: log, now: now,
+		client: &http.Client{Timeout: askTimeout}, limit: rate.NewLimiter(rate.Every(fetchEvery), fetchBurst),
+	}, nil
+}
+
+// Config returns the configuration with its defaults.
+func (i *Issuer) Config() Config { return i.config }
+
+// Start asks the issuer for its endpoints and keys, and keeps asking until Stop.
+func (i *Issuer) Start() {
+	ctx, stop := context.WithCancel(context.Background())
+	i.stop, i.done = stop, make(chan struct{})
+	go func() {
+		defer close(i.done)
+		for ctx.Err() == nil {
+			if i.isDue() {
+				_, _ = i.ask(ctx) // noted
+			}
+			select {
+			case <-time.After(retryEvery):
+			case <-ctx.Done():
+			}
+		}
+	}()
+}
+
+// isDue reports whether it is time to ask the issuer again.
+func (i *Issuer) isDue() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.known == nil || !i.failing.IsZero() || i.now().Sub(i.askedAt) >= refreshEvery
+}
+
+// Stop ends what Start has begun and waits for it.
+func (i *Issuer) Stop() {
+	if i.stop != nil {
+		i.stop()
+		<-i.done
+	}
+}
+
+// Degraded returns how the issuer is degraded; nil if it answers.
+func (i *Issuer) Degraded() []fleet.Degraded {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.failing.IsZero() {
+		return nil
+	}
+	reason := "the issuer " + i.config.Issuer + " cannot be reached: nobody can sign in with it, and its tokens work only until its keys change"
+	if i.known == nil {
+		reason = "the issuer " + i.config.Issuer + " cannot be reached, and has not been since the start: its tokens are refused"
+	}
+	return []fleet.Degraded{{Part: "oidc", Since: i.failing, Reason: reason}}
+}
+
+// get returns what the issuer has published, and asks it if it has not answered yet.
+func (i *Issuer) get(ctx context.Context) (*published, error) {
+	i.mu.Lock()
+	known, failedAt := i.known, i.failedAt
+	i.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	if i.now().Sub(failedAt) < retryEvery {
+		return nil, i.unavailable(nil)
+	}
+	return i.ask(ctx)
+}
+
+// ask asks the issuer, once for all who ask at the same time.
+func (i *Issuer) ask(ctx context.Context) (*published, error) {
+	answer := i.once.DoChan("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*askTimeout)
+		defer cancel()
+		p, err := i.discover(ctx)
+		i.note(err)
+		if err != nil {
+			return nil, i.unavailable(err)
+		}
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.known, i.askedAt = p, i.now()
+		return p, nil
+	})
+	select {
+	case r := <-answer:
+		p, _ := r.Val.(*published)
+		return p, r.Err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (i *Issuer) discover(ctx context.Context) (*published, error) {
+	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, i.client), i.config.Issuer)
+	if err != nil {
+		return nil, err
+	}
+	var more struct {
+		Keys   string   `json:"jwks_uri"`
+		Scopes []string `json:"scopes_supported"`
+	}
+	if err := provider.Claims(&more); err != nil {
+		return nil, err
+	}
+	p := &published{provider: provider, keys: &keys{url: more.Keys, client: i.client, limit: i.limit}}
+	p.offline = slices.Contains(more.Scopes, oidc.ScopeOfflineAccess)
+	return p, p.keys.fetch(ctx)
+}
+
+// note remembers whether the issuer has answered, and logs it when that changes.
+func (i *Issuer) note(err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if err == nil {
+		if !i.failing.IsZero() {
+			i.log.Info("oidc issuer answers again", slog.String("issuer", i.config.Issuer))
+		}
+		i.failing, i.failedAt = time.Time{}, time.Time{}
+		return
+	}
+	i.failedAt = i.now()
+	if i.failing.IsZero() {
+		i.failing = i.failedAt
+		i.log.Warn("oidc issuer cannot be reached, retrying", slog.String("issuer", i.config.Issuer), slog.Any("err", err))
+	}
+}
+
+// unavailable is the error of callers whose tokens cannot be checked now.
+func (i *Issuer) unavailable(cause error) error {
+	e := fleet.Errorf(fleet.ReasonBackendUnavailable, "the issuer %s cannot be reached, so its tokens cannot be checked: try again later", i.config.Issuer).WithCause(cause)
+	e.RetryAfter = retryEvery
+	return e
+}

@@ -1,0 +1,151 @@
+package oidc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"golang.org/x/time/rate"
+)
+
+// algorithms are those that a token may be signed with. All have a public and a private key: with a shared secret,
+// whoever can verify a token could make one.
+var algorithms = []jose.SignatureAlgorithm{
+	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
+}
+
+// names are the names of the algorithms.
+var names = func() (names []string) {
+	for _, a := range algorithms {
+		names = append(names, string(a))
+	}
+	return names
+}()
+
+// A token can name any key, also one that does not exist. Such tokens make the server ask the issuer for its keys at
+// most this often.
+const (
+	fetchEvery = 10 * time.Second
+	fetchBurst = 3
+)
+
+// maxKeys is the size of the largest key set that is read, in bytes.
+const maxKeys = 1 << 20
+
+// errForged means that a token is not signed with a key of the issuer.
+var errForged = errors.New("the token is not signed with a key of the issuer")
+
+// keys are the public keys of the issuer.
+type keys struct {
+	url    string
+	client *http.Client
+	limit  *rate.Limiter // for tokens with unknown keys
+
+	mu      sync.Mutex
+	current []jose.JSONWebKey
+}
+
+// verifySignature returns the payload of the token. It returns errForged if no key of the issuer has signed it, and
+// another error if that cannot be known because the keys cannot be fetched.
+func (k *keys) verifySignature(ctx context.Context, token string) ([]byte, error) {
+	signed, err := jose.ParseSigned(token, algorithms)
+	if err != nil || len(signed.Signatures) != 1 {
+		return nil, errForged
+	}
+	if payload, known := k.verify(signed); payload != nil || known {
+		return payload, forgedIf(payload == nil)
+	}
+	if !k.limit.Allow() {
+		return nil, errForged
+	}
+	if err := k.fetch(ctx); err != nil {
+		return nil, err
+	}
+	payload, _ := k.verify(signed)
+	return payload, forgedIf(payload == nil)
+}
+
+func forgedIf(forged bool) error {
+	if forged {
+		return errForged
+	}
+	return nil
+}
+
+// signature is the check of one token's signature. It keeps the error, which the library turns into a text.
+type signature struct {
+	keys *keys
+	err  error
+}
+
+// VerifySignature implements oidc.KeySet.
+func (s *signature) VerifySignature(ctx context.Context, token string) (payload []byte, err error) {
+	payload, s.err = s.keys.verifySignature(ctx, token)
+	return payload, s.err
+}
+
+// verify returns the payload if a key verifies the signature. known reports whether there is a key of the name in the
+// token, so that fetching the keys again cannot help.
+func (k *keys) verify(signed *jose.JSONWebSignature) (payload []byte, known bool) {
+	k.mu.Lock()
+	current := k.current
+	k.mu.Unlock()
+	id := signed.Signatures[0].Header.KeyID
+	for _, key := range current {
+		if id != "" && key.KeyID != id {
+			continue
+		}
+		known = known || id != ""
+		if payload, err := signed.Verify(key); err == nil {
+			return payload, true
+		}
+	}
+	return nil, known
+}
+
+// fetch replaces the keys by those that the issuer has now.
+func (k *keys) fetch(ctx context.Context) error {
+	var set struct{ Keys []json.RawMessage }
+	if err := getJSON(ctx, k.client, k.url, &set); err != nil {
+		return err
+	}
+	var fetched []jose.JSONWebKey
+	for _, raw := range set.Keys {
+		var key jose.JSONWebKey // of a kind that is not known: others may be of a known one
+		if json.Unmarshal(raw, &key) == nil && key.IsPublic() && key.Use != "enc" {
+			fetched = append(fetched, key)
+		}
+	}
+	if len(fetched) == 0 {
+		return fmt.Errorf("%s has no key to verify tokens with", k.url)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.current = fetched
+	return nil
+}
+
+func getJSON(ctx context.Context, c *http.Client, url string, to any) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	answer, err := c.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answered %s", url, answer.Status)
+	}
+	if err := json.NewDecoder(io.LimitReader(answer.Body, maxKeys)).Decode(to); err != nil {
+		return fmt.Errorf("%s did not answer with JSON: %w", url, err)
+	}
+	return nil
+}

@@ -1,0 +1,224 @@
+package oidctest
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/google/uuid"
+	"github.com/zitadel/oidc/v3/example/server/storage"
+	"github.com/zitadel/oidc/v3/pkg/oidc"
+	"github.com/zitadel/oidc/v3/pkg/op"
+)
+
+// store is the library's store in memory, with our users, clients, keys and lifetimes.
+type store struct {
+	*storage.Storage
+	issuer *Issuer
+
+	mu       sync.Mutex
+	key      key
+	lifetime time.Duration
+	revoked  time.Time // refresh tokens of sign-ins before this are refused
+}
+
+func newStore(i *Issuer) *store {
+	s := &store{issuer: i, lifetime: time.Hour}
+	s.Storage = storage.NewStorageWithClients(i, map[string]*storage.Client{
+		ClientID: storage.WebClient(ClientID, ClientSecret), CLIClientID: storage.NativeClient(CLIClientID),
+	})
+	s.rotate()
+	return s
+}
+
+func (s *store) user(name string) *storage.User { return s.issuer.GetUserByUsername(name) }
+
+func (s *store) rotate() {
+	private, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		panic(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.key = key{uuid.NewString(), private}
+}
+
+func (s *store) setLifetime(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lifetime = d
+}
+
+func (s *store) revokeRefreshTokens() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.revoked = time.Now()
+}
+
+func (s *store) expiry() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Now().Add(s.lifetime)
+}
+
+// SigningKey implements op.Storage.
+func (s *store) SigningKey(context.Context) (op.SigningKey, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.key, nil
+}
+
+// KeySet implements op.Storage.
+func (s *store) KeySet(context.Context) ([]op.Key, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return []op.Key{publicKey{s.key}}, nil
+}
+
+// GetClientByClientID implements op.Storage.
+func (s *store) GetClientByClientID(ctx context.Context, id string) (op.Client, error) {
+	c, err := s.Storage.GetClientByClientID(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return client{c, s}, nil
+}
+
+// CreateAccessToken implements op.Storage.
+func (s *store) CreateAccessToken(ctx context.Context, r op.TokenRequest) (string, time.Time, error) {
+	id, _, err := s.Storage.CreateAccessToken(ctx, r)
+	return id, s.expiry(), err
+}
+
+// CreateAccessAndRefreshTokens implements op.Storage.
+func (s *store) CreateAccessAndRefreshTokens(ctx context.Context, r op.TokenRequest, current string) (string, string, time.Time, error) {
+	access, refresh, _, err := s.Storage.CreateAccessAndRefreshTokens(ctx, r, current)
+	return access, refresh, s.expiry(), err
+}
+
+// TokenRequestByRefreshToken implements op.Storage.
+func (s *store) TokenRequestByRefreshToken(ctx context.Context, token string) (op.RefreshTokenRequest, error) {
+	r, err := s.Storage.TokenRequestByRefreshToken(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.GetAuthTime().Before(s.revoked) {
+		return nil, errors.New("the session has ended")
+	}
+	return r, nil
+}
+
+// SetUserinfoFromRequest adds the user's claims to ID tokens.
+func (s *store) SetUserinfoFromRequest(ctx context.Context, info *oidc.UserInfo, r op.IDTokenRequest, scopes []string) error {
+	if err := s.Storage.SetUserinfoFromRequest(ctx, info, r, scopes); err != nil {
+		return err
+	}
+	for name, value := range s.claims(r.GetSubject()) {
+		info.AppendClaims(name, value)
+	}
+	return nil
+}
+
+// GetPrivateClaimsFromScopes adds the user's claims to access tokens.
+func (s *store) GetPrivateClaimsFromScopes(_ context.Context, subject, _ string, _ []string) (map[string]any, error) {
+	return s.claims(subject), nil
+}
+
+func (s *store) claims(subject string) map[string]any {
+	for _, u := range s.issuer.users {
+		if u.Subject == subject {
+			claims := maps.Clone(u.Claims)
+			if claims == nil {
+				claims = map[string]any{}
+			}
+			if u.Groups != nil {
+				claims["groups"] = u.Groups
+			}
+			return claims
+		}
+	}
+	return nil
+}
+
+// Health implements op.Storage.
+func (*store) Health(context.Context) error { return nil }
+
+// client is a client of the library's store that may use both flows and gets JWTs.
+type client struct {
+	op.Client
+	store *store
+}
+
+// LoginURL implements op.Client.
+func (client) LoginURL(id string) string { return "/login?id=" + url.QueryEscape(id) }
+
+// AccessTokenType implements op.Client.
+func (client) AccessTokenType() op.AccessTokenType { return op.AccessTokenTypeJWT }
+
+// IDTokenLifetime implements op.Client.
+func (c client) IDTokenLifetime() time.Duration {
+	c.store.mu.Lock()
+	defer c.store.mu.Unlock()
+	return c.store.lifetime
+}
+
+// IDTokenUserinfoClaimsAssertion implements op.Client.
+func (client) IDTokenUserinfoClaimsAssertion() bool { return true }
+
+// IsScopeAllowed implements op.Client.
+func (client) IsScopeAllowed(scope string) bool { return scope == "groups" }
+
+// DevMode implements op.Client: redirects may be to loopback addresses without TLS.
+func (client) DevMode() bool { return true }
+
+// GrantTypes implements op.Client.
+func (client) GrantTypes() []oidc.GrantType {
+	return []oidc.GrantType{oidc.GrantTypeCode, oidc.GrantTypeRefreshToken, oidc.GrantTypeDeviceCode}
+}
+
+// RedirectURIGlobs implements op.HasRedirectGlobs: servers of tests have any port.
+func (c client) RedirectURIGlobs() []string {
+	var globs []string
+	for _, host := range []string{"127.0.0.1", "localhost"} {
+		globs = append(globs, fmt.Sprintf("http://%s/callback", net.JoinHostPort(host, "*")), fmt.Sprintf("http://%s/session/oidc/callback", net.JoinHostPort(host, "*")))
+	}
+	return globs
+}
+
+// PostLogoutRedirectURIGlobs implements op.HasRedirectGlobs.
+func (client) PostLogoutRedirectURIGlobs() []string { return nil }
+
+type key struct {
+	id      string
+	private *rsa.PrivateKey
+}
+
+// SignatureAlgorithm implements op.SigningKey.
+func (key) SignatureAlgorithm() jose.SignatureAlgorithm { return jose.RS256 }
+
+// Key implements op.SigningKey.
+func (k key) Key() any { return k.private }
+
+// ID implements op.SigningKey.
+func (k key) ID() string { return k.id }
+
+type publicKey struct{ key }
+
+// Algorithm implements op.Key.
+func (publicKey) Algorithm() jose.SignatureAlgorithm { return jose.RS256 }
+
+// Use implements op.Key.
+func (publicKey) Use() string { return "sig" }
+
+// Key implements op.Key.
+func (k publicKey) Key() any { return &k.private.PublicKey }
