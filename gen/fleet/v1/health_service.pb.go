@@ -118,7 +118,10 @@ type ShowServerResponse struct {
 	// Version of the program.
 	Version string `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
 	// Where REST and the page are, as "http://HOST:PORT"; empty when they are served nowhere.
-	Url           string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	Url string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	// Which credentials the server takes: "none" alone if callers need none, or any of "tokens" (of Fleet), "coder" (session
+	// tokens of Coder) and "oidc" (tokens of the issuer that /.well-known/oauth-protected-resource names).
+	Auth          []string `protobuf:"bytes,3,rep,name=auth,proto3" json:"auth,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -165,6 +168,13 @@ func (x *ShowServerResponse) GetUrl() string {
 		return x.Url
 	}
 	return ""
+}
+
+func (x *ShowServerResponse) GetAuth() []string {
+	if x != nil {
+		return x.Auth
+	}
+	return nil
 }
 
 // CheckHealthRequest asks about the whole server.
@@ -262,7 +272,7 @@ func (x *CheckHealthResponse) GetDegraded() []*DegradedPart {
 // DegradedPart is a part of the server that does not work as it should.
 type DegradedPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the part: store, disk, schema, leases, poll, or a place such as coder.
+	// Name of the part: store, disk, schema, leases, poll, oidc, or a place such as coder.
 	Part string `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
 	// When it began.
 	Since *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
@@ -328,10 +338,11 @@ var File_fleet_v1_health_service_proto protoreflect.FileDescriptor
 const file_fleet_v1_health_service_proto_rawDesc = "" +
 	"\n" +
 	"\x1dfleet/v1/health_service.proto\x12\bfleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x13\n" +
-	"\x11ShowServerRequest\"@\n" +
+	"\x11ShowServerRequest\"T\n" +
 	"\x12ShowServerResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x10\n" +
-	"\x03url\x18\x02 \x01(\tR\x03url\"\x14\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\x12\x12\n" +
+	"\x04auth\x18\x03 \x03(\tR\x04auth\"\x14\n" +
 	"\x12CheckHealthRequest\"\xc3\x01\n" +
 	"\x13CheckHealthResponse\x12<\n" +
 	"\x06status\x18\x01 \x01(\x0e2$.fleet.v1.CheckHealthResponse.StatusR\x06status\x122\n" +
