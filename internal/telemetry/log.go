@@ -5,15 +5,21 @@ import (
 	"log/slog"
 
 	"go.opentelemetry.io/otel/trace"
+
+	"fleet/internal/fleet"
 )
 
-// LogHandler returns a handler that adds trace_id and span_id to records about traced work.
+// LogHandler returns a handler that adds call_id to records about a call, and trace_id and span_id to those about traced
+// work.
 func LogHandler(next slog.Handler) slog.Handler { return logHandler{next} }
 
 type logHandler struct{ slog.Handler }
 
 // Handle implements slog.Handler.
 func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
+	if id := fleet.CallFrom(ctx); id != 0 {
+		r.AddAttrs(slog.String("call_id", id.String()))
+	}
 	if s := trace.SpanContextFromContext(ctx); s.IsValid() {
 		r.AddAttrs(slog.String("trace_id", s.TraceID().String()), slog.String("span_id", s.SpanID().String()))
 	}

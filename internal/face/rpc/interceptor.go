@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -97,17 +98,18 @@ func (s stream) RecvMsg(m any) error {
 func (i *Interceptor) around(ctx context.Context, method string, seen *seen, call func(context.Context) error) (err error) {
 	begun, panicked := time.Now(), false
 	face := faceOf(ctx)
+	ctx = fleet.WithCall(ctx, fleet.CallID(rand.Uint64())) //nolint:gosec // it is no secret
 	ctx = i.observer.CallBegan(ctx, method, face)
 	id := &identity{}
 	defer func() {
 		if r := recover(); r != nil {
 			i.log.ErrorContext(ctx, "panic", slog.String("method", method), slog.String("panic", fmt.Sprint(r)), slog.String("stack", string(debug.Stack())))
-			err = fleet.Errorf(fleet.ReasonInternal, "something went wrong inside; the server's log has the cause")
+			err = errPanic
 			panicked = true
 		}
 		var s *status.Status
 		if err != nil {
-			s = toStatus(err)
+			s = answerOf(ctx, err)
 		}
 		i.observer.CallEnded(ctx, method, face, seen.stream, s.Code(), time.Since(begun)) // the code of nil is OK
 		if !panicked {
@@ -145,6 +147,19 @@ func (i *Interceptor) around(ctx context.Context, method string, seen *seen, cal
 // OpenToAll reports whether unknown callers may call the method: health and reflection are open.
 func OpenToAll(method string) bool {
 	return strings.HasPrefix(method, "/grpc.") || method == fleetv1.HealthService_CheckHealth_FullMethodName || method == fleetv1.HealthService_ShowServer_FullMethodName
+}
+
+// errPanic is the error of a call that panicked. The log has more.
+var errPanic = errors.New("panic")
+
+// answerOf returns the status of the call's error. An internal error names the call, so that its caller can tell the
+// operator what to look for in the log.
+func answerOf(ctx context.Context, err error) *status.Status {
+	s := toStatus(err)
+	if s.Code() != codes.Internal || s.Message() != fleet.PublicMessage(err) {
+		return s
+	}
+	return detailed(codes.Internal, s.Message(), string(fleet.ReasonInternal), map[string]string{"call_id": fleet.CallFrom(ctx).String()})
 }
 
 func (i *Interceptor) logCall(ctx context.Context, method string, p fleet.Principal, begun time.Time, s *status.Status, err error) {

@@ -1,0 +1,47 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+)
+
+// TestCallID checks that all lines of the log about a call have its id, and that the error of a call whose cause only the
+// log has names it.
+func TestCallID(t *testing.T) {
+	t.Parallel()
+	log := &logLines{}
+	f := newTestFleet(t, fleetConfig{
+		World:   fake.Config{},
+		Options: func(o *Options) { o.Log = log }, Config: func(c *Config) { c.LogFormat, c.LogLevel = "json", "debug" },
+	})
+	f.world.Fail(fake.Log, 1<<30, errors.New("the secret cause"))
+	require.NoError(t, (&story{testFleet: f, names: map[string]string{}}).do(t.Context(), step{Agent: "papi"}))
+	status, body := f.answerTo(t, http.MethodGet, "http://"+f.HTTPAddr()+"/v1/agents/papi/log", "")
+	require.Equal(t, http.StatusInternalServerError, status)
+	require.NotContains(t, body, "secret")
+
+	failed := 0
+	ids := map[any]bool{}
+	for _, line := range log.of(t, "call") {
+		require.Regexp(t, "^[0-9a-f]{16}$", line["call_id"])
+		require.NotContains(t, ids, line["call_id"], "another call has it")
+		ids[line["call_id"]] = true
+		if line["level"] == "ERROR" {
+			failed++
+			require.Contains(t, line["error"], "the secret cause")
+			require.Contains(t, body, `"call_id":"`+line["call_id"].(string)+`"`)
+		}
+	}
+	require.Equal(t, 1, failed)
+	for _, line := range log.of(t, "audit") {
+		require.Contains(t, ids, line["call_id"])
+	}
+	require.Zero(t, fleet.CallFrom(context.Background()))
+}
