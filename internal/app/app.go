@@ -52,6 +52,7 @@ type App struct {
 	telemetry  *telemetry.Telemetry
 	coderUsers *coderusers.Users // nil if Coder session tokens are not taken
 	limits     inbound.Limits
+	recent     *recent    // the last lines of the log; nil if there is none
 	rates      *rpc.Rates // nil if requests are not limited
 	// address is the base URL of REST and MCP, "https://HOST:PORT" with TLS, and forAgents that for agents on this machine,
 	// which is without TLS. They are nil while nothing is served.
@@ -83,6 +84,11 @@ type Options struct {
 
 // Open opens the fleet in cfg.Data. It does not touch agents before Start.
 func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
+	var kept *recent
+	if o.Log != nil {
+		kept = &recent{next: o.Log}
+		o.Log = kept
+	}
 	log, err := newLogger(cfg, o.Log)
 	if err != nil {
 		return nil, err
@@ -102,7 +108,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if cfg, err = cfg.withReplica(); err != nil {
 		return nil, err
 	}
-	a := &App{cfg: cfg, log: log, guard: newGuard(), telemetry: telemetry.New(Version())}
+	a := &App{recent: kept, cfg: cfg, log: log, guard: newGuard(), telemetry: telemetry.New(Version())}
 	if a.store, err = cfg.openStore(ctx, log); err != nil {
 		return nil, err
 	}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net"
-	"net/http"
 	"syscall"
 	"time"
 
@@ -44,12 +42,11 @@ func (d *doctor) tls(context.Context) {
 
 // addresses finds out whether the server runs, and how it is, or whether its addresses are free.
 func (d *doctor) addresses(ctx context.Context) {
-	readiness := d.cfg.HTTP
 	all := map[string]string{"http": d.cfg.HTTP, "grpc": d.cfg.GRPC}
 	if d.cfg.TLS.enabled() {
-		readiness, all["agents_http"] = d.cfg.AgentsHTTP, d.cfg.AgentsHTTP
+		all["agents_http"] = d.cfg.AgentsHTTP
 	}
-	if status, degraded, err := askReadiness(ctx, readiness); err == nil {
+	if status, degraded, err := askReadiness(ctx, d.cfg.plainAddress()); err == nil {
 		switch {
 		case status != "ready":
 			d.add(failing, "server", "look at its log", "it runs at %s and is not ready", d.cfg.HTTP)
@@ -78,31 +75,30 @@ func (d *doctor) addresses(ctx context.Context) {
 	}
 }
 
+// plainAddress returns the address at which programs on this machine reach REST without TLS.
+func (c Config) plainAddress() string {
+	addr := c.HTTP
+	if c.TLS.enabled() {
+		addr = c.AgentsHTTP
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
+		return net.JoinHostPort("localhost", port)
+	}
+	return addr
+}
+
 // askReadiness asks the server at the address how it is.
 func askReadiness(ctx context.Context, addr string) (status, degraded string, err error) {
-	host, port, err := net.SplitHostPort(addr)
+	body, err := askServer(ctx, addr, "/readyz", "")
 	if err != nil {
 		return "", "", err
 	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "localhost"
-	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/readyz", nil)
-	if err != nil {
-		return "", "", err
-	}
-	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
-	if err != nil {
-		return "", "", err
-	}
-	defer resp.Body.Close()
 	var answer struct {
 		Status   string
 		Degraded []struct{ Part, Reason string }
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&answer); err != nil {
+	if err := json.Unmarshal(body, &answer); err != nil {
 		return "", "", err
 	}
 	for i, p := range answer.Degraded {

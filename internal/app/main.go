@@ -53,7 +53,7 @@ func (p *program) run(ctx context.Context, args []string) int {
 
 // commands returns the commands that the app adds to those of the client.
 func (p *program) commands() []*cobra.Command {
-	return []*cobra.Command{p.newServe(), p.newMCP(), p.newInit(), p.newMigrate(), p.newBackup(), p.newImport(), p.newDoctor()}
+	return []*cobra.Command{p.newServe(), p.newMCP(), p.newInit(), p.newMigrate(), p.newBackup(), p.newImport(), p.newDoctor(), p.newSupportBundle()}
 }
 
 // dial connects to a server, or to a fleet in this process.

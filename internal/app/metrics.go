@@ -21,21 +21,22 @@ import (
 // metricsPath is where Prometheus asks for metrics.
 const metricsPath = "/metrics"
 
-// serveMetrics answers Prometheus on the address of REST. The figures are about everybody's work, so only admins get
-// them.
-func (a *App) serveMetrics(w http.ResponseWriter, r *http.Request) {
-	md := metadata.MD{rpc.FaceKey: {"rest"}, "authorization": r.Header.Values("Authorization")}
-	ctx, err := a.identifyAs(r.Context(), metricsPath, md)
-	if err == nil && !rpc.IsAdmin(ctx) {
-		err = rpc.Error(fleet.Errorf(fleet.ReasonPermissionDenied, "metrics are for admins: use an admin's token, or the address of the setting metrics"))
+// forAdmins returns a handler that passes on the requests of admins. What it serves is about everybody's work.
+func (a *App) forAdmins(next http.HandlerFunc, refusal string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		md := metadata.MD{rpc.FaceKey: {"rest"}, "authorization": r.Header.Values("Authorization")}
+		ctx, err := a.identifyAs(r.Context(), r.URL.Path, md)
+		if err == nil && !rpc.IsAdmin(ctx) {
+			err = rpc.Error(fleet.Errorf(fleet.ReasonPermissionDenied, "%s", refusal))
+		}
+		if err != nil {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(wire.HTTPStatus(err))
+			_, _ = w.Write(append(wire.ErrorOf(err).JSON(), '\n')) // the client may have disconnected
+			return
+		}
+		next(w, r)
 	}
-	if err != nil {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(wire.HTTPStatus(err))
-		_, _ = w.Write(append(wire.ErrorOf(err).JSON(), '\n')) // the client may have disconnected
-		return
-	}
-	a.telemetry.ServeHTTP(w, r)
 }
 
 // metricsServer answers Prometheus on an address of its own, without asking who calls.

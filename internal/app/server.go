@@ -169,13 +169,19 @@ func (a *App) handler(version string) (http.Handler, error) {
 	}
 	mcpFace := mcp.Handler(conn, mcpConfig)
 	runners := newPrograms(a.cfg.RunnerDir)
+	metrics := a.forAdmins(a.telemetry.ServeHTTP, "metrics are for admins: use an admin's token, or the address of the setting metrics")
+	support := a.forAdmins(a.serveSupport, "what the server tells of itself is for admins: use an admin's token")
 	all := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, programsPath) {
 			runners.ServeHTTP(w, r)
 			return
 		}
-		if r.URL.Path == metricsPath {
-			a.serveMetrics(w, r)
+		switch r.URL.Path {
+		case metricsPath:
+			metrics(w, r)
+			return
+		case supportLog, supportGoroutines:
+			support(w, r)
 			return
 		}
 		if signIn != nil && (r.URL.Path == protected.Path || strings.HasPrefix(r.URL.Path, protected.Path+"/")) {

@@ -1,0 +1,49 @@
+package app
+
+import (
+	"bytes"
+	"io"
+	"sync"
+)
+
+// recentLines is how many lines of the log a server keeps, and recentLine how many bytes of each.
+const (
+	recentLines = 1000
+	recentLine  = 2 << 10
+)
+
+// recent is a writer that passes the log on and keeps its last lines, for `fleet support-bundle`.
+type recent struct {
+	next io.Writer
+
+	mu    sync.Mutex
+	lines [][]byte
+	first int // the oldest of lines once there are recentLines
+}
+
+// Write passes on a record of the log, which the handlers of slog write at once.
+func (r *recent) Write(record []byte) (int, error) {
+	line := bytes.Clone(record[:min(len(record), recentLine)])
+	if len(record) > recentLine {
+		line = append(line, "...\n"...)
+	}
+	r.mu.Lock()
+	if len(r.lines) < recentLines {
+		r.lines = append(r.lines, line)
+	} else {
+		r.lines[r.first] = line
+		r.first = (r.first + 1) % recentLines
+	}
+	r.mu.Unlock()
+	return r.next.Write(record)
+}
+
+// text returns the lines that are kept, the oldest first; empty if r is nil.
+func (r *recent) text() []byte {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return bytes.Join(append(r.lines[r.first:len(r.lines):len(r.lines)], r.lines[:r.first]...), nil)
+}

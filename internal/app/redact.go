@@ -1,0 +1,92 @@
+package app
+
+import (
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// hidden replaces a text of the configuration that may be a secret, or somebody's own.
+const hidden = "(hidden)"
+
+// shownKeys are the keys, besides those of settings, whose texts are names of Fleet's own kinds of things.
+var shownKeys = []string{"name", "driver", "sandbox", "project", "template", "app"}
+
+// redacted returns the configuration for somebody who may not know its secrets. Numbers, keys and the settings that are flags
+// too are shown, because a flag cannot be secret; of other texts only whether they are set.
+func (c Config) redacted() any {
+	if c.Store != "" {
+		c.Store = c.shownStore()
+	}
+	return redact(reflect.ValueOf(c), false)
+}
+
+// redact returns a copy of the value for the YAML encoder; shown says whether its texts are.
+func redact(v reflect.Value, shown bool) any {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			return nil
+		}
+		return redact(v.Elem(), shown)
+	case reflect.Struct:
+		all := map[string]any{}
+		redactFields(v, all)
+		return all
+	case reflect.Map:
+		all := map[string]any{}
+		for _, key := range v.MapKeys() {
+			all[key.String()] = redact(v.MapIndex(key), false)
+		}
+		return all
+	case reflect.Slice:
+		all := []any{}
+		for i := range v.Len() {
+			all = append(all, redact(v.Index(i), shown))
+		}
+		return all
+	case reflect.String:
+		return redactText(v.String(), shown)
+	case reflect.Int64:
+		if d, ok := v.Interface().(time.Duration); ok {
+			return d.String()
+		}
+	}
+	return v.Interface()
+}
+
+func redactFields(v reflect.Value, into map[string]any) {
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		key, option, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		switch {
+		case !f.IsExported() || key == "-":
+		case option == "inline":
+			redactFields(v.Field(i), into)
+		case key != "":
+			into[key] = redact(v.Field(i), f.Tag.Get("help") != "" || slices.Contains(shownKeys, key))
+		}
+	}
+}
+
+func redactText(text string, shown bool) string {
+	switch {
+	case text == "":
+		return ""
+	case !shown:
+		return hidden
+	case !strings.Contains(text, "://"):
+		return text
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return hidden
+	}
+	if u.User != nil {
+		u.User = url.User("hidden")
+	}
+	u.RawQuery, u.Fragment = "", ""
+	return u.String()
+}

@@ -1,0 +1,148 @@
+package app
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"fleet/internal/face/cli"
+)
+
+const (
+	// supportLog and supportGoroutines are the paths below which a server tells admins about itself, for support bundles.
+	supportLog        = "/support/log"
+	supportGoroutines = "/support/goroutines"
+	// maxSupport limits what is taken of each answer of a server, in bytes.
+	maxSupport = 16 << 20
+)
+
+// serveSupport answers `fleet support-bundle`.
+func (a *App) serveSupport(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	if r.URL.Path == supportLog {
+		_, _ = w.Write(a.recent.text()) // the client may have disconnected
+		return
+	}
+	_ = pprof.Lookup("goroutine").WriteTo(w, 1) // functions, without arguments; the client may have disconnected
+}
+
+func (p *program) newSupportBundle() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:     "support-bundle [FILE]",
+		GroupID: cli.GroupServer,
+		Short:   "Pack what somebody needs to find out what is wrong",
+		Long: `Write a tar.gz with the version, the configuration, the report of "fleet doctor" and, of
+a running server, its health, metrics, recent log and goroutines. Texts of the configuration
+that may be secrets are hidden, and no task, output, token or environment is in it. The
+log has names of agents and principals: read the bundle before you pass it on.
+
+Run it as "fleet doctor". A server with tokens wants an admin's.`,
+		Example: `  fleet support-bundle
+  fleet support-bundle --token-file ~/.fleet-token bundle.tar.gz`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t, err := cli.TargetOf(cmd)
+			if err != nil {
+				return err
+			}
+			to := "fleet-support-" + time.Now().UTC().Format("20060102-150405") + ".tar.gz"
+			if len(args) > 0 {
+				to = args[0]
+			}
+			f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+			if err != nil {
+				return err
+			}
+			if err = errors.Join(p.writeBundle(cmd.Context(), f, file, t.Token), f.Close()); err != nil {
+				return errors.Join(err, os.Remove(to))
+			}
+			_, err = fmt.Fprintf(p.stdout, "Wrote %s. Read it before you pass it on.\n", to)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&file, "config", "", "pack the settings in `FILE` (FLEET_CONFIG)")
+	return cmd
+}
+
+// writeBundle writes the bundle of the server on this machine with the settings in the file. What cannot be had is named
+// in problems.txt.
+func (p *program) writeBundle(ctx context.Context, out io.Writer, file, token string) error {
+	content := map[string][]byte{"version.txt": fmt.Appendf(nil, "fleet %s\n%s %s/%s\n", p.version, runtime.Version(), runtime.GOOS, runtime.GOARCH)}
+	var problems bytes.Buffer
+	report, err := json.MarshalIndent(examine(ctx, file, p.environ), "", "  ")
+	if err != nil {
+		return err
+	}
+	content["doctor.json"] = report
+	if cfg, err := Load(file, p.environ, nil); err == nil { // doctor.json has the error
+		if content["configuration.yaml"], err = yaml.Marshal(cfg.redacted()); err != nil {
+			return err
+		}
+		for name, path := range map[string]string{"health.json": "/readyz", "metrics.txt": metricsPath, "log.txt": supportLog, "goroutines.txt": supportGoroutines} {
+			if content[name], err = askServer(ctx, cfg.plainAddress(), path, token); err != nil {
+				fmt.Fprintf(&problems, "%s: %v\n", name, err)
+				delete(content, name)
+			}
+		}
+	}
+	if problems.Len() > 0 {
+		content["problems.txt"] = problems.Bytes()
+	}
+	return pack(out, content)
+}
+
+// askServer returns the server's answer to a GET.
+func askServer(ctx context.Context, addr, path, token string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, doctorPatience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxSupport))
+	if err == nil && resp.StatusCode != http.StatusOK && path != "/readyz" {
+		err = fmt.Errorf("the server answered %s: %.500s", resp.Status, bytes.TrimSpace(b))
+	}
+	return b, err
+}
+
+// pack writes the files into a compressed archive, in a directory of their own.
+func pack(out io.Writer, content map[string][]byte) error {
+	z := gzip.NewWriter(out)
+	t := tar.NewWriter(z)
+	now := time.Now().UTC().Truncate(time.Second)
+	for name, b := range content {
+		h := &tar.Header{Name: filepath.Join("fleet-support", name), Mode: 0o600, Size: int64(len(b)), ModTime: now}
+		if err := t.WriteHeader(h); err != nil {
+			return err
+		}
+		if _, err := t.Write(b); err != nil {
+			return err
+		}
+	}
+	return errors.Join(t.Close(), z.Close())
+}
