@@ -60,6 +60,12 @@ test-postgres: ## the suites of stores, the API and crashes over Postgres; insta
 	$(MEM) FLEET_TEST_POSTGRES=1 $(GO) test -count=1 -vet=off -parallel 6 -timeout 15m $(FLAGS) ./internal/store/postgres/... ./internal/app/crash ./internal/app/chaos
 	$(MEM) FLEET_TEST_POSTGRES=1 $(GO) test -count=1 -vet=off -parallel 6 -timeout 15m -run 'TestAPI|TestIsolation|TestImport|TestMigrate|TestReplicas' $(FLAGS) ./internal/app
 
+test-upgrade: ## the program of BASE (default HEAD) works with a database that this one, and a later one, have upgraded
+	@rm -rf .build/old && mkdir -p .build/old
+	git archive $(BASE) | tar -x -C .build/old
+	cd .build/old && $(GO) build -o ../fleet-old ./cmd/fleet
+	FLEET_TEST_POSTGRES=1 FLEET_TEST_OLD=$(CURDIR)/.build/fleet-old $(GO) test -count=1 -vet=off -run TestOldProgram $(FLAGS) ./internal/app
+
 generate: $(DEPS) ## write gen/ from proto/
 	$(BUF) generate
 
@@ -157,4 +163,4 @@ bench-coder: ## list_agents of 300 agents beside Coder's own lists
 
 .PHONY: coder-up coder-down e2e record chaos chaos-store bench-coder
 .PHONY: page page-pictures page-dev page-check
-.PHONY: help build fleet-runner run demo test test-postgres vet lint race generate generated proto-lint breaking fmt bench bench-page conformance lint-openapi test-claude test-agents fuzz
+.PHONY: help build fleet-runner run demo test test-postgres test-upgrade vet lint race generate generated proto-lint breaking fmt bench bench-page conformance lint-openapi test-claude test-agents fuzz

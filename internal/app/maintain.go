@@ -46,7 +46,7 @@ func (p *program) newMigrate() *cobra.Command {
 
 "fleet serve" upgrades the schema when it starts. Use this command to do it before, for
 example with a role of Postgres that may create tables, while the server's role may not.
-Back up first: an old Fleet refuses a newer schema.`,
+Back up first: an old Fleet may refuse a newer schema.`,
 	}
 	status := &cobra.Command{
 		Use:   "status",
@@ -114,7 +114,7 @@ func (p *program) showVersion(ctx context.Context, cfg Config) error {
 	next := "It is up to date."
 	switch {
 	case have > want:
-		next = "A newer Fleet has upgraded it: use that one."
+		next = "A newer Fleet has upgraded it. This one can work with it, unless its server refuses to start."
 	case have < want:
 		next = "Run `fleet migrate up`, or `fleet serve`, which does it too."
 	}

@@ -15,15 +15,23 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrate upgrades the schema, each migration in a transaction of its own, and returns its version. Replicas that start at
-// the same time do it one after the other.
+// migrate upgrades the schema, each migration in a transaction of its own, and returns its version. A schema that is newer is accepted if its migrations say
+// that this program can work with it, so that old and new replicas can run at the same time. Replicas that start at the same time do it one
+// after the other.
 func migrate(ctx context.Context, pool *pgxpool.Pool) (version int64, err error) {
 	have, want, err := versions(ctx, pool)
 	switch {
 	case err != nil:
 		return 0, err
 	case have > want:
-		return 0, fmt.Errorf("its schema has version %d and this Fleet knows versions up to %d: use a newer Fleet, or another database", have, want)
+		var oldest int64
+		if err := pool.QueryRow(ctx, `SELECT oldest FROM compatibility`).Scan(&oldest); err != nil {
+			return 0, err
+		}
+		if oldest > want {
+			return 0, fmt.Errorf("its schema has version %d, which needs a Fleet that knows version %d, and this one knows versions up to %d: use a newer Fleet, or another database", have, oldest, want)
+		}
+		return have, nil
 	case have == want:
 		return want, nil
 	}

@@ -57,13 +57,15 @@ func TestOpenErrors(t *testing.T) {
 	newer := filepath.Join(dir, "newer.db")
 	require.NoError(t, openAt(t, newer).Close())
 	execSQL(t, newer, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (4711, 1)`)
+	appendEvent(t, openAt(t, newer)) // nothing says that this program cannot work with it
+	execSQL(t, newer, `UPDATE compatibility SET oldest = 4711`)
 
 	for _, c := range []struct{ name, path, want string }{
 		{"no file", "", "no file is named"},
 		{"a directory", dir, "is a directory"},
 		{"no directory", filepath.Join(text, "fleet.db"), "not a directory"},
 		{"not a database", text, "file is not a database"},
-		{"of a newer Fleet", newer, "its schema has version 4711 and this Fleet knows versions up to "},
+		{"of a newer Fleet", newer, "its schema has version 4711, which needs a Fleet that knows version 4711, and this one knows versions up to "},
 	} {
 		s, err := sqlite.Open(t.Context(), c.path, sqlite.Config{})
 		require.Nil(t, s, c.name)

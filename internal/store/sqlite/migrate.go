@@ -13,7 +13,8 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrate upgrades the schema, each migration in a transaction of its own, and returns its version.
+// migrate upgrades the schema, each migration in a transaction of its own, and returns its version. A schema that is newer is accepted if its migrations say
+// that this program can work with it, so that an upgrade can be taken back.
 func migrate(ctx context.Context, db *sql.DB) (version int64, err error) {
 	p, err := provider(db)
 	if err != nil {
@@ -24,8 +25,15 @@ func migrate(ctx context.Context, db *sql.DB) (version int64, err error) {
 		return 0, err
 	}
 	if before > target {
-		return 0, fmt.Errorf("its schema has version %d and this Fleet knows versions up to %d: use a newer Fleet, or another data directory",
-			before, target)
+		var oldest int64
+		if err := db.QueryRowContext(ctx, `SELECT oldest FROM compatibility`).Scan(&oldest); err != nil {
+			return 0, err
+		}
+		if oldest > target {
+			return 0, fmt.Errorf("its schema has version %d, which needs a Fleet that knows version %d, and this one knows versions up to %d: use a newer Fleet, or another data directory",
+				before, oldest, target)
+		}
+		return before, nil
 	}
 	if _, err := p.Up(ctx); err != nil {
 		// Another process may have applied the same migration first. Then nothing is left to do.

@@ -94,7 +94,7 @@ func (s *Server) clear(ctx context.Context, name string) error {
 			name text;
 		BEGIN
 			SET LOCAL session_replication_role = replica;
-			FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename NOT IN ('goose_db_version', 'sequencer') LOOP
+			FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename NOT IN ('goose_db_version', 'sequencer', 'compatibility') LOOP
 				EXECUTE format('DELETE FROM %I', name);
 			END LOOP;
 			UPDATE sequencer SET seq = 0;

@@ -1,0 +1,81 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/store/postgres/pgtest"
+)
+
+// oldEnv names the program of an earlier commit.
+const oldEnv = "FLEET_TEST_OLD"
+
+// TestOldProgram lets a program of an earlier commit work with a database that this one has upgraded, and this one go on after it.
+func TestOldProgram(t *testing.T) {
+	t.Parallel()
+	old := os.Getenv(oldEnv)
+	if old == "" {
+		t.Skip("`make test-upgrade` builds a program of an earlier commit, and runs this")
+	}
+	for _, store := range []string{"sqlite", "postgres"} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			data := filepath.Join(t.TempDir(), "data")
+			env := []string{"FLEET_DATA=" + data, "HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
+			statements := []string{ // as a newer migration does that older programs can work with
+				`ALTER TABLE tasks ADD COLUMN of_the_future text`,
+				`INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)`,
+			}
+			upgrade := func() {
+				db, err := sql.Open("sqlite", filepath.Join(data, "fleet.db"))
+				require.NoError(t, err)
+				defer func() { require.NoError(t, db.Close()) }()
+				for _, s := range statements {
+					_, err := db.ExecContext(t.Context(), s)
+					require.NoError(t, err)
+				}
+			}
+			if store == "postgres" {
+				url := pgtest.Empty(t)
+				env = append(env, "FLEET_STORE="+url)
+				upgrade = func() {
+					c, err := pgx.Connect(t.Context(), url)
+					require.NoError(t, err)
+					defer func() { require.NoError(t, c.Close(context.WithoutCancel(t.Context()))) }()
+					for _, s := range statements {
+						_, err := c.Exec(t.Context(), s)
+						require.NoError(t, err)
+					}
+				}
+			}
+			this := func(args ...string) string {
+				code, stdout, stderr := command(t.Context(), env, args...)
+				require.Zero(t, code, stderr)
+				return stdout
+			}
+			before := func(args ...string) string {
+				cmd := exec.CommandContext(t.Context(), old, args...)
+				cmd.Env = env
+				var stderr bytes.Buffer
+				cmd.Stderr = &stderr
+				out, err := cmd.Output()
+				require.NoError(t, err, stderr.String())
+				return string(out)
+			}
+			this("migrate", "up")
+			upgrade()
+			before("agent", "create", "papi", "--project", "shell", "--spec", "x", "--embedded")
+			require.Contains(t, before("task", "run", "papi", "echo from the old one", "--follow", "--embedded"), "from the old one")
+			require.Contains(t, this("agent", "list", "--embedded"), "papi")
+			require.Contains(t, this("task", "list", "--embedded"), "from the old one")
+		})
+	}
+}
