@@ -38,8 +38,8 @@ func newCoderFleet(t *testing.T, c fleetConfig) (*testFleet, *codertest.Deployme
 	return newTestFleet(t, c), d
 }
 
-// TestCoderUsers checks on every face that the holder of a Coder session token is the user of that token, whom no token of
-// Fleet's with the same name can impersonate.
+// TestCoderUsers checks on every face that a caller with a Coder session token is the user of that token. A token of Fleet with the
+// same name must be another principal.
 func TestCoderUsers(t *testing.T) {
 	t.Parallel()
 	for _, face := range []string{"grpc", "rest", "mcp"} {
@@ -103,7 +103,7 @@ func TestCoderRevocation(t *testing.T) {
 }
 
 // TestCoderNames checks that a renamed Coder user stays the same principal, and that the next user of the name is
-// another one.
+// another principal.
 func TestCoderNames(t *testing.T) {
 	t.Parallel()
 	f, d := newCoderFleet(t, fleetConfig{})

@@ -24,7 +24,7 @@ func (p *Portion) End() int { return p.Offset + len(p.Bytes) }
 // Whole reports whether the portion is everything.
 func (p *Portion) Whole() bool { return len(p.Bytes) == p.Size }
 
-// Check refuses invalid requests. The prefix is that of the fields' names.
+// Check refuses invalid requests. The names of the fields in its errors begin with the prefix.
 func (r *PortionRequest) Check(prefix string) error {
 	if r == nil {
 		return nil

@@ -65,7 +65,7 @@ func newHarnessOver(t testing.TB, world fake.Config, with func(*state.Config), w
 // places returns the places of the fleet.
 func (h *harness) places() []fleet.Place { return append([]fleet.Place{h.world}, h.more...) }
 
-// placeState returns how the world is, as the service sees it.
+// placeState returns the state of the first place, as the service reports it.
 func placeState(s *service.Service) fleet.PlaceState { return s.Places(fleet.Principal{})[0] }
 
 // restart makes a new service and reconciler over the same store and world, as a new process would.
@@ -138,7 +138,7 @@ func (h *harness) end(id string) *fleet.Task {
 	}
 }
 
-// until waits until ok says yes of the agent.
+// until waits until ok returns true for the agent.
 func (h *harness) until(agent string, ok func(*fleet.AgentView) bool) *fleet.AgentView {
 	h.t.Helper()
 	signal, cancel := h.store.Subscribe()
@@ -166,8 +166,8 @@ func (h *harness) stored(ok func() bool) {
 	waittest.Signalled(h.t, signal, ok)
 }
 
-// notAnnounced says why the tests of what is known of a place poll.
-const notAnnounced = "what is known of a place is kept in memory, and its changes give no signal"
+// notAnnounced is the reason why tests of the state of places poll.
+const notAnnounced = "the state of a place is kept in memory, and its changes give no signal"
 
 // output is what the event log has of the task's output.
 func (h *harness) output(id string) (text string) {
@@ -186,7 +186,7 @@ func (h *harness) output(id string) (text string) {
 
 func reason(err error) fleet.Reason { return fleet.ReasonOf(err) }
 
-// once calls f the n-th time it is called, and never else.
+// once calls f the n-th time it is called, and at no other time.
 func once(n int, f func()) func() {
 	var mu sync.Mutex
 	calls := 0

@@ -41,7 +41,7 @@ func (s *Service) ListQuestions(ctx context.Context, r ListQuestionsRequest) (*Q
 	q := &Questions{}
 	sel, err := s.selects(ctx, p, r.Agent)
 	switch {
-	case fleet.ReasonOf(err) == fleet.ReasonAgentNotFound: // another name without questions is no error either
+	case fleet.ReasonOf(err) == fleet.ReasonAgentNotFound: // a name without questions is not an error
 		return q, nil
 	case err != nil:
 		return nil, err

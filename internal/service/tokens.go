@@ -58,7 +58,7 @@ func (s *Service) CreateToken(ctx context.Context, r CreateTokenRequest) (t *fle
 	case !tokenName.MatchString(r.Name):
 		return nil, "", 0, fleet.Invalid(fleet.ReasonInvalidName, "name", "the token's name %q will not do: use 1 to 40 of A-Z a-z 0-9 . _ and -", fleet.Shorten(r.Name, 60))
 	case r.Kind != fleet.Human && r.Kind != fleet.Controller && r.Kind != fleet.AgentKind:
-		return nil, "", 0, fleet.Invalid(fleet.ReasonInvalidArgument, "kind", "kind %q is none of human, controller, agent", r.Kind)
+		return nil, "", 0, fleet.Invalid(fleet.ReasonInvalidArgument, "kind", "kind is %q: it must be human, controller or agent", r.Kind)
 	case r.TTL < 0:
 		return nil, "", 0, negative("ttl_seconds")
 	}

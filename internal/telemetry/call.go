@@ -23,8 +23,8 @@ type callMetrics struct {
 	methods  *sync.Map // *[len(faces)]faceCalls by full method
 }
 
-// faceCalls are the counters of a method on one face. They are made when they are first needed, so that there are no
-// series of calls that never happen.
+// faceCalls are the counters of a method on one face. They are created when they are first needed, so that calls
+// that never happen have no series.
 type faceCalls struct {
 	duration atomic.Pointer[prometheus.Observer]
 	ended    [codes.Unauthenticated + 1]atomic.Pointer[prometheus.Counter] // by code

@@ -730,7 +730,7 @@ const fleetServiceListAgentsOutput = `{
         },
         "ok": {
           "type": "boolean",
-          "description": "Whether its agents and projects are completely and recently known."
+          "description": "Whether its last list of agents and projects is complete and recent."
         },
         "reason": {
           "type": "string",
@@ -1808,7 +1808,7 @@ const fleetServiceListAgentProjectsOutput = `{
         },
         "ok": {
           "type": "boolean",
-          "description": "Whether its agents and projects are completely and recently known."
+          "description": "Whether its last list of agents and projects is complete and recent."
         },
         "reason": {
           "type": "string",
@@ -3174,7 +3174,7 @@ const fleetServiceShowUsageOutput = `{
         "null"
       ],
       "format": "date-time",
-      "description": "Tasks that were created at this time or later were counted."
+      "description": "The time from which on tasks were counted, by when they were created."
     }
   },
   "required": [
@@ -3249,7 +3249,7 @@ const fleetServiceShowUsageOutput = `{
         },
         "seconds": {
           "type": "number",
-          "description": "Seconds that all tasks took together that have ended."
+          "description": "Seconds that all ended tasks took together."
         }
       },
       "required": [
@@ -3358,7 +3358,7 @@ const fleetServiceShowFleetOutput = `{
         },
         "seconds": {
           "type": "number",
-          "description": "Seconds that all tasks took together that have ended."
+          "description": "Seconds that all ended tasks took together."
         }
       },
       "required": [

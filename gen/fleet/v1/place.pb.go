@@ -27,7 +27,7 @@ type PlaceStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the place, such as local or coder.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Whether its agents and projects are completely and recently known.
+	// Whether its last list of agents and projects is complete and recent.
 	Ok bool `protobuf:"varint,2,opt,name=ok,proto3" json:"ok,omitempty"`
 	// Why not; absent if they are.
 	Reason *string `protobuf:"bytes,3,opt,name=reason,proto3,oneof" json:"reason,omitempty"`

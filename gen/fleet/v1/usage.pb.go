@@ -160,7 +160,7 @@ type Usage struct {
 	OutputTokens float64 `protobuf:"fixed64,7,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
 	// Calls of tools.
 	ToolCalls int32 `protobuf:"varint,8,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
-	// Seconds that all tasks took together that have ended.
+	// Seconds that all ended tasks took together.
 	Seconds       float64 `protobuf:"fixed64,9,opt,name=seconds,proto3" json:"seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -412,7 +412,7 @@ type ShowUsageResponse struct {
 	Rows []*UsageRow `protobuf:"bytes,1,rep,name=rows,proto3" json:"rows,omitempty"`
 	// What all the tasks used.
 	Total *Usage `protobuf:"bytes,2,opt,name=total,proto3" json:"total,omitempty"`
-	// Tasks that were created at this time or later were counted.
+	// The time from which on tasks were counted, by when they were created.
 	Since         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -72,7 +72,7 @@ func tail(path string, n int64) string {
 	return string(b[max(0, int64(len(b))-n):])
 }
 
-// Start starts the process with a clock that is wrong by so much. It starts again what ends by itself.
+// Start starts the process with a clock that is wrong by skew. If the process ends by itself, it is started again.
 func (s *server) Start(skew time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// mediaTypes has the content types of the assets. Those of the machine may differ.
+// mediaTypes has the content types of the assets. The tables of the machine may have others.
 var mediaTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".js":   "text/javascript; charset=utf-8",

@@ -22,8 +22,8 @@ func Unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.Unar
 // Codec is the codec of a gRPC server that also sends an Answer.
 type Codec struct{ encoding.CodecV2 }
 
-// Marshal returns the message in the wire format. Two encoded messages, one after the other, are the encoding of both
-// merged, so an answer is its part, which is not copied, and the fields that have changed.
+// Marshal returns the message in the wire format. Concatenated encodings are the encoding of the merged messages. Therefore an
+// answer is the encoded part, which is not copied, followed by the encoded live fields.
 func (c Codec) Marshal(v any) (mem.BufferSlice, error) {
 	a, ok := v.(*Answer)
 	if !ok {

@@ -14,12 +14,12 @@ import (
 
 // list is the list of a part, as JSON.
 type list struct {
-	open string               // what is before it in every answer; it is the first field
+	open string               // what is before it in every answer
 	json []byte               // with its brackets
 	rest protoreflect.Message // the part without it
 }
 
-// newList encodes the list of a message whose first field is one.
+// newList encodes the list of a message. The list must be the first field.
 func newList(m proto.Message) (*list, error) {
 	first := m.ProtoReflect().Descriptor().Fields().Get(0)
 	if !first.IsList() {
@@ -84,7 +84,7 @@ func (a *Answer) json() (*whole, error) {
 
 func (w *whole) json() []byte { end := len(w.line) - 1; return w.line[:end:end] }
 
-// Line returns the answer as a line of JSON. Nobody changes it.
+// Line returns the answer as a line of JSON. The caller must not change it.
 func (a *Answer) Line() ([]byte, error) {
 	w, err := a.json()
 	if err != nil {
@@ -93,7 +93,7 @@ func (a *Answer) Line() ([]byte, error) {
 	return w.line, nil
 }
 
-// JSON returns the answer as JSON, and this JSON as a JSON string. Nobody changes them.
+// JSON returns the answer as JSON, and this JSON as a JSON string. The caller must not change them.
 func (a *Answer) JSON() (data, text []byte, err error) {
 	w, err := a.json()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Part is a message that many answers have in common. Nobody changes it.
+// Part is a message that many answers have in common. It must not be changed.
 type Part struct {
 	message  proto.Message
 	protobuf func() ([]byte, error)
@@ -15,8 +15,8 @@ type Part struct {
 	last     atomic.Pointer[whole] // the last answer as JSON
 }
 
-// NewPart returns a part that is encoded when it is needed, once in each form. The first field of the message is a list,
-// which has most of it; the live fields of answers are others.
+// NewPart returns a part that is encoded when it is needed, once in each form. The first field of the message must be a list,
+// which is most of the message. Answers must not set this field in Live.
 func NewPart(m proto.Message) *Part {
 	return &Part{
 		message:  m,
@@ -25,7 +25,7 @@ func NewPart(m proto.Message) *Part {
 	}
 }
 
-// Answer is a part, and a message of the same type with the other fields, which change more often. It answers one call.
+// Answer answers one call. Live is a message of the same type as the part's, with the fields that change more often.
 type Answer struct {
 	Part *Part
 	Live proto.Message

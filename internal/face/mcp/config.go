@@ -36,8 +36,8 @@ type Config struct {
 	// IsAgent reports whether the caller that Identify found is an agent with a token of its own. Such a caller is only
 	// shown the tools for agents; the server refuses calls of the others. If IsAgent is nil, no caller is an agent.
 	IsAgent func(ctx context.Context) bool
-	// Refused returns the error of a caller that Identify has found and that has sent too many messages; nil for others. Calls
-	// with its context fail with the same error. If Refused is nil, nobody has.
+	// Refused returns an error if the caller that Identify found has sent too many messages. Calls with its context fail with
+	// the same error. If Refused is nil, messages are not counted.
 	Refused func(ctx context.Context) error
 	// MaxResult is the largest text of a tool's result in bytes; 0 means tool.DefaultMaxResult. The options of the
 	// method in the proto say how a longer answer is cut.

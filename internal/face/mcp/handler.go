@@ -14,7 +14,7 @@ import (
 // caller's Authorization as metadata. Handler starts nothing that needs to be stopped. Its server must not limit the
 // time of a whole answer, since an answer may be a stream.
 //
-// The tools are described when the first request comes: that is a quarter of the time in which a server starts.
+// The tools are built at the first request, because that would take a quarter of the time in which a server starts.
 func Handler(conn grpc.ClientConnInterface, c Config) http.Handler {
 	mux := sync.OnceValue(func() http.Handler { return newMux(conn, c.withDefaults()) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { mux().ServeHTTP(w, r) })

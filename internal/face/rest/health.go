@@ -51,7 +51,7 @@ func (f *face) ready(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// degraded returns that list of the answer.
+// degraded returns the list of what is degraded, from the answer of the health service.
 func degraded(answer []byte) json.RawMessage {
 	var body struct {
 		Degraded json.RawMessage `json:"degraded"`

@@ -35,7 +35,7 @@ func (f *Fleet) DownloadTaskPayload(r *fleetv1.DownloadTaskPayloadRequest, out g
 	}, d)
 }
 
-// DownloadAgentBundle sends what an agent has made and is nowhere else.
+// DownloadAgentBundle sends the work of an agent that exists nowhere else.
 func (f *Fleet) DownloadAgentBundle(r *fleetv1.DownloadAgentBundleRequest, out grpc.ServerStreamingServer[httpbody.HttpBody]) error {
 	a, content, err := f.svc.DownloadBundle(out.Context(), r.GetAgentName())
 	if err != nil {

@@ -23,8 +23,8 @@ type identityKey struct{}
 
 // Identify identifies the caller from the metadata, before anything else of the call is read. The interceptors take the
 // result from the context that it returns, also if it is an error. The method is the full gRPC name, or empty if it is
-// not known yet; a caller without credentials may then call what is open to all, and see Refused for one that has sent
-// too much.
+// not known yet. Without a method, a caller without credentials may call what is open to all, and Refused tells whether
+// the caller has sent too many requests.
 func (i *Interceptor) Identify(ctx context.Context, md metadata.MD, method string) (context.Context, error) {
 	id := i.identify(ctx, md)
 	if id.err != nil && (method != "" || id.given) {
@@ -41,8 +41,8 @@ func (i *Interceptor) Identify(ctx context.Context, md metadata.MD, method strin
 	return ctx, nil
 }
 
-// Refused returns why the request of a caller that Identify has identified is refused before anybody knows what it asks for;
-// nil if it is not. Calls with the context are refused with the same error.
+// Refused returns the error for a caller that has sent too many requests, after Identify and before the request is read; nil for
+// others. Calls with the context get the same error.
 func Refused(ctx context.Context) error {
 	if id := identityOf(ctx); id != nil && id.refused != nil {
 		return Error(id.refused)

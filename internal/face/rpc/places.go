@@ -17,7 +17,8 @@ func placesOf(places []fleet.PlaceState) []*fleetv1.PlaceStatus {
 	return out
 }
 
-// observedOf returns when the places were last asked with success, the earliest of them, and why one is stale; nil if none is.
+// observedOf returns the earliest time at which one of the places was last listed successfully, and why a place is stale; nil if
+// none is.
 func observedOf(places []fleet.PlaceState) (at *timestamppb.Timestamp, stale *string) {
 	var first time.Time
 	for _, p := range places {

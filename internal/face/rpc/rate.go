@@ -12,11 +12,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// refusalWindow is how often the log says at most that a principal's requests are refused.
+// refusalWindow is the least time between two log messages about refused requests of the same principal.
 const refusalWindow = time.Minute
 
 // Rates limits the requests a second of each principal, with a token bucket that holds those of one second. All calls of
-// a principal share its bucket, whatever their face and token; the calls of an agent are its owner's.
+// a principal share its bucket, whatever their face and token; calls of an agent count as its owner's.
 //
 // Several servers share a limit evenly: each allows its part of it, so that all together never allow more. A principal that
 // calls only one of them gets only that part.

@@ -13,8 +13,8 @@ import (
 // fix begins the lines of feedback that count; see again.
 const fix = "fix: "
 
-// instructionsOf returns what the run tells the agent to do. Of an agent that tries again, these are the lines of the feedback that
-// begin with "fix: ", if there are any.
+// instructionsOf returns what the run tells the agent to do. If the agent tries again and the feedback has lines that begin with
+// "fix: ", it returns these lines.
 func instructionsOf(r fleet.Run) string {
 	var lines []string
 	for line := range strings.Lines(r.Feedback) {
@@ -173,7 +173,7 @@ func (r *run) stopChecks() {
 	}
 }
 
-// Bundle writes what scripts have changed in the workspace, a line each, in the place of a bundle.
+// Bundle writes what scripts have changed in the workspace, one line for each file, instead of a bundle.
 func (w runner) Bundle(ctx context.Context, out io.Writer) error {
 	b := w.place
 	return b.call(ctx, Call{Method: Bundle, Agent: w.agent}, func() error {

@@ -20,13 +20,13 @@ var imported = []string{
 	"requests", "tokens", "identities", "sessions", "tools", "agent_remains", "notes", "secrets", "stored",
 }
 
-// replaced are tables in which a server that was only started leaves something.
+// replaced are the tables in which a server writes when it starts. Import deletes their rows first.
 var replaced = []string{"notes", "secrets", "stored", "stored_changes"}
 
 // Import copies tables of another store into the database, in one transaction, and returns the number of rows of each. The
 // database must have no agents, no tasks and no history. rows returns the rows of a table. Its columns have the names of this store's,
-// times are microseconds since 1970, and truth is 0 or 1. Columns that this store does not have are left out. Agents of a place in
-// places get the new name of their place; it may be nil.
+// times are microseconds since 1970, and truth is 0 or 1. Columns that this store does not have are left out. places has
+// the new names of places by their old names; it may be nil.
 func Import(ctx context.Context, url string, places map[string]string, rows func(table string) (*sql.Rows, error)) (counts map[string]int64, err error) {
 	pool, err := newPool(ctx, url, sideConns)
 	if err != nil {
@@ -142,7 +142,7 @@ type source struct {
 	types  []uint32
 
 	place                     int // which value is the place of an agent
-	description, summary, seq int // columns, in tables that have a column which follows from them
+	description, summary, seq int // columns of the other store, from which more columns are computed
 }
 
 // Next advances to the next row.
@@ -209,8 +209,8 @@ func convert(v any, oid uint32) (any, error) {
 	return v, nil
 }
 
-// continueNumbers lets the log and the order of insertion go on after what was copied. What was counted while it was copied is
-// counted in stored already.
+// continueNumbers makes new events and rows get numbers after those of the copied ones. It deletes the changes of sizes that
+// copying has caused, because the copied table stored has them already.
 func continueNumbers(ctx context.Context, tx pgx.Tx) error {
 	statements := []string{
 		`DELETE FROM stored_changes`,

@@ -5,11 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// Postgres refuses text that is not UTF-8, or that has a zero byte, and what agents put out can be both. Such bytes are kept as
-// characters of a private range, each byte as the character at escapes plus its value, and so are characters of that range.
+// Postgres refuses text that is not UTF-8 or has a zero byte. Output of agents can be such text. Each byte that Postgres refuses is
+// stored as the character at escapes plus the byte's value. These characters are in a private range. If they are part of the text,
+// their bytes are stored in the same way.
 const escapes = 0x10FE00
 
-// escapeMark begins every character of the range, and few others, in UTF-8.
+// escapeMark is how the UTF-8 of every character of that range begins. Few other characters begin with it.
 const escapeMark = "\xf4\x8f"
 
 // escape returns the text in the form in which it is kept.

@@ -78,8 +78,9 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	return s.number(ctx, t.events, ids, after)
 }
 
-// settle waits until the log has the events of what a transaction has read before it ended without a write. A replica may have
-// died after it has committed them: then the caller would be told what later reads of the log do not show.
+// settle is for a transaction that has read and not written. It waits until the log has the events of everything that the
+// transaction has read. Otherwise the caller could learn of changes that later reads of the log do not show, because a replica
+// may have died after it committed them.
 func (s *Store) settle(ctx context.Context, t *tx) error {
 	if t.begin != "" {
 		return nil // it has read nothing
@@ -122,7 +123,7 @@ func (s *Store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
 // maxTries is how often a transaction is tried.
 const maxTries = 20
 
-// retry repeats f while it says so, when other transactions were in the way or the connection was cut before the commit.
+// retry repeats f while it returns again: if other transactions were in the way, or the connection was cut before the commit.
 func (s *Store) retry(ctx context.Context, f func() (again bool, err error)) error {
 	for tries := 1; ; tries++ {
 		again, err := f()

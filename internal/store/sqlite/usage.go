@@ -10,7 +10,7 @@ import (
 const usageSums = `count(*), total(status = 'completed'), total(status = 'failed'), total(status = 'stopped'), total(cost_usd),
 	total(input_tokens), total(output_tokens), total(tool_calls), total(ended_at - started_at) FROM tasks WHERE `
 
-// usageKeys has the columns of a key and its owner, by what usage is summed up by.
+// usageKeys has the columns with the key and its owner, for each way to sum up usage.
 var usageKeys = map[fleet.UsageKey]string{
 	fleet.UsageByAgent:   `agent_name, owner`,
 	fleet.UsageByProject: `project, ''`,

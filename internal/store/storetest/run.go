@@ -154,7 +154,7 @@ func requireReason(t tb, err error, reason fleet.Reason, names string) {
 	require.Contains(t, fleet.PublicMessage(err), names)
 }
 
-// requireBroken fails unless err is an error that is not the core's, as for a caller's bug.
+// requireBroken fails unless err counts as internal, as for a bug of the caller.
 func requireBroken(t tb, err error) {
 	t.Helper()
 	require.Error(t, err)

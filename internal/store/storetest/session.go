@@ -114,7 +114,7 @@ var toolCases = []testCase{
 		again := newTool("calculate", "alice", "")
 		again.Description, again.CreatedAt, again.UpdatedAt = "better", noon.Add(time.Hour), noon.Add(time.Hour)
 		require.True(t, put(again))
-		require.Equal(t, noon, again.CreatedAt, "that of the first")
+		require.Equal(t, noon, again.CreatedAt, "a replaced tool keeps the time when the first was created")
 		require.Equal(t, []*fleet.RegisteredTool{again, newTool("calculate", "alice", "claude")}, tools(t, s, "alice"))
 		require.Empty(t, tools(t, s, "carol"))
 	}},

@@ -82,7 +82,7 @@ agents:
 	require.Equal(t, []string{"claude-opus-4-5", "Ours", "https://api.anthropic.com"}, []string{claude.Model, claude.Description, claude.BaseURL})
 	require.Equal(t, "http://10.0.0.5:11434", byName["ollama"].BaseURL)
 	require.Equal(t, providers.KindLocal, byName["qwen"].Kind)
-	require.Empty(t, byName["qwen"].Keys, "an entry of another kind takes nothing over")
+	require.Empty(t, byName["qwen"].Keys, "an entry of another kind inherits nothing")
 	require.Equal(t, []string{"text_completion", "poetry"}, byName["inhouse"].Capabilities)
 	require.Equal(t, "mine", byName["mine"].Program())
 	require.Contains(t, byName["mine"].Capabilities, "code_editing")
@@ -118,7 +118,7 @@ func TestSettingsThatAreWrong(t *testing.T) {
 		`agents: [{name: x, kind: cli, command: [x], base_url: "http://x"}]`:                                         `protocol, base_url and vendor are for kind api and local`,
 		`agents: [{name: x, kind: api}]`:                                                                             `model is empty`,
 		`agents: [{name: x, kind: api, model: m}]`:                                                                   `base_url is empty`,
-		`agents: [{name: x, kind: api, model: m, base_url: "ftp://x"}]`:                                              `base_url is no http or https URL`,
+		`agents: [{name: x, kind: api, model: m, base_url: "ftp://x"}]`:                                              `base_url is not an http or https URL`,
 		`agents: [{name: x, kind: api, model: m, base_url: "https://u:p@x"}]`:                                        `base_url has a user`,
 		`agents: [{name: x, kind: api, model: m, base_url: "https://x"}]`:                                            `keys is empty`,
 		`agents: [{name: x, kind: api, model: m, base_url: "https://x", keys: ["sk-this-is-a-key-not-a-variable"]}]`: `not a valid name of an environment variable`,

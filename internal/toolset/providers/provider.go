@@ -276,7 +276,7 @@ func checkBase(base string) error {
 	case base == "":
 		return fmt.Errorf("base_url is empty: give the address of the API, like https://api.example.com/v1")
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Errorf("base_url is no http or https URL: write it like https://api.example.com/v1")
+		return fmt.Errorf("base_url is not an http or https URL: write it like https://api.example.com/v1")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return fmt.Errorf("base_url has a user, a query or a fragment: leave them out; the key belongs into the environment")
 	}

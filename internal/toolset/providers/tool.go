@@ -141,7 +141,7 @@ func checkServer(m *fleet.MCPTool) error {
 	case !toolName.MatchString(s.Name):
 		return malformed("mcp.server.name", "is %q: use a letter, then up to 63 letters, digits, _ and -", show(s.Name))
 	case len(m.Tool) > 200 || checkText("", m.Tool) != nil:
-		return malformed("mcp.tool", "is no name of a tool")
+		return malformed("mcp.tool", "is not a valid name of a tool")
 	case (s.Command == "") == (s.URL == ""):
 		return malformed("mcp.server", "has both or none of command and url: give one")
 	case s.URL != "" && (len(s.Args) > 0 || len(s.Env) > 0):
@@ -159,7 +159,7 @@ func checkServer(m *fleet.MCPTool) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		if !variablePattern.MatchString(name) || reserved(name) {
-			return malformed("mcp.server.env", "has %q, which is no name of a variable that a tool can have", show(name))
+			return malformed("mcp.server.env", "has %q, which is not a name of a variable that a tool can have", show(name))
 		}
 		if err := checkValue("mcp.server.env", name, s.Env[name]); err != nil {
 			return err
@@ -184,7 +184,7 @@ func checkURL(part, text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }):
-		return malformed(part, "is no http or https URL: write it like https://tools.example.com/weather")
+		return malformed(part, "is not an http or https URL: write it like https://tools.example.com/weather")
 	case u.User != nil:
 		return malformed(part, "has a user or a password in it: put the secret into the server's environment, and name it in a header as ${NAME}")
 	case u.Fragment != "":
@@ -201,7 +201,7 @@ var notForTools = []string{"Host", "Content-Length", "Content-Type", "Transfer-E
 func checkHeaders(part string, headers map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`()<>@,;:\"/[]?={}`, r) }) {
-			return malformed(part, "has %q, which is no name of a header", show(name))
+			return malformed(part, "has %q, which is not a name of a header", show(name))
 		}
 		if slices.Contains(notForTools, textproto.CanonicalMIMEHeaderKey(name)) {
 			return malformed(part, "has %s, which Fleet sets itself: leave it out", textproto.CanonicalMIMEHeaderKey(name))
@@ -220,7 +220,7 @@ var secretName = regexp.MustCompile(`(?i)auth|cookie|token|secret|passw|credenti
 // Secrets belong in the server's environment.
 func checkValue(part, name, value string) error {
 	if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) || len(value) > 4<<10 || checkText("", value) != nil {
-		return malformed(part, "has a value of %s that is no single line of text", name)
+		return malformed(part, "has a value of %s that is not a single line of text", name)
 	}
 	named, err := variablesIn(value)
 	if err != nil {

@@ -130,7 +130,7 @@ func (d *Definition) checkNames(h header) error {
 	}
 	for _, v := range d.PassEnv {
 		if !variablePattern.MatchString(v) || strings.HasPrefix(v, "FLEET_") || strings.HasPrefix(v, "CODER_") {
-			return fmt.Errorf("pass_env: %q is no environment variable that can be passed on", fleet.Shorten(v, 64))
+			return fmt.Errorf("pass_env: %q is not an environment variable that can be passed on", fleet.Shorten(v, 64))
 		}
 	}
 	return nil
@@ -212,7 +212,7 @@ func (d *Definition) checkOutput(h header) error {
 	}
 	d.Schema = b
 	if d.schema, err = compile(b); err != nil {
-		return fmt.Errorf("output_schema is no good JSON Schema: %w", err)
+		return fmt.Errorf("output_schema is not a valid JSON Schema: %w", err)
 	}
 	return nil
 }

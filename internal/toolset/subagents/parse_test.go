@@ -138,10 +138,10 @@ func TestParseRefuses(t *testing.T) {
 
 		{"output_format: xml", `output_format is text or json, not "xml"`},
 		{"output_format: text\noutput_schema: {type: object}", "output_schema is for output_format: json"},
-		{"output_schema: {type: thing}", "output_schema is no good JSON Schema: at /type"},
+		{"output_schema: {type: thing}", "output_schema is not a valid JSON Schema: at /type"},
 		{"output_schema: {$ref: 'file:///etc/passwd'}", "it refers to a schema that is not in it"},
 		{"output_schema: {$ref: 'https://example.com/x'}", "it refers to a schema that is not in it"},
-		{"output_schema: {pattern: '('}", "output_schema is no good JSON Schema"},
+		{"output_schema: {pattern: '('}", "output_schema is not a valid JSON Schema"},
 
 		{"container: docker", "container is coder, or left out for this machine"},
 		{"container: coder", "container: coder needs a project"},
