@@ -26,7 +26,7 @@ func TestCredentials(t *testing.T) {
 		t.Run(face, func(t *testing.T) {
 			t.Parallel()
 			f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{
-				"read": {Scope: "read"}, "run": {Scope: "run"}, "admin": {Scope: "admin"}, "revoked": {Scope: "admin", Revoked: true},
+				"read": {Scope: "read"}, "run": {Scope: "run"}, "restricted": {Projects: []string{"Setup"}}, "admin": {Scope: "admin"}, "revoked": {Scope: "admin", Revoked: true},
 			}})
 			f.secrets["expired"], f.secrets["rotated"] = f.expired(t), f.rotated(t)
 			for _, name := range slices.Sorted(maps.Keys(methods)) {
@@ -36,7 +36,7 @@ func TestCredentials(t *testing.T) {
 				}
 				for by, want := range map[string]string{
 					"": "UNAUTHENTICATED", "revoked": "UNAUTHENTICATED", "expired": "UNAUTHENTICATED", "rotated": "UNAUTHENTICATED",
-					"read": f.refusal(m, fleet.ScopeRead), "run": f.refusal(m, fleet.ScopeRun),
+					"read": refusal(m, fleet.ScopeRead), "run": refusal(m, fleet.ScopeRun), "restricted": refusalOutside(m),
 				} {
 					f.attempt(t, face, name, by, want)
 				}
@@ -44,7 +44,7 @@ func TestCredentials(t *testing.T) {
 			f.attempt(t, face, "list_agents", "admin", "")
 			tokens, err := f.service.ListTokens(t.Context())
 			require.NoError(t, err)
-			require.Len(t, tokens, 7, "nobody has made or changed one")
+			require.Len(t, tokens, 8, "nobody has made or changed one")
 		})
 	}
 }
@@ -64,16 +64,16 @@ func (f *testFleet) attempt(t *testing.T, face, name, by, want string) {
 		require.NotNil(t, r.err, "%s by %q", name, by)
 		require.Equal(t, want, r.err.Reason, "%s by %q: %s", name, by, r.err)
 		if want == "PERMISSION_DENIED" {
-			require.Contains(t, r.err.Message, "needs scope", "%s by %q", name, by)
+			require.Regexp(t, "needs scope|of the projects Setup only", r.err.Message, "%s by %q", name, by)
 		}
 	case r.err != nil:
 		require.NotEqual(t, "UNAUTHENTICATED", r.err.Reason, "%s by %q: %s", name, by, r.err)
-		require.NotContains(t, r.err.Message, "needs scope", "%s by %q", name, by)
+		require.NotRegexp(t, "needs scope|of the projects Setup only", r.err.Message, "%s by %q", name, by)
 	}
 }
 
 // refusal returns the reason with which the method refuses a caller with the scope; "" if it lets the caller through.
-func (f *testFleet) refusal(m protoreflect.MethodDescriptor, has fleet.Scope) string {
+func refusal(m protoreflect.MethodDescriptor, has fleet.Scope) string {
 	options, _ := m.Options().(*descriptorpb.MethodOptions)
 	needs := fleet.ScopeRun
 	switch {
@@ -86,6 +86,14 @@ func (f *testFleet) refusal(m protoreflect.MethodDescriptor, has fleet.Scope) st
 		return "PERMISSION_DENIED"
 	}
 	return ""
+}
+
+// refusalOutside returns the same for a caller who is restricted to a project, and may call what is about agents in projects.
+func refusalOutside(m protoreflect.MethodDescriptor) string {
+	if m.Parent().Name() != "FleetService" {
+		return "PERMISSION_DENIED"
+	}
+	return refusal(m, fleet.ScopeRun)
 }
 
 // expired returns the secret of a token that has expired.

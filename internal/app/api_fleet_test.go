@@ -53,10 +53,12 @@ type fleetConfig struct {
 
 // tokenConfig is a token that exists from the start.
 type tokenConfig struct {
-	Kind    fleet.Kind `yaml:"kind"`
-	Admin   bool       `yaml:"admin"`
-	Scope   string     `yaml:"scope"` // empty: run
-	Revoked bool       `yaml:"revoked"`
+	Kind  fleet.Kind `yaml:"kind"`
+	Admin bool       `yaml:"admin"`
+	Scope string     `yaml:"scope"` // empty: run
+	// Projects are the only ones that the token is good for; empty: all.
+	Projects []string `yaml:"projects"`
+	Revoked  bool     `yaml:"revoked"`
 }
 
 // testFleet is a complete fleet with listeners on this machine and a world of the fake place.
@@ -226,7 +228,7 @@ func (f *testFleet) makeToken(name string, c tokenConfig) {
 	if c.Admin {
 		scope = fleet.ScopeAdmin
 	}
-	_, secret, _, err := f.service.CreateToken(admin, service.CreateTokenRequest{Name: name, Kind: c.Kind, Scope: scope})
+	_, secret, _, err := f.service.CreateToken(admin, service.CreateTokenRequest{Name: name, Kind: c.Kind, Scope: scope, Projects: c.Projects})
 	require.NoError(f.t, err)
 	f.secrets[name] = secret
 	if c.Revoked {

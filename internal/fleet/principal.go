@@ -58,6 +58,14 @@ type Principal struct {
 // Admin reports whether p sees and changes what others own.
 func (p Principal) Admin() bool { return p.Scope >= ScopeAdmin }
 
+// Reaches reports whether p's credentials are good for the project of the place. An agent of a toolset may have no project,
+// and is only for credentials that are good for all.
+func (p Principal) Reaches(place, project string) bool {
+	return len(p.Projects) == 0 || project != "" && slices.ContainsFunc(p.Projects, func(ref string) bool {
+		return ref == project || ref == place+"/"+project
+	})
+}
+
 // LocalPrincipal is the name of the caller on a server without tokens.
 const LocalPrincipal = "local"
 
@@ -76,9 +84,15 @@ func (p Principal) Source() Source {
 // agent is never shared, so that this is also who may see it.
 func (p Principal) Owns(owner string) bool { return p.Admin() || p.Name == owner }
 
+// OwnsAll reports whether p owns everything of the owner's, in all projects and in none.
+func (p Principal) OwnsAll(owner string) bool { return p.Owns(owner) && len(p.Projects) == 0 }
+
 // Access returns what p may do with the agent, and with its tasks, questions and events. It is the only rule for them:
 // filters of the store select by it (see state.Shares).
 func (p Principal) Access(a *Agent) Access {
+	if !p.Reaches(a.Place, a.Project) {
+		return AccessNone
+	}
 	if p.Owns(a.Owner) {
 		return AccessOwn
 	}
@@ -96,6 +110,9 @@ func (p Principal) Sees(a *Agent) bool { return p.Access(a) != AccessNone }
 
 // MayUse reports whether the project exists for p. An agent with a token of its own is in no groups.
 func (p Principal) MayUse(project Project) bool {
+	if !p.Reaches(project.Place, project.Name) {
+		return false
+	}
 	return len(project.Groups) == 0 || p.Admin() || slices.ContainsFunc(project.Groups, func(g string) bool { return p.is(Grantee{Group: g}) })
 }
 
@@ -104,7 +121,7 @@ func (p Principal) MayTouch(a *Agent) bool {
 	if p.AgentUID != "" {
 		return p.AgentUID == a.UID
 	}
-	return p.Owns(a.Owner)
+	return p.Access(a) == AccessOwn
 }
 
 type principalKey struct{}

@@ -81,6 +81,7 @@ func (q *Question) LocalID() string { return q.ID[strings.LastIndexByte(q.ID, '-
 type QuestionFilter struct {
 	Owner     string   // of this principal; "" for all
 	Shared    []string // with an Owner: also of these agents, by uid
+	Projects  []string // of agents of these projects, each a name or PLACE/NAME; empty: of all agents
 	AgentUID  string   // of this agent, not others of its name
 	AgentName string   // compared ignoring case
 	TaskID    string

@@ -113,6 +113,7 @@ type Tx interface {
 type EventFilter struct {
 	Owner     string   // of this principal; "" for all
 	Shared    []string // with an Owner: also of these agents, by uid
+	Projects  []string // of agents of these projects, each a name or PLACE/NAME; empty: of all agents
 	AgentName string   // compared without case
 	AgentUID  string   // of this agent, not others of its name
 	TaskID    string
@@ -125,6 +126,7 @@ type EventFilter struct {
 type TaskFilter struct {
 	Owner     string   // of this principal; "" for all
 	Shared    []string // with an Owner: also of these agents, by uid
+	Projects  []string // of agents of these projects, each a name or PLACE/NAME; empty: of all agents
 	AgentUID  string   // of this agent, not others of its name
 	AgentName string   // of agents of this name, compared without case
 	Toolset   *Toolset // of agents of this toolset; nil for all

@@ -22,7 +22,8 @@ func (s *Service) visible(ctx context.Context, p fleet.Principal) (owner string,
 type selection struct {
 	name, owner string
 	shared      []string
-	uid         string // of the one agent that is selected; empty if name and owner say which are
+	projects    []string // the only ones that the caller reaches; empty: all
+	uid         string   // of the one agent that is selected; empty if name and owner say which are
 }
 
 // selects returns what the reference selects: agents of a name, or with name@owner those of one owner; everything that p sees
@@ -31,6 +32,7 @@ func (s *Service) selects(ctx context.Context, p fleet.Principal, ref string) (s
 	if sel.owner, sel.shared, err = s.visible(ctx, p); err != nil {
 		return sel, err
 	}
+	sel.projects = p.Projects
 	name, owner := fleet.ParseAgentRef(ref)
 	sel.name = name
 	switch {
@@ -49,7 +51,7 @@ func (s *Service) selects(ctx context.Context, p fleet.Principal, ref string) (s
 
 // accessTo returns what p may do with a thing of the agent, which the owner has.
 func accessTo(tx fleet.ReadTx, p fleet.Principal, owner, agentUID string) (fleet.Access, error) {
-	if p.Owns(owner) {
+	if p.OwnsAll(owner) {
 		return fleet.AccessOwn, nil
 	}
 	a, err := tx.Agent(agentUID)

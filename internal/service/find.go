@@ -67,7 +67,7 @@ func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasks
 		}
 	}
 	sel, err := s.selects(ctx, p, r.Agent)
-	f.AgentName, f.Owner, f.Shared, f.AgentUID = sel.name, sel.owner, sel.shared, sel.uid
+	f.AgentName, f.Owner, f.Shared, f.Projects, f.AgentUID = sel.name, sel.owner, sel.shared, sel.projects, sel.uid
 	if err != nil || r.Agent == "" || sel.uid != "" || r.Toolset == nil || *r.Toolset != fleet.ToolsetFleet {
 		return f, err
 	}
@@ -108,7 +108,7 @@ func (s *Service) knownProject(ctx context.Context, tx fleet.ReadTx, f fleet.Tas
 	if fleet.ReasonOf(err) != fleet.ReasonProjectNotFound {
 		return err
 	}
-	_, ever, failed := tx.FindTasks(fleet.TaskFilter{Owner: f.Owner, Shared: f.Shared, Place: f.Place, Project: f.Project}, 0, 0)
+	_, ever, failed := tx.FindTasks(fleet.TaskFilter{Owner: f.Owner, Shared: f.Shared, Projects: f.Projects, Place: f.Place, Project: f.Project}, 0, 0)
 	if failed != nil || ever > 0 {
 		return failed
 	}

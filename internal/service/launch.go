@@ -87,6 +87,9 @@ func (s *Service) launch(
 	if err := s.launchable(ctx, &r); err != nil {
 		return nil, Made{}, false, err
 	}
+	if !p.Reaches(r.Place, r.Project) {
+		return nil, Made{}, false, fleet.Errorf(fleet.ReasonPermissionDenied, "the token of %q is good for agents of the projects %s only", p.Name, fleet.JoinNames(p.Projects))
+	}
 	made, repeated, err = s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
 		if v, err = s.insertLaunched(ctx, tx, p, r); err != nil {
 			return Made{}, err

@@ -33,7 +33,8 @@ func (s *Service) Overview(ctx context.Context) (*Overview, error) {
 	if tasks.Owner, tasks.Shared, err = s.visible(ctx, p); err != nil {
 		return nil, err
 	}
-	questions.Owner, questions.Shared = tasks.Owner, tasks.Shared
+	tasks.Projects = p.Projects
+	questions.Owner, questions.Shared, questions.Projects = tasks.Owner, tasks.Shared, tasks.Projects
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		if _, o.Questions, err = tx.Questions(questions, 0, 0); err != nil {
 			return err

@@ -46,7 +46,7 @@ func (s *Service) ListQuestions(ctx context.Context, r ListQuestionsRequest) (*Q
 	case err != nil:
 		return nil, err
 	}
-	f := fleet.QuestionFilter{AgentName: sel.name, Owner: sel.owner, Shared: sel.shared, AgentUID: sel.uid, Waiting: !r.Answered}
+	f := fleet.QuestionFilter{AgentName: sel.name, Owner: sel.owner, Shared: sel.shared, Projects: sel.projects, AgentUID: sel.uid, Waiting: !r.Answered}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		if r.TaskID != "" {
 			t, err := s.task(tx, p, r.TaskID, fleet.AccessView)
@@ -130,7 +130,7 @@ func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (
 // p. PERMISSION_DENIED if p may only see it.
 func (s *Service) question(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.Question, error) {
 	q, err := s.seenQuestion(tx, p, id)
-	if err != nil || p.Owns(q.Owner) {
+	if err != nil || p.OwnsAll(q.Owner) {
 		return q, err
 	}
 	access, err := accessTo(tx, p, q.Owner, q.AgentUID)
@@ -155,7 +155,7 @@ func (s *Service) seenQuestion(tx fleet.ReadTx, p fleet.Principal, id string) (*
 	}
 	if len(id) >= MinTaskPrefix && len(id) <= MaxRequestID {
 		for _, waiting := range []bool{true, false} { // a repeated answer is for a question that no longer waits
-			f := fleet.QuestionFilter{Prefix: id, Waiting: waiting}
+			f := fleet.QuestionFilter{Prefix: id, Waiting: waiting, Projects: p.Projects}
 			if !p.Admin() {
 				f.Owner, f.Shared = p.Name, s.snap.Shares().With(p)
 			}

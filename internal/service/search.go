@@ -61,7 +61,8 @@ func (s *Service) Search(ctx context.Context, text string, limit *int) (*Found, 
 	if tasks.Owner, tasks.Shared, err = s.visible(ctx, p); err != nil {
 		return nil, err
 	}
-	questions.Owner, questions.Shared = tasks.Owner, tasks.Shared
+	tasks.Projects = p.Projects
+	questions.Owner, questions.Shared, questions.Projects = tasks.Owner, tasks.Shared, tasks.Projects
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		if f.Tasks, _, err = tx.FindTasks(tasks, most, 0); err != nil {
 			return err

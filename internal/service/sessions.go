@@ -42,7 +42,7 @@ func (s *Service) Session(ctx context.Context, toolset fleet.Toolset, id string)
 		if err != nil {
 			return err
 		}
-		if x == nil || x.Toolset != toolset || !p.Owns(x.Owner) {
+		if x == nil || x.Toolset != toolset || !p.OwnsAll(x.Owner) {
 			return sessionNotFound(id)
 		}
 		v, err = viewSession(tx, x)
@@ -117,7 +117,7 @@ func (s *Service) SessionTasks(ctx context.Context, id string, limit int) (tasks
 		if err != nil {
 			return err
 		}
-		if x == nil || !p.Owns(x.Owner) {
+		if x == nil || !p.OwnsAll(x.Owner) {
 			return sessionNotFound(id)
 		}
 		tasks, err = tx.SessionTasks(id, limit)

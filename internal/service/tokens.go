@@ -48,7 +48,9 @@ type CreateTokenRequest struct {
 	Name  string
 	Kind  fleet.Kind
 	Scope fleet.Scope
-	TTL   time.Duration // 0: it does not expire
+	// Projects are the only projects that the token is good for; empty: all.
+	Projects []string
+	TTL      time.Duration // 0: it does not expire
 }
 
 // CreateToken creates a token and returns it with its secret, which is not stored, and the number of existing agents that
@@ -61,6 +63,14 @@ func (s *Service) CreateToken(ctx context.Context, r CreateTokenRequest) (t *fle
 		return nil, "", 0, fleet.Invalid(fleet.ReasonInvalidArgument, "kind", "kind is %q: it must be human, controller or agent", r.Kind)
 	case r.TTL < 0:
 		return nil, "", 0, negative("ttl_seconds")
+	case r.Scope == fleet.ScopeAdmin && len(r.Projects) > 0:
+		return nil, "", 0, fleet.Invalid(fleet.ReasonInvalidArgument, "projects", "a token with scope admin cannot be restricted to projects, because its holder could make one that is not: leave out projects, or give scope read or run")
+	case len(r.Projects) > maxTokenProjects:
+		return nil, "", 0, fleet.Invalid(fleet.ReasonInvalidArgument, "projects", "projects has %d names and the limit is %d", len(r.Projects), maxTokenProjects)
+	}
+	projects, err := s.tokenProjects(ctx, r.Projects)
+	if err != nil {
+		return nil, "", 0, err
 	}
 	secret = newSecret()
 	err = s.store.Update(ctx, func(tx fleet.Tx) error {
@@ -77,13 +87,34 @@ func (s *Service) CreateToken(ctx context.Context, r CreateTokenRequest) (t *fle
 		}
 		owned = h.AllAgents()
 		now := s.now()
-		t = &fleet.Token{Name: r.Name, Kind: r.Kind, Scope: r.Scope, Hash: fleet.HashSecret(secret), CreatedAt: now}
+		t = &fleet.Token{Name: r.Name, Kind: r.Kind, Scope: r.Scope, Projects: projects, Hash: fleet.HashSecret(secret), CreatedAt: now}
 		if r.TTL > 0 {
 			t.ExpiresAt = now.Add(r.TTL)
 		}
 		return tx.InsertToken(t)
 	})
 	return t, secret, owned, err
+}
+
+// maxTokenProjects is how many projects a token can be restricted to.
+const maxTokenProjects = 100
+
+// tokenProjects returns the projects as a token has them: by name, or as PLACE/NAME if the caller has named the place.
+func (s *Service) tokenProjects(ctx context.Context, refs []string) (projects []string, err error) {
+	for _, ref := range refs {
+		match, place, err := s.places.MatchProjects(ctx, ref, s.places.Fleet)
+		if err != nil {
+			return nil, asInvalid(err, "projects")
+		}
+		name := match[0].Name
+		if place != "" {
+			name = place + "/" + name
+		}
+		if !slices.Contains(projects, name) {
+			projects = append(projects, name)
+		}
+	}
+	return projects, nil
 }
 
 func newSecret() string { return fleet.TokenPrefix + rand.Text() + rand.Text() }

@@ -280,7 +280,7 @@ func (w *watch) look(ctx context.Context) (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	w.filter.AgentName, w.filter.Owner, w.filter.Shared, w.filter.AgentUID = sel.name, sel.owner, sel.shared, sel.uid
+	w.filter.AgentName, w.filter.Owner, w.filter.Shared, w.filter.Projects, w.filter.AgentUID = sel.name, sel.owner, sel.shared, sel.projects, sel.uid
 	if before == nil {
 		return true, nil
 	}

@@ -31,6 +31,7 @@ const (
 type listKey struct {
 	all                                bool   // every agent, not just the owner's
 	groups                             string // of a principal with whom agents are shared
+	projects                           string // of a principal who is restricted to some
 	owner, project, place, role, state string
 	offset, count                      int
 }
@@ -70,7 +71,7 @@ func (l *listing) key(p fleet.Principal) listKey {
 	if p.Admin() {
 		return listKey{all: true}
 	}
-	key := listKey{owner: p.Name}
+	key := listKey{owner: p.Name, projects: strings.Join(p.Projects, "\n")}
 	if len(l.shares.With(p)) > 0 {
 		key.groups = strings.Join(p.Groups, "\x00")
 	}

@@ -44,8 +44,7 @@ func (ps *Places) Projects(ctx context.Context, places []*ManagedPlace) (all []f
 			errs[p.Name] = err
 		}
 		for _, project := range answers[i].projects {
-			if unknown != nil || caller.MayUse(project) {
-				project.Place = p.Name
+			if project.Place = p.Name; unknown != nil || caller.MayUse(project) {
 				all = append(all, project)
 			}
 		}

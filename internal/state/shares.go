@@ -49,7 +49,7 @@ func (s *Shares) With(p fleet.Principal) []string {
 	if len(s.agents) == 0 || p.Admin() {
 		return nil
 	}
-	key := strings.Join(append([]string{p.Name, p.AgentUID}, p.Groups...), "\x00")
+	key := strings.Join(append([]string{p.Name, p.AgentUID, strings.Join(p.Projects, "\n")}, p.Groups...), "\x00")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if uids, ok := s.uids[key]; ok {

@@ -4336,7 +4336,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\"B\n" +
 	"\x17ListAgentSharesResponse\x12'\n" +
-	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\xee \n" +
+	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\xf2 \n" +
 	"\fFleetService\x12i\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"\x1d\xd2\xf3\x18\x04name\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12\x86\x01\n" +
@@ -4396,7 +4396,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\fUnshareAgent\x12\x1d.fleet.v1.UnshareAgentRequest\x1a\x1e.fleet.v1.UnshareAgentResponse\"*\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02 *\x1e/v1/agents/{agent_name}/shares\x12\x85\x01\n" +
 	"\x0fListAgentShares\x12 .fleet.v1.ListAgentSharesRequest\x1a!.fleet.v1.ListAgentSharesResponse\"-\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02 \x12\x1e/v1/agents/{agent_name}/shares\x90\x02\x01\x12\x87\x01\n" +
 	"\fShowAgentLog\x12\x1d.fleet.v1.ShowAgentLogRequest\x1a\x1e.fleet.v1.ShowAgentLogResponse\"8\x92\xf4\x18\x0e\n" +
-	"\x05lines\x12\x05lines\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/agents/{agent_name}/log\x90\x02\x01\x1a\t\xca\xf3\x18\x05fleetB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x05lines\x12\x05lines\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/agents/{agent_name}/log\x90\x02\x01\x1a\r\xca\xf3\x18\x05fleet\xf0\xf4\x18\x01B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_fleet_service_proto_rawDescOnce sync.Once

@@ -598,6 +598,14 @@ var file_fleet_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 		Filename:      "fleet/v1/options.proto",
 	},
 	{
+		ExtendedType:  (*descriptorpb.ServiceOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         51022,
+		Name:          "fleet.v1.in_projects",
+		Tag:           "varint,51022,opt,name=in_projects",
+		Filename:      "fleet/v1/options.proto",
+	},
+	{
 		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
 		ExtensionType: (*string)(nil),
 		Field:         51002,
@@ -741,6 +749,11 @@ var (
 	//
 	// optional fleet.v1.Scope service_needs = 51021;
 	E_ServiceNeeds = &file_fleet_v1_options_proto_extTypes[2]
+	// Everything that the service's methods read or change belongs to a project, so that a caller who is restricted to some
+	// projects may call them.
+	//
+	// optional bool in_projects = 51022;
+	E_InProjects = &file_fleet_v1_options_proto_extTypes[3]
 )
 
 // Extension fields to descriptorpb.MethodOptions.
@@ -748,45 +761,45 @@ var (
 	// The request field that names the agent whose events are the call's progress on MCP.
 	//
 	// optional string progress_agent_field = 51002;
-	E_ProgressAgentField = &file_fleet_v1_options_proto_extTypes[3]
+	E_ProgressAgentField = &file_fleet_v1_options_proto_extTypes[4]
 	// The method is no MCP tool of its service's toolset.
 	//
 	// optional bool no_tool = 51005;
-	E_NoTool = &file_fleet_v1_options_proto_extTypes[4]
+	E_NoTool = &file_fleet_v1_options_proto_extTypes[5]
 	// The method answers with a stream whose last message is its result: the one with an enum field whose value is marked
 	// as last. The messages before it are its progress: MCP and plain REST calls get the last one as their answer.
 	//
 	// optional bool last_is_result = 51006;
-	E_LastIsResult = &file_fleet_v1_options_proto_extTypes[5]
+	E_LastIsResult = &file_fleet_v1_options_proto_extTypes[6]
 	// An agent may call the method with its own token.
 	//
 	// optional bool for_agents = 51007;
-	E_ForAgents = &file_fleet_v1_options_proto_extTypes[6]
+	E_ForAgents = &file_fleet_v1_options_proto_extTypes[7]
 	// How a tool gets an answer that fits into its result: it calls the method again with a lower limit.
 	//
 	// optional fleet.v1.Portion portion = 51010;
-	E_Portion = &file_fleet_v1_options_proto_extTypes[7]
+	E_Portion = &file_fleet_v1_options_proto_extTypes[8]
 	// The answer always fits into a tool's result: it has no list, and its texts are ids, names and sentences of the server.
 	//
 	// optional bool small_answer = 51011;
-	E_SmallAnswer = &file_fleet_v1_options_proto_extTypes[8]
+	E_SmallAnswer = &file_fleet_v1_options_proto_extTypes[9]
 	// A tool shortens the longest texts of an answer that does not fit, and then its lists. This is also what happens to
 	// any other answer that still does not fit; say so only where the rest can be had elsewhere, or is not worth having.
 	//
 	// optional bool shortened_answer = 51012;
-	E_ShortenedAnswer = &file_fleet_v1_options_proto_extTypes[9]
+	E_ShortenedAnswer = &file_fleet_v1_options_proto_extTypes[10]
 	// How the command line calls the method; methods without it have their full name.
 	//
 	// optional fleet.v1.Command command = 51014;
-	E_Command = &file_fleet_v1_options_proto_extTypes[10]
+	E_Command = &file_fleet_v1_options_proto_extTypes[11]
 	// The scope that a caller of the method needs. If it is not set: read for a method without side effects, run for others.
 	//
 	// optional fleet.v1.Scope needs = 51020;
-	E_Needs = &file_fleet_v1_options_proto_extTypes[11]
+	E_Needs = &file_fleet_v1_options_proto_extTypes[12]
 	// The method streams the events of the fleet, which are the progress of methods with progress_agent_field.
 	//
 	// optional fleet.v1.EventStream event_stream = 51016;
-	E_EventStream = &file_fleet_v1_options_proto_extTypes[12]
+	E_EventStream = &file_fleet_v1_options_proto_extTypes[13]
 )
 
 // Extension fields to descriptorpb.FieldOptions.
@@ -794,27 +807,27 @@ var (
 	// The reason a caller gets when the field's value cannot be used; INVALID_ARGUMENT when not set.
 	//
 	// optional fleet.v1.ErrorReason invalid_reason = 51003;
-	E_InvalidReason = &file_fleet_v1_options_proto_extTypes[13]
+	E_InvalidReason = &file_fleet_v1_options_proto_extTypes[14]
 	// The value that an MCP tool call gets for an optional number that it does not give.
 	//
 	// optional int32 tool_default = 51004;
-	E_ToolDefault = &file_fleet_v1_options_proto_extTypes[14]
+	E_ToolDefault = &file_fleet_v1_options_proto_extTypes[15]
 	// The text that an MCP tool call gets for a string that it does not give.
 	//
 	// optional string tool_default_text = 51008;
-	E_ToolDefaultText = &file_fleet_v1_options_proto_extTypes[15]
+	E_ToolDefaultText = &file_fleet_v1_options_proto_extTypes[16]
 	// How a tool shortens the field of a response.
 	//
 	// optional fleet.v1.Cut cut = 51013;
-	E_Cut = &file_fleet_v1_options_proto_extTypes[16]
+	E_Cut = &file_fleet_v1_options_proto_extTypes[17]
 	// What the field is for people.
 	//
 	// optional fleet.v1.Shown shown = 51015;
-	E_Shown = &file_fleet_v1_options_proto_extTypes[17]
+	E_Shown = &file_fleet_v1_options_proto_extTypes[18]
 	// In answers the field can be null. A message that is not marked is always set, unless it is a wrapper.
 	//
 	// optional bool nullable = 51018;
-	E_Nullable = &file_fleet_v1_options_proto_extTypes[18]
+	E_Nullable = &file_fleet_v1_options_proto_extTypes[19]
 )
 
 var File_fleet_v1_options_proto protoreflect.FileDescriptor
@@ -879,7 +892,9 @@ const file_fleet_v1_options_proto_rawDesc = "" +
 	"\tkeep_last\x18\x04 \x01(\bR\bkeepLast:;\n" +
 	"\atoolset\x12\x1f.google.protobuf.ServiceOptions\x18\xb9\x8e\x03 \x01(\tR\atoolset:F\n" +
 	"\rtoolset_alias\x12\x1f.google.protobuf.ServiceOptions\x18ˎ\x03 \x01(\tR\ftoolsetAlias:W\n" +
-	"\rservice_needs\x12\x1f.google.protobuf.ServiceOptions\x18͎\x03 \x01(\x0e2\x0f.fleet.v1.ScopeR\fserviceNeeds:R\n" +
+	"\rservice_needs\x12\x1f.google.protobuf.ServiceOptions\x18͎\x03 \x01(\x0e2\x0f.fleet.v1.ScopeR\fserviceNeeds:B\n" +
+	"\vin_projects\x12\x1f.google.protobuf.ServiceOptions\x18Ύ\x03 \x01(\bR\n" +
+	"inProjects:R\n" +
 	"\x14progress_agent_field\x12\x1e.google.protobuf.MethodOptions\x18\xba\x8e\x03 \x01(\tR\x12progressAgentField:9\n" +
 	"\ano_tool\x12\x1e.google.protobuf.MethodOptions\x18\xbd\x8e\x03 \x01(\bR\x06noTool:F\n" +
 	"\x0elast_is_result\x12\x1e.google.protobuf.MethodOptions\x18\xbe\x8e\x03 \x01(\bR\flastIsResult:?\n" +
@@ -932,34 +947,35 @@ var file_fleet_v1_options_proto_depIdxs = []int32{
 	7,  // 2: fleet.v1.toolset:extendee -> google.protobuf.ServiceOptions
 	7,  // 3: fleet.v1.toolset_alias:extendee -> google.protobuf.ServiceOptions
 	7,  // 4: fleet.v1.service_needs:extendee -> google.protobuf.ServiceOptions
-	8,  // 5: fleet.v1.progress_agent_field:extendee -> google.protobuf.MethodOptions
-	8,  // 6: fleet.v1.no_tool:extendee -> google.protobuf.MethodOptions
-	8,  // 7: fleet.v1.last_is_result:extendee -> google.protobuf.MethodOptions
-	8,  // 8: fleet.v1.for_agents:extendee -> google.protobuf.MethodOptions
-	8,  // 9: fleet.v1.portion:extendee -> google.protobuf.MethodOptions
-	8,  // 10: fleet.v1.small_answer:extendee -> google.protobuf.MethodOptions
-	8,  // 11: fleet.v1.shortened_answer:extendee -> google.protobuf.MethodOptions
-	8,  // 12: fleet.v1.command:extendee -> google.protobuf.MethodOptions
-	8,  // 13: fleet.v1.needs:extendee -> google.protobuf.MethodOptions
-	8,  // 14: fleet.v1.event_stream:extendee -> google.protobuf.MethodOptions
-	9,  // 15: fleet.v1.invalid_reason:extendee -> google.protobuf.FieldOptions
-	9,  // 16: fleet.v1.tool_default:extendee -> google.protobuf.FieldOptions
-	9,  // 17: fleet.v1.tool_default_text:extendee -> google.protobuf.FieldOptions
-	9,  // 18: fleet.v1.cut:extendee -> google.protobuf.FieldOptions
-	9,  // 19: fleet.v1.shown:extendee -> google.protobuf.FieldOptions
-	9,  // 20: fleet.v1.nullable:extendee -> google.protobuf.FieldOptions
-	10, // 21: fleet.v1.service_needs:type_name -> fleet.v1.Scope
-	5,  // 22: fleet.v1.portion:type_name -> fleet.v1.Portion
-	2,  // 23: fleet.v1.command:type_name -> fleet.v1.Command
-	10, // 24: fleet.v1.needs:type_name -> fleet.v1.Scope
-	4,  // 25: fleet.v1.event_stream:type_name -> fleet.v1.EventStream
-	11, // 26: fleet.v1.invalid_reason:type_name -> fleet.v1.ErrorReason
-	6,  // 27: fleet.v1.cut:type_name -> fleet.v1.Cut
-	3,  // 28: fleet.v1.shown:type_name -> fleet.v1.Shown
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	21, // [21:29] is the sub-list for extension type_name
-	2,  // [2:21] is the sub-list for extension extendee
+	7,  // 5: fleet.v1.in_projects:extendee -> google.protobuf.ServiceOptions
+	8,  // 6: fleet.v1.progress_agent_field:extendee -> google.protobuf.MethodOptions
+	8,  // 7: fleet.v1.no_tool:extendee -> google.protobuf.MethodOptions
+	8,  // 8: fleet.v1.last_is_result:extendee -> google.protobuf.MethodOptions
+	8,  // 9: fleet.v1.for_agents:extendee -> google.protobuf.MethodOptions
+	8,  // 10: fleet.v1.portion:extendee -> google.protobuf.MethodOptions
+	8,  // 11: fleet.v1.small_answer:extendee -> google.protobuf.MethodOptions
+	8,  // 12: fleet.v1.shortened_answer:extendee -> google.protobuf.MethodOptions
+	8,  // 13: fleet.v1.command:extendee -> google.protobuf.MethodOptions
+	8,  // 14: fleet.v1.needs:extendee -> google.protobuf.MethodOptions
+	8,  // 15: fleet.v1.event_stream:extendee -> google.protobuf.MethodOptions
+	9,  // 16: fleet.v1.invalid_reason:extendee -> google.protobuf.FieldOptions
+	9,  // 17: fleet.v1.tool_default:extendee -> google.protobuf.FieldOptions
+	9,  // 18: fleet.v1.tool_default_text:extendee -> google.protobuf.FieldOptions
+	9,  // 19: fleet.v1.cut:extendee -> google.protobuf.FieldOptions
+	9,  // 20: fleet.v1.shown:extendee -> google.protobuf.FieldOptions
+	9,  // 21: fleet.v1.nullable:extendee -> google.protobuf.FieldOptions
+	10, // 22: fleet.v1.service_needs:type_name -> fleet.v1.Scope
+	5,  // 23: fleet.v1.portion:type_name -> fleet.v1.Portion
+	2,  // 24: fleet.v1.command:type_name -> fleet.v1.Command
+	10, // 25: fleet.v1.needs:type_name -> fleet.v1.Scope
+	4,  // 26: fleet.v1.event_stream:type_name -> fleet.v1.EventStream
+	11, // 27: fleet.v1.invalid_reason:type_name -> fleet.v1.ErrorReason
+	6,  // 28: fleet.v1.cut:type_name -> fleet.v1.Cut
+	3,  // 29: fleet.v1.shown:type_name -> fleet.v1.Shown
+	30, // [30:30] is the sub-list for method output_type
+	30, // [30:30] is the sub-list for method input_type
+	22, // [22:30] is the sub-list for extension type_name
+	2,  // [2:22] is the sub-list for extension extendee
 	0,  // [0:2] is the sub-list for field type_name
 }
 
@@ -977,7 +993,7 @@ func file_fleet_v1_options_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_options_proto_rawDesc), len(file_fleet_v1_options_proto_rawDesc)),
 			NumEnums:      2,
 			NumMessages:   5,
-			NumExtensions: 19,
+			NumExtensions: 20,
 			NumServices:   0,
 		},
 		GoTypes:           file_fleet_v1_options_proto_goTypes,

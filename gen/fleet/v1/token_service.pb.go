@@ -96,7 +96,9 @@ type Token struct {
 	// When the token was revoked; null when it was not. A secret that another one has replaced can work until a time to come.
 	RevokedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
 	// What the holder may do.
-	Scope         Scope `protobuf:"varint,7,opt,name=scope,proto3,enum=fleet.v1.Scope" json:"scope,omitempty"`
+	Scope Scope `protobuf:"varint,7,opt,name=scope,proto3,enum=fleet.v1.Scope" json:"scope,omitempty"`
+	// The only projects whose agents the holder sees and creates; empty when the token is good for all.
+	Projects      []string `protobuf:"bytes,8,rep,name=projects,proto3" json:"projects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -180,6 +182,13 @@ func (x *Token) GetScope() Scope {
 	return Scope_scope_unspecified
 }
 
+func (x *Token) GetProjects() []string {
+	if x != nil {
+		return x.Projects
+	}
+	return nil
+}
+
 // CreateTokenRequest describes the token to create.
 type CreateTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -192,7 +201,10 @@ type CreateTokenRequest struct {
 	// Optional. Seconds until the token stops working; 0 means never.
 	TtlSeconds int32 `protobuf:"varint,4,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`
 	// Optional. What the holder may do; run when not given.
-	Scope         Scope `protobuf:"varint,5,opt,name=scope,proto3,enum=fleet.v1.Scope" json:"scope,omitempty"`
+	Scope Scope `protobuf:"varint,5,opt,name=scope,proto3,enum=fleet.v1.Scope" json:"scope,omitempty"`
+	// Optional. The only projects that the token is good for; all when not given. Agents of other projects do not exist for its
+	// holder. Such a token can have scope read or run, and is good for the fleet's own methods only, not for other toolsets.
+	Projects      []string `protobuf:"bytes,6,rep,name=projects,proto3" json:"projects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -260,6 +272,13 @@ func (x *CreateTokenRequest) GetScope() Scope {
 		return x.Scope
 	}
 	return Scope_scope_unspecified
+}
+
+func (x *CreateTokenRequest) GetProjects() []string {
+	if x != nil {
+		return x.Projects
+	}
+	return nil
 }
 
 // CreateTokenResponse has the new token and its secret.
@@ -643,7 +662,7 @@ var File_fleet_v1_token_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_token_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/token_service.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/scope.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x83\x03\n" +
+	"\x1cfleet/v1/token_service.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/scope.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9f\x03\n" +
 	"\x05Token\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12(\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x14.fleet.v1.Token.KindR\x04kind\x12\x14\n" +
@@ -654,20 +673,22 @@ const file_fleet_v1_token_service_proto_rawDesc = "" +
 	"expires_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x04\xd0\xf4\x18\x01R\texpiresAt\x12?\n" +
 	"\n" +
 	"revoked_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x04\xd0\xf4\x18\x01R\trevokedAt\x12%\n" +
-	"\x05scope\x18\a \x01(\x0e2\x0f.fleet.v1.ScopeR\x05scope\"B\n" +
+	"\x05scope\x18\a \x01(\x0e2\x0f.fleet.v1.ScopeR\x05scope\x12\x1a\n" +
+	"\bprojects\x18\b \x03(\tR\bprojects\"B\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10kind_unspecified\x10\x00\x12\t\n" +
 	"\x05human\x10\x01\x12\x0e\n" +
 	"\n" +
 	"controller\x10\x02\x12\t\n" +
-	"\x05agent\x10\x03\"\xcd\x01\n" +
+	"\x05agent\x10\x03\"\xee\x01\n" +
 	"\x12CreateTokenRequest\x12\x1b\n" +
 	"\x04name\x18\x01 \x01(\tB\a\xe0A\x02\xd8\xf3\x18\bR\x04name\x12-\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x14.fleet.v1.Token.KindB\x03\xe0A\x01R\x04kind\x12\x19\n" +
 	"\x05admin\x18\x03 \x01(\bB\x03\xe0A\x01R\x05admin\x12$\n" +
 	"\vttl_seconds\x18\x04 \x01(\x05B\x03\xe0A\x01R\n" +
 	"ttlSeconds\x12*\n" +
-	"\x05scope\x18\x05 \x01(\x0e2\x0f.fleet.v1.ScopeB\x03\xe0A\x01R\x05scope\"w\n" +
+	"\x05scope\x18\x05 \x01(\x0e2\x0f.fleet.v1.ScopeB\x03\xe0A\x01R\x05scope\x12\x1f\n" +
+	"\bprojects\x18\x06 \x03(\tB\x03\xe0A\x01R\bprojects\"w\n" +
 	"\x13CreateTokenResponse\x12%\n" +
 	"\x05token\x18\x01 \x01(\v2\x0f.fleet.v1.TokenR\x05token\x12\x16\n" +
 	"\x06secret\x18\x02 \x01(\tR\x06secret\x12!\n" +

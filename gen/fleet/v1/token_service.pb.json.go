@@ -20,6 +20,7 @@ func (m *Token) AppendJSON(b []byte) []byte {
 	b = wire.AppendTime(append(b, `,"expires_at":`...), m.ExpiresAt)
 	b = wire.AppendTime(append(b, `,"revoked_at":`...), m.RevokedAt)
 	b = wire.AppendEnum(append(b, `,"scope":`...), m.Scope, Scope_name)
+	b = wire.AppendList(append(b, `,"projects":`...), m.Projects, wire.AppendString)
 	return wire.End(b, begin)
 }
 
@@ -36,6 +37,8 @@ func (m *CreateTokenRequest) ReadField(r *wire.Reader, name []byte) bool {
 		r.Int(&m.TtlSeconds)
 	case "scope":
 		wire.Enum(r, &m.Scope, Scope_value)
+	case "projects":
+		wire.List(r, &m.Projects, (*wire.Reader).String)
 	default:
 		return false
 	}

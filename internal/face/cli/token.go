@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,7 +46,7 @@ keeps a hash of it.
 Keep the secret in a file that only its holder can read, and give the file with
 --token-file or FLEET_TOKEN_FILE.`,
 		Example: `  (umask 077; fleet token create alice --admin > ~/.fleet-token)
-  fleet token create ci --kind controller --ttl 90d
+  fleet token create ci --kind controller --ttl 90d --project Setup
   fleet token create alice --admin --embedded     # while the server is stopped`,
 		Args:              args("NAME"),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -63,6 +64,8 @@ Keep the secret in a file that only its holder can read, and give the file with
 	}
 	addEnum(cmd, &req.Kind, fleetv1.Token_Kind_name, "kind", "its holder is of `KIND`: human, controller (an AI) or agent")
 	addEnum(cmd, &req.Scope, fleetv1.Scope_name, "scope", "its holder may do `SCOPE`: read, run (the default) or admin")
+	cmd.Flags().StringArrayVar(&req.Projects, "project", nil, "it is good for agents of `PROJECT` only; can be repeated")
+	complete(cmd, "project", flagValue(p.completeProjects()))
 	cmd.Flags().BoolVar(&req.Admin, "admin", false, "its holder sees and changes everything, not only its own: the same as --scope admin")
 	addSeconds(cmd, "ttl", "it stops working after `DURATION`, such as 12h or 90d (default never)", func(n int32) { req.TtlSeconds = n })
 	return cmd
@@ -80,9 +83,9 @@ func (p *program) newTokenList() *cobra.Command {
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
 			resp, err := s.tokens.ListTokens(ctx, &fleetv1.ListTokensRequest{})
 			return s.print(resp, err, func() {
-				g := newGrid("NAME", "KIND", "SCOPE", "AGE", "STATUS")
+				g := newGrid("NAME", "KIND", "SCOPE", "PROJECTS", "AGE", "STATUS")
 				for _, t := range resp.GetTokens() {
-					g.row(t.GetName(), t.GetKind().String(), t.GetScope().String(), s.age(t.GetCreatedAt()), s.validity(t))
+					g.row(t.GetName(), t.GetKind().String(), t.GetScope().String(), strings.Join(t.GetProjects(), ", "), s.age(t.GetCreatedAt()), s.validity(t))
 				}
 				s.show(g, "There are no tokens. Create one: fleet token create NAME")
 			})

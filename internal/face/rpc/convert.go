@@ -187,7 +187,7 @@ func roleOf(r fleet.Role) *fleetv1.Role {
 func tokenOf(t *fleet.Token) *fleetv1.Token {
 	return &fleetv1.Token{
 		Name: t.Name, Kind: fleetv1.Token_Kind(fleetv1.Token_Kind_value[string(t.Kind)]), Admin: t.Scope == fleet.ScopeAdmin,
-		Scope:     fleetv1.Scope(fleetv1.Scope_value[t.Scope.String()]),
+		Scope: fleetv1.Scope(fleetv1.Scope_value[t.Scope.String()]), Projects: t.Projects,
 		CreatedAt: timeOf(t.CreatedAt), ExpiresAt: timeOf(t.ExpiresAt), RevokedAt: timeOf(t.RevokedAt),
 	}
 }

@@ -15,8 +15,9 @@ import (
 
 // right is what the proto says about who may call a method.
 type right struct {
-	needs     fleet.Scope
-	forAgents bool // also an agent with its own token
+	needs      fleet.Scope
+	forAgents  bool // also an agent with its own token
+	inProjects bool // also a caller who is restricted to some projects
 }
 
 // rights has the rights of all methods, as "/package.Service/Method".
@@ -28,7 +29,8 @@ var rights = sync.OnceValue(func() map[string]right {
 			for j := range methods.Len() {
 				m := methods.Get(j)
 				forAgents, _ := proto.GetExtension(m.Options(), fleetv1.E_ForAgents).(bool)
-				all["/"+string(m.Parent().FullName())+"/"+string(m.Name())] = right{scopeOf(m), forAgents}
+				inProjects, _ := proto.GetExtension(m.Parent().Options(), fleetv1.E_InProjects).(bool)
+				all["/"+string(m.Parent().FullName())+"/"+string(m.Name())] = right{scopeOf(m), forAgents, inProjects}
 			}
 		}
 		return true
@@ -70,6 +72,8 @@ func mayCall(p fleet.Principal, method string) error {
 	case p.Scope < r.needs:
 		return fleet.Errorf(fleet.ReasonPermissionDenied, "this call needs scope %s, and %q has scope %s", r.needs, p.Name, p.Scope).
 			With("needs", r.needs.String()).With("has", p.Scope.String()).Next("an admin can give you scope " + r.needs.String())
+	case len(p.Projects) > 0 && !r.inProjects:
+		return fleet.Errorf(fleet.ReasonPermissionDenied, "the token of %q is good for agents of the projects %s only, and this call is about something else", p.Name, fleet.JoinNames(p.Projects))
 	}
 	return nil
 }

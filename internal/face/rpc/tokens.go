@@ -30,7 +30,7 @@ func (s *Tokens) CreateToken(ctx context.Context, r *fleetv1.CreateTokenRequest)
 		return nil, err
 	}
 	t, secret, owned, err := s.svc.CreateToken(ctx, service.CreateTokenRequest{
-		Name: r.GetName(), Kind: kind, Scope: scope, TTL: time.Duration(r.GetTtlSeconds()) * time.Second,
+		Name: r.GetName(), Kind: kind, Scope: scope, Projects: r.GetProjects(), TTL: time.Duration(r.GetTtlSeconds()) * time.Second,
 	})
 	if err != nil {
 		return nil, err

@@ -92,7 +92,7 @@ func (c *Catalog) artifacts(ctx context.Context) ([]*artifact, error) {
 		if err != nil {
 			return nil, hostError("cannot read the store of agents", err)
 		}
-		if who.Owns(a.Owner) {
+		if who.OwnsAll(a.Owner) {
 			all = append(all, a)
 		}
 	}

@@ -163,10 +163,18 @@ func (c *clause) visible(owner string, shared []string) {
 	}
 }
 
+// ofProjects selects what belongs to agents of the projects; everything if there are none.
+func (c *clause) ofProjects(projects []string) {
+	if len(projects) > 0 {
+		c.add(`agent_uid IN (SELECT uid FROM agents WHERE project <> '' AND (project = ANY(?) OR place || '/' || project = ANY(?)))`, projects)
+	}
+}
+
 // conditions returns the filter as SQL. There are few texts, whatever the values, since every connection keeps them prepared.
 func conditions(f fleet.EventFilter) *clause {
 	c := &clause{}
 	c.visible(f.Owner, f.Shared)
+	c.ofProjects(f.Projects)
 	if f.AgentName != "" {
 		c.add(`name_key = ?`, key(f.AgentName))
 	}

@@ -48,6 +48,7 @@ func (t *readTx) FindTasks(f fleet.TaskFilter, limit, offset int) ([]*fleet.Task
 func taskConditions(f fleet.TaskFilter) *clause {
 	c := &clause{}
 	c.visible(f.Owner, f.Shared)
+	c.ofProjects(f.Projects)
 	if f.AgentUID != "" {
 		c.add(`agent_uid = ?`, f.AgentUID)
 	}

@@ -52,6 +52,7 @@ func questionConditions(f fleet.QuestionFilter) *clause {
 		c.add(`task_id = ?`, f.TaskID)
 	}
 	c.visible(f.Owner, f.Shared)
+	c.ofProjects(f.Projects)
 	if f.AgentUID != "" {
 		c.add(`agent_uid = ?`, f.AgentUID)
 	}

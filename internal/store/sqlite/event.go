@@ -97,6 +97,10 @@ func conditions(f fleet.EventFilter) (where string, args []any, err error) {
 		b.WriteString(`(owner = ? OR agent_uid ` + uidsIn + `) AND `)
 		args = append(args, f.Owner, list(f.Shared))
 	}
+	if len(f.Projects) > 0 {
+		b.WriteString(ofProjects + ` AND `)
+		args = append(args, list(f.Projects), list(f.Projects))
+	}
 	if f.AgentName != "" {
 		add(`name_key = ?`, key(f.AgentName))
 	}

@@ -14,20 +14,22 @@ import (
 // There are few texts of these queries, whatever the filter: an empty value matches everything. The owner, the text and the
 // place have indexes or tables of their own, so they are in the query only if they are given.
 const (
-	ownedBy  = `owner = ?7 AND `
-	visible  = `(owner = ?7 OR agent_uid IN (SELECT value FROM json_each(?11))) AND `
-	ofAgent  = `agent_uid = ?12 AND `
+	ownedBy = `owner = ?7 AND `
+	visible = `(owner = ?7 OR agent_uid IN (SELECT value FROM json_each(?11))) AND `
+	ofAgent = `agent_uid = ?12 AND `
+	reached = `agent_uid IN (SELECT uid FROM agents WHERE project <> ''
+		AND (project IN (SELECT value FROM json_each(?13)) OR place || '/' || project IN (SELECT value FROM json_each(?13)))) AND `
 	inPlace  = `agent_uid IN (SELECT uid FROM agents WHERE place = ?9) AND `
 	hasText  = `n IN (SELECT rowid FROM tasks_text WHERE tasks_text MATCH ?8) AND `
 	hasChars = `(instr(lower(description), lower(?8)) > 0 OR instr(lower(summary), lower(?8)) > 0) AND `
 	matching = `created_at >= ?1 AND (?2 = '' OR status = ?2) AND (?3 = '' OR source = ?3) AND (?4 = '' OR toolset = ?5)
 		AND (?6 = '' OR project = ?6) AND (?10 = '' OR name_key = ?10)
-		AND (?13 = 0 OR created_at < ?13)`
+		AND (?14 = 0 OR created_at < ?14)`
 	newestFirst = ` ORDER BY created_at DESC, n DESC`
 
 	countTasks = `SELECT count(*) FROM tasks WHERE `
 	findTasks  = `SELECT id, ` + taskColumns + `, payload_removed, revision, NULL FROM tasks WHERE n IN (SELECT n FROM tasks WHERE `
-	onePage    = newestFirst + ` LIMIT ?14 OFFSET ?15)` + newestFirst
+	onePage    = newestFirst + ` LIMIT ?15 OFFSET ?16)` + newestFirst
 
 	taskIDs       = `SELECT id FROM tasks WHERE id >= ?1 AND id < ?2 AND (?3 = '' OR owner = ?3 OR agent_uid IN (SELECT value FROM json_each(?4))) ORDER BY id LIMIT ?5`
 	newestAgent   = selectAgents + `WHERE name_key = ?1 AND toolset = '' AND (?2 = '' OR owner = ?2) ORDER BY created_at DESC, n DESC LIMIT 1`
@@ -76,6 +78,9 @@ func taskConditions(f fleet.TaskFilter) (where string, args []any) {
 	if f.AgentUID != "" {
 		where += ofAgent
 	}
+	if len(f.Projects) > 0 {
+		where += reached
+	}
 	if f.Place != "" {
 		where += inPlace
 	}
@@ -91,7 +96,7 @@ func taskConditions(f fleet.TaskFilter) (where string, args []any) {
 		oneToolset, toolset = "one", string(*f.Toolset)
 	}
 	return where + matching, []any{
-		since, string(f.Status), string(f.Source), oneToolset, toolset, f.Project, f.Owner, text, f.Place, key(f.AgentName), list(f.Shared), f.AgentUID, until,
+		since, string(f.Status), string(f.Source), oneToolset, toolset, f.Project, f.Owner, text, f.Place, key(f.AgentName), list(f.Shared), f.AgentUID, list(f.Projects), until,
 	}
 }
 

@@ -51,6 +51,9 @@ func questionConditions(f fleet.QuestionFilter) (where string, args []any) {
 	default:
 		add(`(owner = ? OR agent_uid `+uidsIn+`)`, f.Owner, list(f.Shared))
 	}
+	if len(f.Projects) > 0 {
+		add(ofProjects, list(f.Projects), list(f.Projects))
+	}
 	if f.AgentUID != "" {
 		add(`agent_uid = ?`, f.AgentUID)
 	}

@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -156,7 +158,13 @@ func TestQueryPlans(t *testing.T) {
 
 func explain(t *testing.T, s *Store, query string) string {
 	t.Helper()
-	args := make([]any, strings.Count(query, "?"))
+	n := strings.Count(query, "?")
+	for _, number := range regexp.MustCompile(`\?(\d+)`).FindAllStringSubmatch(query, -1) {
+		at, err := strconv.Atoi(number[1])
+		require.NoError(t, err)
+		n = max(n, at)
+	}
+	args := make([]any, n)
 	for i := range args {
 		args[i] = 1
 	}

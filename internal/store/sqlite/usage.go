@@ -28,7 +28,7 @@ func (t *readTx) Usage(f fleet.TaskFilter, by fleet.UsageKey, limit int) ([]flee
 	if err != nil {
 		return nil, fleet.UsageRow{}, err
 	}
-	rows, err := all(t, scanUsage, `SELECT `+columns+`, `+usageSums+where+` GROUP BY 1, 2 ORDER BY 7 DESC, 3 DESC, 1, 2 LIMIT ?14`, append(args, limit)...)
+	rows, err := all(t, scanUsage, `SELECT `+columns+`, `+usageSums+where+` GROUP BY 1, 2 ORDER BY 7 DESC, 3 DESC, 1, 2 LIMIT ?15`, append(args, limit)...)
 	return rows, total, err
 }
 

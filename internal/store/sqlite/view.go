@@ -9,6 +9,10 @@ import (
 // uidsIn passes the uids as one JSON list, so that the statement is the same for any number of them.
 const uidsIn = `IN (SELECT value FROM json_each(?))`
 
+// ofProjects selects what belongs to agents of some projects. The list of projects is passed twice.
+const ofProjects = `agent_uid IN (SELECT uid FROM agents WHERE project <> ''
+	AND (project IN (SELECT value FROM json_each(?)) OR place || '/' || project IN (SELECT value FROM json_each(?))))`
+
 func (t *readTx) AgentViews(uids []string) ([]*fleet.AgentView, error) {
 	if len(uids) == 0 {
 		return nil, t.err

@@ -43,6 +43,7 @@ func Run(t *testing.T, open func(t *testing.T) fleet.Store) {
 		{"Tools", toolCases},
 		{"Tokens", tokenCases},
 		{"Identities", identityCases},
+		{"Projects", projectCases},
 		{"Leases", leaseCases},
 		{"Prune", pruneCases},
 		{"Notes", noteCases},

@@ -41,7 +41,7 @@ func (s *Service) find(ctx context.Context, name string) (found, error) {
 		return found{}, err
 	}
 	if v, err := s.core.ShowAgent(ctx, name); err == nil {
-		if p, err := fleet.PrincipalFrom(ctx); err != nil || p.Owns(v.Owner) { // a shared agent gets tasks, and no conversations
+		if p, err := fleet.PrincipalFrom(ctx); err != nil || p.OwnsAll(v.Owner) { // a shared agent gets tasks, and no conversations
 			return found{agent: v, source: fleet.DefinitionFleet}, err
 		}
 	} else if e, ok := errors.AsType[*fleet.Error](err); !ok || e.Code != fleet.NotFound && e.Code != fleet.InvalidArgument {

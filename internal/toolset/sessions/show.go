@@ -123,7 +123,7 @@ func (s *Service) fleetAgents(ctx context.Context) ([]fleet.Definition, error) {
 	}
 	all := make([]fleet.Definition, 0, len(l.Agents))
 	for _, v := range l.Agents {
-		if p.Owns(v.Owner) {
+		if p.OwnsAll(v.Owner) {
 			all = append(all, fleet.Definition{Name: v.Name, Description: v.Spec, Source: fleet.DefinitionFleet})
 		}
 	}

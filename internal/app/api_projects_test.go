@@ -1,0 +1,77 @@
+package app
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/service"
+)
+
+// TestProjectRestriction attacks agents and tasks with every method, on every face, by a token of their own owner that is
+// restricted to another project. Each attack must get the same answer as for something that does not exist.
+func TestProjectRestriction(t *testing.T) {
+	t.Parallel()
+	for _, face := range []string{"grpc", "rest", "mcp"} {
+		t.Run(face, func(t *testing.T) {
+			t.Parallel()
+			f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}})
+			s := &story{testFleet: f, names: map[string]string{}}
+			do := func(st step) {
+				t.Helper()
+				require.NoError(t, s.do(t.Context(), st))
+			}
+			do(step{Agent: map[string]any{"name": "papi", "spec": "classified spec"}, By: "alice"})
+			do(step{Task: map[string]any{"agent_name": "papi", "task_description": "echo classified output\nask classified question?"}, By: "alice", Save: map[string]string{"task": "task.id"}})
+			do(step{Call: "list_questions", By: "alice", Until: map[string]any{"total_count": json.Number("1")}, Save: map[string]string{"question": "questions.0.id"}})
+			do(step{Agent: map[string]any{"name": "sony", "project": "DataOne"}, By: "alice"})
+
+			admin := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "root", Scope: fleet.ScopeAdmin})
+			_, err := f.service.RevokeToken(admin, "alice")
+			require.NoError(t, err)
+			_, secret, owned, err := f.service.CreateToken(admin, service.CreateTokenRequest{
+				Name: "alice", Kind: fleet.Human, Scope: fleet.ScopeRun, Projects: []string{"dataone"},
+			})
+			require.NoError(t, err)
+			require.Equal(t, 2, owned)
+			f.secrets["restricted"] = secret
+
+			task, question := s.names["task"], s.names["question"]
+			for _, name := range slices.Sorted(maps.Keys(methods)) {
+				m := methods[name]
+				if m.Parent().Name() != "FleetService" || made(name) || face == "mcp" && !hasTool(m) {
+					continue
+				}
+				for _, ref := range []string{"", "@alice", "!"} {
+					answer := func(x target) string {
+						r, err := faces[face](f, t.Context(), call{method: m, args: x.attack(t, m), by: "restricted"})
+						require.NoError(t, err, name)
+						if r.err != nil {
+							return r.err.String()
+						}
+						b, err := json.Marshal(r.answer)
+						require.NoError(t, err)
+						return string(b)
+					}
+					innocent := answer(target{"nopi" + ref, noID, noID, noID, noID + "-1"})
+					got := answer(target{"papi" + ref, task, noID, noID, question})
+					require.NotContains(t, got, "classified", name)
+					replaced := strings.NewReplacer("nopi", "papi", noID+"-1", question, noID, task)
+					require.Equal(t, anyTime.ReplaceAllString(replaced.Replace(innocent), ""), anyTime.ReplaceAllString(got, ""), "%s reveals what exists", name)
+				}
+			}
+			r, err := faces[face](f, t.Context(), call{method: methods["list_agents"], args: map[string]any{}, by: "restricted"})
+			require.NoError(t, err)
+			require.Nil(t, r.err)
+			b, err := json.Marshal(r.answer)
+			require.NoError(t, err)
+			require.Contains(t, string(b), `"sony"`)
+			require.NotContains(t, string(b), `"papi"`)
+		})
+	}
+}

@@ -1,0 +1,43 @@
+package service_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+)
+
+// TestNameOf checks that a subject keeps its name, that no two subjects have the same one, and that no name looks like
+// that of a token, of another source or of an agent.
+func TestNameOf(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, fake.Config{}, nil)
+	name := func(source, id, called string) string {
+		n, err := h.NameOf(t.Context(), fleet.Subject{Source: source, ID: id, Name: called})
+		require.NoError(t, err)
+		return n
+	}
+	require.Equal(t, "coder:alice", name("coder", "1", "Alice"))
+	require.Equal(t, "coder:alice", name("coder", "1", "bob"), "renamed")
+	require.Equal(t, "coder:bob", name("coder", "2", "bob"))
+	require.Equal(t, "coder:alice~2", name("coder", "3", "alice"), "the name is taken")
+	require.Equal(t, "coder:alice~3", name("coder", "4", "alice"))
+	require.Equal(t, "oidc:alice", name("oidc", "1", "alice"), "another source")
+	require.Equal(t, "oidc:alice@example.com", name("oidc", "2", "Alice@Example.com"))
+	require.Equal(t, "oidc:coder_alice_2", name("oidc", "3", "coder:alice~2"), "no separators of ours")
+	require.Equal(t, "oidc:_", name("oidc", "4", ""))
+	require.Equal(t, "oidc:_gp.exe", name("oidc", "5", "\u202egp.exe"), "no characters that turn the text around")
+	require.Equal(t, "oidc:jörg", name("oidc", "6", "Jörg"))
+	require.Len(t, []rune(name("oidc", "7", string(make([]rune, 500)))), len("oidc:")+80)
+
+	id, err := h.SubjectOf(t.Context(), "coder", "coder:alice~2")
+	require.NoError(t, err)
+	require.Equal(t, "3", id)
+	for _, principal := range []string{"oidc:alice", "alice", ""} {
+		id, err = h.SubjectOf(t.Context(), "coder", principal)
+		require.NoError(t, err)
+		require.Empty(t, id)
+	}
+}

@@ -1,0 +1,72 @@
+package storetest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+var projectCases = []testCase{
+	{"filters select what belongs to agents of some projects", func(t *testing.T, s fleet.Store) {
+		local, elsewhere, other, none := newAgent("u1", "a", "alice"), newAgent("u2", "b", "alice"), newAgent("u3", "c", "alice"), newAgent("u4", "d", "alice")
+		elsewhere.Place, other.Project, none.Project = "coder", "DataOne", ""
+		for _, a := range []*fleet.Agent{local, elsewhere, other, none} {
+			task := newTask("t-"+a.UID, a)
+			update(t, s, func(tx fleet.Tx) error {
+				if err := tx.InsertAgent(a); err != nil {
+					return err
+				}
+				if err := tx.InsertTask(task); err != nil {
+					return err
+				}
+				if err := tx.InsertQuestion(newQuestion("q-"+a.UID, task.ID, a)); err != nil {
+					return err
+				}
+				return tx.Append(newEvent(fleet.EventAgentCreated, a, "made"))
+			})
+		}
+		for _, c := range []struct {
+			projects, want []string
+		}{
+			{nil, []string{"u1", "u2", "u3", "u4"}},
+			{[]string{"Setup"}, []string{"u1", "u2"}},
+			{[]string{"coder/Setup"}, []string{"u2"}},
+			{[]string{"coder/Setup", "DataOne"}, []string{"u2", "u3"}},
+			{[]string{"setup", "local/", "", "local/DataOn"}, nil},
+		} {
+			view(t, s, func(tx fleet.ReadTx) error {
+				tasks, total, err := tx.FindTasks(fleet.TaskFilter{Owner: "alice", Projects: c.projects}, 10, 0)
+				require.NoError(t, err)
+				require.Len(t, c.want, total)
+				var got []string
+				for _, task := range tasks {
+					got = append(got, task.AgentUID)
+				}
+				require.ElementsMatch(t, c.want, got, "%q", c.projects)
+				_, sum, err := tx.Usage(fleet.TaskFilter{Projects: c.projects}, fleet.UsageByOwner, 10)
+				require.NoError(t, err)
+				require.Equal(t, len(c.want), sum.Tasks)
+
+				questions, total, err := tx.Questions(fleet.QuestionFilter{Owner: "alice", Projects: c.projects}, 10, 0)
+				require.NoError(t, err)
+				require.Len(t, c.want, total)
+				got = nil
+				for _, q := range questions {
+					got = append(got, q.AgentUID)
+				}
+				require.ElementsMatch(t, c.want, got, "%q", c.projects)
+
+				events, err := tx.Events(fleet.EventFilter{Owner: "alice", Projects: c.projects}, 0, 10)
+				require.NoError(t, err)
+				got = nil
+				for _, e := range events {
+					got = append(got, e.AgentUID)
+				}
+				require.ElementsMatch(t, c.want, got, "%q", c.projects)
+				return nil
+			})
+		}
+	}},
+}
