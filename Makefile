@@ -27,6 +27,9 @@ fleet-runner: ## build bin/fleet-runner-linux-amd64 and -arm64, static, for work
 	done
 	@cd bin && sha256sum fleet-runner-linux-*
 
+release: ## build bin/release: archives for Linux and macOS, a bill of materials, checksums
+	@VERSION=$(VERSION) .ci/release
+
 run: build ## run a server on the default addresses and say what to do with it
 	@docs/run.sh
 
@@ -37,7 +40,7 @@ demo: build bin/model-stub ## the main job, from nothing, in under 30 s, and one
 bin/model-stub: build # for what needs a model: a stub, so that no key is needed
 	$(GO) build -o $@ ./internal/place/placetest/model/stub
 
-test: vet lint generated proto-lint page-check race ## all that must hold before a change lands
+test: vet lint generated proto-lint deploy-lint page-check race ## all that must hold before a change lands
 
 vet:
 	$(GO) vet $(RACE) ./...
@@ -77,6 +80,10 @@ generated: $(DEPS) # fails when gen/ is not what proto/ says
 proto-lint: $(DEPS)
 	$(BUF) lint
 	$(BUF) format -d --exit-code proto
+
+DEPLOY := -modfile=.tools/deploy.mod
+deploy-lint: # Kustomize builds the manifests for Kubernetes, kube-score judges them
+	@mkdir -p .build && set -o pipefail && $(GO) tool $(DEPLOY) kustomize build docs/operate/deploy/kubernetes | $(GO) tool $(DEPLOY) kube-score score --output-format ci --exit-one-on-warning - >.build/kube-score || { grep -v '^\[OK\]' .build/kube-score; exit 1; }
 
 breaking: $(DEPS) ## is the API compatible with BASE (default HEAD)?
 	@rm -rf .build/base && mkdir -p .build/base/.build
@@ -163,4 +170,4 @@ bench-coder: ## list_agents of 300 agents beside Coder's own lists
 
 .PHONY: coder-up coder-down e2e record chaos chaos-store bench-coder
 .PHONY: page page-pictures page-dev page-check
-.PHONY: help build fleet-runner run demo test test-postgres test-upgrade vet lint race generate generated proto-lint breaking fmt bench bench-page conformance lint-openapi test-claude test-agents fuzz
+.PHONY: help build fleet-runner release run demo test deploy-lint test-postgres test-upgrade vet lint race generate generated proto-lint breaking fmt bench bench-page conformance lint-openapi test-claude test-agents fuzz

@@ -41,6 +41,8 @@ type Dialer func(ctx context.Context, t Target) (grpc.ClientConnInterface, func(
 type Deps struct {
 	// Version is what "fleet version" prints.
 	Version string
+	// Lacks says what the program cannot do because of how it was built, such as "agents of cagent, because ..."; may be empty.
+	Lacks string
 	// Stdin, Stdout and Stderr default to those of the process.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer

@@ -12,7 +12,7 @@ func (p *program) newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:               "version",
 		Short:             "Print the version of this program",
-		Long:              `Print the version of this program. It needs no server.`,
+		Long:              `Print the version of this program, and what it lacks because of how it was built. It needs no server.`,
 		Example:           `  fleet version`,
 		Args:              args(""),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -22,6 +22,9 @@ func (p *program) newVersion() *cobra.Command {
 				text := p.deps.Version
 				if !p.quiet {
 					text = fmt.Sprintf("fleet %s (%s, %s)", p.deps.Version, runtime.Version(), platform)
+					if p.deps.Lacks != "" {
+						text += "\nlacks: " + p.deps.Lacks
+					}
 				}
 				_, err := fmt.Fprintln(p.deps.Stdout, text)
 				return err
@@ -30,7 +33,8 @@ func (p *program) newVersion() *cobra.Command {
 				Version  string `json:"version"`
 				Go       string `json:"go"`
 				Platform string `json:"platform"`
-			}{p.deps.Version, runtime.Version(), platform})
+				Lacks    string `json:"lacks"`
+			}{p.deps.Version, runtime.Version(), platform, p.deps.Lacks})
 			if err != nil {
 				return err
 			}

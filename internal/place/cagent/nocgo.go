@@ -9,6 +9,9 @@ import (
 	"fleet/internal/fleet"
 )
 
+// Lacks says what this program cannot do because of how it was built.
+const Lacks = "agents of cagent, because it was built without cgo"
+
 const needsCgo = "this program was built without cgo, which agents of cagent need: build it with CGO_ENABLED=1"
 
 // Place needs cgo, because the library's parsers do. The catalog does not.

@@ -1,0 +1,130 @@
+package app
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/stretchr/testify/require"
+)
+
+// deployment is the directory with what docs/operate/deploy.md describes.
+const deployment = repository + "/docs/operate/deploy"
+
+// TestDeployedSettings checks that every variable in the files for deployment is a setting.
+func TestDeployedSettings(t *testing.T) {
+	t.Parallel()
+	known := map[string]bool{"FLEET_CONFIG": true}
+	for _, s := range settings(&Config{}) {
+		known[s.env()] = true
+	}
+	variable := regexp.MustCompile(`\bFLEET_[A-Z_]+[A-Z]\b`)
+	found := 0
+	for _, path := range []string{"fleet.service", "Containerfile", "kubernetes/deployment.yaml"} {
+		for _, name := range variable.FindAllString(readDeployed(t, path), -1) {
+			require.True(t, known[name], "%s sets %s, which is no setting", path, name)
+			found++
+		}
+	}
+	require.Greater(t, found, 5)
+}
+
+// TestDeployedPods checks that the configuration of the pods is valid, and that their ports and probes are those of a
+// server with it.
+func TestDeployedPods(t *testing.T) {
+	t.Parallel()
+	c, err := Load(filepath.Join(deployment, "kubernetes/fleet.yaml"), []string{"FLEET_STORE=postgres://fleet@db.example.com/fleet"}, nil)
+	require.NoError(t, err)
+	require.NoError(t, c.Validate())
+
+	type probe struct {
+		HTTPGet struct{ Path, Port, Scheme string } `yaml:"httpGet"`
+	}
+	var d struct {
+		Spec struct {
+			Template struct {
+				Spec struct {
+					Containers []struct {
+						Args  []string
+						Ports []struct {
+							Name          string
+							ContainerPort int `yaml:"containerPort"`
+						}
+						StartupProbe   probe `yaml:"startupProbe"`
+						LivenessProbe  probe `yaml:"livenessProbe"`
+						ReadinessProbe probe `yaml:"readinessProbe"`
+						VolumeMounts   []struct {
+							MountPath string `yaml:"mountPath"`
+						} `yaml:"volumeMounts"`
+					}
+				}
+			}
+		}
+	}
+	require.NoError(t, yaml.Unmarshal([]byte(readDeployed(t, "kubernetes/deployment.yaml")), &d))
+	require.Len(t, d.Spec.Template.Spec.Containers, 1)
+	pod := d.Spec.Template.Spec.Containers[0]
+	require.Equal(t, []string{"serve"}, pod.Args)
+	ports := map[string]string{}
+	for _, p := range pod.Ports {
+		ports[p.Name] = ":" + strconv.Itoa(p.ContainerPort)
+	}
+	require.Equal(t, map[string]string{"http": c.HTTP, "grpc": c.GRPC, "metrics": c.Metrics}, ports)
+
+	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}})
+	for _, p := range []probe{pod.StartupProbe, pod.LivenessProbe, pod.ReadinessProbe} {
+		require.Equal(t, "http", p.HTTPGet.Port)
+		require.Equal(t, "HTTPS", p.HTTPGet.Scheme, "the configuration has a certificate")
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.HTTPAddr()+p.HTTPGet.Path, nil)
+		require.NoError(t, err)
+		r.Host = "10.1.2.3:8101" // kubelets name the address of the pod, and send no token
+		answer, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, answer.Body)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, http.StatusOK, answer.StatusCode, p.HTTPGet.Path)
+	}
+	var mounted []string
+	for _, m := range pod.VolumeMounts {
+		mounted = append(mounted, m.MountPath)
+	}
+	require.Contains(t, mounted, filepath.Dir(c.TLS.Cert))
+	require.Contains(t, readDeployed(t, "kubernetes/deployment.yaml"), "/etc/fleet/config/fleet.yaml")
+}
+
+// TestDeployedUnit checks the unit with systemd's own program, where that is installed.
+func TestDeployedUnit(t *testing.T) {
+	t.Parallel()
+	verify, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("systemd-analyze is not installed")
+	}
+	// The unit as it is, but for a program that exists here.
+	dir := t.TempDir()
+	program, err := os.Executable()
+	require.NoError(t, err)
+	unit := bytes.ReplaceAll([]byte(readDeployed(t, "fleet.service")), []byte("/usr/local/bin/fleet"), []byte(program))
+	path := filepath.Join(dir, "fleet.service")
+	require.NoError(t, os.WriteFile(path, unit, 0o600))
+	out, err := exec.CommandContext(t.Context(), verify, "verify", "--man=no", path).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for line := range strings.Lines(string(out)) { // it also reports on units of the machine
+		require.NotContains(t, line, "fleet.service")
+	}
+}
+
+func readDeployed(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(deployment, path))
+	require.NoError(t, err)
+	return string(b)
+}
