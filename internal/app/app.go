@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -35,7 +36,9 @@ import (
 // App is a fleet in this process, without listeners.
 type App struct {
 	cfg        Config
-	machine    string // tells this server from another one of its name; "" if it shares its store with none
+	peers      *peers                 // nil if it shares its store with none
+	own        map[string]fleet.Place // places that are bound to this machine, by name
+	machine    string                 // tells this server from another one of its name; "" if it shares its store with none
 	log        *slog.Logger
 	store      fleet.Store
 	places     *places
@@ -140,12 +143,24 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if a.peers, err = a.openPeers(ctx); err != nil {
+		return nil, err
+	}
+	a.own = map[string]fleet.Place{}
+	for _, place := range append(slices.Clone(ofFleet), others...) {
+		if _, server := fleet.ReplicaOf(place.Traits().Name); server != "" {
+			a.own[place.Traits().Name] = place
+		}
+	}
 	core := state.Config{
 		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, MaxBundle: cfg.MaxBundle, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, Limits: cfg.Limits,
 		Logger: log, Fault: o.Fault, Others: a.observed(others), EventSent: a.telemetry.EventSent, Span: a.telemetry.Span, Replica: cfg.Replica, MCPURL: a.mcpURL,
 	}
 	if err := a.openIssuer(); err != nil {
 		return nil, err
+	}
+	if a.peers != nil {
+		core.Elsewhere = a.peers.runner
 	}
 	if a.issuer != nil {
 		core.Degraded = a.issuer.Degraded

@@ -39,6 +39,7 @@ type Config struct {
 	Data         string        `yaml:"data" help:"directory for the database, the agents and their work"`
 	Store        string        `yaml:"store" help:"where the fleet is kept: empty for SQLite in data, or postgres://USER@HOST/DATABASE, which several servers can share"`
 	Replica      string        `yaml:"replica" help:"name of this server among those that share a Postgres store; when empty, a name that is kept in data"`
+	Peer         string        `yaml:"peer" help:"address for other servers on the same Postgres store, which read from it what is on this machine; they reach it at this host, or at the name of the machine"`
 	Auth         Auth          `yaml:"auth" help:"who may call: none (loopback addresses only), or one or both of tokens and coder (session tokens)"`
 	AnyLocalUser bool          `yaml:"any_local_user" help:"with auth none: serve every user of this machine, not only the server's own"`
 	Places       []string      `yaml:"places" help:"where agents live, one or several of local, coder and cagent; fake has no real agents and is for tests and for trying clients"`
@@ -128,7 +129,7 @@ type MCP struct {
 // DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{
-		HTTP: "127.0.0.1:8101", GRPC: "127.0.0.1:8102", AgentsHTTP: "127.0.0.1:8104", Data: filepath.Join(xdg.DataHome, "fleet"),
+		HTTP: "127.0.0.1:8101", GRPC: "127.0.0.1:8102", AgentsHTTP: "127.0.0.1:8104", Peer: "127.0.0.1:0", Data: filepath.Join(xdg.DataHome, "fleet"),
 		Auth: Auth{AuthNone}, Places: []string{"local"}, CreateWait: 45 * time.Second, TaskTimeout: 24 * time.Hour, StallTimeout: 10 * time.Minute,
 		MaxOutput: 16 << 20, MaxBundle: state.DefaultMaxBundle, Retention: 30 * 24 * time.Hour, PayloadRetention: 90 * 24 * time.Hour, LogLevel: "info", LogFormat: "text",
 		Limits: fleet.Limits{Agents: 1000, RunningTasks: 500, StoredBytes: 10 << 30, RequestsPerSecond: 1000},
@@ -149,6 +150,9 @@ func (c Config) Validate() error {
 	}
 	if c.Store != "" && !postgres.IsURL(c.Store) {
 		return errors.New("store is not a URL like postgres://USER@HOST/DATABASE: leave it out for SQLite in the data directory") // it may have a password
+	}
+	if _, _, err := net.SplitHostPort(c.Peer); err != nil {
+		return fmt.Errorf("peer is %q: it must be HOST:PORT, for example 10.0.0.5:8105", c.Peer)
 	}
 	if c.Replica != "" && !replicaName.MatchString(c.Replica) {
 		return fmt.Errorf("replica is %q: use up to 40 small letters, digits, hyphens and dots", c.Replica)

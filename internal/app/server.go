@@ -97,6 +97,9 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 	if s.metrics, err = a.listenMetrics(); err != nil {
 		return nil, err
 	}
+	if err := a.peers.listen(a.cfg.Peer); err != nil {
+		return nil, err
+	}
 	s.grpc = grpc.NewServer(
 		grpc.ChainUnaryInterceptor(encoded.Unary, a.guard.Unary), grpc.StreamInterceptor(a.guard.Stream), grpc.MaxRecvMsgSize(a.cfg.maxMessage()),
 		grpc.Creds(inbound.Credentials(grpcKeys)), grpc.InTapHandle(a.tap), grpc.ConnectionTimeout(connectTimeout),
@@ -142,7 +145,7 @@ func (a *App) keys() (forHTTP, forGRPC *inbound.Keys, err error) {
 
 // closeListeners closes the listeners that are open.
 func (s *Server) closeListeners() error {
-	errs := []error{s.metrics.close()}
+	errs := []error{s.metrics.close(), s.peers.close()}
 	for _, l := range []net.Listener{s.httpListener, s.grpcListener, s.agentsListener} {
 		if l != nil {
 			errs = append(errs, l.Close())
@@ -235,7 +238,7 @@ func (s *Server) GRPCAddr() string { return s.grpcListener.Addr().String() }
 func (s *Server) Serve(ctx context.Context) error {
 	address, serveHTTP := "http://"+s.HTTPAddr(), s.http.Serve
 	forAgents := address
-	ended := make(chan error, 5)
+	ended := make(chan error, 6)
 	if s.agentsListener != nil {
 		address, forAgents = "https://"+s.namedAddr(), "http://"+s.agentsListener.Addr().String()
 		serveHTTP = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
@@ -249,6 +252,9 @@ func (s *Server) Serve(ctx context.Context) error {
 	go func() { ended <- serveHTTP(s.httpListener) }()
 	if s.metrics != nil {
 		go func() { ended <- s.metrics.serve() }()
+	}
+	if s.peers != nil {
+		go func() { ended <- s.peers.serve() }()
 	}
 	s.log.InfoContext(ctx, "server started", slog.String("http", s.HTTPAddr()), slog.String("grpc", s.GRPCAddr()), slog.Bool("tls", s.cfg.TLS.enabled()),
 		slog.Any("places", s.cfg.Places), slog.String("auth", s.cfg.Auth.String()), slog.String("data", s.cfg.Data), slog.String("store", s.cfg.shownStore()))
@@ -285,7 +291,7 @@ func (s *Server) shutdown() error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = s.http.Close()
 	}
-	err = errors.Join(err, s.metrics.close())
+	err = errors.Join(err, s.metrics.close(), s.peers.close())
 	select {
 	case <-graceful:
 	case <-ctx.Done():

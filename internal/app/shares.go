@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -72,7 +73,7 @@ func (a *App) shareLimits(lost func(error)) (end func()) {
 		if a.cfg.Replica != "" {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
-			if err := a.store.Release(ctx, serverLease+a.cfg.Replica, a.machine); err != nil {
+			if err := errors.Join(a.peers.withdraw(ctx), a.store.Release(ctx, serverLease+a.cfg.Replica, a.machine)); err != nil {
 				a.log.Warn("the lease of this server was not released, it will expire", slog.Any("error", err))
 			}
 		}
@@ -90,9 +91,14 @@ func (a *App) shareOnce(ctx context.Context) (taken bool, err error) {
 		if err != nil || epoch == 0 {
 			return err == nil, err
 		}
-		if servers, err = a.store.Leases(ctx, serverLease); err != nil {
+		if err := a.peers.announce(ctx); err != nil {
 			return false, err
 		}
+		all, err := a.store.Leases(ctx, serverLease)
+		if err != nil {
+			return false, err
+		}
+		servers = len(all)
 	}
 	if a.rates != nil {
 		a.rates.Share(servers)

@@ -42,8 +42,8 @@ type Store interface {
 	// Release gives the lease back. One that the owner does not have is no error.
 	Release(ctx context.Context, key, owner string) error
 
-	// Leases returns how many leases there are whose keys begin with the prefix and whose time is not over.
-	Leases(ctx context.Context, prefix string) (n int, err error)
+	// Leases returns the owners, by key, of the leases whose keys begin with the prefix and whose time is not over.
+	Leases(ctx context.Context, prefix string) (owners map[string]string, err error)
 
 	// Note keeps under a key that something was done, so long ago; no subscriber is told.
 	Note(ctx context.Context, key string, ago time.Duration) error

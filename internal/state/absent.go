@@ -10,8 +10,9 @@ import (
 // absentPlace is a place that the store names and the configuration does not, or one of another server.
 type absentPlace struct {
 	name   string
-	server string       // "" for a place of no other server
-	facts  fleet.Traits // of a place of another server
+	server string                                          // "" for a place of no other server
+	facts  fleet.Traits                                    // of a place of another server
+	reads  func(server string, a fleet.Agent) fleet.Runner // see Config.Elsewhere
 }
 
 func (b absentPlace) err() *fleet.Error {
@@ -49,7 +50,13 @@ func (b absentPlace) Inspect(context.Context, fleet.Agent) (fleet.Workspace, err
 
 func (b absentPlace) List(context.Context) ([]fleet.Workspace, error) { return nil, b.err() }
 
-func (b absentPlace) Connect(fleet.Agent) fleet.Runner { return absentRunner{b} }
+func (b absentPlace) Connect(a fleet.Agent) fleet.Runner {
+	r := absentRunner{place: b}
+	if b.server != "" && b.reads != nil {
+		r.reads = b.reads(b.server, a)
+	}
+	return r
+}
 
 func (b absentPlace) Log(context.Context, fleet.Agent, int) ([]string, bool, error) {
 	return nil, false, b.err()
@@ -58,7 +65,10 @@ func (b absentPlace) Log(context.Context, fleet.Agent, int) ([]string, bool, err
 func (b absentPlace) Close() error { return nil }
 
 // absentRunner is the runner of an agent in an absent place.
-type absentRunner struct{ place absentPlace }
+type absentRunner struct {
+	place absentPlace
+	reads fleet.Runner // at the server of the agent; nil if there is none
+}
 
 func (r absentRunner) Dispatch(context.Context, fleet.Run) error { return r.place.err() }
 
@@ -70,11 +80,17 @@ func (r absentRunner) Changes(context.Context, fleet.Run) (*fleet.Changes, error
 	return nil, r.place.err()
 }
 
-func (r absentRunner) Patch(context.Context, fleet.Changes, string, int64, int) ([]byte, bool, error) {
+func (r absentRunner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) ([]byte, bool, error) {
+	if r.reads != nil {
+		return r.reads.Patch(ctx, c, path, offset, limit)
+	}
 	return nil, false, r.place.err()
 }
 
-func (r absentRunner) Output(context.Context, fleet.Run, int64, int) (fleet.OutputPage, error) {
+func (r absentRunner) Output(ctx context.Context, run fleet.Run, offset int64, limit int) (fleet.OutputPage, error) {
+	if r.reads != nil {
+		return r.reads.Output(ctx, run, offset, limit)
+	}
 	return fleet.OutputPage{}, r.place.err()
 }
 
@@ -88,4 +104,9 @@ func (r absentRunner) Check(context.Context, fleet.Run, fleet.Check) (fleet.Chec
 	return fleet.CheckResult{}, r.place.err()
 }
 
-func (r absentRunner) Bundle(context.Context, io.Writer) error { return r.place.err() }
+func (r absentRunner) Bundle(ctx context.Context, w io.Writer) error {
+	if r.reads != nil {
+		return r.reads.Bundle(ctx, w)
+	}
+	return r.place.err()
+}

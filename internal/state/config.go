@@ -52,6 +52,9 @@ type Config struct {
 	// Replica names this server among those that share the store; "" if it shares it with none. Places that are bound to its machine
 	// have names that end with it, see fleet.PlaceOn.
 	Replica string
+	// Elsewhere returns the runner of an agent on the machine of another server. It only reads: Output, Patch and Bundle. nil means
+	// that what is there has to be asked for at that server.
+	Elsewhere func(server string, a fleet.Agent) fleet.Runner
 	// Others are places for agents of other toolsets, in addition to those of the fleet.
 	Others []fleet.Place
 	// Degraded returns which parts are degraded that neither the state nor its places know; nil: none.

@@ -8,7 +8,7 @@ import (
 )
 
 // elsewhere returns the place of the name if it is one of another server; otherwise nil. What is wanted of its agents goes
-// through the store, and that server does it. What needs the machine itself, such as reading raw output, has to be asked there.
+// through the store, and that server does it. What is read from the machine itself, such as raw output, comes from that server.
 func (ps *Places) elsewhere(name string) *ManagedPlace {
 	kind, server := fleet.ReplicaOf(name)
 	if server == "" || server == ps.cfg.Replica {
@@ -22,7 +22,7 @@ func (ps *Places) elsewhere(name string) *ManagedPlace {
 	defer ps.mu.Unlock()
 	p := ps.away[name]
 	if p == nil {
-		place := absentPlace{name: name, server: server, facts: twin.Facts}
+		place := absentPlace{name: name, server: server, facts: twin.Facts, reads: ps.cfg.Elsewhere}
 		p = &ManagedPlace{
 			Place: place, Name: name, Facts: place.Traits(), Catalog: newCatalog(place, ps.cfg.Now), Interval: twin.Interval, Grace: twin.Grace,
 			store: ps.store, log: ps.cfg.Logger, now: ps.cfg.Time, started: ps.started, firstPoll: make(chan struct{}),

@@ -28,6 +28,7 @@ const (
 	httpEnv    = "CHAOS_TEST_HTTP"
 	grpcEnv    = "CHAOS_TEST_GRPC"
 	sharedEnv  = "CHAOS_TEST_SHARED"
+	repoEnv    = "CHAOS_TEST_REPOSITORY"
 	clockEnv   = "CHAOS_TEST_CLOCK"
 )
 
@@ -69,9 +70,13 @@ func serve() error {
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Store, cfg.Replica = os.Getenv(httpEnv), os.Getenv(grpcEnv), os.Getenv(dataEnv), os.Getenv(storeEnv), os.Getenv(replicaEnv)
 	cfg.StopGrace = 200 * time.Millisecond
 	cfg.Limits.Agents, cfg.Limits.RunningTasks = 1000, 1000
+	projects := []local.Project{{Name: "shell", Sandbox: sandbox.None, Roles: []local.Role{{Name: "operator", Permissions: &driver.Permissions{}}}}}
+	if repo := os.Getenv(repoEnv); repo != "" {
+		projects = append(projects, local.Project{Name: "repo", Repository: repo, Sandbox: sandbox.None})
+	}
 	own, err := local.New(local.Config{
 		Name: fleet.PlaceOn("local", cfg.Replica), Dir: cfg.Data, ShimCommand: []string{self, "shim"}, AskCommand: []string{self, "ask"},
-		Projects: []local.Project{{Name: "shell", Sandbox: sandbox.None, Roles: []local.Role{{Name: "operator", Permissions: &driver.Permissions{}}}}},
+		Projects: projects,
 		PassEnv:  []string{"GORACE"}, Sandbox: sandbox.None, StopGrace: cfg.StopGrace, PollInterval: 500 * time.Millisecond,
 	})
 	if err != nil {

@@ -28,6 +28,7 @@ type server struct {
 	data       string
 	store      string // the URL of its store; "" for SQLite
 	shared     string // the socket of the shared place; "" for none
+	repository string // of the project repo; "" for none
 	links      [2]*pgtest.Link
 	conn       *grpc.ClientConn
 	log        *os.File
@@ -82,7 +83,7 @@ func (s *server) Start(skew time.Duration) error {
 func (s *server) start(skew time.Duration) error {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", dataEnv+"="+s.data, storeEnv+"="+s.store, replicaEnv+"="+s.name,
-		httpEnv+"="+s.http, grpcEnv+"="+s.grpc, sharedEnv+"="+s.shared, clockEnv+"="+skew.String())
+		httpEnv+"="+s.http, grpcEnv+"="+s.grpc, sharedEnv+"="+s.shared, repoEnv+"="+s.repository, clockEnv+"="+skew.String())
 	cmd.Stdout, cmd.Stderr = s.log, s.log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {

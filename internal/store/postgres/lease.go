@@ -15,7 +15,7 @@ const (
 		RETURNING epoch`
 	renewLeases = `UPDATE leases SET until = greatest(until, clock_timestamp() + $2::bigint * interval '1 microsecond') WHERE owner = $1
 		RETURNING key, epoch`
-	countLeases  = `SELECT count(*) FROM leases WHERE starts_with(key, $1) AND until > clock_timestamp()`
+	leaseOwners  = `SELECT key, owner FROM leases WHERE starts_with(key, $1) AND until > clock_timestamp()`
 	releaseLease = `DELETE FROM leases WHERE key = $1 AND owner = $2`
 )
 
@@ -39,9 +39,15 @@ func (s *Store) RenewLeases(ctx context.Context, owner string, ttl time.Duration
 }
 
 // Leases counts leases, see fleet.Store.
-func (s *Store) Leases(ctx context.Context, prefix string) (n int, err error) {
-	err = s.one(ctx, func(row scanner) error { return row.Scan(&n) }, countLeases, prefix)
-	return n, err
+func (s *Store) Leases(ctx context.Context, prefix string) (owners map[string]string, err error) {
+	owners = map[string]string{}
+	err = s.one(ctx, func(row scanner) error {
+		var key, owner string
+		err := row.Scan(&key, &owner)
+		owners[key] = owner
+		return err
+	}, leaseOwners, prefix)
+	return owners, err
 }
 
 // Release gives a lease back, see fleet.Store.

@@ -14,7 +14,7 @@ const (
 	takeLease  = `INSERT INTO leases (key, owner, until, epoch) VALUES (?, ?, ?, ?)
 		ON CONFLICT (key) DO UPDATE SET owner = excluded.owner, until = excluded.until, epoch = excluded.epoch`
 	renewLeases  = `UPDATE leases SET until = max(until, ?) WHERE owner = ? RETURNING key, epoch`
-	countLeases  = `SELECT count(*) FROM leases WHERE instr(key, ?) = 1 AND until > ?`
+	leaseOwners  = `SELECT key, owner FROM leases WHERE instr(key, ?) = 1 AND until > ?`
 	releaseLease = `DELETE FROM leases WHERE key = ? AND owner = ?`
 	leaseEpoch   = `SELECT count(*) FROM leases WHERE key = ? AND epoch = ?`
 )
@@ -59,12 +59,18 @@ func (s *Store) RenewLeases(ctx context.Context, owner string, ttl time.Duration
 }
 
 // Leases counts leases, see fleet.Store.
-func (s *Store) Leases(ctx context.Context, prefix string) (n int, err error) {
+func (s *Store) Leases(ctx context.Context, prefix string) (owners map[string]string, err error) {
+	owners = map[string]string{}
 	err = s.read(ctx, func(c *conn) error {
-		n, err = first(&readTx{ctx: ctx, conn: c}, scanInt, countLeases, prefix, micros(time.Now()))
-		return err
+		t := &readTx{ctx: ctx, conn: c}
+		return t.each(func(row scanner) error {
+			var key, owner string
+			err := row.Scan(&key, &owner)
+			owners[key] = owner
+			return err
+		}, leaseOwners, prefix, micros(time.Now()))
 	})
-	return n, err
+	return owners, err
 }
 
 // Release gives a lease back, see fleet.Store.

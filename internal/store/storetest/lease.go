@@ -24,21 +24,21 @@ var leaseCases = []testCase{
 		require.Zero(t, lease(t, s, "k", "one", time.Hour), "lost")
 	}},
 
-	{"counted by the beginning of their keys", func(t *testing.T, s fleet.Store) {
-		count := func() int {
-			n, err := s.Leases(t.Context(), "server/")
+	{"listed by the beginning of their keys", func(t *testing.T, s fleet.Store) {
+		list := func() map[string]string {
+			owners, err := s.Leases(t.Context(), "server/")
 			require.NoError(t, err)
-			return n
+			return owners
 		}
-		require.Zero(t, count())
+		require.Empty(t, list())
 		for i, key := range []string{"server/1", "server/2", "SERVER/3", "a/server/4", "server"} {
 			require.Positive(t, lease(t, s, key, id("o", i), time.Hour))
 		}
-		require.Equal(t, 2, count())
+		require.Equal(t, map[string]string{"server/1": id("o", 0), "server/2": id("o", 1)}, list())
 		require.Positive(t, lease(t, s, "server/3", "o", 0))
-		require.Equal(t, 2, count(), "one that is over")
+		require.Len(t, list(), 2, "one that is over")
 		require.NoError(t, s.Release(t.Context(), "server/2", id("o", 1)))
-		require.Equal(t, 1, count())
+		require.Equal(t, map[string]string{"server/1": id("o", 0)}, list())
 	}},
 
 	{"it expires", func(t *testing.T, s fleet.Store) {

@@ -1,0 +1,89 @@
+package chaos
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/store/postgres/pgtest"
+	"fleet/internal/waittest"
+)
+
+// TestReadsFromAnotherServer asks a server for the output, the changes and the work of an agent on the machine of another one, on all
+// faces. When that one is down, the answer names it.
+func TestReadsFromAnotherServer(t *testing.T) {
+	t.Parallel()
+	if !pgtest.Needed() {
+		t.Skip("`make test-postgres` runs it")
+	}
+	db, err := pgtest.Start("")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Stop()) })
+	dir := t.TempDir()
+	repo := filepath.Join(dir, "repo")
+	require.NoError(t, os.Mkdir(repo, 0o700))
+	for _, args := range [][]string{{"init", "-q"}, {"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "first"}} {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = repo
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	var servers [2]*server
+	for i, name := range []string{"one", "two"} {
+		s := newServer(t, name, filepath.Join(dir, name))
+		s.store, s.repository = db.URL("postgres"), repo
+		require.NoError(t, s.Start(0))
+		_, err := s.awaitServing(patience)
+		require.NoError(t, err)
+		servers[i] = s
+	}
+	one, two := servers[0], servers[1]
+	created := &fleetv1.CreateAgentResponse{}
+	require.NoError(t, overGRPC(t.Context(), one, "CreateAgent", &fleetv1.CreateAgentRequest{Name: "papi", Project: "repo", Spec: "x"}, created))
+	require.Equal(t, fleetv1.Agent_idle, created.GetAgent().GetStatus(), created)
+	started, waited := &fleetv1.StartAgentTaskResponse{}, &fleetv1.WaitTasksResponse{}
+	require.NoError(t, overREST(t.Context(), two, "StartAgentTask", &fleetv1.StartAgentTaskRequest{
+		AgentName: "papi", TaskDescription: "echo raw; echo new >file; git add file; git -c user.name=a -c user.email=a@b commit -qm second",
+	}, started))
+	task := started.GetTask().GetId()
+	require.NoError(t, overMCP(t.Context(), two, "WaitTasks", &fleetv1.WaitTasksRequest{TaskIds: []string{task}}, waited))
+	require.Equal(t, fleetv1.Task_completed, waited.GetTasks()[0].GetStatus(), waited)
+
+	for name, over := range map[string]face{"gRPC": overGRPC, "REST": overREST, "MCP": overMCP} {
+		output, changes := &fleetv1.ShowTaskOutputResponse{}, &fleetv1.ShowTaskChangesResponse{}
+		require.NoError(t, over(t.Context(), two, "ShowTaskOutput", &fleetv1.ShowTaskOutputRequest{TaskId: task}, output), name)
+		require.Equal(t, "raw\n", output.GetOutput(), name)
+		require.NoError(t, over(t.Context(), two, "ShowTaskChanges", &fleetv1.ShowTaskChangesRequest{TaskId: task, Patch: true}, changes), name)
+		require.Contains(t, changes.GetPatch(), "+new", name)
+	}
+	r, err := restRequest(t.Context(), two, "DownloadAgentBundle", &fleetv1.DownloadAgentBundleRequest{AgentName: "papi"})
+	require.NoError(t, err)
+	bundle, code, err := do(r)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, code, string(bundle))
+	require.Contains(t, string(bundle[:16]), "git bundle")
+
+	one.Kill()
+	for name, over := range map[string]face{"gRPC": overGRPC, "REST": overREST, "MCP": overMCP} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		err := over(ctx, two, "ShowTaskOutput", &fleetv1.ShowTaskOutputRequest{TaskId: task}, &fleetv1.ShowTaskOutputResponse{})
+		cancel()
+		require.ErrorContains(t, err, "BACKEND_UNAVAILABLE", name)
+		require.ErrorContains(t, err, "the server one", name)
+	}
+	require.NoError(t, one.Start(0)) // at another address
+	_, err = one.awaitServing(patience)
+	require.NoError(t, err)
+	output := &fleetv1.ShowTaskOutputResponse{}
+	waittest.Until(t, "no server says that it knows the new address", func() bool {
+		return overGRPC(t.Context(), two, "ShowTaskOutput", &fleetv1.ShowTaskOutputRequest{TaskId: task}, output) == nil
+	})
+	require.Equal(t, "raw\n", output.GetOutput())
+}

@@ -1,0 +1,287 @@
+package app
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner/remote"
+)
+
+// peerLease is the beginning of the keys of leases whose owners are the addresses of servers, for other servers on the store.
+const peerLease = "peer/"
+
+// peerPatience is how long a call waits for a server that does not answer.
+const peerPatience = 3 * time.Second
+
+// peers lets the servers of a store read from each other what is on their machines: raw output, patches and bundles. They speak the
+// protocol of runners. One key, which is in the store, signs their requests, and is the key of both ends of their TLS connections.
+// So whoever has the database can be a server, and nobody else.
+type peers struct {
+	app     *App
+	key     ed25519.PrivateKey
+	tls     *tls.Config
+	http    *http.Client
+	clients remote.Clients
+
+	listener net.Listener // of this server; nil before Listen
+	server   *http.Server
+	address  string // of this server, for others
+}
+
+// openPeers returns the peers of a server; nil for one that shares its store with none.
+func (a *App) openPeers(ctx context.Context) (*peers, error) {
+	if a.cfg.Replica == "" {
+		return nil, nil
+	}
+	seed, err := a.store.Secret(ctx, "peer", remote.NewSeed())
+	if err != nil {
+		return nil, err
+	}
+	p := &peers{app: a}
+	if p.key, err = remote.Key(seed); err != nil {
+		return nil, err
+	}
+	if p.tls, err = sharedTLS(p.key); err != nil {
+		return nil, err
+	}
+	p.http = &http.Client{Transport: &http.Transport{TLSClientConfig: p.tls, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: peerPatience}}
+	return p, nil
+}
+
+// sharedTLS returns the configuration of both ends of a connection that have the key. Each shows a certificate of the key and wants
+// one, and does not care about anything else in it.
+func sharedTLS(key ed25519.PrivateKey) (*tls.Config, error) {
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<34, 0)}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{{Certificate: [][]byte{cert}, PrivateKey: key}},
+		ClientAuth: tls.RequireAnyClientCert, InsecureSkipVerify: true, //nolint:gosec // VerifyConnection compares keys
+		VerifyConnection: func(s tls.ConnectionState) error {
+			if len(s.PeerCertificates) > 0 {
+				if theirs, ok := s.PeerCertificates[0].PublicKey.(ed25519.PublicKey); ok && theirs.Equal(key.Public()) {
+					return nil
+				}
+			}
+			return errors.New("it is not a server of this fleet")
+		},
+	}, nil
+}
+
+// listen opens the address for other servers.
+func (p *peers) listen(addr string) (err error) {
+	if p == nil {
+		return nil
+	}
+	if p.listener, err = net.Listen("tcp", addr); err != nil {
+		return fmt.Errorf("the peer address %s: %w", addr, err)
+	}
+	if p.address, err = advertised(p.listener.Addr()); err != nil {
+		return errors.Join(err, p.listener.Close())
+	}
+	s, err := remote.NewServer(ownRunners{p.app}, remote.ServerConfig{Key: p.key.Public().(ed25519.PublicKey), Version: Version(), Logger: p.app.log}) //nolint:forcetypeassert // of an Ed25519 key
+	if err != nil {
+		return errors.Join(err, p.listener.Close())
+	}
+	p.server = &http.Server{
+		Handler: s.Handler(), TLSConfig: p.tls.Clone(), ReadHeaderTimeout: connectTimeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(p.app.log.Handler(), slog.LevelDebug),
+	}
+	return nil
+}
+
+// advertised returns the address for others. A listener on all addresses is reached by the name of the machine.
+func advertised(a net.Addr) (string, error) {
+	at, err := netip.ParseAddrPort(a.String())
+	if err != nil || !at.Addr().IsUnspecified() {
+		return a.String(), err
+	}
+	host, err := os.Hostname()
+	return net.JoinHostPort(host, fmt.Sprint(at.Port())), err
+}
+
+// serve serves other servers until close.
+func (p *peers) serve() error { return p.server.ServeTLS(p.listener, "", "") }
+
+// close ends calls of other servers.
+func (p *peers) close() error {
+	if p == nil || p.listener == nil {
+		return nil
+	}
+	p.http.CloseIdleConnections()
+	if p.server == nil {
+		return p.listener.Close()
+	}
+	return errors.Join(p.server.Close(), ignoreClosed(p.listener.Close()))
+}
+
+// announce tells other servers the address of this one, for as long as its name is its own.
+func (p *peers) announce(ctx context.Context) error {
+	if p == nil || p.address == "" {
+		return nil
+	}
+	store, key := p.app.store, peerLease+p.app.cfg.Replica
+	epoch, err := store.Lease(ctx, key, p.address, serverLeaseTTL)
+	if err != nil || epoch != 0 {
+		return err
+	}
+	owners, err := store.Leases(ctx, key) // of this server before it was started again
+	if err != nil {
+		return err
+	}
+	if err := store.Release(ctx, key, owners[key]); err != nil {
+		return err
+	}
+	_, err = store.Lease(ctx, key, p.address, serverLeaseTTL)
+	return err
+}
+
+// withdraw ends that other servers know the address.
+func (p *peers) withdraw(ctx context.Context) error {
+	if p == nil || p.address == "" {
+		return nil
+	}
+	return p.app.store.Release(ctx, peerLease+p.app.cfg.Replica, p.address)
+}
+
+// runner returns the runner of an agent on the machine of the server, which reads there.
+func (p *peers) runner(server string, a fleet.Agent) fleet.Runner {
+	return peerRunner{peers: p, name: server, agent: a}
+}
+
+// peerRunner reads from another server.
+type peerRunner struct {
+	fleet.Runner // nil: the rest is never called, see state.Config
+
+	peers *peers
+	name  string // of the server
+	agent fleet.Agent
+}
+
+// call calls f with the runner at the server.
+func (r peerRunner) call(ctx context.Context, f func(fleet.Runner) error) error {
+	key := peerLease + r.name
+	owners, err := r.peers.app.store.Leases(ctx, key)
+	if err != nil {
+		return err
+	}
+	away := fleet.Errorf(fleet.ReasonBackendUnavailable, "the agent %q is on the machine of the server %s, which does not answer: start that server, or try again later", r.agent.Name, r.name).With("server", r.name)
+	if owners[key] == "" {
+		return away
+	}
+	c := r.peers.clients.Get(remote.ClientConfig{URL: "https://" + owners[key], Key: r.peers.key, HTTP: r.peers.http, Version: Version(), Patience: peerPatience})
+	if err = f(c.Connect(r.agent)); fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable {
+		return away.WithCause(err)
+	}
+	return err
+}
+
+func (r peerRunner) Output(ctx context.Context, run fleet.Run, offset int64, limit int) (page fleet.OutputPage, err error) {
+	err = r.call(ctx, func(runner fleet.Runner) (err error) {
+		page, err = runner.Output(ctx, run, offset, limit)
+		return err
+	})
+	return page, err
+}
+
+func (r peerRunner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) (text []byte, more bool, err error) {
+	err = r.call(ctx, func(runner fleet.Runner) (err error) {
+		text, more, err = runner.Patch(ctx, c, path, offset, limit)
+		return err
+	})
+	return text, more, err
+}
+
+func (r peerRunner) Bundle(ctx context.Context, w io.Writer) error {
+	return r.call(ctx, func(runner fleet.Runner) error { return runner.Bundle(ctx, w) })
+}
+
+// ownRunners are the runners that a server offers to others: those of agents on its machine. They only read.
+type ownRunners struct{ app *App }
+
+func (o ownRunners) Connect(a fleet.Agent) fleet.Runner { return ownRunner{app: o.app, uid: a.UID} }
+
+// ownRunner is a runner of an agent on this machine, for another server.
+type ownRunner struct {
+	app *App
+	uid string
+}
+
+// runner returns the runner of the agent, which the store must know.
+func (r ownRunner) runner(ctx context.Context) (fleet.Runner, error) {
+	var a *fleet.Agent
+	err := r.app.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		a, err = tx.Agent(r.uid)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if a != nil {
+		if place := r.app.own[a.Place]; place != nil {
+			return place.Connect(*a), nil
+		}
+	}
+	return nil, fleet.Errorf(fleet.ReasonAgentNotFound, "the agent is not on this machine")
+}
+
+func (r ownRunner) Output(ctx context.Context, run fleet.Run, offset int64, limit int) (fleet.OutputPage, error) {
+	runner, err := r.runner(ctx)
+	if err != nil {
+		return fleet.OutputPage{}, err
+	}
+	return runner.Output(ctx, run, offset, limit)
+}
+
+func (r ownRunner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) ([]byte, bool, error) {
+	runner, err := r.runner(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	return runner.Patch(ctx, c, path, offset, limit)
+}
+
+func (r ownRunner) Bundle(ctx context.Context, w io.Writer) error {
+	runner, err := r.runner(ctx)
+	if err != nil {
+		return err
+	}
+	return runner.Bundle(ctx, w)
+}
+
+// errReads refuses what one server does not do for another.
+var errReads = fleet.Errorf(fleet.ReasonUnimplemented, "servers only read from each other")
+
+func (ownRunner) Dispatch(context.Context, fleet.Run) error { return errReads }
+
+func (ownRunner) Follow(context.Context, fleet.Run, string, func(fleet.Output) error) (fleet.Outcome, error) {
+	return fleet.Outcome{}, errReads
+}
+
+func (ownRunner) Interrupt(context.Context, fleet.Run, bool) error { return errReads }
+
+func (ownRunner) Send(context.Context, fleet.Run, string, string) error { return errReads }
+
+func (ownRunner) Answer(context.Context, fleet.Run, fleet.Question) error { return errReads }
+
+func (ownRunner) Changes(context.Context, fleet.Run) (*fleet.Changes, error) { return nil, errReads }
+
+func (ownRunner) Check(context.Context, fleet.Run, fleet.Check) (fleet.CheckResult, error) {
+	return fleet.CheckResult{}, errReads
+}
