@@ -132,8 +132,8 @@ page: $(NPM) ## build the live page from its sources
 page-dev: $(NPM) ## the live page from its sources, reloaded as they change; FLEET=URL is the server, default http://127.0.0.1:8101
 	cd $(PAGE) && npm run dev
 
-page-pictures: $(NPM) ## pictures of every room at 400, 1280 and 2560 px, in .build/page
-	FLEET_TEST_PICTURES=1 $(GO) test -count=1 -run TestRooms ./internal/app/browser
+page-pictures: $(NPM) ## the pictures of the documents, and of every room at 400, 1280 and 2560 px in .build/page
+	FLEET_TEST_PICTURES=1 $(GO) test -count=1 -run 'TestRooms|TestPictures' ./internal/app/browser
 
 page-check: # formatting, lint and types of the page, where Node is
 	@if node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || a == 20 && b >= 19 ? 0 : 1)' 2>/dev/null; \

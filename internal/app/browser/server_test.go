@@ -67,7 +67,12 @@ func (s *server) start(t *testing.T) {
 
 func (s *server) agent(t *testing.T, name string) {
 	t.Helper()
-	_, err := s.api.CreateAgent(t.Context(), &fleetv1.CreateAgentRequest{Name: name, Project: "shell", Spec: "Try things"})
+	s.agentOf(t, name, "shell", "", "Try things")
+}
+
+func (s *server) agentOf(t *testing.T, name, project, role, spec string) {
+	t.Helper()
+	_, err := s.api.CreateAgent(t.Context(), &fleetv1.CreateAgentRequest{Name: name, Project: project, Role: role, Spec: spec})
 	require.NoError(t, err)
 }
 

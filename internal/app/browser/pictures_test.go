@@ -1,0 +1,144 @@
+package browser
+
+import (
+	"bytes"
+	"cmp"
+	"image"
+	"image/color"
+	"image/png"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/app"
+	"fleet/internal/place/local"
+	"fleet/internal/runner/driver"
+)
+
+// TestPictures makes the pictures of the documents in docs/pictures, from agents that really work: `make page-pictures`.
+func TestPictures(t *testing.T) {
+	if os.Getenv("FLEET_TEST_PICTURES") == "" {
+		t.Skip("make page-pictures makes the pictures of the documents")
+	}
+	t.Parallel()
+	repository := shop(t)
+	s := serve(t, func(cfg *app.Config) {
+		asks := &driver.Permissions{Allow: []string{"Bash(ls *)"}}
+		roles := []local.Role{{Name: "coder", Permissions: asks}, {Name: "reviewer", Permissions: asks}}
+		cfg.Local.Projects = []local.Project{{Name: "shop", Repository: repository, Roles: roles}, {Name: "site", Repository: repository, Roles: roles}}
+	})
+	for _, a := range []struct{ name, project, role, spec string }{
+		{"basket", "shop", "coder", "Look after the basket: keep its tests green."},
+		{"checkout", "shop", "coder", "Look after the checkout and its payments."},
+		{"search", "shop", "coder", "Make the search fast."},
+		{"review", "shop", "reviewer", "Review what the others change."},
+		{"landing", "site", "coder", "Look after the landing page."},
+		{"docs", "site", "coder", "Keep the documents true."},
+	} {
+		s.agentOf(t, a.name, a.project, a.role, a.spec)
+	}
+	commit := ` && git -c user.name=basket -c user.email=basket@example.com commit -qam "Round prices up to cents"`
+	changed := s.task(t, "basket", `# Round prices up to cents, and test it
+sed -i 's/total += p.Price/total += math.Ceil(p.Price*100) \/ 100/' basket.go && sed -i 's/import "fmt"/import (\n\t"fmt"\n\t"math"\n)/' basket.go
+echo "ok   shop/basket   0.214s"`+commit)
+	s.ended(t, changed)
+	s.ended(t, s.task(t, "docs", "# Check the links of all documents\necho '214 links, all of them work'"))
+	s.ended(t, s.task(t, "search", "# Measure the search with 10,000 products\necho 'p95 48 ms'; echo 'the index does not fit into memory' >&2; exit 1"))
+	s.task(t, "checkout", "# Replace the payment library\necho 'reading the code'; \"$FLEET_ASK\" permission Bash '{\"command\":\"go get example.com/payments@v2\"}'")
+	s.task(t, "review", "# Review the last ten commits\nfor i in 1 2 3; do printf '\\033[32mok\\033[0m   commit %s\\n' $i; done; \"$FLEET_ASK\" question 'Commit 4 removes a public function. Keep it?' 'keep it' 'remove it'")
+	running := s.task(t, "landing", `# Make the pictures of the landing page smaller
+for i in 1 2 3 4 5 6 7 8 9 10 11 12; do printf 'picture %02d  \033[33m%s kB\033[0m -> \033[32m%s kB\033[0m\n' $i $((i * 37 + 410)) $((i * 9 + 60)); sleep 0.2; done; sleep 600`)
+
+	b := open(t, s.home)
+	b.goTo("/")
+	b.sees("6 agents")
+	b.sees("waiting 2")
+	for _, p := range []struct{ name, path, sees, open string }{
+		{"fleet", "/", "6 agents", ""},
+		{"attention", "/attention", "Commit 4 removes", ""},
+		{"output", "/tasks/" + running, "picture 12", ""},
+		{"changes", "/tasks/" + changed + "?view=changes", "1 file", "math.Ceil"},
+	} {
+		b.run(chromedp.EmulateViewport(1100, 700))
+		b.goTo(p.path)
+		b.sees(p.sees)
+		if p.open != "" {
+			eval[bool](b, `document.querySelectorAll('main details').forEach(d => { d.open = d.querySelector('code') !== null }), true`)
+			b.sees(p.open)
+		}
+		for _, scheme := range []string{"light", "dark"} {
+			call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+			small := palette(t, result(b, chromedp.CaptureScreenshot()))
+			require.Less(t, len(small), 150_000, p.name)
+			dir := filepath.Join("..", "..", "..", "docs", "pictures")
+			require.NoError(t, os.MkdirAll(dir, 0o755))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, p.name+"-"+scheme+".png"), small, 0o644))
+		}
+		b.picture("demo-"+p.name, 400, 1280, 2560)
+	}
+}
+
+// shop returns a repository for agents to work in.
+func shop(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	source := "package basket\n\nimport \"fmt\"\n\n// Product is something to buy.\ntype Product struct {\n\tName  string\n\tPrice float64\n}\n\n" +
+		"// Total returns what the products cost.\nfunc Total(products []Product) float64 {\n\tvar total float64\n\tfor _, p := range products {\n\t\ttotal += p.Price\n\t}\n\treturn total\n}\n\n" +
+		"func (p Product) String() string { return fmt.Sprintf(\"%s: %.2f\", p.Name, p.Price) }\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "basket.go"), []byte(source), 0o644))
+	for _, args := range [][]string{
+		{"init", "-q", "-b", "main"},
+		{"add", "-A"},
+		{"-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "-q", "-m", "The basket"},
+	} {
+		cmd := exec.CommandContext(t.Context(), "git", args...)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	return dir
+}
+
+// palette returns the PNG with its most frequent colors only, which makes it a few times smaller.
+func palette(t *testing.T, data []byte) []byte {
+	t.Helper()
+	picture, err := png.Decode(bytes.NewReader(data))
+	require.NoError(t, err)
+	counts, box := map[color.NRGBA]int{}, picture.Bounds()
+	at := func(x, y int) color.NRGBA { return color.NRGBAModel.Convert(picture.At(x, y)).(color.NRGBA) } //nolint:forcetypeassert // the model of the type
+	for y := box.Min.Y; y < box.Max.Y; y++ {
+		for x := box.Min.X; x < box.Max.X; x++ {
+			counts[at(x, y)]++
+		}
+	}
+	colors := make([]color.NRGBA, 0, len(counts))
+	for c := range counts {
+		colors = append(colors, c)
+	}
+	slices.SortFunc(colors, func(a, b color.NRGBA) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a.R, b.R), cmp.Compare(a.G, b.G), cmp.Compare(a.B, b.B))
+	})
+	var p color.Palette
+	for _, c := range colors[:min(len(colors), 128)] {
+		p = append(p, c)
+	}
+	nearest := map[color.NRGBA]uint8{}
+	for _, c := range colors {
+		nearest[c] = uint8(p.Index(c)) //nolint:gosec // less than 128
+	}
+	small := image.NewPaletted(box, p)
+	for y := box.Min.Y; y < box.Max.Y; y++ {
+		for x := box.Min.X; x < box.Max.X; x++ {
+			small.SetColorIndex(x, y, nearest[at(x, y)])
+		}
+	}
+	var b bytes.Buffer
+	require.NoError(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, small))
+	return b.Bytes()
+}
