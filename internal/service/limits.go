@@ -1,6 +1,8 @@
 package service
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 
 	"fleet/internal/fleet"
@@ -62,4 +64,43 @@ func projectFull(project, limit string, used, most int, what, next string) *flee
 	key := "limits.projects." + project + "." + limit
 	return fleet.Errorf(fleet.ReasonLimitReached, "the project %s has %d %s of all its users, and its limit is %d: %s, or ask the operator to raise %s", project, used, what, most, next, key).
 		With("limit", key).With("used", strconv.Itoa(used)).With("max", strconv.Itoa(most))
+}
+
+// LimitUse is a limit with what counts for it.
+type LimitUse struct {
+	Setting string
+	Max     int64
+	Used    int64 // -1 if nothing is counted
+}
+
+// limitUses returns the limits of the principal; for an admin also those of projects.
+func limitUses(all fleet.Limits, tx fleet.ReadTx, p fleet.Principal) (uses []LimitUse, err error) {
+	add := func(setting string, most, used int64) {
+		if most > 0 {
+			uses = append(uses, LimitUse{setting, most, used})
+		}
+	}
+	l := all.For(p.Name)
+	if l.Agents > 0 || l.RunningTasks > 0 || l.StoredBytes > 0 {
+		h, err := tx.Holdings(p.Name)
+		if err != nil {
+			return nil, err
+		}
+		add("limits.agents", int64(l.Agents), int64(h.AllAgents()))
+		add("limits.running_tasks", int64(l.RunningTasks), int64(h.RunningTasks))
+		add("limits.stored_bytes", l.StoredBytes, h.StoredBytes)
+	}
+	add("limits.requests_per_second", int64(l.RequestsPerSecond), -1)
+	if !p.Admin() {
+		return uses, nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(all.Projects)) {
+		agents, tasks, err := tx.InProject(name)
+		if err != nil {
+			return nil, err
+		}
+		add("limits.projects."+name+".agents", int64(all.Projects[name].Agents), int64(agents))
+		add("limits.projects."+name+".running_tasks", int64(all.Projects[name].RunningTasks), int64(tasks))
+	}
+	return uses, nil
 }

@@ -12,6 +12,8 @@ type Overview struct {
 	Agents, Busy, Waiting, Stalled, Idle, Offline int
 	Questions                                     int            // that wait for an answer
 	LastDay                                       fleet.UsageRow // what the tasks of the last 24 hours used
+	Caller                                        string
+	Limits                                        []LimitUse // of the caller; for admins also of projects
 }
 
 // Overview counts the agents, the open questions, and what the last day used.
@@ -23,7 +25,7 @@ func (s *Service) Overview(ctx context.Context) (*Overview, error) {
 	if err := s.refreshAgents(ctx); err != nil {
 		return nil, err
 	}
-	o := &Overview{}
+	o := &Overview{Caller: p.Name}
 	for _, v := range s.snap.All() {
 		if v.Toolset == fleet.ToolsetFleet && p.Sees(&v.Agent) {
 			o.count(v)
@@ -39,7 +41,10 @@ func (s *Service) Overview(ctx context.Context) (*Overview, error) {
 		if _, o.Questions, err = tx.Questions(questions, 0, 0); err != nil {
 			return err
 		}
-		_, o.LastDay, err = tx.Usage(tasks, fleet.UsageByOwner, 0)
+		if _, o.LastDay, err = tx.Usage(tasks, fleet.UsageByOwner, 0); err != nil {
+			return err
+		}
+		o.Limits, err = limitUses(s.cfg.Limits, tx, p)
 		return err
 	})
 	return o, err

@@ -3308,6 +3308,17 @@ const fleetServiceShowFleetOutput = `{
     "last_day": {
       "$ref": "#/$defs/Usage",
       "description": "What the tasks of the last 24 hours used."
+    },
+    "caller": {
+      "type": "string",
+      "description": "Name of the principal that asks."
+    },
+    "limits": {
+      "type": "array",
+      "items": {
+        "$ref": "#/$defs/Limit"
+      },
+      "description": "What the caller may have, and has; for admins also what projects may have, and have. Only what is limited."
     }
   },
   "required": [
@@ -3318,7 +3329,9 @@ const fleetServiceShowFleetOutput = `{
     "idle",
     "offline",
     "questions",
-    "last_day"
+    "last_day",
+    "caller",
+    "limits"
   ],
   "$defs": {
     "Usage": {
@@ -3373,6 +3386,28 @@ const fleetServiceShowFleetOutput = `{
         "seconds"
       ],
       "description": "Usage is what tasks used."
+    },
+    "Limit": {
+      "type": "object",
+      "properties": {
+        "setting": {
+          "type": "string",
+          "description": "The setting that has the limit, such as limits.agents or limits.projects.web.agents."
+        },
+        "max": {
+          "type": "number",
+          "description": "How much there may be; a double because bytes can be more than 2 GiB."
+        },
+        "used": {
+          "type": "number",
+          "description": "How much there is; absent for limits.requests_per_second."
+        }
+      },
+      "required": [
+        "setting",
+        "max"
+      ],
+      "description": "Limit is a limit with what counts for it."
     }
   }
 }`

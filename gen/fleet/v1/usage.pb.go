@@ -138,7 +138,7 @@ func (x FoundItem_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FoundItem_Kind.Descriptor instead.
 func (FoundItem_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_fleet_v1_usage_proto_rawDescGZIP(), []int{8, 0}
+	return file_fleet_v1_usage_proto_rawDescGZIP(), []int{9, 0}
 }
 
 // Usage is what tasks used.
@@ -524,7 +524,11 @@ type ShowFleetResponse struct {
 	// How many questions wait for an answer.
 	Questions int32 `protobuf:"varint,7,opt,name=questions,proto3" json:"questions,omitempty"`
 	// What the tasks of the last 24 hours used.
-	LastDay       *Usage `protobuf:"bytes,8,opt,name=last_day,json=lastDay,proto3" json:"last_day,omitempty"`
+	LastDay *Usage `protobuf:"bytes,8,opt,name=last_day,json=lastDay,proto3" json:"last_day,omitempty"`
+	// Name of the principal that asks.
+	Caller string `protobuf:"bytes,9,opt,name=caller,proto3" json:"caller,omitempty"`
+	// What the caller may have, and has; for admins also what projects may have, and have. Only what is limited.
+	Limits        []*Limit `protobuf:"bytes,10,rep,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -615,6 +619,84 @@ func (x *ShowFleetResponse) GetLastDay() *Usage {
 	return nil
 }
 
+func (x *ShowFleetResponse) GetCaller() string {
+	if x != nil {
+		return x.Caller
+	}
+	return ""
+}
+
+func (x *ShowFleetResponse) GetLimits() []*Limit {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+// Limit is a limit with what counts for it.
+type Limit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The setting that has the limit, such as limits.agents or limits.projects.web.agents.
+	Setting string `protobuf:"bytes,1,opt,name=setting,proto3" json:"setting,omitempty"`
+	// How much there may be; a double because bytes can be more than 2 GiB.
+	Max float64 `protobuf:"fixed64,2,opt,name=max,proto3" json:"max,omitempty"`
+	// How much there is; absent for limits.requests_per_second.
+	Used          *float64 `protobuf:"fixed64,3,opt,name=used,proto3,oneof" json:"used,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Limit) Reset() {
+	*x = Limit{}
+	mi := &file_fleet_v1_usage_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Limit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Limit) ProtoMessage() {}
+
+func (x *Limit) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_usage_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Limit.ProtoReflect.Descriptor instead.
+func (*Limit) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_usage_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Limit) GetSetting() string {
+	if x != nil {
+		return x.Setting
+	}
+	return ""
+}
+
+func (x *Limit) GetMax() float64 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+func (x *Limit) GetUsed() float64 {
+	if x != nil && x.Used != nil {
+		return *x.Used
+	}
+	return 0
+}
+
 // SearchFleetRequest has the text to search for.
 type SearchFleetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -629,7 +711,7 @@ type SearchFleetRequest struct {
 
 func (x *SearchFleetRequest) Reset() {
 	*x = SearchFleetRequest{}
-	mi := &file_fleet_v1_usage_proto_msgTypes[6]
+	mi := &file_fleet_v1_usage_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -641,7 +723,7 @@ func (x *SearchFleetRequest) String() string {
 func (*SearchFleetRequest) ProtoMessage() {}
 
 func (x *SearchFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_usage_proto_msgTypes[6]
+	mi := &file_fleet_v1_usage_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -654,7 +736,7 @@ func (x *SearchFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchFleetRequest.ProtoReflect.Descriptor instead.
 func (*SearchFleetRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_usage_proto_rawDescGZIP(), []int{6}
+	return file_fleet_v1_usage_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SearchFleetRequest) GetText() string {
@@ -682,7 +764,7 @@ type SearchFleetResponse struct {
 
 func (x *SearchFleetResponse) Reset() {
 	*x = SearchFleetResponse{}
-	mi := &file_fleet_v1_usage_proto_msgTypes[7]
+	mi := &file_fleet_v1_usage_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -694,7 +776,7 @@ func (x *SearchFleetResponse) String() string {
 func (*SearchFleetResponse) ProtoMessage() {}
 
 func (x *SearchFleetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_usage_proto_msgTypes[7]
+	mi := &file_fleet_v1_usage_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -707,7 +789,7 @@ func (x *SearchFleetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchFleetResponse.ProtoReflect.Descriptor instead.
 func (*SearchFleetResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_usage_proto_rawDescGZIP(), []int{7}
+	return file_fleet_v1_usage_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SearchFleetResponse) GetItems() []*FoundItem {
@@ -738,7 +820,7 @@ type FoundItem struct {
 
 func (x *FoundItem) Reset() {
 	*x = FoundItem{}
-	mi := &file_fleet_v1_usage_proto_msgTypes[8]
+	mi := &file_fleet_v1_usage_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +832,7 @@ func (x *FoundItem) String() string {
 func (*FoundItem) ProtoMessage() {}
 
 func (x *FoundItem) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_usage_proto_msgTypes[8]
+	mi := &file_fleet_v1_usage_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,7 +845,7 @@ func (x *FoundItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FoundItem.ProtoReflect.Descriptor instead.
 func (*FoundItem) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_usage_proto_rawDescGZIP(), []int{8}
+	return file_fleet_v1_usage_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *FoundItem) GetKind() FoundItem_Kind {
@@ -848,7 +930,7 @@ const file_fleet_v1_usage_proto_rawDesc = "" +
 	"\x04rows\x18\x01 \x03(\v2\x12.fleet.v1.UsageRowR\x04rows\x12%\n" +
 	"\x05total\x18\x02 \x01(\v2\x0f.fleet.v1.UsageR\x05total\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x12\n" +
-	"\x10ShowFleetRequest\"\xeb\x01\n" +
+	"\x10ShowFleetRequest\"\xac\x02\n" +
 	"\x11ShowFleetResponse\x12\x16\n" +
 	"\x06agents\x18\x01 \x01(\x05R\x06agents\x12\x12\n" +
 	"\x04busy\x18\x02 \x01(\x05R\x04busy\x12\x18\n" +
@@ -857,7 +939,15 @@ const file_fleet_v1_usage_proto_rawDesc = "" +
 	"\x04idle\x18\x05 \x01(\x05R\x04idle\x12\x18\n" +
 	"\aoffline\x18\x06 \x01(\x05R\aoffline\x12\x1c\n" +
 	"\tquestions\x18\a \x01(\x05R\tquestions\x12*\n" +
-	"\blast_day\x18\b \x01(\v2\x0f.fleet.v1.UsageR\alastDay\"[\n" +
+	"\blast_day\x18\b \x01(\v2\x0f.fleet.v1.UsageR\alastDay\x12\x16\n" +
+	"\x06caller\x18\t \x01(\tR\x06caller\x12'\n" +
+	"\x06limits\x18\n" +
+	" \x03(\v2\x0f.fleet.v1.LimitR\x06limits\"U\n" +
+	"\x05Limit\x12\x18\n" +
+	"\asetting\x18\x01 \x01(\tR\asetting\x12\x10\n" +
+	"\x03max\x18\x02 \x01(\x01R\x03max\x12\x17\n" +
+	"\x04used\x18\x03 \x01(\x01H\x00R\x04used\x88\x01\x01B\a\n" +
+	"\x05_used\"[\n" +
 	"\x12SearchFleetRequest\x12\x1b\n" +
 	"\x04text\x18\x01 \x01(\tB\a\xe0A\x02\xd8\xf3\x18\aR\x04text\x12\x1e\n" +
 	"\x05limit\x18\x02 \x01(\x05B\x03\xe0A\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
@@ -893,7 +983,7 @@ func file_fleet_v1_usage_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_usage_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_usage_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_fleet_v1_usage_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_fleet_v1_usage_proto_goTypes = []any{
 	(ShowUsageRequest_By)(0),      // 0: fleet.v1.ShowUsageRequest.By
 	(FoundItem_Kind)(0),           // 1: fleet.v1.FoundItem.Kind
@@ -903,27 +993,29 @@ var file_fleet_v1_usage_proto_goTypes = []any{
 	(*ShowUsageResponse)(nil),     // 5: fleet.v1.ShowUsageResponse
 	(*ShowFleetRequest)(nil),      // 6: fleet.v1.ShowFleetRequest
 	(*ShowFleetResponse)(nil),     // 7: fleet.v1.ShowFleetResponse
-	(*SearchFleetRequest)(nil),    // 8: fleet.v1.SearchFleetRequest
-	(*SearchFleetResponse)(nil),   // 9: fleet.v1.SearchFleetResponse
-	(*FoundItem)(nil),             // 10: fleet.v1.FoundItem
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
+	(*Limit)(nil),                 // 8: fleet.v1.Limit
+	(*SearchFleetRequest)(nil),    // 9: fleet.v1.SearchFleetRequest
+	(*SearchFleetResponse)(nil),   // 10: fleet.v1.SearchFleetResponse
+	(*FoundItem)(nil),             // 11: fleet.v1.FoundItem
+	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
 }
 var file_fleet_v1_usage_proto_depIdxs = []int32{
 	2,  // 0: fleet.v1.UsageRow.usage:type_name -> fleet.v1.Usage
 	0,  // 1: fleet.v1.ShowUsageRequest.by:type_name -> fleet.v1.ShowUsageRequest.By
-	11, // 2: fleet.v1.ShowUsageRequest.since:type_name -> google.protobuf.Timestamp
-	11, // 3: fleet.v1.ShowUsageRequest.until:type_name -> google.protobuf.Timestamp
+	12, // 2: fleet.v1.ShowUsageRequest.since:type_name -> google.protobuf.Timestamp
+	12, // 3: fleet.v1.ShowUsageRequest.until:type_name -> google.protobuf.Timestamp
 	3,  // 4: fleet.v1.ShowUsageResponse.rows:type_name -> fleet.v1.UsageRow
 	2,  // 5: fleet.v1.ShowUsageResponse.total:type_name -> fleet.v1.Usage
-	11, // 6: fleet.v1.ShowUsageResponse.since:type_name -> google.protobuf.Timestamp
+	12, // 6: fleet.v1.ShowUsageResponse.since:type_name -> google.protobuf.Timestamp
 	2,  // 7: fleet.v1.ShowFleetResponse.last_day:type_name -> fleet.v1.Usage
-	10, // 8: fleet.v1.SearchFleetResponse.items:type_name -> fleet.v1.FoundItem
-	1,  // 9: fleet.v1.FoundItem.kind:type_name -> fleet.v1.FoundItem.Kind
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	8,  // 8: fleet.v1.ShowFleetResponse.limits:type_name -> fleet.v1.Limit
+	11, // 9: fleet.v1.SearchFleetResponse.items:type_name -> fleet.v1.FoundItem
+	1,  // 10: fleet.v1.FoundItem.kind:type_name -> fleet.v1.FoundItem.Kind
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_usage_proto_init() }
@@ -934,14 +1026,15 @@ func file_fleet_v1_usage_proto_init() {
 	file_fleet_v1_options_proto_init()
 	file_fleet_v1_usage_proto_msgTypes[1].OneofWrappers = []any{}
 	file_fleet_v1_usage_proto_msgTypes[6].OneofWrappers = []any{}
-	file_fleet_v1_usage_proto_msgTypes[8].OneofWrappers = []any{}
+	file_fleet_v1_usage_proto_msgTypes[7].OneofWrappers = []any{}
+	file_fleet_v1_usage_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_usage_proto_rawDesc), len(file_fleet_v1_usage_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -89,6 +89,22 @@ func (m *ShowFleetResponse) AppendJSON(b []byte) []byte {
 	b = wire.AppendInt(append(b, `,"offline":`...), m.Offline)
 	b = wire.AppendInt(append(b, `,"questions":`...), m.Questions)
 	b = wire.AppendMessage(append(b, `,"last_day":`...), m.LastDay)
+	b = wire.AppendString(append(b, `,"caller":`...), m.Caller)
+	b = wire.AppendList(append(b, `,"limits":`...), m.Limits, wire.AppendMessage)
+	return wire.End(b, begin)
+}
+
+// AppendJSON appends the message as JSON; null if it is nil.
+func (m *Limit) AppendJSON(b []byte) []byte {
+	if m == nil {
+		return append(b, "null"...)
+	}
+	begin := len(b)
+	b = wire.AppendString(append(b, `,"setting":`...), m.Setting)
+	b = wire.AppendFloat(append(b, `,"max":`...), m.Max)
+	if m.Used != nil {
+		b = wire.AppendFloat(append(b, `,"used":`...), *m.Used)
+	}
 	return wire.End(b, begin)
 }
 

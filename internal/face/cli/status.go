@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +14,7 @@ func (p *program) newStatus() *cobra.Command {
 		Use:   "status",
 		Short: "Show the state of the fleet in a few numbers",
 		Long: `Show the state of the fleet in a few numbers: its agents by status, the open
-questions, and what the tasks of the last 24 hours used.`,
+questions, what the tasks of the last 24 hours used, and your limits.`,
 		Example: `  fleet status
   fleet status -o json | jq .questions`,
 		Args:              args(""),
@@ -25,6 +26,19 @@ questions, and what the tasks of the last 24 hours used.`,
 				day := resp.GetLastDay()
 				g.row(resp.GetAgents(), resp.GetBusy(), resp.GetWaiting(), resp.GetStalled(), resp.GetIdle(),
 					resp.GetOffline(), resp.GetQuestions(), day.GetTasks(), day.GetFailed(), cost(day.GetCostUsd()))
+				s.show(g, "")
+				if len(resp.GetLimits()) == 0 {
+					return
+				}
+				g = newGrid("LIMIT", "USED", "MAX")
+				for _, l := range resp.GetLimits() {
+					used := ""
+					if l.Used != nil {
+						used = strconv.FormatFloat(l.GetUsed(), 'f', -1, 64)
+					}
+					g.row(l.GetSetting(), used, strconv.FormatFloat(l.GetMax(), 'f', -1, 64))
+				}
+				s.screen.raw("\n")
 				s.show(g, "")
 			})
 		}),

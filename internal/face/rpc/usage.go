@@ -47,10 +47,19 @@ func (f *Fleet) ShowFleet(ctx context.Context, _ *fleetv1.ShowFleetRequest) (*fl
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.ShowFleetResponse{
+	resp := &fleetv1.ShowFleetResponse{
 		Agents: int32Of(o.Agents), Busy: int32Of(o.Busy), Waiting: int32Of(o.Waiting), Stalled: int32Of(o.Stalled), Idle: int32Of(o.Idle),
-		Offline: int32Of(o.Offline), Questions: int32Of(o.Questions), LastDay: usageOf(o.LastDay),
-	}, nil
+		Offline: int32Of(o.Offline), Questions: int32Of(o.Questions), LastDay: usageOf(o.LastDay), Caller: o.Caller,
+	}
+	for _, u := range o.Limits {
+		l := &fleetv1.Limit{Setting: u.Setting, Max: float64(u.Max)}
+		if u.Used >= 0 {
+			used := float64(u.Used)
+			l.Used = &used
+		}
+		resp.Limits = append(resp.Limits, l)
+	}
+	return resp, nil
 }
 
 // SearchFleet finds agents, tasks and questions by a text.

@@ -50,8 +50,6 @@ function changeOf(e: FleetEvent, row: AgentSummary): Partial<AgentSummary> | und
       const status = e.status !== 'running' ? 'offline' : row.current_task_id ? 'busy' : 'idle'
       return { state: e.status as AgentSummary['state'], status }
     }
-    case 'agent_created':
-      return undefined
   }
   return {}
 }
@@ -67,14 +65,13 @@ class Fleet {
   agents = $state.raw<AgentSummary[]>([])
   questions = $state.raw<Question[]>([])
   places = $state.raw<PlaceStatus[]>([])
-  /** owners are those of the agents; a caller who is not an admin sees its own agents only. */
-  owners = $state.raw(new Set<string>())
+  /** caller is the principal that is signed in. */
+  caller = $state('')
   loaded = $state(false)
   problem = $state('')
 
   private byKey = new Map<string, AgentSummary>()
   private order: string[] | undefined // keys in the order of the list; undefined when an agent came or went
-  private ownerOf = $state.raw(new Map<string, string | null>()) // by name in lower case; null for several
   private byId = new Map<string, Question>()
   private dirty = { agents: false, questions: false }
   private next = 0 // when what has changed may be shown, see performance.now
@@ -110,19 +107,20 @@ class Fleet {
   private async loadOnce() {
     const head = await events({ cursor: 'now' })
     stream.start(head.cursor)
-    await Promise.all([this.readAgents(), this.readQuestions()])
+    await Promise.all([this.readAgents(), this.readQuestions(), this.readCaller()])
     this.loaded = true
     this.problem = ''
     this.changed(true)
     this.show()
   }
 
-  /** ref returns how requests name the agent: by its name, and by its owner too where the name alone is ambiguous. */
+  /** ref returns how requests name the agent: a name alone means an agent of the caller. */
   ref(name: string, owner: string | undefined): string {
-    const one = this.ownerOf.get(name.toLowerCase())
-    if (!owner || one === owner) return name
-    if (one === undefined && this.owners.size <= 1 && (this.owners.size === 0 || this.owners.has(owner))) return name
-    return `${name}@${owner}`
+    return !owner || !this.caller || owner === this.caller ? name : `${name}@${owner}`
+  }
+
+  private async readCaller() {
+    this.caller = (await data(api.GET('/v1/fleet'))).caller
   }
 
   private async readQuestions() {
@@ -150,11 +148,9 @@ class Fleet {
       if (this.byKey.delete(key)) this.changed(true)
       return
     }
-    if (!row) {
-      // Agents of other toolsets have events too, and are in no list.
-      if (e.type === 'agent_created') this.readLater(e)
-      return
-    }
+    // A share can make the agent visible, or end that. Agents of other toolsets have events too, and are in no list.
+    if (e.type === 'agent_created' || e.type === 'agent_shared' || e.type === 'agent_unshared') this.readLater(e)
+    if (!row) return
     const change = changeOf(e, row)
     if (!change) {
       this.readLater(e)
@@ -268,19 +264,12 @@ class Fleet {
     })
   }
 
-  /** arrange sorts the agents by name, and notes which names are unique. */
+  /** arrange sorts the agents by name. */
   private arrange() {
     const rows = [...this.byKey].sort(([, a], [, b]) =>
       a.name < b.name ? -1 : a.name > b.name ? 1 : a.owner < b.owner ? -1 : 1,
     )
     this.order = rows.map(([key]) => key)
-    const ownerOf = new Map<string, string | null>()
-    for (const [, a] of rows) {
-      const name = a.name.toLowerCase()
-      ownerOf.set(name, ownerOf.has(name) ? null : a.owner)
-    }
-    this.ownerOf = ownerOf
-    this.owners = new Set(rows.map(([, a]) => a.owner))
   }
 }
 
