@@ -1,11 +1,13 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,12 +48,42 @@ func oidcAuth(issuer *oidctest.Issuer, auth ...string) func(c *Config) {
 func newOIDCFleet(t *testing.T) (*testFleet, *oidctest.Issuer) {
 	t.Helper()
 	issuer := oidctest.New(t, people...)
-	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}, Config: oidcAuth(issuer, AuthTokens, AuthOIDC)})
+	var log lockedBuffer
+	f := newTestFleet(t, fleetConfig{
+		Tokens: map[string]tokenConfig{"alice": {}}, Config: oidcAuth(issuer, AuthTokens, AuthOIDC), Options: func(o *Options) { o.Log = &log },
+	})
+	t.Cleanup(func() {
+		text := log.String()
+		for name, secret := range f.secrets {
+			require.NotContains(t, text, secret[len(secret)-40:], "the log has the token of %s", name)
+		}
+		require.NotContains(t, text, oidctest.ClientSecret)
+	})
 	for _, p := range people[:5] {
 		f.secrets["oidc:"+p.Name] = issuer.IDToken(t, p.Name)
 	}
 	f.secrets["second alice"] = issuer.Forge(t, func(c map[string]any) { c["sub"], c["preferred_username"] = "6", "alice" })
 	return f, issuer
+}
+
+// lockedBuffer is a buffer for several writers.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+// String returns what was written.
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
 }
 
 // TestOIDC checks on every face whom the issuer's tokens make of their callers, and what these may do.

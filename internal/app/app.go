@@ -156,7 +156,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, MaxBundle: cfg.MaxBundle, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, Limits: cfg.Limits,
 		Logger: log, Fault: o.Fault, Others: a.observed(others), EventSent: a.telemetry.EventSent, Span: a.telemetry.Span, Replica: cfg.Replica, MCPURL: a.mcpURL,
 	}
-	if err := a.openIssuer(); err != nil {
+	if err := a.openIssuer(o); err != nil {
 		return nil, err
 	}
 	if a.peers != nil {

@@ -12,9 +12,10 @@ import (
 	"fleet/internal/identity/oidc"
 )
 
-// openIssuer sets the issuer of auth oidc. It does not call it.
-func (a *App) openIssuer() (err error) {
-	if !a.cfg.Auth.Has(AuthOIDC) {
+// openIssuer sets the issuer of auth oidc. It does not call it. A fleet that identifies its callers in another way needs
+// none.
+func (a *App) openIssuer(o Options) (err error) {
+	if !a.cfg.Auth.Has(AuthOIDC) || o.Auth != nil {
 		return nil
 	}
 	nameOf := func(ctx context.Context, s fleet.Subject) (string, error) { return a.service.NameOf(ctx, s) }

@@ -59,7 +59,6 @@ func New(t testing.TB, users ...User) *Issuer {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	i.address = l.Addr().String()
-	require.NoError(t, l.Close())
 	i.URL = "http://" + i.address
 	config := &op.Config{
 		CryptoKey: sha256.Sum256([]byte(t.Name())), CodeMethodS256: true, AuthMethodPost: true, GrantTypeRefreshToken: true,
@@ -92,7 +91,7 @@ func New(t testing.TB, users ...User) *Issuer {
 		i.mu.Unlock()
 		mux.ServeHTTP(w, r)
 	})
-	i.Start(t)
+	i.serve(l)
 	t.Cleanup(i.Stop)
 	return i
 }
@@ -102,8 +101,12 @@ func (i *Issuer) Start(t testing.TB) {
 	t.Helper()
 	l, err := net.Listen("tcp", i.address)
 	require.NoError(t, err)
+	i.serve(l)
+}
+
+func (i *Issuer) serve(l net.Listener) {
 	server := httptest.NewUnstartedServer(i.handler)
-	require.NoError(t, server.Listener.Close())
+	_ = server.Listener.Close() // never used
 	server.Listener = l
 	server.Start()
 	i.mu.Lock()
