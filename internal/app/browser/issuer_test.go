@@ -43,6 +43,7 @@ func TestSignInWithIssuer(t *testing.T) {
 		b.expect("401")
 		b.goTo("/?q=of")
 		b.sees("An admin makes a token")
+		b.picture("sign-in", 400, 1280)
 		b.press(with)
 		b.press("Continue as " + name)
 		b.sees("of-" + name)

@@ -54,7 +54,7 @@ type keys struct {
 // verifySignature returns the payload of the token. It returns errForged if no key of the issuer has signed it, and
 // another error if that cannot be known because the keys cannot be fetched.
 func (k *keys) verifySignature(ctx context.Context, token string) ([]byte, error) {
-	signed, err := jose.ParseSigned(token, algorithms)
+	signed, err := jose.ParseSignedCompact(token, algorithms)
 	if err != nil || len(signed.Signatures) != 1 {
 		return nil, errForged
 	}

@@ -99,7 +99,7 @@ func TestToken(t *testing.T) {
 func TestForget(t *testing.T) {
 	t.Parallel()
 	s := Store{Dir: t.TempDir(), NoKeyring: true}
-	real, i := signedIn(t, s)
+	_, i := signedIn(t, s)
 	_, tokens, err := s.read(server)
 	require.NoError(t, err)
 	found, err := s.Forget(t.Context(), server)
@@ -111,7 +111,7 @@ func TestForget(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, found)
 
-	real, _ = signedIn(t, s)
+	real, _ := signedIn(t, s)
 	real.Stop()
 	found, err = s.Forget(t.Context(), server)
 	require.Error(t, err)
