@@ -1,13 +1,11 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -53,7 +51,7 @@ func newOIDCFleet(t *testing.T) (*testFleet, *oidctest.Issuer) {
 		Tokens: map[string]tokenConfig{"alice": {}}, Config: oidcAuth(issuer, AuthTokens, AuthOIDC), Options: func(o *Options) { o.Log = &log },
 	})
 	t.Cleanup(func() {
-		text := log.String()
+		text := string(log.Bytes())
 		for name, secret := range f.secrets {
 			require.NotContains(t, text, secret[len(secret)-40:], "the log has the token of %s", name)
 		}
@@ -64,26 +62,6 @@ func newOIDCFleet(t *testing.T) (*testFleet, *oidctest.Issuer) {
 	}
 	f.secrets["second alice"] = issuer.Forge(t, func(c map[string]any) { c["sub"], c["preferred_username"] = "6", "alice" })
 	return f, issuer
-}
-
-// lockedBuffer is a buffer for several writers.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-// String returns what was written.
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 // TestOIDC checks on every face whom the issuer's tokens make of their callers, and what these may do.
