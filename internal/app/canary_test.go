@@ -75,7 +75,7 @@ local:
       roles: [{name: coder, prompt: SECRET-prompt}]
 `, "SECRET", canary))
 	log := &lockedBuffer{}
-	environ := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
+	environ := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "FLEET_OIDC_CLIENT_SECRET=" + canary + "-oidc"}
 	f := newTestFleet(t, fleetConfig{
 		Tokens: map[string]tokenConfig{"root": {Admin: true}, "alice": {}},
 		Config: func(c *Config) {

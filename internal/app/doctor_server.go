@@ -42,7 +42,7 @@ func (d *doctor) tls(context.Context) {
 
 // addresses finds out whether the server runs, and how it is, or whether its addresses are free.
 func (d *doctor) addresses(ctx context.Context) {
-	all := map[string]string{"http": d.cfg.HTTP, "grpc": d.cfg.GRPC}
+	all := map[string]string{"http": d.cfg.HTTP, "grpc": d.cfg.GRPC, "metrics": d.cfg.Metrics}
 	if d.cfg.TLS.enabled() {
 		all["agents_http"] = d.cfg.AgentsHTTP
 	}
@@ -57,9 +57,9 @@ func (d *doctor) addresses(ctx context.Context) {
 		}
 		return
 	}
-	for _, key := range []string{"http", "grpc", "agents_http"} {
-		addr, ok := all[key]
-		if !ok {
+	for _, key := range []string{"http", "grpc", "agents_http", "metrics"} {
+		addr := all[key]
+		if addr == "" {
 			continue
 		}
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)

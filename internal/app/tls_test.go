@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/cookiejar"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -144,6 +147,32 @@ func TestPlaintextToTLS(t *testing.T) {
 		d := tls.Dialer{Config: &tls.Config{RootCAs: f.ca.Pool, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}}
 		_, err := d.DialContext(t.Context(), "tcp", addr)
 		require.ErrorContains(t, err, "protocol version not supported")
+	}
+}
+
+// TestCommandLineOverTLS checks what the command line needs to reach a server, and what it says without it.
+func TestCommandLineOverTLS(t *testing.T) {
+	t.Parallel()
+	clients := certtest.New(t)
+	f := newTLSFleet(t, func(_ *tlsFleet, c *Config) { c.TLS.ClientCA = clients.File })
+	token := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(token, []byte(f.secrets["alice"]), 0o600))
+	cert, key := clients.Files(t, t.TempDir(), "alice")
+	_, port, err := net.SplitHostPort(f.GRPCAddr())
+	require.NoError(t, err)
+	secure := []string{"--server", "https://localhost:" + port}
+	trusting := append(secure, "--ca-file", f.ca.File)
+	for want, args := range map[string][]string{
+		"":                              append(trusting, "--client-cert", cert, "--client-key", key),
+		"wants a client certificate":    trusting,
+		"with --ca-file":                secure,
+		"name it as https://localhost:": {"--server", "localhost:" + port},
+	} {
+		var out, errs bytes.Buffer
+		p := &program{version: "test", stdin: strings.NewReader(""), stdout: &out, stderr: &errs}
+		code := p.run(t.Context(), append([]string{"agent", "list", "--token-file", token}, args...))
+		require.Equal(t, want == "", code == 0, errs.String())
+		require.Contains(t, errs.String(), want)
 	}
 }
 
