@@ -118,7 +118,7 @@ func (d *doctor) schema(kind string, have, want int64, where string, latency tim
 	case have < want:
 		d.add(warning, "store", "`fleet migrate up` upgrades it, and `fleet serve` does too; back up first", "%s: the schema has version %d, and this Fleet needs %d", where, have, want)
 	case latency > slowStore:
-		d.add(warning, "store", "put the store nearer, or look for what slows it", "%s: a query takes %s", where, latency.Round(time.Millisecond))
+		d.add(warning, "store", "put the store nearer, or look for what slows it", "%s, schema %d, %s, a query takes %s", kind, have, where, latency.Round(time.Millisecond))
 	default:
 		d.add(good, "store", "", "%s, schema %d, %s, a query takes %s", kind, have, where, latency.Round(100*time.Microsecond))
 	}

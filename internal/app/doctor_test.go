@@ -37,7 +37,9 @@ func examined(t *testing.T, file string, environ ...string) map[string]finding {
 	all := map[string]finding{}
 	for _, f := range examine(t.Context(), writeConfig(t, file), environ) {
 		require.NotEmpty(t, f.Message)
-		require.Equal(t, f.Verdict == good, f.Next == "" || f.Verdict == good, "%+v: what is wrong has a next step", f)
+		if f.Verdict != good {
+			require.NotEmpty(t, f.Next, "%+v", f)
+		}
 		all[f.Check] = f
 	}
 	return all
@@ -106,7 +108,7 @@ func TestDoctorAndStores(t *testing.T) {
 	require.Equal(t, good, examined(t, "", "FLEET_DATA="+dir)["data"].Verdict)
 
 	all := examined(t, "", "FLEET_STORE="+pgtest.URL(t))
-	require.Equal(t, good, all["store"].Verdict, all["store"].Message)
+	require.NotEqual(t, failing, all["store"].Verdict, "it may be slow: %s", all["store"].Message)
 	require.Contains(t, all["store"].Message, "Postgres ")
 	require.Equal(t, good, all["clock"].Verdict)
 
