@@ -125,7 +125,7 @@ func eventArgs(events []*fleet.Event) []any {
 	times, data := make([]time.Time, len(events)), make([][]byte, len(events))
 	for i, e := range events {
 		times[i], data[i] = e.Time, e.Data
-		for j, text := range []string{string(e.Type), e.AgentUID, e.AgentName, key(e.AgentName), e.Owner, e.TaskID, e.Status, e.Text} {
+		for j, text := range []string{string(e.Type), e.AgentUID, e.AgentName, record.Key(e.AgentName), e.Owner, e.TaskID, e.Status, e.Text} {
 			texts[j] = append(texts[j], escape(text))
 		}
 	}
@@ -176,7 +176,7 @@ func conditions(f fleet.EventFilter) *clause {
 	c.visible(f.Owner, f.Shared)
 	c.ofProjects(f.Projects)
 	if f.AgentName != "" {
-		c.add(`name_key = ?`, key(f.AgentName))
+		c.add(`name_key = ?`, record.Key(f.AgentName))
 	}
 	if f.AgentUID != "" {
 		c.add(`agent_uid = ?`, f.AgentUID)

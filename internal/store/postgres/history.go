@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/store/record"
 )
 
 const (
-	findTasks  = `SELECT id, ` + taskColumns + `, payload_removed, revision, NULL::text FROM tasks WHERE n IN (SELECT n FROM tasks WHERE `
+	findTasks  = `SELECT id, ` + record.TaskColumns + `, payload_removed, revision, NULL::text FROM tasks WHERE n IN (SELECT n FROM tasks WHERE `
 	countTasks = `SELECT count(*) FROM tasks WHERE `
 	taskIDs    = `SELECT id FROM tasks WHERE id >= $1 AND id < $2 AND ($3 = '' OR owner = $3 OR agent_uid = ANY($4)) ORDER BY id LIMIT $5`
 
@@ -40,7 +41,7 @@ func (t *readTx) FindTasks(f fleet.TaskFilter, limit, offset int) ([]*fleet.Task
 	}
 	const newestFirst = ` ORDER BY created_at DESC, n DESC`
 	page := newestFirst + ` LIMIT ` + c.arg(limit) + ` OFFSET ` + c.arg(max(0, offset)) + `)` + newestFirst
-	tasks, err := all(t, scanTask, findTasks+c.where+`true`+page, c.args...)
+	tasks, err := all(t, record.ScanTask, findTasks+c.where+`true`+page, c.args...)
 	return tasks, total, err
 }
 
@@ -53,7 +54,7 @@ func taskConditions(f fleet.TaskFilter) *clause {
 		c.add(`agent_uid = ?`, f.AgentUID)
 	}
 	if f.AgentName != "" {
-		c.add(`name_key = ?`, key(f.AgentName))
+		c.add(`name_key = ?`, record.Key(f.AgentName))
 	}
 	if f.Toolset != nil {
 		c.add(`toolset = ?`, string(*f.Toolset))

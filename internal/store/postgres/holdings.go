@@ -1,15 +1,18 @@
 package postgres
 
-import "fleet/internal/fleet"
+import (
+	"fleet/internal/fleet"
+	"fleet/internal/store/record"
+)
 
 // ownedThings counts everything in one query, because each start of a task asks for it.
 const ownedThings = `SELECT 'agents', toolset, count(*) FROM agents WHERE owner = $1 AND deleted_at IS NULL GROUP BY toolset
-	UNION ALL SELECT 'tasks', '', count(*) FROM tasks WHERE owner = $1 AND ` + active + `
+	UNION ALL SELECT 'tasks', '', count(*) FROM tasks WHERE owner = $1 AND ` + record.Active + `
 	UNION ALL SELECT 'bytes', '', ((SELECT coalesce(sum(bytes), 0) FROM stored WHERE owner = $1)
 		+ (SELECT coalesce(sum(bytes), 0) FROM stored_changes WHERE owner = $1))::bigint`
 
 const inProject = `SELECT (SELECT count(*) FROM agents WHERE project = $1 AND deleted_at IS NULL),
-	(SELECT count(*) FROM tasks WHERE project = $1 AND ` + active + `)`
+	(SELECT count(*) FROM tasks WHERE project = $1 AND ` + record.Active + `)`
 
 func (t *readTx) InProject(project string) (agents, runningTasks int, err error) {
 	t.lock(lockProject, project)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/store/record"
 )
 
 const (
@@ -12,7 +13,7 @@ const (
 	selectIdentity  = `SELECT ` + identityColumns + ` FROM identities `
 )
 
-var insertIdentity = numbered(`INSERT INTO identities (` + identityColumns + `) VALUES (` + marks(identityColumns) + `)`)
+var insertIdentity = numbered(`INSERT INTO identities (` + identityColumns + `) VALUES (` + record.Marks(identityColumns) + `)`)
 
 func (t *readTx) Identity(source, subjectID string) (*fleet.Identity, error) {
 	t.lock(lockSubject, source+"\n"+subjectID)

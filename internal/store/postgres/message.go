@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/store/record"
 )
 
 const (
@@ -13,7 +14,7 @@ const (
 	updateMessage  = `UPDATE messages SET given_at = $1, refused = $2, refused_text = $3 WHERE id = $4 RETURNING 1`
 )
 
-var insertMessage = numbered(`INSERT INTO messages (` + messageColumns + `) VALUES (` + marks(messageColumns) + `)`)
+var insertMessage = numbered(`INSERT INTO messages (` + messageColumns + `) VALUES (` + record.Marks(messageColumns) + `)`)
 
 func (t *readTx) Message(id string) (*fleet.Message, error) {
 	got, err := settled(t, lockTask, func(m *fleet.Message) []string { return []string{m.TaskID} }, func() ([]*fleet.Message, error) {

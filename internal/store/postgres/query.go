@@ -6,11 +6,13 @@ import (
 	"strings"
 	"time"
 
+	"fleet/internal/store/record"
+
 	"github.com/jackc/pgx/v5"
 )
 
 // scanner is a row of a result.
-type scanner interface{ Scan(dest ...any) error }
+type scanner = record.Scanner
 
 // row is a row of a result whose texts are unescaped.
 type row struct{ pgx.Rows }
@@ -167,9 +169,4 @@ func numbered(query string) string {
 		b.WriteString(part)
 	}
 	return b.String()
-}
-
-// marks returns a question mark for each column of the list.
-func marks(columns string) string {
-	return "?" + strings.Repeat(", ?", strings.Count(columns, ","))
 }

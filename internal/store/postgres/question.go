@@ -1,25 +1,21 @@
 package postgres
 
 import (
-	"encoding/json"
 	"fmt"
-	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/store/record"
 )
 
 const (
-	questionColumns = `id, task_id, agent_uid, agent_name, owner, kind, text, tool, input, options, asked_at, expires_at,
-		status, answer, message, answered_by, answered_at, given_at`
-	selectQuestions = `SELECT ` + questionColumns + ` FROM questions `
-	updateQuestion  = `UPDATE questions SET status = $1, answer = $2, message = $3, answered_by = $4, answered_at = $5, given_at = $6
+	updateQuestion = `UPDATE questions SET status = $1, answer = $2, message = $3, answered_by = $4, answered_at = $5, given_at = $6
 		WHERE id = $7 RETURNING 1`
 )
 
-var insertQuestion = numbered(`INSERT INTO questions (` + questionColumns + `, name_key) VALUES (` + marks(questionColumns) + `, ?)`)
+var insertQuestion = numbered(`INSERT INTO questions (` + record.QuestionColumns + `, name_key) VALUES (` + record.Marks(record.QuestionColumns) + `, ?)`)
 
 func (t *readTx) Question(id string) (*fleet.Question, error) {
-	got, err := t.questions(selectQuestions+`WHERE id = $1`, id)
+	got, err := t.questions(record.SelectQuestions+`WHERE id = $1`, id)
 	if err != nil || len(got) == 0 {
 		return nil, err
 	}
@@ -28,7 +24,7 @@ func (t *readTx) Question(id string) (*fleet.Question, error) {
 
 func (t *readTx) questions(query string, args ...any) ([]*fleet.Question, error) {
 	return settled(t, lockTask, func(q *fleet.Question) []string { return []string{q.TaskID} }, func() ([]*fleet.Question, error) {
-		return all(t, scanQuestion, query, args...)
+		return all(t, record.ScanQuestion, query, args...)
 	})
 }
 
@@ -41,7 +37,7 @@ func (t *readTx) Questions(f fleet.QuestionFilter, limit, offset int) ([]*fleet.
 	if err != nil || limit <= 0 || offset >= total {
 		return nil, total, err
 	}
-	questions, err := t.questions(selectQuestions+`WHERE `+c.where+`true ORDER BY n DESC LIMIT `+c.arg(limit)+` OFFSET `+c.arg(max(0, offset)), c.args...)
+	questions, err := t.questions(record.SelectQuestions+`WHERE `+c.where+`true ORDER BY n DESC LIMIT `+c.arg(limit)+` OFFSET `+c.arg(max(0, offset)), c.args...)
 	return questions, total, err
 }
 
@@ -57,7 +53,7 @@ func questionConditions(f fleet.QuestionFilter) *clause {
 		c.add(`agent_uid = ?`, f.AgentUID)
 	}
 	if f.AgentName != "" {
-		c.add(`name_key = ?`, key(f.AgentName))
+		c.add(`name_key = ?`, record.Key(f.AgentName))
 	}
 	if f.Prefix != "" {
 		c.add(`id >= ?`, f.Prefix)
@@ -76,14 +72,12 @@ func (t *tx) InsertQuestion(q *fleet.Question) error {
 	if err := t.grow(); err != nil {
 		return err
 	}
-	options, err := json.Marshal(q.Options)
+	args, err := record.QuestionArgs(q)
 	if err != nil {
 		return t.failed(err)
 	}
 	t.lock(lockTask, q.TaskID)
-	if err := t.exec(insertQuestion, q.ID, q.TaskID, q.AgentUID, q.AgentName, q.Owner, string(q.Kind), q.Text, q.Tool, q.Input, string(options),
-		q.AskedAt, q.ExpiresAt, string(q.Status), q.Answer, q.Message, q.AnsweredBy, maybe(q.AnsweredAt),
-		maybe(q.GivenAt), key(q.AgentName)); err != nil {
+	if err := t.exec(insertQuestion, append(args, record.Key(q.AgentName))...); err != nil {
 		return t.failed(fmt.Errorf("add question %s: %w", q.ID, err))
 	}
 	return nil
@@ -96,19 +90,4 @@ func (t *tx) UpdateQuestion(q *fleet.Question) error {
 		return t.failed(fmt.Errorf("write question %s: %w", q.ID, err))
 	}
 	return nil
-}
-
-func scanQuestion(row scanner) (*fleet.Question, error) {
-	var (
-		q                               fleet.Question
-		options                         []byte
-		asked, expires, answered, given *time.Time
-	)
-	err := row.Scan(&q.ID, &q.TaskID, &q.AgentUID, &q.AgentName, &q.Owner, (*string)(&q.Kind), &q.Text, &q.Tool, &q.Input, &options,
-		&asked, &expires, (*string)(&q.Status), &q.Answer, &q.Message, &q.AnsweredBy, &answered, &given)
-	if err != nil {
-		return nil, err
-	}
-	q.AskedAt, q.ExpiresAt, q.AnsweredAt, q.GivenAt = timeOf(asked), timeOf(expires), timeOf(answered), timeOf(given)
-	return &q, json.Unmarshal(options, &q.Options)
 }

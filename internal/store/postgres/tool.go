@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/store/record"
 )
 
 const (
@@ -19,7 +20,7 @@ const (
 
 func (t *readTx) Tools(owner string) ([]*fleet.RegisteredTool, error) {
 	t.lock(lockTools, owner)
-	return all(t, scanTool, selectTools, owner)
+	return all(t, record.ScanTool, selectTools, owner)
 }
 
 func (t *tx) PutTool(tool *fleet.RegisteredTool) (replaced bool, err error) {
@@ -51,19 +52,6 @@ func (t *tx) DeleteTool(owner, name, agent string) error {
 		return t.failed(fmt.Errorf("remove tool %q: %w", name, err))
 	}
 	return nil
-}
-
-func scanTool(row scanner) (*fleet.RegisteredTool, error) {
-	var (
-		r                fleet.RegisteredTool
-		tool             []byte
-		created, updated *time.Time
-	)
-	if err := row.Scan(&r.Owner, &r.Agent, &tool, &created, &updated); err != nil {
-		return nil, err
-	}
-	r.CreatedAt, r.UpdatedAt = timeOf(created), timeOf(updated)
-	return &r, json.Unmarshal(tool, &r.Tool)
 }
 
 func scanTime(row scanner) (at *time.Time, err error) { return at, row.Scan(&at) }

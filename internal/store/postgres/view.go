@@ -1,42 +1,28 @@
 package postgres
 
-import "fleet/internal/fleet"
+import (
+	"fleet/internal/fleet"
+	"fleet/internal/store/record"
+)
 
 func (t *readTx) AgentViews(uids []string) ([]*fleet.AgentView, error) {
 	if len(uids) == 0 {
 		return nil, t.err
 	}
 	t.lock(lockAgent, uids...)
-	views, err := all(t, scanView, someAgents, uids)
+	views, err := all(t, record.ScanView, someAgents, uids)
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := all(t, scanTask, selectTasks+`WHERE agent_uid = ANY($1) AND `+active, uids)
-	return join(views, tasks), err
+	tasks, err := all(t, record.ScanTask, record.SelectTasks+`WHERE agent_uid = ANY($1) AND `+record.Active, uids)
+	return record.Join(views, tasks), err
 }
 
 func (t *readTx) LiveAgentViews() ([]*fleet.AgentView, error) {
-	views, err := all(t, scanView, liveAgents)
+	views, err := all(t, record.ScanView, liveAgents)
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := all(t, scanTask, selectTasks+`WHERE `+active)
-	return join(views, tasks), err
-}
-
-func scanView(row scanner) (*fleet.AgentView, error) {
-	v := &fleet.AgentView{}
-	return v, scanAgentInto(row, &v.Agent)
-}
-
-// join adds the tasks to the views. It ignores tasks of other agents.
-func join(views []*fleet.AgentView, tasks []*fleet.Task) []*fleet.AgentView {
-	of := make(map[string]*fleet.Task, len(tasks))
-	for _, t := range tasks {
-		of[t.AgentUID] = t
-	}
-	for _, v := range views {
-		v.Task = of[v.UID]
-	}
-	return views
+	tasks, err := all(t, record.ScanTask, record.SelectTasks+`WHERE `+record.Active)
+	return record.Join(views, tasks), err
 }

@@ -24,7 +24,7 @@ const (
 // smallEvent is the largest event that is accepted on a full disk, in bytes.
 const smallEvent = 4096
 
-var insertEvent = `INSERT INTO events (` + eventColumns + `) VALUES (` + marks(eventColumns) + `)`
+var insertEvent = `INSERT INTO events (` + eventColumns + `) VALUES (` + record.Marks(eventColumns) + `)`
 
 // LastSeq returns the Seq of the newest event, see fleet.Store.
 func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
@@ -72,7 +72,7 @@ func (t *tx) Append(e *fleet.Event) error {
 			return err
 		}
 	}
-	seq, err := t.exec(insertEvent, micros(e.Time), string(e.Type), e.AgentUID, e.AgentName, key(e.AgentName), e.Owner,
+	seq, err := t.exec(insertEvent, micros(e.Time), string(e.Type), e.AgentUID, e.AgentName, record.Key(e.AgentName), e.Owner,
 		e.TaskID, e.Status, e.Text, e.Data)
 	if err != nil {
 		return t.failed(fmt.Errorf("append event %s of agent %s: %w", e.Type, e.AgentUID, err))
@@ -102,7 +102,7 @@ func conditions(f fleet.EventFilter) (where string, args []any, err error) {
 		args = append(args, list(f.Projects), list(f.Projects))
 	}
 	if f.AgentName != "" {
-		add(`name_key = ?`, key(f.AgentName))
+		add(`name_key = ?`, record.Key(f.AgentName))
 	}
 	if f.AgentUID != "" {
 		add(`agent_uid = ?`, f.AgentUID)

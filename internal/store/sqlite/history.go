@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"fleet/internal/fleet"
+	"fleet/internal/store/record"
 )
 
 // There are few texts of these queries, whatever the filter: an empty value matches everything. The owner, the text and the
@@ -28,11 +29,11 @@ const (
 	newestFirst = ` ORDER BY created_at DESC, n DESC`
 
 	countTasks = `SELECT count(*) FROM tasks WHERE `
-	findTasks  = `SELECT id, ` + taskColumns + `, payload_removed, revision, NULL FROM tasks WHERE n IN (SELECT n FROM tasks WHERE `
+	findTasks  = `SELECT id, ` + record.TaskColumns + `, payload_removed, revision, NULL FROM tasks WHERE n IN (SELECT n FROM tasks WHERE `
 	onePage    = newestFirst + ` LIMIT ?15 OFFSET ?16)` + newestFirst
 
 	taskIDs       = `SELECT id FROM tasks WHERE id >= ?1 AND id < ?2 AND (?3 = '' OR owner = ?3 OR agent_uid IN (SELECT value FROM json_each(?4))) ORDER BY id LIMIT ?5`
-	newestAgent   = selectAgents + `WHERE name_key = ?1 AND toolset = '' AND (?2 = '' OR owner = ?2) ORDER BY created_at DESC, n DESC LIMIT 1`
+	newestAgent   = record.SelectAgents + `WHERE name_key = ?1 AND toolset = '' AND (?2 = '' OR owner = ?2) ORDER BY created_at DESC, n DESC LIMIT 1`
 	oldPayloads   = `SELECT id FROM tasks WHERE payload_size > 0 AND payload_removed = 0 AND ended_at < ? ORDER BY ended_at LIMIT ?`
 	dropPayload   = `DELETE FROM payloads WHERE task_id = ?`
 	markRemoved   = `UPDATE tasks SET payload_removed = 1 WHERE id = ?`
@@ -53,7 +54,7 @@ func (t *readTx) FindTasks(f fleet.TaskFilter, limit, offset int) ([]*fleet.Task
 	if err != nil || limit <= 0 || offset >= total {
 		return nil, total, err
 	}
-	tasks, err := all(t, scanTask, findTasks+where+onePage, append(args, limit, max(0, offset))...)
+	tasks, err := all(t, record.ScanTask, findTasks+where+onePage, append(args, limit, max(0, offset))...)
 	return tasks, total, err
 }
 
@@ -96,7 +97,7 @@ func taskConditions(f fleet.TaskFilter) (where string, args []any) {
 		oneToolset, toolset = "one", string(*f.Toolset)
 	}
 	return where + matching, []any{
-		since, string(f.Status), string(f.Source), oneToolset, toolset, f.Project, f.Owner, text, f.Place, key(f.AgentName), list(f.Shared), f.AgentUID, list(f.Projects), until,
+		since, string(f.Status), string(f.Source), oneToolset, toolset, f.Project, f.Owner, text, f.Place, record.Key(f.AgentName), list(f.Shared), f.AgentUID, list(f.Projects), until,
 	}
 }
 
@@ -108,7 +109,7 @@ func (t *readTx) TaskIDs(prefix, owner string, shared []string, limit int) ([]st
 }
 
 func (t *readTx) NewestAgent(name, owner string) (*fleet.Agent, error) {
-	return first(t, scanAgent, newestAgent, key(name), owner)
+	return first(t, record.ScanAgent, newestAgent, record.Key(name), owner)
 }
 
 // DeleteTask removes what refers to the task before the task.

@@ -1,12 +1,15 @@
 package sqlite
 
-import "fleet/internal/fleet"
+import (
+	"fleet/internal/fleet"
+	"fleet/internal/store/record"
+)
 
 const (
 	ownedAgents = `SELECT toolset, count(*) FROM agents WHERE owner = ? AND deleted_at IS NULL GROUP BY toolset`
-	ownedTasks  = `SELECT count(*) FROM tasks WHERE owner = ? AND ` + active
+	ownedTasks  = `SELECT count(*) FROM tasks WHERE owner = ? AND ` + record.Active
 	agentsIn    = `SELECT count(*) FROM agents WHERE project = ? AND deleted_at IS NULL`
-	tasksIn     = `SELECT count(*) FROM tasks WHERE project = ? AND ` + active
+	tasksIn     = `SELECT count(*) FROM tasks WHERE project = ? AND ` + record.Active
 	ownedBytes  = `SELECT bytes FROM stored WHERE owner = ?`
 )
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"fleet/internal/fleet"
+	"fleet/internal/store/record"
 )
 
 const (
@@ -12,7 +13,7 @@ const (
 	selectIdentity  = `SELECT ` + identityColumns + ` FROM identities `
 )
 
-var insertIdentity = `INSERT INTO identities (` + identityColumns + `) VALUES (` + marks(identityColumns) + `)`
+var insertIdentity = `INSERT INTO identities (` + identityColumns + `) VALUES (` + record.Marks(identityColumns) + `)`
 
 func (t *readTx) Identity(source, subjectID string) (*fleet.Identity, error) {
 	return first(t, scanIdentity, selectIdentity+`WHERE source = ? AND subject_id = ?`, source, subjectID)

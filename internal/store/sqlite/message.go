@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"fleet/internal/fleet"
+	"fleet/internal/store/record"
 )
 
 const (
@@ -13,7 +14,7 @@ const (
 	updateMessage  = `UPDATE messages SET given_at = ?, refused = ?, refused_text = ? WHERE id = ? RETURNING 1`
 )
 
-var insertMessage = `INSERT INTO messages (` + messageColumns + `) VALUES (` + marks(messageColumns) + `)`
+var insertMessage = `INSERT INTO messages (` + messageColumns + `) VALUES (` + record.Marks(messageColumns) + `)`
 
 func (t *readTx) Message(id string) (*fleet.Message, error) {
 	return first(t, scanMessage, selectMessages+`WHERE id = ?`, id)

@@ -1,26 +1,22 @@
 package sqlite
 
 import (
-	"database/sql"
-	"encoding/json"
 	"fmt"
 
 	"fleet/internal/fleet"
+	"fleet/internal/store/record"
 )
 
 const (
-	questionColumns = `id, task_id, agent_uid, agent_name, owner, kind, text, tool, input, options, asked_at, expires_at,
-		status, answer, message, answered_by, answered_at, given_at`
-	selectQuestions = `SELECT ` + questionColumns + ` FROM questions `
-	updateQuestion  = `UPDATE questions SET status = ?, answer = ?, message = ?, answered_by = ?, answered_at = ?, given_at = ?
+	updateQuestion = `UPDATE questions SET status = ?, answer = ?, message = ?, answered_by = ?, answered_at = ?, given_at = ?
 		WHERE id = ? RETURNING 1`
 	questionsNewest = ` ORDER BY n DESC LIMIT ? OFFSET ?`
 )
 
-var insertQuestion = `INSERT INTO questions (` + questionColumns + `, name_key) VALUES (` + marks(questionColumns) + `, ?)`
+var insertQuestion = `INSERT INTO questions (` + record.QuestionColumns + `, name_key) VALUES (` + record.Marks(record.QuestionColumns) + `, ?)`
 
 func (t *readTx) Question(id string) (*fleet.Question, error) {
-	return first(t, scanQuestion, selectQuestions+`WHERE id = ?`, id)
+	return first(t, record.ScanQuestion, record.SelectQuestions+`WHERE id = ?`, id)
 }
 
 func (t *readTx) Questions(f fleet.QuestionFilter, limit, offset int) ([]*fleet.Question, int, error) {
@@ -29,7 +25,7 @@ func (t *readTx) Questions(f fleet.QuestionFilter, limit, offset int) ([]*fleet.
 	if err != nil || limit <= 0 || offset >= total {
 		return nil, total, err
 	}
-	questions, err := all(t, scanQuestion, selectQuestions+where+questionsNewest, append(args, limit, max(0, offset))...)
+	questions, err := all(t, record.ScanQuestion, record.SelectQuestions+where+questionsNewest, append(args, limit, max(0, offset))...)
 	return questions, total, err
 }
 
@@ -58,7 +54,7 @@ func questionConditions(f fleet.QuestionFilter) (where string, args []any) {
 		add(`agent_uid = ?`, f.AgentUID)
 	}
 	if f.AgentName != "" {
-		add(`name_key = ?`, key(f.AgentName))
+		add(`name_key = ?`, record.Key(f.AgentName))
 	}
 	if f.Prefix != "" {
 		add(`id >= ? AND id < ?`, f.Prefix, f.Prefix+"\U0010FFFF")
@@ -76,13 +72,11 @@ func (t *tx) InsertQuestion(q *fleet.Question) error {
 	if err := t.grow(); err != nil {
 		return err
 	}
-	options, err := json.Marshal(q.Options)
+	args, err := record.QuestionArgs(q)
 	if err != nil {
 		return t.failed(err)
 	}
-	if _, err := t.exec(insertQuestion, q.ID, q.TaskID, q.AgentUID, q.AgentName, q.Owner, string(q.Kind), q.Text, q.Tool, q.Input, string(options),
-		micros(q.AskedAt), micros(q.ExpiresAt), string(q.Status), q.Answer, q.Message, q.AnsweredBy, maybeMicros(q.AnsweredAt),
-		maybeMicros(q.GivenAt), key(q.AgentName)); err != nil {
+	if _, err := t.exec(insertQuestion, append(args, record.Key(q.AgentName))...); err != nil {
 		return t.failed(fmt.Errorf("add question %s: %w", q.ID, err))
 	}
 	return nil
@@ -94,19 +88,4 @@ func (t *tx) UpdateQuestion(q *fleet.Question) error {
 		return t.failed(fmt.Errorf("write question %s: %w", q.ID, err))
 	}
 	return nil
-}
-
-func scanQuestion(row scanner) (*fleet.Question, error) {
-	var (
-		q                               fleet.Question
-		options                         string
-		asked, expires, answered, given sql.NullInt64
-	)
-	err := row.Scan(&q.ID, &q.TaskID, &q.AgentUID, &q.AgentName, &q.Owner, (*string)(&q.Kind), &q.Text, &q.Tool, &q.Input, &options,
-		&asked, &expires, (*string)(&q.Status), &q.Answer, &q.Message, &q.AnsweredBy, &answered, &given)
-	if err != nil {
-		return nil, err
-	}
-	q.AskedAt, q.ExpiresAt, q.AnsweredAt, q.GivenAt = timeOf(asked), timeOf(expires), timeOf(answered), timeOf(given)
-	return &q, json.Unmarshal([]byte(options), &q.Options)
 }

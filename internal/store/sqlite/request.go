@@ -5,11 +5,12 @@ import (
 	"fmt"
 
 	"fleet/internal/fleet"
+	"fleet/internal/store/record"
 )
 
 const requestColumns = `principal, id, method, body_hash, agent_uid, task_id, created_at`
 
-var insertRequest = `INSERT INTO requests (` + requestColumns + `) VALUES (` + marks(requestColumns) + `)`
+var insertRequest = `INSERT INTO requests (` + requestColumns + `) VALUES (` + record.Marks(requestColumns) + `)`
 
 func (t *readTx) Request(principal, id string) (*fleet.Request, error) {
 	return first(t, scanRequest, `SELECT `+requestColumns+` FROM requests WHERE principal = ? AND id = ?`, principal, id)

@@ -1,44 +1,38 @@
 package sqlite
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 
 	"fleet/internal/fleet"
-)
-
-const (
-	tokenColumns = `name, kind, admin, hash, created_at, expires_at, revoked_at, agent_uid, scope, projects`
-	selectTokens = `SELECT ` + tokenColumns + ` FROM tokens `
+	"fleet/internal/store/record"
 )
 
 var (
-	insertToken = `INSERT INTO tokens (` + tokenColumns + `) VALUES (` + marks(tokenColumns) + `)`
-	updateToken = `UPDATE tokens SET (` + tokenColumns + `) = (` + marks(tokenColumns) + `) WHERE hash = ? RETURNING 1`
+	insertToken = `INSERT INTO tokens (` + record.TokenColumns + `) VALUES (` + record.Marks(record.TokenColumns) + `)`
+	updateToken = `UPDATE tokens SET (` + record.TokenColumns + `) = (` + record.Marks(record.TokenColumns) + `) WHERE hash = ? RETURNING 1`
 )
 
 // Token returns the token with the name that is not revoked. If all are revoked, it returns the newest.
 func (t *readTx) Token(name string) (*fleet.Token, error) {
-	return first(t, scanToken, selectTokens+`WHERE name = ? ORDER BY revoked_at IS NOT NULL, n DESC LIMIT 1`, name)
+	return first(t, record.ScanToken, record.SelectTokens+`WHERE name = ? ORDER BY revoked_at IS NOT NULL, n DESC LIMIT 1`, name)
 }
 
 func (t *readTx) TokenByHash(hash string) (*fleet.Token, error) {
-	return first(t, scanToken, selectTokens+`WHERE hash = ?`, hash)
+	return first(t, record.ScanToken, record.SelectTokens+`WHERE hash = ?`, hash)
 }
 
 func (t *readTx) AgentTokens(agentUID string) ([]*fleet.Token, error) {
-	return all(t, scanToken, selectTokens+`WHERE agent_uid <> '' AND agent_uid = ? AND revoked_at IS NULL ORDER BY n`, agentUID)
+	return all(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid <> '' AND agent_uid = ? AND revoked_at IS NULL ORDER BY n`, agentUID)
 }
 
 // Tokens returns every token, also revoked ones, ordered by name and then by age.
 func (t *readTx) Tokens() ([]*fleet.Token, error) {
-	return all(t, scanToken, selectTokens+`ORDER BY name, n`)
+	return all(t, record.ScanToken, record.SelectTokens+`ORDER BY name, n`)
 }
 
 func (t *tx) InsertToken(k *fleet.Token) error {
-	if _, err := t.exec(insertToken, tokenArgs(k)...); err != nil {
+	if _, err := t.exec(insertToken, record.TokenArgs(k)...); err != nil {
 		return t.failed(tokenError("add", k, err))
 	}
 	return nil
@@ -46,7 +40,7 @@ func (t *tx) InsertToken(k *fleet.Token) error {
 
 // UpdateToken writes the token with the hash, since several tokens can have one name.
 func (t *tx) UpdateToken(k *fleet.Token) error {
-	if _, err := t.revise(updateToken, append(tokenArgs(k), k.Hash)...); err != nil {
+	if _, err := t.revise(updateToken, append(record.TokenArgs(k), k.Hash)...); err != nil {
 		return t.failed(tokenError("write", k, err))
 	}
 	return nil
@@ -62,31 +56,4 @@ func tokenError(act string, k *fleet.Token, err error) error {
 		err = errors.New("another token has the same secret")
 	}
 	return fmt.Errorf("%s token %q: %w", act, k.Name, err)
-}
-
-func tokenArgs(k *fleet.Token) []any {
-	return []any{k.Name, string(k.Kind), k.Scope == fleet.ScopeAdmin, k.Hash, micros(k.CreatedAt), maybeMicros(k.ExpiresAt), maybeMicros(k.RevokedAt), k.AgentUID, k.Scope.String(), strings.Join(k.Projects, "\n")}
-}
-
-func scanToken(row scanner) (*fleet.Token, error) {
-	var (
-		k                         fleet.Token
-		created, expires, revoked sql.NullInt64
-		admin                     bool
-		scope, projects           string
-	)
-	err := row.Scan(&k.Name, (*string)(&k.Kind), &admin, &k.Hash, &created, &expires, &revoked, &k.AgentUID, &scope, &projects)
-	if err != nil {
-		return nil, err
-	}
-	if k.Scope = fleet.ScopeRun; scope != "" {
-		k.Scope, _ = fleet.ParseScope(scope)
-	} else if admin {
-		k.Scope = fleet.ScopeAdmin
-	}
-	if projects != "" {
-		k.Projects = strings.Split(projects, "\n")
-	}
-	k.CreatedAt, k.ExpiresAt, k.RevokedAt = timeOf(created), timeOf(expires), timeOf(revoked)
-	return &k, nil
 }

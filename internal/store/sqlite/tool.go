@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"fleet/internal/fleet"
+	"fleet/internal/store/record"
 )
 
 const (
@@ -18,7 +19,7 @@ const (
 )
 
 func (t *readTx) Tools(owner string) ([]*fleet.RegisteredTool, error) {
-	return all(t, scanTool, selectTools, owner)
+	return all(t, record.ScanTool, selectTools, owner)
 }
 
 func (t *tx) PutTool(tool *fleet.RegisteredTool) (replaced bool, err error) {
@@ -46,19 +47,6 @@ func (t *tx) PutTool(tool *fleet.RegisteredTool) (replaced bool, err error) {
 func (t *tx) DeleteTool(owner, name, agent string) error {
 	_, err := t.exec(deleteTool, owner, name, agent)
 	return err
-}
-
-func scanTool(row scanner) (*fleet.RegisteredTool, error) {
-	var (
-		r                fleet.RegisteredTool
-		tool             sql.RawBytes
-		created, updated sql.NullInt64
-	)
-	if err := row.Scan(&r.Owner, &r.Agent, &tool, &created, &updated); err != nil {
-		return nil, err
-	}
-	r.CreatedAt, r.UpdatedAt = timeOf(created), timeOf(updated)
-	return &r, json.Unmarshal(tool, &r.Tool)
 }
 
 func scanNullInt64(row scanner) (n sql.NullInt64, err error) { return n, row.Scan(&n) }

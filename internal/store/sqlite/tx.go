@@ -5,10 +5,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"strings"
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/store/record"
 )
 
 var errOver = errors.New("the transaction is over: use it inside its function only")
@@ -133,7 +133,7 @@ func (t *readTx) failed(err error) error {
 }
 
 // scanner is a row of a result.
-type scanner interface{ Scan(dest ...any) error }
+type scanner = record.Scanner
 
 // each calls f with every row of the query's result.
 func (t *readTx) each(f func(scanner) error, query string, args ...any) error {
@@ -159,7 +159,7 @@ func (t *tx) exec(query string, args ...any) (id int64, err error) {
 		return 0, t.err
 	}
 	t.wrote = true
-	r, err := t.conn.exec(t.ctx, query, args...)
+	r, err := t.conn.exec(t.ctx, query, encode(args)...)
 	if err != nil {
 		return 0, plain(t.ctx, err)
 	}
@@ -169,7 +169,7 @@ func (t *tx) exec(query string, args ...any) (id int64, err error) {
 // revise updates an existing row and returns its new revision.
 func (t *tx) revise(query string, args ...any) (revision int64, err error) {
 	t.wrote = true
-	err = t.each(func(row scanner) error { return row.Scan(&revision) }, query, args...)
+	err = t.each(func(row scanner) error { return row.Scan(&revision) }, query, encode(args)...)
 	if err == nil && revision == 0 {
 		err = errors.New("it is not in the store")
 	}
@@ -200,6 +200,16 @@ func first[T any](t *readTx, scan func(scanner) (T, error), query string, args .
 	return got[0], nil
 }
 
+// encode replaces the times among the arguments with the form in which they are stored.
+func encode(args []any) []any {
+	for i, arg := range args {
+		if at, ok := arg.(time.Time); ok {
+			args[i] = micros(at)
+		}
+	}
+	return args
+}
+
 // micros returns a time in the form in which it is stored.
 func micros(t time.Time) int64 { return t.UnixMicro() }
 
@@ -214,9 +224,4 @@ func timeOf(n sql.NullInt64) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMicro(n.Int64).UTC()
-}
-
-// marks returns a placeholder for each column of the list.
-func marks(columns string) string {
-	return "?" + strings.Repeat(", ?", strings.Count(columns, ","))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
+	"fleet/internal/store/record"
 )
 
 func openTest(t *testing.T) *Store {
@@ -115,14 +116,14 @@ func TestQueryPlans(t *testing.T) {
 	}
 	const follow, newest = `seq > ? ORDER BY seq LIMIT ?`, `seq > 0 ORDER BY seq DESC LIMIT ?`
 	for _, c := range []struct{ query, want string }{
-		{selectAgents + `WHERE uid = ?`, "SEARCH agents USING INDEX sqlite_autoindex_agents_1 (uid=?)"},
-		{selectAgents + `WHERE name_key = ? AND deleted_at IS NULL` + byName, "SEARCH agents USING INDEX agents_name (name_key=?)"},
-		{selectAgents + `WHERE name_key = ? AND owner = ? AND deleted_at IS NULL` + byName, "SEARCH agents USING INDEX agents_name (name_key=? AND owner=?)"},
-		{selectAgents + `WHERE deleted_at IS NULL` + byName, "SCAN agents USING INDEX agents_name"},
-		{selectTasks + `WHERE id = ?`, "SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id=?)"},
-		{selectTasks + `WHERE agent_uid = ? AND ` + active, "SEARCH tasks USING INDEX tasks_active (agent_uid=?)"},
-		{selectTasks + `WHERE agent_uid ` + uidsIn + ` AND ` + active, "SEARCH tasks USING INDEX tasks_active (agent_uid=?)"},
-		{selectTasks + `WHERE ` + active, "SCAN tasks USING INDEX tasks_project"},
+		{record.SelectAgents + `WHERE uid = ?`, "SEARCH agents USING INDEX sqlite_autoindex_agents_1 (uid=?)"},
+		{record.SelectAgents + `WHERE name_key = ? AND deleted_at IS NULL` + byName, "SEARCH agents USING INDEX agents_name (name_key=?)"},
+		{record.SelectAgents + `WHERE name_key = ? AND owner = ? AND deleted_at IS NULL` + byName, "SEARCH agents USING INDEX agents_name (name_key=? AND owner=?)"},
+		{record.SelectAgents + `WHERE deleted_at IS NULL` + byName, "SCAN agents USING INDEX agents_name"},
+		{record.SelectTasks + `WHERE id = ?`, "SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id=?)"},
+		{record.SelectTasks + `WHERE agent_uid = ? AND ` + record.Active, "SEARCH tasks USING INDEX tasks_active (agent_uid=?)"},
+		{record.SelectTasks + `WHERE agent_uid ` + uidsIn + ` AND ` + record.Active, "SEARCH tasks USING INDEX tasks_active (agent_uid=?)"},
+		{record.SelectTasks + `WHERE ` + record.Active, "SCAN tasks USING INDEX tasks_project"},
 		{ownedAgents, "SEARCH agents USING COVERING INDEX agents_owned (owner=?)"},
 		{ownedTasks, "SEARCH tasks USING COVERING INDEX tasks_owned (owner=? AND status=?)"},
 		{agentsIn, "SEARCH agents USING COVERING INDEX agents_project (project=? AND deleted_at=?)"},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"fleet/internal/fleet"
+	"fleet/internal/store/record"
 )
 
 // uidsIn passes the uids as one JSON list, so that the statement is the same for any number of them.
@@ -17,42 +18,25 @@ func (t *readTx) AgentViews(uids []string) ([]*fleet.AgentView, error) {
 	if len(uids) == 0 {
 		return nil, t.err
 	}
-	views, err := all(t, scanView, selectAgents+`WHERE uid `+uidsIn+byName, list(uids))
+	views, err := all(t, record.ScanView, record.SelectAgents+`WHERE uid `+uidsIn+byName, list(uids))
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := all(t, scanTask, selectTasks+`WHERE agent_uid `+uidsIn+` AND `+active, list(uids))
-	return join(views, tasks), err
+	tasks, err := all(t, record.ScanTask, record.SelectTasks+`WHERE agent_uid `+uidsIn+` AND `+record.Active, list(uids))
+	return record.Join(views, tasks), err
 }
 
 func (t *readTx) LiveAgentViews() ([]*fleet.AgentView, error) {
-	views, err := all(t, scanView, selectAgents+`WHERE deleted_at IS NULL`+byName)
+	views, err := all(t, record.ScanView, record.SelectAgents+`WHERE deleted_at IS NULL`+byName)
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := all(t, scanTask, selectTasks+`WHERE `+active)
-	return join(views, tasks), err
+	tasks, err := all(t, record.ScanTask, record.SelectTasks+`WHERE `+record.Active)
+	return record.Join(views, tasks), err
 }
 
 // list returns the texts as one JSON list.
 func list(texts []string) string {
 	b, _ := json.Marshal(texts) // a list of texts always has a form in JSON
 	return string(b)
-}
-
-func scanView(row scanner) (*fleet.AgentView, error) {
-	v := &fleet.AgentView{}
-	return v, scanAgentInto(row, &v.Agent)
-}
-
-// join adds the tasks to the views. It ignores tasks of other agents.
-func join(views []*fleet.AgentView, tasks []*fleet.Task) []*fleet.AgentView {
-	of := make(map[string]*fleet.Task, len(tasks))
-	for _, t := range tasks {
-		of[t.AgentUID] = t
-	}
-	for _, v := range views {
-		v.Task = of[v.UID]
-	}
-	return views
 }

@@ -1,0 +1,28 @@
+package record
+
+import "fleet/internal/fleet"
+
+// QuestionColumns are the columns of questions, without the key of the agent's name. QuestionArgs returns their values, and
+// ScanQuestion reads them.
+const QuestionColumns = `id, task_id, agent_uid, agent_name, owner, kind, text, tool, input, options, asked_at, expires_at,
+	status, answer, message, answered_by, answered_at, given_at`
+
+// SelectQuestions is the beginning of a query whose rows ScanQuestion reads.
+const SelectQuestions = `SELECT ` + QuestionColumns + ` FROM questions `
+
+// QuestionArgs returns the values of QuestionColumns.
+func QuestionArgs(q *fleet.Question) ([]any, error) {
+	options, err := jsonOf(q.Options)
+	return []any{
+		q.ID, q.TaskID, q.AgentUID, q.AgentName, q.Owner, string(q.Kind), q.Text, q.Tool, q.Input, options, q.AskedAt, q.ExpiresAt,
+		string(q.Status), q.Answer, q.Message, q.AnsweredBy, Maybe(q.AnsweredAt), Maybe(q.GivenAt),
+	}, err
+}
+
+// ScanQuestion returns the question of a row of SelectQuestions.
+func ScanQuestion(row Scanner) (*fleet.Question, error) {
+	var q fleet.Question
+	return &q, row.Scan(&q.ID, &q.TaskID, &q.AgentUID, &q.AgentName, &q.Owner, (*string)(&q.Kind), &q.Text, &q.Tool, &q.Input,
+		jsonInto{&q.Options}, (*Time)(&q.AskedAt), (*Time)(&q.ExpiresAt), (*string)(&q.Status), &q.Answer, &q.Message, &q.AnsweredBy,
+		(*Time)(&q.AnsweredAt), (*Time)(&q.GivenAt))
+}

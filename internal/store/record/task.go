@@ -1,0 +1,68 @@
+package record
+
+import (
+	"unicode/utf8"
+
+	"fleet/internal/fleet"
+)
+
+// maxHead limits the part of a description that is stored in its task's row and shown in lists, in bytes.
+const maxHead = 4 << 10
+
+// TaskColumns are the columns of tasks that a write sets. TaskArgs returns their values.
+const TaskColumns = `traceparent, agent_uid, agent_name, owner, source, status, reason, timeout, created_at, started_at, ended_at,
+	dispatched, cursor, output_size, stop_asked, stop_reason, summary, payload_size, exit_code, cost_usd, turns, session_id,
+	model, input_tokens, output_tokens, tool_calls, self_started, reported, payload_gap_offset, payload_gap_size, waiting,
+	stalled_at, last_step, terminal, conversation_lost, try, checks_failed, description`
+
+// SelectTasks is the beginning of a query whose rows ScanTask reads.
+const SelectTasks = `SELECT id, ` + TaskColumns + `, payload_removed, revision, rest FROM tasks LEFT JOIN task_descriptions ON task_id = id `
+
+// Active is the condition of the index tasks_active. It stands literally in queries, so that the index is used.
+const Active = `status IN ('pending', 'running')`
+
+// Head returns the part of the description for lists, cut at a character boundary.
+func Head(description string) string {
+	if len(description) <= maxHead {
+		return description
+	}
+	for n := maxHead; n > maxHead-utf8.UTFMax; n-- {
+		if utf8.RuneStart(description[n]) {
+			return description[:n]
+		}
+	}
+	return description[:maxHead] // it is not valid UTF-8
+}
+
+// TaskArgs returns the values of TaskColumns.
+func TaskArgs(t *fleet.Task) []any {
+	return []any{
+		t.Trace, t.AgentUID, t.AgentName, t.Owner, string(t.Source), string(t.Status), t.Reason, int64(t.Timeout),
+		t.CreatedAt, Maybe(t.StartedAt), Maybe(t.EndedAt), Maybe(t.Dispatched), t.Cursor,
+		t.OutputSize, Maybe(t.StopAsked), t.StopReason, t.Summary, t.PayloadSize, t.ExitCode, t.CostUSD, t.Turns,
+		t.SessionID, t.Usage.Model, t.Usage.InputTokens, t.Usage.OutputTokens, t.Usage.ToolCalls, t.SelfStarted, t.Reported,
+		t.PayloadGap.Offset, t.PayloadGap.Size, t.Waiting, Maybe(t.StalledAt), t.LastStep, t.Terminal, t.ConversationLost, t.Try,
+		t.ChecksFailed, Head(t.Description),
+	}
+}
+
+// ScanTask returns the task of a row of SelectTasks.
+func ScanTask(row Scanner) (*fleet.Task, error) {
+	var (
+		t    fleet.Task
+		rest *string
+	)
+	err := row.Scan(&t.ID, &t.Trace, &t.AgentUID, &t.AgentName, &t.Owner, (*string)(&t.Source), (*string)(&t.Status), &t.Reason,
+		(*int64)(&t.Timeout), (*Time)(&t.CreatedAt), (*Time)(&t.StartedAt), (*Time)(&t.EndedAt), (*Time)(&t.Dispatched), &t.Cursor,
+		&t.OutputSize, (*Time)(&t.StopAsked), &t.StopReason, &t.Summary, &t.PayloadSize, &t.ExitCode, &t.CostUSD, &t.Turns,
+		&t.SessionID, &t.Usage.Model, &t.Usage.InputTokens, &t.Usage.OutputTokens, &t.Usage.ToolCalls, &t.SelfStarted, &t.Reported,
+		&t.PayloadGap.Offset, &t.PayloadGap.Size, &t.Waiting, (*Time)(&t.StalledAt), &t.LastStep, &t.Terminal, &t.ConversationLost, &t.Try,
+		&t.ChecksFailed, &t.Description, &t.PayloadRemoved, &t.Revision, &rest)
+	if err != nil {
+		return nil, err
+	}
+	if rest != nil {
+		t.Description += *rest
+	}
+	return &t, nil
+}
