@@ -34,6 +34,7 @@ func TestCopy(t *testing.T) {
 	b.fill("Next task", `echo "It's done"; exit 0`)
 	b.sh(s, b.copied("curl"))
 	b.sees("It's done")
+	b.sees("completed")
 }
 
 // copied returns what the page puts into the clipboard when the form is copied in this way.

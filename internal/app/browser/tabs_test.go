@@ -131,7 +131,7 @@ func TestOwners(t *testing.T) {
 	b.press("Sign in")
 	b.sees("2 agents")
 	for _, name := range []string{"alice", "bob"} {
-		require.True(t, eval[bool](b, `!!document.querySelector('a[href="/agents/papi@`+name+`"]')`), name)
+		require.NoError(t, b.until(`address => !!document.querySelector('a[href="' + address + '"]')`, "/agents/papi@"+name))
 		b.goTo("/agents/papi@" + name)
 		b.sees("Work for " + name)
 		b.fill("Next task", `echo "I am of `+name+`"`)

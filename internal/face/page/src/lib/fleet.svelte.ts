@@ -116,7 +116,7 @@ class Fleet {
 
   /** ref returns how requests name the agent: a name alone means an agent of the caller. */
   ref(name: string, owner: string | undefined): string {
-    return !owner || !this.caller || owner === this.caller ? name : `${name}@${owner}`
+    return !owner || owner === this.caller ? name : `${name}@${owner}`
   }
 
   private async readCaller() {
