@@ -41,8 +41,9 @@ type Issuer struct {
 	failedAt time.Time  // of the last attempt; zero if it has succeeded
 	failing  time.Time  // when the issuer was unreachable first; zero while it answers
 
+	life context.Context //nolint:containedctx // ends with Stop, and with it the requests that several callers share
 	stop context.CancelFunc
-	done chan struct{}
+	done chan struct{} // closed when what Start began has ended; nil before Start
 }
 
 // published is what the issuer has published about itself.
@@ -61,8 +62,9 @@ func New(config Config, nameOf func(context.Context, fleet.Subject) (string, err
 	if err != nil {
 		return nil, err
 	}
+	life, stop := context.WithCancel(context.Background())
 	return &Issuer{
-		config: config, nameOf: nameOf, log: log, now: now,
+		config: config, nameOf: nameOf, log: log, now: now, life: life, stop: stop,
 		client: &http.Client{Timeout: askTimeout}, limit: rate.NewLimiter(rate.Every(fetchEvery), fetchBurst),
 	}, nil
 }
@@ -72,17 +74,16 @@ func (i *Issuer) Config() Config { return i.config }
 
 // Start asks the issuer for its endpoints and keys, and keeps asking until Stop.
 func (i *Issuer) Start() {
-	ctx, stop := context.WithCancel(context.Background())
-	i.stop, i.done = stop, make(chan struct{})
+	i.done = make(chan struct{})
 	go func() {
 		defer close(i.done)
-		for ctx.Err() == nil {
+		for i.life.Err() == nil {
 			if i.isDue() {
-				_, _ = i.ask(ctx) // noted
+				_, _ = i.ask(i.life) // noted
 			}
 			select {
 			case <-time.After(retryEvery):
-			case <-ctx.Done():
+			case <-i.life.Done():
 			}
 		}
 	}()
@@ -97,8 +98,8 @@ func (i *Issuer) isDue() bool {
 
 // Stop ends what Start has begun and waits for it.
 func (i *Issuer) Stop() {
-	if i.stop != nil {
-		i.stop()
+	i.stop()
+	if i.done != nil {
 		<-i.done
 	}
 }
@@ -134,10 +135,12 @@ func (i *Issuer) get(ctx context.Context) (*published, error) {
 // ask asks the issuer, once for all who ask at the same time.
 func (i *Issuer) ask(ctx context.Context) (*published, error) {
 	answer := i.once.DoChan("", func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*askTimeout)
+		ctx, cancel := context.WithTimeout(i.life, 2*askTimeout)
 		defer cancel()
 		p, err := i.discover(ctx)
-		i.note(err)
+		if i.life.Err() == nil {
+			i.note(err)
+		}
 		if err != nil {
 			return nil, i.unavailable(err)
 		}
