@@ -118,9 +118,11 @@ test-claude: ## the real Claude Code, as an agent and as a client, against a stu
 test-agents: ## every agent program that Fleet drives, for real, against a stub of its model; downloads 2.3 GB
 	TEST_AGENTS=1 TEST_CLAUDE=1 $(GO) test -count 1 -timeout 60m -run 'TestClaude|TestAgents' -v ./internal/app/npm
 
-fuzz: ## compare the JSON codec with protojson on random input, 30 s each way
-	$(GO) test -run '^$$' -fuzz FuzzMarshal -fuzztime 30s ./internal/face/wire
-	$(GO) test -run '^$$' -fuzz FuzzUnmarshal -fuzztime 30s ./internal/face/wire
+FUZZTIME ?= 30s
+fuzz: ## fuzz everything that reads what comes from outside, each function for FUZZTIME (default 30s)
+	@grep -rEo '^func Fuzz\w+' --include='*_test.go' internal cmd | sed -E 's|/[^/]*:func | |' | sort | while read -r dir name; do \
+	  echo "== $$name in $$dir" && $(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) ./$$dir || exit 1; \
+	done
 
 # The live page. Its build is committed, so only those who change it need Node 20.19 or newer.
 PAGE := internal/face/page

@@ -332,7 +332,9 @@ func ReadEvent(r *bufio.Reader) (name string, data []byte, err error) {
 		case bytes.HasPrefix(line, []byte("event:")):
 			name = string(bytes.TrimSpace(line[len("event:"):]))
 		case bytes.HasPrefix(line, []byte("data:")):
-			data = append(data, bytes.TrimSpace(line[len("data:"):])...)
+			if data = append(data, bytes.TrimSpace(line[len("data:"):])...); len(data) > maxConversation {
+				return "", nil, errors.New("an event is too long")
+			}
 		}
 	}
 }

@@ -258,8 +258,14 @@ func (v *view) compare(ctx context.Context, c *fleet.Changes) error {
 	if err := v.pipe(ctx, nil, &out, append(slices.Clone(diff), "-z", "--raw", "--numstat", c.Base, c.Commit)...); err != nil {
 		return err
 	}
+	addFiles(c, out.String())
+	return nil
+}
+
+// addFiles adds the files in the output of diff-tree with -z, --raw and --numstat.
+func addFiles(c *fleet.Changes, out string) {
 	kinds := map[string]fleet.FileChangeKind{}
-	fields := strings.Split(out.String(), "\x00")
+	fields := strings.Split(out, "\x00")
 	next := func() (f string) {
 		if len(fields) > 0 {
 			f, fields = fields[0], fields[1:]
@@ -300,7 +306,6 @@ func (v *view) compare(ctx context.Context, c *fleet.Changes) error {
 			c.List = append(c.List, file)
 		}
 	}
-	return nil
 }
 
 // diff compares two commits without running programs.

@@ -151,7 +151,11 @@ func readSettings(common string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var found []string
+	return parseSettings(text), nil
+}
+
+// parseSettings returns the lines with plain settings in the configuration.
+func parseSettings(text []byte) (found []string) {
 	section := ""
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
@@ -165,7 +169,7 @@ func readSettings(common string) ([]string, error) {
 			found = append(found, fmt.Sprintf("[%s]\n\t%s = %s\n", section, name, value))
 		}
 	}
-	return found, nil
+	return found
 }
 
 // viewConfig returns the configuration of a view.

@@ -1,0 +1,40 @@
+package fleet_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+// FuzzPage checks that any request for a part of a list gets a part of it, and a cursor with which it goes on.
+func FuzzPage(f *testing.F) {
+	f.Add("", 1, 20, 5, uint8(30), true, true, true)
+	f.Add("17", 0, -1, 1, uint8(30), false, true, false)
+	f.Add("2147483648", 1<<62, 1<<62, 1<<62, uint8(3), true, true, true)
+	f.Fuzz(func(t *testing.T, cursor string, page, size, limit int, n uint8, hasPage, hasSize, hasLimit bool) {
+		r := fleet.PageRequest{Cursor: cursor}
+		for of, has := range map[**int]bool{&r.Page: hasPage, &r.PageSize: hasSize, &r.Limit: hasLimit} {
+			if has {
+				*of = map[**int]*int{&r.Page: &page, &r.PageSize: &size, &r.Limit: &limit}[of]
+			}
+		}
+		all := make([]int, n)
+		for i := range all {
+			all[i] = i
+		}
+		part, next, err := fleet.Cut(all, r, fleet.DefaultPageSize)
+		if err != nil {
+			require.NotEmpty(t, fleet.PublicMessage(err))
+			return
+		}
+		if next == "" {
+			return
+		}
+		require.NotEmpty(t, part, "it would go on for ever")
+		rest, _, err := fleet.Cut(all, fleet.PageRequest{Cursor: next, Limit: new(1)}, 0)
+		require.NoError(t, err)
+		require.Equal(t, part[len(part)-1]+1, rest[0])
+	})
+}

@@ -1,0 +1,45 @@
+package cagent
+
+import (
+	"bytes"
+	"compress/gzip"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+// FuzzDefinition checks that any document is either a definition with agents, or refused with a readable error.
+func FuzzDefinition(f *testing.F) {
+	f.Add([]byte("version: 2\nagents:\n  root: {model: openai/gpt, instruction: hi, handoffs: [other]}\n  other: {model: openai/gpt}\n"))
+	f.Add([]byte("agents: {root: {toolsets: [{type: mcp, ref: docker:x}]}}\nmodels: {m: {provider: openai, model: x, base_url: http://x}}\n"))
+	f.Add([]byte("a: &a [*a]"))
+	f.Fuzz(func(t *testing.T, document []byte) {
+		if len(document) > 16<<10 {
+			t.Skip()
+		}
+		d, err := parse(document)
+		if err != nil {
+			require.True(t, utf8.ValidString(err.Error()))
+			require.NotEmpty(t, err.Error())
+			return
+		}
+		require.NotEmpty(t, d.agents)
+		_ = d.description()
+	})
+}
+
+// FuzzUnpack checks that no layer of an artifact fills the memory.
+func FuzzUnpack(f *testing.F) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, err := z.Write(bytes.Repeat([]byte("x"), MaxDocument+100))
+	require.NoError(f, err)
+	require.NoError(f, z.Close())
+	f.Add(b.Bytes())
+	f.Add([]byte("agents: {}"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		got, err := unpack(raw)
+		require.True(t, err != nil || len(got) <= max(MaxDocument+1, len(raw)))
+	})
+}

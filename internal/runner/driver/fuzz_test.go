@@ -1,0 +1,34 @@
+package driver
+
+import (
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+// FuzzCodex checks that any line can be parsed.
+func FuzzCodex(f *testing.F) {
+	f.Add([]byte(`{"type":"item.completed","item":{"id":"i","type":"command_execution","command":"bash -lc ls","aggregated_output":"a","exit_code":0}}` + "\n"))
+	f.Add([]byte(`{"type":"thread.started","thread_id":"t"}` + "\n" + `{"type":"turn.failed","error":{"message":"no"}}`))
+	f.Add([]byte(`{"type":"item.started","item":null}` + "\nnot JSON"))
+	f.Fuzz(func(t *testing.T, data []byte) { requireParsed(t, Format{Kind: "codex", Resumed: "x"}, data) })
+}
+
+// FuzzLines checks that the output of any program can be parsed, as text and as JSON lines.
+func FuzzLines(f *testing.F) {
+	f.Add([]byte("half a line \xe2\x82"))
+	f.Add([]byte(`{"a":"b"}` + "\n" + `{"a":{"b":[1]}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		requireParsed(t, Format{Kind: "text"}, data)
+		requireParsed(t, Format{Kind: "jsonl", Fields: Fields{Text: "a"}}, data)
+	})
+}
+
+// requireParsed fails unless the output gives valid text and a result, however it is split.
+func requireParsed(t *testing.T, format Format, data []byte) {
+	t.Helper()
+	said, r := feed(t, format, data, func() int { return 7 })
+	require.True(t, utf8.ValidString(whole(said)+r.Outcome.Summary+r.Outcome.Reason+string(r.Outcome.Payload)))
+	require.NotEmpty(t, r.Outcome.Status)
+}

@@ -1,0 +1,43 @@
+package worktree
+
+import (
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+// FuzzFiles checks that the list of changed files can be read whatever an agent calls its files.
+func FuzzFiles(f *testing.F) {
+	f.Add(":100644 100644 a b M\x00f\x00:100644 100644 a b R100\x00from\x00to\x001\t2\tf\x00-\t-\t\x00from\x00to\x00")
+	f.Add(":\x00\x001\t")
+	f.Fuzz(func(t *testing.T, out string) {
+		c := &fleet.Changes{}
+		addFiles(c, out)
+		require.LessOrEqual(t, len(c.List), min(c.Files, fleet.MaxChangedFiles))
+	})
+}
+
+// FuzzRefs checks that only valid objects are taken from the list of refs.
+func FuzzRefs(f *testing.F) {
+	f.Add("0123456789012345678901234567890123456789\x00refs/heads/main\x00\x00/work\nx\x00refs/heads/x\x00\x00\n")
+	f.Fuzz(func(t *testing.T, out string) {
+		for _, r := range parseRefs(out) {
+			require.Regexp(t, oidPattern, r.oid)
+		}
+	})
+}
+
+// FuzzSettings checks that an agent's configuration of git puts nothing into that of a view but plain settings.
+func FuzzSettings(f *testing.F) {
+	f.Add([]byte("[core] autocrlf = true\n[Core \"x\"]\n\tfsmonitor = evil\n[core]filemode=\"false\"\n"))
+	f.Add([]byte("[core]\nsymlinks = true\\\n[alias]\nx = !sh\n\x00"))
+	line := regexp.MustCompile(`^\[[a-z]+\]\n\t[a-z]+ = [A-Za-z0-9]+\n$`)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for _, setting := range parseSettings(text) {
+			require.Regexp(t, line, setting)
+		}
+	})
+}
