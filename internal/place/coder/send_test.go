@@ -8,19 +8,20 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/coder"
+	"fleet/internal/waittest"
 )
 
 // send sends the run a message in the background. It returns when the message is waiting for the agent.
 func (x *world) send(b *coder.Place, r fleet.Run, id, text string) (sent chan error) {
 	sent = make(chan error, 1)
 	go func() { sent <- b.Connect(x.agent()).Send(x.Context(), r, id, text) }()
-	x.Eventually(func() bool { return b.Waiting(r.TaskID) == 1 }, 10*time.Second, time.Millisecond)
+	x.waiting(b, r)
 	return sent
 }
 
-// given waits until the agent got n prompts.
-func (x *world) given(n int) {
-	x.Eventually(func() bool { return len(x.prompts()) == n }, 10*time.Second, time.Millisecond)
+// waiting polls until a message waits for the agent.
+func (x *world) waiting(b *coder.Place, r fleet.Run) {
+	waittest.Until(x.T, "a message that waits gives no signal", func() bool { return b.Waiting(r.TaskID) == 1 })
 }
 
 func TestMessagesWait(t *testing.T) {
@@ -79,8 +80,8 @@ func TestMessagesOfAnotherProcess(t *testing.T) {
 	x.says("answer iv", "stable")
 	sent := make(chan error, 1)
 	go func() { sent <- third.Connect(x.agent()).Send(t.Context(), r, "m4", "and report") }()
-	x.given(5)
 	x.NoError(<-sent)
+	x.Len(x.prompts(), 5)
 	_, done := x.follow(third, r, "")
 	x.says("the end", "stable")
 	o := <-done
@@ -124,7 +125,7 @@ func TestUnacceptedMessages(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := make(chan error, 1)
 	go func() { gone <- b.Connect(x.agent()).Send(ctx, r, "m0", "never mind") }()
-	x.Eventually(func() bool { return b.Waiting(r.TaskID) == 1 }, 10*time.Second, time.Millisecond)
+	x.waiting(b, r)
 	cancel()
 	x.ErrorIs(<-gone, context.Canceled)
 	x.Zero(b.Waiting(r.TaskID))

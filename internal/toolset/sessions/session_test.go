@@ -168,7 +168,7 @@ func TestQueue(t *testing.T) {
 	var order sync.WaitGroup
 	for i := range 3 {
 		order.Go(func() { send(fmt.Sprintf("number %d", i)) })
-		w.until(func() bool { return w.svc.Waiting(id) == i+1 })
+		w.waiting(id, i+1)
 	}
 	_, err := w.svc.Send(w.as("alice"), id, "one too many", "", nil)
 	e := fails(t, err, fleet.ReasonLimitReached, "3 messages wait")
@@ -198,7 +198,7 @@ func TestCloseEndsWhatRuns(t *testing.T) {
 	go send("model: hang close\nmodel: tool think {\"thought\":\"more\"}\nmodel: say never")
 	<-w.model.Gate("close").Arrived()
 	go send("waiting")
-	w.until(func() bool { return w.svc.Waiting(id) == 1 })
+	w.waiting(id, 1)
 	require.NoError(t, w.svc.Close(w.as("alice"), id))
 	for range 2 {
 		err := <-errs
@@ -494,7 +494,7 @@ func TestCallerGoes(t *testing.T) {
 	leaves("back", again)
 	answered := make(chan error, 1)
 	go func() { answered <- again(w.as("alice"), "model: hang back\nmodel: say more") }()
-	w.until(func() bool { return w.svc.Waiting(id) == 0 })
+	w.waiting(id, 0)
 	w.model.Gate("back").Open()
 	require.NoError(t, <-answered)
 }
@@ -533,7 +533,7 @@ func TestInterrupt(t *testing.T) {
 	}()
 	<-w.model.Gate("stop").Arrived()
 	go func() { second <- w.say("alice", id, "me too").Text }()
-	w.until(func() bool { return w.svc.Waiting(id) == 1 })
+	w.waiting(id, 1)
 	_, err = w.svc.Interrupt(w.as("bob"), id)
 	fails(t, err, fleet.ReasonSessionNotFound)
 	task, err := w.svc.Interrupt(w.as("alice"), id)

@@ -197,10 +197,18 @@ func (w *world) events(name string) (texts []string) {
 	return texts
 }
 
-// until polls until the condition holds; the fleet offers no signal for it.
+// until waits until the condition holds, checking it after each commit of the store.
 func (w *world) until(ok func() bool) {
 	w.t.Helper()
-	waittest.Until(w.t, "the fleet offers no signal for it", ok)
+	signal, cancel := w.store.Subscribe()
+	defer cancel()
+	waittest.Signalled(w.t, signal, ok)
+}
+
+// waiting polls until n messages of the session wait for their turns.
+func (w *world) waiting(id string, n int) {
+	w.t.Helper()
+	waittest.Until(w.t, "a message that waits for its turn gives no signal", func() bool { return w.svc.Waiting(id) == n })
 }
 
 // agents returns the number of session agents.
