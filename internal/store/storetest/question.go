@@ -20,7 +20,7 @@ var questionCases = []testCase{
 	{"every field comes back, newest first", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		full := newQuestion("t1-1", "t1", a)
-		full.Kind, full.Tool, full.Input, full.Options = fleet.AskPermission, "Bash", []byte(`{"command":"日本"}`), []string{"once", "always"}
+		full.Kind, full.Tool, full.Input, full.Options = fleet.AskPermission, "Bash", []byte(`{"command":"日本"}`), []string{"once", "always", "\U0010FE41"}
 		full.Status, full.Answer, full.Message, full.AnsweredBy = fleet.QuestionAnswered, fleet.AnswerDeny, "use 'make' ✓", "alice"
 		full.AnsweredAt, full.GivenAt = noon.Add(time.Minute), noon.Add(2*time.Minute)
 		waiting := newQuestion("t1-2", "t1", a)
