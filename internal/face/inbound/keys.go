@@ -68,7 +68,7 @@ func (k *Keys) latest(ctx context.Context) *tls.Config {
 	if err != nil {
 		if problem := err.Error(); problem != k.problem {
 			k.problem = problem
-			k.log.WarnContext(ctx, "the changed TLS files cannot be used, keeping the old ones", slog.Any("err", err))
+			k.log.WarnContext(ctx, "the changed TLS files cannot be used, keeping the old ones", slog.Any("error", err))
 		}
 		return k.current
 	}
