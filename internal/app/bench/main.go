@@ -41,7 +41,7 @@ func main() {
 	}
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) // calls return their errors
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	o := options{listed: 100, agents: 10000, watchers: 1000, events: 100, clients: 32, peers: ".build/npm/bench", day: 30000}
+	o := options{listed: 100, agents: 10000, watchers: 1000, events: 100, clients: 32, peers: ".build/npm/bench", day: 86_400}
 	flag.DurationVar(&o.each, "time", 4*time.Second, "how long each row is measured")
 	flag.IntVar(&o.rounds, "rounds", 16, "how many turns a row takes in that time")
 	only := flag.String("only", "", "measure only rows whose name matches this `regexp`")
