@@ -87,7 +87,7 @@ func isWhole(k *codersdk.APIKey) bool {
 		}
 	}
 	return slices.ContainsFunc(append(k.Scopes, k.Scope), func(s codersdk.APIKeyScope) bool {
-		return s == codersdk.APIKeyScopeAll || s == codersdk.APIKeyScopeCoderAll
+		return s == "all" || s == codersdk.APIKeyScopeCoderAll // older deployments call it all
 	})
 }
 

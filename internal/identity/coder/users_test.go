@@ -113,7 +113,7 @@ func TestRoles(t *testing.T) {
 func TestNarrowTokens(t *testing.T) {
 	t.Parallel()
 	for name, narrow := range map[string]func(*codersdk.APIKey){
-		"of an app":        func(k *codersdk.APIKey) { k.Scope, k.Scopes = codersdk.APIKeyScopeApplicationConnect, nil },
+		"of an app":        func(k *codersdk.APIKey) { k.Scope, k.Scopes = "application_connect", nil },
 		"with some scopes": func(k *codersdk.APIKey) { k.Scope, k.Scopes = "", []codersdk.APIKeyScope{"user:read", "api_key:read"} },
 		"for one thing": func(k *codersdk.APIKey) {
 			k.AllowList = []codersdk.APIAllowListTarget{{Type: "workspace", ID: uuid.NewString()}}

@@ -82,7 +82,7 @@ func (d *Deployment) Add(name, token string, roles ...codersdk.SlimRole) uuid.UU
 	u.ID, u.Username, u.Status = uuid.New(), name, codersdk.UserStatusActive
 	d.Users[token] = u
 	d.Keys[token] = codersdk.APIKey{
-		ID: token[:10], UserID: u.ID, ExpiresAt: d.Now().Add(time.Hour), Scope: codersdk.APIKeyScopeAll,
+		ID: token[:10], UserID: u.ID, ExpiresAt: d.Now().Add(time.Hour), Scope: "all",
 		Scopes: []codersdk.APIKeyScope{codersdk.APIKeyScopeCoderAll}, AllowList: []codersdk.APIAllowListTarget{codersdk.AllowAllTarget()},
 	}
 	return u.ID
