@@ -17,6 +17,8 @@ type Store interface {
 	//
 	// If ctx has a lease (WithLease), the transaction holds only while the lease does: ErrLeaseLost, and nothing is written, when
 	// another owner has taken it.
+	//
+	// If ctx has a line of the audit log that is not written yet (WithAudit), a transaction that writes something adds it.
 	Update(ctx context.Context, fn func(tx Tx) error) error
 
 	// View runs fn on one consistent state, which fn cannot change. fn may run more than once, as that of Update.
@@ -64,6 +66,16 @@ type Store interface {
 	// PrunePayloads removes the payloads of tasks that ended before the time, and what was kept of agents that were deleted
 	// before it, at most limit of each, and returns how many it has removed. Such tasks say PayloadRemoved from then on.
 	PrunePayloads(ctx context.Context, before time.Time, limit int) (removed int, err error)
+
+	// PutAudit writes lines of the audit log in one transaction: it adds those without an ID, and writes the Outcome and the
+	// Target of those with one. No subscriber is told.
+	PutAudit(ctx context.Context, entries []AuditEntry) error
+
+	// Audit returns the lines of the audit log that match, at most limit, the newest first.
+	Audit(ctx context.Context, f AuditFilter, limit int) ([]AuditEntry, error)
+
+	// PruneAudit removes lines of the audit log from before the time, at most limit, and returns how many it has removed.
+	PruneAudit(ctx context.Context, before time.Time, limit int) (removed int, err error)
 
 	// Full says whether the store has so little room left that it takes only what ends and removes things, and since
 	// when. Then InsertAgent, InsertTask, InsertMessage, InsertQuestion, InsertSession, PutTool, PutPayload, AppendPayload and Append of

@@ -17,7 +17,7 @@ import (
 // imported are the tables that Import fills, each after those that it refers to.
 var imported = []string{
 	"agents", "recipes", "tasks", "task_descriptions", "payloads", "task_changes", "task_checks", "messages", "questions", "events",
-	"requests", "tokens", "identities", "sessions", "tools", "agent_remains", "notes", "secrets", "stored",
+	"requests", "audit", "tokens", "identities", "sessions", "tools", "agent_remains", "notes", "secrets", "stored",
 }
 
 // replaced are the tables in which a server writes when it starts. Import deletes their rows first.
@@ -217,7 +217,7 @@ func continueNumbers(ctx context.Context, tx pgx.Tx) error {
 		`UPDATE sequencer SET seq = (SELECT coalesce(max(seq), 0) FROM events) WHERE id = 1`,
 		`SELECT setval(pg_get_serial_sequence('inbox', 'id'), (SELECT seq + 1 FROM sequencer WHERE id = 1))`,
 	}
-	for _, table := range []string{"agents", "tasks", "messages", "questions", "tokens", "sessions", "tools"} {
+	for _, table := range []string{"agents", "tasks", "messages", "questions", "tokens", "sessions", "tools", "audit"} {
 		statements = append(statements, fmt.Sprintf(`SELECT setval(pg_get_serial_sequence('%[1]s', 'n'), (SELECT coalesce(max(n), 0) + 1 FROM %[1]s))`, table))
 	}
 	_, err := tx.Exec(ctx, strings.Join(statements, "; "), pgx.QueryExecModeSimpleProtocol)

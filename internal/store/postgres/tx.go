@@ -208,6 +208,8 @@ func (t *tx) commit() (ids []int64, err error) {
 	if len(t.events) > 0 {
 		b.Queue(insertEvents, eventArgs(t.events)...)
 	}
+	readAudit, settle := t.queueAudit(b)
+	defer func() { settle(err) }()
 	b.Queue("COMMIT")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), endTimeout)
 	defer cancel()
@@ -224,6 +226,9 @@ func (t *tx) commit() (ids []int64, err error) {
 		if ids, err = pgx.CollectRows(rows, pgx.RowTo[int64]); err != nil {
 			return nil, err
 		}
+	}
+	if err := readAudit(r); err != nil {
+		return nil, err
 	}
 	tag, err := r.Exec()
 	if err == nil && tag.String() != "COMMIT" {

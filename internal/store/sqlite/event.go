@@ -78,6 +78,9 @@ func (t *tx) Append(e *fleet.Event) error {
 		return t.failed(fmt.Errorf("append event %s of agent %s: %w", e.Type, e.AgentUID, err))
 	}
 	e.Seq = seq
+	if t.first == nil {
+		t.first = e
+	}
 	return nil
 }
 

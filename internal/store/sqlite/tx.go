@@ -24,7 +24,8 @@ type readTx struct {
 type tx struct {
 	readTx
 	wrote bool
-	full  bool // accepts only what ends or removes things
+	full  bool         // accepts only what ends or removes things
+	first *fleet.Event // that it has appended
 }
 
 // Update runs fn in a transaction, see fleet.Store. An Update inside fn deadlocks.
@@ -33,6 +34,7 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 		t := &tx{readTx: readTx{ctx: ctx, conn: c}}
 		_, t.full = s.space.full()
 		var commits int64
+		settle := func(error) {}
 		err := t.run("BEGIN IMMEDIATE", func() error {
 			if err := t.fenced(); err != nil {
 				return err
@@ -44,9 +46,13 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 				return nil
 			}
 			var err error
+			if settle, err = t.addAudit(); err != nil {
+				return err
+			}
 			commits, err = c.int64(ctx, `UPDATE commits SET n = n + 1 RETURNING n`)
 			return plain(ctx, err)
 		})
+		settle(err)
 		if err == nil {
 			s.pulse.reached(commits)
 			s.copier.committed()

@@ -38,6 +38,7 @@ func Fill(t *testing.T, s fleet.Store) {
 	}
 	_, err := s.Prune(t.Context(), noon.Add(time.Hour), 3)
 	require.NoError(t, err)
+	putAudit(t, s, newEntry("alice", "CreateAgent", "ok", noon))
 	require.NoError(t, s.Note(t.Context(), "poll/local", 50*time.Hour))
 	_, err = s.Secret(t.Context(), "key", []byte("secret"))
 	require.NoError(t, err)
@@ -50,6 +51,7 @@ func RequireSame(t *testing.T, one, two fleet.Store) {
 	both(t, one, two, fleet.ReadTx.LiveAgentViews)
 	both(t, one, two, fleet.ReadTx.Tokens)
 	both(t, one, two, fleet.ReadTx.LastSeq)
+	require.Equal(t, audit(t, one, fleet.AuditFilter{}, 10), audit(t, two, fleet.AuditFilter{}, 10))
 	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent("u2") })
 	for _, uid := range []string{"u1", "u2"} {
 		both(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Task, error) { tasks, _, err := tx.Tasks(uid, 10, 0); return tasks, err })

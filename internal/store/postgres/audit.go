@@ -1,0 +1,131 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"fleet/internal/fleet"
+)
+
+const (
+	auditColumns = `time, principal, kind, caller, method, method_key, face, remote, target, agent_name, name_key, owner, request_id, outcome, count`
+	selectAudit  = `SELECT n, time, principal, kind, caller, method, face, remote, target, agent_name, owner, request_id, outcome, count FROM audit WHERE `
+	endAudit     = `UPDATE audit SET outcome = $1, target = $2 WHERE n = $3`
+	pruneAudit   = `WITH gone AS (DELETE FROM audit WHERE n IN (SELECT n FROM audit WHERE time < $1 ORDER BY time LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING 1)
+		SELECT count(*) FROM gone`
+)
+
+var insertAudit = numbered(`INSERT INTO audit (` + auditColumns + `) VALUES (` + marks(auditColumns) + `) RETURNING n`)
+
+func auditArgs(e *fleet.AuditEntry) []any {
+	return encode([]any{
+		e.Time, e.Principal, string(e.Kind), e.Caller, e.Method, fleet.MethodKey(e.Method), e.Face, e.Remote, e.Target,
+		e.AgentName, key(e.AgentName), e.Owner, e.RequestID, e.Outcome, max(e.Count, 1),
+	})
+}
+
+// queueAudit queues the line of the transaction's call, if it has one that is not written yet. The first function reads the
+// result, and the second must be called with that of the commit.
+func (t *tx) queueAudit(b *pgx.Batch) (read func(pgx.BatchResults) error, settle func(error)) {
+	var e fleet.AuditEntry
+	ok, a := false, fleet.AuditFrom(t.ctx)
+	if t.wrote {
+		e, ok = a.Take()
+	}
+	if !ok {
+		return func(pgx.BatchResults) error { return nil }, func(error) {}
+	}
+	if len(t.events) > 0 {
+		e.About(t.events[0])
+	}
+	b.Queue(insertAudit, auditArgs(&e)...)
+	return func(r pgx.BatchResults) error { return r.QueryRow().Scan(&e.ID) }, func(err error) {
+		if err != nil {
+			e.ID = 0
+		}
+		a.Wrote(e)
+	}
+}
+
+// PutAudit writes lines of the audit log, see fleet.Store.
+func (s *Store) PutAudit(ctx context.Context, entries []fleet.AuditEntry) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	b := &pgx.Batch{}
+	for i := range entries {
+		if e := &entries[i]; e.ID != 0 {
+			b.Queue(endAudit, encode([]any{e.Outcome, e.Target, e.ID})...)
+		} else {
+			b.Queue(insertAudit, auditArgs(e)...)
+		}
+	}
+	err := pgx.BeginFunc(ctx, s.writer, func(tx pgx.Tx) error { return tx.SendBatch(ctx, b).Close() })
+	return plain(ctx, translate(err))
+}
+
+// Audit returns lines of the audit log, see fleet.Store.
+func (s *Store) Audit(ctx context.Context, f fleet.AuditFilter, limit int) (entries []fleet.AuditEntry, err error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	c := auditConditions(f)
+	rows, err := s.reader.Query(ctx, selectAudit+c.where+`true ORDER BY n DESC LIMIT `+c.arg(limit), encode(c.args)...)
+	if err == nil {
+		err = read(rows, func(row scanner) error {
+			e, err := scanAudit(row)
+			entries = append(entries, e)
+			return err
+		})
+	}
+	return entries, plain(ctx, translate(err))
+}
+
+func auditConditions(f fleet.AuditFilter) *clause {
+	c := &clause{}
+	if f.Principal != "" {
+		c.add(`principal = ?`, f.Principal)
+	}
+	if f.Method != "" {
+		c.add(`method_key = ?`, fleet.MethodKey(f.Method))
+	}
+	if f.AgentName != "" {
+		c.add(`name_key <> '' AND name_key = ?`, key(f.AgentName))
+	}
+	switch f.Outcome {
+	case "":
+	case fleet.OutcomeFailed:
+		c.add(`outcome <> ?`, fleet.OutcomeOK)
+	case fleet.OutcomeUnknown:
+		c.where += `outcome = '' AND `
+	default:
+		c.add(`outcome = ?`, f.Outcome)
+	}
+	if !f.Since.IsZero() {
+		c.add(`time >= ?`, f.Since)
+	}
+	if !f.Until.IsZero() {
+		c.add(`time < ?`, f.Until)
+	}
+	if f.Before > 0 {
+		c.add(`n < ?`, f.Before)
+	}
+	return c
+}
+
+func scanAudit(row scanner) (e fleet.AuditEntry, err error) {
+	err = row.Scan(&e.ID, &e.Time, &e.Principal, (*string)(&e.Kind), &e.Caller, &e.Method, &e.Face, &e.Remote, &e.Target, &e.AgentName, &e.Owner,
+		&e.RequestID, &e.Outcome, &e.Count)
+	e.Time = e.Time.UTC()
+	return e, err
+}
+
+// PruneAudit removes old lines of the audit log, see fleet.Store.
+func (s *Store) PruneAudit(ctx context.Context, before time.Time, limit int) (removed int, err error) {
+	err = s.one(ctx, func(row scanner) error { return row.Scan(&removed) }, pruneAudit, before, limit)
+	return removed, err
+}

@@ -1,0 +1,110 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+func newEntry(principal, method, outcome string, at time.Time) fleet.AuditEntry {
+	return fleet.AuditEntry{
+		Time: at, Principal: principal, Kind: fleet.Human, Method: method, Face: "grpc", Remote: "127.0.0.1:1", Target: "papi", Outcome: outcome, Count: 1,
+	}
+}
+
+func putAudit(t tb, s fleet.Store, entries ...fleet.AuditEntry) {
+	t.Helper()
+	require.NoError(t, s.PutAudit(t.Context(), entries))
+}
+
+func audit(t tb, s fleet.Store, f fleet.AuditFilter, limit int) []fleet.AuditEntry {
+	t.Helper()
+	got, err := s.Audit(t.Context(), f, limit)
+	require.NoError(t, err)
+	return got
+}
+
+var auditCases = []testCase{
+	{"every field comes back, newest first", func(t *testing.T, s fleet.Store) {
+		full := fleet.AuditEntry{
+			Time: noon, Principal: "Jörg", Kind: fleet.AgentKind, Caller: "helper", Method: "StartAgentTask", Face: "mcp", Remote: "[::1]:80",
+			Target: "Papi@alice", AgentName: "Papi", Owner: "alice", RequestID: "r-1", Outcome: "AGENT_BUSY", Count: 7,
+		}
+		putAudit(t, s, full, newEntry("", "ListAgents", "UNAUTHENTICATED", noon.Add(time.Second)))
+		got := audit(t, s, fleet.AuditFilter{}, 10)
+		require.Len(t, got, 2)
+		require.Greater(t, got[0].ID, got[1].ID)
+		full.ID = got[1].ID
+		require.Equal(t, full, got[1])
+		require.Equal(t, got[1:], audit(t, s, fleet.AuditFilter{Before: got[0].ID}, 10))
+		require.Equal(t, got[:1], audit(t, s, fleet.AuditFilter{}, 1))
+	}},
+
+	{"filters", func(t *testing.T, s fleet.Store) {
+		one, two, three := newEntry("alice", "CreateAgent", "ok", noon), newEntry("bob", "DeleteAgent", "AGENT_NOT_FOUND", noon.Add(time.Second)), newEntry("alice", "StopAgent", "", noon.Add(2*time.Second))
+		one.AgentName, one.Owner, two.AgentName = "Papi", "alice", "pApi"
+		putAudit(t, s, one, two, three)
+		for _, c := range []struct {
+			f    fleet.AuditFilter
+			want []string
+		}{
+			{fleet.AuditFilter{Principal: "alice"}, []string{"StopAgent", "CreateAgent"}},
+			{fleet.AuditFilter{Principal: "Alice"}, nil},
+			{fleet.AuditFilter{Method: "delete_agent"}, []string{"DeleteAgent"}},
+			{fleet.AuditFilter{AgentName: "PAPI"}, []string{"DeleteAgent", "CreateAgent"}},
+			{fleet.AuditFilter{Outcome: fleet.OutcomeOK}, []string{"CreateAgent"}},
+			{fleet.AuditFilter{Outcome: fleet.OutcomeUnknown}, []string{"StopAgent"}},
+			{fleet.AuditFilter{Outcome: fleet.OutcomeFailed}, []string{"StopAgent", "DeleteAgent"}},
+			{fleet.AuditFilter{Outcome: "AGENT_NOT_FOUND", Principal: "bob", AgentName: "papi"}, []string{"DeleteAgent"}},
+			{fleet.AuditFilter{Since: noon.Add(time.Second)}, []string{"StopAgent", "DeleteAgent"}},
+			{fleet.AuditFilter{Since: noon, Until: noon.Add(time.Second)}, []string{"CreateAgent"}},
+		} {
+			var got []string
+			for _, e := range audit(t, s, c.f, 10) {
+				got = append(got, e.Method)
+			}
+			require.Equal(t, c.want, got, "%+v", c.f)
+		}
+	}},
+
+	{"a line is written with what the call changes, once, or not at all", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		call := fleet.NewAudited(newEntry("alice", "StopAgent", "", noon))
+		ctx := fleet.WithAudit(t.Context(), call)
+		require.NoError(t, s.Update(ctx, func(tx fleet.Tx) error { _, err := tx.Agent(a.UID); return err }))
+		require.Empty(t, audit(t, s, fleet.AuditFilter{}, 10), "nothing was changed")
+		require.ErrorIs(t, s.Update(ctx, func(tx fleet.Tx) error {
+			require.NoError(t, tx.UpdateAgent(a))
+			return errTest
+		}), errTest)
+		require.Empty(t, audit(t, s, fleet.AuditFilter{}, 10), "it was rolled back")
+		for range 2 {
+			require.NoError(t, s.Update(ctx, func(tx fleet.Tx) error { return tx.Append(newEvent(fleet.EventAgentChanged, a, "x")) }))
+		}
+		got := audit(t, s, fleet.AuditFilter{AgentName: "papi"}, 10)
+		require.Len(t, got, 1)
+		require.Equal(t, "alice", got[0].Owner, "of the event's agent")
+		require.Empty(t, got[0].Outcome)
+
+		line := call.Describe(func(e *fleet.AuditEntry) { e.Outcome, e.Target = fleet.OutcomeOK, "the agent" })
+		require.Equal(t, got[0].ID, line.ID)
+		putAudit(t, s, line)
+		got[0].Outcome, got[0].Target = fleet.OutcomeOK, "the agent"
+		require.Equal(t, got, audit(t, s, fleet.AuditFilter{}, 10))
+	}},
+
+	{"old lines are removed", func(t *testing.T, s fleet.Store) {
+		for i := range 5 {
+			putAudit(t, s, newEntry("alice", "StopAgent", "ok", noon.Add(time.Duration(i)*time.Hour)))
+		}
+		for _, want := range []int{2, 1, 0} {
+			n, err := s.PruneAudit(t.Context(), noon.Add(3*time.Hour), 2)
+			require.NoError(t, err)
+			require.Equal(t, want, n)
+		}
+		require.Len(t, audit(t, s, fleet.AuditFilter{}, 10), 2)
+	}},
+}
