@@ -24,6 +24,8 @@ var accessNeeded = map[string]string{
 
 	"delete_agent": "own", "start_agent": "own", "stop_agent": "own", "restart_agent": "own", "share_agent": "own", "unshare_agent": "own", "delete_task": "own",
 
+	"list_audit": "admin",
+
 	"create_agent": "alike", "list_agent_projects": "alike", "list_agent_roles": "alike",
 
 	"agent_start": "alike", "agent_status": "alike", "agent_list": "alike", "agent_complete": "alike", "agent_stop": "alike", "append_payload": "alike",
@@ -63,6 +65,9 @@ func TestAccess(t *testing.T) {
 			if name == "list_questions" { // the question is of another task
 				delete(args, "task_id")
 			}
+			if name == "list_audit" {
+				delete(args, "cursor")
+			}
 			if name == "list_tasks" {
 				args["status"], args["source"] = "completed", "human"
 			}
@@ -78,6 +83,11 @@ func TestAccess(t *testing.T) {
 			want := forget(t, call("stranger"))
 			require.Equal(t, want, forget(t, call("viewer")), name)
 			require.Equal(t, want, forget(t, call("runner")), name)
+		case "admin":
+			for _, by := range []string{"alice", "viewer", "runner", "stranger"} {
+				require.Equal(t, string(fleet.ReasonPermissionDenied), call(by).err.Reason, "%s by %s", name, by)
+			}
+			require.Nil(t, call("root").err, name)
 		case "lists":
 			want := forget(t, call("alice")) // who has nothing else
 			for _, by := range []string{"viewer", "runner", "root"} {

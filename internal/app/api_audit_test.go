@@ -4,12 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"fleet/internal/service"
 )
 
 // logLines is a JSON log.
@@ -84,6 +87,23 @@ func TestAudit(t *testing.T) {
 		"rest CreateToken mallory PERMISSION_DENIED",
 	}, got)
 	require.NotContains(t, log.text.String(), "secret")
+
+	r, err := faces["rest"](f, t.Context(), call{method: methods["list_agents"], args: map[string]any{}, by: "a-wrong-token"})
+	require.NoError(t, err)
+	require.Equal(t, "UNAUTHENTICATED", r.err.Reason)
+	stored, _, err := f.service.ListAudit(t.Context(), service.ListAuditRequest{})
+	require.NoError(t, err)
+	kept := make([]string, len(stored))
+	for i, e := range stored {
+		require.NotContains(t, fmt.Sprint(e), "secret")
+		require.NotContains(t, fmt.Sprint(e), "a-wrong-token")
+		require.NotEmpty(t, e.Remote)
+		if e.Method == "AgentStart" {
+			e.Target = "made"
+		}
+		kept[len(stored)-1-i] = strings.TrimSpace(e.Face + " " + e.Method + " " + e.Target + " " + e.Outcome + " " + e.RequestID)
+	}
+	require.ElementsMatch(t, append(got, "rest ListAgents  UNAUTHENTICATED"), kept)
 }
 
 // TestFailedLogins checks that all failed logins are counted, and that only the first few have their own lines.

@@ -36,7 +36,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"agent_id": x.contract, "agent_ids": []any{x.contract}, "contract": "an attack", "summary": "attacked", "payload": "attack", "chunk": "attack",
 		"offset": json.Number("0"), "tail": json.Number("1000"), "checks": alicesChecks, "retries": json.Number("2"), "check_timeout_seconds": json.Number("60"),
 		"prompt": alicesTask, "context": map[string]any{}, "capabilities": []any{}, "timeout": json.Number("50"), "config": map[string]any{},
-		"person": "mallory", "group": "", "access": "run",
+		"principal": "alice", "method": "", "outcome": "", "person": "mallory", "group": "", "access": "run",
 		"question_id": x.question, "answer": "attacked", "include_answered": true, "or_question": true,
 		"directory":        "", // excluded by project
 		"agent_session_id": x.session, "agent": x.agent, "session_name": "an attack", "source": "all", "limit": json.Number("1000"),

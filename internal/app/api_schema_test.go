@@ -48,6 +48,7 @@ var goodRequests = map[string]string{
 	"restart_agent":             `{"agent_name":"sony"}`,
 	"share_agent":               `{"agent_name":"papi","person":"bob","access":"view"}`,
 	"unshare_agent":             `{"agent_name":"papi","person":"bob"}`,
+	"list_audit":                `{}`,
 	"list_agent_shares":         `{"agent_name":"papi"}`,
 	"show_agent_log":            `{"agent_name":"papi"}`,
 	"execute_agent_request":     `{"agent_name":"claude","prompt":"p"}`,

@@ -52,6 +52,7 @@ type App struct {
 	sessions   *sessions.Service
 	issuer     *oidc.Issuer // nil without auth oidc
 	calls      *rpc.Interceptor
+	audit      *service.AuditLog
 	telemetry  *telemetry.Telemetry
 	coderUsers *coderusers.Users // nil if Coder session tokens are not taken
 	limits     inbound.Limits
@@ -153,7 +154,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 		}
 	}
 	core := state.Config{
-		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, MaxBundle: cfg.MaxBundle, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, Limits: cfg.Limits,
+		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, MaxBundle: cfg.MaxBundle, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, AuditRetention: cfg.AuditRetention, Limits: cfg.Limits,
 		Logger: log, Fault: o.Fault, Others: a.observed(others), EventSent: a.telemetry.EventSent, Span: a.telemetry.Span, Replica: cfg.Replica, MCPURL: a.mcpURL,
 	}
 	if err := a.openIssuer(o); err != nil {
@@ -170,6 +171,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	}
 	st := state.New(a.store, a.observed(ofFleet), core)
 	a.service, a.reconciler = service.New(st), reconcile.New(st)
+	a.audit = a.service.AuditLog()
 	a.telemetry.Read(a.watched(st))
 	a.lifecycle = lifecycle.New(a.service, cfg.Lifecycle, a.baseURL)
 	if a.providers, err = newProviders(cfg, o, a.service, log); err != nil {
@@ -185,7 +187,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if !cfg.Auth.None() { // without tokens, there is only one principal
 		a.rates = rpc.NewRates(cfg.Limits, log, core.Now)
 	}
-	a.calls, a.limits = rpc.NewInterceptor(auth, log, inbound.Remote, a.telemetry, a.rates), o.Limits
+	a.calls, a.limits = rpc.NewInterceptor(auth, log, inbound.Remote, a.telemetry, a.rates, a.audit), o.Limits
 	a.guard.unary, a.guard.stream = a.calls.Unary, a.calls.Stream
 	a.channel = newChannel(a.guard)
 	a.register(a.channel)
@@ -226,6 +228,7 @@ func (a *App) Close() error {
 	a.guard.end()
 	a.guard.wait()
 	a.calls.Close()
+	a.audit.Close()
 	if a.coderUsers != nil {
 		a.coderUsers.Close()
 	}

@@ -54,6 +54,7 @@ type Config struct {
 	Retention    time.Duration `yaml:"retention" help:"how long events and request ids are kept; less than 0 for ever"`
 	// PayloadRetention does not apply to tasks themselves, which are kept until they are deleted.
 	PayloadRetention time.Duration `yaml:"payload_retention" help:"how long payloads are kept after their tasks have ended; less than 0 for ever"`
+	AuditRetention   time.Duration `yaml:"audit_retention" help:"how long lines of the audit log are kept; less than 0 for ever"`
 	PublicURL        string        `yaml:"public_url" help:"where callers reach REST, for links in answers; the http address when empty"`
 	RunnerDir        string        `yaml:"runner_dir" help:"directory with fleet-runner-linux-amd64 and -arm64, which workspaces get at /runner/; that of this program when empty"`
 	LogLevel         string        `yaml:"log_level" help:"least level to log: debug, info, warn or error"`
@@ -131,7 +132,7 @@ func DefaultConfig() Config {
 	return Config{
 		HTTP: "127.0.0.1:8101", GRPC: "127.0.0.1:8102", AgentsHTTP: "127.0.0.1:8104", Peer: "127.0.0.1:0", Data: filepath.Join(xdg.DataHome, "fleet"),
 		Auth: Auth{AuthNone}, Places: []string{"local"}, CreateWait: 45 * time.Second, TaskTimeout: 24 * time.Hour, StallTimeout: 10 * time.Minute,
-		MaxOutput: 16 << 20, MaxBundle: state.DefaultMaxBundle, Retention: 30 * 24 * time.Hour, PayloadRetention: 90 * 24 * time.Hour, LogLevel: "info", LogFormat: "text",
+		MaxOutput: 16 << 20, MaxBundle: state.DefaultMaxBundle, Retention: 30 * 24 * time.Hour, PayloadRetention: 90 * 24 * time.Hour, AuditRetention: 365 * 24 * time.Hour, LogLevel: "info", LogFormat: "text",
 		Limits: fleet.Limits{Agents: 1000, RunningTasks: 500, StoredBytes: 10 << 30, RequestsPerSecond: 1000},
 		Output: Output{Max: runner.DefaultOutputMax},
 		MCP:    MCP{MaxResult: tool.DefaultMaxResult},

@@ -49,6 +49,7 @@ func (r *Reconciler) pruneOnce(ctx context.Context) error {
 	}{
 		{"rows", r.cfg.Retention, r.store.Prune},
 		{"payloads", r.cfg.PayloadRetention, r.store.PrunePayloads},
+		{"audit lines", r.cfg.AuditRetention, r.store.PruneAudit},
 	} {
 		if kind.retention < 0 {
 			continue

@@ -23,13 +23,17 @@ type Service struct {
 	names  sync.Map // names of principals by their subjects; they never change
 
 	interrupts *state.Interrupts
+	audit      *AuditLog
 }
 
 // New returns a service over the state. It starts nothing: without a Reconciler on the same store, requested
 // changes do not happen.
 func New(s *state.Fleet) *Service {
-	return &Service{store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, tail: s.Tail, interrupts: s.Interrupts}
+	return &Service{store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, tail: s.Tail, interrupts: s.Interrupts, audit: newAuditLog(s.Store, s.Log)}
 }
+
+// AuditLog returns where the lines of ended calls go.
+func (s *Service) AuditLog() *AuditLog { return s.audit }
 
 // NewID returns a new unique id.
 func (s *Service) NewID() string { return s.cfg.NewID() }

@@ -42,6 +42,8 @@ type Config struct {
 	// PayloadRetention is how long payloads of ended tasks and bundles of deleted agents are kept; 0 means 90 days, a negative value forever. Tasks
 	// are kept until they are deleted. PruneEvery is the interval of removing what is older; 0 means 1 h.
 	Retention, PayloadRetention, PruneEvery time.Duration
+	// AuditRetention is how long lines of the audit log are kept; 0 means a year, a negative value forever.
+	AuditRetention time.Duration
 	// Workers is how many workspaces are made, started, stopped or deleted concurrently; 0 means 16. Four times as many
 	// agents are handed a task, interrupted or inspected concurrently.
 	Workers int
@@ -89,6 +91,7 @@ func (c Config) withDefaults() Config {
 	set(&c.CallTimeout, time.Minute)
 	set(&c.Retention, 30*24*time.Hour)
 	set(&c.PayloadRetention, 90*24*time.Hour)
+	set(&c.AuditRetention, 365*24*time.Hour)
 	set(&c.PruneEvery, time.Hour)
 	if c.MaxOutput == 0 {
 		c.MaxOutput = 16 << 20

@@ -50,6 +50,7 @@ const (
 	FleetService_ShareAgent_FullMethodName           = "/fleet.v1.FleetService/ShareAgent"
 	FleetService_UnshareAgent_FullMethodName         = "/fleet.v1.FleetService/UnshareAgent"
 	FleetService_ListAgentShares_FullMethodName      = "/fleet.v1.FleetService/ListAgentShares"
+	FleetService_ListAudit_FullMethodName            = "/fleet.v1.FleetService/ListAudit"
 	FleetService_ShowAgentLog_FullMethodName         = "/fleet.v1.FleetService/ShowAgentLog"
 )
 
@@ -141,6 +142,9 @@ type FleetServiceClient interface {
 	UnshareAgent(ctx context.Context, in *UnshareAgentRequest, opts ...grpc.CallOption) (*UnshareAgentResponse, error)
 	// List with whom an agent is shared.
 	ListAgentShares(ctx context.Context, in *ListAgentSharesRequest, opts ...grpc.CallOption) (*ListAgentSharesResponse, error)
+	// List the audit log, newest first: who called which method about what, and how it ended.
+	// It has the calls that may change something, also refused ones, and failed logins. Only admins can read it.
+	ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error)
 	// Show the log of an agent's workspace: how it was made, started and stopped, and what its host says.
 	// It can be long; lines limits it to the last lines.
 	ShowAgentLog(ctx context.Context, in *ShowAgentLogRequest, opts ...grpc.CallOption) (*ShowAgentLogResponse, error)
@@ -481,6 +485,16 @@ func (c *fleetServiceClient) ListAgentShares(ctx context.Context, in *ListAgentS
 	return out, nil
 }
 
+func (c *fleetServiceClient) ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListAuditResponse)
+	err := c.cc.Invoke(ctx, FleetService_ListAudit_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *fleetServiceClient) ShowAgentLog(ctx context.Context, in *ShowAgentLogRequest, opts ...grpc.CallOption) (*ShowAgentLogResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ShowAgentLogResponse)
@@ -579,6 +593,9 @@ type FleetServiceServer interface {
 	UnshareAgent(context.Context, *UnshareAgentRequest) (*UnshareAgentResponse, error)
 	// List with whom an agent is shared.
 	ListAgentShares(context.Context, *ListAgentSharesRequest) (*ListAgentSharesResponse, error)
+	// List the audit log, newest first: who called which method about what, and how it ended.
+	// It has the calls that may change something, also refused ones, and failed logins. Only admins can read it.
+	ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error)
 	// Show the log of an agent's workspace: how it was made, started and stopped, and what its host says.
 	// It can be long; lines limits it to the last lines.
 	ShowAgentLog(context.Context, *ShowAgentLogRequest) (*ShowAgentLogResponse, error)
@@ -681,6 +698,9 @@ func (UnimplementedFleetServiceServer) UnshareAgent(context.Context, *UnshareAge
 }
 func (UnimplementedFleetServiceServer) ListAgentShares(context.Context, *ListAgentSharesRequest) (*ListAgentSharesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListAgentShares not implemented")
+}
+func (UnimplementedFleetServiceServer) ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListAudit not implemented")
 }
 func (UnimplementedFleetServiceServer) ShowAgentLog(context.Context, *ShowAgentLogRequest) (*ShowAgentLogResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ShowAgentLog not implemented")
@@ -1225,6 +1245,24 @@ func _FleetService_ListAgentShares_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FleetService_ListAudit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListAuditRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ListAudit(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ListAudit_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ListAudit(ctx, req.(*ListAuditRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FleetService_ShowAgentLog_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ShowAgentLogRequest)
 	if err := dec(in); err != nil {
@@ -1357,6 +1395,10 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListAgentShares",
 			Handler:    _FleetService_ListAgentShares_Handler,
+		},
+		{
+			MethodName: "ListAudit",
+			Handler:    _FleetService_ListAudit_Handler,
 		},
 		{
 			MethodName: "ShowAgentLog",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/metadata"
@@ -20,23 +21,57 @@ import (
 type seen struct {
 	request, answer any
 	stream          bool
+	line            *fleet.Audited // nil if the call is not audited
 }
 
-// audit logs a call that may have changed something.
-func (i *Interceptor) audit(ctx context.Context, method string, p fleet.Principal, seen *seen, s *status.Status) {
-	outcome := "ok"
-	if s != nil {
-		outcome = reasonOf(s)
-	}
-	attrs := append(i.origin(ctx, method), slog.String("principal", p.Name), slog.String("kind", string(p.Kind)))
+// AuditLog keeps the lines of calls in the store.
+type AuditLog interface {
+	// Keep writes the line of a call that has ended, or of calls that were refused. The first transaction of the call that
+	// changed something has written a line with an ID.
+	Keep(e fleet.AuditEntry)
+}
+
+// begin returns the line of a call that may change something.
+func (i *Interceptor) begin(ctx context.Context, method string, p fleet.Principal, seen *seen) *fleet.Audited {
+	e := i.entry(ctx, method)
+	e.Principal, e.Kind = p.Name, p.Kind
 	if p.AgentUID != "" {
-		attrs = append(attrs, slog.String("agent", p.AgentName))
+		e.Caller = p.AgentName
 	}
-	attrs = append(attrs, slog.String("target", target(seen.request, seen.answer)), slog.String("outcome", outcome))
-	if id := field(seen.request, "request_id"); id != "" {
-		attrs = append(attrs, slog.String("request_id", id))
+	a := fleet.NewAudited(e)
+	a.Describe(func(e *fleet.AuditEntry) { describe(e, seen.request) })
+	return a
+}
+
+// entry returns a line without its caller.
+func (i *Interceptor) entry(ctx context.Context, method string) fleet.AuditEntry {
+	return fleet.AuditEntry{Time: time.Now().UTC(), Method: shortMethod(method), Face: short(faceOf(ctx)), Remote: i.remote(ctx), Count: 1}
+}
+
+// describe adds what the request says to the line. It may be nil.
+func describe(e *fleet.AuditEntry, request any) {
+	e.Target, e.RequestID = target(request), field(request, "request_id")
+	e.AgentName, e.Owner = fleet.ParseAgentRef(field(request, "agent_name"))
+}
+
+// audit logs a call that may have changed something, and keeps its line.
+func (i *Interceptor) audit(ctx context.Context, line *fleet.Audited, seen *seen, s *status.Status) {
+	e := line.Describe(func(e *fleet.AuditEntry) {
+		if e.Outcome = fleet.OutcomeOK; s != nil {
+			e.Outcome = reasonOf(s)
+		}
+		e.Target = target(seen.request, seen.answer)
+	})
+	attrs := append(attrsOf(e), slog.String("principal", e.Principal), slog.String("kind", string(e.Kind)))
+	if e.Caller != "" {
+		attrs = append(attrs, slog.String("agent", e.Caller))
+	}
+	attrs = append(attrs, slog.String("target", e.Target), slog.String("outcome", e.Outcome))
+	if e.RequestID != "" {
+		attrs = append(attrs, slog.String("request_id", e.RequestID))
 	}
 	i.log.LogAttrs(ctx, slog.LevelInfo, "audit", attrs...)
+	i.lines.Keep(e)
 }
 
 // failed logs, once per call, that the caller could not be identified.
@@ -45,13 +80,14 @@ func (i *Interceptor) failed(ctx context.Context, method string, id *identity) {
 		return
 	}
 	id.audited = true
-	s := toStatus(id.err)
-	i.failures.log(ctx, append(i.origin(ctx, method), slog.String("outcome", reasonOf(s)), slog.String("error", s.Message()))...)
+	s, e := toStatus(id.err), i.entry(ctx, method)
+	e.Outcome = reasonOf(s)
+	i.failures.log(ctx, e, append(attrsOf(e), slog.String("outcome", e.Outcome), slog.String("error", s.Message()))...)
 }
 
-// origin returns the method that was called, the face, and the remote address.
-func (i *Interceptor) origin(ctx context.Context, method string) []slog.Attr {
-	return []slog.Attr{slog.String("method", shortMethod(method)), slog.String("face", short(faceOf(ctx))), slog.String("remote", i.remote(ctx))}
+// attrsOf returns the method that was called, the face, and the remote address.
+func attrsOf(e fleet.AuditEntry) []slog.Attr {
+	return []slog.Attr{slog.String("method", e.Method), slog.String("face", e.Face), slog.String("remote", e.Remote)}
 }
 
 // faceOf returns the face that the call came over.
@@ -73,7 +109,7 @@ func reasonOf(s *status.Status) string {
 
 // targets are the fields that name what a call concerns, the most specific first.
 var targets = []protoreflect.Name{
-	"agent_name", "agent_id", "task_id", "agent_session_id", "tool_name", "registry_ref", "subagent", "subagent_name", "name", "agent",
+	"agent_name", "agent_id", "task_id", "question_id", "agent_session_id", "tool_name", "registry_ref", "subagent", "subagent_name", "name", "agent",
 }
 
 // target returns the name of what the call concerns, or "" if no field names it. For a call that creates something,

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"fleet/internal/fleet"
 )
 
 const (
@@ -17,6 +19,7 @@ const (
 // failures logs failed logins without letting them fill the log.
 type failures struct {
 	logger *slog.Logger
+	lines  AuditLog
 	window time.Duration
 
 	mu      sync.Mutex
@@ -26,12 +29,12 @@ type failures struct {
 	timer   *time.Timer // ends this window; nil if no window is open
 }
 
-func newFailures(log *slog.Logger) *failures {
-	return &failures{logger: log, window: failureWindow}
+func newFailures(log *slog.Logger, lines AuditLog) *failures {
+	return &failures{logger: log, lines: lines, window: failureWindow}
 }
 
-// log logs or counts a failed login.
-func (f *failures) log(ctx context.Context, attrs ...slog.Attr) {
+// log logs and keeps a failed login, or counts it.
+func (f *failures) log(ctx context.Context, e fleet.AuditEntry, attrs ...slog.Attr) {
 	f.mu.Lock()
 	f.total++
 	if f.timer == nil {
@@ -46,6 +49,7 @@ func (f *failures) log(ctx context.Context, attrs ...slog.Attr) {
 	total := f.total
 	f.mu.Unlock()
 	f.logger.LogAttrs(ctx, slog.LevelWarn, "login failed", append(attrs, slog.Int64("total", total))...)
+	f.lines.Keep(e)
 }
 
 // turn ends a window.
@@ -57,6 +61,7 @@ func (f *failures) turn() {
 	if skipped > 0 {
 		f.logger.LogAttrs(context.Background(), slog.LevelWarn, "logins failed, not logged one by one",
 			slog.Int64("count", skipped), slog.Int64("total", total))
+		f.lines.Keep(fleet.AuditEntry{Time: time.Now().UTC(), Outcome: string(fleet.ReasonUnauthenticated), Count: int(skipped)})
 	}
 }
 

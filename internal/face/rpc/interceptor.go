@@ -27,6 +27,7 @@ type Interceptor struct {
 	remote   func(ctx context.Context) string
 	observer Observer
 	rates    *Rates
+	lines    AuditLog
 	failures *failures
 	open     *openCalls
 }
@@ -42,11 +43,11 @@ type Observer interface {
 
 // NewInterceptor returns the interceptor. Remote returns the address that a call comes from, for the log; nil if it is
 // not known. Rates may be nil.
-func NewInterceptor(auth Authenticator, log *slog.Logger, remote func(ctx context.Context) string, observer Observer, rates *Rates) *Interceptor {
+func NewInterceptor(auth Authenticator, log *slog.Logger, remote func(ctx context.Context) string, observer Observer, rates *Rates, lines AuditLog) *Interceptor {
 	if remote == nil {
 		remote = func(context.Context) string { return "" }
 	}
-	return &Interceptor{auth: auth, log: log, remote: remote, observer: observer, rates: rates, failures: newFailures(log), open: newOpenCalls(auth)}
+	return &Interceptor{auth: auth, log: log, remote: remote, observer: observer, rates: rates, lines: lines, failures: newFailures(log, lines), open: newOpenCalls(auth)}
 }
 
 // Close ends the interceptor's background work. Call it when no more calls come.
@@ -90,7 +91,9 @@ func (s stream) Context() context.Context { return s.ctx }
 func (s stream) RecvMsg(m any) error {
 	err := s.ServerStream.RecvMsg(m)
 	if err == nil {
-		s.seen.request = m
+		if s.seen.request = m; s.seen.line != nil {
+			s.seen.line.Describe(func(e *fleet.AuditEntry) { describe(e, m) })
+		}
 	}
 	return err
 }
@@ -101,6 +104,7 @@ func (i *Interceptor) around(ctx context.Context, method string, seen *seen, cal
 	ctx = fleet.WithCall(ctx, fleet.CallID(rand.Uint64())) //nolint:gosec // it is no secret
 	ctx = i.observer.CallBegan(ctx, method, face)
 	id := &identity{}
+	var line *fleet.Audited // nil if the call is not audited
 	defer func() {
 		if r := recover(); r != nil {
 			i.log.ErrorContext(ctx, "panic", slog.String("method", method), slog.String("panic", fmt.Sprint(r)), slog.String("stack", string(debug.Stack())))
@@ -115,8 +119,8 @@ func (i *Interceptor) around(ctx context.Context, method string, seen *seen, cal
 		if !panicked {
 			i.logCall(ctx, method, id.principal, begun, s, err)
 		}
-		if id.principal.Name != "" && id.refused == nil && mutates(method) {
-			i.audit(ctx, method, id.principal, seen, s)
+		if line != nil {
+			i.audit(ctx, line, seen, s)
 		}
 		if s != nil {
 			err = s.Err()
@@ -132,6 +136,10 @@ func (i *Interceptor) around(ctx context.Context, method string, seen *seen, cal
 	}
 	if id.refused != nil {
 		return id.refused
+	}
+	if mutates(method) {
+		line = i.begin(ctx, method, id.principal, seen)
+		seen.line, ctx = line, fleet.WithAudit(ctx, line)
 	}
 	if err := mayCall(id.principal, method); err != nil {
 		return err

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/face/wire"
+)
+
+func (p *program) newAudit() *cobra.Command {
+	req := &fleetv1.ListAuditRequest{}
+	var period auditPeriod
+	var limit int32
+	cmd := calls(&cobra.Command{
+		Use:   "audit",
+		Short: "Show who called what, and how it ended",
+		Long: `Show the audit log, the newest call first: the calls that may change something, also
+refused ones, and failed logins. Only admins can read it. "fleet audit export" writes
+all of it as JSON Lines.`,
+		Example: `  fleet audit --since 24h
+  fleet audit --agent papi --outcome failed
+  fleet audit --principal ci --method start_agent_task`,
+		Args: args(""),
+		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
+			if err := period.set(s, req); err != nil {
+				return err
+			}
+			req.Limit = &limit
+			resp, err := s.fleet.ListAudit(ctx, req)
+			return s.print(resp, err, func() {
+				g := newGrid("AGE", "PRINCIPAL", "METHOD", "TARGET", "OUTCOME", "FACE", "REMOTE")
+				for _, e := range resp.GetEntries() {
+					g.row(s.age(e.GetTime()), e.GetPrincipal(), e.GetMethod(), e.GetTarget(), outcomeOf(e), e.GetFace(), e.GetRemote())
+				}
+				s.show(g, "No call matches.")
+				if next := resp.GetNextCursor(); next != "" {
+					s.hint("There is more: add --cursor %s, or export all of it with \"fleet audit export\".", next)
+				}
+			})
+		}),
+	}, "list_audit", "--agent")
+	addAuditFilter(cmd, req, &period)
+	cmd.Flags().Int32Var(&limit, "limit", 50, "show at most `N` calls, at most 1000")
+	cmd.Flags().StringVar(&req.Cursor, "cursor", "", "continue from this `CURSOR`")
+	complete(cmd, "limit", cobra.NoFileCompletions)
+	complete(cmd, "cursor", cobra.NoFileCompletions)
+	cmd.AddCommand(p.newAuditExport())
+	return cmd
+}
+
+// outcomeOf returns the outcome of the line, in its colour.
+func outcomeOf(e *fleetv1.AuditEntry) cell {
+	switch e.GetOutcome() {
+	case "ok":
+		return cell{"ok", green}
+	case "unknown":
+		return cell{"unknown", yellow}
+	}
+	return cell{e.GetOutcome(), red}
+}
+
+// exportPage is how many lines are exported with one call.
+const exportPage = 1000
+
+func (p *program) newAuditExport() *cobra.Command {
+	req := &fleetv1.ListAuditRequest{}
+	var period auditPeriod
+	cmd := calls(&cobra.Command{
+		Use:   "export",
+		Short: "Write the audit log as JSON Lines",
+		Long: `Write the audit log to standard output, the newest call first, each as a line of JSON.
+Without filters it is the whole log. The next export can begin where this one was
+made: --since takes a time.`,
+		Example: `  fleet audit export > audit.jsonl
+  fleet audit export --since 2026-11-01 --until 2026-12-01 | gzip > november.jsonl.gz`,
+		Args: args(""),
+		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
+			if err := period.set(s, req); err != nil {
+				return err
+			}
+			limit := int32(exportPage)
+			req.Limit = &limit
+			for {
+				resp, err := s.fleet.ListAudit(ctx, req)
+				if err != nil {
+					return err
+				}
+				for _, e := range resp.GetEntries() {
+					line, err := wire.Marshal(e)
+					if err != nil {
+						return err
+					}
+					s.screen.raw(string(line) + "\n")
+				}
+				req.Cursor = resp.GetNextCursor()
+				if err := s.screen.failed(); err != nil || req.GetCursor() == "" {
+					return err
+				}
+			}
+		}),
+	}, "list_audit", "--agent")
+	addAuditFilter(cmd, req, &period)
+	return cmd
+}
+
+// auditPeriod holds the flags of a period.
+type auditPeriod struct{ since, until string }
+
+// set puts the period into the request.
+func (a *auditPeriod) set(s *session, req *fleetv1.ListAuditRequest) error {
+	for _, f := range []struct {
+		given string
+		set   func(*timestamppb.Timestamp)
+	}{{a.since, func(t *timestamppb.Timestamp) { req.Since = t }}, {a.until, func(t *timestamppb.Timestamp) { req.Until = t }}} {
+		if f.given == "" {
+			continue
+		}
+		at, err := timeBefore(f.given, s.deps.Now())
+		if err != nil {
+			return err
+		}
+		f.set(timestamppb.New(at))
+	}
+	return nil
+}
+
+func addAuditFilter(cmd *cobra.Command, req *fleetv1.ListAuditRequest, period *auditPeriod) {
+	f := cmd.Flags()
+	f.StringVar(&period.since, "since", "", "only calls in the last `DURATION`, such as 24h or 7d, or since a time such as 2026-11-01")
+	f.StringVar(&period.until, "until", "", "only calls before `DURATION` ago, or before a time")
+	f.StringVar(&req.Principal, "principal", "", "only calls of the principal with this `NAME`")
+	f.StringVar(&req.Method, "method", "", "only calls of `METHOD`, such as start_agent_task")
+	f.StringVar(&req.AgentName, "agent", "", "only calls about agents with this `NAME`")
+	f.StringVar(&req.Outcome, "outcome", "", "only calls that ended with `OUTCOME`: ok, failed, unknown, or a reason such as PERMISSION_DENIED")
+	for _, name := range []string{"since", "until", "principal", "method", "agent", "outcome"} {
+		complete(cmd, name, cobra.NoFileCompletions)
+	}
+}

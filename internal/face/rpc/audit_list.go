@@ -1,0 +1,37 @@
+package rpc
+
+import (
+	"cmp"
+	"context"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+	"fleet/internal/service"
+)
+
+// ListAudit lists the audit log.
+func (f *Fleet) ListAudit(ctx context.Context, r *fleetv1.ListAuditRequest) (*fleetv1.ListAuditResponse, error) {
+	q := service.ListAuditRequest{Cursor: r.GetCursor(), Limit: intOf(r.Limit), AuditFilter: fleet.AuditFilter{
+		Principal: r.GetPrincipal(), Method: r.GetMethod(), AgentName: r.GetAgentName(), Outcome: r.GetOutcome(),
+	}}
+	var err error
+	if q.Since, err = timeIn("since", r.GetSince()); err != nil {
+		return nil, err
+	}
+	if q.Until, err = timeIn("until", r.GetUntil()); err != nil {
+		return nil, err
+	}
+	lines, next, err := f.svc.ListAudit(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	resp := &fleetv1.ListAuditResponse{Entries: make([]*fleetv1.AuditEntry, len(lines)), NextCursor: some(next)}
+	for i, e := range lines {
+		resp.Entries[i] = &fleetv1.AuditEntry{
+			Id: cursorOf(e.ID), Time: timeOf(e.Time), Principal: e.Principal, Kind: string(e.Kind), Caller: someText(e.Caller), Method: e.Method,
+			Target: textOf(e.Target), AgentName: someText(e.AgentName), Owner: someText(e.Owner),
+			Outcome: cmp.Or(e.Outcome, fleet.OutcomeUnknown), Face: textOf(e.Face), Remote: e.Remote, RequestId: someText(e.RequestID), Count: int32Of(e.Count),
+		}
+	}
+	return resp, nil
+}

@@ -1,0 +1,145 @@
+package service
+
+import (
+	"context"
+	"log/slog"
+	"regexp"
+	"strconv"
+	"sync"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+const (
+	// auditDelay is how long the end of a call may wait for others, to be written with them.
+	auditDelay = 200 * time.Millisecond
+	// auditBatch is how many lines are written in one transaction.
+	auditBatch = 500
+	// maxAuditQueue is how many lines wait while the store does not take them. Further ones are in the log only.
+	maxAuditQueue = 10000
+	// auditTimeout limits how long one write may take.
+	auditTimeout = 10 * time.Second
+)
+
+// AuditLog writes the lines of calls into the store. The line of a call that changes something is written by the call's
+// transaction, see fleet.WithAudit. Here its outcome follows, and the lines of calls that changed nothing, in batches.
+type AuditLog struct {
+	store fleet.Store
+	log   *slog.Logger
+	delay time.Duration
+
+	mu      sync.Mutex
+	queue   []fleet.AuditEntry
+	dropped int
+	timer   *time.Timer // writes the queue; nil if it is empty
+
+	writing sync.Mutex
+}
+
+func newAuditLog(store fleet.Store, log *slog.Logger) *AuditLog {
+	return &AuditLog{store: store, log: log, delay: auditDelay}
+}
+
+// Keep writes the line of a call that has ended, soon. A call that succeeded and is not in the store yet may have changed
+// something elsewhere: then Keep waits until its line is written. Concurrent calls share a transaction.
+func (l *AuditLog) Keep(e fleet.AuditEntry) {
+	l.mu.Lock()
+	if len(l.queue) >= maxAuditQueue {
+		l.dropped++
+		l.mu.Unlock()
+		return
+	}
+	l.queue = append(l.queue, e)
+	now := e.ID == 0 && e.Outcome == fleet.OutcomeOK
+	if !now && l.timer == nil {
+		l.timer = time.AfterFunc(l.delay, l.write)
+	}
+	l.mu.Unlock()
+	if now {
+		l.write()
+	}
+}
+
+// Close writes what is queued. Call it when no more calls come, before the store is closed.
+func (l *AuditLog) Close() { l.write() }
+
+// write writes what is queued. When it returns, everything that was queued before is written, by whichever call, or has failed.
+func (l *AuditLog) write() {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	l.mu.Lock()
+	lines, dropped := l.queue, l.dropped
+	l.queue, l.dropped = nil, 0
+	if l.timer != nil {
+		l.timer.Stop()
+		l.timer = nil
+	}
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), auditTimeout)
+	defer cancel()
+	for len(lines) > 0 {
+		n := min(len(lines), auditBatch)
+		if err := l.store.PutAudit(ctx, lines[:n]); err != nil {
+			l.log.ErrorContext(ctx, "lines of the audit log were not stored, trying again", slog.Int("lines", len(lines)), slog.Any("error", err))
+			l.again(lines)
+			break
+		}
+		lines = lines[n:]
+	}
+	if dropped > 0 {
+		l.log.ErrorContext(ctx, "lines of the audit log are only here, because the store does not take them", slog.Int("lines", dropped))
+	}
+}
+
+// again queues lines that were not written.
+func (l *AuditLog) again(lines []fleet.AuditEntry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	keep := min(len(lines), max(0, maxAuditQueue-len(l.queue)))
+	l.dropped += len(lines) - keep
+	l.queue = append(lines[:keep:keep], l.queue...)
+	if l.timer == nil {
+		l.timer = time.AfterFunc(auditTimeout, l.write)
+	}
+}
+
+// MaxAuditLines is how many lines of the audit log are returned at most.
+const MaxAuditLines = 1000
+
+// ListAuditRequest selects lines of the audit log.
+type ListAuditRequest struct {
+	fleet.AuditFilter
+	Cursor string // where to continue
+	Limit  *int   // nil means 100
+}
+
+var outcomePattern = regexp.MustCompile(`^(|ok|failed|unknown|[A-Z][A-Z_]*)$`)
+
+// ListAudit returns lines of the audit log, the newest first, also of calls of this process that have just ended, and the cursor of the next ones; "" on the last page. The interceptor
+// lets only admins call it.
+func (s *Service) ListAudit(ctx context.Context, r ListAuditRequest) (lines []fleet.AuditEntry, next string, err error) {
+	limit := 100
+	if r.Limit != nil {
+		if limit = *r.Limit; limit < 1 || limit > MaxAuditLines {
+			return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "limit", "limit is %d: give 1 to %d", limit, MaxAuditLines)
+		}
+	}
+	if !outcomePattern.MatchString(r.Outcome) {
+		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "outcome", "outcome %q is not ok, failed, unknown or the reason of an error, such as PERMISSION_DENIED", fleet.Shorten(r.Outcome, 60))
+	}
+	if !r.Until.IsZero() && !r.Until.After(r.Since) {
+		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "until", "until must be after since")
+	}
+	if r.Cursor != "" {
+		if r.Before, err = strconv.ParseInt(r.Cursor, 10, 64); err != nil || r.Before < 1 {
+			return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "cursor", "cursor %q is not one: give the next_cursor of an answer", fleet.Shorten(r.Cursor, 40))
+		}
+	}
+	r.AgentName, _ = fleet.ParseAgentRef(r.AgentName)
+	s.audit.write()
+	if lines, err = s.store.Audit(ctx, r.AuditFilter, limit+1); err != nil || len(lines) <= limit {
+		return lines, "", err
+	}
+	return lines[:limit], strconv.FormatInt(lines[limit-1].ID, 10), nil
+}

@@ -1,0 +1,49 @@
+package service_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service"
+)
+
+// TestAuditLineIsInTheTransaction checks that the line of a change is in the store with the change, before the call has ended, so
+// that a crash does not lose it. Until the end its outcome is unknown.
+func TestAuditLineIsInTheTransaction(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, fake.Config{}, nil)
+	h.create("papi")
+	start := func() (*fleet.Audited, error) {
+		line := fleet.NewAudited(fleet.AuditEntry{Principal: "alice", Method: "StartAgentTask", Count: 1})
+		_, err := h.StartTask(fleet.WithAudit(h.ctx(), line), service.StartTaskRequest{Agent: "papi", Description: "listen"})
+		return line, err
+	}
+	line, err := start()
+	require.NoError(t, err)
+	got, next, err := h.ListAudit(asAdmin(t.Context()), service.ListAuditRequest{AuditFilter: fleet.AuditFilter{Outcome: fleet.OutcomeUnknown}})
+	require.NoError(t, err)
+	require.Empty(t, next)
+	require.Len(t, got, 1)
+	require.Equal(t, "papi", got[0].AgentName)
+	require.Equal(t, "alice", got[0].Owner)
+
+	end := func(l *fleet.Audited, err error) {
+		h.AuditLog().Keep(l.Describe(func(e *fleet.AuditEntry) {
+			if e.Outcome = fleet.OutcomeOK; err != nil {
+				e.Outcome = string(fleet.ReasonOf(err))
+			}
+		}))
+	}
+	end(line, nil)
+	refused, err := start()
+	require.Error(t, err)
+	end(refused, err)
+	got, _, err = h.ListAudit(asAdmin(t.Context()), service.ListAuditRequest{})
+	require.NoError(t, err)
+	require.Len(t, got, 2)
+	require.Equal(t, string(fleet.ReasonAgentBusy), got[0].Outcome)
+	require.Equal(t, fleet.OutcomeOK, got[1].Outcome)
+}
