@@ -282,6 +282,15 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Description: "List with whom an agent is shared.",
 		}, c.ListAgentShares),
 		tool.Unary(tool.Spec{
+			Name:     "list_audit",
+			Title:    "List audit",
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       fleetServiceListAuditInput,
+			Output:      fleetServiceListAuditOutput,
+			Portion:     tool.Portion{Limit: "limit", Of: "entries", Unless: ""},
+			Description: "List the audit log, newest first: who called which method about what, and how it ended. It has the calls that may change something, also refused ones, and failed logins. Only admins can read it.\nA long answer has the first entries only: call again with next_cursor as cursor for more.",
+		}, c.ListAudit),
+		tool.Unary(tool.Spec{
 			Name:     "show_agent_log",
 			Title:    "Show agent log",
 			ReadOnly: true, Destructive: false, Idempotent: true,
@@ -4969,6 +4978,148 @@ const fleetServiceListAgentSharesOutput = `{
         "shared_at"
       ],
       "description": "Share lets a person or a group see an agent of another owner, or also run tasks on it."
+    }
+  }
+}`
+
+const fleetServiceListAuditInput = `{
+  "type": "object",
+  "properties": {
+    "principal": {
+      "type": "string",
+      "description": "Only calls of this principal."
+    },
+    "method": {
+      "type": "string",
+      "description": "Only calls of this method, such as StartAgentTask or start_agent_task."
+    },
+    "agent_name": {
+      "type": "string",
+      "description": "Only calls about agents of this name."
+    },
+    "outcome": {
+      "type": "string",
+      "description": "Only calls that ended so: ` + "`" + `ok` + "`" + `, ` + "`" + `failed` + "`" + `, ` + "`" + `unknown` + "`" + `, or the reason of an error such as PERMISSION_DENIED."
+    },
+    "since": {
+      "type": "string",
+      "format": "date-time",
+      "description": "Only calls that began then or later."
+    },
+    "until": {
+      "type": "string",
+      "format": "date-time",
+      "description": "Only calls that began before."
+    },
+    "cursor": {
+      "type": "string",
+      "description": "Continue from here: the next_cursor of the previous answer."
+    },
+    "limit": {
+      "type": "integer",
+      "minimum": 1,
+      "description": "Return at most this many lines, at most 1000; 100 when not given."
+    }
+  },
+  "additionalProperties": false
+}`
+
+const fleetServiceListAuditOutput = `{
+  "type": "object",
+  "properties": {
+    "entries": {
+      "type": "array",
+      "items": {
+        "$ref": "#/$defs/AuditEntry"
+      },
+      "description": "The lines, the newest first."
+    },
+    "next_cursor": {
+      "type": "string",
+      "description": "Where to continue, as cursor of the next call; absent on the last page."
+    }
+  },
+  "required": [
+    "entries"
+  ],
+  "$defs": {
+    "AuditEntry": {
+      "type": "object",
+      "properties": {
+        "id": {
+          "type": "string",
+          "description": "Id of the line; it only grows."
+        },
+        "time": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the call began."
+        },
+        "principal": {
+          "type": "string",
+          "description": "Name of the principal who called; empty for a failed login."
+        },
+        "kind": {
+          "type": "string",
+          "description": "Kind of the principal: human, controller or agent; empty for a failed login."
+        },
+        "caller": {
+          "type": "string",
+          "description": "Name of the agent that called with a token of its own; absent otherwise."
+        },
+        "method": {
+          "type": "string",
+          "description": "Method that was called, such as StartAgentTask; empty where failed logins are counted."
+        },
+        "target": {
+          "type": "string",
+          "description": "What the request, or else the answer, names first: an agent, a task, a token."
+        },
+        "agent_name": {
+          "type": "string",
+          "description": "Name of the agent that the call concerns; absent if it is not known."
+        },
+        "owner": {
+          "type": "string",
+          "description": "Name of the principal that owns this agent; absent if it is not known."
+        },
+        "outcome": {
+          "type": "string",
+          "description": "` + "`" + `ok` + "`" + `, the reason of the error, or ` + "`" + `unknown` + "`" + ` if the server ended before the call did."
+        },
+        "face": {
+          "type": "string",
+          "description": "Face of the call: grpc, rest or mcp."
+        },
+        "remote": {
+          "type": "string",
+          "description": "Address that the call came from; empty if it is not known."
+        },
+        "request_id": {
+          "type": "string",
+          "description": "Id that the caller gave to the request; absent if none."
+        },
+        "count": {
+          "type": "integer",
+          "description": "How many calls the line stands for: more than 1 for failed logins that were only counted."
+        }
+      },
+      "required": [
+        "id",
+        "time",
+        "principal",
+        "kind",
+        "method",
+        "target",
+        "outcome",
+        "face",
+        "remote",
+        "count"
+      ],
+      "description": "AuditEntry is a line of the audit log: who called which method about what, and how that ended."
     }
   }
 }`
