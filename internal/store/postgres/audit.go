@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"fleet/internal/fleet"
+	"fleet/internal/store/record"
 )
 
 const (
@@ -17,12 +18,12 @@ const (
 		SELECT count(*) FROM gone`
 )
 
-var insertAudit = numbered(`INSERT INTO audit (` + auditColumns + `) VALUES (` + marks(auditColumns) + `) RETURNING n`)
+var insertAudit = numbered(`INSERT INTO audit (` + auditColumns + `) VALUES (` + record.Marks(auditColumns) + `) RETURNING n`)
 
 func auditArgs(e *fleet.AuditEntry) []any {
 	return encode([]any{
 		e.Time, e.Principal, string(e.Kind), e.Caller, e.Method, fleet.MethodKey(e.Method), e.Face, e.Remote, e.Target,
-		e.AgentName, key(e.AgentName), e.Owner, e.RequestID, e.Outcome, max(e.Count, 1),
+		e.AgentName, record.Key(e.AgentName), e.Owner, e.RequestID, e.Outcome, max(e.Count, 1),
 	})
 }
 
@@ -94,7 +95,7 @@ func auditConditions(f fleet.AuditFilter) *clause {
 		c.add(`method_key = ?`, fleet.MethodKey(f.Method))
 	}
 	if f.AgentName != "" {
-		c.add(`name_key <> '' AND name_key = ?`, key(f.AgentName))
+		c.add(`name_key <> '' AND name_key = ?`, record.Key(f.AgentName))
 	}
 	switch f.Outcome {
 	case "":

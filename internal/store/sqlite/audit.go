@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/store/record"
 )
 
 const (
@@ -16,12 +17,12 @@ const (
 	pruneAudit   = `DELETE FROM audit WHERE n IN (SELECT n FROM audit WHERE time < ? ORDER BY time LIMIT ?)`
 )
 
-var insertAudit = `INSERT INTO audit (` + auditColumns + `) VALUES (` + marks(auditColumns) + `)`
+var insertAudit = `INSERT INTO audit (` + auditColumns + `) VALUES (` + record.Marks(auditColumns) + `)`
 
 func auditArgs(e *fleet.AuditEntry) []any {
 	return []any{
 		micros(e.Time), e.Principal, string(e.Kind), e.Caller, e.Method, fleet.MethodKey(e.Method), e.Face, e.Remote, e.Target,
-		e.AgentName, key(e.AgentName), e.Owner, e.RequestID, e.Outcome, max(e.Count, 1),
+		e.AgentName, record.Key(e.AgentName), e.Owner, e.RequestID, e.Outcome, max(e.Count, 1),
 	}
 }
 
@@ -91,7 +92,7 @@ func auditConditions(f fleet.AuditFilter) (where string, args []any) {
 		add(`method_key = ?`, fleet.MethodKey(f.Method))
 	}
 	if f.AgentName != "" {
-		add(`name_key <> '' AND name_key = ?`, key(f.AgentName))
+		add(`name_key <> '' AND name_key = ?`, record.Key(f.AgentName))
 	}
 	switch f.Outcome {
 	case "":
