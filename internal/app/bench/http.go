@@ -21,17 +21,23 @@ type httpClient struct {
 	in   *bufio.Reader
 }
 
+// head is an answer without its body.
+type head struct {
+	status int
+	header http.Header
+}
+
 // do sends the request and returns the answer, with the complete body in into.
-func (c *httpClient) do(request string, into io.Writer) (*http.Response, error) {
+func (c *httpClient) do(request string, into io.Writer) (answer head, err error) {
 	if _, err := io.WriteString(c.conn, request); err != nil {
-		return nil, err
+		return answer, err
 	}
 	r, err := http.ReadResponse(c.in, nil)
 	if err != nil {
-		return nil, err
+		return answer, err
 	}
 	_, err = io.Copy(into, r.Body)
-	return r, errors.Join(err, r.Body.Close())
+	return head{r.StatusCode, r.Header}, errors.Join(err, r.Body.Close())
 }
 
 // request returns a request as it is sent: a POST if it has a body. headers are names and values.
@@ -67,8 +73,8 @@ func overHTTP(ctx context.Context, clients int, addr string, begin func(*httpCli
 	}
 	return func(client int) error {
 		r, err := conns[client].do(requests[client], io.Discard)
-		if err == nil && r.StatusCode != http.StatusOK && r.StatusCode != http.StatusNotModified {
-			err = fmt.Errorf("%s answers %s", addr, r.Status)
+		if err == nil && r.status != http.StatusOK && r.status != http.StatusNotModified {
+			err = fmt.Errorf("%s answers %d", addr, r.status)
 		}
 		return err
 	}

@@ -37,7 +37,7 @@ func (r *report) listsOf(ctx context.Context, t *testbed, p *peers, clients int,
 	defer func() { _ = bare.Close() }()
 	rest, tool := plainly(request("/v1/agents", "")), plainly(request("/mcp", listTool))
 	unchanged := func(c *httpClient) string {
-		return request("/v1/agents", "", "If-None-Match", must(c.do(rest(nil), io.Discard)).Header.Get("ETag"))
+		return request("/v1/agents", "", "If-None-Match", must(c.do(rest(nil), io.Discard)).header.Get("ETag"))
 	}
 	over := func(addr string, begin func(*httpClient) string, want []byte) func(int) error {
 		return overHTTP(ctx, clients, addr, begin, want)
@@ -59,7 +59,7 @@ func (r *report) listsOf(ctx context.Context, t *testbed, p *peers, clients int,
 	if p.scriptAddr != "" {
 		session := func(c *httpClient) string {
 			answer := must(c.do(request("/mcp", initialize), io.Discard))
-			return request("/mcp", listTool, "Mcp-Session-Id", answer.Header.Get("Mcp-Session-Id"))
+			return request("/mcp", listTool, "Mcp-Session-Id", answer.header.Get("Mcp-Session-Id"))
 		}
 		rows = append(rows, &row{name: "TypeScript SDK", call: over(p.scriptAddr, session, p.json)})
 	}
