@@ -83,7 +83,7 @@ local:
 			require.NoError(t, err)
 			c.Local, c.LogLevel, c.PublicURL, c.Places, c.Coder = loaded.Local, loaded.LogLevel, loaded.PublicURL, []string{"local"}, loaded.Coder
 			if pgtest.Needed() {
-				c.Store = strings.Replace(pgtest.URL(t), "@", ":"+canary+"-postgres@", 1)
+				c.Store = pgtest.URL(t) + "&password=" + canary + "-postgres"
 			}
 		},
 		Options: func(o *Options) { o.Places, o.Log = nil, log },
