@@ -111,7 +111,8 @@ func TestWatchEndsWithShare(t *testing.T) {
 			}()
 			if ref == "" {
 				h.share(service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
-				for (<-got).Type != fleet.EventAgentShared {
+				for e := <-got; e.Type != fleet.EventAgentShared; {
+					e = <-got
 				}
 			}
 			task := h.start("papi", "echo first\nwait gate")
