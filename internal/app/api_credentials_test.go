@@ -19,7 +19,7 @@ var openMethods = []string{"check_health", "show_server"}
 
 // TestCredentials calls every method on every face with credentials of every kind: none, those that were valid once, and
 // those of each scope. Whether a call is let through follows from the proto alone: what has no side effects needs scope
-// read, tokens are for admins, everything else needs scope run.
+// read, tokens and the audit log are for admins, everything else needs scope run.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	for _, face := range []string{"grpc", "rest", "mcp"} {
@@ -77,7 +77,7 @@ func refusal(m protoreflect.MethodDescriptor, has fleet.Scope) string {
 	options, _ := m.Options().(*descriptorpb.MethodOptions)
 	needs := fleet.ScopeRun
 	switch {
-	case m.Parent().Name() == "TokenService":
+	case m.Parent().Name() == "TokenService" || m.Name() == "ListAudit":
 		needs = fleet.ScopeAdmin
 	case options.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS:
 		needs = fleet.ScopeRead
