@@ -355,7 +355,7 @@ var File_fleet_v1_audit_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_audit_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/audit.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbd\x03\n" +
+	"\x14fleet/v1/audit.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc5\x03\n" +
 	"\n" +
 	"AuditEntry\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12.\n" +
@@ -371,9 +371,9 @@ const file_fleet_v1_audit_proto_rawDesc = "" +
 	"\aoutcome\x18\n" +
 	" \x01(\tR\aoutcome\x12\x12\n" +
 	"\x04face\x18\v \x01(\tR\x04face\x12\x16\n" +
-	"\x06remote\x18\f \x01(\tR\x06remote\x12\"\n" +
+	"\x06remote\x18\f \x01(\tR\x06remote\x12*\n" +
 	"\n" +
-	"request_id\x18\r \x01(\tH\x03R\trequestId\x88\x01\x01\x12\x14\n" +
+	"request_id\x18\r \x01(\tB\x06\xba\xf4\x18\x02\b\x0eH\x03R\trequestId\x88\x01\x01\x12\x14\n" +
 	"\x05count\x18\x0e \x01(\x05R\x05countB\t\n" +
 	"\a_callerB\r\n" +
 	"\v_agent_nameB\b\n" +
@@ -434,6 +434,7 @@ func file_fleet_v1_audit_proto_init() {
 	if File_fleet_v1_audit_proto != nil {
 		return
 	}
+	file_fleet_v1_options_proto_init()
 	file_fleet_v1_audit_proto_msgTypes[0].OneofWrappers = []any{}
 	file_fleet_v1_audit_proto_msgTypes[1].OneofWrappers = []any{}
 	file_fleet_v1_audit_proto_msgTypes[2].OneofWrappers = []any{}

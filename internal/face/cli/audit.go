@@ -41,7 +41,7 @@ all of it as JSON Lines.`,
 				}
 			})
 		}),
-	}, "list_audit", "--agent")
+	}, "list_audit")
 	addAuditFilter(cmd, req, &period)
 	cmd.Flags().Int32Var(&limit, "limit", 50, "show at most `N` calls, at most 1000")
 	cmd.Flags().StringVar(&req.Cursor, "cursor", "", "continue from this `CURSOR`")
@@ -101,7 +101,7 @@ made: --since takes a time.`,
 				}
 			}
 		}),
-	}, "list_audit", "--agent")
+	}, "list_audit")
 	addAuditFilter(cmd, req, &period)
 	return cmd
 }
