@@ -52,8 +52,7 @@ func examine(ctx context.Context, file string, environ []string) []finding {
 		cfg, err = cfg.withPaths()
 	}
 	if err != nil {
-		message, _, _ := strings.Cut(err.Error(), "\n") // more lines would quote the file, which may have secrets
-		d.add(failing, "configuration", "correct the setting; `fleet init` writes a fleet.yaml that explains each", "%s", message)
+		d.add(failing, "configuration", "correct the setting; `fleet init` writes a fleet.yaml that explains each", "%s", err)
 		return d.found
 	}
 	d.cfg = cfg

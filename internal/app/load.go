@@ -135,8 +135,8 @@ func readConfig(path string, c *Config) error {
 		key := unknown.Token.Value
 		return fmt.Errorf("%s:%d: unknown key %q%s", path, unknown.Token.Position.Line, key, didYouMean(key, keysOf(reflect.TypeFor[Config]())))
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %s", path, strings.TrimSpace(yaml.FormatError(err, false, true)))
+	if err != nil { // without the lines around it, which may have secrets
+		return fmt.Errorf("%s: %s", path, strings.TrimSpace(yaml.FormatError(err, false, false)))
 	}
 	return nil
 }

@@ -74,6 +74,11 @@ func TestLoadRefuses(t *testing.T) {
 	}
 	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"), nil, nil)
 	require.ErrorContains(t, err, "none.yaml")
+	for _, broken := range []string{"http: [", "max_output: many", "auth: tokens"} {
+		_, err = Load(writeConfig(t, "auth: tokens\nlocal: {projects: [{name: a, env: {KEY: s3cret}}]}\n"+broken+"\n"), nil, nil)
+		require.ErrorContains(t, err, "3:")
+		require.NotContains(t, err.Error(), "s3cret", "errors reach logs")
+	}
 	_, err = Load(writeConfig(t, ""), nil, flagSet(t, "--http", "0.0.0.0:1", "--auth", "tokens", "--tls-cert", "a.pem", "--tls-key", "b.pem"))
 	require.NoError(t, err, "with tokens and TLS, other addresses are allowed")
 }
