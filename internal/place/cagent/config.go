@@ -15,6 +15,11 @@ import (
 // Driver is the driver that configurations for this place name.
 const Driver = "cagent"
 
+// Drivers returns the drivers of every such place.
+func Drivers() []fleet.Driver {
+	return []fleet.Driver{{Name: Driver, Tools: true, MCPServers: true, Remembers: true, NeedsDocument: true}}
+}
+
 // Config configures a Place. Only Dir is required. Fields that are passed to the process of a run have a name in JSON.
 type Config struct {
 	// Name is the name of the place; empty: cagent.

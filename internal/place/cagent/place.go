@@ -100,11 +100,6 @@ func (b *Place) agent(uid string) *member {
 	return b.agents[uid]
 }
 
-// Drivers returns the drivers of every such place.
-func Drivers() []fleet.Driver {
-	return []fleet.Driver{{Name: Driver, Tools: true, MCPServers: true, Remembers: true, NeedsDocument: true}}
-}
-
 // Traits implements fleet.Place.
 func (b *Place) Traits() fleet.Traits {
 	return fleet.Traits{Name: cmp.Or(b.config.Name, "cagent"), Drivers: Drivers()}
