@@ -11,21 +11,12 @@ import (
 )
 
 const (
-	auditColumns = `time, principal, kind, caller, method, method_key, face, remote, target, agent_name, name_key, owner, request_id, outcome, count`
-	selectAudit  = `SELECT n, time, principal, kind, caller, method, face, remote, target, agent_name, owner, request_id, outcome, count FROM audit WHERE `
-	endAudit     = `UPDATE audit SET outcome = $1, target = $2 WHERE n = $3`
-	pruneAudit   = `WITH gone AS (DELETE FROM audit WHERE n IN (SELECT n FROM audit WHERE time < $1 ORDER BY time LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING 1)
+	endAudit   = `UPDATE audit SET outcome = $1, target = $2 WHERE n = $3`
+	pruneAudit = `WITH gone AS (DELETE FROM audit WHERE n IN (SELECT n FROM audit WHERE time < $1 ORDER BY time LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING 1)
 		SELECT count(*) FROM gone`
 )
 
-var insertAudit = numbered(`INSERT INTO audit (` + auditColumns + `) VALUES (` + record.Marks(auditColumns) + `) RETURNING n`)
-
-func auditArgs(e *fleet.AuditEntry) []any {
-	return encode([]any{
-		e.Time, e.Principal, string(e.Kind), e.Caller, e.Method, fleet.MethodKey(e.Method), e.Face, e.Remote, e.Target,
-		e.AgentName, record.Key(e.AgentName), e.Owner, e.RequestID, e.Outcome, max(e.Count, 1),
-	})
-}
+var insertAudit = numbered(`INSERT INTO audit (` + record.AuditColumns + `) VALUES (` + record.Marks(record.AuditColumns) + `) RETURNING n`)
 
 // queueAudit queues the line of the transaction's call, if it has one that is not written yet. The first function reads the
 // result, and the second must be called with that of the commit.
@@ -41,7 +32,7 @@ func (t *tx) queueAudit(b *pgx.Batch) (read func(pgx.BatchResults) error, settle
 	if len(t.events) > 0 {
 		e.About(t.events[0])
 	}
-	b.Queue(insertAudit, auditArgs(&e)...)
+	b.Queue(insertAudit, encode(record.AuditArgs(&e))...)
 	return func(r pgx.BatchResults) error { return r.QueryRow().Scan(&e.ID) }, func(err error) {
 		if err != nil {
 			e.ID = 0
@@ -61,7 +52,7 @@ func (s *Store) PutAudit(ctx context.Context, entries []fleet.AuditEntry) error 
 		if e := &entries[i]; e.ID != 0 {
 			b.Queue(endAudit, encode([]any{e.Outcome, e.Target, e.ID})...)
 		} else {
-			b.Queue(insertAudit, auditArgs(e)...)
+			b.Queue(insertAudit, encode(record.AuditArgs(e))...)
 		}
 	}
 	err := pgx.BeginFunc(ctx, s.writer, func(tx pgx.Tx) error { return tx.SendBatch(ctx, b).Close() })
@@ -74,55 +65,17 @@ func (s *Store) Audit(ctx context.Context, f fleet.AuditFilter, limit int) (entr
 		return nil, err
 	}
 	defer s.leave()
-	c := auditConditions(f)
-	rows, err := s.reader.Query(ctx, selectAudit+c.where+`true ORDER BY n DESC LIMIT `+c.arg(limit), encode(c.args)...)
+	c := &clause{}
+	record.AuditConditions(f, c.add)
+	rows, err := s.reader.Query(ctx, record.SelectAudit+c.where+`true ORDER BY n DESC LIMIT `+c.arg(limit), encode(c.args)...)
 	if err == nil {
 		err = read(rows, func(row scanner) error {
-			e, err := scanAudit(row)
+			e, err := record.ScanAudit(row)
 			entries = append(entries, e)
 			return err
 		})
 	}
 	return entries, plain(ctx, translate(err))
-}
-
-func auditConditions(f fleet.AuditFilter) *clause {
-	c := &clause{}
-	if f.Principal != "" {
-		c.add(`principal = ?`, f.Principal)
-	}
-	if f.Method != "" {
-		c.add(`method_key = ?`, fleet.MethodKey(f.Method))
-	}
-	if f.AgentName != "" {
-		c.add(`name_key <> '' AND name_key = ?`, record.Key(f.AgentName))
-	}
-	switch f.Outcome {
-	case "":
-	case fleet.OutcomeFailed:
-		c.add(`outcome <> ?`, fleet.OutcomeOK)
-	case fleet.OutcomeUnknown:
-		c.where += `outcome = '' AND `
-	default:
-		c.add(`outcome = ?`, f.Outcome)
-	}
-	if !f.Since.IsZero() {
-		c.add(`time >= ?`, f.Since)
-	}
-	if !f.Until.IsZero() {
-		c.add(`time < ?`, f.Until)
-	}
-	if f.Before > 0 {
-		c.add(`n < ?`, f.Before)
-	}
-	return c
-}
-
-func scanAudit(row scanner) (e fleet.AuditEntry, err error) {
-	err = row.Scan(&e.ID, &e.Time, &e.Principal, (*string)(&e.Kind), &e.Caller, &e.Method, &e.Face, &e.Remote, &e.Target, &e.AgentName, &e.Owner,
-		&e.RequestID, &e.Outcome, &e.Count)
-	e.Time = e.Time.UTC()
-	return e, err
 }
 
 // PruneAudit removes old lines of the audit log, see fleet.Store.
