@@ -1,6 +1,6 @@
 // Package identity turns the credentials of a call into a principal. Each source of principals recognizes its credentials
 // by their form: Fleet's own tokens, Coder's session tokens, JWTs of an OIDC issuer. The faces call a Chain of the
-// configured sources; they do not know which there are.
+// configured sources, and need not know which these are.
 package identity
 
 import (

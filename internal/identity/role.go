@@ -14,19 +14,17 @@ type Roles map[string]string
 // scopes are the scopes of the roles.
 var scopes = map[string]fleet.Scope{"viewer": fleet.ScopeRead, "user": fleet.ScopeRun, "admin": fleet.ScopeAdmin}
 
-// CheckRole returns an error that names the key unless the role exists.
-func CheckRole(key, role string) error {
-	if _, ok := scopes[role]; !ok {
-		return fmt.Errorf("%s is %q: it must be viewer, user or admin", key, role)
-	}
-	return nil
+// IsRole reports whether there is a role of the name.
+func IsRole(name string) bool {
+	_, ok := scopes[name]
+	return ok
 }
 
 // Validate returns an error that names the first invalid key. The keys are those below the given one.
 func (r Roles) Validate(key string) error {
 	for _, name := range slices.Sorted(maps.Keys(r)) {
-		if err := CheckRole(key+"."+name, r[name]); err != nil {
-			return err
+		if !IsRole(r[name]) {
+			return fmt.Errorf("%s is %q: it must be viewer, user or admin", key+"."+name, r[name])
 		}
 	}
 	return nil

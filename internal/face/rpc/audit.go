@@ -11,8 +11,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
-	"google.golang.org/protobuf/types/descriptorpb"
 
 	"fleet/internal/fleet"
 )
@@ -146,17 +144,4 @@ func short(s string) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:most], "") + "..."
-}
-
-// mutates reports whether a call of the method may change something. A method counts as mutating unless its options say
-// that it has no side effects.
-func mutates(method string) bool {
-	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", "."))
-	d, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
-	m, ok := d.(protoreflect.MethodDescriptor)
-	if err != nil || !ok || strings.HasPrefix(method, "/grpc.") {
-		return false
-	}
-	options, _ := m.Options().(*descriptorpb.MethodOptions)
-	return options.GetIdempotencyLevel() != descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 }

@@ -137,11 +137,12 @@ func (i *Interceptor) around(ctx context.Context, method string, seen *seen, cal
 	if id.refused != nil {
 		return id.refused
 	}
-	if mutates(method) {
+	r := rightsOf(method)
+	if r.mutates {
 		line = i.begin(ctx, method, id.principal, seen)
 		seen.line, ctx = line, fleet.WithAudit(ctx, line)
 	}
-	if err := mayCall(id.principal, method); err != nil {
+	if err := r.mayCall(id.principal); err != nil {
 		return err
 	}
 	ctx, leave := i.open.enter(fleet.WithPrincipal(ctx, id.principal), md)

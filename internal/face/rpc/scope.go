@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"strings"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
@@ -18,9 +17,10 @@ type right struct {
 	needs      fleet.Scope
 	forAgents  bool // also an agent with its own token
 	inProjects bool // also a caller who is restricted to some projects
+	mutates    bool // a call may change something: the method's options do not say that it has no side effects
 }
 
-// rights has the rights of all methods, as "/package.Service/Method".
+// rights has the rights of all methods, as "/package.Service/Method", which is how gRPC names them.
 var rights = sync.OnceValue(func() map[string]right {
 	all := map[string]right{}
 	protoregistry.GlobalFiles.RangeFilesByPackage("fleet.v1", func(file protoreflect.FileDescriptor) bool {
@@ -30,7 +30,9 @@ var rights = sync.OnceValue(func() map[string]right {
 				m := methods.Get(j)
 				forAgents, _ := proto.GetExtension(m.Options(), fleetv1.E_ForAgents).(bool)
 				inProjects, _ := proto.GetExtension(m.Parent().Options(), fleetv1.E_InProjects).(bool)
-				all["/"+string(m.Parent().FullName())+"/"+string(m.Name())] = right{scopeOf(m), forAgents, inProjects}
+				options, _ := m.Options().(*descriptorpb.MethodOptions)
+				mutates := options.GetIdempotencyLevel() != descriptorpb.MethodOptions_NO_SIDE_EFFECTS
+				all["/"+string(m.Parent().FullName())+"/"+string(m.Name())] = right{scopeOf(m, mutates), forAgents, inProjects, mutates}
 			}
 		}
 		return true
@@ -39,7 +41,7 @@ var rights = sync.OnceValue(func() map[string]right {
 })
 
 // scopeOf returns the scope that a caller of the method needs.
-func scopeOf(m protoreflect.MethodDescriptor) fleet.Scope {
+func scopeOf(m protoreflect.MethodDescriptor, mutates bool) fleet.Scope {
 	ofMethod, _ := proto.GetExtension(m.Options(), fleetv1.E_Needs).(fleetv1.Scope)
 	ofService, _ := proto.GetExtension(m.Parent().Options(), fleetv1.E_ServiceNeeds).(fleetv1.Scope)
 	for _, named := range []fleetv1.Scope{ofMethod, ofService} {
@@ -47,25 +49,23 @@ func scopeOf(m protoreflect.MethodDescriptor) fleet.Scope {
 			return scope
 		}
 	}
-	options, _ := m.Options().(*descriptorpb.MethodOptions)
-	if options.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS {
-		return fleet.ScopeRead
+	if mutates {
+		return fleet.ScopeRun
 	}
-	return fleet.ScopeRun
+	return fleet.ScopeRead
 }
 
 // rightsOf returns the rights of the method. A method that no proto describes is for admins.
 func rightsOf(method string) right {
-	if r, ok := rights()["/"+strings.TrimPrefix(method, "/")]; ok {
+	if r, ok := rights()[method]; ok {
 		return r
 	}
 	return right{needs: fleet.ScopeAdmin}
 }
 
-// mayCall returns PERMISSION_DENIED unless the principal may call the method. What the principal may do with the agents,
+// mayCall returns PERMISSION_DENIED unless the principal may call a method with these rights. What the principal may do with the agents,
 // tasks and so on that a request names is a rule of the core.
-func mayCall(p fleet.Principal, method string) error {
-	r := rightsOf(method)
+func (r right) mayCall(p fleet.Principal) error {
 	switch {
 	case p.AgentUID != "" && !r.forAgents:
 		return fleet.Errorf(fleet.ReasonPermissionDenied, "an agent's own token is not good for this: it may report on its task and call what its definition allows")

@@ -35,10 +35,8 @@ func (c Config) Validate() error {
 			return fmt.Errorf("coder_auth.url must be written like https://coder.example.com")
 		}
 	}
-	if c.DefaultRole != "" && c.DefaultRole != noRole {
-		if identity.CheckRole("", c.DefaultRole) != nil {
-			return fmt.Errorf("coder_auth.default_role is %q: it must be viewer, user, admin or none", c.DefaultRole)
-		}
+	if c.DefaultRole != "" && c.DefaultRole != noRole && !identity.IsRole(c.DefaultRole) {
+		return fmt.Errorf("coder_auth.default_role is %q: it must be viewer, user, admin or none", c.DefaultRole)
 	}
 	return c.Roles.Validate("coder_auth.roles")
 }

@@ -110,12 +110,7 @@ func (i *Issuer) principal(ctx context.Context, c *claims) (fleet.Principal, err
 		return fleet.Principal{}, err
 	}
 	groups := listOf(c.all[i.config.GroupsClaim])
-	scope, ok := roles[i.config.DefaultRole]
-	for _, g := range groups {
-		if s, listed := roles[i.config.Roles[g]]; listed && (!ok || s > scope) {
-			scope, ok = s, true
-		}
-	}
+	scope, ok := i.config.Roles.Scope(groups, i.config.DefaultRole)
 	if !ok { // before the principal gets a name, which is for all time
 		return fleet.Principal{}, fleet.Errorf(fleet.ReasonPermissionDenied, "%q is in no group that may use this server", fleet.Shorten(called, 80)).
 			Next("ask for a group that oidc.roles lists in the server's configuration")

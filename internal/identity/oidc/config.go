@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"fleet/internal/fleet"
+	"fleet/internal/identity"
 )
 
 // Config configures the issuer. Issuer and ClientID are required.
@@ -38,16 +39,13 @@ type Config struct {
 	// GroupsClaim is the claim that lists the principal's groups; empty: groups.
 	GroupsClaim string `yaml:"groups_claim"`
 	// Roles maps groups to viewer, user or admin. A principal has the greatest role of its groups.
-	Roles map[string]string `yaml:"roles"`
+	Roles identity.Roles `yaml:"roles"`
 	// DefaultRole is the role of principals without a group in Roles; empty or "none": they have no access.
 	DefaultRole string `yaml:"default_role"`
 
 	// ClientSecret is the secret itself, from the environment.
 	ClientSecret string `yaml:"-"`
 }
-
-// roles are the names of scopes in the configuration.
-var roles = map[string]fleet.Scope{"viewer": fleet.ScopeRead, "user": fleet.ScopeRun, "admin": fleet.ScopeAdmin}
 
 // Validate returns an error that names the first invalid key.
 func (c Config) Validate() error {
@@ -63,22 +61,17 @@ func (c Config) Validate() error {
 		return errors.New("oidc.client_id is not set: register a client with the issuer, and name it here")
 	case len(c.Scopes) > 0 && !slices.Contains(c.Scopes, "openid"):
 		return errors.New("oidc.scopes has no openid: without it the issuer makes no ID token")
-	case c.DefaultRole != "" && c.DefaultRole != "none" && !isRole(c.DefaultRole):
+	case c.DefaultRole != "" && c.DefaultRole != "none" && !identity.IsRole(c.DefaultRole):
 		return fmt.Errorf("oidc.default_role is %q: it must be viewer, user, admin or none", c.DefaultRole)
-	case len(c.Roles) == 0 && !isRole(c.DefaultRole):
+	case len(c.Roles) == 0 && !identity.IsRole(c.DefaultRole):
 		return errors.New("oidc.roles and oidc.default_role are empty, so nobody could do anything: give groups roles, for example {fleet-admins: admin}")
 	}
 	for group, role := range c.Roles {
-		if !isRole(role) {
+		if !identity.IsRole(role) {
 			return fmt.Errorf("oidc.roles has %q for %q: a role is viewer, user or admin", role, group)
 		}
 	}
 	return nil
-}
-
-func isRole(name string) bool {
-	_, ok := roles[name]
-	return ok
 }
 
 // isLoopback reports whether nobody can listen in between here and the host.
