@@ -126,8 +126,8 @@ func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (
 	return q, "The agent has the answer", nil
 }
 
-// question returns the question with the id, or with the prefix of an id if only one waiting question has it, for an answer of
-// p. PERMISSION_DENIED if p may only see it.
+// question returns the question that p wants to answer. id is its id, or a prefix that only one waiting question has.
+// PERMISSION_DENIED if p may only see it.
 func (s *Service) question(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.Question, error) {
 	q, err := s.seenQuestion(tx, p, id)
 	if err != nil || p.OwnsAll(q.Owner) {

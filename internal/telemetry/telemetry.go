@@ -25,7 +25,7 @@ type Telemetry struct {
 	tracer   trace.Tracer        // nil likewise
 }
 
-// New returns the telemetry of a server of the version. It starts nothing.
+// New returns the telemetry of a server with this version. It starts nothing.
 func New(version string) *Telemetry {
 	t := &Telemetry{
 		version: version, registry: prometheus.NewRegistry(),

@@ -24,6 +24,18 @@ type database struct {
 	first int               // the address of the primary
 }
 
+// startPostgres starts a server of Postgres without a standby, for a test that `make test-postgres` runs.
+func startPostgres(t *testing.T) *pgtest.Server {
+	t.Helper()
+	if !pgtest.Needed() {
+		t.Skip("`make test-postgres` runs it")
+	}
+	db, err := pgtest.Start("")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Stop()) })
+	return db
+}
+
 func newDatabase(t *testing.T) *database {
 	d := &database{}
 	primary, err := pgtest.Start("")

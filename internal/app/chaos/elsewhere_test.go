@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	fleetv1 "fleet/gen/fleet/v1"
-	"fleet/internal/store/postgres/pgtest"
 	"fleet/internal/waittest"
 )
 
@@ -20,12 +19,7 @@ import (
 // faces. When that one is down, the answer names it.
 func TestReadsFromAnotherServer(t *testing.T) {
 	t.Parallel()
-	if !pgtest.Needed() {
-		t.Skip("`make test-postgres` runs it")
-	}
-	db, err := pgtest.Start("")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, db.Stop()) })
+	db := startPostgres(t)
 	dir := t.TempDir()
 	repo := filepath.Join(dir, "repo")
 	require.NoError(t, os.Mkdir(repo, 0o700))

@@ -11,19 +11,13 @@ import (
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/place/fake"
-	"fleet/internal/store/postgres/pgtest"
 )
 
 // TestPausedServer pauses the server that works on a task for longer than its lease. Another one takes over. The first cannot change
 // the end of the task when it wakes up, and shows it like the other.
 func TestPausedServer(t *testing.T) {
 	t.Parallel()
-	if !pgtest.Needed() {
-		t.Skip("`make test-postgres` runs it")
-	}
-	db, err := pgtest.Start("")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, db.Stop()) })
+	db := startPostgres(t)
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "shared.sock")
 	world := serveShared(t, socket)
@@ -56,7 +50,7 @@ func TestPausedServer(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	servers[0].Signal(syscall.SIGCONT)
-	_, err = servers[0].awaitServing(patience)
+	_, err := servers[0].awaitServing(patience)
 	require.NoError(t, err)
 
 	for _, s := range servers {

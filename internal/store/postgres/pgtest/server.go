@@ -54,7 +54,7 @@ func Start(bin string) (_ *Server, err error) {
 			return nil, &MissingError{}
 		}
 	}
-	dir, err := os.MkdirTemp("", "fleet-pg")
+	dir, err := newDir()
 	if err != nil {
 		return nil, err
 	}
@@ -64,11 +64,6 @@ func Start(bin string) (_ *Server, err error) {
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
 	}()
-	if c := credential(); c != nil {
-		if err := os.Chown(dir, int(c.Uid), int(c.Gid)); err != nil {
-			return nil, err
-		}
-	}
 	var out bytes.Buffer
 	initdb := s.command("initdb", "-D", s.data(), "-U", superuser, "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8")
 	initdb.Stdout, initdb.Stderr = &out, &out
@@ -76,6 +71,20 @@ func Start(bin string) (_ *Server, err error) {
 		return nil, fmt.Errorf("initdb: %w: %s", err, out.Bytes())
 	}
 	return s, s.Restart()
+}
+
+// newDir makes a directory for a server, which belongs to the user that the server runs as.
+func newDir() (string, error) {
+	dir, err := os.MkdirTemp("", "fleet-pg")
+	if err != nil {
+		return "", err
+	}
+	if c := credential(); c != nil {
+		if err := os.Chown(dir, int(c.Uid), int(c.Gid)); err != nil {
+			return "", errors.Join(err, os.RemoveAll(dir))
+		}
+	}
+	return dir, nil
 }
 
 func (s *Server) data() string { return filepath.Join(s.Dir, "data") }

@@ -14,7 +14,7 @@ import (
 
 // Standby makes a standby of the server and starts it. From then on the server acknowledges a commit only when the standby has it.
 func (s *Server) Standby() (_ *Server, err error) {
-	dir, err := os.MkdirTemp("", "fleet-pg")
+	dir, err := newDir()
 	if err != nil {
 		return nil, err
 	}
@@ -24,11 +24,6 @@ func (s *Server) Standby() (_ *Server, err error) {
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
 	}()
-	if c := credential(); c != nil {
-		if err := os.Chown(dir, int(c.Uid), int(c.Gid)); err != nil {
-			return nil, err
-		}
-	}
 	var out bytes.Buffer
 	copied := standby.command("pg_basebackup", "-h", s.Dir, "-U", superuser, "-D", standby.data(), "--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync")
 	copied.Stdout, copied.Stderr = &out, &out

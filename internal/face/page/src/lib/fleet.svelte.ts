@@ -103,11 +103,14 @@ class Fleet {
     }
   }
 
-  /** loadOnce starts the stream before it reads the lists, so that nothing is missed. */
+  /**
+   * loadOnce starts the stream before it reads the lists, so that nothing is missed. It reads the caller before them too: how
+   * an agent is named depends on whose it is.
+   */
   private async loadOnce() {
-    const head = await events({ cursor: 'now' })
+    const [head] = await Promise.all([events({ cursor: 'now' }), this.readCaller()])
     stream.start(head.cursor)
-    await Promise.all([this.readAgents(), this.readQuestions(), this.readCaller()])
+    await Promise.all([this.readAgents(), this.readQuestions()])
     this.loaded = true
     this.problem = ''
     this.changed(true)
