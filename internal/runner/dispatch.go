@@ -312,7 +312,6 @@ func (host *Host) launch(ctx context.Context, agent string, h Home, run shim.Run
 			return fleet.Errorf(fleet.ReasonBackendUnavailable, "cannot start the run's supervisor: %s", why).WithCause(err)
 		}
 	}
-	h.log("run %s started", filepath.Base(string(run)))
 	host.config.Logger.DebugContext(ctx, "run started", "agent", agent, "task", filepath.Base(string(run)))
 	return nil
 }

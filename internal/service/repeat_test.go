@@ -102,9 +102,18 @@ func TestWatchFromNowOfATaskThatEnds(t *testing.T) {
 	h.create("papi")
 	task := h.start("papi", "wait gate\ndone")
 	<-h.world.Reached("gate")
+	_, err := h.ListAgents(h.ctx(), fleet.ListAgentsRequest{}) // so that the stream finds nothing new, and its first view is its own
+	require.NoError(t, err)
 	before := once(1, func() {
 		h.world.Release("gate")
-		h.end(task.ID)
+		h.stored(func() (ended bool) {
+			err := h.store.View(t.Context(), func(tx fleet.ReadTx) error {
+				stored, err := tx.Task(task.ID)
+				ended = !stored.Active()
+				return err
+			})
+			return err == nil && ended
+		})
 	})
 	flaky.mu.Lock()
 	flaky.onView = func(ctx context.Context) {
@@ -115,8 +124,7 @@ func TestWatchFromNowOfATaskThatEnds(t *testing.T) {
 	flaky.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithValue(h.ctx(), task, true), waittest.Limit)
 	defer cancel()
-	go h.world.Release("gate")
-	err := h.Watch(ctx, service.WatchRequest{TaskID: task.ID, Cursor: "now", Follow: true, Wait: -1}, func([]fleet.Event, string) error { return nil })
+	err = h.Watch(ctx, service.WatchRequest{TaskID: task.ID, Cursor: "now", Follow: true, Wait: -1}, func([]fleet.Event, string) error { return nil })
 	require.NoError(t, err)
 }
 

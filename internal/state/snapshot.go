@@ -26,12 +26,12 @@ type Snapshot struct {
 	listed *listing                      // of sorted; nil until it is asked for
 	shares *Shares
 
-	loading sync.Mutex // one refresh at a time; others wait for it
+	loading chan struct{} // holds a value during a refresh: one runs at a time, and others wait for it
 }
 
 // newSnapshot returns a snapshot that is loaded by its first refresh.
 func newSnapshot(store fleet.Store, n *newest) *Snapshot {
-	return &Snapshot{store: store, newest: n, byUID: map[string]*fleet.AgentView{}, byName: map[string][]*fleet.AgentView{}, shares: &Shares{}}
+	return &Snapshot{store: store, newest: n, byUID: map[string]*fleet.AgentView{}, byName: map[string][]*fleet.AgentView{}, shares: &Shares{}, loading: make(chan struct{}, 1)}
 }
 
 // Refresh loads what was committed before it was called.
@@ -43,8 +43,12 @@ func (s *Snapshot) Refresh(ctx context.Context) error {
 	if s.has(last) {
 		return nil
 	}
-	s.loading.Lock()
-	defer s.loading.Unlock()
+	select {
+	case s.loading <- struct{}{}:
+		defer func() { <-s.loading }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	if s.has(last) {
 		return nil
 	}

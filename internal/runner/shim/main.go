@@ -87,6 +87,7 @@ func supervise(run Run, hands io.WriteCloser) error {
 	if err != nil {
 		return notStarted(run, spec, err, tell)
 	}
+	spec.log("started") // before the caller knows, so that the line comes before the one about the end
 	tell(Handshake{Started: true})
 	exit := s.loop(died, told)
 	s.control.finish()

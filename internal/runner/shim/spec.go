@@ -24,7 +24,7 @@ type Spec struct {
 	// Sandbox limits what the program may access; nil: everything that this user may.
 	Sandbox *sandbox.Policy `json:"sandbox,omitempty"`
 	Secrets []string        `json:"secrets,omitempty"` // files in the run's directory that are removed at its end, and StdinFile already at its start
-	Log     string          `json:"log,omitempty"`     // file for a line about its end
+	Log     string          `json:"log,omitempty"`     // file for a line about its start, and one about its end
 	Mark    string          `json:"mark"`              // variable in the child's environment that identifies its descendants
 	Name    string          `json:"name"`              // of the run, for the log
 }

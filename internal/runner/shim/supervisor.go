@@ -267,9 +267,6 @@ func signalName(s syscall.Signal) string {
 
 // logEnd appends a line about the end of the run to the agent's log.
 func logEnd(spec Spec, e Exit) {
-	if spec.Log == "" {
-		return
-	}
 	words := []string{string(e.End)}
 	switch {
 	case e.Signal != "":
@@ -283,7 +280,14 @@ func logEnd(spec Spec, e Exit) {
 	if e.Problem != "" {
 		words = append(words, "; "+e.Problem)
 	}
-	AppendLog(spec.Log, fmt.Sprintf("run %s ended: %s", spec.Name, strings.Join(words, " ")))
+	spec.log("ended: " + strings.Join(words, " "))
+}
+
+// log appends a line about the run to the agent's log.
+func (s Spec) log(what string) {
+	if s.Log != "" {
+		AppendLog(s.Log, "run "+s.Name+" "+what)
+	}
 }
 
 // AppendLog appends a line with the time to a log. It ignores errors and does not create the log.
