@@ -22,6 +22,7 @@ type layer struct {
 var layers = []layer{
 	{"fleet/internal/fleet", nil, nil},
 	{"fleet/internal/state", []string{"fleet/internal/fleet"}, nil},
+	{"fleet/internal/service/servicetest", []string{"fleet/internal/fleet", "fleet/internal/place/fake", "fleet/internal/reconcile", "fleet/internal/service", "fleet/internal/state", "fleet/internal/store/sqlite", "fleet/internal/waittest"}, nil},
 	{"fleet/internal/service", []string{"fleet/internal/fleet", "fleet/internal/state"}, nil},
 	{"fleet/internal/identity/oidc/oidctest", nil, []string{"github.com/zitadel/oidc"}},
 	{"fleet/internal/identity/oidc", []string{"fleet/internal/fleet", "fleet/internal/identity"}, nil},

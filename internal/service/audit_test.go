@@ -8,22 +8,23 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
 )
 
 // TestAuditLineIsInTheTransaction checks that the line of a change is in the store with the change, before the call has ended, so
 // that a crash does not lose it. Until the end its outcome is unknown.
 func TestAuditLineIsInTheTransaction(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, fake.Config{}, nil)
-	h.create("papi")
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
 	start := func() (*fleet.Audited, error) {
 		line := fleet.NewAudited(fleet.AuditEntry{Principal: "alice", Method: "StartAgentTask", Count: 1})
-		_, err := h.StartTask(fleet.WithAudit(h.ctx(), line), service.StartTaskRequest{Agent: "papi", Description: "listen"})
+		_, err := h.StartTask(fleet.WithAudit(h.Context(), line), service.StartTaskRequest{Agent: "papi", Description: "listen"})
 		return line, err
 	}
 	line, err := start()
 	require.NoError(t, err)
-	got, next, err := h.ListAudit(asAdmin(t.Context()), service.ListAuditRequest{AuditFilter: fleet.AuditFilter{Outcome: fleet.OutcomeUnknown}})
+	got, next, err := h.ListAudit(servicetest.AsAdmin(t.Context()), service.ListAuditRequest{AuditFilter: fleet.AuditFilter{Outcome: fleet.OutcomeUnknown}})
 	require.NoError(t, err)
 	require.Empty(t, next)
 	require.Len(t, got, 1)
@@ -41,7 +42,7 @@ func TestAuditLineIsInTheTransaction(t *testing.T) {
 	refused, err := start()
 	require.Error(t, err)
 	end(refused, err)
-	got, _, err = h.ListAudit(asAdmin(t.Context()), service.ListAuditRequest{})
+	got, _, err = h.ListAudit(servicetest.AsAdmin(t.Context()), service.ListAuditRequest{})
 	require.NoError(t, err)
 	require.Len(t, got, 2)
 	require.Equal(t, string(fleet.ReasonAgentBusy), got[0].Outcome)

@@ -8,12 +8,13 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
 )
 
 // TestLaunchNames holds that an agent which a project makes has a name that every host takes for its workspace.
 func TestLaunchNames(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, fake.Config{}, nil)
+	h := servicetest.New(t, fake.Config{}, nil)
 	for name, want := range map[string]string{
 		"":                    `^[0-9a-f]{20}$`,
 		"web":                 `^web-[0-9a-f]{12}$`,
@@ -23,7 +24,7 @@ func TestLaunchNames(t *testing.T) {
 		"größe":               `^gr-e-[0-9a-f]{12}$`,
 		"__":                  `^[0-9a-f]{20}$`,
 	} {
-		v, err := h.Launch(h.ctx(), service.LaunchRequest{Method: "Test", Toolset: fleet.ToolsetSubagents, Project: "Setup", Spec: "x", Name: name, Prompt: "done", OneTask: true})
+		v, err := h.Launch(h.Context(), service.LaunchRequest{Method: "Test", Toolset: fleet.ToolsetSubagents, Project: "Setup", Spec: "x", Name: name, Prompt: "done", OneTask: true})
 		require.NoError(t, err)
 		require.Regexp(t, want, v.Name)
 		require.NoError(t, fleet.ValidateName(v.Name))

@@ -7,13 +7,14 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
+	"fleet/internal/service/servicetest"
 )
 
 // TestNameOf checks that a subject keeps its name, that no two subjects have the same one, and that no name looks like
 // that of a token, of another source or of an agent.
 func TestNameOf(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, fake.Config{}, nil)
+	h := servicetest.New(t, fake.Config{}, nil)
 	name := func(source, id, called string) string {
 		n, err := h.NameOf(t.Context(), fleet.Subject{Source: source, ID: id, Name: called})
 		require.NoError(t, err)

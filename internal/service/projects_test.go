@@ -10,13 +10,14 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
 )
 
 // TestProjectsOfGroups checks that a project of a group does not exist for others: every call answers as for a name that
 // no project has.
 func TestProjectsOfGroups(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, fake.Config{Projects: []fake.Project{
+	h := servicetest.New(t, fake.Config{Projects: []fake.Project{
 		{Project: fleet.Project{Name: "Setup"}}, {Project: fleet.Project{Name: "Payroll", Groups: []string{"finance", "audit"}}},
 	}}, nil)
 	names := func(ctx context.Context) (names []string) {
@@ -53,11 +54,11 @@ func TestProjectsOfGroups(t *testing.T) {
 			},
 		} {
 			hidden, none := call("Payroll"), call("Nowhere")
-			require.Equal(t, fleet.ReasonProjectNotFound, reason(hidden), "%s by %s", what, who)
+			require.Equal(t, fleet.ReasonProjectNotFound, fleet.ReasonOf(hidden), "%s by %s", what, who)
 			require.Equal(t, none.Error(), strings.ReplaceAll(hidden.Error(), "Payroll", "Nowhere"), "%s by %s", what, who)
 		}
 	}
-	for _, ctx := range []context.Context{member(t.Context(), "carol", "sales", "audit"), asAdmin(t.Context())} {
+	for _, ctx := range []context.Context{member(t.Context(), "carol", "sales", "audit"), servicetest.AsAdmin(t.Context())} {
 		require.Equal(t, []string{"Payroll", "Setup"}, names(ctx))
 		require.NoError(t, create(ctx, "payroll"))
 	}

@@ -10,6 +10,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
 	"fleet/internal/waittest"
 )
 
@@ -17,63 +18,63 @@ import (
 // first one.
 func TestCreateAgainWithTheSameID(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, fake.Config{}, nil)
+	h := servicetest.New(t, fake.Config{}, nil)
 	create := func() (*fleet.AgentView, string, error) {
-		return h.CreateAgent(h.ctx(), service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "x", RequestID: "one"})
+		return h.CreateAgent(h.Context(), service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "x", RequestID: "one"})
 	}
 	first, _, err := create()
 	require.NoError(t, err)
 
-	h.world.SetProjects() // the project is gone
-	h.restart()
+	h.World.SetProjects() // the project is gone
+	h.Restart()
 	again, message, err := create()
 	require.NoError(t, err)
 	require.Equal(t, first.UID, again.UID)
 	require.Equal(t, "Agent 'papi' created successfully", message)
 
-	_, _, err = h.StopAgent(h.ctx(), "papi", "")
+	_, _, err = h.StopAgent(h.Context(), "papi", "")
 	require.NoError(t, err)
 	again, message, err = create()
 	require.NoError(t, err, "it was made, and is stopped by now")
 	require.Equal(t, first.UID, again.UID)
 	require.Contains(t, message, "start_agent")
 
-	_, _, err = h.RestartAgent(h.ctx(), "papi", "", "restart")
+	_, _, err = h.RestartAgent(h.Context(), "papi", "", "restart")
 	require.NoError(t, err)
-	_, _, err = h.DeleteAgent(h.ctx(), "papi", "")
+	_, _, err = h.DeleteAgent(h.Context(), "papi", "")
 	require.NoError(t, err)
 	again, message, err = create()
 	require.NoError(t, err, "it was made, and is deleted by now")
 	require.Equal(t, first.UID, again.UID)
 	require.Contains(t, message, "deleted since")
-	require.Empty(t, h.world.Workspaces())
+	require.Empty(t, h.World.Workspaces())
 }
 
 // TestOfflineBeforeIdle wants something of the running task of an agent that does not run.
 func TestOfflineBeforeIdle(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, fake.Config{}, nil)
-	h.create("papi")
-	_, _, err := h.StopAgent(h.ctx(), "papi", "")
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	_, _, err := h.StopAgent(h.Context(), "papi", "")
 	require.NoError(t, err)
-	_, _, _, err = h.StopTask(h.ctx(), "papi", "")
-	require.Equal(t, fleet.ReasonAgentOffline, reason(err))
-	_, _, err = h.SendMessage(h.ctx(), "papi", "hi", "")
-	require.Equal(t, fleet.ReasonAgentOffline, reason(err))
+	_, _, _, err = h.StopTask(h.Context(), "papi", "")
+	require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(err))
+	_, _, err = h.SendMessage(h.Context(), "papi", "hi", "")
+	require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(err))
 }
 
 // TestWatchEndsWithItsTask has something in the log behind the end of the task: the stream ends all the same.
 func TestWatchEndsWithItsTask(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, fake.Config{}, nil)
-	h.create("papi")
-	task := h.start("papi", "wait gate\ndone")
-	<-h.world.Reached("gate")
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	task := h.Start("papi", "wait gate\ndone")
+	<-h.World.Reached("gate")
 	begun, logged := make(chan struct{}), make(chan struct{})
 	watched := make(chan error, 1)
 	var types []fleet.EventType
 	go func() {
-		watched <- h.Watch(h.ctx(), service.WatchRequest{TaskID: task.ID, Follow: true, Wait: -1}, func(events []fleet.Event, _ string) error {
+		watched <- h.Watch(h.Context(), service.WatchRequest{TaskID: task.ID, Follow: true, Wait: -1}, func(events []fleet.Event, _ string) error {
 			if types == nil {
 				close(begun)
 				<-logged
@@ -85,9 +86,9 @@ func TestWatchEndsWithItsTask(t *testing.T) {
 		})
 	}()
 	<-begun
-	h.world.Release("gate")
-	h.end(task.ID)
-	require.NoError(t, h.store.Update(t.Context(), func(tx fleet.Tx) error {
+	h.World.Release("gate")
+	h.End(task.ID)
+	require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error {
 		return tx.Append(&fleet.Event{Type: fleet.EventTaskStep, AgentUID: task.AgentUID, AgentName: "papi", Owner: "alice", TaskID: task.ID, Text: "late"})
 	}))
 	close(logged)
@@ -98,16 +99,16 @@ func TestWatchEndsWithItsTask(t *testing.T) {
 // TestWatchFromNowOfATaskThatEnds has the task end while the stream begins.
 func TestWatchFromNowOfATaskThatEnds(t *testing.T) {
 	t.Parallel()
-	h, flaky := newFlaky(t, nil)
-	h.create("papi")
-	task := h.start("papi", "wait gate\ndone")
-	<-h.world.Reached("gate")
-	_, err := h.ListAgents(h.ctx(), fleet.ListAgentsRequest{}) // so that the stream finds nothing new, and its first view is its own
+	h, flaky := servicetest.NewFlaky(t, nil)
+	h.Create("papi")
+	task := h.Start("papi", "wait gate\ndone")
+	<-h.World.Reached("gate")
+	_, err := h.ListAgents(h.Context(), fleet.ListAgentsRequest{}) // so that the stream finds nothing new, and its first view is its own
 	require.NoError(t, err)
-	before := once(1, func() {
-		h.world.Release("gate")
-		h.stored(func() (ended bool) {
-			err := h.store.View(t.Context(), func(tx fleet.ReadTx) error {
+	before := servicetest.OnCall(1, func() {
+		h.World.Release("gate")
+		h.Stored(func() (ended bool) {
+			err := h.Store.View(t.Context(), func(tx fleet.ReadTx) error {
 				stored, err := tx.Task(task.ID)
 				ended = !stored.Active()
 				return err
@@ -115,14 +116,12 @@ func TestWatchFromNowOfATaskThatEnds(t *testing.T) {
 			return err == nil && ended
 		})
 	})
-	flaky.mu.Lock()
-	flaky.onView = func(ctx context.Context) {
+	flaky.OnView(func(ctx context.Context) {
 		if ctx.Value(task) != nil {
 			before()
 		}
-	}
-	flaky.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithValue(h.ctx(), task, true), waittest.Limit)
+	})
+	ctx, cancel := context.WithTimeout(context.WithValue(h.Context(), task, true), waittest.Limit)
 	defer cancel()
 	err = h.Watch(ctx, service.WatchRequest{TaskID: task.ID, Cursor: "now", Follow: true, Wait: -1}, func([]fleet.Event, string) error { return nil })
 	require.NoError(t, err)
@@ -131,9 +130,9 @@ func TestWatchFromNowOfATaskThatEnds(t *testing.T) {
 // TestWatchOneOwnersAgent names the agents that share a name as the other calls do.
 func TestWatchOneOwnersAgent(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, fake.Config{}, nil)
-	h.create("papi")
-	_, _, err := h.CreateAgent(as(t.Context(), "bob"), service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "x"})
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	_, _, err := h.CreateAgent(servicetest.As(t.Context(), "bob"), service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "x"})
 	require.NoError(t, err)
 	owners := map[string]bool{}
 	watch := func(ctx context.Context, agent string) error {
@@ -145,24 +144,24 @@ func TestWatchOneOwnersAgent(t *testing.T) {
 			return nil
 		})
 	}
-	require.NoError(t, watch(asAdmin(t.Context()), "PAPI@bob"))
+	require.NoError(t, watch(servicetest.AsAdmin(t.Context()), "PAPI@bob"))
 	require.Equal(t, map[string]bool{"bob": true}, owners)
-	require.NoError(t, watch(asAdmin(t.Context()), "papi"))
+	require.NoError(t, watch(servicetest.AsAdmin(t.Context()), "papi"))
 	require.Len(t, owners, 2)
-	require.NoError(t, watch(h.ctx(), "papi@alice"))
+	require.NoError(t, watch(h.Context(), "papi@alice"))
 	require.Equal(t, map[string]bool{"alice": true}, owners)
-	require.Equal(t, fleet.ReasonAgentNotFound, reason(watch(h.ctx(), "papi@bob")))
+	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(watch(h.Context(), "papi@bob")))
 	require.Empty(t, owners)
 }
 
 // TestWatchStopsInTime watches a log that is longer than the time allows for.
 func TestWatchStopsInTime(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, fake.Config{}, nil)
-	h.create("papi")
-	h.end(h.start("papi", "repeat 600 line\ndone").ID)
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	h.End(h.Start("papi", "repeat 600 line\ndone").ID)
 	got := 0
-	err := h.Watch(h.ctx(), service.WatchRequest{Follow: true, Wait: 0}, func(events []fleet.Event, _ string) error {
+	err := h.Watch(h.Context(), service.WatchRequest{Follow: true, Wait: 0}, func(events []fleet.Event, _ string) error {
 		got += len(events)
 		return nil
 	})
@@ -173,9 +172,9 @@ func TestWatchStopsInTime(t *testing.T) {
 
 func TestTokenOfNoKind(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, fake.Config{}, nil)
+	h := servicetest.New(t, fake.Config{}, nil)
 	for _, kind := range []fleet.Kind{"", "robot", "99"} {
-		_, _, _, err := h.CreateToken(asAdmin(t.Context()), service.CreateTokenRequest{Name: "x", Kind: kind})
-		require.Equal(t, fleet.ReasonInvalidArgument, reason(err), fmt.Sprint(kind))
+		_, _, _, err := h.CreateToken(servicetest.AsAdmin(t.Context()), service.CreateTokenRequest{Name: "x", Kind: kind})
+		require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), fmt.Sprint(kind))
 	}
 }

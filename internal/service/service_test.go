@@ -14,56 +14,56 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
 	"fleet/internal/state"
-	"fleet/internal/waittest"
 )
 
 func TestMainJob(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, fake.Config{}, nil)
-	v := h.create("papi")
+	h := servicetest.New(t, fake.Config{}, nil)
+	v := h.Create("papi")
 	require.Equal(t, "coder", v.Role)
 	require.NotEmpty(t, v.WorkspaceID)
 
-	task := h.start("PAPI", "echo hello\nstep thought\npayload all of it\ndone it is done")
-	task = h.end(task.ID)
+	task := h.Start("PAPI", "echo hello\nstep thought\npayload all of it\ndone it is done")
+	task = h.End(task.ID)
 	require.Equal(t, fleet.TaskCompleted, task.Status)
 	require.Equal(t, "it is done", task.Summary)
 	require.Equal(t, fleet.SourceHuman, task.Source)
 	require.False(t, task.EndedAt.Before(task.StartedAt))
-	require.Contains(t, h.output(task.ID), "hello")
-	shown, err := h.ShowTask(h.ctx(), task.ID, &fleet.PortionRequest{})
+	require.Contains(t, h.Output(task.ID), "hello")
+	shown, err := h.ShowTask(h.Context(), task.ID, &fleet.PortionRequest{})
 	require.NoError(t, err)
 	require.Equal(t, "all of it", string(shown.Payload.Bytes))
 
-	history, err := h.TaskHistory(h.ctx(), "papi", fleet.PageRequest{})
+	history, err := h.TaskHistory(h.Context(), "papi", fleet.PageRequest{})
 	require.NoError(t, err)
 	require.Equal(t, 1, history.Total)
 	require.Equal(t, 1, history.Pages)
 
-	gone, message, err := h.DeleteAgent(h.ctx(), "papi", "")
+	gone, message, err := h.DeleteAgent(h.Context(), "papi", "")
 	require.NoError(t, err)
 	require.Equal(t, v.WorkspaceID, gone.WorkspaceID)
 	require.Equal(t, "Agent 'papi' deleted successfully", message)
-	_, err = h.ShowAgent(h.ctx(), "papi")
-	require.Equal(t, fleet.ReasonAgentNotFound, reason(err))
-	again := h.create("papi")
+	_, err = h.ShowAgent(h.Context(), "papi")
+	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err))
+	again := h.Create("papi")
 	require.NotEqual(t, v.UID, again.UID)
-	history, err = h.TaskHistory(h.ctx(), "papi", fleet.PageRequest{})
+	history, err = h.TaskHistory(h.Context(), "papi", fleet.PageRequest{})
 	require.NoError(t, err)
 	require.Zero(t, history.Total, "a new agent does not inherit the history")
-	_, err = h.ShowTask(h.ctx(), task.ID, nil)
+	_, err = h.ShowTask(h.Context(), task.ID, nil)
 	require.NoError(t, err, "history survives deletion")
 }
 
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, fake.Config{}, nil)
-	h.create("papi")
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
 	create := func(change func(*service.CreateAgentRequest)) error {
 		r := service.CreateAgentRequest{Name: "other", Project: "Setup", Role: "coder", Spec: "spec"}
 		change(&r)
-		_, _, err := h.CreateAgent(h.ctx(), r)
+		_, _, err := h.CreateAgent(h.Context(), r)
 		return err
 	}
 	for _, c := range []struct {
@@ -90,7 +90,7 @@ func TestRefusals(t *testing.T) {
 		{func(r *service.CreateAgentRequest) { r.RequestID = strings.Repeat("x", 129) }, fleet.ReasonInvalidArgument, "request_id", "128"},
 	} {
 		err := create(c.change)
-		require.Equal(t, c.want, reason(err), "%v", err)
+		require.Equal(t, c.want, fleet.ReasonOf(err), "%v", err)
 		require.ErrorContains(t, err, c.text)
 		var e *fleet.Error
 		require.ErrorAs(t, err, &e)
@@ -99,45 +99,45 @@ func TestRefusals(t *testing.T) {
 	require.NoError(t, create(func(r *service.CreateAgentRequest) { r.Project, r.Role = "setup monorepo", "OPERATOR" }))
 
 	number := func(n int) *int { return &n }
-	_, err := h.TaskHistory(h.ctx(), "papi", fleet.PageRequest{Page: number(0)})
-	require.Equal(t, fleet.ReasonInvalidPage, reason(err))
-	_, err = h.TaskHistory(h.ctx(), "papi", fleet.PageRequest{Page: number(-1)})
-	require.Equal(t, fleet.ReasonInvalidPage, reason(err))
+	_, err := h.TaskHistory(h.Context(), "papi", fleet.PageRequest{Page: number(0)})
+	require.Equal(t, fleet.ReasonInvalidPage, fleet.ReasonOf(err))
+	_, err = h.TaskHistory(h.Context(), "papi", fleet.PageRequest{Page: number(-1)})
+	require.Equal(t, fleet.ReasonInvalidPage, fleet.ReasonOf(err))
 	for size, want := range map[int]int{0: 1, -5: 1, 1: 1, 100: 100, 101: 100, 1e9: 100} {
-		history, err := h.TaskHistory(h.ctx(), "papi", fleet.PageRequest{Page: number(1 << 30), PageSize: number(size)})
+		history, err := h.TaskHistory(h.Context(), "papi", fleet.PageRequest{Page: number(1 << 30), PageSize: number(size)})
 		require.NoError(t, err)
 		require.Equal(t, want, history.PageSize)
 		require.Empty(t, history.Tasks)
 	}
-	_, err = h.StartTask(h.ctx(), service.StartTaskRequest{Agent: "nobody", Description: "x"})
-	require.Equal(t, fleet.ReasonAgentNotFound, reason(err))
-	_, err = h.StartTask(h.ctx(), service.StartTaskRequest{Agent: "papi", Description: "  "})
-	require.Equal(t, fleet.ReasonTaskRequired, reason(err))
-	_, err = h.StartTask(h.ctx(), service.StartTaskRequest{Agent: "papi", Description: strings.Repeat("x", 10<<20)})
-	require.Equal(t, fleet.ReasonInvalidArgument, reason(err))
-	_, err = h.StartTask(h.ctx(), service.StartTaskRequest{Agent: "papi", Description: "a\xffb"})
-	require.Equal(t, fleet.ReasonInvalidArgument, reason(err))
-	_, _, _, err = h.StopTask(h.ctx(), "papi", "")
-	require.Equal(t, fleet.ReasonNoRunningTask, reason(err))
-	_, _, err = h.SendMessage(h.ctx(), "papi", "hi", "")
-	require.Equal(t, fleet.ReasonNoRunningTask, reason(err))
-	_, err = h.ListRoles(h.ctx(), "nope")
-	require.Equal(t, fleet.ReasonProjectNotFound, reason(err))
-	_, err = h.ListAgents(h.ctx(), fleet.ListAgentsRequest{Role: "boss"})
-	require.Equal(t, fleet.ReasonRoleNotFound, reason(err))
+	_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "nobody", Description: "x"})
+	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err))
+	_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "  "})
+	require.Equal(t, fleet.ReasonTaskRequired, fleet.ReasonOf(err))
+	_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: strings.Repeat("x", 10<<20)})
+	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err))
+	_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "a\xffb"})
+	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err))
+	_, _, _, err = h.StopTask(h.Context(), "papi", "")
+	require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(err))
+	_, _, err = h.SendMessage(h.Context(), "papi", "hi", "")
+	require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(err))
+	_, err = h.ListRoles(h.Context(), "nope")
+	require.Equal(t, fleet.ReasonProjectNotFound, fleet.ReasonOf(err))
+	_, err = h.ListAgents(h.Context(), fleet.ListAgentsRequest{Role: "boss"})
+	require.Equal(t, fleet.ReasonRoleNotFound, fleet.ReasonOf(err))
 	_, err = h.ListAgents(t.Context(), fleet.ListAgentsRequest{})
-	require.Equal(t, fleet.ReasonUnauthenticated, reason(err))
+	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
 }
 
 func TestOneTaskAtATime(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, fake.Config{}, nil)
-	h.create("papi")
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
 	var won, busy atomic.Int32
 	var wg sync.WaitGroup
 	for range 100 {
 		wg.Go(func() {
-			switch _, err := h.StartTask(h.ctx(), service.StartTaskRequest{Agent: "papi", Description: "wait gate"}); reason(err) {
+			switch _, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "wait gate"}); fleet.ReasonOf(err) {
 			case "":
 				won.Add(1)
 			case fleet.ReasonAgentBusy:
@@ -152,14 +152,14 @@ func TestOneTaskAtATime(t *testing.T) {
 
 func TestOneTaskPerRequestID(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, fake.Config{}, nil)
-	h.create("papi")
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
 	answers := make([]*fleet.Task, 100)
 	var wg sync.WaitGroup
 	for i := range answers {
 		wg.Go(func() {
 			var err error
-			answers[i], err = h.StartTask(h.ctx(), service.StartTaskRequest{Agent: "papi", Description: "done", RequestID: "one"})
+			answers[i], err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "done", RequestID: "one"})
 			require.NoError(t, err)
 		})
 	}
@@ -169,185 +169,101 @@ func TestOneTaskPerRequestID(t *testing.T) {
 		require.Equal(t, fleet.TaskRunning, a.Status)
 		require.Equal(t, answers[0].StartedAt, a.StartedAt)
 	}
-	h.end(answers[0].ID)
-	require.Equal(t, 1, h.world.Deliveries(answers[0].ID))
-	h.restart()
-	again, err := h.StartTask(h.ctx(), service.StartTaskRequest{Agent: "papi", Description: "done", RequestID: "one"})
+	h.End(answers[0].ID)
+	require.Equal(t, 1, h.World.Deliveries(answers[0].ID))
+	h.Restart()
+	again, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "done", RequestID: "one"})
 	require.NoError(t, err)
 	require.Equal(t, answers[0].ID, again.ID)
-	_, err = h.StartTask(h.ctx(), service.StartTaskRequest{Agent: "papi", Description: "another", RequestID: "one"})
-	require.Equal(t, fleet.ReasonInvalidArgument, reason(err))
-}
-
-func TestStop(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		prompt string
-		want   fleet.TaskStatus
-	}{
-		"polite":   {"echo on\nwait gate", fleet.TaskStopped},
-		"stubborn": {"ignore-interrupt\nwait gate", fleet.TaskStopped},
-		"immune":   {"ignore-kill\nwait gate", fleet.TaskStopped},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := newHarness(t, fake.Config{Traits: fleet.Traits{Name: "fake", StopEndsRuns: true}}, nil)
-			h.create("papi")
-			task := h.start("papi", c.prompt)
-			<-h.world.Reached("gate")
-			stopped, _, message, err := h.StopTask(h.ctx(), "papi", "")
-			require.NoError(t, err)
-			require.Equal(t, c.want, stopped.Status)
-			require.Equal(t, "stopped by alice", stopped.Reason)
-			require.Equal(t, "Task stopped successfully", message)
-			require.Equal(t, task.ID, stopped.ID)
-		})
-	}
-}
-
-// TestStopOfTheWorkspace stops a task that nothing milder than the stop of its workspace ends: the agent does not count
-// as idle then, and takes no task, also before its host is asked how the workspace is.
-func TestStopOfTheWorkspace(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t, fake.Config{Traits: fleet.Traits{Name: "fake", StopEndsRuns: true}}, func(c *state.Config) { c.PollInterval = time.Hour })
-	h.create("papi")
-	h.start("papi", "ignore-kill\nwait gate")
-	<-h.world.Reached("gate")
-	_, v, _, err := h.StopTask(h.ctx(), "papi", "")
-	require.NoError(t, err)
-	require.Equal(t, fleet.StatusOffline, v.Status())
-	_, err = h.StartTask(h.ctx(), service.StartTaskRequest{Agent: "papi", Description: "echo too early"})
-	require.Equal(t, fleet.ReasonAgentOffline, reason(err))
-	h.until("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateStopped })
-	v, _, err = h.StartAgent(h.ctx(), "papi", "")
-	require.NoError(t, err)
-	require.Equal(t, fleet.StatusIdle, v.Status())
-	require.Equal(t, fleet.TaskCompleted, h.end(h.start("papi", "echo in time").ID).Status)
+	_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "another", RequestID: "one"})
+	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err))
 }
 
 func TestDeleteBusyAgent(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, fake.Config{}, nil)
-	h.create("papi")
-	task := h.start("papi", "ignore-interrupt\nwait gate")
-	<-h.world.Reached("gate")
-	_, _, err := h.DeleteAgent(h.ctx(), "papi", "del")
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	task := h.Start("papi", "ignore-interrupt\nwait gate")
+	<-h.World.Reached("gate")
+	_, _, err := h.DeleteAgent(h.Context(), "papi", "del")
 	require.NoError(t, err)
-	ended := h.end(task.ID)
+	ended := h.End(task.ID)
 	require.Equal(t, fleet.TaskStopped, ended.Status)
-	again, message, err := h.DeleteAgent(h.ctx(), "papi", "del")
+	again, message, err := h.DeleteAgent(h.Context(), "papi", "del")
 	require.NoError(t, err, "the same request again")
 	require.Equal(t, "papi", again.Name)
 	require.Contains(t, message, "deleted successfully")
-	require.Empty(t, h.world.Workspaces())
+	require.Empty(t, h.World.Workspaces())
 }
 
 func TestWorkspaceLifecycle(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, fake.Config{}, nil)
-	h.create("papi")
-	task := h.start("papi", "wait gate")
-	<-h.world.Reached("gate")
-	v, _, err := h.StopAgent(h.ctx(), "papi", "")
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	task := h.Start("papi", "wait gate")
+	<-h.World.Reached("gate")
+	v, _, err := h.StopAgent(h.Context(), "papi", "")
 	require.NoError(t, err)
 	require.Equal(t, fleet.StateStopped, v.State)
-	require.Equal(t, fleet.TaskStopped, h.end(task.ID).Status)
-	_, err = h.StartTask(h.ctx(), service.StartTaskRequest{Agent: "papi", Description: "x"})
-	require.Equal(t, fleet.ReasonAgentOffline, reason(err))
-	v, _, err = h.StartAgent(h.ctx(), "papi", "")
+	require.Equal(t, fleet.TaskStopped, h.End(task.ID).Status)
+	_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "x"})
+	require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(err))
+	v, _, err = h.StartAgent(h.Context(), "papi", "")
 	require.NoError(t, err)
 	require.Equal(t, fleet.StatusIdle, v.Status())
-	v, _, err = h.RestartAgent(h.ctx(), "papi", "Manager", "")
+	v, _, err = h.RestartAgent(h.Context(), "papi", "Manager", "")
 	require.NoError(t, err)
 	require.Equal(t, "manager", v.Role)
 	require.Equal(t, fleet.StatusIdle, v.Status())
-	require.Equal(t, fleet.TaskCompleted, h.end(h.start("papi", "done").ID).Status)
-}
-
-func TestBehindTheBack(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t, fake.Config{}, nil)
-	h.create("papi")
-	task := h.start("papi", "wait gate")
-	<-h.world.Reached("gate")
-	h.world.StopWorkspace("papi")
-	h.until("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateStopped && v.Task == nil })
-	require.Equal(t, fleet.TaskFailed, h.end(task.ID).Status)
-	require.NotEmpty(t, h.end(task.ID).Reason)
-	h.world.StartWorkspace("papi")
-	h.until("papi", func(v *fleet.AgentView) bool { return v.Status() == fleet.StatusIdle })
-	h.world.MakeUnhealthy("papi", "the agent does not answer")
-	v := h.until("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateUnhealthy })
-	require.Equal(t, fleet.StatusOffline, v.Status())
-	require.Equal(t, "the agent does not answer", v.StateReason)
-	h.world.DeleteWorkspace("papi")
-	h.stored(func() bool {
-		_, err := h.ShowAgent(h.ctx(), "papi")
-		return reason(err) == fleet.ReasonAgentNotFound
-	})
-}
-
-func TestFailedBuild(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t, fake.Config{}, nil)
-	h.world.FailBuild("papi", "no space left on device")
-	_, _, err := h.CreateAgent(h.ctx(), service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "x"})
-	require.Equal(t, fleet.ReasonProvisioningFailed, reason(err))
-	require.ErrorContains(t, err, "no space left on device")
-	v, err := h.ShowAgent(h.ctx(), "papi")
-	require.NoError(t, err)
-	require.Equal(t, fleet.StateFailed, v.State)
-	v, _, err = h.StartAgent(h.ctx(), "papi", "")
-	require.NoError(t, err)
-	require.Equal(t, fleet.StatusIdle, v.Status())
+	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("papi", "done").ID).Status)
 }
 
 func TestSlowProvision(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, fake.Config{}, func(c *state.Config) { c.CreateWait = 50 * time.Millisecond })
-	gate := h.world.HoldBuilds()
-	v, message, err := h.CreateAgent(h.ctx(), service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "x"})
+	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.CreateWait = 50 * time.Millisecond })
+	gate := h.World.HoldBuilds()
+	v, message, err := h.CreateAgent(h.Context(), service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "x"})
 	require.NoError(t, err)
 	require.Equal(t, fleet.StatusOffline, v.Status())
 	require.Contains(t, message, "not ready yet")
 	gate.Open()
-	h.until("papi", func(v *fleet.AgentView) bool { return v.Status() == fleet.StatusIdle })
+	h.Until("papi", func(v *fleet.AgentView) bool { return v.Status() == fleet.StatusIdle })
 }
 
 func TestDeleteWhileProvisioning(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, fake.Config{}, nil)
-	gate := h.world.Hold(fake.Provision)
+	h := servicetest.New(t, fake.Config{}, nil)
+	gate := h.World.Hold(fake.Provision)
 	created := make(chan error, 1)
 	go func() {
-		_, _, err := h.CreateAgent(h.ctx(), service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "x"})
+		_, _, err := h.CreateAgent(h.Context(), service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "x"})
 		created <- err
 	}()
 	<-gate.Arrived()
-	_, _, err := h.DeleteAgent(h.ctx(), "papi", "")
+	_, _, err := h.DeleteAgent(h.Context(), "papi", "")
 	require.NoError(t, err)
-	require.Equal(t, fleet.ReasonAgentNotFound, reason(<-created))
-	require.Empty(t, h.world.Workspaces())
+	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(<-created))
+	require.Empty(t, h.World.Workspaces())
 }
 
 func TestOwners(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, fake.Config{}, nil)
-	h.create("papi")
-	task := h.start("papi", "wait gate")
-	bob := as(t.Context(), "bob")
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	task := h.Start("papi", "wait gate")
+	bob := servicetest.As(t.Context(), "bob")
 	_, err := h.ShowAgent(bob, "papi")
-	require.Equal(t, fleet.ReasonAgentNotFound, reason(err))
+	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err))
 	_, err = h.ShowAgent(bob, "papi@alice")
-	require.Equal(t, fleet.ReasonAgentNotFound, reason(err))
+	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err))
 	_, _, _, err = h.StopTask(bob, "papi", "")
-	require.Equal(t, fleet.ReasonAgentNotFound, reason(err))
+	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err))
 	_, _, err = h.DeleteAgent(bob, "papi", "")
-	require.Equal(t, fleet.ReasonAgentNotFound, reason(err))
+	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err))
 	_, err = h.ShowTask(bob, task.ID, &fleet.PortionRequest{})
-	require.Equal(t, fleet.ReasonTaskNotFound, reason(err))
+	require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err))
 	_, _, err = h.WaitTasks(bob, []string{task.ID}, service.Until{}, 0)
-	require.Equal(t, fleet.ReasonTaskNotFound, reason(err))
+	require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err))
 	err = h.Watch(bob, service.WatchRequest{}, func(events []fleet.Event, _ string) error {
 		require.Empty(t, events)
 		return nil
@@ -359,7 +275,7 @@ func TestOwners(t *testing.T) {
 
 	_, _, err = h.CreateAgent(bob, service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "x"})
 	require.NoError(t, err, "names are an owner's own")
-	root := asAdmin(t.Context())
+	root := servicetest.AsAdmin(t.Context())
 	listed, err = h.ListAgents(root, fleet.ListAgentsRequest{})
 	require.NoError(t, err)
 	require.Equal(t, 2, listed.Total)
@@ -374,10 +290,10 @@ func TestTokens(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	var mu sync.Mutex
-	h := newHarness(t, fake.Config{}, func(c *state.Config) {
+	h := servicetest.New(t, fake.Config{}, func(c *state.Config) {
 		c.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
 	})
-	root := asAdmin(t.Context())
+	root := servicetest.AsAdmin(t.Context())
 	_, secret, _, err := h.CreateToken(root, service.CreateTokenRequest{Name: "ci", Kind: fleet.Controller, Scope: fleet.ScopeRun, TTL: time.Hour})
 	require.NoError(t, err)
 	p, err := h.Authenticate(t.Context(), secret)
@@ -387,67 +303,38 @@ func TestTokens(t *testing.T) {
 	require.Equal(t, fleet.ScopeRun, p.Scope)
 	require.Equal(t, now.Add(time.Hour).Unix(), p.ExpiresAt.Unix())
 	_, _, _, err = h.CreateToken(root, service.CreateTokenRequest{Name: "ci", Kind: fleet.Human})
-	require.Equal(t, fleet.ReasonTokenExists, reason(err))
+	require.Equal(t, fleet.ReasonTokenExists, fleet.ReasonOf(err))
 	mu.Lock()
 	now = now.Add(2 * time.Hour)
 	mu.Unlock()
 	_, err = h.Authenticate(t.Context(), secret)
-	require.Equal(t, fleet.ReasonUnauthenticated, reason(err))
+	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
 	_, err = h.Authenticate(t.Context(), secret+"x")
-	require.Equal(t, fleet.ReasonUnauthenticated, reason(err))
+	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
 	_, err = h.RevokeToken(root, "ci")
 	require.NoError(t, err)
 	_, err = h.RevokeToken(root, "nope")
-	require.Equal(t, fleet.ReasonTokenNotFound, reason(err))
+	require.Equal(t, fleet.ReasonTokenNotFound, fleet.ReasonOf(err))
 	tokens, err := h.ListTokens(root)
 	require.NoError(t, err)
 	require.Len(t, tokens, 1)
 	require.NotContains(t, fmt.Sprintf("%+v", tokens[0]), secret)
 }
 
-func TestBackendDown(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t, fake.Config{}, nil)
-	h.create("papi")
-	h.world.Fail(fake.List, 1<<30, nil)
-	waittest.Until(t, notAnnounced, func() bool {
-		_, err := h.StartTask(h.ctx(), service.StartTaskRequest{Agent: "papi", Description: " x"})
-		return reason(err) == fleet.ReasonBackendUnavailable || reason(err) == fleet.ReasonAgentBusy
-	})
-	_, err := h.ShowAgent(h.ctx(), "papi")
-	require.NoError(t, err, "reads go on")
-	h.world.Fail(fake.List, 0, nil)
-	waittest.Until(t, notAnnounced, func() bool {
-		_, err := h.StartTask(h.ctx(), service.StartTaskRequest{Agent: "papi", Description: "wait gate"})
-		return err == nil
-	})
-}
-
-func TestTimeout(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t, fake.Config{}, nil)
-	h.create("papi")
-	task, err := h.StartTask(h.ctx(), service.StartTaskRequest{Agent: "papi", Description: "wait gate", Timeout: 100 * time.Millisecond})
-	require.NoError(t, err)
-	ended := h.end(task.ID)
-	require.Equal(t, fleet.TaskFailed, ended.Status)
-	require.Contains(t, ended.Reason, "100ms")
-}
-
 func TestWatch(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, fake.Config{}, nil)
-	h.create("papi")
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
 	slow := make(chan struct{})
 	defer close(slow)
-	ctx, cancel := context.WithCancel(h.ctx())
+	ctx, cancel := context.WithCancel(h.Context())
 	defer cancel()
 	go func() { // a reader that never takes anything
 		_ = h.Watch(ctx, service.WatchRequest{Follow: true, Wait: -1}, func([]fleet.Event, string) error { <-slow; return nil })
 	}()
-	task := h.start("papi", "repeat 500 line\ndone")
+	task := h.Start("papi", "repeat 500 line\ndone")
 	var seqs []int64
-	err := h.Watch(h.ctx(), service.WatchRequest{TaskID: task.ID, Follow: true, Wait: -1}, func(events []fleet.Event, _ string) error {
+	err := h.Watch(h.Context(), service.WatchRequest{TaskID: task.ID, Follow: true, Wait: -1}, func(events []fleet.Event, _ string) error {
 		for _, e := range events {
 			seqs = append(seqs, e.Seq)
 		}
@@ -455,27 +342,11 @@ func TestWatch(t *testing.T) {
 	})
 	require.NoError(t, err, "the stream of a task ends with the task")
 	require.IsIncreasing(t, seqs)
-	require.Equal(t, fleet.TaskCompleted, h.end(task.ID).Status)
-	err = h.Watch(h.ctx(), service.WatchRequest{TaskID: task.ID, Cursor: fmt.Sprint(seqs[len(seqs)-1]), Follow: true, Wait: -1}, func([]fleet.Event, string) error { return nil })
+	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+	err = h.Watch(h.Context(), service.WatchRequest{TaskID: task.ID, Cursor: fmt.Sprint(seqs[len(seqs)-1]), Follow: true, Wait: -1}, func([]fleet.Event, string) error { return nil })
 	require.NoError(t, err, "nothing is to come of a task that has ended")
 	for _, cursor := range []string{"x", "-1", fmt.Sprint(1 << 60)} {
-		err = h.Watch(h.ctx(), service.WatchRequest{Cursor: cursor}, func([]fleet.Event, string) error { return nil })
-		require.Equal(t, fleet.ReasonInvalidArgument, reason(err), cursor)
+		err = h.Watch(h.Context(), service.WatchRequest{Cursor: cursor}, func([]fleet.Event, string) error { return nil })
+		require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), cursor)
 	}
-}
-
-func TestAdoption(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t, fake.Config{Traits: fleet.Traits{Name: "fake", Adopts: true}}, nil)
-	h.world.AddWorkspace(fleet.Workspace{Name: "found", Owner: "alice", Project: "Setup", Role: "coder", Spec: "its spec", State: fleet.StateRunning})
-	h.stored(func() bool {
-		v, err := h.ShowAgent(h.ctx(), "found")
-		return err == nil && v.Status() == fleet.StatusIdle && v.Spec == "its spec"
-	})
-	require.Equal(t, fleet.TaskCompleted, h.end(h.start("found", "done").ID).Status)
-	_, _, err := h.DeleteAgent(h.ctx(), "found", "")
-	require.NoError(t, err)
-	listed, err := h.ListAgents(h.ctx(), fleet.ListAgentsRequest{})
-	require.NoError(t, err)
-	require.Zero(t, listed.Total)
 }

@@ -9,6 +9,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
 )
 
 // member returns a context for calls of a person who is in the groups.
@@ -16,18 +17,18 @@ func member(ctx context.Context, name string, groups ...string) context.Context 
 	return fleet.WithPrincipal(ctx, fleet.Principal{Name: name, Kind: fleet.Human, Scope: fleet.ScopeRun, Groups: groups})
 }
 
-func (h *harness) share(r service.ShareRequest) {
-	h.t.Helper()
-	_, _, err := h.ShareAgent(h.ctx(), r)
-	require.NoError(h.t, err)
+func share(h *servicetest.Harness, r service.ShareRequest) {
+	h.T.Helper()
+	_, _, err := h.ShareAgent(h.Context(), r)
+	require.NoError(h.T, err)
 }
 
 func TestSharesWithGroups(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, fake.Config{}, nil)
-	h.create("papi")
-	h.share(service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Group: "ops"}, Access: fleet.AccessView})
-	h.share(service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Group: "devs"}, Access: fleet.AccessRun})
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	share(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Group: "ops"}, Access: fleet.AccessView})
+	share(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Group: "devs"}, Access: fleet.AccessRun})
 	total := func(ctx context.Context) int {
 		l, err := h.ListAgents(ctx, fleet.ListAgentsRequest{})
 		require.NoError(t, err)
@@ -43,33 +44,33 @@ func TestSharesWithGroups(t *testing.T) {
 		_, err := h.StartTask(ctx, service.StartTaskRequest{Agent: "papi", Description: "wait gate"})
 		return err
 	}
-	require.Equal(t, fleet.ReasonPermissionDenied, reason(start(ops)))
-	require.Equal(t, fleet.ReasonAgentNotFound, reason(start(none)))
+	require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(start(ops)))
+	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(start(none)))
 	require.NoError(t, start(both), "the highest access counts")
 
 	agents := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "bob", Kind: fleet.AgentKind, Groups: []string{"ops"}, AgentUID: "u", AgentName: "x"})
 	require.Zero(t, total(agents), "an agent does not see what is shared with its owner")
 
 	for range fleet.MaxShares - 2 {
-		h.share(service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: h.NewID()}})
+		share(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: h.NewID()}})
 	}
-	_, _, err := h.ShareAgent(h.ctx(), service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "one more"}})
-	require.Equal(t, fleet.ReasonLimitReached, reason(err))
+	_, _, err := h.ShareAgent(h.Context(), service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "one more"}})
+	require.Equal(t, fleet.ReasonLimitReached, fleet.ReasonOf(err))
 }
 
 // TestSharesOfDeletedAgent checks that those with whom an agent was shared see its history, as its owner does.
 func TestSharesOfDeletedAgent(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, fake.Config{}, nil)
-	h.create("papi")
-	h.share(service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
-	task := h.start("papi", "echo hello\ndone")
-	h.end(task.ID)
-	_, _, err := h.DeleteAgent(h.ctx(), "papi", "")
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	share(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
+	task := h.Start("papi", "echo hello\ndone")
+	h.End(task.ID)
+	_, _, err := h.DeleteAgent(h.Context(), "papi", "")
 	require.NoError(t, err)
 	check := func() {
 		t.Helper()
-		bob := as(t.Context(), "bob")
+		bob := servicetest.As(t.Context(), "bob")
 		for _, ref := range []string{"papi", "papi@alice"} {
 			past, err := h.TaskHistory(bob, ref, fleet.PageRequest{})
 			require.NoError(t, err)
@@ -78,11 +79,11 @@ func TestSharesOfDeletedAgent(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, 1, listed.Total)
 		}
-		_, err := h.TaskHistory(as(t.Context(), "carol"), "papi@alice", fleet.PageRequest{})
-		require.Equal(t, fleet.ReasonAgentNotFound, reason(err))
+		_, err := h.TaskHistory(servicetest.As(t.Context(), "carol"), "papi@alice", fleet.PageRequest{})
+		require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err))
 	}
 	check()
-	h.restart()
+	h.Restart()
 	check()
 }
 
@@ -92,14 +93,14 @@ func TestWatchEndsWithShare(t *testing.T) {
 	for name, ref := range map[string]string{"everything": "", "the agent": "papi@alice"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHarness(t, fake.Config{}, nil)
-			h.create("papi")
+			h := servicetest.New(t, fake.Config{}, nil)
+			h.Create("papi")
 			if ref != "" {
-				h.share(service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
+				share(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
 			}
 			got := make(chan fleet.Event, 100)
 			ended := make(chan error, 1)
-			ctx, cancel := context.WithCancel(as(t.Context(), "bob"))
+			ctx, cancel := context.WithCancel(servicetest.As(t.Context(), "bob"))
 			defer cancel()
 			go func() {
 				ended <- h.Watch(ctx, service.WatchRequest{AgentName: ref, Follow: true, Wait: -1}, func(events []fleet.Event, _ string) error {
@@ -110,24 +111,24 @@ func TestWatchEndsWithShare(t *testing.T) {
 				})
 			}()
 			if ref == "" {
-				h.share(service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
+				share(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
 				for e := <-got; e.Type != fleet.EventAgentShared; {
 					e = <-got
 				}
 			}
-			task := h.start("papi", "echo first\nwait gate")
+			task := h.Start("papi", "echo first\nwait gate")
 			for {
 				if e := <-got; e.Type == fleet.EventTaskOutput {
 					require.Equal(t, task.ID, e.TaskID)
 					break
 				}
 			}
-			_, _, err := h.UnshareAgent(h.ctx(), service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
+			_, _, err := h.UnshareAgent(h.Context(), service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
 			require.NoError(t, err)
-			_, _, _, err = h.StopTask(h.ctx(), "papi", "")
+			_, _, _, err = h.StopTask(h.Context(), "papi", "")
 			require.NoError(t, err)
 			if ref != "" {
-				require.Equal(t, fleet.ReasonAgentNotFound, reason(<-ended))
+				require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(<-ended))
 				for len(got) > 0 {
 					require.NotEqual(t, fleet.EventTaskEnded, (<-got).Type)
 				}
@@ -140,7 +141,7 @@ func TestWatchEndsWithShare(t *testing.T) {
 			}
 			require.Equal(t, "papi", last.AgentName)
 			require.Equal(t, "alice", last.Owner)
-			_, _, err = h.CreateAgent(as(t.Context(), "bob"), service.CreateAgentRequest{Name: "mine", Project: "Setup", Spec: "x"})
+			_, _, err = h.CreateAgent(servicetest.As(t.Context(), "bob"), service.CreateAgentRequest{Name: "mine", Project: "Setup", Spec: "x"})
 			require.NoError(t, err)
 			require.Equal(t, "mine", (<-got).AgentName, "nothing more of the other agent")
 		})
@@ -150,16 +151,16 @@ func TestWatchEndsWithShare(t *testing.T) {
 // TestWaitEndsWithShare checks that a caller who waits for a task ends when the task goes out of sight.
 func TestWaitEndsWithShare(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, fake.Config{}, nil)
-	h.create("papi")
-	h.share(service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
-	task := h.start("papi", "wait gate")
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	share(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
+	task := h.Start("papi", "wait gate")
 	ended := make(chan error, 1)
 	go func() {
-		_, _, err := h.WaitTasks(as(t.Context(), "bob"), []string{task.ID}, service.Until{}, service.MaxWait)
+		_, _, err := h.WaitTasks(servicetest.As(t.Context(), "bob"), []string{task.ID}, service.Until{}, service.MaxWait)
 		ended <- err
 	}()
-	_, _, err := h.UnshareAgent(h.ctx(), service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
+	_, _, err := h.UnshareAgent(h.Context(), service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Person: "bob"}})
 	require.NoError(t, err)
-	require.Equal(t, fleet.ReasonTaskNotFound, reason(<-ended))
+	require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(<-ended))
 }

@@ -1,4 +1,4 @@
-package service_test
+package reconcile_test
 
 import (
 	"testing"
@@ -7,126 +7,127 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
+	"fleet/internal/service/servicetest"
 	"fleet/internal/state"
 )
 
 // rescue returns the agent's bundle.
-func (h *harness) rescue(agent string) (string, error) {
-	_, content, err := h.DownloadBundle(h.ctx(), agent)
+func rescue(h *servicetest.Harness, agent string) (string, error) {
+	_, content, err := h.DownloadBundle(h.Context(), agent)
 	return string(content), err
 }
 
 func TestWorkIsKept(t *testing.T) {
 	t.Parallel()
 	world := fake.Config{Traits: fleet.Traits{Changes: true, Bundles: true}}
-	remove := func(h *harness, agent string) string {
-		h.t.Helper()
-		_, said, err := h.DeleteAgent(h.ctx(), agent, "")
-		require.NoError(h.t, err)
+	remove := func(h *servicetest.Harness, agent string) string {
+		h.T.Helper()
+		_, said, err := h.DeleteAgent(h.Context(), agent, "")
+		require.NoError(h.T, err)
 		return said
 	}
 	t.Run("of an agent that is deleted", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t, world, nil)
-		h.create("papi")
-		h.end(h.start("papi", "change made a line").ID)
-		now, err := h.rescue("papi")
+		h := servicetest.New(t, world, nil)
+		h.Create("papi")
+		h.End(h.Start("papi", "change made a line").ID)
+		now, err := rescue(h, "papi")
 		require.NoError(t, err)
 		require.Equal(t, "made a line\n", now, "it exists")
 		require.Equal(t, "Agent 'papi' deleted successfully; what it had not pushed is kept: fleet agent rescue papi", remove(h, "papi"))
-		kept, err := h.rescue("papi")
+		kept, err := rescue(h, "papi")
 		require.NoError(t, err)
 		require.Equal(t, now, kept)
-		_, _, err = h.DownloadBundle(as(t.Context(), "bob"), "papi")
+		_, _, err = h.DownloadBundle(servicetest.As(t.Context(), "bob"), "papi")
 		require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err))
-		_, _, err = h.DownloadBundle(as(t.Context(), "bob"), "papi@alice")
+		_, _, err = h.DownloadBundle(servicetest.As(t.Context(), "bob"), "papi@alice")
 		require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err))
 	})
 	t.Run("also when its task runs, or has failed", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t, world, nil)
-		h.create("papi")
-		h.end(h.start("papi", "change first a line\nfail no idea").ID)
-		h.start("papi", "change second a line\nwait on")
-		<-h.world.Reached("on")
+		h := servicetest.New(t, world, nil)
+		h.Create("papi")
+		h.End(h.Start("papi", "change first a line\nfail no idea").ID)
+		h.Start("papi", "change second a line\nwait on")
+		<-h.World.Reached("on")
 		remove(h, "papi")
-		kept, err := h.rescue("papi")
+		kept, err := rescue(h, "papi")
 		require.NoError(t, err)
 		require.Equal(t, "first a line\nsecond a line\n", kept)
 	})
 	t.Run("nothing is kept of nothing", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t, world, nil)
-		h.create("papi")
-		h.end(h.start("papi", "done").ID)
-		_, err := h.rescue("papi")
+		h := servicetest.New(t, world, nil)
+		h.Create("papi")
+		h.End(h.Start("papi", "done").ID)
+		_, err := rescue(h, "papi")
 		require.Equal(t, fleet.ReasonBundleNotFound, fleet.ReasonOf(err))
 		require.Equal(t, "Agent 'papi' deleted successfully", remove(h, "papi"))
-		_, err = h.rescue("papi")
+		_, err = rescue(h, "papi")
 		require.Equal(t, fleet.ReasonBundleNotFound, fleet.ReasonOf(err))
 	})
 	t.Run("where the place keeps it by itself", func(t *testing.T) {
 		t.Parallel()
 		keeps := world
 		keeps.Traits.KeepsWork = true
-		h := newHarness(t, keeps, nil)
-		h.create("papi")
-		h.end(h.start("papi", "change made a line").ID)
+		h := servicetest.New(t, keeps, nil)
+		h.Create("papi")
+		h.End(h.Start("papi", "change made a line").ID)
 		require.Equal(t, "Agent 'papi' deleted successfully", remove(h, "papi"))
-		kept, err := h.rescue("papi")
+		kept, err := rescue(h, "papi")
 		require.NoError(t, err)
 		require.Equal(t, "made a line\n", kept)
 	})
 	t.Run("a workspace that cannot be reached is deleted all the same", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t, world, nil)
-		h.create("papi")
-		h.end(h.start("papi", "change made a line").ID)
-		h.world.Fail(fake.Bundle, 1, nil)
+		h := servicetest.New(t, world, nil)
+		h.Create("papi")
+		h.End(h.Start("papi", "change made a line").ID)
+		h.World.Fail(fake.Bundle, 1, nil)
 		said := remove(h, "papi")
 		require.Contains(t, said, "may be lost: its workspace could not be reached (the agents' host does not answer; try again), so what the agent had not pushed is not kept")
 		require.Contains(t, said, `its last task left commits on "fleet/papi" that no remote has, and changes that it did not commit`)
-		require.Empty(t, h.world.Workspaces())
-		_, err := h.rescue("papi")
+		require.Empty(t, h.World.Workspaces())
+		_, err := rescue(h, "papi")
 		require.Equal(t, fleet.ReasonBundleNotFound, fleet.ReasonOf(err))
 		require.ErrorContains(t, err, "could not be reached")
 	})
 	t.Run("one that nobody worked in has nothing to lose", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t, world, nil)
-		h.create("papi")
-		h.world.Fail(fake.Bundle, 1, nil)
+		h := servicetest.New(t, world, nil)
+		h.Create("papi")
+		h.World.Fail(fake.Bundle, 1, nil)
 		require.Equal(t, "Agent 'papi' deleted successfully", remove(h, "papi"))
 	})
 	t.Run("too much is not kept", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t, world, func(c *state.Config) { c.MaxBundle = 10 })
-		h.create("papi")
-		h.end(h.start("papi", "change made a line").ID)
-		_, err := h.rescue("papi")
+		h := servicetest.New(t, world, func(c *state.Config) { c.MaxBundle = 10 })
+		h.Create("papi")
+		h.End(h.Start("papi", "change made a line").ID)
+		_, err := rescue(h, "papi")
 		require.Equal(t, fleet.ReasonLimitReached, fleet.ReasonOf(err))
 		require.Contains(t, remove(h, "papi"), "is more than 10 bytes and is not kept")
 	})
 	t.Run("a deletion that fails half-way keeps it once", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t, world, nil)
-		h.create("papi")
-		h.end(h.start("papi", "change made a line").ID)
-		h.world.FailAfter(fake.Delete, 1, nil) // the workspace is gone, and Fleet does not know
-		signal, cancel := h.store.Subscribe()
+		h := servicetest.New(t, world, nil)
+		h.Create("papi")
+		h.End(h.Start("papi", "change made a line").ID)
+		h.World.FailAfter(fake.Delete, 1, nil) // the workspace is gone, and Fleet does not know
+		signal, cancel := h.Store.Subscribe()
 		defer cancel()
-		_, _, err := h.DeleteAgent(h.ctx(), "papi", "")
+		_, _, err := h.DeleteAgent(h.Context(), "papi", "")
 		require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
 		for {
-			if _, err := h.ShowAgent(h.ctx(), "papi"); err != nil {
+			if _, err := h.ShowAgent(h.Context(), "papi"); err != nil {
 				require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err))
 				break
 			}
 			<-signal
 		}
-		kept, err := h.rescue("papi")
+		kept, err := rescue(h, "papi")
 		require.NoError(t, err)
 		require.Equal(t, "made a line\n", kept)
-		require.Equal(t, 1, h.world.Calls(fake.Bundle))
+		require.Equal(t, 1, h.World.Calls(fake.Bundle))
 	})
 }

@@ -1,4 +1,4 @@
-package service_test
+package reconcile_test
 
 import (
 	"testing"
@@ -8,6 +8,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
 )
 
 // TestRefusedAgent asks for an agent that its host does not make: nothing of it is left but the record of it.
@@ -26,26 +27,26 @@ func TestRefusedAgent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHarness(t, fake.Config{}, nil)
-			h.world.Fail(fake.Provision, 1, c.refusal)
+			h := servicetest.New(t, fake.Config{}, nil)
+			h.World.Fail(fake.Provision, 1, c.refusal)
 			r := service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "a spec", RequestID: "one"}
 			for range 2 {
-				_, _, err := h.CreateAgent(h.ctx(), r)
-				require.Equal(t, c.reason, reason(err), "%v", err)
+				_, _, err := h.CreateAgent(h.Context(), r)
+				require.Equal(t, c.reason, fleet.ReasonOf(err), "%v", err)
 				require.ErrorContains(t, err, fleet.PublicMessage(c.refusal))
 				e := err.(*fleet.Error) //nolint:errorlint // the reason says that it is one
 				require.Equal(t, c.field, e.Field)
 				require.Equal(t, "papi", e.Metadata["agent_name"])
 			}
-			require.Equal(t, 1, h.world.Calls(fake.Provision))
-			_, err := h.ShowAgent(h.ctx(), "papi")
+			require.Equal(t, 1, h.World.Calls(fake.Provision))
+			_, err := h.ShowAgent(h.Context(), "papi")
 			if c.left {
 				require.NoError(t, err)
 				return
 			}
-			require.Equal(t, fleet.ReasonAgentNotFound, reason(err))
-			require.Len(t, h.events(fleet.EventAgentDeleted), 1)
-			h.create("papi")
+			require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err))
+			require.Len(t, h.Events(fleet.EventAgentDeleted), 1)
+			h.Create("papi")
 		})
 	}
 }
@@ -53,11 +54,11 @@ func TestRefusedAgent(t *testing.T) {
 // TestRefusedLaunch launches an agent with a task that its host does not make: the task has failed, and says why.
 func TestRefusedLaunch(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, fake.Config{}, nil)
-	h.world.Fail(fake.Provision, 1, fleet.Errorf(fleet.ReasonAgentExists, "it is taken"))
-	v, err := h.Launch(h.ctx(), service.LaunchRequest{Method: "Run", Toolset: fleet.ToolsetSubagents, Project: "Setup", Prompt: "done"})
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.World.Fail(fake.Provision, 1, fleet.Errorf(fleet.ReasonAgentExists, "it is taken"))
+	v, err := h.Launch(h.Context(), service.LaunchRequest{Method: "Run", Toolset: fleet.ToolsetSubagents, Project: "Setup", Prompt: "done"})
 	require.NoError(t, err)
-	task := h.end(v.Task.ID)
+	task := h.End(v.Task.ID)
 	require.Equal(t, fleet.TaskFailed, task.Status)
 	require.Equal(t, "its agent was not made: it is taken", task.Reason)
 }

@@ -1,4 +1,4 @@
-package service_test
+package reconcile_test
 
 import (
 	"strings"
@@ -8,24 +8,25 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
+	"fleet/internal/service/servicetest"
 	"fleet/internal/state"
 )
 
 // TestLongOutput holds that of an output that is longer than its limit, the beginning and the end are in the event log.
 func TestLongOutput(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, fake.Config{}, func(c *state.Config) { c.MaxOutput = 1000 })
-	h.create("papi")
-	h.end(h.start("papi", "repeat 10 "+strings.Repeat("x", 99)+"\necho FAIL: TestLogin\ndone").ID)
-	texts := h.events(fleet.EventTaskOutput)
+	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.MaxOutput = 1000 })
+	h.Create("papi")
+	h.End(h.Start("papi", "repeat 10 "+strings.Repeat("x", 99)+"\necho FAIL: TestLogin\ndone").ID)
+	texts := h.Events(fleet.EventTaskOutput)
 	require.Len(t, texts, 11)
 	require.Contains(t, texts[10], "FAIL: TestLogin")
-	require.Len(t, h.events(fleet.EventTaskStep), 1)
+	require.Len(t, h.Events(fleet.EventTaskStep), 1)
 
-	h.end(h.start("papi", "repeat 400 "+strings.Repeat("x", 1<<10)+"\necho FAIL: TestLogin\ndone").ID)
-	texts = h.events(fleet.EventTaskOutput)
+	h.End(h.Start("papi", "repeat 400 "+strings.Repeat("x", 1<<10)+"\necho FAIL: TestLogin\ndone").ID)
+	texts = h.Events(fleet.EventTaskOutput)
 	require.Contains(t, texts[len(texts)-1], "FAIL: TestLogin")
-	steps := h.events(fleet.EventTaskStep)
+	steps := h.Events(fleet.EventTaskStep)
 	require.Contains(t, steps[len(steps)-1], "bytes of output are left out here")
 	all := len(strings.Join(texts, ""))
 	require.Less(t, all, 300<<10)

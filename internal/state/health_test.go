@@ -1,4 +1,4 @@
-package service_test
+package state_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
+	"fleet/internal/service/servicetest"
 	"fleet/internal/waittest"
 )
 
@@ -43,10 +44,10 @@ func (s sickStore) RenewLeases(ctx context.Context, owner string, ttl time.Durat
 }
 
 // sick returns a harness over the store, whose places are known.
-func sick(t *testing.T, s sickStore) *harness {
+func sick(t *testing.T, s sickStore) *servicetest.Harness {
 	t.Helper()
-	h := newHarnessOver(t, fake.Config{}, nil, func(store fleet.Store) fleet.Store { s.Store = store; return s })
-	<-h.world.Called(fake.List, 2)
+	h := servicetest.NewOver(t, fake.Config{}, nil, func(store fleet.Store) fleet.Store { s.Store = store; return s })
+	<-h.World.Called(fake.List, 2)
 	return h
 }
 
@@ -100,13 +101,13 @@ func TestLeasesNotRenewed(t *testing.T) {
 	t.Parallel()
 	var fails atomic.Bool
 	h := sick(t, sickStore{leases: &fails})
-	h.create("papi")
-	h.start("papi", "wait ever")
+	h.Create("papi")
+	h.Start("papi", "wait ever")
 	fails.Store(true)
-	waittest.Until(t, notAnnounced, func() bool {
+	waittest.Until(t, servicetest.NotAnnounced, func() bool {
 		health := h.Health(t.Context())
 		return health.Ready && len(health.Degraded) == 1 && health.Degraded[0].Part == "leases"
 	})
 	fails.Store(false)
-	waittest.Until(t, notAnnounced, func() bool { return len(h.Health(t.Context()).Degraded) == 0 })
+	waittest.Until(t, servicetest.NotAnnounced, func() bool { return len(h.Health(t.Context()).Degraded) == 0 })
 }

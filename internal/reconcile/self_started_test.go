@@ -1,4 +1,4 @@
-package service_test
+package reconcile_test
 
 import (
 	"testing"
@@ -9,6 +9,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
 	"fleet/internal/state"
 )
 
@@ -18,9 +19,9 @@ func promptFirst() fake.Config {
 }
 
 // begin creates an agent that begins by itself.
-func (h *harness) begin(spec string) (*fleet.AgentView, error) {
-	h.t.Helper()
-	v, _, err := h.CreateAgent(h.ctx(), service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: spec})
+func begin(h *servicetest.Harness, spec string) (*fleet.AgentView, error) {
+	h.T.Helper()
+	v, _, err := h.CreateAgent(h.Context(), service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: spec})
 	return v, err
 }
 
@@ -28,39 +29,39 @@ func (h *harness) begin(spec string) (*fleet.AgentView, error) {
 // handed it.
 func TestSelfStarted(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, promptFirst(), nil)
-	v, err := h.begin("echo a\nwait gate\necho b\ndone built")
+	h := servicetest.New(t, promptFirst(), nil)
+	v, err := begin(h, "echo a\nwait gate\necho b\ndone built")
 	require.NoError(t, err)
 	require.Equal(t, fleet.StatusBusy, v.Status())
 	require.Equal(t, fleet.SourceHuman, v.Task.Source)
-	h.restart() // another process follows it
-	h.world.Release("gate")
-	task := h.end(v.Task.ID)
+	h.Restart() // another process follows it
+	h.World.Release("gate")
+	task := h.End(v.Task.ID)
 	require.Equal(t, fleet.TaskCompleted, task.Status)
 	require.Equal(t, "built", task.Summary)
-	require.Equal(t, "ab", h.output(task.ID))
-	require.Equal(t, 1, h.world.Deliveries(task.ID))
-	require.Equal(t, []string{"the agent begins the task by itself"}, h.events(fleet.EventTaskStarted))
+	require.Equal(t, "ab", h.Output(task.ID))
+	require.Equal(t, 1, h.World.Deliveries(task.ID))
+	require.Equal(t, []string{"the agent begins the task by itself"}, h.Events(fleet.EventTaskStarted))
 
-	_, _, err = h.RestartAgent(h.ctx(), "papi", "", "")
+	_, _, err = h.RestartAgent(h.Context(), "papi", "", "")
 	require.NoError(t, err)
-	require.Equal(t, fleet.TaskCompleted, h.end(h.start("papi", "done").ID).Status)
+	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("papi", "done").ID).Status)
 }
 
 // TestSelfStartedLaunch launches an agent that begins by itself, with and without a task: its spec and its task are one.
 func TestSelfStartedLaunch(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, promptFirst(), nil)
+	h := servicetest.New(t, promptFirst(), nil)
 	for _, r := range []service.LaunchRequest{
 		{Spec: "echo a", Prompt: "done built"}, {Spec: "echo a\n\ndone built"}, {Prompt: "echo a\n\ndone built"},
 	} {
 		r.Method, r.Toolset, r.Project = "Run", fleet.ToolsetSubagents, "Setup"
-		v, err := h.Launch(h.ctx(), r)
+		v, err := h.Launch(h.Context(), r)
 		require.NoError(t, err)
-		task := h.end(v.Task.ID)
+		task := h.End(v.Task.ID)
 		require.Equal(t, "built", task.Summary, task.Reason)
 		require.Equal(t, "echo a\n\ndone built", task.Description)
-		require.Equal(t, 1, h.world.Deliveries(task.ID))
+		require.Equal(t, 1, h.World.Deliveries(task.ID))
 	}
 }
 
@@ -69,54 +70,54 @@ func TestSelfStartedNowhere(t *testing.T) {
 	t.Parallel()
 	t.Run("it does not begin", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t, promptFirst(), nil)
-		h.world.Fail(fake.Dispatch, 1, fleet.Errorf(fleet.ReasonTaskNotFound, "it has not begun"))
-		v, err := h.begin("wait gate")
+		h := servicetest.New(t, promptFirst(), nil)
+		h.World.Fail(fake.Dispatch, 1, fleet.Errorf(fleet.ReasonTaskNotFound, "it has not begun"))
+		v, err := begin(h, "wait gate")
 		require.NoError(t, err)
-		task := h.end(h.first(v.UID).ID)
+		task := h.End(first(h, v.UID).ID)
 		require.Equal(t, fleet.TaskFailed, task.Status)
 		require.Contains(t, task.Reason, "it has not begun")
 	})
 	t.Run("its build fails", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t, promptFirst(), nil)
-		h.world.FailBuild("papi", "no room")
-		_, err := h.begin("wait gate")
-		require.Equal(t, fleet.ReasonProvisioningFailed, reason(err))
-		v, err := h.ShowAgent(h.ctx(), "papi")
+		h := servicetest.New(t, promptFirst(), nil)
+		h.World.FailBuild("papi", "no room")
+		_, err := begin(h, "wait gate")
+		require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err))
+		v, err := h.ShowAgent(h.Context(), "papi")
 		require.NoError(t, err)
-		task := h.end(h.first(v.UID).ID)
+		task := h.End(first(h, v.UID).ID)
 		require.Equal(t, fleet.TaskFailed, task.Status)
 		require.Contains(t, task.Reason, "no room")
 	})
 	t.Run("its name is taken", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t, promptFirst(), nil)
-		h.world.Fail(fake.Provision, 1, fleet.Errorf(fleet.ReasonAgentExists, "it is taken"))
-		_, err := h.begin("wait gate")
-		require.Equal(t, fleet.ReasonAgentExists, reason(err))
-		require.Equal(t, []string{"its agent was not made: it is taken"}, h.events(fleet.EventTaskEnded))
+		h := servicetest.New(t, promptFirst(), nil)
+		h.World.Fail(fake.Provision, 1, fleet.Errorf(fleet.ReasonAgentExists, "it is taken"))
+		_, err := begin(h, "wait gate")
+		require.Equal(t, fleet.ReasonAgentExists, fleet.ReasonOf(err))
+		require.Equal(t, []string{"its agent was not made: it is taken"}, h.Events(fleet.EventTaskEnded))
 	})
 	t.Run("it is deleted first", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t, promptFirst(), func(c *state.Config) { c.CreateWait = 50 * time.Millisecond })
-		gate := h.world.HoldBuilds()
+		h := servicetest.New(t, promptFirst(), func(c *state.Config) { c.CreateWait = 50 * time.Millisecond })
+		gate := h.World.HoldBuilds()
 		defer gate.Open()
-		v, err := h.begin("wait gate")
+		v, err := begin(h, "wait gate")
 		require.NoError(t, err)
 		require.Equal(t, fleet.StatusOffline, v.Status())
-		require.NoError(t, h.Remove(h.ctx(), v.UID))
-		require.Equal(t, fleet.TaskStopped, h.end(v.Task.ID).Status)
+		require.NoError(t, h.Remove(h.Context(), v.UID))
+		require.Equal(t, fleet.TaskStopped, h.End(v.Task.ID).Status)
 	})
 }
 
 // first is the agent's first task.
-func (h *harness) first(uid string) (task *fleet.Task) {
-	h.t.Helper()
-	require.NoError(h.t, h.store.View(h.t.Context(), func(tx fleet.ReadTx) error {
+func first(h *servicetest.Harness, uid string) (task *fleet.Task) {
+	h.T.Helper()
+	require.NoError(h.T, h.Store.View(h.T.Context(), func(tx fleet.ReadTx) error {
 		tasks, total, err := tx.Tasks(uid, 1, 0)
 		if err == nil {
-			require.Equal(h.t, 1, total)
+			require.Equal(h.T, 1, total)
 			task = tasks[0]
 		}
 		return err

@@ -1,4 +1,4 @@
-package service_test
+package reconcile_test
 
 import (
 	"context"
@@ -11,26 +11,27 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
 	"fleet/internal/state"
 )
 
 var checking = fake.Config{Traits: fleet.Traits{Checks: true, ProjectChecks: true, Changes: true}}
 
 // startChecked starts a task with checks.
-func (h *harness) startChecked(agent, prompt string, retries int, checks ...string) *fleet.Task {
-	h.t.Helper()
-	task, err := h.StartTask(h.ctx(), service.StartTaskRequest{
+func startChecked(h *servicetest.Harness, agent, prompt string, retries int, checks ...string) *fleet.Task {
+	h.T.Helper()
+	task, err := h.StartTask(h.Context(), service.StartTaskRequest{
 		Agent: agent, Description: prompt, Checks: fleet.Checks{Commands: checks, Retries: &retries},
 	})
-	require.NoError(h.t, err)
+	require.NoError(h.T, err)
 	return task
 }
 
 // results returns how the task's checks went.
-func (h *harness) results(id string) (statuses []fleet.CheckStatus) {
-	h.t.Helper()
-	c, err := h.TaskChecks(h.ctx(), id)
-	require.NoError(h.t, err)
+func results(h *servicetest.Harness, id string) (statuses []fleet.CheckStatus) {
+	h.T.Helper()
+	c, err := h.TaskChecks(h.Context(), id)
+	require.NoError(h.T, err)
 	if c == nil {
 		return nil
 	}
@@ -38,20 +39,6 @@ func (h *harness) results(id string) (statuses []fleet.CheckStatus) {
 		statuses = append(statuses, r.Status)
 	}
 	return statuses
-}
-
-// told returns the texts of the task's events of the type.
-func (h *harness) told(id string, typ fleet.EventType) (texts []string) {
-	h.t.Helper()
-	require.NoError(h.t, h.Watch(h.ctx(), service.WatchRequest{TaskID: id}, func(events []fleet.Event, _ string) error {
-		for _, e := range events {
-			if e.Type == typ {
-				texts = append(texts, e.Text)
-			}
-		}
-		return nil
-	}))
-	return texts
 }
 
 // checksOf returns the results beside the agent's status.
@@ -82,11 +69,11 @@ func TestEndOfChecks(t *testing.T) {
 	world.Traits.Name = "dated"
 	place := fake.New(world)
 	t.Cleanup(place.Destroy)
-	h := withPlaces(t, checking, dated{place})
-	h.mustCreate("papi", "dated/Setup")
+	h := servicetest.New(t, checking, nil, dated{place})
+	h.MustCreate("papi", "dated/Setup")
 	for name, check := range map[string]string{"passed": "echo fine", "failed": "exit 1"} {
-		task := h.end(h.startChecked("papi", "done", 0, check).ID)
-		checks, err := h.TaskChecks(h.ctx(), task.ID)
+		task := h.End(startChecked(h, "papi", "done", 0, check).ID)
+		checks, err := h.TaskChecks(h.Context(), task.ID)
 		require.NoError(t, err)
 		require.False(t, task.EndedAt.Before(checks.Results[0].EndedAt.Truncate(time.Microsecond)), "%s: checks end at %s, the task at %s", name, checks.Results[0].EndedAt, task.EndedAt)
 	}
@@ -96,49 +83,49 @@ func TestChecks(t *testing.T) {
 	t.Parallel()
 	t.Run("completed means that they passed", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t, checking, nil)
-		h.create("papi")
-		task := h.end(h.startChecked("papi", "change made a line\ndone well", 1, "has made", "echo fine").ID)
+		h := servicetest.New(t, checking, nil)
+		h.Create("papi")
+		task := h.End(startChecked(h, "papi", "change made a line\ndone well", 1, "has made", "echo fine").ID)
 		require.Equal(t, fleet.TaskCompleted, task.Status)
 		require.Equal(t, "well", task.Summary)
-		require.Equal(t, []fleet.CheckStatus{fleet.CheckPassed, fleet.CheckPassed}, h.results(task.ID))
-		require.Equal(t, []string{"check 1 of 2: has made", "check 1 of 2 passed: has made", "check 2 of 2: echo fine", "check 2 of 2 passed: echo fine"}, h.told(task.ID, fleet.EventTaskCheck))
-		require.Equal(t, "made", h.changed(task.ID))
+		require.Equal(t, []fleet.CheckStatus{fleet.CheckPassed, fleet.CheckPassed}, results(h, task.ID))
+		require.Equal(t, []string{"check 1 of 2: has made", "check 1 of 2 passed: has made", "check 2 of 2: echo fine", "check 2 of 2 passed: echo fine"}, h.TaskEvents(task.ID, fleet.EventTaskCheck))
+		require.Equal(t, "made", changed(h, task.ID))
 	})
 	t.Run("the agent tries again", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t, checking, nil)
-		h.create("papi")
-		task := h.end(h.startChecked("papi", "cost 1.5 2\necho one\ndone", 1, "has made fix: change made a line", "echo fine").ID)
+		h := servicetest.New(t, checking, nil)
+		h.Create("papi")
+		task := h.End(startChecked(h, "papi", "cost 1.5 2\necho one\ndone", 1, "has made fix: change made a line", "echo fine").ID)
 		require.Equal(t, fleet.TaskCompleted, task.Status, task.Reason)
 		require.Equal(t, 1, task.Try)
 		require.InDelta(t, 1.5, task.CostUSD, 0.001)
 		require.Equal(t, 2, task.Turns)
-		require.Equal(t, []fleet.CheckStatus{fleet.CheckPassed, fleet.CheckPassed}, h.results(task.ID))
-		require.Equal(t, "made", h.changed(task.ID), "what the second try changed counts too")
-		require.Equal(t, []string{"the task is handed to the agent", "the agent is told what the checks found, and tries again: try 2"}, h.told(task.ID, fleet.EventTaskStarted))
-		require.Equal(t, 1, h.world.Deliveries(task.ID))
+		require.Equal(t, []fleet.CheckStatus{fleet.CheckPassed, fleet.CheckPassed}, results(h, task.ID))
+		require.Equal(t, "made", changed(h, task.ID), "what the second try changed counts too")
+		require.Equal(t, []string{"the task is handed to the agent", "the agent is told what the checks found, and tries again: try 2"}, h.TaskEvents(task.ID, fleet.EventTaskStarted))
+		require.Equal(t, 1, h.World.Deliveries(task.ID))
 	})
 	t.Run("a task fails when they fail to the end", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t, checking, nil)
-		h.create("papi")
-		task := h.end(h.startChecked("papi", "done", 2, "echo no compiler; exit 3", "echo fine").ID)
+		h := servicetest.New(t, checking, nil)
+		h.Create("papi")
+		task := h.End(startChecked(h, "papi", "done", 2, "echo no compiler; exit 3", "echo fine").ID)
 		require.Equal(t, fleet.TaskFailed, task.Status)
 		require.True(t, task.ChecksFailed)
 		require.Equal(t, 2, task.Try)
 		require.Equal(t, "1 of 2 checks failed: echo no compiler; exit 3 (exit code 3)", task.Reason)
-		require.Equal(t, []fleet.CheckStatus{fleet.CheckFailed, fleet.CheckPassed}, h.results(task.ID))
-		require.Equal(t, fleet.StatusIdle, h.until("papi", func(v *fleet.AgentView) bool { return v.Task == nil }).Status())
+		require.Equal(t, []fleet.CheckStatus{fleet.CheckFailed, fleet.CheckPassed}, results(h, task.ID))
+		require.Equal(t, fleet.StatusIdle, h.Until("papi", func(v *fleet.AgentView) bool { return v.Task == nil }).Status())
 	})
 	t.Run("a run that failed is not checked", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t, checking, nil)
-		h.create("papi")
-		task := h.end(h.startChecked("papi", "fail no idea", 1, "echo fine").ID)
+		h := servicetest.New(t, checking, nil)
+		h.Create("papi")
+		task := h.End(startChecked(h, "papi", "fail no idea", 1, "echo fine").ID)
 		require.Equal(t, "no idea", task.Reason)
 		require.False(t, task.ChecksFailed)
-		require.Empty(t, h.results(task.ID))
+		require.Empty(t, results(h, task.ID))
 	})
 	t.Run("projects and roles have checks too", func(t *testing.T) {
 		t.Parallel()
@@ -146,91 +133,91 @@ func TestChecks(t *testing.T) {
 		roles := fake.DefaultRoles()
 		roles[0].Checks = fleet.Checks{Commands: []string{"echo role"}, Retries: &none}
 		world.Projects = []fake.Project{{Project: fleet.Project{Name: "Setup", Checks: fleet.Checks{Commands: []string{"echo project", "exit 1"}}}, Roles: roles}}
-		h := newHarness(t, world, nil)
-		h.create("papi")
-		task := h.end(h.start("papi", "done").ID)
+		h := servicetest.New(t, world, nil)
+		h.Create("papi")
+		task := h.End(h.Start("papi", "done").ID)
 		require.Equal(t, "1 of 3 checks failed: exit 1 (exit code 1)", task.Reason)
 		require.Zero(t, task.Try, "the role says so")
-		require.Len(t, h.results(task.ID), 3)
+		require.Len(t, results(h, task.ID), 3)
 	})
 	t.Run("a check takes too long", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t, checking, nil)
-		h.create("papi")
+		h := servicetest.New(t, checking, nil)
+		h.Create("papi")
 		none := 0
-		task, err := h.StartTask(h.ctx(), service.StartTaskRequest{Agent: "papi", Description: "done", Checks: fleet.Checks{
+		task, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "done", Checks: fleet.Checks{
 			Commands: []string{"hang"}, Timeout: 10 * time.Millisecond, Retries: &none,
 		}})
 		require.NoError(t, err)
-		task = h.end(task.ID)
+		task = h.End(task.ID)
 		require.Equal(t, "1 of 1 checks failed: hang (it ran longer than its limit of 10ms)", task.Reason)
-		require.Equal(t, []fleet.CheckStatus{fleet.CheckTimedOut}, h.results(task.ID))
+		require.Equal(t, []fleet.CheckStatus{fleet.CheckTimedOut}, results(h, task.ID))
 	})
 	t.Run("a task is stopped while it is checked", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t, checking, nil)
-		h.create("papi")
-		task := h.startChecked("papi", "done well", 1, "wait gate", "echo never")
-		<-h.world.Reached("gate")
-		stopped, _, _, err := h.StopTask(h.ctx(), "papi", "")
+		h := servicetest.New(t, checking, nil)
+		h.Create("papi")
+		task := startChecked(h, "papi", "done well", 1, "wait gate", "echo never")
+		<-h.World.Reached("gate")
+		stopped, _, _, err := h.StopTask(h.Context(), "papi", "")
 		require.NoError(t, err)
 		require.Equal(t, fleet.TaskStopped, stopped.Status)
 		require.Equal(t, "well", stopped.Summary)
-		require.Equal(t, []fleet.CheckStatus{fleet.CheckStopped}, h.results(task.ID))
+		require.Equal(t, []fleet.CheckStatus{fleet.CheckStopped}, results(h, task.ID))
 	})
 	t.Run("an agent is deleted while it is checked", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t, checking, nil)
-		h.create("papi")
-		task := h.startChecked("papi", "change made a line\ndone well", 1, "wait gate")
-		<-h.world.Reached("gate")
-		_, _, err := h.DeleteAgent(h.ctx(), "papi", "")
+		h := servicetest.New(t, checking, nil)
+		h.Create("papi")
+		task := startChecked(h, "papi", "change made a line\ndone well", 1, "wait gate")
+		<-h.World.Reached("gate")
+		_, _, err := h.DeleteAgent(h.Context(), "papi", "")
 		require.NoError(t, err)
-		require.Equal(t, fleet.TaskStopped, h.end(task.ID).Status)
-		require.Equal(t, "made", h.changed(task.ID))
+		require.Equal(t, fleet.TaskStopped, h.End(task.ID).Status)
+		require.Equal(t, "made", changed(h, task.ID))
 	})
 	t.Run("a check that cannot be run fails the task", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t, checking, nil)
-		h.create("papi")
-		h.world.Fail(fake.Check, 1, fleet.Errorf(fleet.ReasonUnimplemented, "it has no shell"))
-		task := h.end(h.startChecked("papi", "done", 1, "echo fine").ID)
+		h := servicetest.New(t, checking, nil)
+		h.Create("papi")
+		h.World.Fail(fake.Check, 1, fleet.Errorf(fleet.ReasonUnimplemented, "it has no shell"))
+		task := h.End(startChecked(h, "papi", "done", 1, "echo fine").ID)
 		require.Equal(t, "1 of 1 checks failed: echo fine (it could not be run: it has no shell)", task.Reason)
 		require.Zero(t, task.Try, "the agent can do nothing about it")
 	})
 	t.Run("a host that does not answer is asked again", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t, checking, nil)
-		h.create("papi")
-		h.world.Fail(fake.Check, 2, nil)
-		require.Equal(t, fleet.TaskCompleted, h.end(h.startChecked("papi", "done", 1, "echo fine").ID).Status)
+		h := servicetest.New(t, checking, nil)
+		h.Create("papi")
+		h.World.Fail(fake.Check, 2, nil)
+		require.Equal(t, fleet.TaskCompleted, h.End(startChecked(h, "papi", "done", 1, "echo fine").ID).Status)
 	})
 	t.Run("a message that comes while it is checked is for the next try", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t, checking, func(c *state.Config) { c.MessageWait = 10 * time.Millisecond })
-		h.create("papi")
-		task := h.startChecked("papi", "done", 1, "wait gate; has made fix: change made a line", "has made fix: listen")
-		<-h.world.Reached("gate")
-		said, err := h.message("be quick", "")
+		h := servicetest.New(t, checking, func(c *state.Config) { c.MessageWait = 10 * time.Millisecond })
+		h.Create("papi")
+		task := startChecked(h, "papi", "done", 1, "wait gate; has made fix: change made a line", "has made fix: listen")
+		<-h.World.Reached("gate")
+		said, err := message(h, "be quick", "")
 		require.NoError(t, err)
 		require.Contains(t, said, "is kept")
-		h.world.Release("gate")
-		require.Equal(t, fleet.TaskCompleted, h.end(task.ID).Status)
-		require.Equal(t, []string{"be quick"}, h.world.Messages(task.ID+"-2"))
-		require.Equal(t, []string{"be quick"}, h.told(task.ID, fleet.EventTaskMessage))
-		require.Equal(t, "be quick", strings.TrimSpace(h.output(task.ID)))
+		h.World.Release("gate")
+		require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+		require.Equal(t, []string{"be quick"}, h.World.Messages(task.ID+"-2"))
+		require.Equal(t, []string{"be quick"}, h.TaskEvents(task.ID, fleet.EventTaskMessage))
+		require.Equal(t, "be quick", strings.TrimSpace(h.Output(task.ID)))
 	})
 	t.Run("agents that cannot run them take no task with checks", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t, fake.Config{}, nil)
-		h.create("papi")
-		_, err := h.StartTask(h.ctx(), service.StartTaskRequest{Agent: "papi", Description: "done", Checks: fleet.Checks{Commands: []string{"echo"}}})
+		h := servicetest.New(t, fake.Config{}, nil)
+		h.Create("papi")
+		_, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "done", Checks: fleet.Checks{Commands: []string{"echo"}}})
 		require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(err))
 	})
 	t.Run("bad ones are refused", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t, checking, nil)
-		h.create("papi")
+		h := servicetest.New(t, checking, nil)
+		h.Create("papi")
 		less, more := -1, fleet.MaxRetries+1
 		for _, c := range []fleet.Checks{
 			{Commands: make([]string, fleet.MaxChecks+1)},
@@ -242,7 +229,7 @@ func TestChecks(t *testing.T) {
 			{Retries: &less},
 			{Retries: &more},
 		} {
-			_, err := h.StartTask(h.ctx(), service.StartTaskRequest{Agent: "papi", Description: "done", Checks: c})
+			_, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "done", Checks: c})
 			require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), "%+v", c)
 		}
 	})
@@ -264,23 +251,23 @@ func TestChecksOfContract(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHarness(t, world, nil)
-			r := launch(tc.prompt)
+			h := servicetest.New(t, world, nil)
+			r := servicetest.Launch(tc.prompt)
 			r.Place, r.Project, r.Config = "fake", "Setup", &fleet.AgentConfig{Reports: true}
-			v, err := h.Launch(h.ctx(), r)
+			v, err := h.Launch(h.Context(), r)
 			require.NoError(t, err)
 			if name == "reported while it ran" {
-				<-h.world.Reached("gate")
-				_, err := h.CompleteByUID(h.ctx(), v.UID, "well", nil, 0)
+				<-h.World.Reached("gate")
+				_, err := h.CompleteByUID(h.Context(), v.UID, "well", nil, 0)
 				require.NoError(t, err)
 			}
-			require.Len(t, checksOf(h.gone(v.UID)), len(tc.want))
-			task := h.end(v.Task.ID)
+			require.Len(t, checksOf(h.Gone(v.UID)), len(tc.want))
+			task := h.End(v.Task.ID)
 			require.Equal(t, tc.status, task.Status, task.Reason)
 			require.Zero(t, task.Try)
 			require.False(t, task.ChecksFailed)
-			require.Equal(t, tc.want, h.results(task.ID))
-			require.Empty(t, h.world.Workspaces())
+			require.Equal(t, tc.want, results(h, task.ID))
+			require.Empty(t, h.World.Workspaces())
 		})
 	}
 }

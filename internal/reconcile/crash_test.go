@@ -1,4 +1,4 @@
-package service_test
+package reconcile_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"fleet/internal/place/fake"
 	"fleet/internal/reconcile"
 	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
 	"fleet/internal/state"
 )
 
@@ -25,13 +26,13 @@ func TestCrashWhileChecked(t *testing.T) {
 			t.Run(fmt.Sprint(point, " ", n), func(t *testing.T) {
 				t.Parallel()
 				died := make(chan struct{})
-				var h *harness
-				die := once(n, func() {
-					go h.rec.Stop()
-					<-h.rec.Stopping()
+				var h *servicetest.Harness
+				die := servicetest.OnCall(n, func() {
+					go h.Reconciler.Stop()
+					<-h.Reconciler.Stopping()
 					close(died)
 				})
-				h = newHarness(t, checking, func(c *state.Config) {
+				h = servicetest.New(t, checking, func(c *state.Config) {
 					c.Fault = func(p string) {
 						if p == point {
 							die()
@@ -40,18 +41,18 @@ func TestCrashWhileChecked(t *testing.T) {
 				})
 				go func() {
 					<-died
-					h.rec2()
+					h.Replica()
 				}()
-				h.create("papi")
-				task := h.end(h.startChecked("papi", "echo one\ndone", 1, "echo fine", "has made fix: change made a line").ID)
+				h.Create("papi")
+				task := h.End(startChecked(h, "papi", "echo one\ndone", 1, "echo fine", "has made fix: change made a line").ID)
 				<-died
 				require.Equal(t, fleet.TaskCompleted, task.Status, task.Reason)
 				require.Equal(t, 1, task.Try)
-				require.Equal(t, []fleet.CheckStatus{fleet.CheckPassed, fleet.CheckPassed}, h.results(task.ID))
-				require.Equal(t, "one", h.output(task.ID))
-				require.Equal(t, "made", h.changed(task.ID))
-				require.Equal(t, 1, h.world.Deliveries(task.ID))
-				require.Equal(t, 1, h.world.Deliveries(task.ID+"-2"))
+				require.Equal(t, []fleet.CheckStatus{fleet.CheckPassed, fleet.CheckPassed}, results(h, task.ID))
+				require.Equal(t, "one", h.Output(task.ID))
+				require.Equal(t, "made", changed(h, task.ID))
+				require.Equal(t, 1, h.World.Deliveries(task.ID))
+				require.Equal(t, 1, h.World.Deliveries(task.ID+"-2"))
 			})
 		}
 	}
@@ -68,13 +69,13 @@ func TestCrashAtEveryPoint(t *testing.T) {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			died := make(chan struct{})
-			var h *harness
-			die := once(1, func() {
-				go h.rec.Stop() // from here on nothing more is done or recorded
-				<-h.rec.Stopping()
+			var h *servicetest.Harness
+			die := servicetest.OnCall(1, func() {
+				go h.Reconciler.Stop() // from here on nothing more is done or recorded
+				<-h.Reconciler.Stopping()
 				close(died)
 			})
-			h = newHarness(t, fake.Config{}, func(c *state.Config) {
+			h = servicetest.New(t, fake.Config{}, func(c *state.Config) {
 				c.Fault = func(p string) {
 					if p == point {
 						die()
@@ -83,39 +84,39 @@ func TestCrashAtEveryPoint(t *testing.T) {
 			})
 			go func() {
 				<-died
-				h.rec2()
+				h.Replica()
 			}()
-			v := h.create("papi")
-			task := h.start("papi", "echo one\necho two\nlisten\nask tabs?\nwait gate\necho three\ndone well")
-			said, err := h.message("hi", "")
+			v := h.Create("papi")
+			task := h.Start("papi", "echo one\necho two\nlisten\nask tabs?\nwait gate\necho three\ndone well")
+			said, err := message(h, "hi", "")
 			require.NoError(t, err)
 			require.Equal(t, sentNow, said)
-			q, _, err := h.AnswerQuestion(h.ctx(), service.AnswerQuestionRequest{ID: h.asked(task.ID).ID, Answer: "spaces"})
+			q, _, err := h.AnswerQuestion(h.Context(), service.AnswerQuestionRequest{ID: h.Asked(task.ID).ID, Answer: "spaces"})
 			require.NoError(t, err)
 			require.Equal(t, fleet.QuestionAnswered, q.Status)
 			if point == reconcile.FaultInterruptBefore || point == reconcile.FaultInterruptAfter {
-				<-h.world.Reached("gate")
-				stopped, _, _, err := h.StopTask(h.ctx(), "papi", "")
+				<-h.World.Reached("gate")
+				stopped, _, _, err := h.StopTask(h.Context(), "papi", "")
 				require.NoError(t, err)
 				require.Equal(t, fleet.TaskStopped, stopped.Status)
 			} else {
-				h.world.Release("gate")
-				ended := h.end(task.ID)
+				h.World.Release("gate")
+				ended := h.End(task.ID)
 				require.Equal(t, fleet.TaskCompleted, ended.Status, ended.Reason)
 				require.Equal(t, "well", ended.Summary)
-				require.Equal(t, "onetwohianswer: spacesthree", h.output(task.ID))
+				require.Equal(t, "onetwohianswer: spacesthree", h.Output(task.ID))
 			}
-			require.Equal(t, 1, h.world.Deliveries(task.ID))
-			require.Equal(t, []string{"hi"}, h.world.Messages(task.ID))
-			_, _, err = h.StopAgent(h.ctx(), "papi", "")
+			require.Equal(t, 1, h.World.Deliveries(task.ID))
+			require.Equal(t, []string{"hi"}, h.World.Messages(task.ID))
+			_, _, err = h.StopAgent(h.Context(), "papi", "")
 			require.NoError(t, err)
-			_, _, err = h.StartAgent(h.ctx(), "papi", "")
+			_, _, err = h.StartAgent(h.Context(), "papi", "")
 			require.NoError(t, err)
-			require.Len(t, h.world.Workspaces(), 1)
-			gone, _, err := h.DeleteAgent(h.ctx(), "papi", "")
+			require.Len(t, h.World.Workspaces(), 1)
+			gone, _, err := h.DeleteAgent(h.Context(), "papi", "")
 			require.NoError(t, err)
 			require.Equal(t, v.UID, gone.UID)
-			require.Empty(t, h.world.Workspaces())
+			require.Empty(t, h.World.Workspaces())
 			<-died
 		})
 	}

@@ -1,0 +1,111 @@
+package reconcile_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service/servicetest"
+)
+
+// changed is the path of the file that the task changed, or why that is not known.
+func changed(h *servicetest.Harness, id string) string {
+	h.T.Helper()
+	var c *fleet.Changes
+	require.NoError(h.T, h.Store.View(h.T.Context(), func(tx fleet.ReadTx) (err error) {
+		c, err = tx.Changes(id)
+		return err
+	}))
+	switch {
+	case c == nil:
+		return ""
+	case c.Problem != "":
+		return c.Problem
+	}
+	require.False(h.T, c.At.IsZero())
+	return c.List[0].Path
+}
+
+func TestChangesAreKept(t *testing.T) {
+	t.Parallel()
+	world := fake.Config{Traits: fleet.Traits{Changes: true}}
+	t.Run("however the task ends", func(t *testing.T) {
+		t.Parallel()
+		h := servicetest.New(t, world, nil)
+		h.Create("papi")
+		for _, prompt := range []string{"done", "fail", "crash", "exit 3"} {
+			task := h.Start("papi", "change "+prompt[:4]+" a line\n"+prompt)
+			h.End(task.ID)
+			require.Equal(t, prompt[:4], changed(h, task.ID))
+		}
+		task := h.Start("papi", "change stopped a line\nwait for-ever")
+		<-h.World.Reached("for-ever")
+		_, _, _, err := h.StopTask(h.Context(), "papi", "")
+		require.NoError(t, err)
+		require.Equal(t, "stopped", changed(h, task.ID))
+		require.Empty(t, changed(h, h.End(h.Start("papi", "done").ID).ID), "a task that changed nothing")
+	})
+	t.Run("when the agent is deleted", func(t *testing.T) {
+		t.Parallel()
+		h := servicetest.New(t, world, nil)
+		h.Create("papi")
+		task := h.Start("papi", "change before a line\nwait on")
+		<-h.World.Reached("on")
+		_, _, err := h.DeleteAgent(h.Context(), "papi", "")
+		require.NoError(t, err)
+		require.Equal(t, "before", changed(h, task.ID))
+	})
+	t.Run("when the workspace is reached again", func(t *testing.T) {
+		t.Parallel()
+		h := servicetest.New(t, world, nil)
+		h.Create("papi")
+		h.World.Fail(fake.Changes, 1, fleet.Errorf(fleet.ReasonAgentOffline, "its workspace is stopped"))
+		task := h.End(h.Start("papi", "change first a line\ndone").ID)
+		require.Equal(t, "its workspace is stopped", changed(h, task.ID))
+		next := h.End(h.Start("papi", "change second a line\ndone").ID)
+		require.Equal(t, []string{"first", "second"}, []string{changed(h, task.ID), changed(h, next.ID)})
+
+		h.World.Fail(fake.Changes, 1, fleet.Errorf(fleet.ReasonBackendUnavailable, "Coder does not answer"))
+		task = h.End(h.Start("papi", "change third a line\ndone").ID)
+		require.Equal(t, "Coder does not answer", changed(h, task.ID))
+		_, _, err := h.DeleteAgent(h.Context(), "papi", "")
+		require.NoError(t, err)
+		require.Equal(t, "third", changed(h, task.ID))
+	})
+	t.Run("not from a terminal", func(t *testing.T) {
+		t.Parallel()
+		h := servicetest.New(t, world, nil)
+		h.Create("papi")
+		ended := h.Start("papi", "change before a line\nterminal\ndone")
+		h.End(ended.ID)
+		_, err := h.TaskChanges(h.Context(), ended.ID)
+		require.Equal(t, fleet.ReasonChangesNotFound, fleet.ReasonOf(err))
+		require.ErrorContains(t, err, "terminal")
+		task := h.Start("papi", "terminal\necho ready\nwait for-ever")
+		h.Until("papi", func(*fleet.AgentView) bool { return h.Output(task.ID) == "ready" })
+		_, _, err = h.DeleteAgent(h.Context(), "papi", "")
+		require.NoError(t, err)
+		require.Zero(t, h.World.Calls(fake.Changes))
+	})
+	t.Run("when the workspace is stopped behind the fleet's back", func(t *testing.T) {
+		t.Parallel()
+		h := servicetest.New(t, world, nil)
+		h.Create("papi")
+		task := h.Start("papi", "change before a line\nwait on")
+		<-h.World.Reached("on")
+		h.World.StopWorkspace("papi")
+		require.Equal(t, fleet.TaskFailed, h.End(task.ID).Status)
+		require.Equal(t, "before", changed(h, task.ID))
+	})
+	t.Run("a runner that cannot tell keeps no task from its end", func(t *testing.T) {
+		t.Parallel()
+		h := servicetest.New(t, world, nil)
+		h.Create("papi")
+		h.World.Fail(fake.Changes, 1, fleet.Errorf(fleet.ReasonProvisioningFailed, "the tree is gone"))
+		task := h.End(h.Start("papi", "change a line\ndone").ID)
+		require.Equal(t, fleet.TaskCompleted, task.Status)
+		require.Equal(t, "the tree is gone", changed(h, task.ID))
+	})
+}

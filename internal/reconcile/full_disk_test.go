@@ -1,0 +1,79 @@
+package reconcile_test
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
+)
+
+// TestFullDisk has the disk of the store full while tasks run: a task that fails is reported as that, a task can be
+// stopped and an agent deleted, nothing new is taken, and the output that is lost is said to be.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	var full atomic.Bool
+	h := servicetest.NewOver(t, fake.Config{}, nil, func(s fleet.Store) fleet.Store { return fullStore{s, &full} })
+	h.Create("papi")
+	h.Create("sony")
+	failing := h.Start("papi", "wait gate\necho lost\npayload much\nfail exit code 1")
+	stopped := h.Start("sony", "wait ever")
+	<-h.World.Reached("gate")
+	full.Store(true)
+	health := h.Health(t.Context())
+	require.True(t, slices.ContainsFunc(health.Degraded, func(d fleet.Degraded) bool { return d.Part == "disk" }), "%v", health.Degraded)
+	require.True(t, health.Ready)
+	h.World.Release("gate")
+	end := h.End(failing.ID)
+	require.Equal(t, fleet.TaskFailed, end.Status)
+	require.Equal(t, "exit code 1", end.Reason)
+	require.Empty(t, h.Output(failing.ID))
+	require.Contains(t, h.Events(fleet.EventTaskStep), "output is not kept: the disk of the server's data is full")
+	task, _, _, err := h.StopTask(h.Context(), "sony", "")
+	require.NoError(t, err)
+	require.Equal(t, stopped.ID, task.ID)
+	require.Equal(t, fleet.TaskStopped, task.Status)
+	_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "done"})
+	require.ErrorIs(t, err, fleet.ErrStoreFull)
+	_, _, err = h.DeleteAgent(h.Context(), "papi", "")
+	require.NoError(t, err)
+	full.Store(false)
+	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("sony", "done").ID).Status)
+}
+
+// fullStore is a store that has no room for anything new while full is set.
+type fullStore struct {
+	fleet.Store
+	full *atomic.Bool
+}
+
+func (s fullStore) Full() (time.Time, bool) { return time.Now(), s.full.Load() }
+
+func (s fullStore) Update(ctx context.Context, fn func(fleet.Tx) error) error {
+	return s.Store.Update(ctx, func(tx fleet.Tx) error {
+		if s.full.Load() {
+			tx = fullTx{tx}
+		}
+		return fn(tx)
+	})
+}
+
+type fullTx struct{ fleet.Tx }
+
+func (fullTx) InsertAgent(*fleet.Agent) error  { return fleet.ErrStoreFull }
+func (fullTx) InsertTask(*fleet.Task) error    { return fleet.ErrStoreFull }
+func (fullTx) PutPayload(string, []byte) error { return fleet.ErrStoreFull }
+
+func (t fullTx) Append(e *fleet.Event) error {
+	if e.Type == fleet.EventTaskOutput {
+		return fleet.ErrStoreFull
+	}
+	return t.Tx.Append(e)
+}

@@ -1,0 +1,115 @@
+package reconcile_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/reconcile"
+	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
+	"fleet/internal/state"
+	"fleet/internal/store/sqlite"
+	"fleet/internal/waittest"
+)
+
+// TestTwoProcesses lets two services and reconcilers, each with a connection of its own to one store, do a mix of
+// everything to the same agents: no task is given twice, and everything comes to rest where it was wanted.
+func TestTwoProcesses(t *testing.T) {
+	t.Parallel()
+	t.Run("store works", func(t *testing.T) { t.Parallel(); twoProcesses(t, 0) })
+	t.Run("store fails now and then", func(t *testing.T) { t.Parallel(); twoProcesses(t, 7) })
+}
+
+// twoProcesses lets every so many accesses of one of the two to the store fail, 0 for none.
+func twoProcesses(t *testing.T, fails int64) {
+	h, flaky := servicetest.NewFlaky(t, func(c *state.Config) { c.LeaseTTL = 300 * time.Millisecond })
+	second, err := sqlite.Open(t.Context(), h.Path, sqlite.Config{})
+	require.NoError(t, err)
+	st := state.New(second, []fleet.Place{h.World}, h.Config)
+	other, r := service.New(st), reconcile.New(st)
+	r.Start()
+	t.Cleanup(func() {
+		r.Stop()
+		require.NoError(t, second.Close())
+	})
+
+	flaky.Fails.Store(fails)
+	services := []*service.Service{h.Service, other}
+	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	var mu sync.Mutex
+	var tasks []string
+	var clients sync.WaitGroup
+	for i := range 8 {
+		clients.Go(func() {
+			r := rand.New(rand.NewPCG(1, uint64(i))) //nolint:gosec // a test
+			for range 15 {
+				s, name := services[r.IntN(2)], names[r.IntN(len(names))]
+				var err error
+				switch n := r.IntN(20); {
+				case n < 5:
+					_, _, err = s.CreateAgent(h.Context(), service.CreateAgentRequest{Name: name, Project: "Setup", Spec: "x"})
+				case n < 13:
+					var task *fleet.Task
+					task, err = s.StartTask(h.Context(), service.StartTaskRequest{Agent: name, Description: "echo 1\nwork 10ms\ndone"})
+					if err == nil {
+						mu.Lock()
+						tasks = append(tasks, task.ID)
+						mu.Unlock()
+					}
+				case n < 15:
+					_, _, _, err = s.StopTask(h.Context(), name, "")
+				case n < 17:
+					_, _, err = s.RestartAgent(h.Context(), name, "", "")
+				case n < 18:
+					_, _, err = s.StopAgent(h.Context(), name, "")
+				case n < 19:
+					_, _, err = s.StartAgent(h.Context(), name, "")
+				default:
+					_, _, err = s.DeleteAgent(h.Context(), name, "")
+				}
+				switch fleet.ReasonOf(err) {
+				case "", fleet.ReasonAgentNotFound, fleet.ReasonAgentExists, fleet.ReasonAgentBusy, fleet.ReasonAgentOffline, fleet.ReasonNoRunningTask:
+				default:
+					if !errors.Is(err, servicetest.ErrFlaky) {
+						t.Errorf("%s: %v", name, err)
+					}
+				}
+			}
+		})
+	}
+	clients.Wait()
+	flaky.Fails.Store(0)
+
+	require.NotEmpty(t, tasks)
+	for _, id := range tasks {
+		task := h.End(id)
+		require.LessOrEqual(t, h.World.Deliveries(id), 1)
+		require.Contains(t, []fleet.TaskStatus{fleet.TaskCompleted, fleet.TaskStopped}, task.Status, task.Reason)
+		if task.Status == fleet.TaskCompleted {
+			require.Equal(t, "1", h.Output(id))
+		}
+	}
+	listed, err := other.ListAgents(h.Context(), fleet.ListAgentsRequest{})
+	require.NoError(t, err)
+	var uids []string
+	for _, v := range listed.Agents {
+		v = h.Until(v.Name, func(v *fleet.AgentView) bool { return v.Settled() && v.Task == nil })
+		require.Contains(t, []fleet.State{fleet.StateRunning, fleet.StateStopped}, v.State)
+		uids = append(uids, v.UID)
+	}
+	waittest.Until(t, "places give no signal when a workspace goes", func() bool { // and nothing is left in the world that nobody knows
+		for _, ws := range h.World.Workspaces() {
+			if !slices.Contains(uids, ws.AgentUID) {
+				return false
+			}
+		}
+		return true
+	})
+}

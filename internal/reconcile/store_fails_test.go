@@ -1,0 +1,95 @@
+package reconcile_test
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
+	"fleet/internal/state"
+	"fleet/internal/waittest"
+)
+
+// TestStoreFails lets every third access to the store fail for a while: everything still ends as it should, once.
+func TestStoreFails(t *testing.T) {
+	t.Parallel()
+	h, flaky := servicetest.NewFlaky(t, nil)
+	h.Create("papi")
+	task := h.Start("papi", "repeat 300 line\nwait gate\necho last\ndone well")
+	flaky.Fails.Store(3)
+	<-h.World.Reached("gate")
+	time.AfterFunc(200*time.Millisecond, func() { h.World.Release("gate") })
+	<-h.World.Ended(task.ID)
+	time.AfterFunc(time.Second, func() { flaky.Fails.Store(0) })
+	waittest.Until(t, "a store that fails signals nothing", func() bool {
+		tasks, done, err := h.WaitTasks(h.Context(), []string{task.ID}, service.Until{}, 0)
+		return err == nil && done && tasks[0].Status == fleet.TaskCompleted
+	})
+	flaky.Fails.Store(0)
+	text := h.Output(task.ID)
+	require.Equal(t, 1, strings.Count(text, "line 300"))
+	require.True(t, strings.HasSuffix(text, "line 300last"), text)
+	require.Equal(t, 1, h.World.Deliveries(task.ID))
+	_, _, err := h.DeleteAgent(h.Context(), "papi", "")
+	require.NoError(t, err)
+}
+
+// TestLeaseOutlivesTheWorkerBefore starts a task while the worker before is giving its lease back: the next worker of
+// the same reconciler has a lease all the same, and no other reconciler gets it.
+func TestLeaseOutlivesTheWorkerBefore(t *testing.T) {
+	t.Parallel()
+	h, flaky := servicetest.NewFlaky(t, func(c *state.Config) { c.LeaseTTL = time.Hour })
+	releasing, release, released := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var first atomic.Bool
+	flaky.OnRelease(func(key string) func() {
+		if !strings.HasPrefix(key, "agent/") || first.Swap(true) {
+			return func() {}
+		}
+		close(releasing)
+		<-release
+		return func() { close(released) }
+	})
+	v := h.Create("papi")
+	<-releasing
+	h.Start("papi", "wait gate")
+	select {
+	case <-h.World.Reached("gate"): // it must not, as long as the lease is on its way back
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(release)
+	<-released
+	<-h.World.Reached("gate")
+	epoch, err := h.Store.Lease(t.Context(), "agent/"+v.UID, "thief", time.Hour)
+	require.NoError(t, err)
+	require.Zero(t, epoch, "the agent is worked on without a lease")
+	h.World.Release("gate")
+}
+
+// TestOutputIsRecordedOnce has a task whose output somebody else has recorded further than its follower knows.
+func TestOutputIsRecordedOnce(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	task := h.Start("papi", "echo one\nwait gate\necho two\necho three\ndone")
+	<-h.World.Reached("gate")
+	h.Stored(func() bool { return h.Output(task.ID) == "one" })
+	require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error { // as another process does that follows too
+		other, err := tx.Task(task.ID)
+		require.NoError(t, err)
+		other.Cursor = "2"
+		require.NoError(t, tx.UpdateTask(other))
+		return tx.Append(&fleet.Event{
+			Time: time.Now(), Type: fleet.EventTaskOutput, AgentUID: other.AgentUID, AgentName: other.AgentName, Owner: other.Owner,
+			TaskID: other.ID, Text: "two",
+		})
+	}))
+	h.World.Release("gate")
+	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+	require.Equal(t, "onetwothree", h.Output(task.ID))
+}

@@ -1,0 +1,72 @@
+package reconcile_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
+	"fleet/internal/state"
+)
+
+// TestStopOfTheWorkspace stops a task that nothing milder than the stop of its workspace ends: the agent does not count
+// as idle then, and takes no task, also before its host is asked how the workspace is.
+func TestStopOfTheWorkspace(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Name: "fake", StopEndsRuns: true}}, func(c *state.Config) { c.PollInterval = time.Hour })
+	h.Create("papi")
+	h.Start("papi", "ignore-kill\nwait gate")
+	<-h.World.Reached("gate")
+	_, v, _, err := h.StopTask(h.Context(), "papi", "")
+	require.NoError(t, err)
+	require.Equal(t, fleet.StatusOffline, v.Status())
+	_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "echo too early"})
+	require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(err))
+	h.Until("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateStopped })
+	v, _, err = h.StartAgent(h.Context(), "papi", "")
+	require.NoError(t, err)
+	require.Equal(t, fleet.StatusIdle, v.Status())
+	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("papi", "echo in time").ID).Status)
+}
+
+func TestBehindTheBack(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	task := h.Start("papi", "wait gate")
+	<-h.World.Reached("gate")
+	h.World.StopWorkspace("papi")
+	h.Until("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateStopped && v.Task == nil })
+	require.Equal(t, fleet.TaskFailed, h.End(task.ID).Status)
+	require.NotEmpty(t, h.End(task.ID).Reason)
+	h.World.StartWorkspace("papi")
+	h.Until("papi", func(v *fleet.AgentView) bool { return v.Status() == fleet.StatusIdle })
+	h.World.MakeUnhealthy("papi", "the agent does not answer")
+	v := h.Until("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateUnhealthy })
+	require.Equal(t, fleet.StatusOffline, v.Status())
+	require.Equal(t, "the agent does not answer", v.StateReason)
+	h.World.DeleteWorkspace("papi")
+	h.Stored(func() bool {
+		_, err := h.ShowAgent(h.Context(), "papi")
+		return fleet.ReasonOf(err) == fleet.ReasonAgentNotFound
+	})
+}
+
+func TestFailedBuild(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.World.FailBuild("papi", "no space left on device")
+	_, _, err := h.CreateAgent(h.Context(), service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "x"})
+	require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err))
+	require.ErrorContains(t, err, "no space left on device")
+	v, err := h.ShowAgent(h.Context(), "papi")
+	require.NoError(t, err)
+	require.Equal(t, fleet.StateFailed, v.State)
+	v, _, err = h.StartAgent(h.Context(), "papi", "")
+	require.NoError(t, err)
+	require.Equal(t, fleet.StatusIdle, v.Status())
+}

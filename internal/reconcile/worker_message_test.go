@@ -1,0 +1,253 @@
+package reconcile_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
+	"fleet/internal/state"
+)
+
+// message sends a message to papi, and returns what the sender is told.
+func message(h *servicetest.Harness, text, requestID string) (string, error) {
+	h.T.Helper()
+	_, said, err := h.SendMessage(h.Context(), "papi", text, requestID)
+	return said, err
+}
+
+const (
+	sentNow   = "Message sent to the running task"
+	sentLater = "The message is kept: the agent gets it as soon as it can take it, if its task goes on until then"
+)
+
+func TestMessages(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	task := h.Start("papi", "echo ready\nwait gate\nlisten\nlisten\ndone")
+	<-h.World.Reached("gate")
+	for range 2 {
+		said, err := message(h, "more light", "m1")
+		require.NoError(t, err)
+		require.Equal(t, sentNow, said)
+	}
+	_, err := message(h, "more light", "")
+	require.NoError(t, err, "the same words are another message")
+	_, err = message(h, "less light", "m1")
+	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err))
+	h.World.Release("gate")
+	h.End(task.ID)
+	require.Equal(t, []string{"more light", "more light"}, h.World.Messages(task.ID))
+	require.Len(t, h.Events(fleet.EventTaskMessage), 2)
+	require.Empty(t, h.Events(fleet.EventTaskStep))
+}
+
+// TestMessageRightAfterStart sends a message while the task is still being handed over.
+func TestMessageRightAfterStart(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	gate := h.World.Hold(fake.Dispatch)
+	task := h.Start("papi", "listen\ndone")
+	<-gate.Arrived()
+	sent := make(chan error, 1)
+	go func() {
+		_, err := message(h, "more light", "")
+		sent <- err
+	}()
+	h.Until("papi", func(*fleet.AgentView) bool { return len(h.Events(fleet.EventTaskMessage)) == 1 })
+	gate.Open()
+	require.NoError(t, <-sent)
+	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+	require.Equal(t, "more light", h.Output(task.ID))
+}
+
+// TestMessageBeforeTheTaskBegins sends a message that is there before anybody hands the task over: what is told of it comes
+// after the task's start.
+func TestMessageBeforeTheTaskBegins(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.MessageWait = 10 * time.Millisecond })
+	h.Create("papi")
+	h.Reconciler.Stop()
+	task := h.Start("papi", "listen\ndone")
+	for range 2 {
+		said, err := message(h, "more light", "m1")
+		require.NoError(t, err)
+		require.Equal(t, sentLater, said)
+	}
+	h.Restart()
+	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+	var types []fleet.EventType
+	require.NoError(t, h.Watch(h.Context(), service.WatchRequest{TaskID: task.ID}, func(events []fleet.Event, _ string) error {
+		for _, e := range events {
+			types = append(types, e.Type)
+		}
+		return nil
+	}))
+	require.Equal(t, []fleet.EventType{
+		fleet.EventTaskCreated, fleet.EventTaskStarted, fleet.EventTaskMessage, fleet.EventTaskStep, fleet.EventTaskOutput, fleet.EventTaskEnded,
+	}, types)
+	require.Equal(t, []string{"more light"}, h.Events(fleet.EventTaskMessage))
+}
+
+// TestMessagesOutliveTheirProcess has an agent that takes messages later, if at all: they are kept, in order, and the next
+// process gives them to it.
+func TestMessagesOutliveTheirProcess(t *testing.T) {
+	t.Parallel()
+	var free atomic.Bool
+	hung := make(chan struct{}, 10)
+	h := servicetest.New(t, fake.Config{Before: func(ctx context.Context, c fake.Call) error {
+		if c.Method == fake.Send && !free.Load() {
+			hung <- struct{}{}
+			return servicetest.Hang(ctx)
+		}
+		return nil
+	}}, func(c *state.Config) { c.MessageWait = 10 * time.Millisecond })
+	h.Create("papi")
+	task := h.Start("papi", "listen\nlisten\nlisten\ndone")
+	for _, text := range []string{"one", "two"} {
+		said, err := message(h, text, text)
+		require.NoError(t, err)
+		require.Equal(t, sentLater, said)
+	}
+	<-hung
+	h.Restart()
+	<-hung               // it has the task, so the other replica has not
+	other := h.Replica() // and a replica that does not follow the task takes the last one
+	_, said, err := other.SendMessage(h.Context(), "papi", "three", "")
+	require.NoError(t, err)
+	require.Equal(t, sentLater, said)
+	free.Store(true)
+	h.Reconciler.Stop() // whoever hung hangs no more, and the other replica takes over
+	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+	require.Equal(t, []string{"one", "two", "three"}, h.World.Messages(task.ID))
+	require.Len(t, h.Events(fleet.EventTaskMessage), 3)
+	require.Len(t, h.Events(fleet.EventTaskStep), 3, "each time that a message arrived later than its sender waited")
+	for range 2 {
+		said, err = message(h, "one", "one")
+		require.NoError(t, err)
+		require.Equal(t, sentNow, said, "by now")
+	}
+	require.Len(t, h.World.Messages(task.ID), 3)
+}
+
+// TestMessageWhoseAnswerGotLost has the agent take a message, and the process die before that is recorded.
+func TestMessageWhoseAnswerGotLost(t *testing.T) {
+	t.Parallel()
+	for name, prompt := range map[string]string{"while it works": "listen\nwait gate\ndone", "at its end": "listen\ndone"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.MessageWait = 10 * time.Millisecond })
+			h.Create("papi")
+			gate := h.World.HoldAfter(fake.Send)
+			task := h.Start("papi", prompt)
+			said, err := message(h, "hi", "m")
+			require.NoError(t, err)
+			require.Equal(t, sentLater, said)
+			<-gate.Arrived()
+			gate.Open()
+			h.Restart()
+			h.World.Release("gate")
+			require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+			require.Equal(t, []string{"hi"}, h.World.Messages(task.ID))
+			said, err = message(h, "hi", "m")
+			require.NoError(t, err, "it was given")
+			require.Equal(t, sentNow, said)
+		})
+	}
+}
+
+// TestMessageThatIsNotTaken has agents that cannot be given a message: its sender is told why.
+func TestMessageThatIsNotTaken(t *testing.T) {
+	t.Parallel()
+	t.Run("none are taken", func(t *testing.T) {
+		t.Parallel()
+		h := servicetest.New(t, fake.Config{NoMessages: true}, nil)
+		h.Create("papi")
+		h.Start("papi", "wait gate")
+		for range 2 {
+			_, err := message(h, "hi", "m")
+			require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(err))
+			require.ErrorContains(t, err, "cannot take messages")
+		}
+		require.Equal(t, 1, h.World.Calls(fake.Send))
+		require.Len(t, h.Events(fleet.EventTaskStep), 1)
+	})
+	t.Run("the task ends first", func(t *testing.T) {
+		t.Parallel()
+		h := servicetest.New(t, fake.Config{}, nil)
+		h.Create("papi")
+		h.World.Fail(fake.Send, 1<<30, nil)
+		task := h.Start("papi", "wait gate\ndone")
+		sent := make(chan error, 1)
+		go func() {
+			_, err := message(h, "hi", "")
+			sent <- err
+		}()
+		<-h.World.Called(fake.Send, 1)
+		h.World.Release("gate")
+		require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+		err := <-sent
+		require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(err))
+		require.ErrorContains(t, err, "ended before")
+		require.Empty(t, h.World.Messages(task.ID))
+	})
+	t.Run("the task is stopped", func(t *testing.T) {
+		t.Parallel()
+		h := servicetest.New(t, fake.Config{Before: func(ctx context.Context, c fake.Call) error {
+			if c.Method == fake.Send {
+				return servicetest.Hang(ctx)
+			}
+			return nil
+		}}, func(c *state.Config) { c.CallTimeout = 200 * time.Millisecond })
+		h.Create("papi")
+		h.Start("papi", "wait gate")
+		sent := make(chan error, 1)
+		go func() {
+			_, err := message(h, "hi", "")
+			sent <- err
+		}()
+		<-h.World.Called(fake.Send, 1)
+		stopped, _, _, err := h.StopTask(h.Context(), "papi", "")
+		require.NoError(t, err)
+		require.Equal(t, fleet.TaskStopped, stopped.Status)
+		require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(<-sent))
+	})
+	t.Run("the agent is deleted", func(t *testing.T) {
+		t.Parallel()
+		h := servicetest.New(t, fake.Config{}, nil)
+		h.Create("papi")
+		h.World.Fail(fake.Send, 1<<30, nil)
+		h.Start("papi", "wait gate")
+		sent := make(chan error, 1)
+		go func() {
+			_, err := message(h, "hi", "")
+			sent <- err
+		}()
+		<-h.World.Called(fake.Send, 1)
+		_, _, err := h.DeleteAgent(h.Context(), "papi", "")
+		require.NoError(t, err)
+		require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(<-sent))
+	})
+}
+
+// TestMessageThatIsTriedAgain has a host that does not answer for a while.
+func TestMessageThatIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	h.World.Fail(fake.Send, 2, nil)
+	task := h.Start("papi", "listen\ndone")
+	said, err := message(h, "hi", "")
+	require.NoError(t, err)
+	require.Equal(t, sentNow, said)
+	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+	require.Equal(t, []string{"hi"}, h.World.Messages(task.ID))
+}

@@ -1,0 +1,50 @@
+package reconcile_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
+)
+
+func TestStop(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		prompt string
+		want   fleet.TaskStatus
+	}{
+		"polite":   {"echo on\nwait gate", fleet.TaskStopped},
+		"stubborn": {"ignore-interrupt\nwait gate", fleet.TaskStopped},
+		"immune":   {"ignore-kill\nwait gate", fleet.TaskStopped},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Name: "fake", StopEndsRuns: true}}, nil)
+			h.Create("papi")
+			task := h.Start("papi", c.prompt)
+			<-h.World.Reached("gate")
+			stopped, _, message, err := h.StopTask(h.Context(), "papi", "")
+			require.NoError(t, err)
+			require.Equal(t, c.want, stopped.Status)
+			require.Equal(t, "stopped by alice", stopped.Reason)
+			require.Equal(t, "Task stopped successfully", message)
+			require.Equal(t, task.ID, stopped.ID)
+		})
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	task, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "wait gate", Timeout: 100 * time.Millisecond})
+	require.NoError(t, err)
+	ended := h.End(task.ID)
+	require.Equal(t, fleet.TaskFailed, ended.Status)
+	require.Contains(t, ended.Reason, "100ms")
+}

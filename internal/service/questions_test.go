@@ -1,0 +1,27 @@
+package service_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
+)
+
+// TestAgentAnswersNoQuestion holds that the principal of an agent answers no question, be it its own.
+func TestAgentAnswersNoQuestion(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	v := h.Create("papi")
+	task := h.Start("papi", "ask-permission Bash\ndone well")
+	q := h.Asked(task.ID)
+	as := fleet.WithPrincipal(h.Context(), fleet.Principal{Name: "alice", Kind: fleet.AgentKind, AgentUID: v.UID, AgentName: "papi"})
+	_, _, err := h.AnswerQuestion(as, service.AnswerQuestionRequest{ID: q.ID, Answer: fleet.AnswerAllow})
+	require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%v", err)
+	_, _, err = h.AnswerQuestion(h.Context(), service.AnswerQuestionRequest{ID: q.ID, Answer: fleet.AnswerAllow})
+	require.NoError(t, err)
+	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+}

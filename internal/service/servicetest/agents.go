@@ -1,0 +1,134 @@
+package servicetest
+
+import (
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/service"
+	"fleet/internal/waittest"
+)
+
+// Create creates an agent in the project Setup and waits until it is idle.
+func (h *Harness) Create(name string) *fleet.AgentView {
+	h.T.Helper()
+	v, err := h.CreateIn(name, "Setup")
+	require.NoError(h.T, err)
+	require.Equal(h.T, fleet.StatusIdle, v.Status())
+	return v
+}
+
+// CreateIn creates an agent in the project, and returns the answer.
+func (h *Harness) CreateIn(name, project string) (*fleet.AgentView, error) {
+	v, _, err := h.CreateAgent(h.Context(), service.CreateAgentRequest{Name: name, Project: project, Spec: "a spec"})
+	return v, err
+}
+
+// MustCreate creates an agent in the project.
+func (h *Harness) MustCreate(name, project string) {
+	h.T.Helper()
+	_, err := h.CreateIn(name, project)
+	require.NoError(h.T, err)
+}
+
+// Start starts a task.
+func (h *Harness) Start(agent, prompt string) *fleet.Task {
+	h.T.Helper()
+	task, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: agent, Description: prompt})
+	require.NoError(h.T, err)
+	require.Equal(h.T, fleet.TaskRunning, task.Status)
+	return task
+}
+
+// End waits for the task to end and returns it.
+func (h *Harness) End(id string) *fleet.Task {
+	h.T.Helper()
+	for begun := time.Now(); ; {
+		tasks, done, err := h.WaitTasks(h.Context(), []string{id}, service.Until{}, 50*time.Second)
+		require.NoError(h.T, err)
+		if done {
+			return tasks[0]
+		}
+		require.Less(h.T, time.Since(begun), waittest.Limit, "task %s is %s", id, tasks[0].Status)
+	}
+}
+
+// Stored waits until ok, which reads what is stored, returns true. It calls ok after each commit.
+func (h *Harness) Stored(ok func() bool) {
+	h.T.Helper()
+	signal, cancel := h.Store.Subscribe()
+	defer cancel()
+	waittest.Signalled(h.T, signal, ok)
+}
+
+// Until waits until ok returns true for the agent, and returns the agent.
+func (h *Harness) Until(agent string, ok func(*fleet.AgentView) bool) (v *fleet.AgentView) {
+	h.T.Helper()
+	h.Stored(func() bool {
+		var err error
+		v, err = h.ShowAgent(h.Context(), agent)
+		require.NoError(h.T, err)
+		return ok(v)
+	})
+	return v
+}
+
+// Gone waits until the agent is deleted, and returns it.
+func (h *Harness) Gone(uid string) (v *fleet.AgentView) {
+	h.T.Helper()
+	h.Stored(func() bool {
+		views, _, err := h.AgentsByUID(h.Context(), []string{uid})
+		require.NoError(h.T, err)
+		v = views[0]
+		return !v.DeletedAt.IsZero()
+	})
+	return v
+}
+
+// Asked waits until the task has an open question, and returns it.
+func (h *Harness) Asked(taskID string) (q *fleet.Question) {
+	h.T.Helper()
+	h.Stored(func() bool {
+		all, err := h.ListQuestions(h.Context(), service.ListQuestionsRequest{TaskID: taskID})
+		require.NoError(h.T, err)
+		if len(all.Questions) > 0 {
+			q = all.Questions[0]
+		}
+		return q != nil
+	})
+	return q
+}
+
+// Output returns the task's output as the event log has it.
+func (h *Harness) Output(id string) string {
+	h.T.Helper()
+	return strings.Join(h.TaskEvents(id, fleet.EventTaskOutput), "")
+}
+
+// TaskEvents returns the texts of the task's events of the type.
+func (h *Harness) TaskEvents(id string, typ fleet.EventType) []string {
+	h.T.Helper()
+	return h.texts(service.WatchRequest{TaskID: id}, typ)
+}
+
+// Events returns the texts of all events of the type.
+func (h *Harness) Events(typ fleet.EventType) []string {
+	h.T.Helper()
+	return h.texts(service.WatchRequest{MaxEvents: service.MaxWatchEvents}, typ)
+}
+
+func (h *Harness) texts(r service.WatchRequest, typ fleet.EventType) (texts []string) {
+	h.T.Helper()
+	err := h.Watch(AsAdmin(h.T.Context()), r, func(events []fleet.Event, _ string) error {
+		for _, e := range events {
+			if e.Type == typ {
+				texts = append(texts, e.Text)
+			}
+		}
+		return nil
+	})
+	require.NoError(h.T, err)
+	return texts
+}

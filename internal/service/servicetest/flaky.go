@@ -1,0 +1,126 @@
+package servicetest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/state"
+)
+
+// FlakyStore is a store that a test can let fail and wait.
+type FlakyStore struct {
+	fleet.Store
+	Fails atomic.Int64 // every so many calls fail; 0: none
+	calls atomic.Int64 // of what can fail
+
+	mu        sync.Mutex
+	onRelease func(key string) (after func())
+	onView    func(context.Context)
+}
+
+// ErrFlaky is the error of calls that fail.
+var ErrFlaky = errors.New("the disk is full")
+
+// NewFlaky starts a fleet over a store that works until Fails is set.
+func NewFlaky(t testing.TB, with func(*state.Config)) (*Harness, *FlakyStore) {
+	t.Helper()
+	var flaky *FlakyStore
+	h := NewOver(t, fake.Config{}, with, func(s fleet.Store) fleet.Store {
+		flaky = &FlakyStore{Store: s}
+		return flaky
+	})
+	return h, flaky
+}
+
+// OnRelease sets a function that is called before a lease is given back. What it returns is called afterwards.
+func (s *FlakyStore) OnRelease(f func(key string) (after func())) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onRelease = f
+}
+
+// OnView sets a function that is called before each View.
+func (s *FlakyStore) OnView(f func(context.Context)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onView = f
+}
+
+func (s *FlakyStore) fail() error {
+	if n := s.Fails.Load(); n > 0 && s.calls.Add(1)%n == 0 {
+		return ErrFlaky
+	}
+	return nil
+}
+
+func (s *FlakyStore) Update(ctx context.Context, fn func(fleet.Tx) error) error {
+	return s.Store.Update(ctx, func(tx fleet.Tx) error { // half of the failures come after the work, and take it back
+		if s.calls.Load()%2 == 0 {
+			if err := s.fail(); err != nil {
+				return err
+			}
+			return fn(tx)
+		}
+		if err := fn(tx); err != nil {
+			return err
+		}
+		return s.fail()
+	})
+}
+
+func (s *FlakyStore) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
+	s.mu.Lock()
+	hook := s.onView
+	s.mu.Unlock()
+	if hook != nil {
+		hook(ctx)
+	}
+	if err := s.fail(); err != nil {
+		return err
+	}
+	return s.Store.View(ctx, fn)
+}
+
+func (s *FlakyStore) LastSeq(ctx context.Context) (int64, error) {
+	if err := s.fail(); err != nil {
+		return 0, err
+	}
+	return s.Store.LastSeq(ctx)
+}
+
+func (s *FlakyStore) Lease(ctx context.Context, key, owner string, ttl time.Duration) (int64, error) {
+	if err := s.fail(); err != nil {
+		return 0, err
+	}
+	return s.Store.Lease(ctx, key, owner, ttl)
+}
+
+func (s *FlakyStore) RenewLeases(ctx context.Context, owner string, ttl time.Duration) (map[string]int64, error) {
+	if err := s.fail(); err != nil {
+		return nil, err
+	}
+	return s.Store.RenewLeases(ctx, owner, ttl)
+}
+
+func (s *FlakyStore) Noted(ctx context.Context, key string) (time.Duration, bool, error) {
+	if s.Fails.Load() == 1 { // nothing works at all
+		return 0, false, ErrFlaky
+	}
+	return s.Store.Noted(ctx, key)
+}
+
+func (s *FlakyStore) Release(ctx context.Context, key, owner string) error {
+	s.mu.Lock()
+	hook := s.onRelease
+	s.mu.Unlock()
+	if hook != nil {
+		defer hook(key)()
+	}
+	return s.Store.Release(ctx, key, owner)
+}

@@ -1,0 +1,112 @@
+package servicetest
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/reconcile"
+	"fleet/internal/service"
+	"fleet/internal/state"
+	"fleet/internal/store/sqlite"
+	"fleet/internal/waittest"
+)
+
+// Harness is a running fleet. Its methods fail the test if something goes wrong.
+type Harness struct {
+	*service.Service
+
+	T          testing.TB
+	World      *fake.Place   // the first place of the fleet
+	More       []fleet.Place // its other places
+	Store      fleet.Store
+	Path       string       // of the store's file
+	Config     state.Config // of the next Restart or Replica
+	Reconciler *reconcile.Reconciler
+}
+
+// New starts a fleet in the world and in more places. The function with changes the configuration; it may be nil.
+func New(t testing.TB, world fake.Config, with func(*state.Config), more ...fleet.Place) *Harness {
+	t.Helper()
+	return NewOver(t, world, with, func(s fleet.Store) fleet.Store { return s }, more...)
+}
+
+// NewOver is New with the store that wrap returns.
+func NewOver(t testing.TB, world fake.Config, with func(*state.Config), wrap func(fleet.Store) fleet.Store, more ...fleet.Place) *Harness {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "fleet.db")
+	store, err := sqlite.Open(t.Context(), path, sqlite.Config{})
+	require.NoError(t, err)
+	h := &Harness{T: t, World: fake.New(world), More: more, Store: wrap(store), Path: path, Config: state.Config{
+		CreateWait: waittest.Limit, MessageWait: waittest.Limit, StopGrace: 50 * time.Millisecond, PollInterval: 20 * time.Millisecond, LeaseTTL: time.Second,
+		Logger: slog.New(slog.NewTextHandler(logWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}}
+	if with != nil {
+		with(&h.Config)
+	}
+	t.Cleanup(func() {
+		if h.Reconciler != nil {
+			h.Reconciler.Stop()
+		}
+		h.World.Destroy()
+		require.NoError(t, store.Close())
+		require.Empty(t, h.World.Overlaps())
+	})
+	h.Restart()
+	return h
+}
+
+func (h *Harness) places() []fleet.Place { return append([]fleet.Place{h.World}, h.More...) }
+
+// Restart replaces the service and the reconciler, as a restarted process does.
+func (h *Harness) Restart() {
+	if h.Reconciler != nil {
+		h.Reconciler.Stop()
+	}
+	st := state.New(h.Store, h.places(), h.Config)
+	h.Service, h.Reconciler = service.New(st), reconcile.New(st)
+	h.Reconciler.Start()
+}
+
+// Replica starts a second service and reconciler over the same store and world, as another process does.
+func (h *Harness) Replica() *service.Service {
+	cfg := h.Config
+	cfg.Fault = nil
+	st := state.New(h.Store, h.places(), cfg)
+	s, r := service.New(st), reconcile.New(st)
+	r.Start()
+	h.T.Cleanup(r.Stop)
+	return s
+}
+
+// logWriter writes the log into the test's, until the test has ended.
+type logWriter struct{ t testing.TB }
+
+func (w logWriter) Write(b []byte) (int, error) {
+	if w.t.Context().Err() == nil {
+		w.t.Logf("%s", b)
+	}
+	return len(b), nil
+}
+
+// As returns a context of the person.
+func As(ctx context.Context, name string) context.Context {
+	return fleet.WithPrincipal(ctx, fleet.Principal{Name: name, Kind: fleet.Human})
+}
+
+// AsAdmin returns a context of a principal who may do everything.
+func AsAdmin(ctx context.Context) context.Context {
+	return fleet.WithPrincipal(ctx, fleet.Principal{Name: "root", Kind: fleet.Controller, Scope: fleet.ScopeAdmin})
+}
+
+// Context returns the context of alice, who owns what the harness creates.
+func (h *Harness) Context() context.Context { return As(h.T.Context(), "alice") }
+
+// NotAnnounced is the reason why tests of the state of places poll.
+const NotAnnounced = "the state of a place is kept in memory, and its changes give no signal"

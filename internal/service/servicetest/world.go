@@ -1,0 +1,62 @@
+package servicetest
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service"
+	"fleet/internal/state"
+)
+
+// Second returns a place named second, in the fleet or beside it. It has the driver script, the project Setup as the
+// first place has, and the project Web.
+func Second(t testing.TB, c fake.Config) *fake.Place {
+	t.Helper()
+	c.Traits.Name, c.Traits.Drivers = "second", []fleet.Driver{{Name: "script"}}
+	c.Projects = []fake.Project{{Project: fleet.Project{Name: "Setup"}}, {Project: fleet.Project{Name: "Web"}}}
+	p := fake.New(c)
+	t.Cleanup(p.Destroy)
+	return p
+}
+
+// Others puts the place beside the fleet's.
+func Others(p fleet.Place) func(*state.Config) {
+	return func(c *state.Config) { c.Others = []fleet.Place{p} }
+}
+
+// Launch returns the request for an agent in the place second that has one task.
+func Launch(prompt string) service.LaunchRequest {
+	return service.LaunchRequest{
+		Method: "Test", Toolset: fleet.ToolsetLifecycle, Place: "second", OneTask: true, Prompt: prompt,
+		Config: &fleet.AgentConfig{Name: "tester", Driver: "script", Reports: true},
+	}
+}
+
+// Workspaces returns workspaces that a host has and Fleet does not know yet.
+func Workspaces(n int) (all []fleet.Workspace) {
+	for i := range n {
+		name := fmt.Sprintf("agent-%d", i)
+		all = append(all, fleet.Workspace{ID: "w-" + name, Name: name, Owner: "alice", Project: "Setup", Role: "coder", State: fleet.StateRunning})
+	}
+	return all
+}
+
+// Hang waits until the caller gives up.
+func Hang(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// OnCall returns a function that calls f the n-th time it is called, and at no other time.
+func OnCall(n int, f func()) func() {
+	var calls atomic.Int64
+	return func() {
+		if calls.Add(1) == int64(n) {
+			f()
+		}
+	}
+}

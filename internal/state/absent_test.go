@@ -1,0 +1,62 @@
+package state_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
+)
+
+// TestABackendThatIsNotConfigured holds that agents of a backend that is not there are not lost.
+func TestABackendThatIsNotConfigured(t *testing.T) {
+	t.Parallel()
+	b := servicetest.Second(t, fake.Config{})
+	h := servicetest.New(t, fake.Config{}, servicetest.Others(b))
+	r := servicetest.Launch("")
+	r.OneTask = false
+	v, err := h.Launch(h.Context(), r)
+	require.NoError(t, err)
+	_, err = h.Turn(h.Context(), service.TurnRequest{Method: "Test", AgentUID: v.UID, Prompt: "echo begun\nwait gate\ndone well"})
+	require.NoError(t, err)
+	h.Config.Others = nil
+	h.Restart()
+	require.NoError(t, h.Replica().Remove(h.Context(), v.UID))
+	service := h.Service // a check can outlive Never
+	require.Never(t, func() bool {
+		views, _, err := service.AgentsByUID(h.Context(), []string{v.UID})
+		return err != nil || !views[0].DeletedAt.IsZero()
+	}, 300*time.Millisecond, 20*time.Millisecond)
+	servicetest.Others(b)(&h.Config)
+	h.Restart()
+	h.Gone(v.UID)
+}
+
+// TestPlaceIsNotConfigured takes a place out of the configuration: its agents are shown with the reason, and refuse.
+func TestPlaceIsNotConfigured(t *testing.T) {
+	t.Parallel()
+	b := servicetest.Second(t, fake.Config{})
+	h := servicetest.New(t, fake.Config{}, nil, b)
+	h.MustCreate("web", "Web")
+	h.More = nil
+	h.Restart()
+	l, err := h.ListAgents(h.Context(), fleet.ListAgentsRequest{})
+	require.NoError(t, err)
+	require.Len(t, l.Agents, 1)
+	require.Equal(t, "second", l.Agents[0].Place)
+	require.Len(t, l.Places, 2)
+	require.Contains(t, l.Places[1].Problem, `the place "second" is not configured`)
+	l, err = h.ListAgents(servicetest.As(t.Context(), "bob"), fleet.ListAgentsRequest{})
+	require.NoError(t, err)
+	require.Len(t, l.Places, 1, "whose agents live where is not everybody's business")
+	_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "web", Description: "done"})
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
+
+	h.More = []fleet.Place{b}
+	h.Restart()
+	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("web", "done").ID).Status)
+}

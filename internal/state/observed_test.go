@@ -1,0 +1,82 @@
+package state_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
+	"fleet/internal/waittest"
+)
+
+// TestFirstListing asks for agents while the host is listing them for the first time: the answer has all of them.
+func TestFirstListing(t *testing.T) {
+	t.Parallel()
+	listing := make(chan struct{})
+	var calls atomic.Int32
+	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}, Workspaces: servicetest.Workspaces(50), Before: func(ctx context.Context, c fake.Call) error {
+		if c.Method == fake.List && calls.Add(1) == 1 {
+			<-listing
+		}
+		return nil
+	}}, nil)
+	require.False(t, h.Health(t.Context()).Ready)
+	time.AfterFunc(50*time.Millisecond, func() { close(listing) })
+	v, err := h.ShowAgent(h.Context(), "agent-49")
+	require.NoError(t, err)
+	require.Equal(t, "w-agent-49", v.WorkspaceID)
+	listed, err := h.ListAgents(h.Context(), fleet.ListAgentsRequest{})
+	require.NoError(t, err)
+	require.Len(t, listed.Agents, 50)
+	require.Equal(t, 50, listed.Total)
+	require.True(t, h.Health(t.Context()).Ready)
+}
+
+// TestListedBefore starts a process while the host is down: what an earlier process has listed is shown, with its age.
+func TestListedBefore(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}, Workspaces: servicetest.Workspaces(1)}, nil)
+	_, err := h.ListAgents(h.Context(), fleet.ListAgentsRequest{}) // which waits for the first listing
+	require.NoError(t, err)
+	h.World.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "the token is not accepted"))
+	h.Restart()
+	agents, err := h.ListAgents(h.Context(), fleet.ListAgentsRequest{})
+	require.NoError(t, err)
+	require.Len(t, agents.Agents, 1)
+	require.False(t, h.Places(fleet.Principal{})[0].ObservedAt.IsZero())
+	waittest.Until(t, servicetest.NotAnnounced, func() bool { return h.Places(fleet.Principal{})[0].Stale == "the token is not accepted" })
+	health := h.Health(t.Context())
+	require.True(t, health.Ready)
+	require.Len(t, health.Degraded, 1)
+	require.Equal(t, "fake", health.Degraded[0].Part)
+	since := health.Degraded[0].Since
+	seen := h.World.Calls(fake.List)
+	<-h.World.Called(fake.List, seen+3)
+	require.Equal(t, since, h.Health(t.Context()).Degraded[0].Since, "since the first failure")
+	_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "agent-0", Description: "done"})
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
+
+	h.World.Fail(fake.List, 0, nil)
+	waittest.Until(t, servicetest.NotAnnounced, func() bool {
+		return h.Places(fleet.Principal{})[0].Stale == "" && len(h.Health(t.Context()).Degraded) == 0
+	})
+}
+
+// TestStoreCannotBeRead has a store that fails: the server is not ready, and says so.
+func TestStoreCannotBeRead(t *testing.T) {
+	t.Parallel()
+	h, flaky := servicetest.NewFlaky(t, nil)
+	waittest.Until(t, servicetest.NotAnnounced, func() bool { return h.Health(t.Context()).Ready })
+	flaky.Fails.Store(1)
+	health := h.Health(t.Context())
+	require.False(t, health.Ready)
+	require.Equal(t, "store", health.Degraded[0].Part)
+	flaky.Fails.Store(0)
+	require.True(t, h.Health(t.Context()).Ready)
+}

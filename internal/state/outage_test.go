@@ -1,0 +1,115 @@
+package state_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
+	"fleet/internal/state"
+	"fleet/internal/waittest"
+)
+
+// TestOnePlaceIsDown has one of two places not answer: what concerns the other goes on, and all agents are shown.
+func TestOnePlaceIsDown(t *testing.T) {
+	t.Parallel()
+	b := servicetest.Second(t, fake.Config{Traits: fleet.Traits{Adopts: true}, Workspaces: []fleet.Workspace{
+		{ID: "w-old", Name: "old", Owner: "alice", Project: "Web", Role: "coder", State: fleet.StateRunning},
+	}})
+	b.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "the token is not accepted"))
+	h := servicetest.New(t, fake.Config{}, nil, b)
+	begun := time.Now()
+	h.MustCreate("papi", "fake/Setup")
+	require.Less(t, time.Since(begun), 4*time.Second, "nobody waits for the place that is down")
+	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("papi", "done").ID).Status)
+
+	l, err := h.ListAgents(h.Context(), fleet.ListAgentsRequest{})
+	require.NoError(t, err)
+	require.Len(t, l.Agents, 1)
+	require.Equal(t, "fake", l.Places[0].Name)
+	require.Empty(t, l.Places[0].Problem)
+	require.False(t, l.Places[0].ObservedAt.IsZero())
+	require.Equal(t, fleet.PlaceState{Name: "second", Problem: "the token is not accepted"}, l.Places[1])
+	_, err = h.ShowAgent(h.Context(), "old")
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "nobody knows yet that it is not there")
+	_, err = h.CreateIn("web", "Web")
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
+	health := h.Health(t.Context())
+	require.True(t, health.Ready)
+	require.Len(t, health.Degraded, 1)
+	require.Equal(t, "second", health.Degraded[0].Part)
+
+	b.Fail(fake.List, 0, nil)
+	waittest.Until(t, servicetest.NotAnnounced, func() bool {
+		v, err := h.ShowAgent(h.Context(), "old")
+		return err == nil && v.Place == "second" && v.Status() == fleet.StatusIdle && len(h.Health(t.Context()).Degraded) == 0
+	})
+	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("old", "done").ID).Status)
+
+	b.Fail(fake.List, 1<<30, nil)
+	waittest.Until(t, servicetest.NotAnnounced, func() bool {
+		_, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "old", Description: "done"})
+		return fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable
+	})
+	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("papi", "done").ID).Status)
+	l, err = h.ListAgents(h.Context(), fleet.ListAgentsRequest{})
+	require.NoError(t, err)
+	require.Len(t, l.Agents, 2, "agents of a place that is down are shown")
+}
+
+// TestOnePlaceHangs has one of two places take a call and not answer: nobody who wants something of the other waits for long.
+func TestOnePlaceHangs(t *testing.T) {
+	t.Parallel()
+	var hangs atomic.Bool
+	hangs.Store(true)
+	b := servicetest.Second(t, fake.Config{Traits: fleet.Traits{Adopts: true}, Before: func(ctx context.Context, c fake.Call) error {
+		if hangs.Load() {
+			return servicetest.Hang(ctx)
+		}
+		return nil
+	}})
+	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.CallTimeout = 300 * time.Millisecond })
+	h.More = []fleet.Place{b}
+	h.Restart()
+	begun := time.Now()
+	h.MustCreate("papi", "DataOne")
+	h.MustCreate("sony", "DataOne")
+	require.Less(t, time.Since(begun), firstListing, "each place is asked at the same time, and not again at once")
+	_, err := h.CreateIn("web", "Web")
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
+	_, places, err := h.ListProjects(h.Context())
+	require.NoError(t, err)
+	require.Contains(t, places[1].Problem, "did not")
+	hangs.Store(false)
+	waittest.Until(t, servicetest.NotAnnounced, func() bool {
+		_, err := h.CreateIn("web", "Web")
+		return err == nil
+	})
+}
+
+// firstListing is how long calls wait for the first listing of a place.
+const firstListing = 5 * time.Second
+
+func TestBackendDown(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	h.World.Fail(fake.List, 1<<30, nil)
+	waittest.Until(t, servicetest.NotAnnounced, func() bool {
+		_, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: " x"})
+		return fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable || fleet.ReasonOf(err) == fleet.ReasonAgentBusy
+	})
+	_, err := h.ShowAgent(h.Context(), "papi")
+	require.NoError(t, err, "reads go on")
+	h.World.Fail(fake.List, 0, nil)
+	waittest.Until(t, servicetest.NotAnnounced, func() bool {
+		_, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "wait gate"})
+		return err == nil
+	})
+}
