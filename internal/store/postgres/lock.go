@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"hash/fnv"
+	"math"
 	"slices"
 	"strings"
 
@@ -53,6 +54,16 @@ func (l *locks) add(k int64, only bool) {
 		l.held = map[int64]bool{}
 	}
 	l.held[k] = only
+}
+
+// aloneKey is the lock of transactions that are tried again because others were in their way. It sorts before all others.
+const aloneKey = math.MinInt64
+
+// alone makes the transaction wait first until no other one is being tried again. So those that have deadlocked do not do so
+// again with each other, and one does not lose to many that come in the other order.
+func (l *locks) alone() {
+	l.add(aloneKey, true)
+	l.pending = append(l.pending, aloneKey)
 }
 
 // queue queues the pending locks, and returns as many statements as it has queued.

@@ -58,8 +58,13 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	var t *tx
 	var ids []int64
 	after := s.seen.Load()
+	collided := false
 	err := s.retry(ctx, func() (again bool, err error) {
 		t = &tx{readTx: readTx{ctx: ctx, begin: beginUpdate}, full: &s.full}
+		if collided {
+			t.locks.alone()
+		}
+		defer func() { collided = conflict(err) }()
 		return s.run(&t.readTx, func() error { return fn(t) }, func() (err error) {
 			ids, err = t.commit()
 			return err
