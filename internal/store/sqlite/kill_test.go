@@ -56,6 +56,11 @@ func TestKill(t *testing.T) {
 			require.Len(t, events, 1)
 			require.Equal(t, last, events[0].Seq)
 			require.Equal(t, "of the child", events[0].Text)
+			newest, err := tx.LastSeq()
+			require.NoError(t, err)
+			got, err := s.LastSeq(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, newest, got)
 			return nil
 		}))
 		require.Greater(t, appendEvent(t, s), last, "the killed process must not leave a lock")

@@ -1,19 +1,10 @@
 package sqlite
 
-import (
-	"os"
-
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 // allocate allocates disk space for the file without changing its size.
 func allocate(path string, size int64) {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		return
-	}
-	defer func() { _ = f.Close() }()
-	_ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, size)
+	_ = apart(path, unix.O_WRONLY, func(fd int) error { return unix.Fallocate(fd, unix.FALLOC_FL_KEEP_SIZE, 0, size) })
 }
 
 // freeOf returns the disk space that is free for this user, and the size of the disk, in bytes.

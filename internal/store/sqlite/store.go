@@ -19,6 +19,7 @@ import (
 	"net/url"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver
@@ -49,6 +50,8 @@ type Store struct {
 	writer *pool
 	reader *pool
 	pulse  *pulse
+	index  *index // nil if it cannot be read
+	newest atomic.Pointer[newest]
 	copier *checkpointer
 	space  *space
 	schema int64 // version that this program needs
@@ -105,12 +108,15 @@ func (s *Store) open(ctx context.Context) error {
 	if err := s.retry(ctx, func() (err error) { s.schema, err = migrate(ctx, w); return err }); err != nil {
 		return err
 	}
-	r, err := s.db(path, reading, readers+1) // one more for the pulse
+	r, err := s.db(path, reading, readers+2) // one more for the pulse, and for the index
 	if err != nil {
 		return err
 	}
 	s.writer, s.reader = newPool(w, 1), newPool(r, readers)
 	if s.pulse, err = newPulse(ctx, r); err != nil {
+		return err
+	}
+	if s.index, err = openIndex(ctx, r, path); err != nil {
 		return err
 	}
 	beside, err := s.db(path, url.Values{"_busy_timeout": {"250"}}, 1)
@@ -170,7 +176,7 @@ func (s *Store) Close() error {
 }
 
 func (s *Store) closePools() error {
-	var errs []error
+	errs := []error{s.index.close()}
 	for _, p := range []*pool{s.reader, s.writer} {
 		if p != nil {
 			errs = append(errs, p.close())
