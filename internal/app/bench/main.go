@@ -44,6 +44,7 @@ func main() {
 	o := options{listed: 100, agents: 10000, watchers: 1000, events: 100, clients: 32, peers: ".build/npm/bench", day: 86_400}
 	flag.DurationVar(&o.each, "time", 4*time.Second, "how long each row is measured")
 	flag.IntVar(&o.rounds, "rounds", 16, "how many turns a row takes in that time")
+	flag.IntVar(&o.clients, "clients", o.clients, "how many clients call at the same time")
 	only := flag.String("only", "", "measure only rows whose name matches this `regexp`")
 	profile := flag.String("cpuprofile", "", "write a CPU profile to `file`")
 	coder := flag.Bool("coder", false, "compare with the Coder of CODER_URL and CODER_SESSION_TOKEN; see make bench-coder")

@@ -66,8 +66,8 @@ bench.fill = (label, text) => {
 }
 `
 
-// used is how the page did while it was used.
-type used struct{ FPS, Longest float64 }
+// usage is how the page did while it was used.
+type usage struct{ FPS, Longest float64 }
 
 // onPage measures the live page in Chromium: its first load, a large fleet that changes, a long output that grows, and a
 // day of events.
@@ -236,7 +236,7 @@ func (r *report) busyPage(ctx context.Context, tab context.Context, t *testbed) 
 		{"scrolling", `n => { const e = bench.scroller('.table'); e.scrollTop += n % 200 < 100 ? 120 : -120 }`},
 		{"filtering", `n => n % 12 === 0 && bench.fill('Filter the agents', ['', 'a', 'ag', 'agent-01', 'agent-0123', 'coder', 'nothing', 'agent-9'][n / 12 % 8])`},
 	} {
-		u, err := inTab[used](tab, fmt.Sprintf(`bench.use(%d, %s).then(u => ({FPS: u.fps, Longest: u.longest}))`, pageUse.Milliseconds(), way.step))
+		u, err := inTab[usage](tab, fmt.Sprintf(`bench.use(%d, %s).then(u => ({FPS: u.fps, Longest: u.longest}))`, pageUse.Milliseconds(), way.step))
 		if err != nil {
 			return err
 		}
@@ -368,7 +368,7 @@ func (r *report) longPage(ctx context.Context, browser context.Context) (err err
 	r.goal("following it, frames a second", "at least", 50, u.FPS)
 	r.goal("following it, longest task of the page, ms", "at most", 100, u.Longest)
 	r.goal("following it, ms behind the program", "at most", 1000, u.Behind)
-	found, err := inTab[used](tab, fmt.Sprintf(`(() => {
+	found, err := inTab[usage](tab, fmt.Sprintf(`(() => {
 		const begun = performance.now()
 		bench.fill('Search the output', 'line %d of').form.requestSubmit()
 		return bench.when('.found', 'line %d of').then(at => ({FPS: at - begun, Longest: bench.longest(begun)}))})()`, pageLines-1000, pageLines-1000))

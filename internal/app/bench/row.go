@@ -6,6 +6,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -23,6 +24,22 @@ type row struct {
 
 	took  []time.Duration // duration of each call
 	rates []float64       // calls per second in each turn
+	used                  // in all turns
+}
+
+// used is what this process has used, for clients and servers together.
+type used struct {
+	cpu     time.Duration
+	objects uint64 // allocated on the heap
+	bytes   uint64
+}
+
+func usedSoFar() used {
+	var r syscall.Rusage
+	check(syscall.Getrusage(syscall.RUSAGE_SELF, &r))
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return used{time.Duration(r.Utime.Nano() + r.Stime.Nano()), m.Mallocs, m.TotalAlloc}
 }
 
 // peer is the name of a row to compare with, and the goal for the ratio to it; 0: none.
@@ -36,7 +53,7 @@ func (r *row) turn(ctx context.Context, clients int, d time.Duration) error {
 	runtime.GC() // so that each row pays for its own garbage
 	took := make([][]time.Duration, clients)
 	g, ctx := errgroup.WithContext(ctx)
-	begun := time.Now()
+	begun, before := time.Now(), usedSoFar()
 	for c := range clients {
 		g.Go(func() error {
 			for len(took[c]) == 0 || time.Since(begun) < d && ctx.Err() == nil {
@@ -55,6 +72,10 @@ func (r *row) turn(ctx context.Context, clients int, d time.Duration) error {
 		})
 	}
 	err := g.Wait()
+	after := usedSoFar()
+	r.cpu += after.cpu - before.cpu
+	r.objects += after.objects - before.objects
+	r.bytes += after.bytes - before.bytes
 	all := slices.Concat(took...)
 	var busy time.Duration
 	for _, t := range all {
@@ -108,7 +129,7 @@ func (r *report) measure(ctx context.Context, title string, clients int, rows ..
 	}
 	fmt.Fprintf(r.out, "\n%s, clients: %d\n", title, clients)
 	w := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "\tcalls/s\tp50 ms\tp99 ms\tratio to\t\n")
+	fmt.Fprintf(w, "\tcalls/s\tp50 ms\tp99 ms\tCPU us\tobjects\tbytes\tratio to\t\n")
 	for _, row := range rows {
 		p50, p99 := quantile(row.took, 0.5), quantile(row.took, 0.99)
 		goal := func(what, relation string, bound, value float64) {
@@ -116,7 +137,8 @@ func (r *report) measure(ctx context.Context, title string, clients int, rows ..
 				r.goal(fmt.Sprintf("%s, %s, clients: %d", row.name, what, clients), relation, bound, value)
 			}
 		}
-		fmt.Fprintf(w, "%s\t%.0f\t%.2f\t%.2f\t", row.name, median(slices.Clone(row.rates)), p50, p99)
+		fmt.Fprintf(w, "%s\t%.0f\t%.2f\t%.2f\t%.1f\t%d\t%d\t", row.name, median(slices.Clone(row.rates)), p50, p99,
+			row.cpu.Seconds()*1e6/float64(len(row.took)), row.objects/uint64(len(row.took)), row.bytes/uint64(len(row.took)))
 		for _, p := range row.peers {
 			for _, other := range rows {
 				if other.name == p.row {
