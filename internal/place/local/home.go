@@ -39,6 +39,8 @@ type record struct {
 	Repository string `json:"repository,omitempty"` // the repository of the worktree; empty: no repository
 	Branch     string `json:"branch,omitempty"`
 	Ready      bool   `json:"ready"` // provisioning is complete
+	// Failed says why provisioning has failed. It is empty while it is under way, also if the server has crashed meanwhile.
+	Failed string `json:"failed,omitempty"`
 
 	// Deleting is true once it is decided what is kept. Kept describes that to people, and KeptDir is where the work is
 	// moved.
@@ -129,6 +131,8 @@ func (h home) workspace() (fleet.Workspace, error) {
 	switch {
 	case r.Deleting:
 		w.State = fleet.StateDeleting
+	case r.Failed != "":
+		w.State, w.Reason = fleet.StateFailed, r.Failed
 	case !r.Ready:
 		w.State, w.Reason = fleet.StatePending, "its directory is being made"
 	case stopped:

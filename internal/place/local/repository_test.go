@@ -190,6 +190,12 @@ func TestProvisionFailures(t *testing.T) {
 		require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%s: %v", tc.project, err)
 		require.Contains(t, fleet.PublicMessage(err), tc.want)
 		require.NotContains(t, err.Error(), "secret")
+		listed, lerr := w.List(w.ctx)
+		require.NoError(t, lerr)
+		for _, ws := range listed { // nothing works on it any more
+			require.Equal(t, fleet.StateFailed, ws.State, tc.project)
+			require.Equal(t, fleet.PublicMessage(err), ws.Reason)
+		}
 		_, err = w.Delete(w.ctx, a)
 		require.NoError(t, err)
 	}
