@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -44,6 +46,9 @@ func (l *lockedBuffer) Write(p []byte) (int, error) {
 	defer l.mu.Unlock()
 	return l.b.Write(p)
 }
+
+// String returns what was written, as text.
+func (l *lockedBuffer) String() string { return string(l.Bytes()) }
 
 func (l *lockedBuffer) Bytes() []byte {
 	l.mu.Lock()
@@ -74,7 +79,7 @@ local:
       checks: ["curl -H 'X-Key: SECRET-check' 127.0.0.1:1"]
       roles: [{name: coder, prompt: SECRET-prompt}]
 `, "SECRET", canary))
-	log := &lockedBuffer{}
+	log, kept := &lockedBuffer{}, &spans{}
 	environ := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "FLEET_OIDC_CLIENT_SECRET=" + canary + "-oidc"}
 	f := newTestFleet(t, fleetConfig{
 		Tokens: map[string]tokenConfig{"root": {Admin: true}, "alice": {}},
@@ -86,7 +91,7 @@ local:
 				c.Store = pgtest.URL(t) + "&password=" + canary + "-postgres"
 			}
 		},
-		Options: func(o *Options) { o.Places, o.Log = nil, log },
+		Options: func(o *Options) { o.Places, o.Log, o.Spans = nil, log, kept.exporter },
 	})
 	environ = append(environ, "FLEET_HTTP="+f.HTTPAddr(), "FLEET_GRPC="+f.GRPCAddr(), "FLEET_DATA="+f.cfg.Data, "FLEET_STORE="+f.cfg.Store)
 	client, ctx := fleetv1.NewFleetServiceClient(f.conn), f.as(t.Context(), "alice")
@@ -146,6 +151,7 @@ local:
 	for _, err := range refusals {
 		require.Empty(t, canaries([]byte(fmt.Sprint(err))))
 	}
+	f.signIntoPage(t, "alice")
 
 	// What admins and operators get has none of it, not even what the owner may read.
 	bundle := &bytes.Buffer{}
@@ -181,19 +187,105 @@ local:
 		}
 	}
 	require.NoError(t, f.stop())
-	if f.cfg.Store == "" { // the file has the owner's texts, which are payload, but no secret of the configuration and no token
+
+	// Traces go to others. They have not even the texts of the owner.
+	traced := fmt.Sprintf("%+v", kept.all)
+	for _, name := range []string{"FleetService/StartAgentTask", "task.dispatch", "agent.provision"} {
+		require.Contains(t, traced, name)
+	}
+	require.Empty(t, canaries([]byte(traced)))
+	require.NotContains(t, log.String(), canary, "the log until the end")
+
+	// The store has the owner's texts, which are payload, but no secret of the configuration, no token and no cookie.
+	stored := f.stored(t)
+	require.Contains(t, stored, canary+"-spec")
+	require.Empty(t, regexp.MustCompile(canary+`-(environ|repository|check|prompt|codertoken|postgres|header|query|body|session|code)`).FindAllString(stored, -1))
+	for who, secret := range f.secrets {
+		require.NotContains(t, stored, secret, "the token of %s", who)
+		require.NotContains(t, traced, secret, "the token of %s", who)
+		require.NotContains(t, log.String(), secret, "the token of %s", who)
+	}
+}
+
+// signIntoPage begins a session in a browser with a token and one with a link, uses both, and fails to begin others. The code of
+// the link becomes one of the secrets.
+func (f *testFleet) signIntoPage(t *testing.T, name string) {
+	t.Helper()
+	send := func(method, path, body, cookie string, want int) (answer []byte, session string) {
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+f.HTTPAddr()+path, strings.NewReader(body))
+		require.NoError(t, err)
+		r.Header.Set("Content-Type", "application/json")
+		if cookie != "" {
+			r.Header.Set("Cookie", "fleet_session="+cookie)
+		}
+		if path == "/session/links" {
+			r.Header.Set("Authorization", f.authorization(name))
+		}
+		resp, err := f.http.Do(r)
+		require.NoError(t, err)
+		b, err := io.ReadAll(resp.Body)
+		require.NoError(t, errors.Join(err, resp.Body.Close()))
+		require.Equal(t, want, resp.StatusCode, "%s %s: %s", method, path, b)
+		require.Empty(t, canaries(b), "%s %s", method, path)
+		for _, c := range resp.Cookies() {
+			session = c.Value
+		}
+		return b, session
+	}
+	send(http.MethodPost, "/session", `{"token":"fleet_`+canary+`-session"}`, "", http.StatusUnauthorized)
+	send(http.MethodPost, "/session", `{"code":"`+canary+`-code"}`, "", http.StatusUnauthorized)
+	send(http.MethodGet, "/v1/agents", "", "fleet_"+canary+"-session", http.StatusUnauthorized)
+	b, _ := send(http.MethodPost, "/session/links", "", "", http.StatusOK)
+	var link struct{ Code string }
+	require.NoError(t, json.Unmarshal(b, &link))
+	require.NotEmpty(t, link.Code)
+	f.secrets["the link"] = link.Code
+	for _, body := range []string{`{"token":"` + f.secrets[name] + `"}`, `{"code":"` + link.Code + `"}`} {
+		_, session := send(http.MethodPost, "/session", body, "", http.StatusNoContent)
+		require.NotEmpty(t, session)
+		send(http.MethodGet, "/v1/agents", "", session, http.StatusOK)
+		send(http.MethodGet, "/session", "", session, http.StatusOK)
+	}
+}
+
+// stored returns everything in the store, which no server has open.
+func (f *testFleet) stored(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	if f.cfg.Store == "" {
 		for _, path := range []string{f.cfg.sqlitePath(), f.cfg.sqlitePath() + "-wal"} {
 			b, err := os.ReadFile(path)
-			if errors.Is(err, os.ErrNotExist) {
-				continue
+			if !errors.Is(err, os.ErrNotExist) {
+				require.NoError(t, err)
 			}
-			require.NoError(t, err)
-			for _, secret := range f.secrets {
-				require.NotContains(t, string(b), secret)
-			}
-			require.Empty(t, regexp.MustCompile(canary+`-(environ|repository|check|prompt|codertoken|header|query|body)`).FindAllString(string(b), -1))
+			all.Write(b)
 		}
+		return all.String()
 	}
+	c, err := pgx.Connect(t.Context(), f.cfg.Store)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close(t.Context())) }()
+	rows, err := c.Query(t.Context(), "SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = current_schema()")
+	require.NoError(t, err)
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	require.Contains(t, tables, "agents")
+	for _, table := range tables {
+		rows, err := c.Query(t.Context(), "SELECT * FROM "+table)
+		require.NoError(t, err)
+		for rows.Next() {
+			values, err := rows.Values()
+			require.NoError(t, err)
+			for _, v := range values {
+				if b, ok := v.([]byte); ok {
+					v = string(b)
+				}
+				_, _ = fmt.Fprintln(&all, table, v) // a Builder does not fail
+			}
+		}
+		require.NoError(t, rows.Err())
+	}
+	return all.String()
 }
 
 // unpack returns the files of a bundle, and empties the buffer.
