@@ -66,17 +66,7 @@ func (g generator) service(s *protogen.Service, set string) error {
 			return fmt.Errorf("%s: %w", m.Desc.Name(), err)
 		}
 	}
-	var agents []string
-	for _, m := range tools {
-		if g.options.Says(m.Desc, forAgents) {
-			agents = append(agents, strconv.Quote(snake(m.GoName)))
-		}
-	}
-	if len(agents) > 0 {
-		g.P("}, ForAgents: []string{", strings.Join(agents, ", "), "}}")
-	} else {
-		g.P("}}")
-	}
+	g.P("}}")
 	g.P("}")
 	for _, m := range tools {
 		if m.Desc.IsStreamingServer() {
@@ -118,6 +108,7 @@ func (g generator) method(s *protogen.Service, m *protogen.Method) error {
 	g.P(toolPackage.Ident(kind), "(", toolPackage.Ident("Spec"), "{")
 	g.P("Name: ", strconv.Quote(name), ",")
 	g.P("Title: ", strconv.Quote(title(m.GoName)), ",")
+	g.P("Method: ", s.GoName, "_", m.GoName, "_FullMethodName,")
 	g.P("ReadOnly: ", h.readOnly, ", Destructive: ", h.destructive, ", Idempotent: ", h.idempotent, ",")
 	g.P("Input: ", constant(s, m, "Input"), ",")
 	g.P("Output: ", constant(s, m, "Output"), ",")

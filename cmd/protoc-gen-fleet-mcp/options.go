@@ -15,7 +15,6 @@ const (
 	eventStream   = protoreflect.FullName("fleet.v1.event_stream")
 	toolDefault   = protoreflect.FullName("fleet.v1.tool_default")
 	noTool        = protoreflect.FullName("fleet.v1.no_tool")
-	forAgents     = protoreflect.FullName("fleet.v1.for_agents")
 )
 
 // hints returns the MCP hints of a tool, derived from the HTTP verb and the idempotency level.

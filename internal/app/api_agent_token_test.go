@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/stretchr/testify/require"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -76,16 +75,7 @@ func (f *testFleet) toolsShownTo(t *testing.T, name string) {
 		"fleet":     nil,
 		"all":       {"agent_complete", "agent_status", "append_payload", "list_subagents", "run_subagent"},
 	} {
-		c, err := f.mcp(t.Context(), name, toolset)
-		require.NoError(t, err)
-		list, err := c.ListTools(t.Context(), mcp.ListToolsRequest{})
-		require.NoError(t, err)
-		var shown []string
-		for _, tool := range list.Tools {
-			shown = append(shown, tool.Name)
-		}
-		slices.Sort(shown)
-		require.Equal(t, want, shown, toolset)
+		require.Equal(t, want, f.tools(t, name, toolset), toolset)
 	}
 }
 

@@ -19,6 +19,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "create_agent",
 			Title:    "Create agent",
+			Method:   FleetService_CreateAgent_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:  fleetServiceCreateAgentInput,
 			Output: fleetServiceCreateAgentOutput,
@@ -30,6 +31,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "list_agents",
 			Title:    "List agents",
+			Method:   FleetService_ListAgents_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       fleetServiceListAgentsInput,
 			Output:      fleetServiceListAgentsOutput,
@@ -39,6 +41,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "show_agent",
 			Title:    "Show agent",
+			Method:   FleetService_ShowAgent_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:  fleetServiceShowAgentInput,
 			Output: fleetServiceShowAgentOutput,
@@ -50,6 +53,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "show_agent_task_history",
 			Title:    "Show agent task history",
+			Method:   FleetService_ShowAgentTaskHistory_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       fleetServiceShowAgentTaskHistoryInput,
 			Output:      fleetServiceShowAgentTaskHistoryOutput,
@@ -59,6 +63,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "delete_agent",
 			Title:    "Delete agent",
+			Method:   FleetService_DeleteAgent_FullMethodName,
 			ReadOnly: false, Destructive: true, Idempotent: true,
 			Input:       fleetServiceDeleteAgentInput,
 			Output:      fleetServiceDeleteAgentOutput,
@@ -67,6 +72,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "start_agent_task",
 			Title:    "Start agent task",
+			Method:   FleetService_StartAgentTask_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:       fleetServiceStartAgentTaskInput,
 			Output:      fleetServiceStartAgentTaskOutput,
@@ -75,6 +81,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "stop_agent_task",
 			Title:    "Stop agent task",
+			Method:   FleetService_StopAgentTask_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:       fleetServiceStopAgentTaskInput,
 			Output:      fleetServiceStopAgentTaskOutput,
@@ -83,6 +90,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "list_agent_roles",
 			Title:    "List agent roles",
+			Method:   FleetService_ListAgentRoles_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       fleetServiceListAgentRolesInput,
 			Output:      fleetServiceListAgentRolesOutput,
@@ -92,6 +100,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "list_agent_projects",
 			Title:    "List agent projects",
+			Method:   FleetService_ListAgentProjects_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       fleetServiceListAgentProjectsInput,
 			Output:      fleetServiceListAgentProjectsOutput,
@@ -101,6 +110,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Stream(tool.Spec{
 			Name:     "watch_fleet",
 			Title:    "Watch fleet",
+			Method:   FleetService_WatchFleet_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:   fleetServiceWatchFleetInput,
 			Output:  fleetServiceWatchFleetOutput,
@@ -116,6 +126,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "wait_tasks",
 			Title:    "Wait tasks",
+			Method:   FleetService_WaitTasks_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       fleetServiceWaitTasksInput,
 			Output:      fleetServiceWaitTasksOutput,
@@ -124,6 +135,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "show_task",
 			Title:    "Show task",
+			Method:   FleetService_ShowTask_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:   fleetServiceShowTaskInput,
 			Output:  fleetServiceShowTaskOutput,
@@ -136,6 +148,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "show_task_changes",
 			Title:    "Show task changes",
+			Method:   FleetService_ShowTaskChanges_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:   fleetServiceShowTaskChangesInput,
 			Output:  fleetServiceShowTaskChangesOutput,
@@ -150,6 +163,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "show_task_output",
 			Title:    "Show task output",
+			Method:   FleetService_ShowTaskOutput_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       fleetServiceShowTaskOutputInput,
 			Output:      fleetServiceShowTaskOutputOutput,
@@ -161,6 +175,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "list_tasks",
 			Title:    "List tasks",
+			Method:   FleetService_ListTasks_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       fleetServiceListTasksInput,
 			Output:      fleetServiceListTasksOutput,
@@ -170,6 +185,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "show_usage",
 			Title:    "Show usage",
+			Method:   FleetService_ShowUsage_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       fleetServiceShowUsageInput,
 			Output:      fleetServiceShowUsageOutput,
@@ -178,6 +194,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "show_fleet",
 			Title:    "Show fleet",
+			Method:   FleetService_ShowFleet_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       fleetServiceShowFleetInput,
 			Output:      fleetServiceShowFleetOutput,
@@ -186,6 +203,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "search_fleet",
 			Title:    "Search fleet",
+			Method:   FleetService_SearchFleet_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       fleetServiceSearchFleetInput,
 			Output:      fleetServiceSearchFleetOutput,
@@ -194,6 +212,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "delete_task",
 			Title:    "Delete task",
+			Method:   FleetService_DeleteTask_FullMethodName,
 			ReadOnly: false, Destructive: true, Idempotent: true,
 			Input:       fleetServiceDeleteTaskInput,
 			Output:      fleetServiceDeleteTaskOutput,
@@ -202,6 +221,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "send_task_message",
 			Title:    "Send task message",
+			Method:   FleetService_SendTaskMessage_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:       fleetServiceSendTaskMessageInput,
 			Output:      fleetServiceSendTaskMessageOutput,
@@ -210,6 +230,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "list_questions",
 			Title:    "List questions",
+			Method:   FleetService_ListQuestions_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       fleetServiceListQuestionsInput,
 			Output:      fleetServiceListQuestionsOutput,
@@ -219,6 +240,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "answer_question",
 			Title:    "Answer question",
+			Method:   FleetService_AnswerQuestion_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:       fleetServiceAnswerQuestionInput,
 			Output:      fleetServiceAnswerQuestionOutput,
@@ -227,6 +249,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "start_agent",
 			Title:    "Start agent",
+			Method:   FleetService_StartAgent_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:  fleetServiceStartAgentInput,
 			Output: fleetServiceStartAgentOutput,
@@ -238,6 +261,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "stop_agent",
 			Title:    "Stop agent",
+			Method:   FleetService_StopAgent_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:  fleetServiceStopAgentInput,
 			Output: fleetServiceStopAgentOutput,
@@ -249,6 +273,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "restart_agent",
 			Title:    "Restart agent",
+			Method:   FleetService_RestartAgent_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:  fleetServiceRestartAgentInput,
 			Output: fleetServiceRestartAgentOutput,
@@ -260,6 +285,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "share_agent",
 			Title:    "Share agent",
+			Method:   FleetService_ShareAgent_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:       fleetServiceShareAgentInput,
 			Output:      fleetServiceShareAgentOutput,
@@ -268,6 +294,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "unshare_agent",
 			Title:    "Unshare agent",
+			Method:   FleetService_UnshareAgent_FullMethodName,
 			ReadOnly: false, Destructive: true, Idempotent: true,
 			Input:       fleetServiceUnshareAgentInput,
 			Output:      fleetServiceUnshareAgentOutput,
@@ -276,6 +303,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "list_agent_shares",
 			Title:    "List agent shares",
+			Method:   FleetService_ListAgentShares_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       fleetServiceListAgentSharesInput,
 			Output:      fleetServiceListAgentSharesOutput,
@@ -284,6 +312,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "list_audit",
 			Title:    "List audit",
+			Method:   FleetService_ListAudit_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       fleetServiceListAuditInput,
 			Output:      fleetServiceListAuditOutput,
@@ -293,6 +322,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "show_agent_log",
 			Title:    "Show agent log",
+			Method:   FleetService_ShowAgentLog_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       fleetServiceShowAgentLogInput,
 			Output:      fleetServiceShowAgentLogOutput,

@@ -15,6 +15,7 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "agent_start",
 			Title:    "Agent start",
+			Method:   LifecycleService_AgentStart_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:       lifecycleServiceAgentStartInput,
 			Output:      lifecycleServiceAgentStartOutput,
@@ -23,6 +24,7 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "agent_status",
 			Title:    "Agent status",
+			Method:   LifecycleService_AgentStatus_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       lifecycleServiceAgentStatusInput,
 			Output:      lifecycleServiceAgentStatusOutput,
@@ -31,6 +33,7 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "agent_list",
 			Title:    "Agent list",
+			Method:   LifecycleService_AgentList_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       lifecycleServiceAgentListInput,
 			Output:      lifecycleServiceAgentListOutput,
@@ -40,6 +43,7 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "agent_complete",
 			Title:    "Agent complete",
+			Method:   LifecycleService_AgentComplete_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: true,
 			Input:       lifecycleServiceAgentCompleteInput,
 			Output:      lifecycleServiceAgentCompleteOutput,
@@ -48,6 +52,7 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "agent_stop",
 			Title:    "Agent stop",
+			Method:   LifecycleService_AgentStop_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: true,
 			Input:       lifecycleServiceAgentStopInput,
 			Output:      lifecycleServiceAgentStopOutput,
@@ -56,12 +61,13 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "append_payload",
 			Title:    "Append payload",
+			Method:   LifecycleService_AppendPayload_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:       lifecycleServiceAppendPayloadInput,
 			Output:      lifecycleServiceAppendPayloadOutput,
 			Description: "Append to the payload of a running agent. This is for a payload that is too large for `agent_complete`, which appends its own payload after it.",
 		}, c.AppendPayload),
-	}, ForAgents: []string{"agent_status", "agent_complete", "append_payload"}}
+	}}
 }
 
 const lifecycleServiceAgentStartInput = `{

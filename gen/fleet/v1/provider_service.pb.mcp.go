@@ -15,6 +15,7 @@ func ProviderServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "execute_agent_request",
 			Title:    "Execute agent request",
+			Method:   ProviderService_ExecuteAgentRequest_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:  providerServiceExecuteAgentRequestInput,
 			Output: providerServiceExecuteAgentRequestOutput,
@@ -26,6 +27,7 @@ func ProviderServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "list_available_agents",
 			Title:    "List available agents",
+			Method:   ProviderService_ListAvailableAgents_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       providerServiceListAvailableAgentsInput,
 			Output:      providerServiceListAvailableAgentsOutput,
@@ -35,6 +37,7 @@ func ProviderServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "probe_agent_status",
 			Title:    "Probe agent status",
+			Method:   ProviderService_ProbeAgentStatus_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       providerServiceProbeAgentStatusInput,
 			Output:      providerServiceProbeAgentStatusOutput,
@@ -43,6 +46,7 @@ func ProviderServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "register_tool_with_agent",
 			Title:    "Register tool with agent",
+			Method:   ProviderService_RegisterToolWithAgent_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: true,
 			Input:       providerServiceRegisterToolWithAgentInput,
 			Output:      providerServiceRegisterToolWithAgentOutput,
@@ -51,6 +55,7 @@ func ProviderServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "get_registered_tools",
 			Title:    "Get registered tools",
+			Method:   ProviderService_GetRegisteredTools_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       providerServiceGetRegisteredToolsInput,
 			Output:      providerServiceGetRegisteredToolsOutput,
@@ -59,6 +64,7 @@ func ProviderServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "remove_registered_tool",
 			Title:    "Remove registered tool",
+			Method:   ProviderService_RemoveRegisteredTool_FullMethodName,
 			ReadOnly: false, Destructive: true, Idempotent: true,
 			Input:       providerServiceRemoveRegisteredToolInput,
 			Output:      providerServiceRemoveRegisteredToolOutput,

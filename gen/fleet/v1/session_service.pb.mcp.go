@@ -15,6 +15,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "create_agent_session",
 			Title:    "Create agent session",
+			Method:   SessionService_CreateAgentSession_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:       sessionServiceCreateAgentSessionInput,
 			Output:      sessionServiceCreateAgentSessionOutput,
@@ -23,6 +24,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Turn(tool.Spec{
 			Name:     "send_message",
 			Title:    "Send message",
+			Method:   SessionService_SendMessage_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:  sessionServiceSendMessageInput,
 			Output: sessionServiceSendMessageOutput,
@@ -35,6 +37,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Turn(tool.Spec{
 			Name:     "invoke_agent",
 			Title:    "Invoke agent",
+			Method:   SessionService_InvokeAgent_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:  sessionServiceInvokeAgentInput,
 			Output: sessionServiceInvokeAgentOutput,
@@ -47,6 +50,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "list_agents",
 			Title:    "List agents",
+			Method:   SessionService_ListAgents_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       sessionServiceListAgentsInput,
 			Output:      sessionServiceListAgentsOutput,
@@ -56,6 +60,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "get_agent_session_info",
 			Title:    "Get agent session info",
+			Method:   SessionService_GetAgentSessionInfo_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       sessionServiceGetAgentSessionInfoInput,
 			Output:      sessionServiceGetAgentSessionInfoOutput,
@@ -64,6 +69,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "get_agent_session_history",
 			Title:    "Get agent session history",
+			Method:   SessionService_GetAgentSessionHistory_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       sessionServiceGetAgentSessionHistoryInput,
 			Output:      sessionServiceGetAgentSessionHistoryOutput,
@@ -73,6 +79,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "list_agent_sessions",
 			Title:    "List agent sessions",
+			Method:   SessionService_ListAgentSessions_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       sessionServiceListAgentSessionsInput,
 			Output:      sessionServiceListAgentSessionsOutput,
@@ -82,6 +89,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "interrupt_agent_session",
 			Title:    "Interrupt agent session",
+			Method:   SessionService_InterruptAgentSession_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: true,
 			Input:       sessionServiceInterruptAgentSessionInput,
 			Output:      sessionServiceInterruptAgentSessionOutput,
@@ -90,6 +98,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "close_agent_session",
 			Title:    "Close agent session",
+			Method:   SessionService_CloseAgentSession_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: true,
 			Input:       sessionServiceCloseAgentSessionInput,
 			Output:      sessionServiceCloseAgentSessionOutput,
@@ -98,6 +107,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "pull_agent",
 			Title:    "Pull agent",
+			Method:   SessionService_PullAgent_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: true,
 			Input:       sessionServicePullAgentInput,
 			Output:      sessionServicePullAgentOutput,
@@ -106,6 +116,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "remove_pulled_agent",
 			Title:    "Remove pulled agent",
+			Method:   SessionService_RemovePulledAgent_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:       sessionServiceRemovePulledAgentInput,
 			Output:      sessionServiceRemovePulledAgentOutput,

@@ -15,6 +15,7 @@ func SubagentServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "run_subagent",
 			Title:    "Run subagent",
+			Method:   SubagentService_RunSubagent_FullMethodName,
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:  subagentServiceRunSubagentInput,
 			Output: subagentServiceRunSubagentOutput,
@@ -26,13 +27,14 @@ func SubagentServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:     "list_subagents",
 			Title:    "List subagents",
+			Method:   SubagentService_ListSubagents_FullMethodName,
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       subagentServiceListSubagentsInput,
 			Output:      subagentServiceListSubagentsOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "subagents", Unless: ""},
 			Description: "List the subagents: what each is for, and who may run it.\nA long answer has the first subagents only: call again with next_cursor as cursor for more.",
 		}, c.ListSubagents),
-	}, ForAgents: []string{"run_subagent", "list_subagents"}}
+	}}
 }
 
 const subagentServiceRunSubagentInput = `{

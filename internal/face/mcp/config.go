@@ -33,9 +33,9 @@ type Config struct {
 	// Challenge returns the header WWW-Authenticate that tells an unknown sender where to sign in. The sender gets it with
 	// status 401, so that its client signs in. If Challenge is nil, the sender may initialize and list the tools.
 	Challenge func(r *http.Request) string
-	// IsAgent reports whether the caller that Identify found is an agent with a token of its own. Such a caller is only
-	// shown the tools for agents; the server refuses calls of the others. If IsAgent is nil, no caller is an agent.
-	IsAgent func(ctx context.Context) bool
+	// MayCall reports whether the caller that Identify found may call the method with the full gRPC name. Others are not
+	// listed; the server refuses calls of them. If MayCall is nil, every tool is listed.
+	MayCall func(ctx context.Context, method string) bool
 	// Refused returns an error if the caller that Identify found has sent too many messages. Calls with its context fail with
 	// the same error. If Refused is nil, messages are not counted.
 	Refused func(ctx context.Context) error
@@ -79,8 +79,8 @@ func (c Config) withDefaults() Config {
 	if c.Identify == nil {
 		c.Identify = func(ctx context.Context, _ []string) (context.Context, string, error) { return ctx, "", nil }
 	}
-	if c.IsAgent == nil {
-		c.IsAgent = func(context.Context) bool { return false }
+	if c.MayCall == nil {
+		c.MayCall = func(context.Context, string) bool { return true }
 	}
 	if c.Refused == nil {
 		c.Refused = func(context.Context) error { return nil }

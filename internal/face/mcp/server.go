@@ -41,9 +41,6 @@ func withAll(sets []tool.Set) []tool.Set {
 		for _, t := range s.Tools {
 			if count[t.Tool.Name] == 1 {
 				all.Tools = append(all.Tools, t)
-				if slices.Contains(s.ForAgents, t.Tool.Name) {
-					all.ForAgents = append(all.ForAgents, t.Tool.Name)
-				}
 			}
 		}
 	}
@@ -72,12 +69,14 @@ func find(sets []tool.Set, name string) (tool.Set, error) {
 
 // newServer returns the MCP server of a toolset. Its tools never change while it runs, and it announces that.
 func newServer(set tool.Set, c Config) *server.MCPServer {
+	tools, methods := make([]server.ServerTool, len(set.Tools)), map[string]string{}
+	for i, t := range set.Tools {
+		tools[i], methods[t.Tool.Name] = t.ServerTool, t.Method
+	}
 	// This is a hook because a filter of mcp-go would answer a call of a hidden tool with a protocol error.
 	hooks := &server.Hooks{}
 	hooks.AddAfterListTools(func(ctx context.Context, _ any, _ *mcp.ListToolsRequest, r *mcp.ListToolsResult) {
-		if c.IsAgent(ctx) {
-			r.Tools = slices.DeleteFunc(slices.Clone(r.Tools), func(t mcp.Tool) bool { return !slices.Contains(set.ForAgents, t.Name) })
-		}
+		r.Tools = slices.DeleteFunc(slices.Clone(r.Tools), func(t mcp.Tool) bool { return !c.MayCall(ctx, methods[t.Name]) })
 	})
 	s := server.NewMCPServer("fleet", c.Version,
 		server.WithTitle("Fleet"),
@@ -86,6 +85,6 @@ func newServer(set tool.Set, c Config) *server.MCPServer {
 		server.WithToolCapabilities(false),
 		server.WithHooks(hooks),
 	)
-	s.AddTools(set.Tools...)
+	s.AddTools(tools...)
 	return s
 }

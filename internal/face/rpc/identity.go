@@ -76,10 +76,11 @@ func Inherit(ctx, from context.Context) context.Context {
 	return ctx
 }
 
-// IsAgent reports whether Identify has identified the caller as an agent with a token of its own.
-func IsAgent(ctx context.Context) bool {
+// MayCall reports whether the caller that Identify has identified may call the method with the full name. An unknown caller
+// may not, but who it will be after it has signed in is not known: MayCall reports true.
+func MayCall(ctx context.Context, method string) bool {
 	id := identityOf(ctx)
-	return id != nil && id.err == nil && id.principal.AgentUID != ""
+	return id == nil || id.err != nil || rightsOf(method).mayCall(id.principal) == nil
 }
 
 // IsAdmin reports whether Identify has identified the caller as an admin.

@@ -18,19 +18,23 @@ import (
 )
 
 // Tool is a tool with its handler.
-type Tool = server.ServerTool
+type Tool struct {
+	server.ServerTool
+	// Method is the full gRPC name of the method that the tool calls.
+	Method string
+}
 
 // Set is the tools of one service.
 type Set struct {
 	Name  string
 	Tools []Tool
-	// ForAgents are the names of the tools that an agent may call with a token of its own.
-	ForAgents []string
 }
 
 // Spec describes a tool to clients.
 type Spec struct {
 	Name, Title, Description string
+	// Method is Tool.Method.
+	Method string
 	// Input and Output are the JSON Schemas of the arguments and of the result.
 	Input, Output string
 	// These are the tool's hints. No tool of Fleet has an open world: each talks only to Fleet.
@@ -45,7 +49,7 @@ type handler func(context.Context, mcp.CallToolRequest) *mcp.CallToolResult
 
 func (s Spec) with(h handler) Tool {
 	openWorld := false
-	return Tool{
+	return Tool{Method: s.Method, ServerTool: server.ServerTool{
 		Tool: mcp.Tool{
 			Name: s.Name, Title: s.Title, Description: s.Description,
 			RawInputSchema: compact(s.Input), RawOutputSchema: compact(s.Output),
@@ -60,7 +64,7 @@ func (s Spec) with(h handler) Tool {
 			defer p.reassure()()
 			return h(context.WithValue(ctx, progressKey{}, p), r), nil
 		},
-	}
+	}}
 }
 
 // compact removes the spaces from a schema once, instead of for every tools/list.

@@ -1,0 +1,63 @@
+package app
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/stretchr/testify/require"
+)
+
+// tools returns the names of the tools that the holder of the token is shown, sorted.
+func (f *testFleet) tools(t *testing.T, name, toolset string) (shown []string) {
+	t.Helper()
+	c, err := f.mcp(t.Context(), name, toolset)
+	require.NoError(t, err)
+	list, err := c.ListTools(t.Context(), mcp.ListToolsRequest{})
+	require.NoError(t, err)
+	for _, tool := range list.Tools {
+		shown = append(shown, tool.Name)
+	}
+	slices.Sort(shown)
+	return shown
+}
+
+// TestToolsShown checks that callers are shown exactly the tools that they may call.
+func TestToolsShown(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{
+		"reader": {Scope: "read"}, "runner": {}, "root": {Admin: true},
+		"restricted": {Projects: []string{"Setup"}}, "restricted-reader": {Scope: "read", Projects: []string{"Setup"}},
+	}})
+	const none = "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11"
+	x := target{agent: "nopi", task: none, contract: none, session: none, question: none}
+	for by := range f.secrets {
+		allowed := map[string][]string{}
+		for _, name := range slices.Sorted(maps.Keys(methods)) {
+			m := methods[name]
+			if !hasTool(m) || toolsetOf(m) == "" {
+				continue
+			}
+			r, err := f.callMCP(t.Context(), call{method: m, args: x.attack(t, m), by: by})
+			require.NoError(t, err, "%s by %s", name, by)
+			// Others are refused for what they ask for, such as an agent of a registry that is not allowed.
+			if r.err == nil || r.err.Reason != "PERMISSION_DENIED" || !regexp.MustCompile("his call needs scope|is good for agents of the projects").MatchString(r.err.Message) {
+				allowed[toolsetOf(m)] = append(allowed[toolsetOf(m)], snake(string(m.Name())))
+			}
+		}
+		var all []string
+		for _, toolset := range []string{"fleet", "lifecycle", "providers", "sessions", "subagents"} {
+			slices.Sort(allowed[toolset])
+			require.Equal(t, allowed[toolset], f.tools(t, by, toolset), "%s of %s", toolset, by)
+			all = append(all, allowed[toolset]...)
+		}
+		require.Subset(t, all, f.tools(t, by, "all"), by)
+	}
+	require.Contains(t, f.tools(t, "root", "fleet"), "list_audit")
+	require.NotContains(t, f.tools(t, "runner", "fleet"), "list_audit")
+	require.NotContains(t, f.tools(t, "reader", "fleet"), "create_agent")
+	require.Empty(t, f.tools(t, "restricted", "lifecycle"))
+	require.NotEmpty(t, f.tools(t, "", "fleet"), "a caller that has not signed in")
+}
