@@ -118,15 +118,16 @@ func TestSample(t *testing.T) {
 // TestSampleSettings checks that the commented-out settings of the sample are valid too.
 func TestSampleSettings(t *testing.T) {
 	t.Parallel()
-	commented := regexp.MustCompile(`(?m)^( *)# ( *(?:- )?(?:[\w/]+:(?: .*)?|\{.*))$`)
+	commented := regexp.MustCompile(`(?m)^( *)# ( *(?:- )?(?:[\w/:]+:(?: .*)?|\{.*))$`)
 	require.Greater(t, len(commented.FindAll(sample, -1)), 100)
 	c, err := Load(writeConfig(t, commented.ReplaceAllString(string(sample), "$1$2")), nil, nil)
 	require.NoError(t, err)
 	require.Len(t, c.Local.Projects, 5)
 	require.Contains(t, c.Coder.Projects, "Setup")
-	require.Equal(t, 5000, c.Limits.For("ci").Agents)
+	require.Equal(t, 5000, c.Limits.For("ci", nil).Agents)
 	require.Equal(t, 20, c.Limits.Projects["webshop"].RunningTasks)
-	c.Limits.Principals, c.Limits.Projects = nil, nil // examples
+	require.Equal(t, 20, c.Limits.For("someone", []string{"oidc:interns"}).RequestsPerSecond)
+	c.Limits.Principals, c.Limits.Groups, c.Limits.Projects = nil, nil, nil // examples
 	d := DefaultConfig()
 	require.Equal(t, []any{d.HTTP, d.CreateWait, d.StallTimeout, d.MaxOutput, d.Output, d.MCP, d.Retention, d.PayloadRetention, d.Limits, d.Places},
 		[]any{c.HTTP, c.CreateWait, c.StallTimeout, c.MaxOutput, c.Output, c.MCP, c.Retention, c.PayloadRetention, c.Limits, c.Places},

@@ -13,14 +13,17 @@ type Subject struct {
 	ID string
 	// Name is for people. It can change, and can be given to another person.
 	Name string
+	// Groups are the groups that the source puts the person in now.
+	Groups []string
 }
 
-// Identity says which subject is which principal. It never changes.
+// Identity says which subject is which principal. Only its Groups change.
 type Identity struct {
 	Principal string // name
 	Source    string
 	SubjectID string
 	CreatedAt time.Time
+	Groups    []string // of the person, as last seen
 }
 
 // maxSubjectName is the largest number of characters that a principal's name has from its subject.

@@ -19,6 +19,9 @@ type Limits struct {
 	RequestsPerSecond int `yaml:"requests_per_second"`
 	// Principals has other limits for principals, by name.
 	Principals map[string]PrincipalLimits `yaml:"principals"`
+	// Groups has other limits for each member of a group, by its name. Those of Principals come first. For members of several
+	// groups, the highest limit counts.
+	Groups map[string]PrincipalLimits `yaml:"groups"`
 	// Projects limits what all principals together have in a project, by its name.
 	Projects map[string]ProjectLimits `yaml:"projects"`
 }
@@ -35,6 +38,8 @@ type PrincipalLimits struct {
 type ProjectLimits struct {
 	Agents       int `yaml:"agents"`
 	RunningTasks int `yaml:"running_tasks"`
+	// StoredBytes limits the size of descriptions, summaries, output and payloads of the project's tasks, see Limits.
+	StoredBytes int64 `yaml:"stored_bytes"`
 }
 
 // Validate returns an error if a limit is negative.
@@ -42,13 +47,18 @@ func (l Limits) Validate() error {
 	if err := l.validate("limits."); err != nil {
 		return err
 	}
-	for name := range l.Principals {
-		if err := l.For(name).validate("limits.principals." + name + "."); err != nil {
+	for name, own := range l.Principals {
+		if err := own.over(Limits{}).validate("limits.principals." + name + "."); err != nil {
+			return err
+		}
+	}
+	for name, own := range l.Groups {
+		if err := own.over(Limits{}).validate("limits.groups." + name + "."); err != nil {
 			return err
 		}
 	}
 	for name, p := range l.Projects {
-		if err := (Limits{Agents: p.Agents, RunningTasks: p.RunningTasks}).validate("limits.projects." + name + "."); err != nil {
+		if err := (Limits{Agents: p.Agents, RunningTasks: p.RunningTasks, StoredBytes: p.StoredBytes}).validate("limits.projects." + name + "."); err != nil {
 			return err
 		}
 	}
@@ -66,16 +76,36 @@ func (l Limits) validate(prefix string) error {
 	return nil
 }
 
-// For returns the limits of the principal.
-func (l Limits) For(principal string) Limits {
-	own, ok := l.Principals[principal]
-	if !ok {
-		return l
+// For returns the limits of the principal, who is in the groups.
+func (l Limits) For(principal string, groups []string) Limits {
+	all := l
+	for i, own := range l.ofGroups(groups) {
+		if one := own.over(all); i == 0 {
+			l = one
+		} else {
+			l.Agents, l.RunningTasks = higher(l.Agents, one.Agents), higher(l.RunningTasks, one.RunningTasks)
+			l.StoredBytes, l.RequestsPerSecond = higher(l.StoredBytes, one.StoredBytes), higher(l.RequestsPerSecond, one.RequestsPerSecond)
+		}
 	}
-	override(&l.Agents, own.Agents)
-	override(&l.RunningTasks, own.RunningTasks)
-	override(&l.StoredBytes, own.StoredBytes)
-	override(&l.RequestsPerSecond, own.RequestsPerSecond)
+	return all.Principals[principal].over(l)
+}
+
+// ofGroups returns the limits of those of the groups that have some.
+func (l Limits) ofGroups(groups []string) (own []PrincipalLimits) {
+	for _, name := range groups {
+		if g, ok := l.Groups[name]; ok {
+			own = append(own, g)
+		}
+	}
+	return own
+}
+
+// over returns the limits in which those of p replace others.
+func (p PrincipalLimits) over(l Limits) Limits {
+	override(&l.Agents, p.Agents)
+	override(&l.RunningTasks, p.RunningTasks)
+	override(&l.StoredBytes, p.StoredBytes)
+	override(&l.RequestsPerSecond, p.RequestsPerSecond)
 	return l
 }
 
@@ -85,11 +115,26 @@ func override[T any](value, own *T) {
 	}
 }
 
+// higher returns the limit that allows more.
+func higher[T int | int64](a, b T) T {
+	if a == 0 || b == 0 {
+		return 0
+	}
+	return max(a, b)
+}
+
 // Holdings is what one owner has in the store.
 type Holdings struct {
 	Agents       map[Toolset]int // existing agents by toolset
 	RunningTasks int             // tasks that have not ended
 	StoredBytes  int64           // see Limits
+}
+
+// ProjectHoldings is what a project has in the store, whoever owns it.
+type ProjectHoldings struct {
+	Agents       int   // that exist
+	RunningTasks int   // that have not ended
+	StoredBytes  int64 // of its tasks, see Limits
 }
 
 // AllAgents returns the number of agents of all toolsets.

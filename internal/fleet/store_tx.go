@@ -30,8 +30,8 @@ type AgentReader interface {
 	// Holdings returns how much the owner has.
 	Holdings(owner string) (Holdings, error)
 
-	// InProject counts the agents that exist in the project, and its tasks that have not ended, whoever owns them.
-	InProject(project string) (agents, runningTasks int, err error)
+	// InProject returns how much is in the project, whoever owns it.
+	InProject(project string) (ProjectHoldings, error)
 
 	// Remains returns what is kept of an agent that is deleted, or is about to be; nil when nothing is.
 	Remains(uid string) (*Remains, error)
@@ -243,4 +243,7 @@ type IdentityReader interface {
 type IdentityWriter interface {
 	// InsertIdentity adds an identity. One of the same subject or the same principal is an error.
 	InsertIdentity(i *Identity) error
+
+	// UpdateGroups writes the Groups of an identity that is there.
+	UpdateGroups(i *Identity) error
 }

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"fleet/internal/fleet"
 )
@@ -17,10 +18,26 @@ type increase struct {
 // admit returns LIMIT_REACHED if the owner or the project would exceed a limit with what m adds. Call it in the transaction
 // that adds it.
 func admit(all fleet.Limits, tx fleet.ReadTx, owner string, m increase) error {
-	if err := admitOwner(all.For(owner), tx, owner, m); err != nil {
+	l, err := limitsOf(all, tx, owner)
+	if err != nil {
+		return err
+	}
+	if err := admitOwner(l, tx, owner, m); err != nil {
 		return err
 	}
 	return admitProject(all.Projects[m.project], tx, m)
+}
+
+// limitsOf returns the limits of the owner, who may not be the caller: the groups are those in which the owner was last seen.
+func limitsOf(all fleet.Limits, tx fleet.ReadTx, owner string) (fleet.Limits, error) {
+	if len(all.Groups) == 0 {
+		return all.For(owner, nil), nil
+	}
+	known, err := tx.IdentityOf(owner)
+	if err != nil || known == nil {
+		return all.For(owner, nil), err
+	}
+	return all.For(owner, known.Groups), nil
 }
 
 func admitOwner(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) error {
@@ -35,7 +52,7 @@ func admitOwner(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) error
 	case m.agents > 0 && l.Agents > 0 && h.AllAgents()+m.agents > l.Agents:
 		return fleet.LimitReached("limits.agents", int64(h.AllAgents()), int64(l.Agents), "agents", "delete one with delete_agent")
 	case m.tasks > 0 && l.RunningTasks > 0 && h.RunningTasks+m.tasks > l.RunningTasks:
-		return fleet.LimitReached("limits.running_tasks", int64(h.RunningTasks), int64(l.RunningTasks), "running tasks", "wait for one to end with wait_tasks")
+		return passing(fleet.LimitReached("limits.running_tasks", int64(h.RunningTasks), int64(l.RunningTasks), "running tasks", "wait for one to end with wait_tasks"))
 	case m.tasks+m.bytes > 0 && l.StoredBytes > 0 && h.StoredBytes+int64(max(m.bytes, 1)) > l.StoredBytes:
 		return fleet.LimitReached("limits.stored_bytes", h.StoredBytes, l.StoredBytes, "bytes stored", "delete tasks that you no longer need with delete_task")
 	}
@@ -43,27 +60,38 @@ func admitOwner(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) error
 }
 
 func admitProject(l fleet.ProjectLimits, tx fleet.ReadTx, m increase) error {
-	if l == (fleet.ProjectLimits{}) || m.agents+m.tasks == 0 {
+	if l == (fleet.ProjectLimits{}) {
 		return nil
 	}
-	agents, tasks, err := tx.InProject(m.project)
+	h, err := tx.InProject(m.project)
 	if err != nil {
 		return err
 	}
 	switch {
-	case m.agents > 0 && l.Agents > 0 && agents+m.agents > l.Agents:
-		return projectFull(m.project, "agents", agents, l.Agents, "agents", "wait until somebody deletes one")
-	case m.tasks > 0 && l.RunningTasks > 0 && tasks+m.tasks > l.RunningTasks:
-		return projectFull(m.project, "running_tasks", tasks, l.RunningTasks, "running tasks", "wait until one ends")
+	case m.agents > 0 && l.Agents > 0 && h.Agents+m.agents > l.Agents:
+		return projectFull(m.project, "agents", int64(h.Agents), int64(l.Agents), "agents", "wait until somebody deletes one")
+	case m.tasks > 0 && l.RunningTasks > 0 && h.RunningTasks+m.tasks > l.RunningTasks:
+		return passing(projectFull(m.project, "running_tasks", int64(h.RunningTasks), int64(l.RunningTasks), "running tasks", "wait until one ends"))
+	case m.tasks+m.bytes > 0 && l.StoredBytes > 0 && h.StoredBytes+int64(max(m.bytes, 1)) > l.StoredBytes:
+		return projectFull(m.project, "stored_bytes", h.StoredBytes, l.StoredBytes, "bytes stored", "delete tasks in it that nobody needs with delete_task")
 	}
 	return nil
 }
 
+// passing adds when to try again to the error of a limit that callers get below without doing anything: a task ends.
+func passing(e *fleet.Error) *fleet.Error {
+	e.RetryAfter = taskRetry
+	return e
+}
+
+// taskRetry is when it is worth trying again to start a task. Nobody knows when one ends.
+const taskRetry = 5 * time.Second
+
 // projectFull returns the error of a project that has as much as it may. It does not say who has it.
-func projectFull(project, limit string, used, most int, what, next string) *fleet.Error {
+func projectFull(project, limit string, used, most int64, what, next string) *fleet.Error {
 	key := "limits.projects." + project + "." + limit
 	return fleet.Errorf(fleet.ReasonLimitReached, "the project %s has %d %s of all its users, and its limit is %d: %s, or ask the operator to raise %s", project, used, what, most, next, key).
-		With("limit", key).With("used", strconv.Itoa(used)).With("max", strconv.Itoa(most))
+		With("limit", key).With("used", strconv.FormatInt(used, 10)).With("max", strconv.FormatInt(most, 10))
 }
 
 // LimitUse is a limit with what counts for it.
@@ -80,7 +108,10 @@ func limitUses(all fleet.Limits, tx fleet.ReadTx, p fleet.Principal) (uses []Lim
 			uses = append(uses, LimitUse{setting, most, used})
 		}
 	}
-	l := all.For(p.Name)
+	l, err := limitsOf(all, tx, p.Name)
+	if err != nil {
+		return nil, err
+	}
 	if l.Agents > 0 || l.RunningTasks > 0 || l.StoredBytes > 0 {
 		h, err := tx.Holdings(p.Name)
 		if err != nil {
@@ -95,12 +126,14 @@ func limitUses(all fleet.Limits, tx fleet.ReadTx, p fleet.Principal) (uses []Lim
 		return uses, nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(all.Projects)) {
-		agents, tasks, err := tx.InProject(name)
+		h, err := tx.InProject(name)
 		if err != nil {
 			return nil, err
 		}
-		add("limits.projects."+name+".agents", int64(all.Projects[name].Agents), int64(agents))
-		add("limits.projects."+name+".running_tasks", int64(all.Projects[name].RunningTasks), int64(tasks))
+		l, key := all.Projects[name], "limits.projects."+name
+		add(key+".agents", int64(l.Agents), int64(h.Agents))
+		add(key+".running_tasks", int64(l.RunningTasks), int64(h.RunningTasks))
+		add(key+".stored_bytes", l.StoredBytes, h.StoredBytes)
 	}
 	return uses, nil
 }

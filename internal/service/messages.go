@@ -72,7 +72,7 @@ func (s *Service) insertMessage(ctx context.Context, c Call, ref, id, message st
 		if err := s.places.Of(a).Available(); err != nil {
 			return nil, err
 		}
-		if err := admit(s.cfg.Limits, tx, a.Owner, increase{bytes: len(message)}); err != nil {
+		if err := admit(s.cfg.Limits, tx, a.Owner, increase{bytes: len(message), project: a.Project}); err != nil {
 			return nil, err
 		}
 		now := s.now()

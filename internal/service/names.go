@@ -3,33 +3,51 @@ package service
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"fleet/internal/fleet"
 )
 
+// groupsEvery is how often the groups of a principal are written at most. Credentials of the same person may tell different ones.
+const groupsEvery = time.Minute
+
+// named is what this server knows of a subject.
+type named struct {
+	principal string
+	groups    []string
+	at        time.Time // when the groups were compared with those in the store
+}
+
 // NameOf returns the name of the subject's principal. The first call for a subject chooses the name for all time. If
-// another subject has it, the name gets a number: "coder:alice~2".
+// another subject has it, the name gets a number: "coder:alice~2". It keeps the subject's groups, see identity.Names.
 func (s *Service) NameOf(ctx context.Context, who fleet.Subject) (string, error) {
 	type key struct{ source, id string }
 	k := key{who.Source, who.ID}
-	if name, ok := s.names.Load(k); ok {
-		return name.(string), nil //nolint:forcetypeassert // only strings are stored
+	if v, ok := s.names.Load(k); ok {
+		n := v.(named) //nolint:forcetypeassert // only these are stored
+		if slices.Equal(n.groups, who.Groups) || s.now().Sub(n.at) < groupsEvery {
+			return n.principal, nil
+		}
 	}
 	var known *fleet.Identity
 	err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		known, err = tx.Identity(who.Source, who.ID)
 		return err
 	})
-	if err == nil && known == nil {
+	if err == nil && (known == nil || !slices.Equal(known.Groups, who.Groups)) {
 		err = s.store.Update(ctx, func(tx fleet.Tx) (err error) {
-			known, err = s.identify(tx, who)
-			return err
+			if known, err = s.identify(tx, who); err != nil || slices.Equal(known.Groups, who.Groups) {
+				return err
+			}
+			known.Groups = who.Groups
+			return tx.UpdateGroups(known)
 		})
 	}
 	if err != nil {
 		return "", err
 	}
-	s.names.Store(k, known.Principal)
+	s.names.Store(k, named{known.Principal, who.Groups, s.now()})
 	return known.Principal, nil
 }
 
@@ -50,7 +68,7 @@ func (s *Service) identify(tx fleet.Tx, who fleet.Subject) (*fleet.Identity, err
 		}
 		name = fmt.Sprintf("%s~%d", who.PrincipalName(), n)
 	}
-	known = &fleet.Identity{Principal: name, Source: who.Source, SubjectID: who.ID, CreatedAt: s.now()}
+	known = &fleet.Identity{Principal: name, Source: who.Source, SubjectID: who.ID, CreatedAt: s.now(), Groups: who.Groups}
 	return known, tx.InsertIdentity(known)
 }
 

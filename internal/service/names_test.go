@@ -1,13 +1,16 @@
 package service_test
 
 import (
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
 	"fleet/internal/service/servicetest"
+	"fleet/internal/state"
 )
 
 // TestNameOf checks that a subject keeps its name, that no two subjects have the same one, and that no name looks like
@@ -41,4 +44,42 @@ func TestNameOf(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, id)
 	}
+}
+
+// TestLimitsOfGroups checks that the limits of an owner are those of the groups in which the owner was last seen, also if somebody
+// else calls.
+func TestLimitsOfGroups(t *testing.T) {
+	t.Parallel()
+	var later atomic.Int64
+	h := servicetest.New(t, fake.Config{}, func(c *state.Config) {
+		c.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+		c.Limits = fleet.Limits{Agents: 1, Groups: map[string]fleet.PrincipalLimits{"oidc:builders": {Agents: new(2)}}}
+	})
+	seen := func(groups ...string) {
+		_, err := h.NameOf(t.Context(), fleet.Subject{Source: "oidc", ID: "1", Name: "alice", Groups: groups})
+		require.NoError(t, err)
+	}
+	kept := func() (groups []string) {
+		require.NoError(t, h.Store.View(t.Context(), func(tx fleet.ReadTx) error {
+			i, err := tx.IdentityOf("oidc:alice")
+			groups = i.Groups
+			return err
+		}))
+		return groups
+	}
+	ctx := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "oidc:alice", Kind: fleet.Human, Scope: fleet.ScopeRun})
+	limit := func() int64 {
+		o, err := h.Overview(ctx)
+		require.NoError(t, err)
+		return o.Limits[0].Max
+	}
+	require.EqualValues(t, 1, limit())
+	seen("oidc:builders")
+	require.EqualValues(t, 2, limit())
+	seen()
+	require.Equal(t, []string{"oidc:builders"}, kept(), "not written again at once")
+	later.Store(int64(2 * time.Minute))
+	seen()
+	require.Empty(t, kept())
+	require.EqualValues(t, 1, limit())
 }

@@ -89,7 +89,8 @@ func (s *Service) AppendPayload(ctx context.Context, uid string, piece []byte, l
 		c.Body = []string{uid, fleet.HashSecret(string(piece))}
 	}
 	task, err := s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
-		if _, err := ownAgent(tx, p, uid); err != nil {
+		a, err := ownAgent(tx, p, uid)
+		if err != nil {
 			return nil, err
 		}
 		t, err := tx.ActiveTask(uid)
@@ -102,7 +103,7 @@ func (s *Service) AppendPayload(ctx context.Context, uid string, piece []byte, l
 		if size := t.PayloadSize + len(piece); size > limit {
 			return nil, payloadTooLarge(size, limit)
 		}
-		if err := admit(s.cfg.Limits, tx, t.Owner, increase{bytes: len(piece)}); err != nil {
+		if err := admit(s.cfg.Limits, tx, t.Owner, increase{bytes: len(piece), project: a.Project}); err != nil {
 			return nil, err
 		}
 		if err := tx.AppendPayload(t.ID, piece); err != nil {

@@ -32,7 +32,7 @@ type Rates struct {
 // bucket is the bucket of one principal.
 type bucket struct {
 	*rate.Limiter
-	most   int          // requests a second, on all servers
+	most   atomic.Int64 // requests a second, on all servers
 	logged atomic.Int64 // when a refusal was logged, in Unix seconds
 }
 
@@ -53,9 +53,7 @@ func (r *Rates) Share(servers int) {
 	r.buckets.Range(func(name, v any) bool {
 		b := v.(*bucket) //nolint:forcetypeassert // see buckets
 		if changed {
-			per := part(b.most, n)
-			b.SetLimitAt(now, per)
-			b.SetBurstAt(now, burst(per))
+			b.set(now, b.most.Load(), n)
 		}
 		if b.TokensAt(now) >= float64(b.Burst()) {
 			r.buckets.Delete(name) // a new bucket is full too
@@ -70,13 +68,17 @@ func (r *Rates) take(ctx context.Context, p fleet.Principal) error {
 		return nil
 	}
 	v, ok := r.buckets.Load(p.Name)
-	if !ok {
-		most := r.limits.For(p.Name).RequestsPerSecond
+	if !ok || len(r.limits.Groups) > 0 && p.AgentUID == "" { // an agent does not tell its owner's groups
+		most := int64(r.limits.For(p.Name, p.Groups).RequestsPerSecond)
 		if most == 0 {
 			return nil
 		}
-		per := part(most, r.servers.Load())
-		v, _ = r.buckets.LoadOrStore(p.Name, &bucket{Limiter: rate.NewLimiter(per, burst(per)), most: most})
+		if !ok {
+			v, _ = r.buckets.LoadOrStore(p.Name, newBucket(most, r.servers.Load()))
+		}
+		if b := v.(*bucket); b.most.Load() != most { //nolint:forcetypeassert // see buckets
+			b.set(r.now(), most, r.servers.Load())
+		}
 	}
 	b := v.(*bucket) //nolint:forcetypeassert // see buckets
 	now := r.now()
@@ -84,16 +86,31 @@ func (r *Rates) take(ctx context.Context, p fleet.Principal) error {
 		return nil
 	}
 	if last := b.logged.Load(); now.Unix()-last >= int64(refusalWindow/time.Second) && b.logged.CompareAndSwap(last, now.Unix()) {
-		r.log.WarnContext(ctx, "a principal sends more requests than it may, refusing some", slog.String("principal", p.Name), slog.Int("requests_per_second", b.most))
+		r.log.WarnContext(ctx, "a principal sends more requests than it may, refusing some", slog.String("principal", p.Name), slog.Int64("requests_per_second", b.most.Load()))
 	}
 	next := b.ReserveN(now, 1)
 	wait := next.DelayFrom(now)
 	next.CancelAt(now)
-	return fleet.TooManyRequests(b.most, max(wait, time.Millisecond))
+	return fleet.TooManyRequests(int(b.most.Load()), max(wait, time.Millisecond))
+}
+
+func newBucket(most, servers int64) *bucket {
+	per := part(most, servers)
+	b := &bucket{Limiter: rate.NewLimiter(per, burst(per))}
+	b.most.Store(most)
+	return b
+}
+
+// set makes the bucket that of a principal who may send so many requests a second to the servers together.
+func (b *bucket) set(now time.Time, most, servers int64) {
+	per := part(most, servers)
+	b.most.Store(most)
+	b.SetLimitAt(now, per)
+	b.SetBurstAt(now, burst(per))
 }
 
 // part returns what one of n servers allows a second.
-func part(most int, n int64) rate.Limit { return rate.Limit(float64(most) / float64(n)) }
+func part(most, n int64) rate.Limit { return rate.Limit(float64(most) / float64(n)) }
 
 // burst returns the size of the bucket: the requests of a second, and at least one.
 func burst(per rate.Limit) int { return max(int(per), 1) }

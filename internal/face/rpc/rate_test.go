@@ -49,6 +49,33 @@ func TestRatesArePerPrincipal(t *testing.T) {
 	require.Equal(t, 50, sent(t, none, "alice", 50))
 }
 
+// TestRatesOfGroups checks that the groups of a call count as soon as they change, and that an agent has what its owner has.
+func TestRatesOfGroups(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_000_000, 0)
+	limits := fleet.Limits{RequestsPerSecond: 10, Groups: map[string]fleet.PrincipalLimits{"interns": {RequestsPerSecond: new(2)}, "robots": {RequestsPerSecond: new(0)}}}
+	r := NewRates(limits, slog.New(slog.DiscardHandler), func() time.Time { return now })
+	sent := func(p fleet.Principal) (allowed int) {
+		now = now.Add(time.Minute)
+		for range 50 {
+			if r.take(t.Context(), p) == nil {
+				allowed++
+			}
+		}
+		return allowed
+	}
+	alice, agent := fleet.Principal{Name: "alice"}, fleet.Principal{Name: "alice", AgentUID: "u1"}
+	require.Equal(t, 10, sent(agent), "nothing is known of the owner yet")
+	alice.Groups = []string{"interns"}
+	require.Equal(t, 2, sent(alice))
+	require.Equal(t, 2, sent(agent))
+	alice.Groups = []string{"interns", "robots"}
+	require.Equal(t, 50, sent(alice))
+	alice.Groups = nil
+	require.Equal(t, 2, sent(alice), "what there is; more comes at the new rate")
+	require.Equal(t, 10, sent(alice))
+}
+
 func TestRatesAreShared(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)

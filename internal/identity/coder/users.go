@@ -173,15 +173,12 @@ func (u *Users) identify(ctx context.Context, secret string) (fleet.Principal, e
 		return fleet.Principal{}, fleet.Errorf(fleet.ReasonPermissionDenied, "the Coder user %q has no role on this server", fleet.Shorten(who.name, 80)).
 			Next("ask for a role or group that coder_auth.roles lists in the server's configuration")
 	}
-	name, err := u.names.NameOf(ctx, fleet.Subject{Source: Source, ID: who.id, Name: who.name})
-	if err != nil {
-		return fleet.Principal{}, err
-	}
-	p := fleet.Principal{Name: name, Scope: scope, ExpiresAt: who.expires}
+	p := fleet.Principal{Scope: scope, ExpiresAt: who.expires}
 	for _, g := range who.groups {
 		p.Groups = append(p.Groups, Source+":"+g)
 	}
-	return p, nil
+	p.Name, err = u.names.NameOf(ctx, fleet.Subject{Source: Source, ID: who.id, Name: who.name, Groups: p.Groups})
+	return p, err
 }
 
 // Source is the name of the source in its principals' names.

@@ -118,7 +118,7 @@ func (i *Issuer) principal(ctx context.Context, c *claims) (fleet.Principal, err
 	for n, g := range groups {
 		groups[n] = source + ":" + g // other sources have groups too
 	}
-	name, err := i.nameOf(ctx, fleet.Subject{Source: source, ID: c.Issuer + " " + c.Subject, Name: called})
+	name, err := i.nameOf(ctx, fleet.Subject{Source: source, ID: c.Issuer + " " + c.Subject, Name: called, Groups: groups})
 	return fleet.Principal{Name: name, Scope: scope, Groups: groups, ExpiresAt: c.Expiry.Time()}, err
 }
 

@@ -12,12 +12,14 @@ const ownedThings = `SELECT 'agents', toolset, count(*) FROM agents WHERE owner 
 		+ (SELECT coalesce(sum(bytes), 0) FROM stored_changes WHERE owner = $1))::bigint`
 
 const inProject = `SELECT (SELECT count(*) FROM agents WHERE project = $1 AND deleted_at IS NULL),
-	(SELECT count(*) FROM tasks WHERE project = $1 AND ` + record.Active + `)`
+	(SELECT count(*) FROM tasks WHERE project = $1 AND ` + record.Active + `),
+	((SELECT coalesce(sum(bytes), 0) FROM stored_projects WHERE project = $1)
+		+ (SELECT coalesce(sum(bytes), 0) FROM stored_changes WHERE project = $1 AND project <> ''))::bigint`
 
-func (t *readTx) InProject(project string) (agents, runningTasks int, err error) {
+func (t *readTx) InProject(project string) (h fleet.ProjectHoldings, err error) {
 	t.lock(lockProject, project)
-	err = t.each(func(row scanner) error { return row.Scan(&agents, &runningTasks) }, inProject, project)
-	return agents, runningTasks, t.failed(err)
+	err = t.each(func(row scanner) error { return row.Scan(&h.Agents, &h.RunningTasks, &h.StoredBytes) }, inProject, project)
+	return h, t.failed(err)
 }
 
 func (t *readTx) Holdings(owner string) (h fleet.Holdings, err error) {

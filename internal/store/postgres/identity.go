@@ -7,6 +7,8 @@ import (
 	"fleet/internal/store/record"
 )
 
+var updateGroups = `UPDATE identities SET member_of = $1 WHERE principal = $2`
+
 var insertIdentity = numbered(`INSERT INTO identities (` + record.IdentityColumns + `) VALUES (` + record.Marks(record.IdentityColumns) + `)`)
 
 func (t *readTx) Identity(source, subjectID string) (*fleet.Identity, error) {
@@ -24,6 +26,15 @@ func (t *tx) InsertIdentity(i *fleet.Identity) error {
 	t.lock(lockPrincipal, i.Principal)
 	if err := t.exec(insertIdentity, record.IdentityArgs(i)...); err != nil {
 		return t.failed(fmt.Errorf("add the identity of %q: %w", i.Principal, err))
+	}
+	return nil
+}
+
+func (t *tx) UpdateGroups(i *fleet.Identity) error {
+	t.lock(lockSubject, i.Source+"\n"+i.SubjectID)
+	t.lock(lockPrincipal, i.Principal)
+	if err := t.exec(updateGroups, record.GroupsArg(i.Groups), i.Principal); err != nil {
+		return t.failed(fmt.Errorf("write the groups of %q: %w", i.Principal, err))
 	}
 	return nil
 }

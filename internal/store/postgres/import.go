@@ -17,11 +17,11 @@ import (
 // imported are the tables that Import fills, each after those that it refers to.
 var imported = []string{
 	"agents", "recipes", "tasks", "task_descriptions", "payloads", "task_changes", "task_checks", "messages", "questions", "events",
-	"requests", "audit", "tokens", "identities", "sessions", "tools", "agent_remains", "notes", "secrets", "stored",
+	"requests", "audit", "tokens", "identities", "sessions", "tools", "agent_remains", "notes", "secrets", "stored", "stored_projects",
 }
 
 // replaced are the tables in which a server writes when it starts. Import deletes their rows first.
-var replaced = []string{"notes", "secrets", "stored", "stored_changes"}
+var replaced = []string{"notes", "secrets", "stored", "stored_changes", "stored_projects"}
 
 // Import copies tables of another store into the database, in one transaction, and returns the number of rows of each. The
 // database must have no agents, no tasks and no history. rows returns the rows of a table. Its columns have the names of this store's,
@@ -44,6 +44,9 @@ func Import(ctx context.Context, url string, places map[string]string, rows func
 		if err := requireEmpty(ctx, tx); err != nil {
 			return err
 		}
+		if err := countProjects(ctx, tx, "DISABLE"); err != nil {
+			return err
+		}
 		for _, table := range imported {
 			n, err := copyTable(ctx, tx, table, places, rows)
 			if err != nil {
@@ -51,7 +54,10 @@ func Import(ctx context.Context, url string, places map[string]string, rows func
 			}
 			counts[table] = n
 		}
-		return continueNumbers(ctx, tx)
+		if err := continueNumbers(ctx, tx); err != nil {
+			return err
+		}
+		return countProjects(ctx, tx, "ENABLE")
 	})
 	return counts, translate(err)
 }
@@ -207,6 +213,12 @@ func convert(v any, oid uint32) (any, error) {
 		return nil, fmt.Errorf("a value of type %T is unknown", v)
 	}
 	return v, nil
+}
+
+// countProjects switches the triggers on or off that write stored_projects, which is copied.
+func countProjects(ctx context.Context, tx pgx.Tx, enable string) error {
+	_, err := tx.Exec(ctx, fmt.Sprintf(`ALTER TABLE stored_changes %[1]s TRIGGER stored_project_changes; ALTER TABLE events %[1]s TRIGGER stored_project_events`, enable), pgx.QueryExecModeSimpleProtocol)
+	return err
 }
 
 // continueNumbers makes new events and rows get numbers after those of the copied ones. It deletes the changes of sizes that

@@ -10,14 +10,19 @@ const (
 	ownedTasks  = `SELECT count(*) FROM tasks WHERE owner = ? AND ` + record.Active
 	agentsIn    = `SELECT count(*) FROM agents WHERE project = ? AND deleted_at IS NULL`
 	tasksIn     = `SELECT count(*) FROM tasks WHERE project = ? AND ` + record.Active
+	bytesIn     = `SELECT bytes FROM stored_projects WHERE project = ?`
 	ownedBytes  = `SELECT bytes FROM stored WHERE owner = ?`
 )
 
-func (t *readTx) InProject(project string) (agents, runningTasks int, err error) {
-	if agents, err = first(t, scanInt, agentsIn, project); err == nil {
-		runningTasks, err = first(t, scanInt, tasksIn, project)
+func (t *readTx) InProject(project string) (h fleet.ProjectHoldings, err error) {
+	if h.Agents, err = first(t, scanInt, agentsIn, project); err != nil {
+		return h, err
 	}
-	return agents, runningTasks, err
+	if h.RunningTasks, err = first(t, scanInt, tasksIn, project); err != nil {
+		return h, err
+	}
+	h.StoredBytes, err = first(t, scanInt64, bytesIn, project)
+	return h, err
 }
 
 func (t *readTx) Holdings(owner string) (h fleet.Holdings, err error) {

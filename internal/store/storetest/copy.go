@@ -51,6 +51,8 @@ func RequireSame(t *testing.T, one, two fleet.Store) {
 	both(t, one, two, fleet.ReadTx.LiveAgentViews)
 	both(t, one, two, fleet.ReadTx.Tokens)
 	both(t, one, two, fleet.ReadTx.LastSeq)
+	both(t, one, two, func(tx fleet.ReadTx) (fleet.Holdings, error) { return tx.Holdings("alice") })
+	both(t, one, two, func(tx fleet.ReadTx) (fleet.ProjectHoldings, error) { return tx.InProject("Setup") })
 	require.Equal(t, audit(t, one, fleet.AuditFilter{}, 10), audit(t, two, fleet.AuditFilter{}, 10))
 	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent("u2") })
 	for _, uid := range []string{"u1", "u2"} {

@@ -43,10 +43,8 @@ var holdingCases = []testCase{
 
 	{"agents and tasks in a project, of all owners", func(t *testing.T, s fleet.Store) {
 		in := func(project string) [2]int {
-			return read(t, s, func(tx fleet.ReadTx) (n [2]int, err error) {
-				n[0], n[1], err = tx.InProject(project)
-				return n, err
-			})
+			h := inProject(t, s, project)
+			return [2]int{h.Agents, h.RunningTasks}
 		}
 		require.Zero(t, in("shop"))
 		for i, owner := range []string{"alice", "bob", "bob"} {
@@ -90,6 +88,48 @@ var holdingCases = []testCase{
 		grows(-8, func(fleet.Tx) error { return nil })
 		require.Zero(t, holdings(t, s, "bob").StoredBytes)
 	}},
+
+	{"bytes of the tasks of a project, of all owners", func(t *testing.T, s fleet.Store) {
+		var want int64
+		grows := func(by int, fn func(tx fleet.Tx) error) {
+			t.Helper()
+			update(t, s, fn)
+			want += int64(by)
+			require.Equal(t, want, inProject(t, s, "shop").StoredBytes)
+		}
+		for i, owner := range []string{"alice", "bob"} {
+			a := newAgent(id("u", i), "a", owner)
+			a.Project = "shop"
+			task := newTask(id("t", i), a)
+			task.Description = strings.Repeat("é", 5000)
+			grows(10_000, func(tx fleet.Tx) error { return errors.Join(tx.InsertAgent(a), tx.InsertTask(task)) })
+			grows(100, func(tx fleet.Tx) error { return tx.PutPayload(task.ID, make([]byte, 100)) })
+			grows(50, func(tx fleet.Tx) error { return tx.AppendPayload(task.ID, make([]byte, 50)) })
+			e := newEvent(fleet.EventTaskOutput, a, "output")
+			e.TaskID, e.Data = task.ID, []byte("{}")
+			grows(8, func(tx fleet.Tx) error { return tx.Append(e) })
+			grows(0, func(tx fleet.Tx) error { return tx.Append(newEvent(fleet.EventAgentChanged, a, "of no task")) })
+			task.Summary, task.Status, task.EndedAt = "sum", fleet.TaskCompleted, noon
+			grows(3, func(tx fleet.Tx) error { return tx.UpdateTask(task) })
+		}
+		none := newAgent("u2", "a2", "alice")
+		none.Project = ""
+		grows(0, func(tx fleet.Tx) error { return errors.Join(tx.InsertAgent(none), tx.InsertTask(newTask("t2", none))) })
+		require.Zero(t, inProject(t, s, "").StoredBytes)
+		prune(t, s, noon.Add(time.Hour), 10)
+		grows(-2*8, func(fleet.Tx) error { return nil })
+		grows(-10_003-150, func(tx fleet.Tx) error { return tx.DeleteTask(id("t", 1)) })
+		_, err := s.PrunePayloads(t.Context(), noon.Add(time.Hour), 10)
+		require.NoError(t, err)
+		grows(-150, func(fleet.Tx) error { return nil })
+		grows(-10_003, func(tx fleet.Tx) error { return tx.DeleteTask(id("t", 0)) })
+		require.Zero(t, want)
+	}},
+}
+
+func inProject(t tb, s fleet.Store, project string) fleet.ProjectHoldings {
+	t.Helper()
+	return read(t, s, func(tx fleet.ReadTx) (fleet.ProjectHoldings, error) { return tx.InProject(project) })
 }
 
 func holdings(t tb, s fleet.Store, owner string) fleet.Holdings {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,6 +36,20 @@ var identityCases = []testCase{
 		require.NoError(t, insert(newIdentity("coder:alice", "coder", "1")))
 		requireBroken(t, insert(newIdentity("coder:bob", "coder", "1")))
 		requireBroken(t, insert(newIdentity("coder:alice", "coder", "2")))
+	}},
+
+	{"the groups of a subject", func(t *testing.T, s fleet.Store) {
+		alice := newIdentity("coder:alice", "coder", "1")
+		bob := newIdentity("coder:bob", "coder", "2")
+		bob.Groups = []string{"coder:web"}
+		update(t, s, func(tx fleet.Tx) error { return errors.Join(tx.InsertIdentity(alice), tx.InsertIdentity(bob)) })
+		for _, groups := range [][]string{{"coder:web", "coder:on\ncall", "coder:\"é\x00"}, nil, {"coder:web"}} {
+			alice.Groups = groups
+			update(t, s, func(tx fleet.Tx) error { return tx.UpdateGroups(alice) })
+			for _, i := range []*fleet.Identity{alice, bob} {
+				require.Equal(t, i, read(t, s, func(tx fleet.ReadTx) (*fleet.Identity, error) { return tx.IdentityOf(i.Principal) }))
+			}
+		}
 	}},
 
 	{"one of many concurrent subjects gets a name", func(t *testing.T, s fleet.Store) {

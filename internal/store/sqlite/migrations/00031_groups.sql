@@ -1,0 +1,7 @@
+-- The groups of people who come from outside, as they were last seen: limits can be those of a group.
+
+-- +goose Up
+ALTER TABLE identities ADD COLUMN member_of TEXT NOT NULL DEFAULT ''; -- a JSON list; empty: none
+
+-- +goose Down
+ALTER TABLE identities DROP COLUMN member_of;
