@@ -109,7 +109,7 @@ var holdingCases = []testCase{
 			e.TaskID, e.Data = task.ID, []byte("{}")
 			grows(8, func(tx fleet.Tx) error { return tx.Append(e) })
 			grows(0, func(tx fleet.Tx) error { return tx.Append(newEvent(fleet.EventAgentChanged, a, "of no task")) })
-			task.Summary, task.Status, task.EndedAt = "sum", fleet.TaskCompleted, noon
+			task.Summary, task.Status, task.EndedAt, task.PayloadSize = "sum", fleet.TaskCompleted, noon, 150
 			grows(3, func(tx fleet.Tx) error { return tx.UpdateTask(task) })
 		}
 		none := newAgent("u2", "a2", "alice")
