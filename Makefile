@@ -61,7 +61,7 @@ test-postgres: ## the suites of stores, the API and crashes over Postgres; insta
 	  sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
 	  $$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends postgresql; }
 	$(MEM) FLEET_TEST_POSTGRES=1 $(GO) test -count=1 -vet=off -parallel 6 -timeout 15m $(FLAGS) ./internal/store/postgres/... ./internal/app/crash ./internal/app/chaos
-	$(MEM) FLEET_TEST_POSTGRES=1 $(GO) test -count=1 -vet=off -parallel 6 -timeout 15m -run 'TestAPI|TestCanaries|TestIsolation|TestImport|TestMigrate|TestReplicas' $(FLAGS) ./internal/app
+	$(MEM) FLEET_TEST_POSTGRES=1 $(GO) test -count=1 -vet=off -parallel 6 -timeout 15m -run 'TestAPI|TestCanaries|TestIsolation|TestImport|TestMigrate|TestReplicas' $(FLAGS) ./internal/app ./internal/app/bench
 
 test-upgrade: ## the program of BASE (default HEAD) works with a database that this one, and a later one, have upgraded
 	@rm -rf .build/old && mkdir -p .build/old

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/grpclog"
 
 	"fleet/internal/app"
+	"fleet/internal/store/postgres/pgtest"
 )
 
 // options configure what is measured.
@@ -33,6 +34,8 @@ type options struct {
 	clients  int    // number of concurrent clients; every list is also measured with one
 	peers    string // directory of the TypeScript peer; empty: none
 	day      int    // events of a day, for the page
+	// startDatabase starts the Postgres server of replicas; nil if they are not measured.
+	startDatabase func() (*pgtest.Server, error)
 }
 
 func main() {
@@ -41,7 +44,7 @@ func main() {
 	}
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) // calls return their errors
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	o := options{listed: 100, agents: 10000, watchers: 1000, events: 100, clients: 32, peers: ".build/npm/bench", day: 86_400}
+	o := options{listed: 100, agents: 10000, watchers: 1000, events: 100, clients: 32, peers: ".build/npm/bench", day: 86_400, startDatabase: startDurable}
 	flag.DurationVar(&o.each, "time", 4*time.Second, "how long each row is measured")
 	flag.IntVar(&o.rounds, "rounds", 16, "how many turns a row takes in that time")
 	flag.IntVar(&o.clients, "clients", o.clients, "how many clients call at the same time")
@@ -93,6 +96,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	return caught(func() {
 		r.lists(ctx)
 		r.large(ctx)
+		r.replicated(ctx)
 		r.printGoals()
 	})
 }

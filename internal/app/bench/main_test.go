@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"fleet/internal/store/postgres/pgtest"
 )
 
 func TestEveryRowIsMeasured(t *testing.T) {
@@ -19,6 +21,27 @@ func TestEveryRowIsMeasured(t *testing.T) {
 		require.Regexp(t, `(?m)^ *`+row+`  +[1-9]`, out.String())
 	}
 	for _, goal := range []string{"gRPC, of bare grpc-go", "of an idle agent", "of a watcher", "to each of 3 watchers", "agent_status, p99", "start_agent_task, p99"} {
+		require.Regexp(t, `(?m)^.*`+goal+`.*  (met|not met)$`, out.String())
+	}
+	require.NotContains(t, out.String(), "NaN")
+}
+
+// TestReplicasAreMeasured skips the check that the data is on a disk.
+func TestReplicasAreMeasured(t *testing.T) {
+	t.Parallel()
+	if !pgtest.Needed() {
+		t.Skip("it takes long: `make test-postgres` runs it")
+	}
+	var out strings.Builder
+	o := options{only: regexp.MustCompile("replicas: 2|pgbench"), rounds: 1, each: 1, agents: 200, watchers: 3, events: 2, clients: 2}
+	o.startDatabase = func() (*pgtest.Server, error) { return pgtest.Start("") }
+	require.NoError(t, run(t.Context(), o, &out))
+	for _, row := range []string{
+		"start_agent_task, replicas: 2", "pgbench start.sql, connections: 32", "task until its end, replicas: 2", "pgbench task.sql, connections: 32",
+	} {
+		require.Regexp(t, `(?m)^ *`+row+`  +[1-9]`, out.String())
+	}
+	for _, goal := range []string{"start_agent_task, replicas: 2, of pgbench", "task until its end, replicas: 2, of pgbench", "to each of 3 watchers, p99 ms from the call, replicas: 2"} {
 		require.Regexp(t, `(?m)^.*`+goal+`.*  (met|not met)$`, out.String())
 	}
 	require.NotContains(t, out.String(), "NaN")

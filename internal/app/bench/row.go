@@ -6,18 +6,21 @@ import (
 	"io"
 	"runtime"
 	"slices"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"fleet/internal/store/postgres/pgtest"
 )
 
 // row is a measured call with its goals and its results.
 type row struct {
 	name   string
-	before func() error           // called before each call, not measured; may be nil
-	call   func(client int) error // called with the number of the client, from 0
+	before func() error                                                         // called before each call, not measured; may be nil
+	call   func(client int) error                                               // called with the number of the client, from 0
+	after  func() error                                                         // called after each turn: it waits for what the calls have begun; may be nil
+	turns  func(d time.Duration) (took []time.Duration, clients int, err error) // in place of calls: other clients do a turn
 	peers  []peer
 	tail   float64 // goal: how many times p50 the p99 may be; 0: none
 	p99    float64 // goal: milliseconds; 0: none
@@ -27,19 +30,21 @@ type row struct {
 	used                  // in all turns
 }
 
-// used is what this process has used, for clients and servers together.
+// used is what this process has used, for clients and servers together. Rows with a database count its CPU time too.
 type used struct {
 	cpu     time.Duration
 	objects uint64 // allocated on the heap
 	bytes   uint64
 }
 
-func usedSoFar() used {
-	var r syscall.Rusage
-	check(syscall.Getrusage(syscall.RUSAGE_SELF, &r))
+func (r *report) usedSoFar() used {
+	pid := 0
+	if r.database != nil {
+		pid = r.database.PID()
+	}
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return used{time.Duration(r.Utime.Nano() + r.Stime.Nano()), m.Mallocs, m.TotalAlloc}
+	return used{must(cpuTime(pid)), m.Mallocs, m.TotalAlloc}
 }
 
 // peer is the name of a row to compare with, and the goal for the ratio to it; 0: none.
@@ -50,10 +55,14 @@ type peer struct {
 
 // turn lets every client repeat the call until the time is over, at least once.
 func (r *row) turn(ctx context.Context, clients int, d time.Duration) error {
-	runtime.GC() // so that each row pays for its own garbage
+	if r.turns != nil {
+		took, clients, err := r.turns(d)
+		r.add(took, clients)
+		return err
+	}
 	took := make([][]time.Duration, clients)
 	g, ctx := errgroup.WithContext(ctx)
-	begun, before := time.Now(), usedSoFar()
+	begun := time.Now()
 	for c := range clients {
 		g.Go(func() error {
 			for len(took[c]) == 0 || time.Since(begun) < d && ctx.Err() == nil {
@@ -72,18 +81,24 @@ func (r *row) turn(ctx context.Context, clients int, d time.Duration) error {
 		})
 	}
 	err := g.Wait()
-	after := usedSoFar()
-	r.cpu += after.cpu - before.cpu
-	r.objects += after.objects - before.objects
-	r.bytes += after.bytes - before.bytes
-	all := slices.Concat(took...)
-	var busy time.Duration
-	for _, t := range all {
-		busy += t
+	r.add(slices.Concat(took...), clients)
+	if err == nil && r.after != nil {
+		err = r.after()
 	}
-	r.took = append(r.took, all...)
-	r.rates = append(r.rates, float64(len(all))/(busy.Seconds()/float64(clients)))
 	return err
+}
+
+// add adds the durations of the calls of a turn.
+func (r *row) add(took []time.Duration, clients int) {
+	r.took = append(r.took, took...)
+	r.rates = append(r.rates, float64(len(took))/(sum(took).Seconds()/float64(clients)))
+}
+
+func sum(took []time.Duration) (total time.Duration) {
+	for _, t := range took {
+		total += t
+	}
+	return total
 }
 
 // ratio returns the median over all turns of the row's rate divided by the peer's.
@@ -109,8 +124,9 @@ func quantile(took []time.Duration, q float64) float64 {
 // report measures rows, prints them, and collects the goals.
 type report struct {
 	options
-	out   io.Writer
-	goals [][4]string
+	out      io.Writer
+	goals    [][4]string
+	database *pgtest.Server // of the rows that are measured; nil if they have none
 }
 
 // measure measures the selected rows in turns, prints them, and records their goals.
@@ -124,7 +140,13 @@ func (r *report) measure(ctx context.Context, title string, clients int, rows ..
 	}
 	for range r.rounds {
 		for _, row := range rows {
+			runtime.GC() // so that each row pays for its own garbage
+			before := r.usedSoFar()
 			check(row.turn(ctx, clients, r.each/time.Duration(r.rounds)))
+			after := r.usedSoFar()
+			row.cpu += after.cpu - before.cpu
+			row.objects += after.objects - before.objects
+			row.bytes += after.bytes - before.bytes
 		}
 	}
 	fmt.Fprintf(r.out, "\n%s, clients: %d\n", title, clients)

@@ -15,6 +15,7 @@ import (
 	"fleet/internal/app"
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
+	"fleet/internal/store/postgres"
 	"fleet/internal/store/sqlite"
 	"fleet/internal/toolset/lifecycle"
 )
@@ -22,19 +23,30 @@ import (
 // testbed is a real server with a fake place whose agents exist from the start.
 type testbed struct {
 	world  *fake.Place
-	store  *sqlite.Store // the server's file, opened again
+	store  fleet.Store // the server's store, opened again
+	url    string      // of its database; empty: SQLite
 	data   string
 	server *app.Server
 	stop   func() error
+	shares bool // the world is another testbed's
 	conn   *grpc.ClientConn
 	fleet  fleetv1.FleetServiceClient
 }
 
 func newTestbed(ctx context.Context, agents int) (*testbed, error) {
-	t := &testbed{world: fake.New(fake.Config{}), stop: func() error { return nil }}
+	return newTestbedOn(ctx, "", agents)
+}
+
+// newTestbedOn returns a testbed whose store is the database of the URL; SQLite if it is empty.
+func newTestbedOn(ctx context.Context, url string, agents int) (*testbed, error) {
+	t := &testbed{world: fake.New(fake.Config{}), url: url, stop: func() error { return nil }}
 	err := caught(func() {
 		t.data = must(os.MkdirTemp("", "fleet-bench-"))
-		t.store = must(sqlite.Open(ctx, filepath.Join(t.data, "fleet.db"), sqlite.Config{}))
+		if url == "" {
+			t.store = must(sqlite.Open(ctx, filepath.Join(t.data, "fleet.db"), sqlite.Config{}))
+		} else {
+			t.store = must(postgres.Open(ctx, url, postgres.Config{}))
+		}
 		check(t.fill(ctx, agents))
 	})
 	if err != nil {
@@ -82,6 +94,7 @@ func (t *testbed) serve(change func(*app.Config)) error {
 	cfg := app.DefaultConfig()
 	cfg.Limits = fleet.Limits{} // no refusals while measuring
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Lifecycle = "127.0.0.1:0", "127.0.0.1:0", t.data, lifecycle.Config{Project: "Setup"}
+	cfg.Store = t.url
 	o := app.Options{Places: []fleet.Place{t.world}}
 	if change != nil {
 		change(&cfg)
@@ -146,7 +159,9 @@ func (t *testbed) close() error {
 	if t.store != nil {
 		errs = append(errs, t.store.Close())
 	}
-	t.world.Destroy()
+	if !t.shares {
+		t.world.Destroy()
+	}
 	return errors.Join(append(errs, os.RemoveAll(t.data))...)
 }
 

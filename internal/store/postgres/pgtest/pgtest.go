@@ -72,7 +72,7 @@ func Empty(t testing.TB) string {
 	s := start(t)
 	name := s.create(t, "template0")
 	t.Cleanup(func() {
-		if err := s.exec(context.WithoutCancel(t.Context()), "postgres", `DROP DATABASE `+name+` WITH (FORCE)`); err != nil {
+		if err := s.Exec(context.WithoutCancel(t.Context()), "postgres", `DROP DATABASE `+name+` WITH (FORCE)`); err != nil {
 			t.Error(err)
 		}
 	})
@@ -83,13 +83,13 @@ func Empty(t testing.TB) string {
 func (s *Server) create(t testing.TB, from string) string {
 	t.Helper()
 	name := fmt.Sprintf("test_%d", shared.count.Add(1))
-	require.NoError(t, s.exec(t.Context(), "postgres", `CREATE DATABASE `+name+` TEMPLATE `+from))
+	require.NoError(t, s.Exec(t.Context(), "postgres", `CREATE DATABASE `+name+` TEMPLATE `+from))
 	return name
 }
 
 // clear removes everything from a database but its schema, without the triggers that count and protect.
 func (s *Server) clear(ctx context.Context, name string) error {
-	return s.exec(ctx, name, `DO $$
+	return s.Exec(ctx, name, `DO $$
 		DECLARE
 			name text;
 		BEGIN
@@ -140,7 +140,7 @@ func prepare() (*Server, error) {
 		return nil, err
 	}
 	ctx := context.Background()
-	if err := s.exec(ctx, "postgres", `CREATE DATABASE `+template); err != nil {
+	if err := s.Exec(ctx, "postgres", `CREATE DATABASE `+template); err != nil {
 		return s, err
 	}
 	store, err := postgres.Open(ctx, s.URL(template), postgres.Config{})
@@ -156,8 +156,8 @@ func (s *Server) URL(name string) string {
 	return u.String()
 }
 
-// exec runs a statement in the database of the name.
-func (s *Server) exec(ctx context.Context, name, statement string) error {
+// Exec runs a statement in the database of the name.
+func (s *Server) Exec(ctx context.Context, name, statement string) error {
 	conn, err := pgx.Connect(ctx, s.URL(name))
 	if err != nil {
 		return err

@@ -33,9 +33,10 @@ func (*MissingError) Error() string {
 type Server struct {
 	Dir string // the directory of the socket and the data
 
-	bin  string
-	cmd  *exec.Cmd
-	done chan struct{} // closed when the server has ended
+	bin      string
+	settings []string // in addition to the options
+	cmd      *exec.Cmd
+	done     chan struct{} // closed when the server has ended
 
 	mu      sync.Mutex
 	cleared []string // databases that tests have given back
@@ -48,7 +49,8 @@ var options = []string{
 }
 
 // Start makes a server in a new directory and starts it. bin is the directory of its programs; "" means where Debian has them.
-func Start(bin string) (_ *Server, err error) {
+// settings such as "fsync=on" replace those with which tests are quick.
+func Start(bin string, settings ...string) (_ *Server, err error) {
 	if bin == "" {
 		if bin = findBin(); bin == "" {
 			return nil, &MissingError{}
@@ -58,14 +60,14 @@ func Start(bin string) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Dir: dir, bin: bin}
+	s := &Server{Dir: dir, bin: bin, settings: settings}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
 	}()
 	var out bytes.Buffer
-	initdb := s.command("initdb", "-D", s.data(), "-U", superuser, "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8")
+	initdb := s.Command("initdb", "-D", s.data(), "-U", superuser, "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8")
 	initdb.Stdout, initdb.Stderr = &out, &out
 	if err := initdb.Run(); err != nil {
 		return nil, fmt.Errorf("initdb: %w: %s", err, out.Bytes())
@@ -92,10 +94,10 @@ func (s *Server) data() string { return filepath.Join(s.Dir, "data") }
 // Restart starts the server, which must have ended or never run.
 func (s *Server) Restart() error {
 	args := []string{"-D", s.data(), "-k", s.Dir}
-	for _, o := range options {
+	for _, o := range append(slices.Clone(options), s.settings...) {
 		args = append(args, "-c", o)
 	}
-	s.cmd = s.command("postgres", args...)
+	s.cmd = s.Command("postgres", args...)
 	log, err := os.OpenFile(filepath.Join(s.Dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -142,6 +144,9 @@ func (s *Server) await() error {
 	}
 }
 
+// PID returns the id of the server's first process, the parent of the others.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
 // Kill ends the server at once, as a crash does, and waits for it. Restart starts it again.
 func (s *Server) Kill() error {
 	err := s.cmd.Process.Signal(syscall.SIGQUIT)
@@ -161,8 +166,8 @@ func (s *Server) Stop() error {
 	return os.RemoveAll(s.Dir)
 }
 
-// command returns a command of Postgres, which refuses to run as root.
-func (s *Server) command(name string, args ...string) *exec.Cmd {
+// Command returns a command of Postgres, as the user that the server runs as: it refuses to run as root.
+func (s *Server) Command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(s.bin, name), args...) //nolint:gosec // our own
 	cmd.Dir = s.Dir
 	cmd.Env = []string{"LC_ALL=C.UTF-8", "PATH=" + os.Getenv("PATH")}

@@ -25,7 +25,7 @@ func (s *Server) Standby() (_ *Server, err error) {
 		}
 	}()
 	var out bytes.Buffer
-	copied := standby.command("pg_basebackup", "-h", s.Dir, "-U", superuser, "-D", standby.data(), "--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync")
+	copied := standby.Command("pg_basebackup", "-h", s.Dir, "-U", superuser, "-D", standby.data(), "--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync")
 	copied.Stdout, copied.Stderr = &out, &out
 	if err := copied.Run(); err != nil {
 		return nil, fmt.Errorf("pg_basebackup: %w: %s", err, out.Bytes())
@@ -45,7 +45,7 @@ func (s *Server) Standby() (_ *Server, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for _, statement := range []string{`ALTER SYSTEM SET synchronous_standby_names = '*'`, `SELECT pg_reload_conf()`} {
-		if err := s.exec(ctx, "postgres", statement); err != nil {
+		if err := s.Exec(ctx, "postgres", statement); err != nil {
 			return standby, errors.Join(err, standby.Stop())
 		}
 	}
@@ -78,7 +78,7 @@ func (s *Server) InStep(ctx context.Context) error {
 
 // Promote makes a standby accept writes. Its primary must have ended.
 func (s *Server) Promote(ctx context.Context) error {
-	return s.exec(ctx, "postgres", `SELECT pg_promote(true, 60)`)
+	return s.Exec(ctx, "postgres", `SELECT pg_promote(true, 60)`)
 }
 
 // Socket returns the path of the server's socket.
