@@ -21,7 +21,8 @@ type layer struct {
 
 var layers = []layer{
 	{"fleet/internal/fleet", nil, nil},
-	{"fleet/internal/state", []string{"fleet/internal/fleet"}, nil},
+	{"fleet/internal/notify", nil, nil},
+	{"fleet/internal/state", []string{"fleet/internal/fleet", "fleet/internal/notify"}, nil},
 	{"fleet/internal/service/servicetest", []string{"fleet/internal/fleet", "fleet/internal/place/fake", "fleet/internal/reconcile", "fleet/internal/service", "fleet/internal/state", "fleet/internal/store/sqlite", "fleet/internal/waittest"}, nil},
 	{"fleet/internal/service", []string{"fleet/internal/fleet", "fleet/internal/state"}, nil},
 	{"fleet/internal/identity/oidc/oidctest", nil, []string{"github.com/zitadel/oidc"}},
@@ -43,8 +44,8 @@ var layers = []layer{
 	{"fleet/internal/place/coder", []string{"fleet/internal/fleet", "fleet/internal/place/coder", "fleet/internal/runner/remote", "fleet/internal/runner/agentapi"}, []string{"github.com/coder/coder"}},
 	{"fleet/internal/place/cagent", []string{"fleet/internal/fleet", "fleet/internal/place/cagent", "fleet/internal/place/agentfile", "fleet/internal/runner"}, []string{"github.com/docker/cagent"}},
 	{"fleet/internal/place/probe", nil, nil},
-	{"fleet/internal/store/sqlite", []string{"fleet/internal/fleet", "fleet/internal/store/sqlite", "fleet/internal/store/packed", "fleet/internal/store/record"}, []string{"modernc.org/sqlite"}},
-	{"fleet/internal/store/postgres", []string{"fleet/internal/fleet", "fleet/internal/store/postgres", "fleet/internal/store/packed", "fleet/internal/store/record"}, []string{"github.com/jackc/pgx"}},
+	{"fleet/internal/store/sqlite", []string{"fleet/internal/fleet", "fleet/internal/notify", "fleet/internal/store/sqlite", "fleet/internal/store/packed", "fleet/internal/store/record"}, []string{"modernc.org/sqlite"}},
+	{"fleet/internal/store/postgres", []string{"fleet/internal/fleet", "fleet/internal/notify", "fleet/internal/store/postgres", "fleet/internal/store/packed", "fleet/internal/store/record"}, []string{"github.com/jackc/pgx"}},
 	{"fleet/internal/store/packed", nil, nil},
 	{"fleet/internal/store/record", []string{"fleet/internal/fleet"}, nil},
 	{"fleet/internal/store/storetest", []string{"fleet/internal/fleet", "fleet/internal/waittest"}, nil},
@@ -89,7 +90,7 @@ func TestLayers(t *testing.T) {
 			}
 		}
 	}
-	core := []string{"fleet/internal/fleet", "fleet/internal/state", "fleet/internal/service", "fleet/internal/reconcile"}
+	core := []string{"fleet/internal/fleet", "fleet/internal/notify", "fleet/internal/state", "fleet/internal/service", "fleet/internal/reconcile"}
 	for _, p := range goList(t, append([]string{"-deps"}, core...)...) {
 		require.True(t, p.Standard || slices.Contains(core, p.ImportPath), "the core depends on %s", p.ImportPath)
 	}

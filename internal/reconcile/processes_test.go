@@ -16,7 +16,6 @@ import (
 	"fleet/internal/service/servicetest"
 	"fleet/internal/state"
 	"fleet/internal/store/sqlite"
-	"fleet/internal/waittest"
 )
 
 // TestTwoProcesses lets two services and reconcilers, each with a connection of its own to one store, do a mix of
@@ -104,7 +103,7 @@ func twoProcesses(t *testing.T, fails int64) {
 		require.Contains(t, []fleet.State{fleet.StateRunning, fleet.StateStopped}, v.State)
 		uids = append(uids, v.UID)
 	}
-	waittest.Until(t, "places give no signal when a workspace goes", func() bool { // and nothing is left in the world that nobody knows
+	h.Stored(func() bool { // nothing is left in the world that nobody knows: a workspace is gone before its agent is
 		for _, ws := range h.World.Workspaces() {
 			if !slices.Contains(uids, ws.AgentUID) {
 				return false

@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -14,17 +15,47 @@ import (
 	"fleet/internal/waittest"
 )
 
+// prunedStore notifies after each batch of pruning.
+type prunedStore struct {
+	fleet.Store
+	pruned chan struct{} // has room for one notification
+}
+
+func (s prunedStore) Prune(ctx context.Context, before time.Time, limit int) (int, error) {
+	defer s.notify()
+	return s.Store.Prune(ctx, before, limit)
+}
+
+func (s prunedStore) PrunePayloads(ctx context.Context, before time.Time, limit int) (int, error) {
+	defer s.notify()
+	return s.Store.PrunePayloads(ctx, before, limit)
+}
+
+func (s prunedStore) notify() {
+	select {
+	case s.pruned <- struct{}{}:
+	default: // a notification is pending
+	}
+}
+
+// newPruned starts a fleet, and returns a channel that receives after each batch of pruning.
+func newPruned(t *testing.T, with func(*state.Config)) (*servicetest.Harness, <-chan struct{}) {
+	t.Helper()
+	pruned := make(chan struct{}, 1)
+	return servicetest.NewOver(t, fake.Config{}, with, func(s fleet.Store) fleet.Store { return prunedStore{s, pruned} }), pruned
+}
+
 // TestPayloadRetention checks that old payloads are removed and that their tasks say so.
 func TestPayloadRetention(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, func(c *state.Config) {
+	h, pruned := newPruned(t, func(c *state.Config) {
 		c.Retention, c.PayloadRetention, c.PruneEvery = -1, 200*time.Millisecond, 60*time.Millisecond
 	})
 	h.Create("papi")
 	task, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "payload all\ndone well"})
 	require.NoError(t, err)
 	h.End(task.ID)
-	waittest.Until(t, "pruning writes no event", func() bool {
+	waittest.Signalled(t, pruned, func() bool {
 		shown, err := h.ShowTask(h.Context(), task.ID, &fleet.PortionRequest{})
 		require.NoError(t, err)
 		require.Equal(t, 3, shown.PayloadSize)
@@ -35,7 +66,7 @@ func TestPayloadRetention(t *testing.T) {
 // TestRetention holds that old events and requests go, and the history of tasks does not.
 func TestRetention(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, func(c *state.Config) {
+	h, pruned := newPruned(t, func(c *state.Config) {
 		c.Retention, c.PruneEvery = 200*time.Millisecond, 60*time.Millisecond
 	})
 	h.Create("papi")
@@ -43,7 +74,7 @@ func TestRetention(t *testing.T) {
 	task, err := h.StartTask(h.Context(), r)
 	require.NoError(t, err)
 	h.End(task.ID)
-	waittest.Until(t, "pruning writes no event", func() bool {
+	waittest.Signalled(t, pruned, func() bool {
 		n := 0
 		err := h.Watch(h.Context(), service.WatchRequest{}, func(events []fleet.Event, _ string) error { n += len(events); return nil })
 		return err == nil && n == 1

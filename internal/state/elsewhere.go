@@ -25,7 +25,7 @@ func (ps *Places) elsewhere(name string) *ManagedPlace {
 		place := absentPlace{name: name, server: server, facts: twin.Facts, reads: ps.cfg.Elsewhere}
 		p = &ManagedPlace{
 			Place: place, Name: name, Facts: place.Traits(), Catalog: newCatalog(place, ps.cfg.Now), Interval: twin.Interval, Grace: twin.Grace,
-			store: ps.store, log: ps.cfg.Logger, now: ps.cfg.Time, started: ps.started, firstPoll: make(chan struct{}),
+			store: ps.store, log: ps.cfg.Logger, now: ps.cfg.Time, started: ps.started, changed: &ps.changed,
 		}
 		ps.away[name] = p
 	}

@@ -13,7 +13,6 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
 	"fleet/internal/service/servicetest"
-	"fleet/internal/waittest"
 )
 
 // sickStore is a store that does not take the writes that check it, or has another schema, or does not renew leases.
@@ -104,10 +103,10 @@ func TestLeasesNotRenewed(t *testing.T) {
 	h.Create("papi")
 	h.Start("papi", "wait ever")
 	fails.Store(true)
-	waittest.Until(t, servicetest.NotAnnounced, func() bool {
+	h.Observed(func() bool {
 		health := h.Health(t.Context())
 		return health.Ready && len(health.Degraded) == 1 && health.Degraded[0].Part == "leases"
 	})
 	fails.Store(false)
-	waittest.Until(t, servicetest.NotAnnounced, func() bool { return len(h.Health(t.Context()).Degraded) == 0 })
+	h.Observed(func() bool { return len(h.Health(t.Context()).Degraded) == 0 })
 }

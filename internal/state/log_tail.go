@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"fleet/internal/fleet"
+	"fleet/internal/notify"
 )
 
 // LogTail keeps the newest events of the log in memory, so that the callers who follow the log do not each read the store.
@@ -26,7 +27,7 @@ type LogTail struct {
 	shares int64         // Seq of the newest event that may have changed who sees what, or a later one
 
 	subscribing sync.Mutex
-	subs        map[chan struct{}]struct{}
+	subs        notify.Subscribers
 	stop        func() // ends the goroutine; nil if it does not run
 }
 
@@ -39,13 +40,9 @@ const (
 // Subscribe returns a channel that receives after the tail has got what was committed. A notification that is not received
 // covers later ones.
 func (t *LogTail) Subscribe() (_ <-chan struct{}, cancel func()) {
-	ch := make(chan struct{}, 1)
 	t.subscribing.Lock()
 	defer t.subscribing.Unlock()
-	if t.subs == nil {
-		t.subs = map[chan struct{}]struct{}{}
-	}
-	t.subs[ch] = struct{}{}
+	notified, remove := t.subs.Subscribe()
 	if t.stop == nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan struct{})
@@ -57,28 +54,24 @@ func (t *LogTail) Subscribe() (_ <-chan struct{}, cancel func()) {
 		}()
 		t.stop = func() { cancel(); <-done }
 	}
-	return ch, func() { t.unsubscribe(ch) }
+	return notified, func() { t.unsubscribe(remove) }
 }
 
 // Subscribers returns how many subscriptions there are.
-func (t *LogTail) Subscribers() int {
-	t.subscribing.Lock()
-	defer t.subscribing.Unlock()
-	return len(t.subs)
-}
+func (t *LogTail) Subscribers() int { return t.subs.Len() }
 
-func (t *LogTail) unsubscribe(ch chan struct{}) {
+func (t *LogTail) unsubscribe(remove func()) {
 	t.subscribing.Lock()
-	delete(t.subs, ch)
+	remove()
 	stop := t.stop
-	if len(t.subs) > 0 {
+	if t.subs.Len() > 0 {
 		stop = nil
 	} else {
 		t.stop = nil
 	}
 	t.subscribing.Unlock()
 	if stop != nil {
-		stop() // takes subscribing once more
+		stop()
 	}
 }
 
@@ -91,14 +84,7 @@ func (t *LogTail) follow(ctx context.Context, signal <-chan struct{}) {
 			return
 		}
 		_ = t.refresh(ctx) // subscribers get the error when they read
-		t.subscribing.Lock()
-		for ch := range t.subs {
-			select {
-			case ch <- struct{}{}:
-			default: // a notification is pending
-			}
-		}
-		t.subscribing.Unlock()
+		t.subs.Notify()
 	}
 }
 

@@ -59,6 +59,7 @@ func (p *ManagedPlace) lastListing(ctx context.Context) (time.Time, error) {
 	at := p.now().Add(-ago)
 	if ms := at.UnixMilli(); ms > p.observed.Load() {
 		p.observed.Store(ms)
+		p.changed.Notify()
 	}
 	return at, nil
 }
@@ -76,18 +77,8 @@ func (p *ManagedPlace) Known(ctx context.Context) error {
 	if at, err := p.lastListing(ctx); err != nil || !at.IsZero() {
 		return err
 	}
-	if left := p.started.Add(firstListingWait).Sub(p.now()); left > 0 {
-		timer := time.NewTimer(left)
-		defer timer.Stop()
-		select {
-		case <-p.firstPoll:
-		case <-timer.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	if p.IsKnown() {
-		return nil
+	if err := p.awaitListing(ctx, p.started.Add(firstListingWait).Sub(p.now())); err != nil || p.IsKnown() {
+		return err
 	}
 	why, retry := "it is being asked", p.Interval
 	if o := p.listingFailure.Load(); o != nil {
@@ -99,6 +90,21 @@ func (p *ManagedPlace) Known(ctx context.Context) error {
 	err := fleet.Errorf(fleet.ReasonBackendUnavailable, "the agents of %s are not known yet: %s", p.Name, why)
 	err.RetryAfter = retry
 	return err
+}
+
+// awaitListing waits for the end of the place's first listing, at most for the limit. It fails only if the context ends.
+func (p *ManagedPlace) awaitListing(ctx context.Context, limit time.Duration) error {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	signal, cancel := p.changed.Subscribe()
+	defer cancel()
+	for !p.polled.Load() && limited.Err() == nil {
+		select {
+		case <-signal:
+		case <-limited.Done():
+		}
+	}
+	return ctx.Err()
 }
 
 // Known reports whether all agents of every place have been listed, as far as this process has heard.

@@ -12,7 +12,6 @@ import (
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
 	"fleet/internal/service/servicetest"
-	"fleet/internal/waittest"
 )
 
 // TestFirstListing asks for agents while the host is listing them for the first time: the answer has all of them.
@@ -50,7 +49,7 @@ func TestListedBefore(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, agents.Agents, 1)
 	require.False(t, h.Places(fleet.Principal{})[0].ObservedAt.IsZero())
-	waittest.Until(t, servicetest.NotAnnounced, func() bool { return h.Places(fleet.Principal{})[0].Stale == "the token is not accepted" })
+	h.Observed(func() bool { return h.Places(fleet.Principal{})[0].Stale == "the token is not accepted" })
 	health := h.Health(t.Context())
 	require.True(t, health.Ready)
 	require.Len(t, health.Degraded, 1)
@@ -63,7 +62,7 @@ func TestListedBefore(t *testing.T) {
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
 
 	h.World.Fail(fake.List, 0, nil)
-	waittest.Until(t, servicetest.NotAnnounced, func() bool {
+	h.Observed(func() bool {
 		return h.Places(fleet.Principal{})[0].Stale == "" && len(h.Health(t.Context()).Degraded) == 0
 	})
 }
@@ -72,7 +71,7 @@ func TestListedBefore(t *testing.T) {
 func TestStoreCannotBeRead(t *testing.T) {
 	t.Parallel()
 	h, flaky := servicetest.NewFlaky(t, nil)
-	waittest.Until(t, servicetest.NotAnnounced, func() bool { return h.Health(t.Context()).Ready })
+	h.Observed(func() bool { return h.Health(t.Context()).Ready })
 	flaky.Fails.Store(1)
 	health := h.Health(t.Context())
 	require.False(t, health.Ready)

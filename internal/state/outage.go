@@ -30,12 +30,15 @@ func (p *ManagedPlace) Reached(err error) {
 	e, ok := errors.AsType[*fleet.Error](err)
 	switch {
 	case err == nil:
-		p.callFailure.Store(nil)
+		if o := p.callFailure.Swap(nil); o != nil {
+			p.log.Info("place answers again", slog.String("place", p.Name), slog.Duration("after", p.now().Sub(o.since)))
+		}
 	case ok && e.Reason == fleet.ReasonBackendUnavailable:
 		if fail(&p.callFailure, e, p.now()) {
 			p.log.Warn("place does not answer", slog.String("place", p.Name), slog.Any("error", err))
 		}
 	}
+	p.changed.Notify()
 }
 
 // Available returns the error of a place that did not answer recently, so that a caller who wants something done is

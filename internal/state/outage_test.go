@@ -13,7 +13,6 @@ import (
 	"fleet/internal/service"
 	"fleet/internal/service/servicetest"
 	"fleet/internal/state"
-	"fleet/internal/waittest"
 )
 
 // TestOnePlaceIsDown has one of two places not answer: what concerns the other goes on, and all agents are shown.
@@ -24,9 +23,7 @@ func TestOnePlaceIsDown(t *testing.T) {
 	}})
 	b.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "the token is not accepted"))
 	h := servicetest.New(t, fake.Config{}, nil, b)
-	begun := time.Now()
 	h.MustCreate("papi", "fake/Setup")
-	require.Less(t, time.Since(begun), 4*time.Second, "nobody waits for the place that is down")
 	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("papi", "done").ID).Status)
 
 	l, err := h.ListAgents(h.Context(), fleet.ListAgentsRequest{})
@@ -46,17 +43,16 @@ func TestOnePlaceIsDown(t *testing.T) {
 	require.Equal(t, "second", health.Degraded[0].Part)
 
 	b.Fail(fake.List, 0, nil)
-	waittest.Until(t, servicetest.NotAnnounced, func() bool {
-		v, err := h.ShowAgent(h.Context(), "old")
-		return err == nil && v.Place == "second" && v.Status() == fleet.StatusIdle && len(h.Health(t.Context()).Degraded) == 0
-	})
+	h.Observed(func() bool { return len(h.Health(t.Context()).Degraded) == 0 })
+	v, err := h.ShowAgent(h.Context(), "old")
+	require.NoError(t, err)
+	require.Equal(t, "second", v.Place)
 	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("old", "done").ID).Status)
 
 	b.Fail(fake.List, 1<<30, nil)
-	waittest.Until(t, servicetest.NotAnnounced, func() bool {
-		_, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "old", Description: "done"})
-		return fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable
-	})
+	h.Observed(func() bool { return h.Problem(1) != "" })
+	_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "old", Description: "done"})
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
 	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("papi", "done").ID).Status)
 	l, err = h.ListAgents(h.Context(), fleet.ListAgentsRequest{})
 	require.NoError(t, err)
@@ -74,42 +70,31 @@ func TestOnePlaceHangs(t *testing.T) {
 		}
 		return nil
 	}})
-	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.CallTimeout = 300 * time.Millisecond })
-	h.More = []fleet.Place{b}
-	h.Restart()
-	begun := time.Now()
+	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.CallTimeout = 300 * time.Millisecond }, b)
 	h.MustCreate("papi", "DataOne")
 	h.MustCreate("sony", "DataOne")
-	require.Less(t, time.Since(begun), firstListing, "each place is asked at the same time, and not again at once")
+	require.LessOrEqual(t, b.Calls(fake.Projects), 1, "a place that has not answered is not asked again at once")
 	_, err := h.CreateIn("web", "Web")
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
 	_, places, err := h.ListProjects(h.Context())
 	require.NoError(t, err)
 	require.Contains(t, places[1].Problem, "did not")
 	hangs.Store(false)
-	waittest.Until(t, servicetest.NotAnnounced, func() bool {
-		_, err := h.CreateIn("web", "Web")
-		return err == nil
-	})
+	h.Observed(func() bool { return h.Problem(1) == "" })
+	h.MustCreate("web", "Web")
 }
-
-// firstListing is how long calls wait for the first listing of a place.
-const firstListing = 5 * time.Second
 
 func TestBackendDown(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")
 	h.World.Fail(fake.List, 1<<30, nil)
-	waittest.Until(t, servicetest.NotAnnounced, func() bool {
-		_, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: " x"})
-		return fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable || fleet.ReasonOf(err) == fleet.ReasonAgentBusy
-	})
-	_, err := h.ShowAgent(h.Context(), "papi")
+	h.Observed(func() bool { return h.Problem(0) != "" })
+	_, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "x"})
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
+	_, err = h.ShowAgent(h.Context(), "papi")
 	require.NoError(t, err, "reads go on")
 	h.World.Fail(fake.List, 0, nil)
-	waittest.Until(t, servicetest.NotAnnounced, func() bool {
-		_, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "wait gate"})
-		return err == nil
-	})
+	h.Observed(func() bool { return h.Problem(0) == "" })
+	h.Start("papi", "wait gate")
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/notify"
 )
 
 // ManagedPlace is a place with the core's state about it.
@@ -36,9 +37,9 @@ type ManagedPlace struct {
 	callFailure atomic.Pointer[failure]
 	// hiddenCount counts its workspaces that cannot be shown because agents of other places have their names.
 	hiddenCount atomic.Int64
-	// firstPoll is closed after the first listing, successful or not.
-	firstPoll chan struct{}
-	polled    sync.Once // closes firstPoll
+	// polled is true after the first listing, successful or not.
+	polled  atomic.Bool
+	changed *notify.Subscribers // see Places.Subscribe
 }
 
 // Adopts reports whether listed workspaces that the store does not know are agents to be adopted.
@@ -55,6 +56,7 @@ type Places struct {
 	storeFailure atomic.Pointer[failure] // the error of the last read of the store; nil if it succeeded
 	leaseFailure atomic.Pointer[failure] // the error of the last renewal of leases; nil if it succeeded
 	probe        probe
+	changed      notify.Subscribers
 
 	mu   sync.Mutex
 	away map[string]*ManagedPlace // of other servers, as far as they were asked for, by name
@@ -80,7 +82,7 @@ func (ps *Places) add(p fleet.Place, ofFleet bool) {
 	m := &ManagedPlace{
 		Place: p, Name: t.Name, Facts: t, OfFleet: ofFleet, Catalog: newCatalog(p, ps.cfg.Now),
 		Interval: cmp.Or(ps.cfg.PollInterval, t.PollInterval, 5*time.Second), Grace: cmp.Or(ps.cfg.StopGrace, t.StopGrace, 5*time.Second),
-		store: ps.store, log: ps.cfg.Logger, now: ps.cfg.Time, started: ps.started, firstPoll: make(chan struct{}),
+		store: ps.store, log: ps.cfg.Logger, now: ps.cfg.Time, started: ps.started, changed: &ps.changed,
 	}
 	ps.byName[t.Name] = m
 	ps.All = append(ps.All, m)
@@ -145,7 +147,7 @@ func (p *ManagedPlace) State() fleet.PlaceState {
 // Absent returns a place that the store names and the configuration does not.
 func (ps *Places) Absent(name string) *ManagedPlace {
 	p := absentPlace{name: name}
-	m := &ManagedPlace{Place: p, Name: name, Facts: p.Traits(), Interval: 5 * time.Second, Grace: cmp.Or(ps.cfg.StopGrace, 5*time.Second), now: ps.cfg.Time, log: ps.cfg.Logger}
+	m := &ManagedPlace{Place: p, Name: name, Facts: p.Traits(), Interval: 5 * time.Second, Grace: cmp.Or(ps.cfg.StopGrace, 5*time.Second), now: ps.cfg.Time, log: ps.cfg.Logger, changed: &ps.changed}
 	o := &failure{err: p.err(), at: ps.cfg.Time(), since: ps.started}
 	m.callFailure.Store(o)
 	m.listingFailure.Store(o)
@@ -164,6 +166,10 @@ func (p *ManagedPlace) SameName(tx fleet.ReadTx, name, owner string) (*fleet.Age
 	}
 	return nil, err
 }
+
+// Subscribe returns a channel that receives after this process has recorded something about a place or about its leases: a
+// listing, a failure, an answer. That a place was not listed for long is no record, and sends nothing.
+func (ps *Places) Subscribe() (signal <-chan struct{}, cancel func()) { return ps.changed.Subscribe() }
 
 // States returns the states of the fleet's places, in the order of the configuration.
 func (ps *Places) States() []fleet.PlaceState {

@@ -24,13 +24,15 @@ func (p *ManagedPlace) ListingFailed(err error) {
 	e := asListingError(err)
 	p.Reached(e)
 	fail(&p.listingFailure, e, p.now())
-	p.polled.Do(func() { close(p.firstPoll) })
+	p.polled.Store(true)
+	p.changed.Notify()
 }
 
 // ListingSucceeded records that the place has listed its workspaces.
 func (p *ManagedPlace) ListingSucceeded() {
 	p.Reached(nil)
 	p.listingFailure.Store(nil)
+	p.changed.Notify()
 }
 
 // Listed records that the store has everything that the place had at that time. The note comes first, so that what callers
@@ -38,7 +40,8 @@ func (p *ManagedPlace) ListingSucceeded() {
 func (p *ManagedPlace) Listed(ctx context.Context, at time.Time) error {
 	err := p.store.Note(ctx, p.PollKey(), p.now().Sub(at))
 	p.observed.Store(at.UnixMilli())
-	p.polled.Do(func() { close(p.firstPoll) })
+	p.polled.Store(true)
+	p.changed.Notify()
 	return err
 }
 
@@ -46,7 +49,11 @@ func (p *ManagedPlace) Listed(ctx context.Context, at time.Time) error {
 func (p *ManagedPlace) Hidden() int64 { return p.hiddenCount.Load() }
 
 // SetHidden records how many workspaces cannot be shown.
-func (p *ManagedPlace) SetHidden(n int64) { p.hiddenCount.Store(n) }
+func (p *ManagedPlace) SetHidden(n int64) {
+	if p.hiddenCount.Swap(n) != n {
+		p.changed.Notify()
+	}
+}
 
 // maxReportGap is how long the polling process may report nothing before the place counts as down. It covers the time
 // for which a dead process keeps the lease.
@@ -69,7 +76,8 @@ func (p *ManagedPlace) SyncHealth(ctx context.Context, callTimeout time.Duration
 	if o := p.listingFailure.Load(); o != nil && at.After(o.at) {
 		p.listingFailure.Store(nil)
 	}
-	p.polled.Do(func() { close(p.firstPoll) })
+	p.polled.Store(true)
+	p.changed.Notify()
 	return nil
 }
 

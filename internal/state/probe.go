@@ -63,6 +63,7 @@ func unavailable(format string, args ...any) *fleet.Error {
 
 // LeasesRenewed records whether this server could renew its leases.
 func (ps *Places) LeasesRenewed(err error) {
+	defer ps.changed.Notify()
 	if err == nil {
 		ps.leaseFailure.Store(nil)
 		return

@@ -63,6 +63,17 @@ func (h *Harness) Stored(ok func() bool) {
 	waittest.Signalled(h.T, signal, ok)
 }
 
+// Observed waits until ok, which reads the state of places, returns true. It calls ok whenever that has changed.
+func (h *Harness) Observed(ok func() bool) {
+	h.T.Helper()
+	signal, cancel := h.State.Places.Subscribe()
+	defer cancel()
+	waittest.Signalled(h.T, signal, ok)
+}
+
+// Problem returns the problem of a place of the fleet; "" if it has none.
+func (h *Harness) Problem(place int) string { return h.Places(fleet.Principal{})[place].Problem }
+
 // Until waits until ok returns true for the agent, and returns the agent.
 func (h *Harness) Until(agent string, ok func(*fleet.AgentView) bool) (v *fleet.AgentView) {
 	h.T.Helper()

@@ -28,6 +28,7 @@ type Harness struct {
 	Store      fleet.Store
 	Path       string       // of the store's file
 	Config     state.Config // of the next Restart or Replica
+	State      *state.Fleet
 	Reconciler *reconcile.Reconciler
 }
 
@@ -69,20 +70,18 @@ func (h *Harness) Restart() {
 	if h.Reconciler != nil {
 		h.Reconciler.Stop()
 	}
-	st := state.New(h.Store, h.places(), h.Config)
-	h.Service, h.Reconciler = service.New(st), reconcile.New(st)
+	h.State = state.New(h.Store, h.places(), h.Config)
+	h.Service, h.Reconciler = service.New(h.State), reconcile.New(h.State)
 	h.Reconciler.Start()
 }
 
 // Replica starts a second service and reconciler over the same store and world, as another process does.
-func (h *Harness) Replica() *service.Service {
-	cfg := h.Config
-	cfg.Fault = nil
-	st := state.New(h.Store, h.places(), cfg)
-	s, r := service.New(st), reconcile.New(st)
-	r.Start()
-	h.T.Cleanup(r.Stop)
-	return s
+func (h *Harness) Replica() *Harness {
+	r := &Harness{T: h.T, World: h.World, More: h.More, Store: h.Store, Path: h.Path, Config: h.Config}
+	r.Config.Fault = nil
+	r.Restart()
+	h.T.Cleanup(r.Reconciler.Stop)
+	return r
 }
 
 // logWriter writes the log into the test's, until the test has ended.
@@ -107,6 +106,3 @@ func AsAdmin(ctx context.Context) context.Context {
 
 // Context returns the context of alice, who owns what the harness creates.
 func (h *Harness) Context() context.Context { return As(h.T.Context(), "alice") }
-
-// NotAnnounced is the reason why tests of the state of places poll.
-const NotAnnounced = "the state of a place is kept in memory, and its changes give no signal"

@@ -9,11 +9,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"fleet/internal/notify"
 )
 
 const (
-	listen = `LISTEN fleet`
-	notify = `SELECT pg_notify('fleet', $1)`
+	listenSQL = `LISTEN fleet`
+	notifySQL = `SELECT pg_notify('fleet', $1)`
 	// changes grows with every transaction that writes anything.
 	changes = `SELECT pg_snapshot_xmax(pg_current_snapshot())::text`
 
@@ -36,17 +38,14 @@ type pulse struct {
 	once sync.Once
 	stop context.CancelFunc
 	work sync.WaitGroup
-
-	mu     sync.Mutex
-	subs   map[chan struct{}]struct{}
-	closed bool
+	subs notify.Subscribers
 }
 
 // newPulse returns a pulse that hears of all commits from then on.
 func newPulse(pool *pgxpool.Pool, poll bool, log *slog.Logger) *pulse {
 	ctx, stop := context.WithCancel(context.Background())
 	p := &pulse{
-		pool: pool, poll: poll, log: log, self: rand.Text(), ours: make(chan struct{}, 1), open: make(chan struct{}), stop: stop, subs: map[chan struct{}]struct{}{},
+		pool: pool, poll: poll, log: log, self: rand.Text(), ours: make(chan struct{}, 1), open: make(chan struct{}), stop: stop,
 	}
 	p.work.Go(func() { p.tell(ctx) })
 	p.work.Go(func() { p.hear(ctx) })
@@ -55,40 +54,14 @@ func newPulse(pool *pgxpool.Pool, poll bool, log *slog.Logger) *pulse {
 }
 
 // Subscribe returns a channel that receives after a commit, see fleet.Store. Taking a lease does not count as a commit.
-func (s *Store) Subscribe() (signal <-chan struct{}, cancel func()) { return s.pulse.subscribe() }
-
-func (p *pulse) subscribe() (<-chan struct{}, func()) {
-	ch := make(chan struct{}, 1)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return ch, func() {}
-	}
-	p.subs[ch] = struct{}{}
-	return ch, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.subs, ch)
-	}
-}
+func (s *Store) Subscribe() (signal <-chan struct{}, cancel func()) { return s.pulse.subs.Subscribe() }
 
 // committed tells everybody of a commit of this replica.
 func (p *pulse) committed() {
-	p.signal()
+	p.subs.Notify()
 	select {
 	case p.ours <- struct{}{}:
 	default: // a notification is about to be sent
-	}
-}
-
-func (p *pulse) signal() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for ch := range p.subs {
-		select {
-		case ch <- struct{}{}:
-		default: // a notification is pending
-		}
 	}
 }
 
@@ -112,7 +85,7 @@ func (p *pulse) tell(ctx context.Context) {
 
 func (p *pulse) notify(ctx context.Context) error {
 	return answering(ctx, pingLimit, func(ctx context.Context) error {
-		_, err := p.pool.Exec(ctx, notify, p.self)
+		_, err := p.pool.Exec(ctx, notifySQL, p.self)
 		return err
 	})
 }
@@ -135,7 +108,7 @@ func (p *pulse) hear(ctx context.Context) {
 		p.opened()
 		if ctx.Err() == nil {
 			p.log.WarnContext(ctx, "connection for notifications lost, retrying", slog.Any("error", err))
-			p.signal() // something may have been missed
+			p.subs.Notify() // something may have been missed
 			sleep(ctx, dialAgain)
 		}
 	}
@@ -151,7 +124,7 @@ func (p *pulse) dial(ctx context.Context) (*pgx.Conn, error) {
 // listen signals subscribers on each notification until the connection fails. works is false if none arrives at all.
 func (p *pulse) listen(ctx context.Context, conn *pgx.Conn) (works bool, err error) {
 	err = answering(ctx, answerLimit, func(ctx context.Context) error {
-		_, err := conn.Exec(ctx, listen, pgx.QueryExecModeSimpleProtocol)
+		_, err := conn.Exec(ctx, listenSQL, pgx.QueryExecModeSimpleProtocol)
 		return err
 	})
 	if err != nil {
@@ -173,7 +146,7 @@ func (p *pulse) listen(ctx context.Context, conn *pgx.Conn) (works bool, err err
 	}
 	select {
 	case <-p.open:
-		p.signal() // of what was committed while we did not listen
+		p.subs.Notify() // of what was committed while we did not listen
 	default:
 		p.opened() // nobody has subscribed yet
 	}
@@ -184,7 +157,7 @@ func (p *pulse) listen(ctx context.Context, conn *pgx.Conn) (works bool, err err
 		cancel()
 		switch {
 		case err == nil && n.Payload != p.self:
-			p.signal()
+			p.subs.Notify()
 		case err == nil:
 		case late && !conn.IsClosed():
 			if err := answering(ctx, pingLimit, conn.Ping); err != nil {
@@ -205,17 +178,13 @@ func (p *pulse) look(ctx context.Context) {
 		err := answering(ctx, pingLimit, func(ctx context.Context) error { return p.pool.QueryRow(ctx, changes).Scan(&now) })
 		if pause = min(2*pause, pollMost); err != nil || now != seen { // with an error, subscribers get it when they read
 			seen, pause = now, pollLeast
-			p.signal()
+			p.subs.Notify()
 		}
 	}
 }
 
 // close ends the work and waits for it.
 func (p *pulse) close() {
-	p.mu.Lock()
-	p.closed = true
-	clear(p.subs)
-	p.mu.Unlock()
 	p.stop()
 	p.work.Wait()
 }

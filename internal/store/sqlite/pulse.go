@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"sync"
 	"time"
+
+	"fleet/internal/notify"
 )
 
 // pollInterval is how often subscribers' stores check for commits of other processes.
@@ -16,14 +18,14 @@ type pulse struct {
 
 	mu      sync.Mutex
 	seen    int64 // the newest commit that subscribers were notified of
-	subs    map[chan struct{}]struct{}
+	subs    notify.Subscribers
 	stop    context.CancelFunc // stops the poller; nil if it does not run
 	closed  bool
 	pollers sync.WaitGroup
 }
 
 func newPulse(ctx context.Context, db *sql.DB) (*pulse, error) {
-	p := &pulse{db: db, subs: map[chan struct{}]struct{}{}}
+	p := &pulse{db: db}
 	var err error
 	p.seen, err = p.commits(ctx)
 	return p, err
@@ -33,28 +35,22 @@ func newPulse(ctx context.Context, db *sql.DB) (*pulse, error) {
 func (s *Store) Subscribe() (signal <-chan struct{}, cancel func()) { return s.pulse.subscribe() }
 
 func (p *pulse) subscribe() (<-chan struct{}, func()) {
-	ch := make(chan struct{}, 1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
-		return ch, func() {}
-	}
-	p.subs[ch] = struct{}{}
-	if p.stop == nil {
+	signal, cancel := p.subs.Subscribe()
+	if p.stop == nil && !p.closed {
 		ctx, stop := context.WithCancel(context.Background())
 		p.stop = stop
 		p.pollers.Go(func() { p.poll(ctx) })
 	}
-	return ch, func() { p.unsubscribe(ch) }
-}
-
-func (p *pulse) unsubscribe(ch chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.subs, ch)
-	if len(p.subs) == 0 && p.stop != nil {
-		p.stop()
-		p.stop = nil
+	return signal, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		cancel()
+		if p.subs.Len() == 0 && p.stop != nil {
+			p.stop()
+			p.stop = nil
+		}
 	}
 }
 
@@ -64,16 +60,7 @@ func (p *pulse) reached(n int64) {
 	defer p.mu.Unlock()
 	if n > p.seen {
 		p.seen = n
-		p.signal()
-	}
-}
-
-func (p *pulse) signal() {
-	for ch := range p.subs {
-		select {
-		case ch <- struct{}{}:
-		default: // a notification is pending
-		}
+		p.subs.Notify()
 	}
 }
 
@@ -88,9 +75,7 @@ func (p *pulse) poll(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil: // subscribers will get the error when they read
-			p.mu.Lock()
-			p.signal()
-			p.mu.Unlock()
+			p.subs.Notify()
 		default:
 			p.reached(n)
 		}
@@ -111,7 +96,6 @@ func (p *pulse) commits(ctx context.Context) (n int64, err error) {
 func (p *pulse) close() {
 	p.mu.Lock()
 	p.closed = true
-	clear(p.subs)
 	if p.stop != nil {
 		p.stop()
 		p.stop = nil
