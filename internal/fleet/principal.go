@@ -105,6 +105,15 @@ func (p Principal) Access(a *Agent) Access {
 	return best
 }
 
+// May returns what p may do with the agent with the credentials that it called with.
+func (p Principal) May(a *Agent) Access {
+	access := p.Access(a)
+	if p.Scope < ScopeRun && access.Allows(AccessView) {
+		return AccessView
+	}
+	return access
+}
+
 // Sees reports whether the agent exists for p.
 func (p Principal) Sees(a *Agent) bool { return p.Access(a) != AccessNone }
 

@@ -13,7 +13,8 @@ type Overview struct {
 	Questions                                     int            // that wait for an answer
 	LastDay                                       fleet.UsageRow // what the tasks of the last 24 hours used
 	Caller                                        string
-	Limits                                        []LimitUse // of the caller; for admins also of projects
+	Scope                                         fleet.Scope // of the caller
+	Limits                                        []LimitUse  // of the caller; for admins also of projects
 }
 
 // Overview counts the agents, the open questions, and what the last day used.
@@ -25,7 +26,7 @@ func (s *Service) Overview(ctx context.Context) (*Overview, error) {
 	if err := s.refreshAgents(ctx); err != nil {
 		return nil, err
 	}
-	o := &Overview{Caller: p.Name}
+	o := &Overview{Caller: p.Name, Scope: p.Scope}
 	for _, v := range s.snap.All() {
 		if v.Toolset == fleet.ToolsetFleet && p.Sees(&v.Agent) {
 			o.count(v)

@@ -215,7 +215,9 @@ type Agent struct {
 	// The last step that the stalled task took; absent when it is not stalled, or took none.
 	LastStep *string `protobuf:"bytes,22,opt,name=last_step,json=lastStep,proto3,oneof" json:"last_step,omitempty"`
 	// With whom the agent is shared.
-	Shares        []*Share `protobuf:"bytes,24,rep,name=shares,proto3" json:"shares,omitempty"`
+	Shares []*Share `protobuf:"bytes,24,rep,name=shares,proto3" json:"shares,omitempty"`
+	// What the caller may do with the agent, in `show_agent`; absent if it may do everything.
+	Access        *Share_Access `protobuf:"varint,25,opt,name=access,proto3,enum=fleet.v1.Share_Access,oneof" json:"access,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -395,6 +397,13 @@ func (x *Agent) GetShares() []*Share {
 		return x.Shares
 	}
 	return nil
+}
+
+func (x *Agent) GetAccess() Share_Access {
+	if x != nil && x.Access != nil {
+		return *x.Access
+	}
+	return Share_access_unspecified
 }
 
 // AgentSummary is an agent in a list.
@@ -610,7 +619,7 @@ var File_fleet_v1_agent_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/agent.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/share.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\xbf\n" +
+	"\x14fleet/v1/agent.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/share.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\xff\n" +
 	"\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
@@ -637,7 +646,8 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\awaiting\x18\x10 \x01(\bH\x01R\awaiting\x88\x01\x01\x12\x1d\n" +
 	"\astalled\x18\x15 \x01(\bH\x02R\astalled\x88\x01\x01\x12 \n" +
 	"\tlast_step\x18\x16 \x01(\tH\x03R\blastStep\x88\x01\x01\x12'\n" +
-	"\x06shares\x18\x18 \x03(\v2\x0f.fleet.v1.ShareR\x06shares\x1a;\n" +
+	"\x06shares\x18\x18 \x03(\v2\x0f.fleet.v1.ShareR\x06shares\x123\n" +
+	"\x06access\x18\x19 \x01(\x0e2\x16.fleet.v1.Share.AccessH\x04R\x06access\x88\x01\x01\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"Y\n" +
@@ -666,7 +676,8 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\n" +
 	"\b_stalledB\f\n" +
 	"\n" +
-	"_last_step\"\xb6\x03\n" +
+	"_last_stepB\t\n" +
+	"\a_access\"\xb6\x03\n" +
 	"\fAgentSummary\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x16.fleet.v1.Agent.StatusR\x06status\x12?\n" +
@@ -717,6 +728,7 @@ var file_fleet_v1_agent_proto_goTypes = []any{
 	(*wrapperspb.StringValue)(nil), // 6: google.protobuf.StringValue
 	(*timestamppb.Timestamp)(nil),  // 7: google.protobuf.Timestamp
 	(*Share)(nil),                  // 8: fleet.v1.Share
+	(Share_Access)(0),              // 9: fleet.v1.Share.Access
 }
 var file_fleet_v1_agent_proto_depIdxs = []int32{
 	0,  // 0: fleet.v1.Agent.status:type_name -> fleet.v1.Agent.Status
@@ -727,15 +739,16 @@ var file_fleet_v1_agent_proto_depIdxs = []int32{
 	1,  // 5: fleet.v1.Agent.state:type_name -> fleet.v1.Agent.State
 	6,  // 6: fleet.v1.Agent.current_task_id:type_name -> google.protobuf.StringValue
 	8,  // 7: fleet.v1.Agent.shares:type_name -> fleet.v1.Share
-	0,  // 8: fleet.v1.AgentSummary.status:type_name -> fleet.v1.Agent.Status
-	6,  // 9: fleet.v1.AgentSummary.current_task:type_name -> google.protobuf.StringValue
-	1,  // 10: fleet.v1.AgentSummary.state:type_name -> fleet.v1.Agent.State
-	6,  // 11: fleet.v1.AgentSummary.current_task_id:type_name -> google.protobuf.StringValue
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	9,  // 8: fleet.v1.Agent.access:type_name -> fleet.v1.Share.Access
+	0,  // 9: fleet.v1.AgentSummary.status:type_name -> fleet.v1.Agent.Status
+	6,  // 10: fleet.v1.AgentSummary.current_task:type_name -> google.protobuf.StringValue
+	1,  // 11: fleet.v1.AgentSummary.state:type_name -> fleet.v1.Agent.State
+	6,  // 12: fleet.v1.AgentSummary.current_task_id:type_name -> google.protobuf.StringValue
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_agent_proto_init() }

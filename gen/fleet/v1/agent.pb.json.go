@@ -42,6 +42,9 @@ func (m *Agent) AppendJSON(b []byte) []byte {
 		b = wire.AppendString(append(b, `,"last_step":`...), *m.LastStep)
 	}
 	b = wire.AppendList(append(b, `,"shares":`...), m.Shares, wire.AppendMessage)
+	if m.Access != nil {
+		b = wire.AppendEnum(append(b, `,"access":`...), *m.Access, Share_Access_name)
+	}
 	return wire.End(b, begin)
 }
 

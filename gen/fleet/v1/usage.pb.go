@@ -528,7 +528,9 @@ type ShowFleetResponse struct {
 	// Name of the principal that asks.
 	Caller string `protobuf:"bytes,9,opt,name=caller,proto3" json:"caller,omitempty"`
 	// What the caller may have, and has; for admins also what projects may have, and have. Only what is limited.
-	Limits        []*Limit `protobuf:"bytes,10,rep,name=limits,proto3" json:"limits,omitempty"`
+	Limits []*Limit `protobuf:"bytes,10,rep,name=limits,proto3" json:"limits,omitempty"`
+	// What the caller may do.
+	Scope         Scope `protobuf:"varint,11,opt,name=scope,proto3,enum=fleet.v1.Scope" json:"scope,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -631,6 +633,13 @@ func (x *ShowFleetResponse) GetLimits() []*Limit {
 		return x.Limits
 	}
 	return nil
+}
+
+func (x *ShowFleetResponse) GetScope() Scope {
+	if x != nil {
+		return x.Scope
+	}
+	return Scope_scope_unspecified
 }
 
 // Limit is a limit with what counts for it.
@@ -894,7 +903,7 @@ var File_fleet_v1_usage_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_usage_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/usage.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\x02\n" +
+	"\x14fleet/v1/usage.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/scope.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\x02\n" +
 	"\x05Usage\x12\x14\n" +
 	"\x05tasks\x18\x01 \x01(\x05R\x05tasks\x12\x1c\n" +
 	"\tcompleted\x18\x02 \x01(\x05R\tcompleted\x12\x16\n" +
@@ -930,7 +939,7 @@ const file_fleet_v1_usage_proto_rawDesc = "" +
 	"\x04rows\x18\x01 \x03(\v2\x12.fleet.v1.UsageRowR\x04rows\x12%\n" +
 	"\x05total\x18\x02 \x01(\v2\x0f.fleet.v1.UsageR\x05total\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x12\n" +
-	"\x10ShowFleetRequest\"\xac\x02\n" +
+	"\x10ShowFleetRequest\"\xd3\x02\n" +
 	"\x11ShowFleetResponse\x12\x16\n" +
 	"\x06agents\x18\x01 \x01(\x05R\x06agents\x12\x12\n" +
 	"\x04busy\x18\x02 \x01(\x05R\x04busy\x12\x18\n" +
@@ -942,7 +951,8 @@ const file_fleet_v1_usage_proto_rawDesc = "" +
 	"\blast_day\x18\b \x01(\v2\x0f.fleet.v1.UsageR\alastDay\x12\x16\n" +
 	"\x06caller\x18\t \x01(\tR\x06caller\x12'\n" +
 	"\x06limits\x18\n" +
-	" \x03(\v2\x0f.fleet.v1.LimitR\x06limits\"U\n" +
+	" \x03(\v2\x0f.fleet.v1.LimitR\x06limits\x12%\n" +
+	"\x05scope\x18\v \x01(\x0e2\x0f.fleet.v1.ScopeR\x05scope\"U\n" +
 	"\x05Limit\x12\x18\n" +
 	"\asetting\x18\x01 \x01(\tR\asetting\x12\x10\n" +
 	"\x03max\x18\x02 \x01(\x01R\x03max\x12\x17\n" +
@@ -998,6 +1008,7 @@ var file_fleet_v1_usage_proto_goTypes = []any{
 	(*SearchFleetResponse)(nil),   // 10: fleet.v1.SearchFleetResponse
 	(*FoundItem)(nil),             // 11: fleet.v1.FoundItem
 	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(Scope)(0),                    // 13: fleet.v1.Scope
 }
 var file_fleet_v1_usage_proto_depIdxs = []int32{
 	2,  // 0: fleet.v1.UsageRow.usage:type_name -> fleet.v1.Usage
@@ -1009,13 +1020,14 @@ var file_fleet_v1_usage_proto_depIdxs = []int32{
 	12, // 6: fleet.v1.ShowUsageResponse.since:type_name -> google.protobuf.Timestamp
 	2,  // 7: fleet.v1.ShowFleetResponse.last_day:type_name -> fleet.v1.Usage
 	8,  // 8: fleet.v1.ShowFleetResponse.limits:type_name -> fleet.v1.Limit
-	11, // 9: fleet.v1.SearchFleetResponse.items:type_name -> fleet.v1.FoundItem
-	1,  // 10: fleet.v1.FoundItem.kind:type_name -> fleet.v1.FoundItem.Kind
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	13, // 9: fleet.v1.ShowFleetResponse.scope:type_name -> fleet.v1.Scope
+	11, // 10: fleet.v1.SearchFleetResponse.items:type_name -> fleet.v1.FoundItem
+	1,  // 11: fleet.v1.FoundItem.kind:type_name -> fleet.v1.FoundItem.Kind
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_usage_proto_init() }
@@ -1024,6 +1036,7 @@ func file_fleet_v1_usage_proto_init() {
 		return
 	}
 	file_fleet_v1_options_proto_init()
+	file_fleet_v1_scope_proto_init()
 	file_fleet_v1_usage_proto_msgTypes[1].OneofWrappers = []any{}
 	file_fleet_v1_usage_proto_msgTypes[6].OneofWrappers = []any{}
 	file_fleet_v1_usage_proto_msgTypes[7].OneofWrappers = []any{}

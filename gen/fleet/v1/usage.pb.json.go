@@ -91,6 +91,7 @@ func (m *ShowFleetResponse) AppendJSON(b []byte) []byte {
 	b = wire.AppendMessage(append(b, `,"last_day":`...), m.LastDay)
 	b = wire.AppendString(append(b, `,"caller":`...), m.Caller)
 	b = wire.AppendList(append(b, `,"limits":`...), m.Limits, wire.AppendMessage)
+	b = wire.AppendEnum(append(b, `,"scope":`...), m.Scope, Scope_name)
 	return wire.End(b, begin)
 }
 

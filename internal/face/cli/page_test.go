@@ -20,11 +20,18 @@ import (
 const pageTable = "../page/src/lib/calls.json"
 
 // copied are the tools whose calls the page offers to copy.
-var copied = []string{"create_agent", "start_agent_task", "send_task_message", "show_task", "send_message"}
+var copied = []string{
+	"create_agent", "start_agent", "stop_agent", "restart_agent", "delete_agent", "show_agent_log", "share_agent", "unshare_agent",
+	"start_agent_task", "send_task_message", "stop_agent_task", "show_task", "delete_task", "answer_question",
+	"create_agent_session", "send_message", "interrupt_agent_session", "close_agent_session",
+	"agent_stop", "probe_agent_status", "run_subagent",
+	"create_token", "rotate_token", "revoke_token", "list_audit",
+}
 
 // pageCall says how a method is called.
 type pageCall struct {
 	HTTP      string            `json:"http"`                // verb and path
+	Tool      bool              `json:"tool"`                // whether it is an MCP tool
 	Command   []string          `json:"command"`             // without "fleet"
 	Arguments []string          `json:"arguments,omitempty"` // fields of the request that are arguments, in their order
 	Flags     map[string]string `json:"flags,omitempty"`     // flags by the fields of the request
@@ -53,7 +60,7 @@ func TestPageCalls(t *testing.T) {
 				require.NotEmpty(t, request, "%s has no address", tool)
 				cmd, _, err := p.root.Find(strings.Fields(line.path)[1:])
 				require.NoError(t, err)
-				call := pageCall{HTTP: request, Command: strings.Fields(cmd.CommandPath())[1:], Flags: map[string]string{}}
+				call := pageCall{HTTP: request, Tool: isTool(m), Command: strings.Fields(cmd.CommandPath())[1:], Flags: map[string]string{}}
 				fields := m.Input().Fields()
 				for k := range fields.Len() {
 					f := fields.Get(k)
@@ -102,10 +109,18 @@ func requestLine(m protoreflect.MethodDescriptor) string {
 	return ""
 }
 
-// flagFor returns the name of the flag for the field. The flag for an item of a list has the name of one item.
+// isTool reports whether the method is an MCP tool.
+func isTool(m protoreflect.MethodDescriptor) bool {
+	toolset, _ := proto.GetExtension(m.Parent().Options(), fleetv1.E_Toolset).(string)
+	not, _ := proto.GetExtension(m.Options(), fleetv1.E_NoTool).(bool)
+	return toolset != "" && !not
+}
+
+// flagFor returns the name of the flag for the field. The flag for an item of a list has the name of one item, and one that takes
+// a duration or the name of an agent does not say so.
 func flagFor(cmd *cobra.Command, f protoreflect.FieldDescriptor) string {
 	name := flagOf(string(f.Name()))
-	for _, name := range []string{name, strings.TrimSuffix(name, "s")} {
+	for _, name := range []string{name, strings.TrimSuffix(name, "s"), strings.TrimSuffix(name, "-seconds"), strings.TrimSuffix(name, "-name")} {
 		if cmd.Flags().Lookup(name) != nil {
 			return name
 		}

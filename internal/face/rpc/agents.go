@@ -68,7 +68,14 @@ func (f *Fleet) ShowAgent(ctx context.Context, r *fleetv1.ShowAgentRequest) (*fl
 	if err != nil {
 		return nil, err
 	}
+	access, err := f.svc.MayDo(ctx, v)
+	if err != nil {
+		return nil, err
+	}
 	a := agentOf(v)
+	if access != fleet.AccessOwn {
+		a.Access = accessOf(access).Enum()
+	}
 	a.Spec, err = fleet.Text(a.Spec, intOf(r.SpecOffset), "spec_offset")
 	place := f.svc.PlaceOf(v)
 	return &fleetv1.ShowAgentResponse{Agent: a, ObservedAt: timeOf(place.ObservedAt), StaleReason: someText(place.Stale)}, err

@@ -45,6 +45,8 @@ func timeOf(t time.Time) *timestamppb.Timestamp {
 	return &timestamppb.Timestamp{Seconds: t.Unix()}
 }
 
+func scopeNamed(s fleet.Scope) fleetv1.Scope { return fleetv1.Scope(fleetv1.Scope_value[s.String()]) }
+
 // someText returns a text, or nil if it is empty.
 func someText(s string) *string {
 	if s = textOf(s); s == "" {
@@ -187,7 +189,7 @@ func roleOf(r fleet.Role) *fleetv1.Role {
 func tokenOf(t *fleet.Token) *fleetv1.Token {
 	return &fleetv1.Token{
 		Name: t.Name, Kind: fleetv1.Token_Kind(fleetv1.Token_Kind_value[string(t.Kind)]), Admin: t.Scope == fleet.ScopeAdmin,
-		Scope: fleetv1.Scope(fleetv1.Scope_value[t.Scope.String()]), Projects: t.Projects,
+		Scope: scopeNamed(t.Scope), Projects: t.Projects,
 		CreatedAt: timeOf(t.CreatedAt), ExpiresAt: timeOf(t.ExpiresAt), RevokedAt: timeOf(t.RevokedAt),
 	}
 }

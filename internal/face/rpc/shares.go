@@ -48,8 +48,12 @@ func sharesOf(shares []fleet.Share) []*fleetv1.Share {
 	for i, s := range shares {
 		out[i] = &fleetv1.Share{
 			Person: s.Person, Group: s.Group, SharedBy: s.By, SharedAt: timeOf(s.At),
-			Access: fleetv1.Share_Access(fleetv1.Share_Access_value[string(s.Access)]),
+			Access: accessOf(s.Access),
 		}
 	}
 	return out
+}
+
+func accessOf(a fleet.Access) fleetv1.Share_Access {
+	return fleetv1.Share_Access(fleetv1.Share_Access_value[string(a)])
 }

@@ -14,6 +14,9 @@ export type PlaceStatus = Schemas['PlaceStatus']
 export type FleetEvent = Schemas['Event']
 export type FileChange = Schemas['FileChange']
 export type Token = Schemas['Token']
+export type Share = Schemas['Share']
+export type AuditEntry = Schemas['AuditEntry']
+export type Scope = Schemas['ShowFleetResponse']['scope']
 export type FoundItem = Schemas['FoundItem']
 
 export const api = createClient<paths>({ baseUrl: '', fetch: fetchRenewed })

@@ -4,12 +4,15 @@ import table from './calls.json'
 export interface Call {
   /** tool is the name of the MCP tool, and of the method in snake case. */
   tool: keyof typeof table
-  args: Record<string, string | string[] | undefined>
+  args: Record<string, string | number | string[] | undefined>
+  /** label says what the call does, where several can be copied. */
+  label?: string
 }
 
 // The table comes from the proto files and the commands: go test ./internal/face/cli -run TestPageCalls -update
 interface Row {
   http: string
+  tool: boolean
   command: string[]
   arguments?: string[]
   flags?: Record<string, string>
@@ -23,13 +26,19 @@ function quote(arg: string): string {
 export function asCLI({ tool, args }: Call): string {
   const { command, arguments: positional = [], flags = {} } = table[tool] as Row
   const options = Object.entries(flags).flatMap(([field, flag]) =>
-    [args[field] ?? []].flat().flatMap((value) => ['--' + flag, quote(value)]),
+    [args[field] ?? []].flat().flatMap((value) => ['--' + flag, quote(value + unitOf(field))]),
   )
   // What begins with a dash would be a flag, and an empty argument is one that is not known yet.
   const values = positional.map((field) => String(args[field] || field.toUpperCase()))
   const dashes = values.some((v) => v.startsWith('-')) ? ['--'] : []
   return ['fleet', ...command, ...options, ...dashes, ...values.map(quote)].join(' ')
 }
+
+/** unitOf is what a duration needs on the command line, where the API takes a number. */
+const unitOf = (field: string) => (field.endsWith('_seconds') ? 's' : '')
+
+/** isTool reports whether the call is a tool of the MCP face. */
+export const isTool = ({ tool }: Call): boolean => (table[tool] as Row).tool
 
 /** asCurl names no token: what is copied ends in histories and chats. */
 export function asCurl({ tool, args }: Call): string {
@@ -44,7 +53,10 @@ export function asCurl({ tool, args }: Call): string {
   if (verb !== 'GET') parts.push('-X', verb)
   parts.push('-H', '"Authorization: Bearer $FLEET_TOKEN"')
   if (verb === 'POST') parts.push('-H', quote('Content-Type: application/json'), '-d', quote(JSON.stringify(rest)))
-  parts.push(quote(location.origin + path))
+  const query = new URLSearchParams(
+    verb === 'POST' ? {} : Object.entries(rest).flatMap(([k, v]) => [v].flat().map((x) => [k, String(x)])),
+  )
+  parts.push(quote(location.origin + path + (query.size > 0 ? '?' + query : '')))
   return parts.join(' ')
 }
 

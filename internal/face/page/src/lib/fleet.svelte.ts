@@ -9,6 +9,7 @@ import {
   type FleetEvent,
   type PlaceStatus,
   type Question,
+  type Scope,
 } from './api'
 import { stream } from './stream.svelte'
 
@@ -54,6 +55,9 @@ function changeOf(e: FleetEvent, row: AgentSummary): Partial<AgentSummary> | und
   return {}
 }
 
+/** needsHelp reports whether somebody has to look after the agent. */
+export const needsHelp = (a: AgentSummary): boolean => !!a.stalled || a.state === 'unhealthy' || a.state === 'failed'
+
 const keyOf = (a: { owner: string; name: string }) => a.owner + '/' + a.name
 const keyOfEvent = (e: FleetEvent) => e.owner + '/' + e.agent_name
 
@@ -65,8 +69,9 @@ class Fleet {
   agents = $state.raw<AgentSummary[]>([])
   questions = $state.raw<Question[]>([])
   places = $state.raw<PlaceStatus[]>([])
-  /** caller is the principal that is signed in. */
+  /** caller is the principal that is signed in, and scope what it may do. */
   caller = $state('')
+  scope = $state<Scope>('read')
   loaded = $state(false)
   problem = $state('')
 
@@ -122,8 +127,15 @@ class Fleet {
     return !owner || owner === this.caller ? name : `${name}@${owner}`
   }
 
+  /** isShared reports whether somebody else has shared what the owner has with the caller. */
+  isShared(owner: string): boolean {
+    return owner !== this.caller && this.scope !== 'admin'
+  }
+
   private async readCaller() {
-    this.caller = (await data(api.GET('/v1/fleet'))).caller
+    const head = await data(api.GET('/v1/fleet'))
+    this.caller = head.caller
+    this.scope = head.scope
   }
 
   private async readQuestions() {
@@ -147,8 +159,10 @@ class Fleet {
     const key = keyOfEvent(e)
     const row = this.byKey.get(key)
     if (e.type === 'task_question' || e.type === 'task_answer') this.askLater()
-    if (e.type === 'agent_deleted') {
+    // The caller no longer sees an agent whose agent_unshared has no status.
+    if (e.type === 'agent_deleted' || (e.type === 'agent_unshared' && !e.status)) {
       if (this.byKey.delete(key)) this.changed(true)
+      for (const q of this.byId.values()) if (keyOf({ owner: q.owner, name: q.agent_name }) === key) this.askLater()
       return
     }
     // A share can make the agent visible, or end that. Agents of other toolsets have events too, and are in no list.
