@@ -63,7 +63,7 @@ const (
 	// The agent was shared with a person or a group; text says with whom.
 	Event_agent_shared Event_Type = 17
 	// The agent is no longer shared with a person or a group; text says with whom. Those who see it no more get this as the
-	// last event of the agent.
+	// last event of the agent, without a status.
 	Event_agent_unshared Event_Type = 18
 )
 

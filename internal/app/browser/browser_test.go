@@ -203,7 +203,7 @@ func (b *tab) press(name string) {
 // fill writes the text into the field with this label.
 func (b *tab) fill(label, text string) {
 	b.t.Helper()
-	require.NoError(b.t, b.until(`(label, text) => {
+	require.NoError(b.t, b.until(`(label, text = '') => {
 		const root = document.querySelector('dialog[open]') ?? document
 		const field = [...root.querySelectorAll('input, textarea, select')].find(e =>
 			e.getAttribute('aria-label') === label || e.placeholder === label || e.closest('label')?.innerText.trim().startsWith(label))

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRooms opens every view, light and dark, and checks its accessibility with axe.
+// TestRooms opens every view, light and dark, and checks its accessibility: what has the focus, and the rules of axe.
 func TestRooms(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -47,6 +47,7 @@ func TestRooms(t *testing.T) {
 		b.goTo(room.path)
 		b.sees(room.sees)
 		b.picture(room.name, 400, 1280, 2560)
+		b.checkRings(room.name)
 		if err != nil {
 			continue // axe is not installed: run npm ci in internal/face/page
 		}

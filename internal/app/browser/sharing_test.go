@@ -1,0 +1,90 @@
+package browser
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/metadata"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// TestSharing shares an agent with a person, who may only view it, and ends that. The page of the person loses the agent by the
+// event alone: a request for it would be an error of the page.
+func TestSharing(t *testing.T) {
+	t.Parallel()
+	s, tokens := serveTokens(t, "alice", "bob")
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+tokens["alice"])
+	_, err := s.api.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: "Try things"})
+	require.NoError(t, err)
+	alice, bob := s.signedIn(t, tokens["alice"]), s.signedIn(t, tokens["bob"])
+	bob.goTo("/")
+	bob.sees("No agents yet")
+	alice.goTo("/agents/papi")
+	alice.sees("Nobody but alice and admins sees this agent.")
+	alice.fill("Name of the person", "bob")
+	alice.press("Share")
+	alice.press("Unshare with bob")
+	alice.sees("Hide it from bob?")
+	require.Equal(t, "No", eval[string](alice, `document.activeElement.textContent`))
+	bob.sees("shared by alice")
+	bob.press("papi")
+	bob.sees("alice has shared this agent with you to view it.")
+	require.NotContains(t, bob.text(), "Next task")
+	require.NotContains(t, bob.text(), "Delete")
+	bob.press("Fleet")
+	bob.sees("1 agent")
+	alice.press("Yes")
+	alice.sees("Nobody but alice and admins sees this agent.")
+	bob.sees("No agents yet")
+
+	alice.fill("Share with a person or a group", "group")
+	alice.fill("Name of the group", "ops")
+	alice.fill("What they may do", "run")
+	alice.press("Share")
+	alice.sees("group ops")
+}
+
+// TestAudit reads, filters and exports the audit log as an admin. Others do not see it.
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	s, tokens := serveTokens(t, "alice", "root")
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+tokens["alice"])
+	_, err := s.api.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: "Try things"})
+	require.NoError(t, err)
+	_, err = s.api.StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{AgentName: "papi", TaskDescription: "true"})
+	require.NoError(t, err)
+	b := s.signedIn(t, tokens["root"])
+	b.goTo("/admin?method=CreateAgent")
+	b.sees("✓ ok")
+	require.Contains(t, b.text(), "CreateAgent")
+	require.NotContains(t, b.text(), "StartAgentTask")
+	b.fill("Method in the audit log", "")
+	b.sees("StartAgentTask")
+	b.fill("Principal in the audit log", "nobody")
+	b.sees("No call matches")
+	require.Equal(t, "?principal=nobody", eval[string](b, `location.search`))
+	b.fill("Principal in the audit log", "alice")
+	b.sees("StartAgentTask")
+	eval[bool](b, `URL.createObjectURL = blob => { window.saved = blob.text(); return '#' }, true`)
+	b.press("Export")
+	b.sees("2 lines exported")
+	require.NoError(t, b.until(`() => window.saved?.then(text => text.trim().split('\n').map(JSON.parse).map(e => e.method).join() === 'StartAgentTask,CreateAgent')`))
+
+	alice := s.signedIn(t, tokens["alice"])
+	alice.goTo("/admin")
+	alice.sees("Admins also see tokens and the audit log here.")
+}
+
+// signedIn opens a tab that is signed in with the token.
+func (s *server) signedIn(t *testing.T, token string) *tab {
+	t.Helper()
+	b := open(t, s.home)
+	b.expect("401")
+	b.goTo("/")
+	b.fill("Token", token)
+	b.press("Sign in")
+	b.sees("Find or do")
+	b.misses("This server wants to know who you are")
+	return b
+}
