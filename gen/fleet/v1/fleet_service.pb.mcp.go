@@ -521,6 +521,14 @@ const fleetServiceCreateAgentOutput = `{
             "$ref": "#/$defs/Share"
           },
           "description": "With whom the agent is shared."
+        },
+        "access": {
+          "type": "string",
+          "enum": [
+            "view",
+            "run"
+          ],
+          "description": "What the caller may do with the agent, in ` + "`" + `show_agent` + "`" + `; absent if it may do everything.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
         }
       },
       "required": [
@@ -962,6 +970,14 @@ const fleetServiceShowAgentOutput = `{
             "$ref": "#/$defs/Share"
           },
           "description": "With whom the agent is shared."
+        },
+        "access": {
+          "type": "string",
+          "enum": [
+            "view",
+            "run"
+          ],
+          "description": "What the caller may do with the agent, in ` + "`" + `show_agent` + "`" + `; absent if it may do everything.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
         }
       },
       "required": [
@@ -1977,7 +1993,7 @@ const fleetServiceWatchFleetOutput = `{
             "agent_shared",
             "agent_unshared"
           ],
-          "description": "What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or what its workspace reports changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was handed to the agent.\n- task_output: The agent wrote output; text is what it wrote.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks something and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how.\n- agent_shared: The agent was shared with a person or a group; text says with whom.\n- agent_unshared: The agent is no longer shared with a person or a group; text says with whom. Those who see it no more get this as the last event of the agent."
+          "description": "What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or what its workspace reports changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was handed to the agent.\n- task_output: The agent wrote output; text is what it wrote.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks something and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how.\n- agent_shared: The agent was shared with a person or a group; text says with whom.\n- agent_unshared: The agent is no longer shared with a person or a group; text says with whom. Those who see it no more get this as the last event of the agent, without a status."
         },
         "agent_name": {
           "type": "string",
@@ -3358,6 +3374,15 @@ const fleetServiceShowFleetOutput = `{
         "$ref": "#/$defs/Limit"
       },
       "description": "What the caller may have, and has; for admins also what projects may have, and have. Only what is limited."
+    },
+    "scope": {
+      "type": "string",
+      "enum": [
+        "read",
+        "run",
+        "admin"
+      ],
+      "description": "What the caller may do.\n- read: Read what it may see.\n- run: Also change what it owns: create agents, start tasks.\n- admin: Also see and change what others own, and manage tokens."
     }
   },
   "required": [
@@ -3370,7 +3395,8 @@ const fleetServiceShowFleetOutput = `{
     "questions",
     "last_day",
     "caller",
-    "limits"
+    "limits",
+    "scope"
   ],
   "$defs": {
     "Usage": {
@@ -4224,6 +4250,14 @@ const fleetServiceStartAgentOutput = `{
             "$ref": "#/$defs/Share"
           },
           "description": "With whom the agent is shared."
+        },
+        "access": {
+          "type": "string",
+          "enum": [
+            "view",
+            "run"
+          ],
+          "description": "What the caller may do with the agent, in ` + "`" + `show_agent` + "`" + `; absent if it may do everything.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
         }
       },
       "required": [
@@ -4451,6 +4485,14 @@ const fleetServiceStopAgentOutput = `{
             "$ref": "#/$defs/Share"
           },
           "description": "With whom the agent is shared."
+        },
+        "access": {
+          "type": "string",
+          "enum": [
+            "view",
+            "run"
+          ],
+          "description": "What the caller may do with the agent, in ` + "`" + `show_agent` + "`" + `; absent if it may do everything.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
         }
       },
       "required": [
@@ -4682,6 +4724,14 @@ const fleetServiceRestartAgentOutput = `{
             "$ref": "#/$defs/Share"
           },
           "description": "With whom the agent is shared."
+        },
+        "access": {
+          "type": "string",
+          "enum": [
+            "view",
+            "run"
+          ],
+          "description": "What the caller may do with the agent, in ` + "`" + `show_agent` + "`" + `; absent if it may do everything.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
         }
       },
       "required": [
