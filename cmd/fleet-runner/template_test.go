@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"net"
 	"net/http"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"fleet/internal/waittest"
 )
@@ -102,13 +104,16 @@ func TestTemplate(t *testing.T) {
 		require.NotContains(t, string(env), "secret")
 		require.Contains(t, string(env), "OF_THE_TEMPLATE=2")
 		if exe, _ := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "exe")); strings.Contains(exe, "fleet-runner") {
+			runner, err := unix.PidfdOpen(pid, 0) // can be read once the process has ended
+			require.NoError(t, err)
 			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+			for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+				_, err = unix.Poll([]unix.PollFd{{Fd: int32(runner), Events: unix.POLLIN}}, int(waittest.Limit.Milliseconds()))
+			}
+			require.NoError(t, err)
+			require.NoError(t, unix.Close(runner))
 		}
 	}
-	waittest.Until(t, "the end of a process that is not a child gives no signal", func() bool {
-		_, err := net.Dial("tcp", address)
-		return err != nil
-	})
 	healthy()
 }
 

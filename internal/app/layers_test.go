@@ -27,7 +27,7 @@ var layers = []layer{
 	{"fleet/internal/service", []string{"fleet/internal/fleet", "fleet/internal/state"}, nil},
 	{"fleet/internal/identity/oidc/oidctest", nil, []string{"github.com/zitadel/oidc"}},
 	{"fleet/internal/identity/oidc", []string{"fleet/internal/fleet", "fleet/internal/identity"}, nil},
-	{"fleet/internal/identity/coder/codertest", nil, []string{"github.com/coder/coder"}},
+	{"fleet/internal/identity/coder/codertest", []string{"fleet/internal/notify"}, []string{"github.com/coder/coder"}},
 	{"fleet/internal/identity/coder", []string{"fleet/internal/fleet", "fleet/internal/identity"}, []string{"github.com/coder/coder"}},
 	{"fleet/internal/identity", []string{"fleet/internal/fleet"}, nil},
 	{"fleet/internal/reconcile", []string{"fleet/internal/fleet", "fleet/internal/state"}, nil},

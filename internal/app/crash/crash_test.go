@@ -23,6 +23,7 @@ import (
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/app"
+	"fleet/internal/notify"
 	"fleet/internal/place/cagent"
 	"fleet/internal/place/local"
 	"fleet/internal/reconcile"
@@ -105,6 +106,7 @@ type supervisor struct {
 	cmd    *exec.Cmd
 	conn   *grpc.ClientConn
 	deaths int
+	died   notify.Subscribers
 	ended  bool
 	done   chan struct{}
 }
@@ -136,6 +138,7 @@ func superviseOn(t *testing.T, point, store string) *supervisor {
 			}
 			s.deaths++
 			s.mu.Unlock()
+			s.died.Notify()
 			s.begin("")
 		}
 	}()
@@ -254,7 +257,7 @@ func TestServerKilledAtEveryPoint(t *testing.T) {
 			}).GetTask().GetId()
 			for i, answer := range []string{"spaces", "allow"} {
 				var id string
-				s.until(func() bool {
+				waittest.Until(t, "a stream of events would end with the server", func() bool {
 					all := call(s, fleetv1.FleetServiceClient.ListQuestions, &fleetv1.ListQuestionsRequest{}).GetQuestions()
 					if len(all) == 1 {
 						id = all[0].GetId()
@@ -283,7 +286,7 @@ func TestServerKilledAtEveryPoint(t *testing.T) {
 			long := call(s, fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{
 				AgentName: "papi", RequestId: "long", TaskDescription: fmt.Sprintf("echo ran >>%s\ntrap '' TERM\nwhile :; do sleep 0.1; done", count),
 			}).GetTask().GetId()
-			s.until(func() bool { b, _ := os.ReadFile(count); return strings.Count(string(b), "ran") >= 2 })
+			waittest.Until(t, "a program that writes to a file gives no signal", func() bool { b, _ := os.ReadFile(count); return strings.Count(string(b), "ran") >= 2 })
 			stopped := call(s, fleetv1.FleetServiceClient.StopAgentTask, &fleetv1.StopAgentTaskRequest{AgentName: "papi", RequestId: "stop"})
 			require.Equal(t, long, stopped.GetTask().GetId())
 			require.Equal(t, fleetv1.Task_stopped, stopped.GetTask().GetStatus())
@@ -302,7 +305,7 @@ func TestServerKilledAtEveryPoint(t *testing.T) {
 			b, err := os.ReadFile(count)
 			require.NoError(t, err)
 			require.Equal(t, 2, strings.Count(string(b), "ran"), "each task must run once")
-			s.until(func() bool { return len(s.left()) == 0 })
+			s.awaitNothingLeft()
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			require.Equal(t, 1, s.deaths, "the server must die once, at the point")
@@ -327,10 +330,27 @@ func (s *supervisor) output(taskID string) (text string) {
 	}
 }
 
-// until polls for something outside of Fleet that sends no signal.
-func (s *supervisor) until(ok func() bool) {
+// kill kills the server, and waits until it has ended. The next one starts then.
+func (s *supervisor) kill() {
 	s.t.Helper()
-	waittest.Until(s.t, "other processes give no signal", ok)
+	died, cancel := s.died.Subscribe()
+	defer cancel()
+	s.mu.Lock()
+	before := s.deaths
+	err := s.cmd.Process.Kill()
+	s.mu.Unlock()
+	require.NoError(s.t, err)
+	waittest.Signalled(s.t, died, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.deaths > before
+	})
+}
+
+// awaitNothingLeft waits until no process is left.
+func (s *supervisor) awaitNothingLeft() {
+	s.t.Helper()
+	waittest.Until(s.t, "processes that are not children give no signal when they end", func() bool { return len(s.left()) == 0 })
 }
 
 // left returns the processes, except the server, that have the data directory in their command line, environment or

@@ -43,17 +43,10 @@ func TestTurnSurvivesServer(t *testing.T) {
 	sent, err := fleetv1.NewSessionServiceClient(s.channel()).SendMessage(t.Context(), message)
 	require.NoError(t, err)
 	<-stub.Gate("here").Arrived()
-	s.mu.Lock()
-	require.NoError(t, s.cmd.Process.Kill())
-	s.mu.Unlock()
+	s.kill()
 	for err == nil {
 		_, err = sent.Recv()
 	}
-	s.until(func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.deaths == 1
-	})
 	stub.Gate("here").Open() // either before or after the next server has started
 
 	var answer *fleetv1.SendMessageResponse
@@ -78,5 +71,5 @@ func TestTurnSurvivesServer(t *testing.T) {
 	require.Equal(t, "completed", history.GetMessages()[1].GetStatus(), history.GetMessages()[1].GetReason())
 	_, err = client.CloseAgentSession(t.Context(), &fleetv1.CloseAgentSessionRequest{AgentSessionId: created.GetAgentSessionId()})
 	require.NoError(t, err)
-	s.until(func() bool { return len(s.left()) == 0 })
+	s.awaitNothingLeft()
 }

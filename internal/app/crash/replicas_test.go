@@ -51,14 +51,7 @@ func TestReplicaKilledWhileATaskRuns(t *testing.T) {
 	raw := call(two, fleetv1.FleetServiceClient.ShowTaskOutput, &fleetv1.ShowTaskOutputRequest{TaskId: task})
 	require.Equal(t, "line 1\nline 2\nline 3\n", raw.GetOutput(), "it is on the machine of the other server")
 
-	one.mu.Lock()
-	require.NoError(t, one.cmd.Process.Kill())
-	one.mu.Unlock()
-	one.until(func() bool {
-		one.mu.Lock()
-		defer one.mu.Unlock()
-		return one.deaths == 1
-	})
+	one.kill()
 	require.NoError(t, os.WriteFile(open, nil, 0o600)) // the run continues without the server
 	for ended := false; !ended; {
 		ended = next()
@@ -76,5 +69,5 @@ func TestReplicaKilledWhileATaskRuns(t *testing.T) {
 
 	call(two, fleetv1.FleetServiceClient.DeleteAgent, &fleetv1.DeleteAgentRequest{AgentName: "papi", RequestId: "delete"})
 	require.Empty(t, call(two, fleetv1.FleetServiceClient.ListAgents, &fleetv1.ListAgentsRequest{}).GetAgents())
-	one.until(func() bool { return len(one.left()) == 0 })
+	one.awaitNothingLeft()
 }

@@ -115,7 +115,7 @@ func TestHangingMCPServer(t *testing.T) {
 	require.NoError(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	require.NoError(t, err)
-	waittest.Until(t, "the end of a process that is not a child gives no signal", func() bool { return syscall.Kill(-pid, 0) != nil })
+	waittest.Until(t, "a process group gives no signal when it ends", func() bool { return syscall.Kill(-pid, 0) != nil })
 }
 
 // TestMCPServerInside uses definitions and tools that name a server on the server's own network.

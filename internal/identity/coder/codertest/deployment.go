@@ -13,13 +13,16 @@ import (
 
 	"github.com/coder/coder/v2/codersdk"
 	"github.com/google/uuid"
+
+	"fleet/internal/notify"
 )
 
 // Deployment answers as Coder 2.30 does, as far as it is asked who the holder of a token is.
 type Deployment struct {
 	*httptest.Server
-	Requests atomic.Int64 // number of requests so far
-	now      atomic.Int64 // Unix nanoseconds
+	Requests atomic.Int64       // number of requests so far
+	Asked    notify.Subscribers // are notified of each request
+	now      atomic.Int64       // Unix nanoseconds
 
 	mu sync.Mutex
 	State
@@ -47,6 +50,7 @@ func New(t *testing.T) *Deployment {
 // ServeHTTP implements http.Handler.
 func (d *Deployment) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.Requests.Add(1)
+	d.Asked.Notify()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	token := r.Header.Get(codersdk.SessionTokenHeader)
