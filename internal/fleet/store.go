@@ -151,6 +151,21 @@ type TaskFilter struct {
 	Text      string    // in the summary or the first 4 KiB of the description, whatever its case
 }
 
+// TaskWindow says which of the tasks that match are wanted.
+type TaskWindow struct {
+	Limit, Offset int
+	After         string // id of a task: those behind it, in place of those behind Offset; ignored if there is no such task
+	Count         int    // how many are counted at most
+}
+
+// FoundTasks are the wanted ones of the tasks that match.
+type FoundTasks struct {
+	Tasks []*Task
+	Total int  // number of tasks that match
+	More  bool // more than Total match, but no more are counted
+	Last  bool // no task that matches is behind these
+}
+
 // Request is a mutating call that was done, remembered so that it is not done again.
 type Request struct {
 	Principal string

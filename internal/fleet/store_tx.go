@@ -66,8 +66,8 @@ type TaskReader interface {
 	// Tasks returns the agent's tasks, newest first, without descriptions beyond the first 4 KiB, and how many there are in all.
 	Tasks(agentUID string, limit, offset int) (tasks []*Task, total int, err error)
 
-	// FindTasks returns the tasks that match, newest first, as Tasks does, and how many match in all.
-	FindTasks(f TaskFilter, limit, offset int) (tasks []*Task, total int, err error)
+	// FindTasks returns the tasks of the window that match, newest first, as Tasks does, and counts those that match.
+	FindTasks(f TaskFilter, w TaskWindow) (FoundTasks, error)
 
 	// Usage returns what the tasks that match used, by the key: at most limit rows, those with the highest cost first, then
 	// those with the most tasks; and what all of them used together.

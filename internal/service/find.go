@@ -2,6 +2,8 @@ package service
 
 import (
 	"context"
+	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -29,22 +31,35 @@ func (s *Service) ListTasks(ctx context.Context, r ListTasksRequest) (*History, 
 	if err != nil {
 		return nil, err
 	}
+	var after string
+	r.Cursor, after, _ = strings.Cut(r.Cursor, ".")
 	h, offset, count, err := newHistory(r.PageRequest)
 	if err != nil {
 		return nil, err
+	}
+	w := fleet.TaskWindow{Limit: count, Offset: offset, After: after, Count: s.cfg.MaxCounted}
+	if r.Text != "" {
+		w.Count = s.cfg.MaxCounted / 10
 	}
 	f, err := s.taskFilter(ctx, p, r)
 	if err != nil {
 		return nil, err
 	}
+	var found fleet.FoundTasks
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		h.Tasks, h.Total, err = tx.FindTasks(f, count, offset)
-		if err != nil || h.Total > 0 || r.Project == "" {
+		found, err = tx.FindTasks(f, w)
+		if err != nil || found.Total > 0 || r.Project == "" {
 			return err
 		}
 		return s.knownProject(ctx, tx, f)
 	})
+	h.Tasks, h.Total, h.More = found.Tasks, found.Total, found.More
 	h.number(offset)
+	if n := len(h.Tasks); found.Last || n == 0 {
+		h.Next = ""
+	} else if offset+n >= w.Count { // to walk there from the first task would take long
+		h.Next = strconv.Itoa(offset+n) + "." + h.Tasks[n-1].ID
+	}
 	return h, err
 }
 
@@ -108,8 +123,8 @@ func (s *Service) knownProject(ctx context.Context, tx fleet.ReadTx, f fleet.Tas
 	if fleet.ReasonOf(err) != fleet.ReasonProjectNotFound {
 		return err
 	}
-	_, ever, failed := tx.FindTasks(fleet.TaskFilter{Owner: f.Owner, Shared: f.Shared, Projects: f.Projects, Place: f.Place, Project: f.Project}, 0, 0)
-	if failed != nil || ever > 0 {
+	ever, failed := tx.FindTasks(fleet.TaskFilter{Owner: f.Owner, Shared: f.Shared, Projects: f.Projects, Place: f.Place, Project: f.Project}, fleet.TaskWindow{})
+	if failed != nil || !ever.Last {
 		return failed
 	}
 	return asInvalid(err, "project")

@@ -15,6 +15,7 @@ import (
 type History struct {
 	Tasks                        []*fleet.Task
 	Total, Page, PageSize, Pages int
+	More                         bool   // there are more than Total; Pages are those of Total
 	Next                         string // cursor of the next page; "" on the last one
 }
 

@@ -64,9 +64,11 @@ func (s *Service) Search(ctx context.Context, text string, limit *int) (*Found, 
 	tasks.Projects = p.Projects
 	questions.Owner, questions.Shared, questions.Projects = tasks.Owner, tasks.Shared, tasks.Projects
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		if f.Tasks, _, err = tx.FindTasks(tasks, most, 0); err != nil {
+		found, err := tx.FindTasks(tasks, fleet.TaskWindow{Limit: most})
+		if err != nil {
 			return err
 		}
+		f.Tasks = found.Tasks
 		open, _, err := tx.Questions(questions, openQuestions, 0)
 		f.Questions = nil
 		for _, q := range open {

@@ -44,6 +44,8 @@ type Config struct {
 	Retention, PayloadRetention, PruneEvery time.Duration
 	// AuditRetention is how long lines of the audit log are kept; 0 means a year, a negative value forever.
 	AuditRetention time.Duration
+	// MaxCounted is how many tasks that match a filter are counted; 0 means 10,000. Of a search for a text it is a tenth.
+	MaxCounted int
 	// Workers is how many workspaces are made, started, stopped or deleted concurrently; 0 means 16. Four times as many
 	// agents are handed a task, interrupted or inspected concurrently.
 	Workers int
@@ -98,6 +100,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxBundle == 0 {
 		c.MaxBundle = DefaultMaxBundle
+	}
+	if c.MaxCounted == 0 {
+		c.MaxCounted = 10_000
 	}
 	if c.Workers == 0 {
 		c.Workers = 16

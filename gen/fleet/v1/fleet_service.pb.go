@@ -2548,18 +2548,20 @@ type ListTasksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The tasks of this page, newest first.
 	Tasks []*Task `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	// Number of tasks that match, on all pages.
+	// Number of tasks that match, on all pages. At most 10000 are counted, of a search for text 1000.
 	TotalCount int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
 	// This page, from 1.
 	Page int32 `protobuf:"varint,3,opt,name=page,proto3" json:"page,omitempty"`
 	// Tasks per page.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// Number of pages.
+	// Number of pages that the counted tasks have.
 	TotalPages int32 `protobuf:"varint,5,opt,name=total_pages,json=totalPages,proto3" json:"total_pages,omitempty"`
 	// Where to continue, as cursor of the next call; absent on the last page.
-	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	NextCursor *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
+	// True if more tasks match than were counted; absent otherwise. next_cursor leads to them.
+	TotalIsLowerBound *bool `protobuf:"varint,22,opt,name=total_is_lower_bound,json=totalIsLowerBound,proto3,oneof" json:"total_is_lower_bound,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *ListTasksResponse) Reset() {
@@ -2632,6 +2634,13 @@ func (x *ListTasksResponse) GetNextCursor() string {
 		return *x.NextCursor
 	}
 	return ""
+}
+
+func (x *ListTasksResponse) GetTotalIsLowerBound() bool {
+	if x != nil && x.TotalIsLowerBound != nil {
+		return *x.TotalIsLowerBound
+	}
+	return false
 }
 
 // DeleteTaskRequest names the task to delete.
@@ -4224,7 +4233,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x05_pageB\f\n" +
 	"\n" +
 	"_page_sizeB\b\n" +
-	"\x06_limit\"\xe2\x01\n" +
+	"\x06_limit\"\xb1\x02\n" +
 	"\x11ListTasksResponse\x12$\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x0e.fleet.v1.TaskR\x05tasks\x12\x1f\n" +
 	"\vtotal_count\x18\x02 \x01(\x05R\n" +
@@ -4234,8 +4243,10 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\vtotal_pages\x18\x05 \x01(\x05R\n" +
 	"totalPages\x12$\n" +
 	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
-	"nextCursor\x88\x01\x01B\x0e\n" +
-	"\f_next_cursor\"c\n" +
+	"nextCursor\x88\x01\x01\x124\n" +
+	"\x14total_is_lower_bound\x18\x16 \x01(\bH\x01R\x11totalIsLowerBound\x88\x01\x01B\x0e\n" +
+	"\f_next_cursorB\x17\n" +
+	"\x15_total_is_lower_bound\"c\n" +
 	"\x11DeleteTaskRequest\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tB\x03\xe0A\x02R\x06taskId\x120\n" +
 	"\n" +

@@ -535,6 +535,9 @@ func (m *ListTasksResponse) AppendJSON(b []byte) []byte {
 	if m.NextCursor != nil {
 		b = wire.AppendString(append(b, `,"next_cursor":`...), *m.NextCursor)
 	}
+	if m.TotalIsLowerBound != nil {
+		b = wire.AppendBool(append(b, `,"total_is_lower_bound":`...), *m.TotalIsLowerBound)
+	}
 	return wire.End(b, begin)
 }
 

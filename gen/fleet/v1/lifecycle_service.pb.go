@@ -447,18 +447,20 @@ type AgentListResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agents of the contracts of this page, newest first, without previews.
 	Agents []*LifecycleAgent `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
-	// Number of contracts on all pages.
+	// Number of contracts on all pages. At most 10000 are counted.
 	TotalCount int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
 	// This page, from 1.
 	Page int32 `protobuf:"varint,3,opt,name=page,proto3" json:"page,omitempty"`
 	// Contracts per page.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// Number of pages.
+	// Number of pages that the counted contracts have.
 	TotalPages int32 `protobuf:"varint,5,opt,name=total_pages,json=totalPages,proto3" json:"total_pages,omitempty"`
 	// Where to continue, as cursor of the next call; absent on the last page.
-	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	NextCursor *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
+	// True if there are more contracts than were counted; absent otherwise. next_cursor leads to them.
+	TotalIsLowerBound *bool `protobuf:"varint,22,opt,name=total_is_lower_bound,json=totalIsLowerBound,proto3,oneof" json:"total_is_lower_bound,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *AgentListResponse) Reset() {
@@ -531,6 +533,13 @@ func (x *AgentListResponse) GetNextCursor() string {
 		return *x.NextCursor
 	}
 	return ""
+}
+
+func (x *AgentListResponse) GetTotalIsLowerBound() bool {
+	if x != nil && x.TotalIsLowerBound != nil {
+		return *x.TotalIsLowerBound
+	}
+	return false
 }
 
 // LifecycleAgent is the progress of an agent.
@@ -1161,7 +1170,7 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"\x05_pageB\f\n" +
 	"\n" +
 	"_page_sizeB\b\n" +
-	"\x06_limit\"\x8e\x02\n" +
+	"\x06_limit\"\xe5\x02\n" +
 	"\x11AgentListResponse\x120\n" +
 	"\x06agents\x18\x01 \x03(\v2\x18.fleet.v1.LifecycleAgentR\x06agents\x12'\n" +
 	"\vtotal_count\x18\x02 \x01(\x05B\x06\xba\xf4\x18\x02\b\fR\n" +
@@ -1171,8 +1180,10 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"\vtotal_pages\x18\x05 \x01(\x05B\x06\xba\xf4\x18\x02\b\fR\n" +
 	"totalPages\x12$\n" +
 	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
-	"nextCursor\x88\x01\x01B\x0e\n" +
-	"\f_next_cursor\"\xa9\b\n" +
+	"nextCursor\x88\x01\x01\x12<\n" +
+	"\x14total_is_lower_bound\x18\x16 \x01(\bB\x06\xba\xf4\x18\x02\b\fH\x01R\x11totalIsLowerBound\x88\x01\x01B\x0e\n" +
+	"\f_next_cursorB\x17\n" +
+	"\x15_total_is_lower_bound\"\xa9\b\n" +
 	"\x0eLifecycleAgent\x12!\n" +
 	"\bagent_id\x18\x01 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
 	"R\aagentId\x126\n" +

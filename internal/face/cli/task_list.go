@@ -98,16 +98,27 @@ type page interface {
 	GetTotalCount() int32
 }
 
+// more returns "+" if the answer does not count all tasks that there are.
+func more(p page) string {
+	if l, ok := p.(interface{ GetTotalIsLowerBound() bool }); ok && l.GetTotalIsLowerBound() {
+		return "+"
+	}
+	return ""
+}
+
 // beyond returns the hint for an empty page of a list that has tasks on other pages.
 func beyond(p page, none string) string {
-	if p.GetTotalCount() == 0 {
+	switch {
+	case p.GetTotalCount() == 0:
 		return none
+	case more(p) != "":
+		return "Page " + strconv.Itoa(int(p.GetPage())) + " is beyond the last one."
 	}
 	return "Page " + strconv.Itoa(int(p.GetPage())) + " is beyond the last one, which is page " + strconv.Itoa(int(p.GetTotalPages())) + "."
 }
 
 func (s *session) tellPage(p page) {
 	if p.GetTotalPages() > 1 {
-		s.hint("Page %d of %d, %d tasks.", p.GetPage(), p.GetTotalPages(), p.GetTotalCount())
+		s.hint("Page %d of %d%[4]s, %[3]d%[4]s tasks.", p.GetPage(), p.GetTotalPages(), p.GetTotalCount(), more(p))
 	}
 }

@@ -207,6 +207,14 @@ func some32(n int) *int32 {
 	return &v
 }
 
+// ifTrue returns a field that is absent unless it is true.
+func ifTrue(b bool) *bool {
+	if !b {
+		return nil
+	}
+	return &b
+}
+
 func int32Of(n int) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) } //nolint:gosec // clamped
 
 // pageOf returns the page that a request asks for.

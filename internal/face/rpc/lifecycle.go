@@ -52,7 +52,7 @@ func (l *Lifecycle) AgentList(ctx context.Context, r *fleetv1.AgentListRequest) 
 	}
 	out := &fleetv1.AgentListResponse{
 		Agents: make([]*fleetv1.LifecycleAgent, len(list.Agents)), TotalCount: int32Of(list.Total), Page: int32Of(list.Page),
-		PageSize: int32Of(list.PageSize), TotalPages: int32Of(list.Pages), NextCursor: some(list.Next),
+		PageSize: int32Of(list.PageSize), TotalPages: int32Of(list.Pages), TotalIsLowerBound: ifTrue(list.More), NextCursor: some(list.Next),
 	}
 	for i, a := range list.Agents {
 		out.Agents[i] = l.agentOf(a)

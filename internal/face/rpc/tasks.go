@@ -92,7 +92,7 @@ func (f *Fleet) ListTasks(ctx context.Context, r *fleetv1.ListTasksRequest) (*fl
 	}
 	return &fleetv1.ListTasksResponse{
 		Tasks: tasksOf(h.Tasks), TotalCount: int32Of(h.Total), Page: int32Of(h.Page), PageSize: int32Of(h.PageSize), TotalPages: int32Of(h.Pages),
-		NextCursor: some(h.Next),
+		TotalIsLowerBound: ifTrue(h.More), NextCursor: some(h.Next),
 	}, nil
 }
 

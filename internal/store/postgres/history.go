@@ -12,9 +12,11 @@ import (
 )
 
 const (
-	findTasks  = `SELECT id, ` + record.TaskColumns + `, payload_removed, revision, NULL::text FROM tasks WHERE n IN (SELECT n FROM tasks WHERE `
-	countTasks = `SELECT count(*) FROM tasks WHERE `
-	taskIDs    = `SELECT id FROM tasks WHERE id >= $1 AND id < $2 AND ($3 = '' OR owner = $3 OR agent_uid = ANY($4)) ORDER BY id LIMIT $5`
+	findTasks   = `SELECT id, ` + record.TaskColumns + `, payload_removed, revision, NULL::text FROM tasks WHERE n IN (SELECT n FROM tasks WHERE `
+	countTasks  = `SELECT count(*) FROM (SELECT FROM tasks WHERE `
+	positionOf  = `SELECT created_at, n FROM tasks WHERE id = $1`
+	newestFirst = ` ORDER BY created_at DESC, n DESC`
+	taskIDs     = `SELECT id FROM tasks WHERE id >= $1 AND id < $2 AND ($3 = '' OR owner = $3 OR agent_uid = ANY($4)) ORDER BY id LIMIT $5`
 
 	oldPayloads = `SELECT id FROM tasks WHERE payload_size > 0 AND NOT payload_removed AND ended_at < $1 ORDER BY ended_at LIMIT $2
 		FOR UPDATE SKIP LOCKED`
@@ -33,17 +35,34 @@ var dropTask = []string{
 // lastChar is greater than every character of a text that is kept.
 const lastChar = "\U0010FFFF"
 
-func (t *readTx) FindTasks(f fleet.TaskFilter, limit, offset int) ([]*fleet.Task, int, error) {
-	c := taskConditions(f)
-	total, err := first(t, scanInt, countTasks+c.where+`true`, c.args...)
-	if err != nil || limit <= 0 || offset >= total {
-		return nil, total, err
-	}
-	const newestFirst = ` ORDER BY created_at DESC, n DESC`
-	page := newestFirst + ` LIMIT ` + c.arg(limit) + ` OFFSET ` + c.arg(max(0, offset)) + `)` + newestFirst
-	tasks, err := all(t, record.ScanTask, findTasks+c.where+`true`+page, c.args...)
-	return tasks, total, err
+func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (fleet.FoundTasks, error) {
+	return record.FindTasks(w, func(limit int) ([]*fleet.Task, error) {
+		c, offset := taskConditions(f), max(0, w.Offset)
+		if w.After != "" {
+			after, err := all(t, scanPosition, positionOf, w.After)
+			if err != nil {
+				return nil, err
+			}
+			if len(after) > 0 {
+				c.where += `(created_at, n) < (` + c.arg(after[0].createdAt) + `, ` + c.arg(after[0].n) + `) AND `
+				offset = 0
+			}
+		}
+		page := newestFirst + ` LIMIT ` + c.arg(limit) + ` OFFSET ` + c.arg(offset) + `)` + newestFirst
+		return all(t, record.ScanTask, findTasks+c.where+`true`+page, c.args...)
+	}, func(most int) (int, error) {
+		c := taskConditions(f)
+		return first(t, scanInt, countTasks+c.where+`true LIMIT `+c.arg(most)+`) AS counted`, c.args...)
+	})
 }
+
+// position is where a task is in the order of lists.
+type position struct {
+	createdAt time.Time
+	n         int64
+}
+
+func scanPosition(row scanner) (p position, err error) { return p, row.Scan(&p.createdAt, &p.n) }
 
 // taskConditions returns the filter as SQL.
 func taskConditions(f fleet.TaskFilter) *clause {

@@ -22,10 +22,17 @@ func newConn(ctx context.Context, db *sql.DB) (*conn, error) {
 	return &conn{sql: c, stmts: map[string]*sql.Stmt{}}, nil
 }
 
-// stmt returns the prepared statement. All SQL of the package is constant text, so there are few of them.
+// maxStmts is how many statements a connection keeps prepared. Only the filters of tasks and events can make more, and those are
+// prepared each time.
+const maxStmts = 300
+
+// stmt returns the prepared statement, nil if there are too many.
 func (c *conn) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
 	if s, ok := c.stmts[query]; ok {
 		return s, nil
+	}
+	if len(c.stmts) >= maxStmts {
+		return nil, nil
 	}
 	s, err := c.sql.PrepareContext(ctx, query)
 	if err != nil {
@@ -37,6 +44,9 @@ func (c *conn) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
 
 func (c *conn) exec(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	s, err := c.stmt(ctx, query)
+	if s == nil && err == nil {
+		return c.sql.ExecContext(ctx, query, args...)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -45,6 +55,9 @@ func (c *conn) exec(ctx context.Context, query string, args ...any) (sql.Result,
 
 func (c *conn) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	s, err := c.stmt(ctx, query)
+	if s == nil && err == nil {
+		return c.sql.QueryContext(ctx, query, args...)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -54,6 +67,9 @@ func (c *conn) query(ctx context.Context, query string, args ...any) (*sql.Rows,
 // int64 returns the single number that the query selects.
 func (c *conn) int64(ctx context.Context, query string, args ...any) (n int64, err error) {
 	s, err := c.stmt(ctx, query)
+	if s == nil && err == nil {
+		return n, c.sql.QueryRowContext(ctx, query, args...).Scan(&n)
+	}
 	if err != nil {
 		return 0, err
 	}

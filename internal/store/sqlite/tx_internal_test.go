@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -111,9 +112,9 @@ func TestQueryPlans(t *testing.T) {
 		return selectEvents + w
 	}
 	find := func(f fleet.TaskFilter) string {
-		w, _ := taskConditions(f)
-		return countTasks + w
+		return taskNumbers + (textQuery{filter: f, phrase: f.Text, rare: f.Text != ""}).conditions().where + `true` + newestFirst
 	}
+	toolset := fleet.ToolsetFleet
 	const follow, newest = `seq > ? ORDER BY seq LIMIT ?`, `seq > 0 ORDER BY seq DESC LIMIT ?`
 	for _, c := range []struct{ query, want string }{
 		{record.SelectAgents + `WHERE uid = ?`, "SEARCH agents USING INDEX sqlite_autoindex_agents_1 (uid=?)"},
@@ -137,9 +138,14 @@ func TestQueryPlans(t *testing.T) {
 		{dropEvents, "events_task (task_id=?)"},
 		{dropMessages, "messages_task (task_id=?)"},
 		{dropQuestions, "questions_task (task_id=?)"},
-		{find(fleet.TaskFilter{}), "SEARCH tasks USING COVERING INDEX tasks_listed (created_at>?)"},
-		{find(fleet.TaskFilter{Owner: "x"}), "SEARCH tasks USING COVERING INDEX tasks_listed_owner (owner=? AND created_at>?)"},
-		{find(fleet.TaskFilter{Owner: "x", Text: "fix"}), "SCAN tasks_text VIRTUAL TABLE INDEX"},
+		{find(fleet.TaskFilter{}), "SCAN tasks USING COVERING INDEX tasks_listed"},
+		{find(fleet.TaskFilter{Since: time.Unix(1, 0)}), "SEARCH tasks USING COVERING INDEX tasks_listed (created_at>?)"},
+		{find(fleet.TaskFilter{Owner: "x", Toolset: &toolset}), "SEARCH tasks USING COVERING INDEX tasks_listed_owner (owner=?)"},
+		{find(fleet.TaskFilter{Toolset: &toolset, Status: fleet.TaskCompleted}), "SEARCH tasks USING COVERING INDEX tasks_listed_toolset (toolset=?)"},
+		{find(fleet.TaskFilter{Toolset: &toolset, Status: fleet.TaskFailed, Owner: "x"}), "SEARCH tasks USING COVERING INDEX tasks_listed_status (status=?)"},
+		{find(fleet.TaskFilter{Toolset: &toolset, Source: fleet.SourceAgent}), "SEARCH tasks USING COVERING INDEX tasks_listed_source (source=?)"},
+		{find(fleet.TaskFilter{Toolset: &toolset, Project: "x"}), "SEARCH tasks USING COVERING INDEX tasks_listed_project (project=?)"},
+		{find(fleet.TaskFilter{Toolset: &toolset, AgentUID: "x"}), "SEARCH tasks USING INDEX tasks_history (agent_uid=?)"},
 		{lastSeq, "SEARCH events"},
 		{changedAgents, "SEARCH events USING COVERING INDEX events_changes (seq>?)"},
 		{where(fleet.EventFilter{}) + follow, "SEARCH events USING INTEGER PRIMARY KEY (rowid>?)"},
@@ -181,4 +187,70 @@ func explain(t *testing.T, s *Store, query string) string {
 	}
 	require.NoError(t, rows.Err())
 	return plan.String()
+}
+
+// These sort what they find, of which there is little.
+func TestQueryPlansOfFewTasks(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	toolset := fleet.ToolsetFleet
+	for _, c := range []struct {
+		filter fleet.TaskFilter
+		want   string
+	}{
+		{fleet.TaskFilter{Toolset: &toolset, Owner: "x", AgentName: "x"}, "SEARCH tasks USING INDEX tasks_history (agent_uid=?)"},
+		{fleet.TaskFilter{Toolset: &toolset, Owner: "x", Text: "fix"}, "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"},
+		{fleet.TaskFilter{Toolset: &toolset, Owner: "x", Shared: []string{"u"}}, "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"},
+	} {
+		q := textQuery{filter: c.filter, phrase: c.filter.Text, rare: c.filter.Text != ""}
+		assert.Contains(t, explain(t, s, taskNumbers+q.conditions().where+`true`+newestFirst), c.want)
+	}
+}
+
+// A text that many tasks have is searched for in spans of time. Tasks need not be in the order in which they were created.
+func TestFrequentText(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	begun := time.Unix(1_700_000_000, 0)
+	require.NoError(t, s.Update(t.Context(), func(tx fleet.Tx) error {
+		a := &fleet.Agent{UID: "u", Name: "a", Owner: "x", State: fleet.StateRunning, Desired: fleet.DesiredRunning, CreatedAt: begun, UpdatedAt: begun}
+		require.NoError(t, tx.InsertAgent(a))
+		for i := range 100 {
+			task := &fleet.Task{
+				ID: fmt.Sprint("t", i), AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Source: fleet.SourceHuman, Status: fleet.TaskCompleted,
+				CreatedAt: begun.Add(time.Duration(i*37%50) * time.Second), EndedAt: begun,
+			}
+			if i%3 == 0 {
+				task.Description = "fix the login"
+			}
+			require.NoError(t, tx.InsertTask(task))
+		}
+		return nil
+	}))
+	require.NoError(t, s.View(t.Context(), func(tx fleet.ReadTx) error {
+		q := textQuery{readTx: tx.(*readTx), filter: fleet.TaskFilter{Owner: "x", Text: "login"}, phrase: `"login"`, rare: true}
+		want, err := q.numbers(beginning, 100, 0)
+		require.NoError(t, err)
+		require.Len(t, want, 34)
+		fifth, err := first(q.readTx, scanPosition, `SELECT created_at, n FROM tasks WHERE n = ?`, want[4])
+		require.NoError(t, err)
+		q.rare = false
+		for _, q.span = range []int{1, 2, 3, 20, 200} {
+			for _, limit := range []int{1, 10, 34, 50} {
+				got, err := q.numbers(beginning, limit, 0)
+				require.NoError(t, err)
+				require.Equal(t, want[:min(limit, 34)], got)
+				got, err = q.numbers(beginning, limit, 7)
+				require.NoError(t, err)
+				require.Equal(t, want[7:min(7+limit, 34)], got)
+				got, err = q.numbers(fifth, limit, 0)
+				require.NoError(t, err)
+				require.Equal(t, want[5:min(5+limit, 34)], got)
+				n, err := q.count(limit)
+				require.NoError(t, err)
+				require.Equal(t, min(limit, 34), n)
+			}
+		}
+		return nil
+	}))
 }

@@ -23,12 +23,19 @@ func (t *readTx) Usage(f fleet.TaskFilter, by fleet.UsageKey, limit int) ([]flee
 	if !ok {
 		return nil, fleet.UsageRow{}, fmt.Errorf("usage by %q is unknown", by)
 	}
-	where, args := taskConditions(f)
-	total, err := first(t, scanUsage, `SELECT '', '', `+usageSums+where, args...)
+	q, err := t.textQuery(f)
 	if err != nil {
 		return nil, fleet.UsageRow{}, err
 	}
-	rows, err := all(t, scanUsage, `SELECT `+columns+`, `+usageSums+where+` GROUP BY 1, 2 ORDER BY 7 DESC, 3 DESC, 1, 2 LIMIT ?15`, append(args, limit)...)
+	c := q.conditions()
+	if q.phrase != "" && !q.rare {
+		c.add(`n IN `+textRows, q.phrase)
+	}
+	total, err := first(t, scanUsage, `SELECT '', '', `+usageSums+c.where+`true`, c.args...)
+	if err != nil || limit <= 0 {
+		return nil, total, err
+	}
+	rows, err := all(t, scanUsage, `SELECT `+columns+`, `+usageSums+c.where+`true GROUP BY 1, 2 ORDER BY 7 DESC, 3 DESC, 1, 2 LIMIT ?`, append(c.args, limit)...)
 	return rows, total, err
 }
 

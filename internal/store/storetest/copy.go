@@ -73,8 +73,8 @@ func RequireSame(t *testing.T, one, two fleet.Store) {
 	both(t, one, two, func(tx fleet.ReadTx) (fleet.Holdings, error) { return tx.Holdings("alice") })
 	both(t, one, two, func(tx fleet.ReadTx) ([]fleet.Event, error) { return tx.Events(fleet.EventFilter{}, 0, 100) })
 	both(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Task, error) {
-		tasks, _, err := tx.FindTasks(fleet.TaskFilter{Text: "BUILD"}, 10, 0)
-		return tasks, err
+		found, err := tx.FindTasks(fleet.TaskFilter{Text: "BUILD"}, fleet.TaskWindow{Limit: 10})
+		return found.Tasks, err
 	})
 	for _, s := range []fleet.Store{one, two} {
 		ago, ok, err := s.Noted(t.Context(), "poll/local")

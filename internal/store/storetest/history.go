@@ -254,6 +254,57 @@ var historyCases = []testCase{
 		require.NotNil(t, r)
 	}},
 
+	{"windows of the tasks that match", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		update(t, s, func(tx fleet.Tx) error {
+			for i := range 5 {
+				task := newTask(id("t", i), a)
+				task.Status, task.EndedAt, task.Summary = fleet.TaskCompleted, noon, "it works"
+				task.CreatedAt = noon.Add(time.Duration(i/2) * time.Second) // two at a time
+				if err := tx.InsertTask(task); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		for _, f := range []fleet.TaskFilter{{}, {Owner: a.Owner}, {Text: "it works"}, {Text: "it"}, {AgentName: a.Name}, {AgentUID: a.UID, Source: fleet.SourceHuman}} {
+			for _, c := range []struct {
+				window fleet.TaskWindow
+				want   string // the tasks
+				total  int
+				more   bool
+				last   bool
+			}{
+				{fleet.TaskWindow{}, "", 0, false, false},
+				{fleet.TaskWindow{Count: 9}, "", 5, false, false},
+				{fleet.TaskWindow{Limit: 2}, "43", 0, false, false},
+				{fleet.TaskWindow{Limit: 2, Count: 4}, "43", 4, true, false},
+				{fleet.TaskWindow{Limit: 2, Count: 5}, "43", 5, false, false},
+				{fleet.TaskWindow{Limit: 2, Offset: 2, Count: 1}, "21", 1, true, false},
+				{fleet.TaskWindow{Limit: 2, Offset: 3}, "10", 5, false, true},
+				{fleet.TaskWindow{Limit: 2, Offset: 3, Count: 1}, "10", 5, false, true},
+				{fleet.TaskWindow{Limit: 2, Offset: 4}, "0", 5, false, true},
+				{fleet.TaskWindow{Limit: 2, Offset: 5, Count: 4}, "", 4, true, true},
+				{fleet.TaskWindow{Limit: 2, Offset: 6, Count: 9}, "", 5, false, true},
+				{fleet.TaskWindow{Limit: 2, Offset: 1, After: id("t", 4), Count: 4}, "32", 4, true, false},
+				{fleet.TaskWindow{Limit: 3, Offset: 3, After: id("t", 2), Count: 4}, "10", 5, false, true},
+				{fleet.TaskWindow{Limit: 2, Offset: 2, After: "gone", Count: 4}, "21", 4, true, false},
+			} {
+				view(t, s, func(tx fleet.ReadTx) error {
+					found, err := tx.FindTasks(f, c.window)
+					require.NoError(t, err)
+					var got strings.Builder
+					for _, task := range found.Tasks {
+						got.WriteString(task.ID[len(task.ID)-1:])
+					}
+					require.Equal(t, c.want, got.String(), "%+v %+v", f, c.window)
+					require.Equal(t, []any{c.total, c.more, c.last}, []any{found.Total, found.More, found.Last}, "%+v %+v", f, c.window)
+					return nil
+				})
+			}
+		}
+	}},
+
 	{"payloads are removed after their retention", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		for i, ended := range []time.Duration{-3, -2, -1, 1} {
@@ -289,7 +340,8 @@ var historyCases = []testCase{
 func findTasks(t tb, s fleet.Store, f fleet.TaskFilter, limit, offset int) (tasks []*fleet.Task, total int) {
 	t.Helper()
 	view(t, s, func(tx fleet.ReadTx) (err error) {
-		tasks, total, err = tx.FindTasks(f, limit, offset)
+		found, err := tx.FindTasks(f, fleet.TaskWindow{Limit: limit, Offset: offset, Count: 1000})
+		tasks, total = found.Tasks, found.Total
 		return err
 	})
 	return tasks, total

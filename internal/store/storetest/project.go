@@ -37,11 +37,11 @@ var projectCases = []testCase{
 			{[]string{"setup", "local/", "", "local/DataOn"}, nil},
 		} {
 			view(t, s, func(tx fleet.ReadTx) error {
-				tasks, total, err := tx.FindTasks(fleet.TaskFilter{Owner: "alice", Projects: c.projects}, 10, 0)
+				found, err := tx.FindTasks(fleet.TaskFilter{Owner: "alice", Projects: c.projects}, fleet.TaskWindow{Limit: 10})
 				require.NoError(t, err)
-				require.Len(t, c.want, total)
+				require.Len(t, c.want, found.Total)
 				var got []string
-				for _, task := range tasks {
+				for _, task := range found.Tasks {
 					got = append(got, task.AgentUID)
 				}
 				require.ElementsMatch(t, c.want, got, "%q", c.projects)

@@ -171,6 +171,7 @@ func (s *Service) Status(ctx context.Context, ids []string) ([]*Agent, error) {
 type List struct {
 	Agents                       []*Agent
 	Total, Page, PageSize, Pages int
+	More                         bool   // there are more than Total
 	Next                         string // cursor of the next page; "" on the last one
 }
 
@@ -181,7 +182,7 @@ func (s *Service) List(ctx context.Context, page fleet.PageRequest) (*List, erro
 	if err != nil {
 		return nil, err
 	}
-	l := &List{Agents: []*Agent{}, Total: h.Total, Page: h.Page, PageSize: h.PageSize, Pages: h.Pages, Next: h.Next}
+	l := &List{Agents: []*Agent{}, Total: h.Total, Page: h.Page, PageSize: h.PageSize, Pages: h.Pages, More: h.More, Next: h.Next}
 	if len(h.Tasks) == 0 {
 		return l, nil
 	}

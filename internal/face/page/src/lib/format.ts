@@ -44,6 +44,11 @@ export function count(n: number, one: string, many = one + 's'): string {
   return `${n.toLocaleString()} ${n === 1 ? one : many}`
 }
 
+/** atLeast counts as count does; a plus sign says that there are more. */
+export function atLeast(n: number, more: boolean | undefined, one: string): string {
+  return more ? `${n.toLocaleString()}+ ${one}s` : count(n, one)
+}
+
 // Characters that would hide or reorder text: controls, and the marks of bidirectional and invisible text.
 // eslint-disable-next-line no-control-regex
 const deceptive = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g

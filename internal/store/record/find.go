@@ -1,0 +1,26 @@
+package record
+
+import "fleet/internal/fleet"
+
+// FindTasks returns the tasks of the window. rows returns the first tasks of the window, and count how many match, both at most
+// as many as they are asked for. They are counted only if the end of the list is not in sight.
+func FindTasks(w fleet.TaskWindow, rows func(limit int) ([]*fleet.Task, error), count func(most int) (int, error)) (found fleet.FoundTasks, err error) {
+	limit := max(0, w.Limit)
+	found.Tasks, err = rows(limit + 1) // one more shows whether there are more
+	if err != nil {
+		return fleet.FoundTasks{}, err
+	}
+	if found.Last = len(found.Tasks) <= limit; !found.Last {
+		found.Tasks = found.Tasks[:limit]
+	}
+	if found.Last && (len(found.Tasks) > 0 || w.Offset <= 0) {
+		found.Total = max(0, w.Offset) + len(found.Tasks)
+		return found, nil
+	}
+	if w.Count <= 0 {
+		return found, nil
+	}
+	n, err := count(w.Count + 1)
+	found.Total, found.More = min(n, w.Count), n > w.Count
+	return found, err
+}

@@ -1,0 +1,215 @@
+package sqlite
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"fleet/internal/fleet"
+	"fleet/internal/store/record"
+)
+
+const (
+	newestFirst = ` ORDER BY created_at DESC, n DESC`
+	taskNumbers = `SELECT n FROM tasks WHERE `
+	tasksOf     = `SELECT id, ` + record.TaskColumns + `, payload_removed, revision, NULL FROM tasks WHERE n ` + uidsIn + newestFirst
+
+	hasChars  = `(instr(lower(description), lower(?)) > 0 OR instr(lower(summary), lower(?)) > 0)`
+	textRows  = `(SELECT rowid FROM tasks_text WHERE tasks_text MATCH ?)`
+	countText = `SELECT count(*) FROM (SELECT 1 FROM tasks_text WHERE tasks_text MATCH ? LIMIT ?)`
+	// textRowsIn are those of textRows that can be of tasks of a span of time. Numbers of tasks rise nearly as their times do.
+	textRowsIn = `(SELECT rowid FROM tasks_text WHERE tasks_text MATCH ? AND rowid
+		BETWEEN (SELECT min(n) FROM tasks WHERE created_at BETWEEN ? AND ?) AND (SELECT max(n) FROM tasks WHERE created_at BETWEEN ? AND ?))`
+	endOfSpan  = `SELECT created_at FROM tasks WHERE created_at <= ?` + newestFirst + ` LIMIT 1 OFFSET ?`
+	positionOf = `SELECT created_at, n FROM tasks WHERE id = ?`
+)
+
+// minIndexed is the shortest text that the full-text index can find, in characters.
+const minIndexed = 3
+
+// Reading all tasks that have a text is faster than a walk through the newest tasks, which begins with firstSpan of them, if there are
+// at most rareText.
+const (
+	rareText  = 2000
+	firstSpan = 4000
+)
+
+// taskQuery selects tasks. SQLite knows nothing of how often values occur, so the query says which index leads: a plus sign hides
+// the columns of other conditions from it.
+type taskQuery struct {
+	where string // each condition followed by AND
+	args  []any
+}
+
+func (q *taskQuery) add(condition string, args ...any) {
+	q.where += condition + ` AND `
+	q.args = append(q.args, args...)
+}
+
+// taskConditions returns the filter as SQL, without its text. led is set if something else finds the rows.
+func taskConditions(f fleet.TaskFilter, led bool) *taskQuery {
+	q := &taskQuery{}
+	// lead returns the column for the index of the first condition that is given, and hides it in all others.
+	lead := func(column string) string {
+		if led {
+			return `+` + column
+		}
+		led = true
+		return column
+	}
+	if f.AgentUID != "" {
+		q.add(lead(`agent_uid`)+` = ?`, f.AgentUID)
+	}
+	if f.AgentName != "" {
+		q.add(lead(`agent_uid`)+` IN (SELECT uid FROM agents WHERE name_key = ?)`, record.Key(f.AgentName))
+	}
+	switch column := ``; {
+	case f.Status == "":
+	case f.Status == fleet.TaskCompleted: // most are
+		q.add(`+status = ?`, string(f.Status))
+	default:
+		column = lead(`status`)
+		q.add(column+` = ? AND `+column+` <> 'completed'`, string(f.Status))
+	}
+	switch {
+	case f.Owner == "":
+	case len(f.Shared) == 0:
+		q.add(lead(`owner`)+` = ?`, f.Owner)
+	case led:
+		q.add(`(+owner = ? OR +agent_uid `+uidsIn+`)`, f.Owner, list(f.Shared))
+	default:
+		led = true
+		q.add(`n IN (SELECT n FROM tasks WHERE owner = ? UNION ALL SELECT n FROM tasks WHERE agent_uid `+uidsIn+`)`, f.Owner, list(f.Shared))
+	}
+	if f.Project != "" {
+		q.add(lead(`project`)+` = ?`, f.Project)
+	}
+	if f.Source != "" {
+		q.add(lead(`source`)+` = ?`, string(f.Source))
+	}
+	if f.Toolset != nil {
+		q.add(lead(`toolset`)+` = ?`, string(*f.Toolset))
+	}
+	if len(f.Projects) > 0 {
+		q.add(`+`+ofProjects, list(f.Projects), list(f.Projects))
+	}
+	if f.Place != "" {
+		q.add(`+agent_uid IN (SELECT uid FROM agents WHERE place = ?)`, f.Place)
+	}
+	if !f.Since.IsZero() {
+		q.add(`created_at >= ?`, micros(f.Since))
+	}
+	if !f.Until.IsZero() {
+		q.add(`created_at < ?`, micros(f.Until))
+	}
+	return q
+}
+
+// textQuery is a search for tasks with a text.
+type textQuery struct {
+	*readTx
+	filter fleet.TaskFilter
+	phrase string // "" if the full-text index cannot find the text, or there is none
+	rare   bool
+	span   int // how many tasks the first span of time has that is searched for a text that is not rare
+}
+
+func (t *readTx) textQuery(f fleet.TaskFilter) (q textQuery, err error) {
+	q = textQuery{readTx: t, filter: f, span: firstSpan}
+	if utf8.RuneCountInString(f.Text) < minIndexed {
+		return q, nil
+	}
+	q.phrase = `"` + strings.ReplaceAll(f.Text, `"`, `""`) + `"`
+	n, err := first(t, scanInt, countText, q.phrase, rareText+1)
+	q.rare = n <= rareText
+	return q, err
+}
+
+// conditions returns the filter as SQL, except for a text that is not rare.
+func (q textQuery) conditions() *taskQuery {
+	c := taskConditions(q.filter, q.rare)
+	switch {
+	case q.filter.Text == "":
+	case q.phrase == "":
+		c.add(hasChars, q.filter.Text, q.filter.Text)
+	case q.rare:
+		c.add(`n IN `+textRows, q.phrase)
+	}
+	return c
+}
+
+// position is where a task is in the order of lists.
+type position struct{ createdAt, n int64 }
+
+func scanPosition(row scanner) (p position, err error) { return p, row.Scan(&p.createdAt, &p.n) }
+
+// beginning is before all tasks.
+var beginning = position{math.MaxInt64, math.MaxInt64}
+
+// numbers returns the numbers of the tasks that match behind the position.
+func (q textQuery) numbers(behind position, limit, offset int) ([]int64, error) {
+	c := q.conditions()
+	if behind != beginning {
+		c.add(`(created_at, n) < (?, ?)`, behind.createdAt, behind.n)
+	}
+	if q.phrase == "" || q.rare {
+		return all(q.readTx, scanInt64, taskNumbers+c.where+`true`+newestFirst+` LIMIT ? OFFSET ?`, append(c.args, limit, offset)...)
+	}
+	// Many tasks have the text. The walk through the tasks of a growing span of time ends when it has found enough.
+	for span := q.span; ; span *= 16 {
+		since, err := first(q.readTx, scanInt64, endOfSpan, behind.createdAt, span)
+		if err != nil {
+			return nil, err
+		}
+		w := *c
+		if since == 0 {
+			w.add(`+n IN `+textRows, q.phrase)
+		} else {
+			w.add(`+n IN `+textRowsIn, q.phrase, since, behind.createdAt, since, behind.createdAt)
+			w.add(`created_at >= ?`, since)
+		}
+		ns, err := all(q.readTx, scanInt64, taskNumbers+w.where+`true`+newestFirst+` LIMIT ? OFFSET ?`, append(w.args, limit, offset)...)
+		if err != nil || len(ns) == limit || since == 0 {
+			return ns, err
+		}
+	}
+}
+
+// count counts the tasks that match, at most so many.
+func (q textQuery) count(most int) (int, error) {
+	if q.phrase != "" && !q.rare {
+		ns, err := q.numbers(beginning, most, 0)
+		return len(ns), err
+	}
+	c := q.conditions()
+	return first(q.readTx, scanInt, `SELECT count(*) FROM (SELECT 1 FROM tasks WHERE `+c.where+`true LIMIT ?)`, append(c.args, most)...)
+}
+
+func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (found fleet.FoundTasks, err error) {
+	q, err := t.textQuery(f)
+	if err != nil {
+		return found, err
+	}
+	return record.FindTasks(w, func(limit int) ([]*fleet.Task, error) {
+		behind, offset := beginning, max(0, w.Offset)
+		if w.After != "" {
+			after, err := first(t, scanPosition, positionOf, w.After)
+			if err != nil {
+				return nil, err
+			}
+			if after.n != 0 {
+				behind, offset = after, 0
+			}
+		}
+		ns, err := q.numbers(behind, limit, offset)
+		if err != nil || len(ns) == 0 {
+			return nil, err
+		}
+		list, err := json.Marshal(ns)
+		if err != nil {
+			return nil, t.failed(err)
+		}
+		return all(t, record.ScanTask, tasksOf, string(list))
+	}, q.count)
+}
