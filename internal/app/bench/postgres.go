@@ -122,7 +122,8 @@ func (t *testbed) idle(ctx context.Context) error {
 		if err == nil && len(busy) == 0 {
 			var running int
 			err = t.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-				_, running, err = tx.FindTasks(fleet.TaskFilter{Status: fleet.TaskRunning}, 1, 0)
+				found, err := tx.FindTasks(fleet.TaskFilter{Status: fleet.TaskRunning}, fleet.TaskWindow{Limit: 1})
+				running = len(found.Tasks)
 				return err
 			})
 			if err == nil && running == 0 {
