@@ -3019,7 +3019,7 @@ const fleetServiceListTasksOutput = `{
     },
     "total_count": {
       "type": "integer",
-      "description": "Number of tasks that match, on all pages."
+      "description": "Number of tasks that match, on all pages. At most 10000 are counted, of a search for text 1000."
     },
     "page": {
       "type": "integer",
@@ -3031,11 +3031,15 @@ const fleetServiceListTasksOutput = `{
     },
     "total_pages": {
       "type": "integer",
-      "description": "Number of pages."
+      "description": "Number of pages that the counted tasks have."
     },
     "next_cursor": {
       "type": "string",
       "description": "Where to continue, as cursor of the next call; absent on the last page."
+    },
+    "total_is_lower_bound": {
+      "type": "boolean",
+      "description": "True if more tasks match than were counted; absent otherwise. next_cursor leads to them."
     }
   },
   "required": [

@@ -387,7 +387,7 @@ const lifecycleServiceAgentListOutput = `{
     },
     "total_count": {
       "type": "integer",
-      "description": "Number of contracts on all pages."
+      "description": "Number of contracts on all pages. At most 10000 are counted."
     },
     "page": {
       "type": "integer",
@@ -399,11 +399,15 @@ const lifecycleServiceAgentListOutput = `{
     },
     "total_pages": {
       "type": "integer",
-      "description": "Number of pages."
+      "description": "Number of pages that the counted contracts have."
     },
     "next_cursor": {
       "type": "string",
       "description": "Where to continue, as cursor of the next call; absent on the last page."
+    },
+    "total_is_lower_bound": {
+      "type": "boolean",
+      "description": "True if there are more contracts than were counted; absent otherwise. next_cursor leads to them."
     }
   },
   "required": [
