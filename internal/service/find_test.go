@@ -10,17 +10,18 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
 	"fleet/internal/state"
 )
 
 // A cursor leads through all tasks, also beyond those that are counted.
 func TestTasksBeyondTheCount(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, fake.Config{}, func(c *state.Config) { c.MaxCounted = 30 })
-	a := h.create("papi")
+	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.MaxCounted = 30 })
+	a := h.Create("papi")
 	begun := time.Unix(1_700_000_000, 0).UTC()
 	add := func(from, to int) {
-		require.NoError(t, h.store.Update(t.Context(), func(tx fleet.Tx) error {
+		require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error {
 			for i := from; i < to; i++ {
 				if err := tx.InsertTask(&fleet.Task{
 					ID: fmt.Sprintf("task-%02d", i), AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Source: fleet.SourceHuman, Status: fleet.TaskCompleted,
@@ -36,7 +37,7 @@ func TestTasksBeyondTheCount(t *testing.T) {
 	for text, counted := range map[string]int{"": 30, "login": 3} {
 		r := service.ListTasksRequest{Text: text, PageRequest: fleet.PageRequest{PageSize: new(10)}}
 		for next := 44; next >= 0; {
-			got, err := h.ListTasks(h.ctx(), r)
+			got, err := h.ListTasks(h.Context(), r)
 			require.NoError(t, err)
 			require.Equal(t, next >= 10, got.Next != "")
 			require.Equal(t, got.Next != "", got.More)
@@ -50,16 +51,16 @@ func TestTasksBeyondTheCount(t *testing.T) {
 			r.Cursor = got.Next
 		}
 	}
-	got, err := h.ListTasks(h.ctx(), service.ListTasksRequest{PageRequest: fleet.PageRequest{Page: new(4), PageSize: new(10)}})
+	got, err := h.ListTasks(h.Context(), service.ListTasksRequest{PageRequest: fleet.PageRequest{Page: new(4), PageSize: new(10)}})
 	require.NoError(t, err)
 	require.Equal(t, "40.task-05", got.Next)
 	add(45, 50) // the rest stays the same
-	got, err = h.ListTasks(h.ctx(), service.ListTasksRequest{PageRequest: fleet.PageRequest{Cursor: got.Next, PageSize: new(10)}})
+	got, err = h.ListTasks(h.Context(), service.ListTasksRequest{PageRequest: fleet.PageRequest{Cursor: got.Next, PageSize: new(10)}})
 	require.NoError(t, err)
 	require.Len(t, got.Tasks, 5)
 	require.Equal(t, "task-04", got.Tasks[0].ID)
 	require.Equal(t, 5, got.Page)
 
-	_, err = h.ListTasks(h.ctx(), service.ListTasksRequest{PageRequest: fleet.PageRequest{Cursor: "x.task-04"}})
+	_, err = h.ListTasks(h.Context(), service.ListTasksRequest{PageRequest: fleet.PageRequest{Cursor: "x.task-04"}})
 	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err))
 }
