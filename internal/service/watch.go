@@ -44,7 +44,7 @@ func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []
 	if err != nil {
 		return err
 	}
-	w := watch{s: s, p: p, ref: r.AgentName, filter: fleet.EventFilter{TaskID: r.TaskID, Quiet: r.Quiet, OutputOf: r.OutputOf}, left: -1}
+	w := &watch{s: s, p: p, ref: r.AgentName, filter: fleet.EventFilter{TaskID: r.TaskID, Quiet: r.Quiet, OutputOf: r.OutputOf}, left: -1}
 	if err := aside(func() error { return w.begin(ctx, p, r) }); err != nil {
 		return err
 	}
@@ -200,18 +200,19 @@ func (w *watch) next(ctx context.Context, woken bool, send func([]fleet.Event, s
 		w.after = events[len(events)-1].Seq
 	}
 	more = len(events) == limit
-	for _, e := range w.unshared {
-		e.Seq = w.after
-		events = append(events, e)
+	for i := range w.unshared { // without copies, which would make the stacks of all watchers larger
+		w.unshared[i].Seq = w.after
 	}
-	w.unshared = nil
+	events, w.unshared = append(events, w.unshared...), nil
 	if len(events) == 0 {
 		return false, 0, nil
 	}
 	if w.left > 0 {
 		w.left = max(0, w.left-len(events))
 	}
-	w.ended = w.filter.TaskID != "" && slices.ContainsFunc(events, func(e fleet.Event) bool { return e.Type == fleet.EventTaskEnded })
+	for i := range events {
+		w.ended = w.ended || w.filter.TaskID != "" && events[i].Type == fleet.EventTaskEnded
+	}
 	if err := send(events, w.cursor()); err != nil {
 		return false, 0, err
 	}

@@ -15,10 +15,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// seen holds the request of a call and its answer. Each may be nil.
+// seen is what is known of a call. The request and the answer may be nil.
 type seen struct {
 	request, answer any
 	stream          bool
+	caller          string         // name of the principal; empty if it is not known
 	line            *fleet.Audited // nil if the call is not audited
 }
 

@@ -26,7 +26,10 @@ type identityKey struct{}
 // not known yet. Without a method, a caller without credentials may call what is open to all, and Refused tells whether
 // the caller has sent too many requests.
 func (i *Interceptor) Identify(ctx context.Context, md metadata.MD, method string) (context.Context, error) {
-	id := i.identify(ctx, md)
+	id := identityOf(ctx)
+	if id == nil {
+		id = i.identify(ctx, md)
+	}
 	if id.err != nil && (method != "" || id.given) {
 		i.failed(ctx, method, id)
 	}
@@ -50,11 +53,7 @@ func Refused(ctx context.Context) error {
 	return nil
 }
 
-// identify identifies the caller unless Identify has done so.
 func (i *Interceptor) identify(ctx context.Context, md metadata.MD) *identity {
-	if id := identityOf(ctx); id != nil {
-		return id
-	}
 	id := &identity{given: len(md.Get(authorization)) > 0}
 	if id.principal, id.err = i.auth.Authenticate(ctx, md); id.err == nil {
 		id.refused = i.rates.take(ctx, id.principal)

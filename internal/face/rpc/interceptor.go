@@ -103,8 +103,6 @@ func (i *Interceptor) around(ctx context.Context, method string, seen *seen, cal
 	face := faceOf(ctx)
 	ctx = fleet.WithCall(ctx, fleet.CallID(rand.Uint64())) //nolint:gosec // it is no secret
 	ctx = i.observer.CallBegan(ctx, method, face)
-	id := &identity{}
-	var line *fleet.Audited // nil if the call is not audited
 	defer func() {
 		if r := recover(); r != nil {
 			i.log.ErrorContext(ctx, "panic", slog.String("method", method), slog.String("panic", fmt.Sprint(r)), slog.String("stack", string(debug.Stack())))
@@ -115,12 +113,13 @@ func (i *Interceptor) around(ctx context.Context, method string, seen *seen, cal
 		if err != nil {
 			s = answerOf(ctx, err)
 		}
-		i.observer.CallEnded(ctx, method, face, seen.stream, s.Code(), time.Since(begun)) // the code of nil is OK
+		took := time.Since(begun)
+		i.observer.CallEnded(ctx, method, face, seen.stream, s.Code(), took) // the code of nil is OK
 		if !panicked {
-			i.logCall(ctx, method, id.principal, begun, s, err)
+			i.logCall(ctx, method, seen.caller, took, s, err)
 		}
-		if line != nil {
-			i.audit(ctx, line, seen, s)
+		if seen.line != nil {
+			i.audit(ctx, seen.line, seen, s)
 		}
 		if s != nil {
 			err = s.Err()
@@ -129,28 +128,45 @@ func (i *Interceptor) around(ctx context.Context, method string, seen *seen, cal
 	if OpenToAll(method) {
 		return call(ctx)
 	}
-	md, _ := metadata.FromIncomingContext(ctx)
-	if id = i.identify(ctx, md); id.err != nil {
-		i.failed(ctx, method, id)
-		return id.err
-	}
-	if id.refused != nil {
-		return id.refused
-	}
-	r := rightsOf(method)
-	if r.mutates {
-		line = i.begin(ctx, method, id.principal, seen)
-		seen.line, ctx = line, fleet.WithAudit(ctx, line)
-	}
-	if err := r.mayCall(id.principal); err != nil {
+	ctx, leave, err := i.admit(ctx, method, seen)
+	if err != nil {
 		return err
 	}
-	ctx, leave := i.open.enter(fleet.WithPrincipal(ctx, id.principal), md)
 	defer leave()
 	if err = call(ctx); err != nil && errors.Is(context.Cause(ctx), errRevoked) {
 		return errRevoked
 	}
 	return err
+}
+
+// admit identifies the caller, and checks what the caller may call. It returns the context to make the call with; call leave
+// when the call has ended. It is a function of its own because a stream keeps the stack of around for as long as it is open.
+//
+//go:noinline
+func (i *Interceptor) admit(ctx context.Context, method string, seen *seen) (_ context.Context, leave func(), err error) {
+	id := identityOf(ctx)
+	if id == nil {
+		md, _ := metadata.FromIncomingContext(ctx)
+		id = i.identify(ctx, md)
+	}
+	seen.caller = id.principal.Name
+	if id.err != nil {
+		i.failed(ctx, method, id)
+		return ctx, nil, id.err
+	}
+	if id.refused != nil {
+		return ctx, nil, id.refused
+	}
+	r := rightsOf(method)
+	if r.mutates {
+		seen.line = i.begin(ctx, method, id.principal, seen)
+		ctx = fleet.WithAudit(ctx, seen.line)
+	}
+	if err := r.mayCall(id.principal); err != nil {
+		return ctx, nil, err
+	}
+	ctx, leave = i.open.enter(fleet.WithPrincipal(ctx, id.principal))
+	return ctx, leave, nil
 }
 
 // OpenToAll reports whether unknown callers may call the method: health and reflection are open.
@@ -171,15 +187,17 @@ func answerOf(ctx context.Context, err error) *status.Status {
 	return detailed(codes.Internal, s.Message(), string(fleet.ReasonInternal), map[string]string{"call_id": fleet.CallFrom(ctx).String()})
 }
 
-func (i *Interceptor) logCall(ctx context.Context, method string, p fleet.Principal, begun time.Time, s *status.Status, err error) {
-	level, attrs := slog.LevelDebug, []slog.Attr{
-		slog.String("method", shortMethod(method)), slog.String("principal", p.Name), slog.Duration("took", time.Since(begun)),
+func (i *Interceptor) logCall(ctx context.Context, method, caller string, took time.Duration, s *status.Status, err error) {
+	level := slog.LevelDebug
+	if s.Code() == codes.Internal || s.Code() == codes.Unknown {
+		level = slog.LevelError
 	}
+	if !i.log.Enabled(ctx, level) {
+		return
+	}
+	attrs := []slog.Attr{slog.String("method", shortMethod(method)), slog.String("principal", caller), slog.Duration("took", took)}
 	if s != nil {
 		attrs = append(attrs, slog.String("code", s.Code().String()), slog.Any("error", err))
-		if s.Code() == codes.Internal || s.Code() == codes.Unknown {
-			level = slog.LevelError
-		}
 	}
 	i.log.LogAttrs(ctx, level, "call", attrs...)
 }

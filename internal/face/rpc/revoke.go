@@ -39,10 +39,10 @@ func newOpenCalls(auth Authenticator) *openCalls {
 	return &openCalls{auth: auth, every: recheck, groups: map[string]*group{}}
 }
 
-// enter returns a context for the call with this metadata. The context ends when the credentials are revoked. Call
+// enter returns a context for the call. It ends when the credentials are revoked. Call
 // leave when the call has ended.
-func (o *openCalls) enter(ctx context.Context, md metadata.MD) (_ context.Context, leave func()) {
-	given := md.Get(authorization)
+func (o *openCalls) enter(ctx context.Context) (_ context.Context, leave func()) {
+	given := metadata.ValueFromIncomingContext(ctx, authorization)
 	if len(given) == 0 {
 		return ctx, func() {}
 	}
@@ -52,6 +52,7 @@ func (o *openCalls) enter(ctx context.Context, md metadata.MD) (_ context.Contex
 	defer o.mu.Unlock()
 	g := o.groups[key]
 	if g == nil {
+		md, _ := metadata.FromIncomingContext(ctx)
 		g = &group{ctx: context.WithoutCancel(ctx), md: md, calls: map[*context.CancelCauseFunc]struct{}{}}
 		o.groups[key] = g
 		g.timer = time.AfterFunc(o.every, func() { o.check(key, g) })
