@@ -201,13 +201,14 @@ func (l *logs) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// call retries a call with a request id until a server answers.
+// call retries a call with a request id until a server answers. Without a server it waits: the connection is closed when the
+// next server has replaced it.
 func call[Q, R any](s *supervisor, method func(fleetv1.FleetServiceClient, context.Context, Q, ...grpc.CallOption) (R, error), q Q) R {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), waittest.Limit)
 	defer cancel()
 	for {
-		r, err := method(s.client(), ctx, q)
+		r, err := method(s.client(), ctx, q, grpc.WaitForReady(true))
 		switch status.Code(err) {
 		case codes.OK:
 			return r
@@ -347,21 +348,27 @@ func (s *supervisor) kill() {
 	})
 }
 
-// awaitNothingLeft waits until no process is left.
+// awaitNothingLeft waits until no process, except the server, has the data directory in its command line, environment or
+// working directory. Reading about all processes is slow, so those that were found must end before it looks for more.
 func (s *supervisor) awaitNothingLeft() {
 	s.t.Helper()
-	waittest.Until(s.t, "processes that are not children give no signal when they end", func() bool { return len(s.left()) == 0 })
+	var found []string
+	waittest.Until(s.t, "processes that are not children give no signal when they end", func() bool {
+		if found = s.left(found); len(found) == 0 {
+			all, err := filepath.Glob("/proc/[0-9]*")
+			require.NoError(s.t, err)
+			found = s.left(all)
+		}
+		return len(found) == 0
+	})
 }
 
-// left returns the processes, except the server, that have the data directory in their command line, environment or
-// working directory.
-func (s *supervisor) left() (found []string) {
+// left returns those of the processes, except the server, that have the data directory in what describes them.
+func (s *supervisor) left(processes []string) (found []string) {
 	s.mu.Lock()
 	server := s.cmd.Process.Pid
 	s.mu.Unlock()
-	dirs, err := filepath.Glob("/proc/[0-9]*")
-	require.NoError(s.t, err)
-	for _, dir := range dirs {
+	for _, dir := range processes {
 		if filepath.Base(dir) == fmt.Sprint(server) {
 			continue
 		}
@@ -369,7 +376,7 @@ func (s *supervisor) left() (found []string) {
 		environ, _ := os.ReadFile(filepath.Join(dir, "environ"))
 		cwd, _ := os.Readlink(filepath.Join(dir, "cwd"))
 		if strings.Contains(string(cmdline)+string(environ)+cwd, s.data) {
-			found = append(found, filepath.Base(dir)+" "+strings.ReplaceAll(string(cmdline), "\x00", " "))
+			found = append(found, dir)
 		}
 	}
 	return found

@@ -120,21 +120,22 @@ func (f flood) value(field protoreflect.FieldDescriptor, fresh func() protorefle
 // matches the output schema.
 func TestResultsAreBounded(t *testing.T) {
 	t.Parallel()
+	const maxResult = mcp.MinMaxResult
 	for name, f := range map[string]flood{
-		"many items":        {items: 500, text: "some text of an item"},
-		"long texts":        {items: 3, text: strings.Repeat("long \"ä\n", 5_000)},
-		"what JSON escapes": {items: 3, text: strings.Repeat("\x00", 25_000)},
-		"both":              {items: 50, text: strings.Repeat("x", 2_000)},
+		"many items":        {items: 150, text: "some text of an item"},
+		"long texts":        {items: 3, text: strings.Repeat("long \"ä\n", maxResult/4)},
+		"what JSON escapes": {items: 3, text: strings.Repeat("\x00", maxResult+1_000)},
+		"both":              {items: 50, text: strings.Repeat("x", maxResult/10)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			eachTool(t, f, mcp.Config{MaxResult: 20_000}, func(set string, l listed, r result) {
+			eachTool(t, f, mcp.Config{MaxResult: maxResult}, func(set string, l listed, r result) {
 				require.False(t, r.IsError, r.Content)
 				size := 0
 				for _, c := range r.Content {
 					size += len(c.Text)
 				}
-				require.LessOrEqual(t, size, 20_000, l.Name)
+				require.LessOrEqual(t, size, maxResult, l.Name)
 				require.JSONEq(t, r.Content[0].Text, string(r.StructuredContent))
 				content, err := jsonschema.UnmarshalJSON(strings.NewReader(string(r.StructuredContent)))
 				require.NoError(t, err)
@@ -146,7 +147,7 @@ func TestResultsAreBounded(t *testing.T) {
 
 func TestErrorsAreBounded(t *testing.T) {
 	t.Parallel()
-	long, err := status.New(codes.NotFound, strings.Repeat("no \"such\" thing ", 100_000)).WithDetails(
+	long, err := status.New(codes.NotFound, strings.Repeat("no \"such\" thing ", tool.DefaultMaxResult/8)).WithDetails(
 		&errdetails.ErrorInfo{Reason: "TASK_NOT_FOUND", Domain: "fleet"})
 	require.NoError(t, err)
 	eachTool(t, flood{err: long.Err()}, mcp.Config{}, func(_ string, l listed, r result) {

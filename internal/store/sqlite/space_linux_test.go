@@ -1,0 +1,35 @@
+package sqlite_test
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"fleet/internal/store/sqlite"
+)
+
+// TestMemoryIsNotReserved opens a store in a file system that is in memory. What it reserved there would be memory that the
+// system has to clear.
+func TestMemoryIsNotReserved(t *testing.T) {
+	t.Parallel()
+	var of unix.Statfs_t
+	if err := unix.Statfs("/dev/shm", &of); err != nil || of.Type != unix.TMPFS_MAGIC {
+		t.Skip("/dev/shm is not in memory")
+	}
+	dir, err := os.MkdirTemp("/dev/shm", "fleet-test")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, os.RemoveAll(dir)) }()
+	path := filepath.Join(dir, "fleet.db")
+	s, err := sqlite.Open(t.Context(), path, sqlite.Config{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	for _, name := range []string{path, path + "-wal"} {
+		info, err := os.Stat(name)
+		require.NoError(t, err)
+		require.Less(t, info.Sys().(*syscall.Stat_t).Blocks*512, int64(4<<20), name)
+	}
+}
