@@ -120,7 +120,7 @@ func (w workspace) Ready() error {
 		return runner.HostError("cannot create the directory for runs", err)
 	}
 	if info, err := os.Stat(w.dir); err != nil || !info.IsDir() {
-		return fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q cannot work, its directory %s is gone", w.agent.Name, w.dir)
+		return fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q cannot work: its directory %s does not exist", w.agent.Name, w.dir)
 	}
 	return nil
 }

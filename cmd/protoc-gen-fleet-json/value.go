@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// form is how package wire handles the values of one type: the function that appends one, and the method of Reader that
-// reads one. What is empty has no function yet, because the API has no such field.
+// form names what package wire has for the values of one type: the function that appends one, and the method of Reader that
+// reads one. A name is empty if the API has no field that needs it yet.
 type form struct{ append, read string }
 
 var scalars = map[protoreflect.Kind]form{
@@ -88,7 +88,7 @@ func (g *generator) readCall(f *protogen.Field) ([]any, error) {
 }
 
 func unsupported(f *protogen.Field) error {
-	return fmt.Errorf("package wire has no JSON form for %s: no field of the API was like it so far; add it there and to this plugin", describe(f))
+	return fmt.Errorf("package wire has no JSON form for %s, which the API has not used before: add it there and to this plugin", describe(f))
 }
 
 func describe(f *protogen.Field) string {

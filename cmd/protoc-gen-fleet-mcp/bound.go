@@ -52,7 +52,7 @@ func (g generator) bound(m *protogen.Method) (string, error) {
 	return hint, nil
 }
 
-// portionHint says how to get the rest of an answer.
+// portionHint returns the sentence of the tool's description that says how to get the rest of an answer.
 func portionHint(m *protogen.Method, counted *protogen.Field, next, from string) (string, error) {
 	if next == "" && from == "" {
 		return "", nil

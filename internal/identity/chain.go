@@ -15,12 +15,12 @@ type Source interface {
 	// Credentials returns what the source takes, for errors: "Fleet tokens".
 	Credentials() string
 
-	// Recognizes reports whether the secret has the form of the source's credentials, valid or not. It asks nobody.
+	// Recognizes reports whether the secret has the form of the source's credentials, valid or not. It makes no request.
 	Recognizes(secret string) bool
 
-	// Authenticate returns the principal of a secret that the source recognizes. UNAUTHENTICATED if the secret is not
-	// valid, or not any more; BACKEND_UNAVAILABLE if that cannot be found out now. It is called for every call, and
-	// twice a second for the credentials of open streams, so it must answer from memory most of the time. Errors do not
+	// Authenticate returns the principal of a secret that the source recognizes. The error is UNAUTHENTICATED if the secret
+	// is not valid or no longer valid, and BACKEND_UNAVAILABLE if that is unknown now. Authenticate is called for every
+	// call, and twice a second for the credentials of open streams, so it must usually answer from memory. Errors do not
 	// contain the secret.
 	Authenticate(ctx context.Context, secret string) (fleet.Principal, error)
 }

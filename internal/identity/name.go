@@ -8,8 +8,8 @@ import (
 
 // Names gives subjects the names of their principals. The service implements it.
 type Names interface {
-	// NameOf returns the name of the subject's principal. It is the same for all time, also when the subject's own name
-	// changes, because everything in Fleet belongs to a name; and no other principal has it. See decision 039.
-	// It keeps the subject's groups, which limits are looked up by also when the subject does not call.
+	// NameOf returns the name of the subject's principal. It never changes, even if the subject is renamed, because
+	// everything in Fleet belongs to a name; and no other principal gets it. See decision 039.
+	// NameOf also stores the subject's groups, because limits depend on them even while the subject makes no call.
 	NameOf(ctx context.Context, s fleet.Subject) (string, error)
 }

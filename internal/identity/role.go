@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Roles says which role people of an outside source have, by what the source says of them: viewer, user or admin.
+// Roles maps groups or roles of another system to roles in Fleet: viewer, user or admin.
 type Roles map[string]string
 
 // scopes are the scopes of the roles.
@@ -20,7 +20,7 @@ func IsRole(name string) bool {
 	return ok
 }
 
-// Validate returns an error that names the first invalid key. The keys are those below the given one.
+// Validate returns an error that names the first invalid key, below the given key of the configuration.
 func (r Roles) Validate(key string) error {
 	for _, name := range slices.Sorted(maps.Keys(r)) {
 		if !IsRole(r[name]) {

@@ -11,7 +11,7 @@ import (
 type Tokens struct {
 	// Lookup returns the principal of a secret.
 	Lookup func(ctx context.Context, secret string) (fleet.Principal, error)
-	// AgentsOnly says that only the tokens that the server gives to agents are taken.
+	// AgentsOnly restricts the source to tokens that the server creates for agents.
 	AgentsOnly bool
 }
 

@@ -44,7 +44,7 @@ func confined(p sandbox.Policy, run shim.Run, program, starts string, servers ma
 				continue
 			}
 			p.Read = append(p.Read, dir)
-			if filepath.Base(dir) == "bin" { // such as of node in a user's home
+			if filepath.Base(dir) == "bin" { // for example of node in a user's home
 				p.Read = append(p.Read, filepath.Join(filepath.Dir(dir), "lib"))
 			}
 		}
@@ -52,8 +52,8 @@ func confined(p sandbox.Policy, run shim.Run, program, starts string, servers ma
 	return &p
 }
 
-// installDirs returns the directory where a program outside the system directories is installed: that of its file, after
-// following links, or for an npm package the directory of all packages.
+// installDirs returns the paths of a program outside the system directories: its own, and that of the file to which it links
+// or, for an npm package, of the directory with all packages.
 func installDirs(program string) []string {
 	paths := []string{program}
 	real, err := filepath.EvalSymlinks(program)

@@ -25,7 +25,8 @@ func (h Home) conversation(d driver.Driver, r fleet.Run) (session string, since 
 	if session == "" && r.Continues {
 		return "", since, "nothing of the last one is left on the agent's machine"
 	}
-	// The record existed when the last run ended. If none was found then, the program itself must report a loss.
+	// A recorded file existed when the last run ended. Without a record, only the program can tell that the conversation is
+	// lost.
 	if record := h.read("record"); session != "" && record != "" {
 		if _, err := os.Lstat(record); errors.Is(err, fs.ErrNotExist) {
 			return "", since, "the file of the last one is gone from the agent's machine"

@@ -121,7 +121,8 @@ func isMissing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// archiveUnstarted moves a run that was never started away. Its claim stays, in case a late shim still has the directory open.
+// archiveUnstarted moves away the directory of a run that was never started. The claim stays in it, in case a late shim still
+// has the directory open.
 func archiveUnstarted(run shim.Run) error {
 	dir, err := os.MkdirTemp(filepath.Dir(string(run)), ".void-*")
 	if err == nil {
@@ -231,7 +232,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	return env, host.createRun(h, run, map[string]any{specFile: spec, formatFile: c.Format}, files)
 }
 
-// createRun creates the directory of a run with the files, and with the values in described as JSON files.
+// createRun creates the directory of a run. It writes the files, and each value of described as a JSON file.
 func (host *Host) createRun(h Home, run shim.Run, described map[string]any, files []driver.File) error {
 	for name, data := range shim.ReserveFiles() {
 		files = append(files, driver.File{Name: name, Data: data})
@@ -272,7 +273,7 @@ func (h Home) writeRun(run shim.Run, files []driver.File) error {
 			return errors.Join(err, os.RemoveAll(tmp))
 		}
 	}
-	// This is written first, because naming an active run that does not exist does no harm.
+	// This file is written first: it does no harm if it names a run that does not exist.
 	if err := shim.WriteFile(h.path("active"), []byte(filepath.Base(string(run))), 0o600); err != nil {
 		return err
 	}
@@ -297,7 +298,7 @@ func (host *Host) launch(ctx context.Context, agent string, h Home, run shim.Run
 		discard(run)
 		return fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot start the program: %s", said.Error)
 	case err != nil && ctx.Err() != nil:
-		return ctx.Err() // the next call finds the state
+		return ctx.Err() // the next call finds out whether the program has started
 	case err != nil:
 		// The shim ended without a message, or takes too long.
 		given, serr := settleUnclaimed(run)

@@ -22,7 +22,7 @@ func Find(program string, env []string, dir string) (string, error) {
 			return path, nil
 		}
 		return "", fleet.Errorf(fleet.ReasonProvisioningFailed,
-			"the program %s is not there, or is not executable: correct the command of the project", program)
+			"the program %s does not exist, or is not executable: correct the command of the project", program)
 	}
 	i := slices.IndexFunc(env, func(v string) bool { return strings.HasPrefix(v, "PATH=") })
 	for _, d := range filepath.SplitList(strings.TrimPrefix(env[i], "PATH=")) {

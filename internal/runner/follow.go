@@ -64,7 +64,7 @@ type follower struct {
 	sink   func(fleet.Output) error
 	after  position // output up to here was passed on before
 
-	caughtUp bool // everything up to after was read, and then something was passed on
+	caughtUp bool // catchUp has run: the output that was passed on before is parsed
 
 	spec   shim.Spec
 	reader *shim.Reader
@@ -285,7 +285,7 @@ func (f *follower) parse(final bool) (int, error) {
 	}
 	n, said := f.parser.Parse(data, final)
 	if flusher, ok := f.parser.(driver.Flusher); ok && n == 0 && len(data) < len(f.data) {
-		n, said = flusher.Flush(data) // as it was passed on then
+		n, said = flusher.Flush(data) // an earlier call passed it on in the same way
 	}
 	if n == 0 && len(data) < len(f.data) { // the cursor does not belong to this run
 		n, said = f.parser.Parse(f.data, false)

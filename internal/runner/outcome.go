@@ -51,7 +51,7 @@ func (host *Host) outcome(h Home, run shim.Run, f *follower, exit *shim.Exit) (f
 		o.Status = fleet.TaskFailed
 		o.Reason = "it ran longer than its time limit of " + f.spec.Timeout.String()
 	case shim.Interrupted:
-		if !o.Reported { // a report was made before the end
+		if !o.Reported { // the agent has reported its end before it was interrupted
 			o.Status, o.Reason = fleet.TaskStopped, exit.Reason
 		}
 	case shim.Lost, shim.NotStarted:

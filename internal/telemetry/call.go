@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// faces are the values of the label face. A call that says anything else came over gRPC.
+// faces are the values of the label face. Any other value counts as grpc.
 var faces = [...]string{"grpc", "rest", "mcp"}
 
 // callMetrics measures calls. It looks up a method's counters by its labels once and keeps them, since that takes longer

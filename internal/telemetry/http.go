@@ -9,7 +9,7 @@ import (
 )
 
 // Transport returns a transport that traces requests that belong to a traced call, and tells the server about the trace.
-// A span has no path and no query, which may say more than operators should see.
+// A span has no path and no query, because these may contain what operators should not see.
 func (t *Telemetry) Transport(base http.RoundTripper) http.RoundTripper {
 	if t.tracer == nil {
 		return base

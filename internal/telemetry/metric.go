@@ -22,11 +22,11 @@ type Metric struct {
 	Labels []string
 }
 
-// The metrics. Every label has a small set of values, whatever callers and agents are called.
+// The metrics. Every label has a small set of values, which does not depend on the names of callers or agents.
 var (
 	calls        = counter("fleet_calls_total", "Calls that have ended.", "method", "face", "code")
 	callDuration = histogram("fleet_call_duration_seconds", "Duration of calls, without streams.", "method", "face")
-	callsOpen    = gauge("fleet_calls_open", "Calls that have not ended, with streams.")
+	callsOpen    = gauge("fleet_calls_open", "Calls that have not ended, including streams.")
 
 	agents   = gauge("fleet_agents", "Agents of the whole fleet by the state of their workspace.", "state")
 	tasks    = gauge("fleet_tasks", "Tasks of the whole fleet that have not ended: queued means not handed to the agent yet.", "state")
@@ -34,7 +34,7 @@ var (
 	events   = counter("fleet_events_total", "Events that this server has added to the log.", "type")
 	ended    = counter("fleet_tasks_ended_total", "Tasks that this server has recorded as ended.", "status")
 
-	workers       = gauge("fleet_workers", "Workers of this server, one for each agent with work to do: waiting means for a free slot.", "state")
+	workers       = gauge("fleet_workers", "Workers of this server, one for each agent with work to do; waiting ones wait for a free slot.", "state")
 	leases        = gauge("fleet_leases_held", "Leases that this server holds.")
 	renewals      = counter("fleet_lease_renewals_total", "Renewals of leases by this server.")
 	renewFailures = counter("fleet_lease_renewal_failures_total", "Attempts to renew leases that failed.")
@@ -43,15 +43,15 @@ var (
 
 	placeDuration = histogram("fleet_place_operation_duration_seconds", "Duration of operations of places and of agents' runners, without following runs.", "place", "operation")
 	placeErrors   = counter("fleet_place_operation_errors_total", "Operations of places and of agents' runners that failed.", "place", "operation", "code")
-	placeUp       = gauge("fleet_place_up", "1 if what is known of the place's agents is complete and recent, else 0.", "place")
+	placeUp       = gauge("fleet_place_up", "1 if the last listing of the place's agents is complete and recent, else 0.", "place")
 	snapshotAge   = gauge("fleet_place_snapshot_age_seconds", "Time since the place last listed all its workspaces, or since the server started.", "place")
 
 	storeDuration = histogram("fleet_store_transaction_duration_seconds", "Duration of transactions, with their retries.", "kind")
-	storeRetries  = counter("fleet_store_transaction_retries_total", "Transactions that were run again because others were in the way.", "kind")
+	storeRetries  = counter("fleet_store_transaction_retries_total", "Transactions that were retried because of a conflict with another one.", "kind")
 	storeErrors   = counter("fleet_store_transaction_errors_total", "Transactions that failed because of the store.", "kind")
 	storeUp       = gauge("fleet_store_up", "1 if the store answers, else 0.")
 	storeSize     = gauge("fleet_store_size_bytes", "Size of the database.")
-	storeFull     = gauge("fleet_store_full", "1 if the store has so little room that nothing new is taken, else 0.")
+	storeFull     = gauge("fleet_store_full", "1 if the disk is so full that the store accepts nothing new, else 0.")
 
 	lastEvent = gauge("fleet_events_last_seq", "Number of the newest event of the log.")
 	watchers  = gauge("fleet_watchers", "Open streams of this server that wait for events.")

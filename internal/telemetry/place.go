@@ -26,7 +26,7 @@ func (t *Telemetry) Place(p fleet.Place) fleet.Place {
 	return &place{Place: p, telemetry: t, name: p.Traits().Name}
 }
 
-// place measures a place. It is a Confiner and a Tidier whether the place is or not: then it says and does nothing.
+// place measures a place. It always implements Confiner and Tidier; without effect if the measured place does not.
 type place struct {
 	fleet.Place
 	telemetry *Telemetry
@@ -49,7 +49,7 @@ func (p *place) span(ctx context.Context, operation string) (context.Context, tr
 	return p.telemetry.child(ctx, "place."+operation, trace.SpanKindClient, attribute.String("fleet.place", p.name))
 }
 
-// failed counts the error of an operation. A caller that gives up is not one.
+// failed counts the error of an operation. A cancelled call does not count.
 func (p *place) failed(operation string, err error) {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		p.telemetry.places.errors.WithLabelValues(p.name, operation, placeCode(err)).Inc()

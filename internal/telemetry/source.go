@@ -9,10 +9,10 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Sources are what the server is asked when Prometheus asks. Each function is called once for each scrape.
+// Sources are functions that return current figures of the server. Each is called once for each scrape.
 type Sources struct {
 	Store fleet.Store
-	// Agents returns the agents that exist, with their active tasks, as they are known without asking the store.
+	// Agents returns the existing agents with their active tasks, from memory.
 	Agents func() []*fleet.AgentView
 	Places func() []fleet.PlaceState
 	Work   func() fleet.Work
@@ -21,7 +21,7 @@ type Sources struct {
 	Now                 func() time.Time
 }
 
-// Read makes the metrics show what the sources say. Call it once.
+// Read registers the metrics that are read from the sources. Call it once.
 func (t *Telemetry) Read(s Sources) { t.registry.MustRegister(collector{s, s.Now()}) }
 
 // collector reads the sources.
@@ -33,7 +33,7 @@ type collector struct {
 // storePatience limits how long a scrape waits for the store.
 const storePatience = 3 * time.Second
 
-// read are the metrics that collector makes.
+// read lists the metrics of collector.
 var read = []Metric{
 	callsOpen, agents, tasks, queueAge, workers, leases, renewals, renewFailures, leasesLost,
 	placeUp, snapshotAge, storeUp, storeSize, storeFull, lastEvent, watchers,
@@ -126,7 +126,7 @@ func (c collector) places(send sender) {
 	}
 }
 
-// store sends the figures of the store. Those that it does not tell in time are left out.
+// store sends the figures of the store. It leaves out those that the store does not return in time.
 func (c collector) store(send sender) {
 	ctx, cancel := context.WithTimeout(context.Background(), storePatience)
 	defer cancel()

@@ -62,7 +62,7 @@ func (t *Telemetry) endCall(ctx context.Context, method string, how grpccodes.Co
 	span.End()
 }
 
-// Span begins a span of work on the agent or its task, see state.Config. There is none if the call that wanted the work
+// Span begins a span of work on the agent or its task, see state.Config. It begins none if the call that requested the work
 // was not traced.
 func (t *Telemetry) Span(ctx context.Context, name string, a *fleet.Agent, task *fleet.Task) (context.Context, func(error)) {
 	parent := a.Trace
@@ -87,7 +87,7 @@ func (t *Telemetry) child(ctx context.Context, name string, kind trace.SpanKind,
 	return t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(of...))
 }
 
-// end ends the span; it may be nil. Of an error it has only the reason, since the message may have what a caller wrote.
+// end ends the span, which may be nil. It records only the reason of an error, because the message may contain a caller's text.
 func end(span trace.Span, err error) {
 	if span == nil {
 		return

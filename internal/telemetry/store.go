@@ -22,7 +22,7 @@ func newStoreMetrics() storeMetrics {
 		duration: storeDuration.histograms(), retries: storeRetries.counters(), errors: storeErrors.counters(),
 		fenced: fenced.counters(), events: events.counters(), ended: ended.counters(),
 	}
-	m.fenced.WithLabelValues() // so that it is 0 before the first
+	m.fenced.WithLabelValues() // so that it is exported as 0 before the first one
 	for _, kind := range []string{"update", "view"} {
 		m.retries.WithLabelValues(kind)
 		m.errors.WithLabelValues(kind)
@@ -57,7 +57,7 @@ type measured struct {
 	errors   prometheus.Counter
 }
 
-// ended records a transaction that was run so many times.
+// ended records a transaction and how many times it was run.
 func (m measured) ended(begun time.Time, runs int, err error) {
 	m.duration.Observe(time.Since(begun).Seconds())
 	if runs > 1 {

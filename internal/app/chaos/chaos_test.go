@@ -25,13 +25,13 @@ import (
 	"fleet/internal/store/postgres/pgtest"
 )
 
-// extent is how long the chaos lasts: until so many faults have happened, or so much time is over.
+// extent is how long the test injects faults: a number of faults, or a time.
 type extent struct {
 	faults int
 	time   time.Duration
 }
 
-// shortly is the extent of a run within other tests.
+// shortly is the extent in an ordinary test run.
 const shortly = 20 * time.Second
 
 func extentOf(text string) (e extent, err error) {
@@ -196,7 +196,8 @@ func keys[V any](m map[string]V) func(yield func(string) bool) {
 	}
 }
 
-// smallDisk returns a directory on a file system that can be filled, or any directory where none can be mounted.
+// smallDisk mounts a small file system that a test can fill, and returns its directory. If it cannot be mounted, full is false and
+// the directory is an ordinary one.
 func smallDisk(t *testing.T, dir string) (path string, full bool) {
 	path = filepath.Join(dir, "disk")
 	require.NoError(t, os.Mkdir(path, 0o700))
@@ -208,7 +209,7 @@ func smallDisk(t *testing.T, dir string) (path string, full bool) {
 	return path, true
 }
 
-// createAgents makes two agents on the machine of each server, and four that every server reaches.
+// createAgents creates two agents on the machine of each server, and four in the place that all servers share.
 func (f *fleetUnder) createAgents(t *testing.T) {
 	create := func(s *server, name, project string) {
 		answer := &fleetv1.CreateAgentResponse{}
@@ -331,7 +332,7 @@ func (f *fleetUnder) check(t *testing.T, world *fake.Place) (problems []string) 
 			bad("%s was refused, and is task %s", tag, id)
 		case id == "":
 			continue
-		case a.task == "": // nobody was told that it was accepted
+		case a.task == "": // its caller does not know whether it was accepted
 			ret := end
 			if at, ok := h.firstSeen[id]; ok {
 				ret = at
@@ -351,7 +352,7 @@ func (f *fleetUnder) check(t *testing.T, world *fake.Place) (problems []string) 
 	}
 	for _, ops := range model.Partition(h.ops) {
 		if result, info := porcupine.CheckOperationsVerbose(model, ops, patience); result != porcupine.Ok {
-			bad("what callers were told is not what an agent with one task at a time can do (%s): %s", result, impossible(ops, info))
+			bad("callers were told what is impossible for an agent with one task at a time (%s): %s", result, impossible(ops, info))
 		}
 	}
 	return problems

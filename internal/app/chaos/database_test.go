@@ -17,7 +17,7 @@ import (
 // patience limits how long anything may take that must succeed.
 const patience = 2 * time.Minute
 
-// database is a primary with a synchronous standby. They change roles, and which of two addresses is whose.
+// database is a primary with a synchronous standby, at two addresses. A failover swaps their roles.
 type database struct {
 	mu    sync.Mutex
 	nodes [2]*pgtest.Server // by address
@@ -73,8 +73,8 @@ func (d *database) primary() *pgtest.Server {
 	return d.nodes[d.first]
 }
 
-// Restart ends the primary as a crash does, and starts it again. It returns when the standby is in step: until then a failover
-// could lose what readers have seen and nobody was told of.
+// Restart ends the primary as a crash does, and starts it again. It returns when the standby has caught up. Before that, a
+// failover could lose commits that were not acknowledged but that readers have seen.
 func (d *database) Restart(down time.Duration) error {
 	p := d.primary()
 	if err := p.Kill(); err != nil {

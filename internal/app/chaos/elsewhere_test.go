@@ -15,8 +15,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestReadsFromAnotherServer asks a server for the output, the changes and the work of an agent on the machine of another one, on all
-// faces. When that one is down, the answer names it.
+// TestReadsFromAnotherServer asks one server, on all faces, for the output, the changes and the bundle of an agent on the machine of
+// another server. When that server is down, the error names it.
 func TestReadsFromAnotherServer(t *testing.T) {
 	t.Parallel()
 	db := startPostgres(t)

@@ -15,7 +15,7 @@ import (
 	"fleet/internal/store/postgres/pgtest"
 )
 
-// recovery is how long a server may take to serve again after a fault is over. The machine may be busy.
+// recovery is how long a server may take to answer calls again after a fault has ended, also on a busy machine.
 const recovery = 60 * time.Second
 
 // faultLog counts faults, and for how long callers were not served.
@@ -32,7 +32,7 @@ type faultStats struct {
 	after time.Duration // the part after the end of the fault
 }
 
-// done notes a fault that lasted so long, and after which it took so long until calls were served.
+// done records a fault: how long it lasted, and how long it took afterwards until the server answered calls.
 func (l *faultLog) done(kind string, lasted, after time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,7 +72,7 @@ func (l *faultLog) String() string {
 	return b.String()
 }
 
-// fault does something bad and ends it. It returns how long that lasted.
+// faultFunc injects a fault and ends it. It returns how long the fault lasted.
 type faultFunc func(r *rand.Rand) (time.Duration, error)
 
 // between returns a random duration.
@@ -165,7 +165,7 @@ func diskFault(dir string) faultFunc {
 	}
 }
 
-// afflict lets faults happen to the server, one after the other, until ctx is done. It waits after each until the server serves.
+// afflict injects faults into the server, one after the other, until ctx is done. After each it waits until the server answers.
 func (l *faultLog) afflict(ctx context.Context, s *server, faults map[string]faultFunc, r *rand.Rand) error {
 	kinds := []string{}
 	for kind := range faults {
@@ -190,7 +190,7 @@ func (l *faultLog) afflict(ctx context.Context, s *server, faults map[string]fau
 	}
 }
 
-// afflictDatabase lets faults happen to the database, until ctx is done. It waits after each until all servers serve.
+// afflictDatabase injects faults into the database until ctx is done. After each it waits until all servers answer.
 func (l *faultLog) afflictDatabase(ctx context.Context, d *database, servers []*server, r *rand.Rand) error {
 	await := func() error {
 		for _, s := range servers {

@@ -11,7 +11,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// verb is what a caller has done to an agent, or seen of it.
+// verb is what a call did to an agent, or what it has shown.
 type verb string
 
 const (
@@ -19,7 +19,7 @@ const (
 	busy     verb = "busy"     // a task was refused, because the agent has another
 	stopped  verb = "stopped"  // a task was stopped
 	idle     verb = "idle"     // there was nothing to stop
-	seen     verb = "seen"     // the agent was shown with a task, or without one
+	seen     verb = "seen"     // a call has shown the agent, with a task or without one
 	finished verb = "finished" // a task has ended
 )
 
@@ -44,13 +44,13 @@ type history struct {
 	problems  []string
 }
 
-// attempt is a request to start a task, which all of its tries share.
+// attempt is a request to start a task. All of its retries share it.
 type attempt struct {
 	agent   string
 	call    int64
 	ret     int64
 	task    string // "" if it was not accepted, or that is unknown
-	refused bool   // certainly
+	refused bool   // it is certain that it was not accepted
 }
 
 func newHistory() *history {
@@ -77,7 +77,7 @@ func (h *history) problem(format string, args ...any) {
 	h.problems = append(h.problems, fmt.Sprintf(format, args...))
 }
 
-// saw notes that a task was shown with the status, at the time.
+// saw records that a call has shown the task with the status, at the time.
 func (h *history) saw(task, status string, at int64) {
 	if task == "" {
 		return
@@ -146,7 +146,7 @@ var model = porcupine.Model{
 	DescribeState: func(state any) string { return fmt.Sprintf("%.6s", state) },
 }
 
-// impossible shows where a history that is not possible begins to be so.
+// impossible describes where an impossible history first contradicts the model.
 func impossible(ops []porcupine.Operation, info porcupine.LinearizationInfo) string {
 	var longest []porcupine.Operation
 	for _, part := range info.PartialLinearizationsOperations() {

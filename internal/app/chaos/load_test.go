@@ -17,12 +17,12 @@ import (
 // callLimit is how long a caller waits for an answer.
 const callLimit = 4 * time.Second
 
-// fleetUnder is the servers of one store, with the load on them and what came of it.
+// fleetUnder is a group of servers on one store, with the load on them and its history.
 type fleetUnder struct {
 	name    string
 	servers []*server
 	witness string   // a directory in which runs of local agents leave lines
-	agents  []string // all of them; shared are on no server's machine
+	agents  []string // all of them; those in shared are not on the machine of a server
 	shared  map[string]bool
 	history *history
 	log     []*watcher
@@ -31,7 +31,7 @@ type fleetUnder struct {
 	tags int
 }
 
-// script returns what the agent shall do: it leaves a trace for each run, and another if an earlier run is still there.
+// script returns the agent's task. It writes a line for each run, and another line if an earlier run is still active.
 func (f *fleetUnder) script(agent, tag string, work time.Duration) string {
 	if f.shared[agent] {
 		return fmt.Sprintf("echo tag=%s\nwork %s\necho more\ndone well", tag, work)
@@ -76,7 +76,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// startTask tries to start a task. If it does not learn what came of that, it often asks again, maybe another server.
+// startTask tries to start a task. If the outcome is unknown, it often repeats the request, perhaps at another server.
 func (f *fleetUnder) startTask(client int, agent string, r *rand.Rand) {
 	f.mu.Lock()
 	f.tags++
@@ -111,7 +111,7 @@ func (f *fleetUnder) startTask(client int, agent string, r *rand.Rand) {
 			return
 		case reason != "", try == 4, r.IntN(4) == 0:
 			h.count("unknown outcome of a start")
-			return // the store says at the end what came of it
+			return // the store shows the outcome at the end
 		}
 	}
 }
@@ -162,7 +162,7 @@ func (f *fleetUnder) wait(client int, agent string, r *rand.Rand) {
 	}
 }
 
-// call calls any server over any face, and counts what came of it.
+// call calls any server over any face, and counts the outcome.
 func (f *fleetUnder) call(r *rand.Rand, method string, request, answer proto.Message) error {
 	s, over := f.any(r)
 	ctx, cancel := context.WithTimeout(context.Background(), callLimit)

@@ -1,7 +1,7 @@
-// Package chaos runs several real servers on one Postgres, and one on SQLite, under load from all faces, and lets everything
-// fail that can: servers, clocks, connections, the database, the disk. A model then checks what callers were told.
+// Package chaos runs several real servers on one Postgres, and one on SQLite, under load from all faces. It injects faults into
+// servers, clocks, connections, the database and the disk. A model then checks what callers were told.
 //
-// CHAOS says how long: a number of faults (CHAOS=1000) or a time (CHAOS=10m). CHAOS_SEED repeats the choice of faults.
+// CHAOS sets how long: a number of faults (CHAOS=1000) or a time (CHAOS=10m). CHAOS_SEED repeats the choice of faults.
 package chaos
 
 import (
@@ -20,7 +20,7 @@ import (
 	"fleet/internal/state"
 )
 
-// These configure a server, which the test binary becomes.
+// These variables configure the server when the test binary runs as one.
 const (
 	dataEnv    = "CHAOS_TEST_DATA"
 	storeEnv   = "CHAOS_TEST_STORE"

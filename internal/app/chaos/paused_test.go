@@ -13,8 +13,8 @@ import (
 	"fleet/internal/place/fake"
 )
 
-// TestPausedServer pauses the server that works on a task for longer than its lease. Another one takes over. The first cannot change
-// the end of the task when it wakes up, and shows it like the other.
+// TestPausedServer pauses the server that works on a task, for longer than its lease. Another server takes the task over. When the
+// first one continues, it cannot change the task's end, and shows the same end as the other.
 func TestPausedServer(t *testing.T) {
 	t.Parallel()
 	db := startPostgres(t)
@@ -44,7 +44,7 @@ func TestPausedServer(t *testing.T) {
 	world.Release("gate")
 	agent := &fleetv1.ShowAgentResponse{}
 	end := time.Now().Add(patience)
-	for agent.GetAgent().GetStatus() != fleetv1.Agent_idle { // no server tells of it while the only one that worked is paused
+	for agent.GetAgent().GetStatus() != fleetv1.Agent_idle { // polled: the server that would send the event is paused
 		require.True(t, time.Now().Before(end), "the task does not end: %v", agent)
 		require.NoError(t, overGRPC(t.Context(), servers[1], "ShowAgent", &fleetv1.ShowAgentRequest{AgentName: "papi"}, agent))
 		time.Sleep(20 * time.Millisecond)

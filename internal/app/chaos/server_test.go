@@ -96,7 +96,7 @@ func (s *server) start(skew time.Duration) error {
 		close(ended)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if !s.killed && s.cmd == cmd { // the database did not answer at its start, as a service manager knows it
+		if !s.killed && s.cmd == cmd { // the database did not answer when it started; a service manager would restart it too
 			time.AfterFunc(100*time.Millisecond, func() {
 				s.mu.Lock()
 				defer s.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"fleet/internal/place/fake"
 )
 
-// shared is a place that every server reaches. Its world is in the process of the test, so it outlives servers and knows how
-// often each task was given to its agent.
+// shared is a place that all servers use. Its world is in the process of the test, so it outlives the servers, and counts how
+// often each task was dispatched.
 type shared struct {
 	path   string
 	traits fleet.Traits
@@ -174,7 +174,7 @@ func dialShared(path string) (*shared, error) {
 	return s, err
 }
 
-// call calls on a connection of its own, so that nothing of one call can hold up another.
+// call uses a connection of its own, so that one call cannot delay another.
 func (s *shared) call(ctx context.Context, method string, q Args) (r Result, err error) {
 	c, err := rpc.Dial("unix", s.path)
 	if err != nil {
@@ -247,7 +247,7 @@ func (s *shared) Connect(a fleet.Agent) fleet.Runner { return sharedRunner{place
 
 func (s *shared) Close() error { return nil }
 
-// sharedRunner is a runner of the shared place. It has what the place's traits promise.
+// sharedRunner is a runner of the shared place. It implements only the methods that the place's traits promise.
 type sharedRunner struct {
 	fleet.Runner // nil: the rest is never called
 

@@ -15,7 +15,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// watcher follows all events, and goes on from its cursor after each failure, at another server.
+// watcher follows all events. After each failure it continues from its cursor at another server.
 type watcher struct {
 	fleet *fleetUnder
 	name  string
@@ -24,7 +24,7 @@ type watcher struct {
 	mu     sync.Mutex
 	events []*fleetv1.Event
 	cursor string
-	breaks int // how often it had to go on elsewhere
+	breaks int // how often it had to continue at another server
 }
 
 func newWatchers(f *fleetUnder) []*watcher {
@@ -35,7 +35,7 @@ func newWatchers(f *fleetUnder) []*watcher {
 	}
 }
 
-// watchFor is how long one stream lasts, and watchLimit when its caller gives it up.
+// watchFor is how long one stream lasts. watchLimit is when its caller gives up.
 const (
 	watchFor   = 3
 	watchLimit = 5 * time.Second
@@ -126,7 +126,7 @@ func (w *watcher) take(m *fleetv1.WatchFleetResponse) {
 	}
 }
 
-// check compares what the watcher has got with the log.
+// check compares the received events with the log.
 func (w *watcher) check(log []*fleetv1.Event) (problems []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -27,7 +27,7 @@ type Error struct {
 	Details map[string]any `json:"details"`
 }
 
-// codeReasons has the reasons for errors without one, which come from gRPC itself.
+// codeReasons has the reasons of errors that come from gRPC itself, by their code.
 var codeReasons = map[codes.Code]string{
 	codes.InvalidArgument:   invalidArgument,
 	codes.OutOfRange:        invalidArgument,
@@ -58,7 +58,7 @@ var codeStatus = map[codes.Code]int{
 	codes.Unimplemented:      http.StatusNotImplemented,
 }
 
-// reasonStatus has the exceptions. For example, the contract requires 400 if the agent exists.
+// reasonStatus has the reasons whose HTTP status differs from that of their gRPC code. The contract requires 400 for them.
 var reasonStatus = map[string]int{"AGENT_EXISTS": http.StatusBadRequest}
 
 // ErrorOf returns the error object of a gRPC status. Any other error counts as internal.

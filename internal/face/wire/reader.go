@@ -50,7 +50,7 @@ func (r *Reader) readRequest() {
 	}
 }
 
-// begins reports whether the value begins with the byte. Otherwise it fails with what is wanted.
+// begins reports whether the value begins with the byte. If not, it sets an error that says what is wanted.
 func (r *Reader) begins(c byte, want string) bool {
 	if r.null || r.err != nil {
 		return false
@@ -182,7 +182,7 @@ func List[T any](r *Reader, to *[]T, each func(*Reader, *T)) {
 	}
 }
 
-// object reads an object that is nested so deeply.
+// object reads an object at the depth of nesting.
 func (r *Reader) object(depth int) *structpb.Struct {
 	s := &structpb.Struct{Fields: map[string]*structpb.Value{}}
 	field := r.field
@@ -199,7 +199,7 @@ func (r *Reader) object(depth int) *structpb.Struct {
 	return s
 }
 
-// any reads a value that is nested so deeply.
+// any reads a value at the depth of nesting.
 func (r *Reader) any(depth int) *structpb.Value {
 	c := r.peek()
 	if (c == '{' || c == '[') && depth > MaxDepth {

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// The methods of this file make the error that Reader ends with. Only they use the descriptor of the request.
+// The methods of this file set the error of the Reader. Only they use the descriptor of the request.
 
 // descriptor returns the field that is read.
 func (r *Reader) descriptor() protoreflect.FieldDescriptor {
@@ -52,7 +52,7 @@ func (r *Reader) wrongType(want string) {
 	r.fail("%s must be %s, got %s.", r.path(), want, got)
 }
 
-// got reads the next value and names it.
+// got reads the next value and describes its type.
 func (r *Reader) got() string {
 	const depth = 2 // the request is the first level
 	switch c := r.peek(); c {

@@ -84,7 +84,7 @@ func (r *Reader) items(opening, closing byte) func(yield func() bool) {
 	}
 }
 
-// text reads a text. Without escapes it is a part of the data.
+// text reads a text. The result is a part of the data, without a copy, unless the text has escapes.
 func (r *Reader) text() ([]byte, bool) {
 	if !r.expect('"') {
 		return nil, false
@@ -104,7 +104,7 @@ func (r *Reader) text() ([]byte, bool) {
 	return nil, r.invalid()
 }
 
-// escapedText reads on in a text at its first escape.
+// escapedText reads the rest of a text from its first escape.
 func (r *Reader) escapedText(begin int) ([]byte, bool) {
 	s := make([]byte, 0, r.at-begin+max(32, bytes.IndexByte(r.data[r.at:], '"')))
 	done := begin
@@ -128,7 +128,7 @@ func (r *Reader) escapedText(begin int) ([]byte, bool) {
 	return nil, r.invalid()
 }
 
-// valid returns the text, which was written in the data from begin to end, if it is UTF-8.
+// valid returns s if it is UTF-8. begin and end say where the text is in the data, for the error.
 func (r *Reader) valid(begin, end int, s []byte) ([]byte, bool) {
 	if raw := r.data[begin:end]; !utf8.Valid(raw) {
 		r.err = notUTF8(begin + firstInvalid(raw))
@@ -165,7 +165,7 @@ func (r *Reader) escape(s []byte) ([]byte, bool) {
 	return s, true
 }
 
-// unicode appends the character of \uXXXX, or of two of them that are a surrogate pair.
+// unicode appends the character of \uXXXX, or of two such escapes that form a surrogate pair.
 func (r *Reader) unicode(s []byte) ([]byte, bool) {
 	begin := r.at - 1
 	char, ok := r.hex()

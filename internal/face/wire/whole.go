@@ -11,7 +11,7 @@ var (
 	errTooLarge = errors.New("more than 64 bits")
 )
 
-// whole reads a whole number of the range. If it may be quoted, it may be a text too.
+// whole reads a whole number from least to most. With quoted set, the number may be in quotes.
 func (r *Reader) whole(least, most int64, quoted bool) (int64, bool) {
 	if r.null || r.err != nil {
 		return 0, false
@@ -50,7 +50,7 @@ func isNumber(s []byte) bool {
 	return ok && r.at == len(s)
 }
 
-// parseWhole returns the value of a JSON number. Every notation of a whole number is good: 100, 1e2, 100.0.
+// parseWhole returns the value of a JSON number. It accepts every notation of a whole number: 100, 1e2, 100.0.
 func parseWhole(number string) (int64, error) {
 	if n, err := strconv.ParseInt(number, 10, 64); err == nil {
 		return n, nil
@@ -58,7 +58,7 @@ func parseWhole(number string) (int64, error) {
 	mantissa, power := number, 0
 	if at := strings.IndexAny(number, "eE"); at >= 0 {
 		mantissa = number[:at]
-		power, _ = strconv.Atoi(number[at+1:]) // a power that does not fit is the largest that does, and too large anyway
+		power, _ = strconv.Atoi(number[at+1:]) // on overflow Atoi returns the largest int, which is too large anyway
 	}
 	digits, negative := strings.CutPrefix(mantissa, "-")
 	digits, fraction, _ := strings.Cut(digits, ".")

@@ -44,8 +44,8 @@ func newClient(u *url.URL, transport http.RoundTripper) *client {
 	}}
 }
 
-// whois returns the holder of the token. UNAUTHENTICATED if the token is not valid, or not good for everything that the
-// user may do; BACKEND_UNAVAILABLE if Coder does not say.
+// whois returns the holder of the token. The error is UNAUTHENTICATED if the token is not valid, or does not permit
+// everything that its user may do, and BACKEND_UNAVAILABLE if Coder does not answer.
 func (c *client) whois(ctx context.Context, token string) (*user, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -67,7 +67,7 @@ func (c *client) whois(ctx context.Context, token string) (*user, error) {
 	}
 	u := &user{id: me.ID.String(), name: me.Username, expires: key.ExpiresAt}
 	for _, r := range me.Roles {
-		if r.OrganizationID == "" { // an organization's own roles have names that its admins choose
+		if r.OrganizationID == "" { // the admins of an organization choose the names of its own roles
 			u.roles = append(u.roles, r.Name)
 		}
 	}
@@ -75,11 +75,11 @@ func (c *client) whois(ctx context.Context, token string) (*user, error) {
 	return u, err
 }
 
-// errNarrow is the error about a token that Coder has issued for less than everything.
+// errNarrow is the error for a token that does not permit everything that its user may do.
 var errNarrow = fleet.Errorf(fleet.ReasonUnauthenticated, "the Coder token is restricted to some scopes, so Fleet does not take it: use a session token, or one with the scope all")
 
-// isWhole reports whether the key is good for everything that its user may do. Fleet would otherwise give it more rights
-// than Coder does.
+// isWhole reports whether the key permits everything that its user may do. Fleet would give the holder of any other key more
+// rights than Coder does.
 func isWhole(k *codersdk.APIKey) bool {
 	for _, t := range k.AllowList {
 		if t != codersdk.AllowAllTarget() {
@@ -107,7 +107,7 @@ func groups(ctx context.Context, sdk *codersdk.Client, me codersdk.User) ([]stri
 	return names, nil
 }
 
-// refused translates an error of Coder. It says nothing of the request.
+// refused translates an error of Coder. The result contains nothing of the request.
 func refused(err error) error {
 	var answer *codersdk.Error
 	if !errors.As(err, &answer) {

@@ -18,8 +18,8 @@ import (
 type Config struct {
 	// URL is that of the deployment; empty: that of the place coder.
 	URL string `yaml:"url"`
-	// Roles maps roles of the deployment, such as owner and auditor, and groups, as ORGANIZATION/GROUP, to viewer, user or
-	// admin. A user has the greatest. nil: {owner: admin}.
+	// Roles maps roles of the deployment, such as owner and auditor, and groups, written ORGANIZATION/GROUP, to viewer, user
+	// or admin. A user with several has the highest. nil: {owner: admin}.
 	Roles identity.Roles `yaml:"roles"`
 	// DefaultRole is the role of other users; "none" if they may not call. Empty: user.
 	DefaultRole string `yaml:"default_role"`

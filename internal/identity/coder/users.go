@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	// remember is how long Coder's answer about a token is used. A revoked token works for that long at most.
+	// remember is how long Coder's answer about a token is used. A revoked token still works for that long at most.
 	remember = 30 * time.Second
-	// rememberFailure is how long a token is refused without asking when Coder has not answered, and rememberThrottled
-	// when Coder has had too many requests.
+	// rememberFailure is how long a token is refused without a request after Coder has not answered. rememberThrottled is
+	// the same after Coder has refused a request because of its rate limit.
 	rememberFailure   = 2 * time.Second
 	rememberThrottled = 10 * time.Second
 	// maxRemembered is how many answers are kept.
 	maxRemembered = 10000
-	// A token that was never valid here may be made up. Such tokens are sent to Coder only so often, because Coder
-	// limits the requests of an address, and this server has one.
+	// newEvery is the shortest time between requests for tokens that were never valid here, which may be made up. Coder
+	// limits the requests of an address, and all callers share that of this server.
 	newEvery = 100 * time.Millisecond
 	newBurst = 50
 )
@@ -38,7 +38,7 @@ type Users struct {
 	names  identity.Names
 	now    func() time.Time
 	client *client
-	fresh  *rate.Limiter // of requests for tokens that were never valid
+	fresh  *rate.Limiter // for requests about tokens that were never valid
 
 	mu      sync.Mutex
 	answers map[[sha256.Size]byte]*answer // by the hash of the token
@@ -67,7 +67,7 @@ func New(config Config, names identity.Names, o Options) (*Users, error) {
 	config = config.withDefaults()
 	u, err := url.Parse(config.URL)
 	if err != nil || u.Host == "" {
-		return nil, fmt.Errorf("auth has coder, and no Coder deployment is configured: set coder_auth.url, coder.url or CODER_URL")
+		return nil, fmt.Errorf("auth contains coder, but no Coder deployment is configured: set coder_auth.url, coder.url or CODER_URL")
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -136,14 +136,14 @@ func (u *Users) ask(ctx context.Context, secret string, a, old *answer) {
 		}
 	case e != nil && (e.Reason == fleet.ReasonUnauthenticated || e.Reason == fleet.ReasonPermissionDenied):
 		a.until = begun.Add(remember)
-	case e != nil: // Coder has not said anything about the token
+	case e != nil: // Coder has not answered, so the token may be valid
 		a.valid, a.until = valid, begun.Add(max(e.RetryAfter, rememberFailure))
-	default: // the store does not work
+	default: // the store has failed
 		a.valid, a.until = valid, begun.Add(rememberFailure)
 	}
 }
 
-// makeRoom forgets answers if there are too many, first those that are over. The lock is held.
+// makeRoom forgets answers if there are too many, outdated ones first. The caller holds the lock.
 func (u *Users) makeRoom() {
 	if len(u.answers) < maxRemembered {
 		return
@@ -169,7 +169,7 @@ func (u *Users) identify(ctx context.Context, secret string) (fleet.Principal, e
 		return fleet.Principal{}, err
 	}
 	scope, ok := u.config.Roles.Scope(append(who.roles, who.groups...), u.config.DefaultRole)
-	if !ok { // before the user gets a name, which is for all time
+	if !ok { // checked before the user gets a name, which is permanent
 		return fleet.Principal{}, fleet.Errorf(fleet.ReasonPermissionDenied, "the Coder user %q has no role on this server", fleet.Shorten(who.name, 80)).
 			Next("ask for a role or group that coder_auth.roles lists in the server's configuration")
 	}

@@ -14,14 +14,14 @@ import (
 	"fleet/internal/fleet"
 )
 
-// leeway is how far ahead of this machine's clock the issuer's may be. It does not prolong tokens: clients get a new one
-// before the old one expires.
+// leeway is how far the issuer's clock may be ahead of this machine's. It does not make tokens valid for longer: clients get
+// a new one before the old one expires.
 const leeway = time.Minute
 
-// source is the name of this source of principals, as their names and those of their groups have it.
+// source is the name of this source, which the names of its principals and groups contain.
 const source = "oidc"
 
-// maxSubject is the length of the longest subject, as OpenID Connect has it.
+// maxSubject is the maximum length of a subject in OpenID Connect.
 const maxSubject = 255
 
 // Credentials implements identity.Source.
@@ -78,7 +78,7 @@ func (i *Issuer) verify(ctx context.Context, token string) (*claims, error) {
 		i.note(checked.err)
 		return nil, i.unavailable(checked.err)
 	case err != nil:
-		return nil, refused("the token is not one of the issuer %s", i.config.Issuer)
+		return nil, refused("the token was not issued by %s", i.config.Issuer)
 	}
 	c := &claims{}
 	if err := t.Claims(&c); err != nil {
@@ -103,7 +103,7 @@ func (i *Issuer) verify(ctx context.Context, token string) (*claims, error) {
 	return c, nil
 }
 
-// principal returns the principal that the configuration makes of the claims.
+// principal returns the principal of the claims, according to the configuration.
 func (i *Issuer) principal(ctx context.Context, c *claims) (fleet.Principal, error) {
 	called, err := i.called(c)
 	if err != nil {
@@ -111,7 +111,7 @@ func (i *Issuer) principal(ctx context.Context, c *claims) (fleet.Principal, err
 	}
 	groups := listOf(c.all[i.config.GroupsClaim])
 	scope, ok := i.config.Roles.Scope(groups, i.config.DefaultRole)
-	if !ok { // before the principal gets a name, which is for all time
+	if !ok { // checked before the principal gets a name, which is permanent
 		return fleet.Principal{}, fleet.Errorf(fleet.ReasonPermissionDenied, "%q is in no group that may use this server", fleet.Shorten(called, 80)).
 			Next("ask for a group that oidc.roles lists in the server's configuration")
 	}
@@ -122,8 +122,8 @@ func (i *Issuer) principal(ctx context.Context, c *claims) (fleet.Principal, err
 	return fleet.Principal{Name: name, Scope: scope, Groups: groups, ExpiresAt: c.Expiry.Time()}, err
 }
 
-// called returns what the subject is called. If the configuration names a claim, a token without it is refused: the
-// name that the first token gives is for all time.
+// called returns the name of the subject. If the configuration names a claim, a token without it is refused, because the
+// name from the first token is permanent.
 func (i *Issuer) called(c *claims) (string, error) {
 	wanted := []string{"preferred_username", "email", "sub"}
 	if i.config.UsernameClaim != "" {
@@ -144,7 +144,7 @@ func (c *claims) isTrue(claim string) bool {
 	return json.Unmarshal(c.all[claim], &yes) == nil && yes
 }
 
-// listOf returns the strings of a claim that is a list, or one string.
+// listOf returns the strings of a claim, which is a list or a single string.
 func listOf(raw json.RawMessage) []string {
 	var list []string
 	if json.Unmarshal(raw, &list) == nil {

@@ -33,12 +33,12 @@ type Config struct {
 	Audience []string `yaml:"audience"`
 	// Scopes are asked for when somebody signs in; empty: openid, profile and email.
 	Scopes []string `yaml:"scopes"`
-	// UsernameClaim is the claim that a principal is named after; empty: the first one that the token has of
-	// preferred_username, email and sub. The name is for people: the principal is the subject of its first token.
+	// UsernameClaim is the claim with the principal's name; empty: the first of preferred_username, email and sub that the
+	// token has. The name is only for people: a principal is recognized by its subject.
 	UsernameClaim string `yaml:"username_claim"`
 	// GroupsClaim is the claim that lists the principal's groups; empty: groups.
 	GroupsClaim string `yaml:"groups_claim"`
-	// Roles maps groups to viewer, user or admin. A principal has the greatest role of its groups.
+	// Roles maps groups to viewer, user or admin. A principal has the highest role of its groups.
 	Roles identity.Roles `yaml:"roles"`
 	// DefaultRole is the role of principals without a group in Roles; empty or "none": they have no access.
 	DefaultRole string `yaml:"default_role"`
@@ -56,15 +56,15 @@ func (c Config) Validate() error {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return fmt.Errorf("oidc.issuer is %q: write it like https://login.example.com/realms/main", fleet.Shorten(c.Issuer, 100))
 	case u.Scheme == "http" && !isLoopback(u.Hostname()):
-		return fmt.Errorf("oidc.issuer is %q: an issuer on another machine must have https, or anybody between can make tokens", c.Issuer)
+		return fmt.Errorf("oidc.issuer is %q: an issuer on another machine needs https, because otherwise anyone on the network could forge tokens", c.Issuer)
 	case c.ClientID == "":
 		return errors.New("oidc.client_id is not set: register a client with the issuer, and name it here")
 	case len(c.Scopes) > 0 && !slices.Contains(c.Scopes, "openid"):
-		return errors.New("oidc.scopes has no openid: without it the issuer makes no ID token")
+		return errors.New("oidc.scopes does not contain openid, without which the issuer returns no ID token: add it")
 	case c.DefaultRole != "" && c.DefaultRole != "none" && !identity.IsRole(c.DefaultRole):
 		return fmt.Errorf("oidc.default_role is %q: it must be viewer, user, admin or none", c.DefaultRole)
 	case len(c.Roles) == 0 && !identity.IsRole(c.DefaultRole):
-		return errors.New("oidc.roles and oidc.default_role are empty, so nobody could do anything: give groups roles, for example {fleet-admins: admin}")
+		return errors.New("oidc.roles and oidc.default_role are empty, so nobody would have access: give groups roles, for example {fleet-admins: admin}")
 	}
 	for group, role := range c.Roles {
 		if !identity.IsRole(role) {

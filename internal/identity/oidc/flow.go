@@ -39,7 +39,7 @@ func (i *Issuer) Exchange(ctx context.Context, redirect, code, nonce, verifier s
 		return "", "", err
 	}
 	if c.Nonce != nonce {
-		return "", "", refused("the token is of another sign-in: sign in again")
+		return "", "", refused("the token belongs to another sign-in: sign in again")
 	}
 	if _, err := i.principal(ctx, c); err != nil {
 		return "", "", err
@@ -74,7 +74,7 @@ func (i *Issuer) oauth(p *published, redirect string) *oauth2.Config {
 	return &oauth2.Config{ClientID: i.config.ClientID, ClientSecret: i.config.ClientSecret, Endpoint: endpoint, RedirectURL: redirect, Scopes: scopes}
 }
 
-// notExchanged translates an error of the issuer's token endpoint. The issuer's own text can have secrets.
+// notExchanged translates an error of the issuer's token endpoint. It leaves out the issuer's text, which may contain secrets.
 func (i *Issuer) notExchanged(ctx context.Context, err error) error {
 	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
 	switch {

@@ -17,9 +17,9 @@ import (
 
 const (
 	// refreshEvery is how often the issuer is asked for its endpoints and keys. A key that it has withdrawn is accepted
-	// for so long at most.
+	// for this long at most.
 	refreshEvery = 15 * time.Minute
-	// retryEvery is how often an issuer is asked that has not answered.
+	// retryEvery is how often an issuer that has not answered is asked again.
 	retryEvery = 5 * time.Second
 	// askTimeout is how long the issuer may take to answer a request.
 	askTimeout = 10 * time.Second
@@ -37,9 +37,9 @@ type Issuer struct {
 
 	mu       sync.Mutex
 	known    *published // nil until the issuer has answered once
-	askedAt  time.Time  // when it has answered last
+	askedAt  time.Time  // when it last answered
 	failedAt time.Time  // of the last attempt; zero if it has succeeded
-	failing  time.Time  // when the issuer was unreachable first; zero while it answers
+	failing  time.Time  // since when the issuer cannot be reached; zero while it answers
 
 	life context.Context //nolint:containedctx // ends with Stop, and with it the requests that several callers share
 	stop context.CancelFunc
@@ -50,7 +50,7 @@ type Issuer struct {
 type published struct {
 	provider *oidc.Provider
 	keys     *keys
-	offline  bool // it has the scope offline_access, which refresh tokens need
+	offline  bool // it supports the scope offline_access, which refresh tokens need
 }
 
 // New returns the issuer. It does not call it. nameOf returns the name of a subject's principal, which never changes.
@@ -79,7 +79,7 @@ func (i *Issuer) Start() {
 		defer close(i.done)
 		for i.life.Err() == nil {
 			if i.isDue() {
-				_, _ = i.ask(i.life) // noted
+				_, _ = i.ask(i.life) // which records the error
 			}
 			select {
 			case <-time.After(retryEvery):
@@ -104,7 +104,7 @@ func (i *Issuer) Stop() {
 	}
 }
 
-// Degraded returns how the issuer is degraded; nil if it answers.
+// Degraded says that the issuer cannot be reached; nil if it can.
 func (i *Issuer) Degraded() []fleet.Degraded {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -113,7 +113,7 @@ func (i *Issuer) Degraded() []fleet.Degraded {
 	}
 	reason := "the issuer " + i.config.Issuer + " cannot be reached: nobody can sign in with it, and its tokens work only until its keys change"
 	if i.known == nil {
-		reason = "the issuer " + i.config.Issuer + " cannot be reached, and has not been since the start: its tokens are refused"
+		reason = "the issuer " + i.config.Issuer + " cannot be reached, and has not answered since the server started: its tokens are refused"
 	}
 	return []fleet.Degraded{{Part: "oidc", Since: i.failing, Reason: reason}}
 }

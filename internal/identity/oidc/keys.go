@@ -14,8 +14,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// algorithms are those that a token may be signed with. All have a public and a private key: with a shared secret,
-// whoever can verify a token could make one.
+// algorithms are the algorithms with which a token may be signed. All are asymmetric: with a shared secret, anyone who can
+// verify a token could also create one.
 var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
@@ -28,8 +28,7 @@ var names = func() (names []string) {
 	return names
 }()
 
-// A token can name any key, also one that does not exist. Such tokens make the server ask the issuer for its keys at
-// most this often.
+// A token can name a key that does not exist. Such tokens make the server ask the issuer for its keys, at most this often.
 const (
 	fetchEvery = 10 * time.Second
 	fetchBurst = 3
@@ -78,7 +77,7 @@ func forgedIf(forged bool) error {
 	return nil
 }
 
-// signature is the check of one token's signature. It keeps the error, which the library turns into a text.
+// signature checks the signature of one token. It keeps the error, because the library would return only its text.
 type signature struct {
 	keys *keys
 	err  error
@@ -90,8 +89,8 @@ func (s *signature) VerifySignature(ctx context.Context, token string) (payload 
 	return payload, s.err
 }
 
-// verify returns the payload if a key verifies the signature. known reports whether there is a key of the name in the
-// token, so that fetching the keys again cannot help.
+// verify returns the payload if a key verifies the signature. known reports whether the key that the token names is there.
+// If it is, fetching the keys again cannot help.
 func (k *keys) verify(signed *jose.JSONWebSignature) (payload []byte, known bool) {
 	k.mu.Lock()
 	current := k.current
@@ -117,7 +116,7 @@ func (k *keys) fetch(ctx context.Context) error {
 	}
 	var fetched []jose.JSONWebKey
 	for _, raw := range set.Keys {
-		var key jose.JSONWebKey // of a kind that is not known: others may be of a known one
+		var key jose.JSONWebKey // an unknown kind of key, which other keys of the set need not be
 		if json.Unmarshal(raw, &key) == nil && key.IsPublic() && key.Use != "enc" {
 			fetched = append(fetched, key)
 		}

@@ -43,7 +43,7 @@ type project struct {
 	fleet.Project
 	Settings
 	template codersdk.Template
-	unsure   bool // its version cannot be read, so it is unknown whether it hosts agents
+	unsure   bool // its version cannot be read, so it may or may not host agents
 }
 
 // version is the cached part of a template version.

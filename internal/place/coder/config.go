@@ -21,9 +21,9 @@ import (
 type Config struct {
 	URL string `yaml:"url"` // of the Coder deployment
 
-	// Owner sets which Coder user owns the workspaces of agents: self (default) is the user of Fleet's token, principal
-	// is the user who owns the agent: who has signed in with Coder, or has the name of the owner's token. The latter
-	// requires a token with Coder's owner role, and is the default with Users.
+	// Owner sets which Coder user owns the workspaces of agents. With self it is the user of Fleet's token. With principal
+	// it is the Coder user of the agent's owner: the one who has signed in, or the one with the owner's name. principal
+	// requires a token with Coder's owner role. The default is principal if Users is set, else self.
 	Owner string `yaml:"owner"`
 
 	// TokenFile is the path of a file with the session token, for FindToken; empty: the environment, or Coder's own
@@ -54,7 +54,7 @@ type Config struct {
 	RunnerKey ed25519.PrivateKey `yaml:"-"`
 	// Transport sends the requests; nil: a transport of the place's own.
 	Transport http.RoundTripper `yaml:"-"`
-	// Wrap returns a transport around the one that sends the requests; nil: nothing is around it.
+	// Wrap decorates the transport that sends the requests; nil: it is used as it is.
 	Wrap   func(http.RoundTripper) http.RoundTripper `yaml:"-"`
 	Logger *slog.Logger                              `yaml:"-"` // nil: no logging
 	Now    func() time.Time                          `yaml:"-"` // nil: time.Now

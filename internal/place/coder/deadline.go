@@ -52,7 +52,7 @@ func (b *Place) extend(ctx context.Context, at *place) string {
 		until = last.Time
 	}
 	if !until.After(build.Deadline.Time) {
-		return "Coder stops the workspace at " + stops + ", the latest that its template allows; a task that runs then ends"
+		return "Coder stops the workspace at " + stops + ", which is the latest time that its template allows; a task that still runs then ends"
 	}
 	_, err := ask(ctx, "extending the deadline of the workspace", func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, at.account.sdk.PutExtendWorkspace(ctx, at.ws.ID, codersdk.PutExtendWorkspaceRequest{Deadline: until})

@@ -24,7 +24,7 @@ type factCache struct {
 // workspaceFacts holds the facts about the latest build of one workspace.
 type workspaceFacts struct {
 	build uuid.UUID
-	ready bool // its agent was ready before, so if AgentAPI is busy, the agent works
+	ready bool // its agent was ready before; so if AgentAPI is busy now, the agent is working
 
 	probed time.Time // when AgentAPI was last asked
 	state  fleet.State

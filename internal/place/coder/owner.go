@@ -19,7 +19,7 @@ const (
 	mintedLife  = time.Hour
 	mintedRenew = 15 * time.Minute
 	revokeTime  = 5 * time.Second // for revoking all of them when the place is closed
-	nameLife    = time.Minute     // how long the name of a user is taken for unchanged
+	nameLife    = time.Minute     // how long a user's name is remembered
 )
 
 // owners holds the Coder users on whose behalf Fleet acts.
@@ -48,9 +48,9 @@ func (o *owners) init() { o.tokens, o.names = map[string]*ownerToken{}, map[stri
 
 // Users tells which principals are which Coder users.
 type Users interface {
-	// UserOf returns the id of the Coder user that the principal is; empty if it has not signed in with Coder.
+	// UserOf returns the id of the principal's Coder user; empty if the principal has not signed in with Coder.
 	UserOf(ctx context.Context, principal string) (id string, err error)
-	// PrincipalOf returns the principal that the Coder user is, or will be.
+	// PrincipalOf returns the principal of the Coder user, also of one who has not signed in yet.
 	PrincipalOf(ctx context.Context, id, name string) (principal string, err error)
 }
 

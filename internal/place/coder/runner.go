@@ -130,7 +130,7 @@ func (w runner) Patch(ctx context.Context, c fleet.Changes, path string, offset 
 	case err != nil:
 		return nil, false, err
 	case at == nil:
-		return nil, false, fleet.Errorf(fleet.ReasonChangesNotFound, "what the tasks of the agent %q changed was deleted with its workspace", w.agent.Name)
+		return nil, false, fleet.Errorf(fleet.ReasonChangesNotFound, "the changes of the agent %q were deleted with its workspace", w.agent.Name)
 	case !at.hasRunner() && !at.hasNoApp():
 		return w.screen(at).Patch(ctx, c, path, offset, limit)
 	}

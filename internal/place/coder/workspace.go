@@ -264,7 +264,7 @@ func (b *Place) agentState(p *place) (fleet.State, string) {
 	case codersdk.WorkspaceAgentConnected:
 	case codersdk.WorkspaceAgentConnecting:
 		if age > max(neverConnected, time.Duration(agent.ConnectionTimeoutSeconds)*time.Second) {
-			return fleet.StateUnhealthy, "its workspace's agent has not connected to Coder: show_agent_log may tell why"
+			return fleet.StateUnhealthy, "its workspace's agent has not connected to Coder: read the log of the agent for the reason"
 		}
 		return fleet.StateStarting, "its workspace's agent is connecting to Coder"
 	case codersdk.WorkspaceAgentTimeout:

@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// change adds a line to a file, as "PATH LINE" says, that the agent does not commit.
+// change adds a line to a file, which the agent does not commit. The text is "PATH LINE".
 func (r *run) change(text string) {
 	path, line, _ := strings.Cut(text, " ")
 	r = r.first

@@ -10,7 +10,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// fix begins the lines of feedback that count; see again.
+// fix is the prefix of the lines of feedback that instructionsOf uses.
 const fix = "fix: "
 
 // instructionsOf returns what the run tells the agent to do. If the agent tries again and the feedback has lines that begin with
@@ -90,7 +90,7 @@ func (b *Place) startCheck(r *run, c fleet.Check) (*check, error) {
 	return k, nil
 }
 
-// check carries the command out.
+// check executes the command.
 func (b *Place) check(r *run, c fleet.Check, k *check) {
 	var out strings.Builder
 	command, repair, _ := strings.Cut(c.Command, fix)
@@ -150,7 +150,7 @@ func (b *Place) check(r *run, c fleet.Check, k *check) {
 	close(k.done)
 }
 
-// checked reports whether a check of the run is under way. The world's mutex is held.
+// checked reports whether a check of the run is active. The caller holds the world's mutex.
 func (r *run) checked() bool {
 	for _, k := range r.checks {
 		select {
@@ -162,7 +162,7 @@ func (r *run) checked() bool {
 	return false
 }
 
-// stopChecks ends the checks of the run. The world's mutex is held.
+// stopChecks ends the checks of the run. The caller holds the world's mutex.
 func (r *run) stopChecks() {
 	for _, k := range r.checks {
 		select {

@@ -166,7 +166,7 @@ type awaited struct {
 	reached chan struct{}
 }
 
-// count counts a call and tells those who wait for it. It needs mu.
+// count counts a call, and closes the channels of Called that wait for it. The caller holds mu.
 func (b *Place) count(m Method) {
 	b.calls[m]++
 	b.awaited = slices.DeleteFunc(b.awaited, func(a awaited) bool {

@@ -22,7 +22,8 @@ var kinds = map[string]fleet.Driver{
 	"shell":   {Scripts: true},
 }
 
-// Drivers returns the drivers of every such place, which an agent's configuration can name: the kinds, and the agent CLIs that Fleet knows.
+// Drivers returns the drivers that an agent's configuration can name: the kinds of drivers, and the agent CLIs that Fleet
+// knows. They are the same for every Place.
 func Drivers() []fleet.Driver {
 	var all []fleet.Driver
 	add := func(name, kind string) {
@@ -43,7 +44,7 @@ func Drivers() []fleet.Driver {
 	return all
 }
 
-// hasConfig reports whether the agent works by its configuration and not by its project.
+// hasConfig reports whether a configuration describes the agent's work, instead of a project.
 func hasConfig(a fleet.Agent) bool { return a.Config != nil && a.Config.Driver != "" }
 
 // kind returns how the agent works, from its configuration or its project.
@@ -185,7 +186,7 @@ func configServers(r *fleet.AgentConfig) (map[string]driver.MCPServer, error) {
 	for _, s := range r.MCPServers {
 		if _, twice := servers[s.Name]; twice || s.Name == "" || s.Name == driver.ReportServer || s.Name == driver.AskServer {
 			return nil, fleet.Errorf(fleet.ReasonProvisioningFailed,
-				"an MCP server of the agent cannot have the name %q: names are there once, and %q and %q are Fleet's own", s.Name, driver.ReportServer, driver.AskServer)
+				"an MCP server of the agent cannot have the name %q: a name is used once, and %q and %q are Fleet's own", s.Name, driver.ReportServer, driver.AskServer)
 		}
 		d := driver.MCPServer{Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers}
 		if s.URL != "" {

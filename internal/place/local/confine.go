@@ -63,7 +63,7 @@ func (b *Place) Unconfined(a fleet.Agent) string {
 func (b *Place) confine(p project, h home, r *record) (*confinement, error) {
 	mode, err := b.sandboxOf(p)
 	if err != nil {
-		return nil, fleet.Errorf(fleet.ReasonProvisioningFailed, "the project %q cannot be confined as it is configured: %s", p.Name, err)
+		return nil, fleet.Errorf(fleet.ReasonProvisioningFailed, "the project %q cannot be confined as its configuration requires: %s", p.Name, err)
 	}
 	if mode == sandbox.None {
 		return nil, nil

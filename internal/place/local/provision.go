@@ -64,7 +64,7 @@ func (b *Place) make(ctx context.Context, a fleet.Agent, h home) error {
 	if err := b.makeWork(ctx, p, h, r); err != nil {
 		if ctx.Err() == nil {
 			h.log("the workspace could not be made: %s", fleet.PublicMessage(err))
-			// A listing would take it for one that is being made, and so its agent for one that will be ready.
+			// Otherwise a listing would show the workspace as one that is still being created.
 			r.Failed = fleet.PublicMessage(err)
 			err = errors.Join(err, h.write(r))
 		}

@@ -16,7 +16,7 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// untilSuffix is the suffix of the file, next to a directory of results, with the time until which the directory is
+// untilSuffix is the suffix of a file next to a directory of results. The file has the time until which the directory is
 // kept.
 const untilSuffix = ".until"
 

@@ -6,7 +6,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// configuration runs an agent without a project, from creation to deletion.
+// agentConfig runs an agent without a project, from creation to deletion.
 func agentConfig(x *fixture) {
 	drivers := x.b.Traits().DriverNames()
 	if x.h.Config == nil {
@@ -40,7 +40,7 @@ func configUnknownDriver(x *fixture) {
 	}
 	for i, d := range drivers {
 		x.NotEmpty(d)
-		x.False(slices.Contains(drivers[:i], d), "the driver %q is there twice", d)
+		x.False(slices.Contains(drivers[:i], d), "the driver %q is listed twice", d)
 	}
 	_, err := x.b.Provision(x.ctx, x.made(&fleet.AgentConfig{Driver: "no-such-driver"}))
 	x.reason(err, fleet.ReasonProvisioningFailed)

@@ -66,7 +66,7 @@ type view struct {
 type unreachableError struct{ status int }
 
 func (e *unreachableError) Error() string {
-	return fmt.Sprintf("the agent cannot be reached: the way to its AgentAPI answers with status %d", e.status)
+	return fmt.Sprintf("the agent cannot be reached: the proxy before its AgentAPI answers with status %d", e.status)
 }
 
 // RefusalError is AgentAPI's own error for a request.

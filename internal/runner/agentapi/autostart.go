@@ -10,8 +10,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// begun waits until the agent has started the run by itself. If an idle agent has not started it, it will not. The
-// prompt is not sent then, because the agent might get it twice.
+// begun waits until the agent has started the run by itself. An agent that stays idle will not start it. begun then returns
+// an error. It does not send the prompt, because the agent might get it twice.
 func (all *Runners) begun(ctx context.Context, a fleet.Agent, r fleet.Run, at Workspace, api *client) error {
 	t := all.runs.of(r.TaskID)
 	rests, misses := 0, 0
@@ -40,7 +40,7 @@ func (all *Runners) begun(ctx context.Context, a fleet.Agent, r fleet.Run, at Wo
 	}
 }
 
-// maxIdleChecks is how often such an agent may be idle before that: for 15 seconds.
+// maxIdleChecks is how many checks may find the agent idle before begun gives up: 15 seconds of checks.
 const maxIdleChecks = 50
 
 // showPrompt adds the prompt to a conversation that does not contain it as a message, because the agent got it on its

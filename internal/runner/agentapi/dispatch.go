@@ -149,7 +149,7 @@ func (all *Runners) deliverOnce(ctx context.Context, a fleet.Agent, at Workspace
 			return false, err
 		}
 		if text == "" {
-			return false, fleet.Invalid(fleet.ReasonTaskRequired, "task_description", "there is nothing in it that could be typed into a terminal")
+			return false, fleet.Invalid(fleet.ReasonTaskRequired, "task_description", "it has no text that can be typed into a terminal: write it in words")
 		}
 		if last = api.send(ctx, typeRaw, keyClear); last == nil {
 			last = api.send(ctx, typeUser, text)

@@ -243,7 +243,7 @@ func (f *follower) stream(ctx context.Context) (o fleet.Outcome, ended bool, err
 	}
 }
 
-// through returns errors that end the following. It treats others as a broken connection.
+// through returns err if it ends Follow. Any other error is handled as a broken connection.
 func (f *follower) through(ctx context.Context, err error) error {
 	if err == nil {
 		return nil

@@ -75,7 +75,7 @@ func (all *Runners) segment(v *view, a fleet.Agent, t *transcript, i int) (end i
 	return end, true
 }
 
-// given reports whether the agent ever got another message than this one.
+// given reports whether the agent has got any message besides this one.
 func (v *view) given(but string) bool {
 	return slices.ContainsFunc(v.messages, func(m message) bool { return m.Role == roleUser && m.Content != typed(but) })
 }

@@ -95,7 +95,7 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 	}
 	l := &pendingMessage{id: id, text: typed(text), dropped: make(chan struct{})}
 	if l.text == "" {
-		return fleet.Invalid(fleet.ReasonInvalidArgument, "message", "there is nothing in it that could be typed into a terminal")
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "message", "it has no text that can be typed into a terminal: write it in words")
 	}
 	entered := t.addPending(l)
 	defer t.removePending(l)

@@ -152,7 +152,7 @@ func (p *acpParser) update(update json.RawMessage) []Piece {
 	if json.Unmarshal(update, &u) == nil && u.Kind == "usage_update" && u.Cost != nil && u.Cost.Currency == "USD" {
 		p.cost, p.costs = u.Cost.Amount, true
 	}
-	if u.Meta.Codex.Thread.Type == "systemError" { // it reports normal ends even then
+	if u.Meta.Codex.Thread.Type == "systemError" { // Codex reports a normal end of the turn even after an error
 		p.errored = true
 	}
 	begun, ended, result, failed := p.calls.Update(update)

@@ -103,8 +103,8 @@ func (c claude) Command(j Job) (Command, error) {
 // ReportServer is the name of the MCP server with which an agent reports to Fleet.
 const ReportServer = "fleet"
 
-// sources returns the settings files that are used. Those of the project are in the agent's directory. An agent that is
-// restricted to tools could write them, so they are left out for it.
+// sources returns which settings files Claude Code uses. The project's files are in the agent's directory, which the agent
+// can write. They are left out for an agent that is restricted to some tools, because they could lift the restriction.
 func sources(r Role) string {
 	if r.Sealed {
 		return ""

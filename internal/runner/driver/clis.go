@@ -10,8 +10,7 @@ type Known struct {
 
 // CLIs returns the known agent CLIs, Claude Code first.
 //
-// They may change files in the agent's directory. Their own configuration, or the project's, decides about other
-// permissions.
+// They may change files in the agent's directory. For anything else, the program's configuration or the project's decides.
 func CLIs() []Known {
 	return []Known{
 		{

@@ -150,7 +150,7 @@ type Command struct {
 	Messages     bool   // it reads messages while it works
 	MessagesJSON bool   // each message is a line with a JSON string
 	SplitStderr  bool   // its output is structured, so stderr must not be mixed into it
-	Requests     bool   // its output tells when a request to the model is active, as that of Claude Code, so it can be stopped between two requests
+	Requests     bool   // its output says when a request to the model is active, so it can be stopped between two requests
 	Format       Format
 }
 
@@ -214,7 +214,7 @@ func fullInstructions(j Job) string {
 	return s + "\n\nYour task now:\n\n" + j.Prompt
 }
 
-// MaxArgument is the longest argument of a program, in bytes (MAX_ARG_STRLEN on Linux, without the final NUL).
+// MaxArgument is the maximum length of an argument of a program, in bytes (MAX_ARG_STRLEN on Linux, without the final NUL).
 const MaxArgument = 128<<10 - 1
 
 // checkArguments returns a helpful error for arguments that the operating system would refuse.
@@ -222,11 +222,11 @@ func checkArguments(argv []string, hint string) error {
 	for i, a := range argv {
 		if len(a) > MaxArgument {
 			return fleet.Invalid(fleet.ReasonInvalidArgument, "task_description",
-				"argument %d of %s would be %d bytes long, and %d are the most: %s", i, argv[0], len(a), MaxArgument, hint)
+				"argument %d of %s would be %d bytes long, and the limit is %d: %s", i, argv[0], len(a), MaxArgument, hint)
 		}
 		if strings.ContainsRune(a, 0) {
 			return fleet.Invalid(fleet.ReasonInvalidArgument, "task_description",
-				"the text for %s has a zero byte in it, which no program can be given as an argument: leave it out", argv[0])
+				"the text for %s contains a zero byte, which an argument of a program cannot contain: remove it", argv[0])
 		}
 	}
 	return nil

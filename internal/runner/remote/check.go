@@ -89,7 +89,7 @@ func resultFrom(p *runnerv1.CheckResult) fleet.CheckResult {
 	switch r.Status {
 	case fleet.CheckPassed, fleet.CheckFailed, fleet.CheckTimedOut, fleet.CheckStopped:
 	default:
-		r.Status, r.Reason = fleet.CheckFailed, "the runner of the agent says of its end what this Fleet does not know: upgrade Fleet"
+		r.Status, r.Reason = fleet.CheckFailed, "the runner reports an end of the check that this version of Fleet does not know: upgrade Fleet"
 	}
 	if p.ExitCode != nil {
 		code := int(p.GetExitCode())

@@ -173,7 +173,7 @@ func refusal(err error) error {
 	case connect.CodeUnimplemented:
 		return fleet.Errorf(fleet.ReasonUnimplemented, "the runner of the agent cannot do this: restart its workspace with a newer fleet-runner").WithCause(err)
 	case connect.CodeUnauthenticated, connect.CodePermissionDenied:
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "something between Fleet and the runner of the agent refuses requests: %s", connect.CodeOf(err)).WithCause(err)
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "a proxy between Fleet and the runner of the agent refuses requests: %s", connect.CodeOf(err)).WithCause(err)
 	}
 	return nil
 }

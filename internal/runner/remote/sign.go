@@ -123,7 +123,7 @@ func (v *verifier) check(w http.ResponseWriter, r *http.Request) error {
 	}
 	now, expires := v.now(), time.UnixMilli(c.expires)
 	if !now.Before(expires) || expires.Sub(now) > maxLifetime {
-		return refuse(refusedTime, "the request has expired, or is good for too long: compare the clocks of Fleet and of the workspace")
+		return refuse(refusedTime, "the request has expired, or is valid for too long: compare the clocks of Fleet and of the workspace")
 	}
 	if !v.first(c.nonce, now, expires) {
 		return refuse("replayed", "the request was made before")

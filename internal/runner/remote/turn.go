@@ -2,8 +2,8 @@ package remote
 
 import "context"
 
-// turn allows one call per agent at a time, as the port requires. A caller whose connection broke repeats its call
-// before the first call has noticed.
+// turn allows one call for an agent at a time, as fleet.Runner requires. A caller whose connection broke may repeat its call
+// before the server notices that the first one was abandoned.
 type turn struct {
 	held   chan struct{}      // contains a value while a call has the turn
 	giveUp context.CancelFunc // cancels the newest call

@@ -116,7 +116,7 @@ func outcomeFrom(p *runnerv1.Outcome) fleet.Outcome {
 		}
 	}
 	if !known && o.Reason == "" {
-		o.Reason = "the runner of the agent says of its end what this Fleet does not know: upgrade Fleet"
+		o.Reason = "the runner reports an end of the run that this version of Fleet does not know: upgrade Fleet"
 	}
 	if p.GetHasPayload() && o.Payload == nil {
 		o.Payload = []byte{}

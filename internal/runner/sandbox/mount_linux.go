@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readOnly moves the thread to a mount namespace in which only the policy's writable paths can be changed, because
-// Landlock does not restrict changes of modes, owners and times. It does nothing if the thread may not create a mount
-// namespace, which ordinary users may not.
+// readOnly moves the thread to a mount namespace in which only the policy's writable paths can be changed. Landlock alone
+// does not restrict changes of modes, owners and times. readOnly does nothing if the user may not create mount namespaces,
+// as most users may not.
 func readOnly(p Policy) error {
 	writable := make([]string, len(p.Write))
 	for i, path := range p.Write {

@@ -12,8 +12,8 @@ import (
 // allow is the prefix of networks that Allow returns.
 const allow = "allow"
 
-// Allow returns a network in which a program can connect only to the addresses, each host:port, through a proxy at
-// ProxyAddress. The proxy resolves host names; the program cannot.
+// Allow returns a network in which a program can connect to the addresses only, each a host:port. It connects through a proxy
+// at ProxyAddress. The proxy resolves host names; the program cannot.
 func Allow(addresses ...string) Network {
 	return Network(strings.Join(append([]string{allow}, addresses...), " "))
 }

@@ -42,7 +42,7 @@ func isolate(attr *os.ProcAttr) {
 		uid, gid, sys.Credential = int(own.Uid), int(own.Gid), &own
 	}
 	sys.Cloneflags |= syscall.CLONE_NEWNET
-	if uid != 0 { // only in its own user namespace
+	if uid != 0 { // other users may do so only in their own user namespace
 		sys.Cloneflags |= syscall.CLONE_NEWUSER
 		sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
 		sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}

@@ -20,9 +20,9 @@ type Policy struct {
 	Write []string `json:"write,omitempty"` // paths that it may read, change and execute; each must exist
 	Read  []string `json:"read,omitempty"`  // paths that it may read and execute; missing ones are ignored
 
-	// Mounts gives the program a mount namespace that is read-only except for Write, where the user may create one, as
-	// root may. Then it cannot change modes, owners and times of other files, which Landlock does not restrict. It
-	// takes about 2 ms.
+	// Mounts gives the program a mount namespace that is read-only except for Write. Then the program cannot change modes,
+	// owners and times of other files, which Landlock does not restrict. It takes about 2 ms. It has no effect if the user
+	// may not create mount namespaces, which usually only root may.
 	Mounts bool `json:"mounts,omitempty"`
 
 	// Network is what the program may connect to; empty: Full.

@@ -48,7 +48,7 @@ type questions struct {
 	run   Run
 	grown func() // called when the journal has grown
 	pipe  *os.File
-	read  chan struct{} // closed when the pipe is no longer read
+	read  chan struct{} // closed when serve has ended
 
 	mu      sync.Mutex
 	journal *os.File
@@ -158,7 +158,7 @@ func (a *questions) ask(name string) {
 	case len(a.open) >= maxOpen:
 		a.refuse(name, fmt.Sprintf("%d questions wait for an answer already", maxOpen))
 	case !a.room():
-		a.refuse(name, "the task has asked too much")
+		a.refuse(name, "the task has asked too many questions")
 	case a.record(r) != nil:
 		a.refuse(name, "cannot store the question: the disk of this machine may be full")
 	default:

@@ -156,9 +156,9 @@ func (r Run) recordLost(c *Claim, end End, all bool, why string) (*Exit, error) 
 		case n > 0:
 			e.Problem = fmt.Sprintf("%d processes could not be killed", n)
 		case all:
-			e.Reason += "; what it ran was ended too"
+			e.Reason += "; its processes were ended too"
 		default:
-			e.Reason += "; what was found of the processes it ran was ended"
+			e.Reason += "; those of its processes that were found were ended"
 		}
 	}
 	r.removeSecrets(spec.Secrets)

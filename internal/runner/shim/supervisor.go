@@ -119,7 +119,7 @@ func (s *supervisor) loop(died, told <-chan os.Signal) Exit {
 			s.killing = true
 		case <-again:
 		case <-hopeless:
-			s.problem = "processes of the run could not be killed: the kernel does not let go of them"
+			s.problem = "processes of the run could not be killed: they hang in the kernel"
 			return s.exit()
 		}
 	}

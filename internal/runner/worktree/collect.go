@@ -144,7 +144,7 @@ func (g *Git) transfer(ctx context.Context, t Tree, v *view, wants []string, hav
 	for _, tip := range tips {
 		revs += "^" + tip + "\n"
 	}
-	from := *v // a pack takes longer
+	from := *v // a pack takes longer than other commands, so it gets its own limit
 	from.git, to.git = g.withPackTime(), g.withPackTime()
 	r, w := io.Pipe()
 	packed := make(chan error, 1)

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// stopGracefully ends git when its context is done, in a way that lets it remove its locks.
+// stopGracefully makes git end with SIGTERM, so that it removes its locks, when its context is done.
 func stopGracefully(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

@@ -19,7 +19,7 @@ const SelectAgents = `SELECT uid, ` + agentColumns + `, revision, recipe FROM ag
 
 // AgentArgs returns the values of AgentColumns.
 func AgentArgs(a *fleet.Agent) ([]any, error) {
-	var metadata, shares *string // a store may escape a string, and not what a pointer points to
+	var metadata, shares *string // pointers, because a store that escapes strings must not change JSON
 	var err error
 	if a.Metadata != nil {
 		metadata, err = jsonOf(a.Metadata)

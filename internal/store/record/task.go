@@ -18,7 +18,7 @@ const TaskColumns = `traceparent, agent_uid, agent_name, owner, source, status, 
 // SelectTasks is the beginning of a query whose rows ScanTask reads.
 const SelectTasks = `SELECT id, ` + TaskColumns + `, payload_removed, revision, rest FROM tasks LEFT JOIN task_descriptions ON task_id = id `
 
-// Active is the condition of the index tasks_active. It stands literally in queries, so that the index is used.
+// Active is the condition of the index tasks_active. Queries contain it as it is, so that the database uses the index.
 const Active = `status IN ('pending', 'running')`
 
 // Head returns the part of the description for lists, cut at a character boundary.

@@ -17,18 +17,18 @@ import (
 	"fleet/internal/notify"
 )
 
-// Deployment answers as Coder 2.30 does, as far as it is asked who the holder of a token is.
+// Deployment answers requests about the holder of a token as Coder 2.30 does.
 type Deployment struct {
 	*httptest.Server
 	Requests atomic.Int64       // number of requests so far
-	Asked    notify.Subscribers // are notified of each request
+	Asked    notify.Subscribers // notified of each request
 	now      atomic.Int64       // Unix nanoseconds
 
 	mu sync.Mutex
 	State
 }
 
-// State is what a deployment knows, and how it fails.
+// State has the users of a deployment, and how its answers fail.
 type State struct {
 	Users  map[string]codersdk.User   // by token
 	Keys   map[string]codersdk.APIKey // by token

@@ -133,16 +133,16 @@ func (i *Issuer) Fetched(path string) int {
 	return i.fetched[path]
 }
 
-// Rotate replaces the signing key. The key set has the old one no more.
+// Rotate replaces the signing key. The key set no longer contains the old one.
 func (i *Issuer) Rotate() { i.store.rotate() }
 
 // SetLifetime sets how long new tokens are valid.
 func (i *Issuer) SetLifetime(d time.Duration) { i.store.setLifetime(d) }
 
-// RevokeRefreshTokens ends all sessions: nobody can refresh a token any more.
+// RevokeRefreshTokens ends all sessions: existing refresh tokens are refused.
 func (i *Issuer) RevokeRefreshTokens() { i.store.revokeRefreshTokens() }
 
-// ApproveDevice is what a person does who follows the link of the device flow and signs in.
+// ApproveDevice signs the user in, as a person does who opens the link of the device flow.
 func (i *Issuer) ApproveDevice(ctx context.Context, userCode, user string) error {
 	return i.store.CompleteDeviceAuthorization(ctx, userCode, i.store.user(user).ID)
 }

@@ -92,8 +92,7 @@ func (i *Issuer) IDToken(t testing.TB, user string) string {
 	return token
 }
 
-// Forge returns a token that is like a real one except for what change does to its claims. It is signed with the
-// issuer's key.
+// Forge returns a token with valid claims to which change was applied. It is signed with the issuer's key.
 func (i *Issuer) Forge(t testing.TB, change func(claims map[string]any)) string {
 	t.Helper()
 	i.store.mu.Lock()
@@ -101,14 +100,14 @@ func (i *Issuer) Forge(t testing.TB, change func(claims map[string]any)) string 
 	return Sign(t, jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: i.store.key.private, KeyID: i.store.key.id}}, i.claims(change))
 }
 
-// KeyID returns the id of the current key, and PublicKey the key as an attacker knows it.
+// KeyID returns the id of the current key.
 func (i *Issuer) KeyID() string {
 	i.store.mu.Lock()
 	defer i.store.mu.Unlock()
 	return i.store.key.id
 }
 
-// PublicKey returns the current key as everybody knows it.
+// PublicKey returns the public part of the current key, which attackers know too.
 func (i *Issuer) PublicKey() any {
 	i.store.mu.Lock()
 	defer i.store.mu.Unlock()
