@@ -135,7 +135,8 @@ func (l *list) Set(value string) error {
 	return nil
 }
 
-// loopback returns an error for an address that others can reach.
+// loopback returns an error for an address that others can reach. It refuses names too, because the workspace decides what
+// they resolve to.
 func loopback(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"fleet/internal/fleet"
 	coderusers "fleet/internal/identity/coder"
 	"fleet/internal/identity/oidc"
+	"fleet/internal/loopback"
 	"fleet/internal/place/coder"
 	"fleet/internal/place/local"
 	"fleet/internal/runner"
@@ -229,7 +229,7 @@ func (c Config) validateTLS() error {
 	case c.TLS.ClientCA != "" && !c.TLS.enabled():
 		return errors.New("tls.client_ca needs tls.cert and tls.key: clients show their certificates only over TLS")
 	}
-	if host, _, err := net.SplitHostPort(c.AgentsHTTP); err != nil || !isLoopback(host) {
+	if !loopback.IsAddress(c.AgentsHTTP) {
 		return fmt.Errorf("agents_http is %q: it must be a loopback address with a port, for example 127.0.0.1:8104", c.AgentsHTTP)
 	}
 	return nil
@@ -265,19 +265,11 @@ func (c Config) validateAddress(key, addr string) error {
 	if err != nil {
 		return fmt.Errorf("%s is %q: it must be HOST:PORT, for example 127.0.0.1:8101", key, addr)
 	}
-	if c.Auth.None() && !isLoopback(host) {
+	if c.Auth.None() && !loopback.Is(host) {
 		return fmt.Errorf("%s is %q, which others can reach, and auth is none: use a loopback address, or set auth to tokens (`fleet token create` makes one) or coder", key, addr)
 	}
-	if !c.TLS.enabled() && !c.InsecurePlaintext && !isLoopback(host) {
+	if !c.TLS.enabled() && !c.InsecurePlaintext && !loopback.Is(host) {
 		return fmt.Errorf("%s is %q, which others can reach, and tokens would cross the network unencrypted: set tls.cert and tls.key, or insecure_plaintext if a proxy in front of it speaks TLS", key, addr)
 	}
 	return nil
-}
-
-func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.IsLoopback()
 }

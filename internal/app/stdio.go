@@ -12,6 +12,7 @@ import (
 	"fleet/internal/face/cli"
 	"fleet/internal/face/mcp"
 	"fleet/internal/face/mcp/tool"
+	"fleet/internal/loopback"
 )
 
 func (p *program) newMCP() *cobra.Command {
@@ -35,7 +36,7 @@ when none runs at --server, on a fleet in this process; --embedded asks for that
 			if err != nil {
 				return err
 			}
-			if !t.Embedded && !answers(cmd.Context(), t.Server) && isLocal(t.Server) && t.Token == "" {
+			if !t.Embedded && !answers(cmd.Context(), t.Server) && loopback.IsAddress(t.Server) && t.Token == "" {
 				t.Embedded = true
 			}
 			conn, closeConn, err := p.dial(cmd.Context(), t)
@@ -64,9 +65,4 @@ func answers(ctx context.Context, addr string) bool {
 		return false
 	}
 	return c.Close() == nil
-}
-
-func isLocal(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	return err == nil && isLoopback(host)
 }

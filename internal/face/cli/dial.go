@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"net"
 	"os"
 	"time"
 
@@ -15,6 +14,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
+
+	"fleet/internal/loopback"
 )
 
 // maxAnswer is the largest answer that is accepted from a server, in bytes, for payloads and very large fleets.
@@ -62,7 +63,7 @@ func DialNetwork(ctx context.Context, t Target) (grpc.ClientConnInterface, func(
 
 // plain reports whether the target is called without TLS.
 func (t Target) plain() bool {
-	return t.Insecure || isLoopback(t.Server) && !t.TLS && t.CAFile == "" && t.ClientCert == ""
+	return t.Insecure || loopback.IsAddress(t.Server) && !t.TLS && t.CAFile == "" && t.ClientCert == ""
 }
 
 // tlsConfig returns the configuration of connections to the target.
@@ -86,16 +87,6 @@ func (t Target) tlsConfig() (*tls.Config, error) {
 		c.Certificates = []tls.Certificate{pair}
 	}
 	return c, nil
-}
-
-// isLoopback reports whether the server is on this machine, where nobody can listen in between.
-func isLoopback(server string) bool {
-	host, _, err := net.SplitHostPort(server)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // bearer sends a token with every call.

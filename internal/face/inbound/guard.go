@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 
 	"fleet/internal/face/wire"
+	"fleet/internal/loopback"
 )
 
 // Guard returns a handler that refuses requests that a foreign web page could make a browser send: requests for a host
@@ -60,9 +60,5 @@ func hostName(host string) string {
 // isLoopbackName reports whether the name can only mean the client's own machine. Names below localhost resolve to
 // loopback too (RFC 6761, section 6.3).
 func isLoopbackName(host string) bool {
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
-	address, err := netip.ParseAddr(host)
-	return err == nil && address.Unmap().IsLoopback()
+	return loopback.Is(host) || strings.HasSuffix(host, ".localhost")
 }

@@ -7,7 +7,6 @@ package oidc
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -15,6 +14,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/identity"
+	"fleet/internal/loopback"
 )
 
 // Config configures the issuer. Issuer and ClientID are required.
@@ -55,7 +55,7 @@ func (c Config) Validate() error {
 		return errors.New("oidc.issuer is not set: it is the URL of the issuer, for example https://login.example.com/realms/main")
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return fmt.Errorf("oidc.issuer is %q: write it like https://login.example.com/realms/main", fleet.Shorten(c.Issuer, 100))
-	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+	case u.Scheme == "http" && !loopback.Is(u.Hostname()):
 		return fmt.Errorf("oidc.issuer is %q: an issuer on another machine needs https, because otherwise anyone on the network could forge tokens", c.Issuer)
 	case c.ClientID == "":
 		return errors.New("oidc.client_id is not set: register a client with the issuer, and name it here")
@@ -72,12 +72,6 @@ func (c Config) Validate() error {
 		}
 	}
 	return nil
-}
-
-// isLoopback reports whether nobody can listen in between here and the host.
-func isLoopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 func (c Config) withDefaults() (Config, error) {

@@ -12,12 +12,12 @@ func TestValidate(t *testing.T) {
 		"":                                 func(*Config) {},
 		"oidc.issuer is not set":           func(c *Config) { c.Issuer = "" },
 		"write it like https://":           func(c *Config) { c.Issuer = "login.example.com" },
-		"must have https":                  func(c *Config) { c.Issuer = "http://login.example.com" },
+		"needs https":                      func(c *Config) { c.Issuer = "http://login.example.com" },
 		"oidc.client_id is not set":        func(c *Config) { c.ClientID = "" },
 		"oidc.scopes has no openid":        func(c *Config) { c.Scopes = []string{"email"} },
 		`oidc.default_role is "root"`:      func(c *Config) { c.DefaultRole = "root" },
 		`oidc.roles has "owner" for "dev"`: func(c *Config) { c.Roles = map[string]string{"dev": "owner"} },
-		"nobody could do anything":         func(c *Config) { c.Roles = nil },
+		"nobody would have access":         func(c *Config) { c.Roles = nil },
 	} {
 		c := Config{Issuer: "https://login.example.com", ClientID: "fleet", Roles: map[string]string{"dev": "user"}}
 		change(&c)

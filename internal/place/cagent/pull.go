@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
 	"fleet/internal/fleet"
+	"fleet/internal/loopback"
 )
 
 // maxTransfer limits an answer of a registry, in bytes.
@@ -238,15 +239,15 @@ type registryTransport struct {
 }
 
 func newRegistryTransport(host string, inside ...string) *registryTransport {
-	return &registryTransport{base: publicTransport(inside...), local: loopback(&url.URL{Host: host})}
+	return &registryTransport{base: publicTransport(inside...), local: loopback.Is((&url.URL{Host: host}).Hostname())}
 }
 
 // RoundTrip implements http.RoundTripper.
 func (t *registryTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
-	case loopback(r.URL) && !t.local:
+	case loopback.Is(r.URL.Hostname()) && !t.local:
 		return nil, fmt.Errorf("the registry redirects to this machine")
-	case r.URL.Scheme != "https" && !loopback(r.URL):
+	case r.URL.Scheme != "https" && !loopback.Is(r.URL.Hostname()):
 		return nil, fmt.Errorf("%s requires TLS", r.URL.Host)
 	}
 	res, err := t.base.RoundTrip(r)
@@ -254,13 +255,6 @@ func (t *registryTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		res.Body = &limitedBody{res.Body, maxTransfer}
 	}
 	return res, err
-}
-
-// loopback reports whether the host is this machine.
-func loopback(u *url.URL) bool {
-	h := u.Hostname()
-	ip := net.ParseIP(h)
-	return h == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // limitedBody is a body that returns an error when it exceeds the limit.

@@ -412,7 +412,7 @@ func TestDeadline(t *testing.T) {
 			if name == "not at all" {
 				require.Len(t, warned, 1)
 				require.Contains(t, warned[0], `"type":"warning"`)
-				require.Contains(t, warned[0], "the latest that its template allows")
+				require.Contains(t, warned[0], "the latest time that its template allows")
 			} else {
 				require.Empty(t, warned)
 			}

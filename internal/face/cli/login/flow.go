@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
@@ -90,9 +89,4 @@ func (i *Issuer) Browser(ctx context.Context, show func(address string)) (Tokens
 	case <-ctx.Done():
 		return Tokens{}, context.Cause(ctx)
 	}
-}
-
-func isLoopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
 }

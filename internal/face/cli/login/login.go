@@ -18,6 +18,8 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+
+	"fleet/internal/loopback"
 )
 
 // timeout is how long a server or an issuer may take to answer.
@@ -63,7 +65,7 @@ func Find(ctx context.Context, client *http.Client, base string) (*Issuer, error
 
 // open asks the issuer for its endpoints.
 func open(ctx context.Context, issuer, clientID string, scopes []string) (*Issuer, error) {
-	if u, err := url.Parse(issuer); err != nil || u.Scheme != "https" && !isLoopback(u.Hostname()) {
+	if u, err := url.Parse(issuer); err != nil || u.Scheme != "https" && !loopback.Is(u.Hostname()) {
 		return nil, fmt.Errorf("the issuer %q has no https, so others could read your tokens", issuer)
 	}
 	asking, cancel := context.WithTimeout(ctx, timeout)
