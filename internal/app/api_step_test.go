@@ -29,6 +29,8 @@ type step struct {
 	Save  map[string]string `yaml:"save"`
 	By    string            `yaml:"by"`
 
+	Heard string `yaml:"heard"` // a server that was heard, and does not run
+
 	World map[string]any `yaml:"world"`
 	// Second changes the second place, as World changes the first.
 	Second map[string]any `yaml:"second"`
@@ -52,6 +54,9 @@ func (s *story) do(ctx context.Context, st step) error {
 
 func (s *story) doOnce(ctx context.Context, st step) error {
 	switch {
+	case st.Heard != "":
+		_, err := s.store.HearReplica(ctx, fleet.Replica{Name: st.Heard, Machine: "m1", Address: "10.0.0.1:8105", Version: "v1"}, true)
+		return err
 	case st.Agent != nil:
 		with := map[string]any{"project": "Setup", "role": "coder", "spec": "a spec"}
 		if given, ok := st.Agent.(map[string]any); ok {

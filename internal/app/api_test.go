@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -42,6 +43,7 @@ type behaviour struct {
 		Adopts       bool   `yaml:"adopts"`
 		Unlisted     string `yaml:"unlisted"`
 		Second       *struct {
+			Name     string   `yaml:"name"` // of the place
 			Unlisted string   `yaml:"unlisted"`
 			Projects []string `yaml:"projects"`
 		} `yaml:"second"`
@@ -159,7 +161,7 @@ func (b *behaviour) run(t *testing.T, face string) {
 	}}
 	c.MaxResult = b.Server.MaxResult
 	if second := b.Server.Second; second != nil {
-		c.Second = &fake.Config{Traits: fleet.Traits{Name: "second", Adopts: true}}
+		c.Second = &fake.Config{Traits: fleet.Traits{Name: cmp.Or(second.Name, "second"), Adopts: true}}
 		for _, name := range second.Projects {
 			c.Second.Projects = append(c.Second.Projects, fake.Project{Project: fleet.Project{Name: name}})
 		}

@@ -1,11 +1,13 @@
 package app
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"fleet/internal/fleet"
 	"fleet/internal/store/postgres/pgtest"
 )
 
@@ -21,9 +23,9 @@ func TestNameOfAServer(t *testing.T) {
 	}
 	first, err := open(data)
 	require.NoError(t, err)
-	taken, err := first.shareOnce(t.Context())
+	ends, err := first.shareOnce(t.Context())
 	require.NoError(t, err)
-	require.False(t, taken)
+	require.NoError(t, ends)
 	_, err = open(t.TempDir())
 	require.ErrorContains(t, err, "set replica to a name of its own")
 	require.NoError(t, first.Close())
@@ -31,13 +33,13 @@ func TestNameOfAServer(t *testing.T) {
 	require.NoError(t, err, "the same server")
 	defer func() { require.NoError(t, again.Close()) }()
 
-	require.NoError(t, again.store.Release(t.Context(), serverLease+"twin", again.machine)) // as if its time were over
+	require.NoError(t, again.store.Release(t.Context(), fleet.ReplicaLease+"twin", again.machine)) // as if its time were over
 	second, err := open(t.TempDir())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, second.Close()) }()
-	taken, err = again.shareOnce(t.Context())
+	ends, err = again.shareOnce(t.Context())
 	require.NoError(t, err)
-	require.True(t, taken)
+	require.ErrorContains(t, ends, "another server has taken the name")
 	ended := make(chan error, 1)
 	defer again.shareLimits(func(err error) { ended <- err })()
 	select {
@@ -46,7 +48,79 @@ func TestNameOfAServer(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("the server goes on")
 	}
-	taken, err = second.shareOnce(t.Context())
+	ends, err = second.shareOnce(t.Context())
 	require.NoError(t, err)
-	require.False(t, taken)
+	require.NoError(t, ends)
+}
+
+// TestForgottenServer kills a server, lets another one see that and forget it, and starts it again.
+func TestForgottenServer(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	open := func(name, dir string) (*App, error) {
+		cfg := DefaultConfig()
+		cfg.Store, cfg.Replica, cfg.Data, cfg.Places = url, name, dir, []string{fakePlace}
+		return Open(t.Context(), cfg, Options{})
+	}
+	data := t.TempDir()
+	lost, err := open("lost", data)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, lost.Close()) }()
+	other, err := open("other", t.TempDir())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, other.Close()) }()
+	ctx := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "root", Kind: fleet.Human, Scope: fleet.ScopeAdmin})
+	states := func() map[string]bool {
+		all, err := other.service.ListReplicas(ctx)
+		require.NoError(t, err)
+		running := map[string]bool{}
+		for _, r := range all {
+			running[r.Name] = r.Running
+			require.Equal(t, r.Name == "other", r.Answers)
+			require.Equal(t, Version(), r.Version)
+			require.False(t, r.HeardAt.Before(r.StartedAt))
+		}
+		return running
+	}
+	require.Equal(t, map[string]bool{"lost": true, "other": true}, states())
+	_, err = other.service.ForgetReplica(ctx, "lost")
+	require.Equal(t, fleet.ReasonReplicaRunning, fleet.ReasonOf(err))
+
+	now := time.Now()
+	a := &fleet.Agent{UID: "u1", Name: "papi", Owner: "alice", Place: "local@lost", WorkspaceID: "w1", State: fleet.StateRunning, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now}
+	task := &fleet.Task{ID: "t1", AgentUID: "u1", AgentName: "papi", Owner: "alice", Source: fleet.SourceHuman, Status: fleet.TaskRunning, CreatedAt: now, StartedAt: now}
+	require.NoError(t, lost.store.Update(t.Context(), func(tx fleet.Tx) error {
+		return errors.Join(tx.InsertAgent(a), tx.InsertTask(task), tx.Append(task.Event(fleet.EventTaskStarted, now, "")))
+	}))
+	_, err = lost.store.Lease(t.Context(), "agent/u1", "a worker", time.Hour)
+	require.NoError(t, err)
+
+	require.NoError(t, lost.store.Release(t.Context(), fleet.ReplicaLease+"lost", lost.machine)) // as if its time were over
+	_, err = other.service.ForgetReplica(ctx, "lost")
+	require.Equal(t, fleet.ReasonReplicaRunning, fleet.ReasonOf(err), "a worker has an agent's lease")
+	require.NoError(t, lost.store.Release(t.Context(), "agent/u1", "a worker"))
+	require.Equal(t, map[string]bool{"lost": false, "other": true}, states())
+	gone, err := other.service.ForgetReplica(ctx, "lost")
+	require.NoError(t, err)
+	require.Len(t, gone.Agents, 1)
+	require.Equal(t, 1, gone.Tasks)
+	require.NoError(t, other.store.View(t.Context(), func(tx fleet.ReadTx) error {
+		task, err := tx.Task("t1")
+		require.NoError(t, err)
+		require.Equal(t, fleet.TaskFailed, task.Status)
+		require.Contains(t, task.Reason, "on the machine of the server lost, which was forgotten")
+		a, err := tx.Agent("u1")
+		require.Equal(t, fleet.StateDeleted, a.State)
+		return err
+	}))
+	require.Equal(t, map[string]bool{"other": true}, states())
+	ends, err := lost.shareOnce(t.Context())
+	require.NoError(t, err)
+	require.ErrorContains(t, ends, "was forgotten", "if it was only paused, it ends")
+	require.NoError(t, lost.store.Release(t.Context(), fleet.ReplicaLease+"lost", lost.machine))
+	_, err = open("lost", data)
+	require.ErrorContains(t, err, "was forgotten")
+	fresh, err := open("lost", t.TempDir())
+	require.NoError(t, err, "another machine can have the name")
+	require.NoError(t, fresh.Close())
 }

@@ -42,6 +42,8 @@ const (
 	ReasonProjectNotFound    Reason = "PROJECT_NOT_FOUND"
 	ReasonRoleNotFound       Reason = "ROLE_NOT_FOUND"
 	ReasonTokenNotFound      Reason = "TOKEN_NOT_FOUND"
+	ReasonReplicaNotFound    Reason = "REPLICA_NOT_FOUND"
+	ReasonReplicaRunning     Reason = "REPLICA_RUNNING"
 	ReasonQuestionNotFound   Reason = "QUESTION_NOT_FOUND"
 	ReasonQuestionClosed     Reason = "QUESTION_CLOSED"
 	ReasonAgentExists        Reason = "AGENT_EXISTS"
@@ -84,6 +86,8 @@ var reasonCodes = map[Reason]Code{
 	ReasonProjectNotFound:    NotFound,
 	ReasonRoleNotFound:       NotFound,
 	ReasonTokenNotFound:      NotFound,
+	ReasonReplicaNotFound:    NotFound,
+	ReasonReplicaRunning:     FailedPrecondition,
 	ReasonQuestionNotFound:   NotFound,
 	ReasonQuestionClosed:     FailedPrecondition,
 	ReasonAgentExists:        AlreadyExists,

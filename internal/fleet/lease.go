@@ -11,6 +11,9 @@ type Lease struct {
 	Epoch int64 // grows whenever the lease changes hands
 }
 
+// AgentLease is the beginning of the keys of leases that workers hold on their agents, each with the agent's uid behind it.
+const AgentLease = "agent/"
+
 // ErrLeaseLost is the error of an Update whose lease another owner has taken.
 var ErrLeaseLost = errors.New("the lease was lost: another replica has taken over")
 

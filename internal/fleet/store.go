@@ -47,6 +47,17 @@ type Store interface {
 	// Leases returns the owners, by key, of the leases whose keys begin with the prefix and whose time is not over.
 	Leases(ctx context.Context, prefix string) (owners map[string]string, err error)
 
+	// HearReplica keeps that the server of the name was heard now. fresh means that it has just started. ok is false, and nothing is
+	// kept, if this server of this machine was forgotten.
+	HearReplica(ctx context.Context, r Replica, fresh bool) (ok bool, err error)
+
+	// Replicas returns the servers that were heard and not forgotten, by name.
+	Replicas(ctx context.Context) ([]Replica, error)
+
+	// ForgetReplica forgets the server of the name, so that it is not heard any more. Another machine's server can have the name. One
+	// that was never heard is no error.
+	ForgetReplica(ctx context.Context, name string) error
+
 	// Note keeps under a key that something was done, so long ago; no subscriber is told.
 	Note(ctx context.Context, key string, ago time.Duration) error
 

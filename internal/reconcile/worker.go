@@ -45,7 +45,7 @@ func (w *worker) run(ctx context.Context) {
 // workUnderLease works while the worker holds the lease. idle reports that nothing was left to do; otherwise another process has
 // the lease, or the reconciler stops.
 func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
-	held, release, ok, err := w.leases.hold(ctx, "agent/"+w.uid)
+	held, release, ok, err := w.leases.hold(ctx, fleet.AgentLease+w.uid)
 	if err != nil || !ok {
 		if err != nil && ctx.Err() == nil {
 			w.log.ErrorContext(ctx, "lease failed", slog.String("agent", w.uid), slog.Any("error", err))

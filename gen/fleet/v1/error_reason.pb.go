@@ -113,6 +113,10 @@ const (
 	// Events after the cursor were removed because their retention was over, so the caller has missed some: read the state again,
 	// and watch from "now". Metadata: field.
 	ErrorReason_CURSOR_EXPIRED ErrorReason = 41
+	// No server of this name has used the store, or it was forgotten. Metadata: replica.
+	ErrorReason_REPLICA_NOT_FOUND ErrorReason = 42
+	// The server runs, and only one that does not can be forgotten. Metadata: replica.
+	ErrorReason_REPLICA_RUNNING ErrorReason = 43
 )
 
 // Enum value maps for ErrorReason.
@@ -160,6 +164,8 @@ var (
 		39: "BUNDLE_NOT_FOUND",
 		40: "OUTPUT_NOT_FOUND",
 		41: "CURSOR_EXPIRED",
+		42: "REPLICA_NOT_FOUND",
+		43: "REPLICA_RUNNING",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED": 0,
@@ -204,6 +210,8 @@ var (
 		"BUNDLE_NOT_FOUND":         39,
 		"OUTPUT_NOT_FOUND":         40,
 		"CURSOR_EXPIRED":           41,
+		"REPLICA_NOT_FOUND":        42,
+		"REPLICA_RUNNING":          43,
 	}
 )
 
@@ -238,7 +246,7 @@ var File_fleet_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\x83\a\n" +
+	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xaf\a\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fAGENT_NOT_FOUND\x10\x01\x12\x12\n" +
@@ -283,7 +291,9 @@ const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\rCHECKS_FAILED\x10&\x12\x14\n" +
 	"\x10BUNDLE_NOT_FOUND\x10'\x12\x14\n" +
 	"\x10OUTPUT_NOT_FOUND\x10(\x12\x12\n" +
-	"\x0eCURSOR_EXPIRED\x10)B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x0eCURSOR_EXPIRED\x10)\x12\x15\n" +
+	"\x11REPLICA_NOT_FOUND\x10*\x12\x13\n" +
+	"\x0fREPLICA_RUNNING\x10+B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_error_reason_proto_rawDescOnce sync.Once

@@ -51,6 +51,8 @@ const (
 	FleetService_UnshareAgent_FullMethodName         = "/fleet.v1.FleetService/UnshareAgent"
 	FleetService_ListAgentShares_FullMethodName      = "/fleet.v1.FleetService/ListAgentShares"
 	FleetService_ListAudit_FullMethodName            = "/fleet.v1.FleetService/ListAudit"
+	FleetService_ListReplicas_FullMethodName         = "/fleet.v1.FleetService/ListReplicas"
+	FleetService_ForgetReplica_FullMethodName        = "/fleet.v1.FleetService/ForgetReplica"
 	FleetService_ShowAgentLog_FullMethodName         = "/fleet.v1.FleetService/ShowAgentLog"
 )
 
@@ -145,6 +147,11 @@ type FleetServiceClient interface {
 	// List the audit log, newest first: who called which method about what, and how it ended.
 	// It has the calls that may change something, also refused ones, and failed logins. Only admins can read it.
 	ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error)
+	// List the servers that share the store: which run, where they are, and since when one does not answer. Only admins can see them.
+	ListReplicas(ctx context.Context, in *ListReplicasRequest, opts ...grpc.CallOption) (*ListReplicasResponse, error)
+	// Forget a server whose machine never comes back: its agents are deleted with all work that is only there, and their tasks fail.
+	// A server that runs is not forgotten. Only admins can do this.
+	ForgetReplica(ctx context.Context, in *ForgetReplicaRequest, opts ...grpc.CallOption) (*ForgetReplicaResponse, error)
 	// Show the log of an agent's workspace: how it was made, started and stopped, and what its host says.
 	// It can be long; lines limits it to the last lines.
 	ShowAgentLog(ctx context.Context, in *ShowAgentLogRequest, opts ...grpc.CallOption) (*ShowAgentLogResponse, error)
@@ -495,6 +502,26 @@ func (c *fleetServiceClient) ListAudit(ctx context.Context, in *ListAuditRequest
 	return out, nil
 }
 
+func (c *fleetServiceClient) ListReplicas(ctx context.Context, in *ListReplicasRequest, opts ...grpc.CallOption) (*ListReplicasResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListReplicasResponse)
+	err := c.cc.Invoke(ctx, FleetService_ListReplicas_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) ForgetReplica(ctx context.Context, in *ForgetReplicaRequest, opts ...grpc.CallOption) (*ForgetReplicaResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ForgetReplicaResponse)
+	err := c.cc.Invoke(ctx, FleetService_ForgetReplica_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *fleetServiceClient) ShowAgentLog(ctx context.Context, in *ShowAgentLogRequest, opts ...grpc.CallOption) (*ShowAgentLogResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ShowAgentLogResponse)
@@ -596,6 +623,11 @@ type FleetServiceServer interface {
 	// List the audit log, newest first: who called which method about what, and how it ended.
 	// It has the calls that may change something, also refused ones, and failed logins. Only admins can read it.
 	ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error)
+	// List the servers that share the store: which run, where they are, and since when one does not answer. Only admins can see them.
+	ListReplicas(context.Context, *ListReplicasRequest) (*ListReplicasResponse, error)
+	// Forget a server whose machine never comes back: its agents are deleted with all work that is only there, and their tasks fail.
+	// A server that runs is not forgotten. Only admins can do this.
+	ForgetReplica(context.Context, *ForgetReplicaRequest) (*ForgetReplicaResponse, error)
 	// Show the log of an agent's workspace: how it was made, started and stopped, and what its host says.
 	// It can be long; lines limits it to the last lines.
 	ShowAgentLog(context.Context, *ShowAgentLogRequest) (*ShowAgentLogResponse, error)
@@ -701,6 +733,12 @@ func (UnimplementedFleetServiceServer) ListAgentShares(context.Context, *ListAge
 }
 func (UnimplementedFleetServiceServer) ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListAudit not implemented")
+}
+func (UnimplementedFleetServiceServer) ListReplicas(context.Context, *ListReplicasRequest) (*ListReplicasResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListReplicas not implemented")
+}
+func (UnimplementedFleetServiceServer) ForgetReplica(context.Context, *ForgetReplicaRequest) (*ForgetReplicaResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ForgetReplica not implemented")
 }
 func (UnimplementedFleetServiceServer) ShowAgentLog(context.Context, *ShowAgentLogRequest) (*ShowAgentLogResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ShowAgentLog not implemented")
@@ -1263,6 +1301,42 @@ func _FleetService_ListAudit_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FleetService_ListReplicas_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListReplicasRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ListReplicas(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ListReplicas_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ListReplicas(ctx, req.(*ListReplicasRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_ForgetReplica_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ForgetReplicaRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ForgetReplica(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ForgetReplica_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ForgetReplica(ctx, req.(*ForgetReplicaRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FleetService_ShowAgentLog_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ShowAgentLogRequest)
 	if err := dec(in); err != nil {
@@ -1399,6 +1473,14 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListAudit",
 			Handler:    _FleetService_ListAudit_Handler,
+		},
+		{
+			MethodName: "ListReplicas",
+			Handler:    _FleetService_ListReplicas_Handler,
+		},
+		{
+			MethodName: "ForgetReplica",
+			Handler:    _FleetService_ForgetReplica_Handler,
 		},
 		{
 			MethodName: "ShowAgentLog",

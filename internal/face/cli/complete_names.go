@@ -85,3 +85,16 @@ func (p *program) completeTokens() cobra.CompletionFunc {
 		return names, err
 	})
 }
+
+// completeReplicas completes the names of servers that do not run.
+func (p *program) completeReplicas() cobra.CompletionFunc {
+	return p.offering(func(ctx context.Context, s *session, _ []string) (names []offer, err error) {
+		resp, err := s.fleet.ListReplicas(ctx, &fleetv1.ListReplicasRequest{})
+		for _, r := range resp.GetReplicas() {
+			if r.GetState() != fleetv1.Replica_running {
+				names = append(names, offer{r.GetName(), r.GetState().String()})
+			}
+		}
+		return names, err
+	})
+}

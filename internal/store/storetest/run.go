@@ -45,6 +45,7 @@ func Run(t *testing.T, open func(t *testing.T) fleet.Store) {
 		{"Identities", identityCases},
 		{"Projects", projectCases},
 		{"Leases", leaseCases},
+		{"Replicas", replicaCases},
 		{"Audit", auditCases},
 		{"Prune", pruneCases},
 		{"Notes", noteCases},

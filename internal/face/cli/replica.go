@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func (p *program) newReplica() *cobra.Command {
+	cmd := group(&cobra.Command{
+		Use:     "replica",
+		Aliases: []string{"replicas"},
+		Short:   "Manage the servers that share a Postgres store",
+		Long: `Several servers can share one Postgres store. Each has a name, and agents on its machine.
+Only admins can manage them.`,
+		Example: `  fleet replica list
+  fleet replica forget build-7`,
+	})
+	cmd.AddCommand(calls(p.newReplicaList(), "list_replicas"), calls(p.newReplicaForget(), "forget_replica"))
+	return cmd
+}
+
+func (p *program) newReplicaList() *cobra.Command {
+	return &cobra.Command{
+		Use:               "list",
+		Aliases:           []string{"ls"},
+		Short:             "List the servers",
+		Long:              `List the servers that share the store: which run, where they are, and since when one does not answer.`,
+		Example:           `  fleet replica list`,
+		Args:              args(""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
+			resp, err := s.fleet.ListReplicas(ctx, &fleetv1.ListReplicasRequest{})
+			return s.print(resp, err, func() {
+				g := newGrid("NAME", "STATE", "ADDRESS", "VERSION", "AGENTS", "AGE")
+				for _, r := range resp.GetReplicas() {
+					g.row(r.GetName(), s.replicaState(r), r.GetAddress(), r.GetVersion(), strconv.Itoa(int(r.GetAgents())), s.age(r.GetStartedAt()))
+				}
+				s.show(g, "The store is in SQLite, so no other server shares it.")
+			})
+		}),
+	}
+}
+
+// replicaState returns the state of the server, and since when it does not answer.
+func (s *session) replicaState(r *fleetv1.Replica) cell {
+	switch {
+	case r.GetState() == fleetv1.Replica_running:
+		return cell{"running", green}
+	case r.GetHeardAt() == nil:
+		return cell{r.GetState().String(), red}
+	case r.GetState() == fleetv1.Replica_stopped:
+		return cell{"stopped " + s.age(r.GetHeardAt()) + " ago", yellow}
+	}
+	return cell{"unreachable for " + s.age(r.GetHeardAt()), red}
+}
+
+func (p *program) newReplicaForget() *cobra.Command {
+	return &cobra.Command{
+		Use:   "forget NAME",
+		Short: "Delete the agents of a server that never comes back",
+		Long: `Forget a server whose machine never comes back. Its agents are deleted, with all work
+that is only on that machine, and their tasks fail. A server that runs is not forgotten.
+
+If the machine comes back after all, its server refuses to start with the old data.`,
+		Example:           `  fleet replica forget build-7`,
+		Args:              args("NAME"),
+		ValidArgsFunction: first(p.completeReplicas()),
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			resp, err := s.fleet.ForgetReplica(ctx, &fleetv1.ForgetReplicaRequest{Name: args[0]})
+			return s.print(resp, err, func() { s.say(resp.GetMessage(), args[0]) })
+		}),
+	}
+}

@@ -1,0 +1,185 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/state"
+)
+
+// Replica is a server with what callers want to know of it.
+type Replica struct {
+	fleet.Replica
+	Running bool // it was heard a moment ago
+	Agents  int  // on its machine
+	Answers bool // it answers this call
+}
+
+// ListReplicas returns the servers that share the store, by name: those that were heard, and those that have agents. The interceptor lets
+// only admins call it.
+func (s *Service) ListReplicas(ctx context.Context) ([]Replica, error) {
+	if err := s.refreshAgents(ctx); err != nil {
+		return nil, err
+	}
+	heard, err := s.store.Replicas(ctx)
+	if err != nil {
+		return nil, err
+	}
+	running, err := s.store.Leases(ctx, fleet.ReplicaLease)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*Replica{}
+	for _, r := range heard {
+		_, held := running[fleet.ReplicaLease+r.Name]
+		all[r.Name] = &Replica{Replica: r, Running: held && !r.Stopped, Answers: r.Name == s.cfg.Replica}
+	}
+	for _, v := range s.snap.All() {
+		_, server := fleet.ReplicaOf(v.Place)
+		if server == "" {
+			continue
+		}
+		if all[server] == nil {
+			all[server] = &Replica{Replica: fleet.Replica{Name: server}}
+		}
+		all[server].Agents++
+	}
+	out := make([]Replica, 0, len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, *all[name])
+	}
+	return out, nil
+}
+
+// forgetTTL is how long forgetting a server keeps its name and its agents from being used. It is renewed for each agent.
+const forgetTTL = time.Minute
+
+// Forgotten is what was lost with a server.
+type Forgotten struct {
+	Agents []fleet.Agent // that were on its machine
+	Tasks  int           // that had not ended
+}
+
+// ForgetReplica deletes the agents of a server that never comes back, fails their tasks, and forgets the server. It refuses while the
+// server runs. A call that was interrupted can be repeated. The interceptor lets only admins call it.
+func (s *Service) ForgetReplica(ctx context.Context, name string) (lost Forgotten, err error) {
+	if name == "" {
+		return lost, fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is empty: name a server").Next("{list_replicas} describes them")
+	}
+	all, err := s.ListReplicas(ctx)
+	if err != nil {
+		return lost, err
+	}
+	i := slices.IndexFunc(all, func(r Replica) bool { return r.Name == name })
+	if i < 0 {
+		var names []string
+		for _, r := range all {
+			names = append(names, r.Name)
+		}
+		return lost, fleet.Errorf(fleet.ReasonReplicaNotFound, "server %q not found: the servers are %s", fleet.Shorten(name, 60), fleet.JoinNames(names)).
+			With("replica", fleet.Shorten(name, 60)).Next("{list_replicas} describes them")
+	}
+	// Its leases keep it from starting meanwhile, and a worker that was paused there from writing any more.
+	owner := "forget/" + s.cfg.NewID()
+	key := fleet.ReplicaLease + name
+	epochs := map[string]int64{}
+	defer func() {
+		for key := range epochs {
+			_ = s.store.Release(context.WithoutCancel(ctx), key, owner) // else it ends by itself
+		}
+	}()
+	take := func(key string) error {
+		epoch, err := s.store.Lease(ctx, key, owner, forgetTTL)
+		if err == nil && epoch == 0 {
+			return fleet.Errorf(fleet.ReasonReplicaRunning, "the server %q runs, or ran until a moment ago: stop it, and try again in 15 s", name).With("replica", name)
+		}
+		epochs[key] = epoch
+		return err
+	}
+	if err := take(key); err != nil {
+		return lost, err
+	}
+	var uids []string
+	for _, v := range s.snap.All() {
+		if _, server := fleet.ReplicaOf(v.Place); server == name {
+			uids = append(uids, v.UID)
+			if err := take(fleet.AgentLease + v.UID); err != nil {
+				return lost, err
+			}
+		}
+	}
+	if err := s.store.ForgetReplica(ctx, name); err != nil { // first: if the server starts after all, it must not work on agents that are half deleted
+		return lost, err
+	}
+	for _, uid := range uids {
+		if _, err := s.store.RenewLeases(ctx, owner, forgetTTL); err != nil {
+			return lost, err
+		}
+		held := fleet.WithLease(ctx, fleet.Lease{Key: fleet.AgentLease + uid, Epoch: epochs[fleet.AgentLease+uid]})
+		if err := s.forgetAgent(held, uid, name, &lost); err != nil {
+			return lost, err
+		}
+	}
+	return lost, nil
+}
+
+// forgetAgent deletes an agent of a server that is forgotten. The context has the agent's lease.
+func (s *Service) forgetAgent(ctx context.Context, uid, server string, lost *Forgotten) error {
+	var gone *fleet.Agent
+	tasks := 0
+	err := s.store.Update(ctx, func(tx fleet.Tx) error {
+		gone, tasks = nil, 0
+		a, err := tx.Agent(uid)
+		if err != nil || a == nil || !a.DeletedAt.IsZero() {
+			return err
+		}
+		now := s.now()
+		reason := fmt.Sprintf("it was on the machine of the server %s, which was forgotten because it never comes back", server)
+		t, err := tx.ActiveTask(uid)
+		if err != nil {
+			return err
+		}
+		if t != nil {
+			t.StopAsked = time.Time{} // it was lost, not stopped
+			if err := state.EndTask(tx, t, fleet.Outcome{Status: fleet.TaskFailed, Reason: "its agent was lost: " + reason}, now); err != nil {
+				return err
+			}
+			if a, err = tx.Agent(uid); err != nil {
+				return err
+			}
+			tasks = 1
+		}
+		if err := state.RevokeAgentTokens(tx, uid, now); err != nil {
+			return err
+		}
+		a.State, a.Desired, a.StateReason, a.DeletedAt, a.UpdatedAt = fleet.StateDeleted, fleet.DesiredDeleted, reason, now, now
+		if err := tx.UpdateAgent(a); err != nil {
+			return err
+		}
+		gone = a
+		return tx.Append(a.Event(fleet.EventAgentDeleted, now, "agent deleted: "+reason))
+	})
+	if err == nil && gone != nil {
+		lost.Agents = append(lost.Agents, *gone)
+		lost.Tasks += tasks
+	}
+	return err
+}
+
+// Text says what was lost.
+func (f Forgotten) Text(server string) string {
+	words := fmt.Sprintf("The server %s is forgotten.", server)
+	if len(f.Agents) == 0 {
+		return words + " It had no agents."
+	}
+	names := make([]string, len(f.Agents))
+	for i, a := range f.Agents {
+		names[i] = a.Name
+	}
+	return fmt.Sprintf("%s Deleted agents: %d (%s); tasks that failed: %d.", words, len(names), fleet.Shorten(strings.Join(names, ", "), 200), f.Tasks)
+}

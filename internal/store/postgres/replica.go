@@ -1,0 +1,42 @@
+package postgres
+
+import (
+	"context"
+
+	"fleet/internal/fleet"
+	"fleet/internal/store/record"
+)
+
+const (
+	hearReplica = `INSERT INTO replicas AS r (name, machine, address, version, started_at, heard_at, stopped, forgotten)
+		VALUES ($1, $2, $3, $4, clock_timestamp(), clock_timestamp(), $5, false)
+		ON CONFLICT (name) DO UPDATE SET machine = excluded.machine, address = excluded.address, version = excluded.version,
+			started_at = CASE WHEN $6 THEN excluded.started_at ELSE r.started_at END, heard_at = excluded.heard_at,
+			stopped = excluded.stopped, forgotten = false
+		WHERE NOT r.forgotten OR r.machine <> excluded.machine
+		RETURNING 1`
+	forgetReplica = `INSERT INTO replicas (name, machine, address, version, started_at, heard_at, stopped, forgotten)
+		VALUES ($1, '', '', '', clock_timestamp(), clock_timestamp(), false, true)
+		ON CONFLICT (name) DO UPDATE SET forgotten = true`
+)
+
+// HearReplica keeps that a server was heard, in one statement, see fleet.Store.
+func (s *Store) HearReplica(ctx context.Context, r fleet.Replica, fresh bool) (ok bool, err error) {
+	err = s.one(ctx, func(row scanner) error { ok = true; return row.Scan(new(int)) }, hearReplica, r.Name, r.Machine, r.Address, r.Version, r.Stopped, fresh)
+	return ok, err
+}
+
+// Replicas returns the servers, see fleet.Store.
+func (s *Store) Replicas(ctx context.Context) (all []fleet.Replica, err error) {
+	err = s.one(ctx, func(row scanner) error {
+		r, err := record.ScanReplica(row)
+		all = append(all, r)
+		return err
+	}, record.SelectReplicas)
+	return all, err
+}
+
+// ForgetReplica forgets a server, see fleet.Store.
+func (s *Store) ForgetReplica(ctx context.Context, name string) error {
+	return s.one(ctx, nil, forgetReplica, name)
+}

@@ -1,0 +1,58 @@
+package storetest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+var replicaCases = []testCase{
+	{"servers are heard until they are forgotten", func(t *testing.T, s fleet.Store) {
+		hear := func(r fleet.Replica, fresh bool) bool {
+			ok, err := s.HearReplica(t.Context(), r, fresh)
+			require.NoError(t, err)
+			return ok
+		}
+		heard := func() []fleet.Replica {
+			all, err := s.Replicas(t.Context())
+			require.NoError(t, err)
+			return all
+		}
+		require.Empty(t, heard())
+		one := fleet.Replica{Name: "one", Machine: "m1", Address: "10.0.0.1:8105", Version: "v1"}
+		two := fleet.Replica{Name: "two", Machine: "m2"}
+		require.True(t, hear(two, true))
+		require.True(t, hear(one, true))
+		all := heard()
+		require.Len(t, all, 2)
+		first := all[0]
+		require.False(t, first.StartedAt.IsZero())
+		require.Equal(t, first.StartedAt, first.HeardAt)
+		first.StartedAt, first.HeardAt = one.StartedAt, one.HeardAt
+		require.Equal(t, one, first)
+		require.Equal(t, "two", all[1].Name)
+
+		one.Version, one.Stopped = "v2", true
+		require.True(t, hear(one, false))
+		again := heard()[0]
+		require.Equal(t, all[0].StartedAt, again.StartedAt)
+		require.True(t, again.HeardAt.After(all[0].HeardAt))
+		require.Equal(t, "v2", again.Version)
+		require.True(t, again.Stopped)
+		require.True(t, hear(one, true))
+		require.True(t, heard()[0].StartedAt.After(again.HeardAt), "it has started again")
+
+		for _, name := range []string{"one", "never"} {
+			require.NoError(t, s.ForgetReplica(t.Context(), name))
+		}
+		require.False(t, hear(one, false))
+		require.False(t, hear(one, true))
+		require.Len(t, heard(), 1)
+		one.Machine = "m3"
+		require.True(t, hear(one, true), "a server of another machine may have the name")
+		require.True(t, hear(fleet.Replica{Name: "never", Machine: "m4"}, true))
+		require.Len(t, heard(), 3)
+	}},
+}
