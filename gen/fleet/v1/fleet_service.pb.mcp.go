@@ -320,6 +320,24 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Description: "List the audit log, newest first: who called which method about what, and how it ended. It has the calls that may change something, also refused ones, and failed logins. Only admins can read it.\nA long answer has the first entries only: call again with next_cursor as cursor for more.",
 		}, c.ListAudit),
 		tool.Unary(tool.Spec{
+			Name:     "list_replicas",
+			Title:    "List replicas",
+			Method:   FleetService_ListReplicas_FullMethodName,
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       fleetServiceListReplicasInput,
+			Output:      fleetServiceListReplicasOutput,
+			Description: "List the servers that share the store: which run, where they are, and since when one does not answer. Only admins can see them.",
+		}, c.ListReplicas),
+		tool.Unary(tool.Spec{
+			Name:     "forget_replica",
+			Title:    "Forget replica",
+			Method:   FleetService_ForgetReplica_FullMethodName,
+			ReadOnly: false, Destructive: true, Idempotent: true,
+			Input:       fleetServiceForgetReplicaInput,
+			Output:      fleetServiceForgetReplicaOutput,
+			Description: "Forget a server whose machine never comes back: its agents are deleted with all work that is only there, and their tasks fail. A server that runs is not forgotten. Only admins can do this.",
+		}, c.ForgetReplica),
+		tool.Unary(tool.Spec{
 			Name:     "show_agent_log",
 			Title:    "Show agent log",
 			Method:   FleetService_ShowAgentLog_FullMethodName,
@@ -5206,6 +5224,131 @@ const fleetServiceListAuditOutput = `{
       "description": "AuditEntry is a line of the audit log: who called which method about what, and how that ended."
     }
   }
+}`
+
+const fleetServiceListReplicasInput = `{
+  "type": "object",
+  "properties": {},
+  "additionalProperties": false
+}`
+
+const fleetServiceListReplicasOutput = `{
+  "type": "object",
+  "properties": {
+    "replicas": {
+      "type": "array",
+      "items": {
+        "$ref": "#/$defs/Replica"
+      },
+      "description": "The servers, by name; empty if the store is SQLite, which servers on different machines cannot share."
+    }
+  },
+  "required": [
+    "replicas"
+  ],
+  "$defs": {
+    "Replica": {
+      "type": "object",
+      "properties": {
+        "name": {
+          "type": "string",
+          "description": "Name of the server, which is also in the names of its places: local@NAME."
+        },
+        "state": {
+          "type": "string",
+          "enum": [
+            "running",
+            "stopped",
+            "unreachable"
+          ],
+          "description": "Whether the server is there.\n- running: It was heard a moment ago.\n- stopped: It has ended by itself, and can start again.\n- unreachable: It has not been heard for too long: it was killed, or does not reach the store."
+        },
+        "address": {
+          "type": "string",
+          "description": "Address at which other servers reach it; empty if it is not known."
+        },
+        "version": {
+          "type": "string",
+          "description": "Version of its program; empty if it is not known."
+        },
+        "started_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When it started; null if it is not known. Times are by the clock of the store."
+        },
+        "heard_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When it was last heard; null if it never was. A server that is unreachable has been so since then."
+        },
+        "agents": {
+          "type": "integer",
+          "description": "Number of agents on its machine."
+        },
+        "answers": {
+          "type": "boolean",
+          "description": "Whether it is the server that answers this call."
+        }
+      },
+      "required": [
+        "name",
+        "state",
+        "address",
+        "version",
+        "started_at",
+        "heard_at",
+        "agents",
+        "answers"
+      ],
+      "description": "Replica is one of the servers that share a Postgres store."
+    }
+  }
+}`
+
+const fleetServiceForgetReplicaInput = `{
+  "type": "object",
+  "properties": {
+    "name": {
+      "type": "string",
+      "description": "Name of a server that does not run and never will again."
+    }
+  },
+  "required": [
+    "name"
+  ],
+  "additionalProperties": false
+}`
+
+const fleetServiceForgetReplicaOutput = `{
+  "type": "object",
+  "properties": {
+    "agents": {
+      "type": "array",
+      "items": {
+        "type": "string"
+      },
+      "description": "Names of the agents on its machine, which are deleted now; NAME@OWNER for agents of others than the caller."
+    },
+    "tasks": {
+      "type": "integer",
+      "description": "Number of tasks that had not ended, and have failed now."
+    },
+    "message": {
+      "type": "string",
+      "description": "What was done, in a sentence."
+    }
+  },
+  "required": [
+    "agents",
+    "tasks",
+    "message"
+  ]
 }`
 
 const fleetServiceShowAgentLogInput = `{
