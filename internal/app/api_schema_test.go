@@ -80,6 +80,7 @@ var goodRequests = map[string]string{
 	"remove_pulled_agent":       `{"registry_ref":"x/y"}`,
 	"create_token":              `{"name":"fresh"}`,
 	"rotate_token":              `{"name":"nobody"}`,
+	"rotate_own_token":          `{}`,
 	"revoke_token":              `{"name":"nobody"}`,
 }
 

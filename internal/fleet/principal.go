@@ -50,6 +50,8 @@ type Principal struct {
 	Groups []string
 	// ExpiresAt is when the credentials expire; zero if they do not, or if the time is not known.
 	ExpiresAt time.Time
+	// TokenHash is the hash of the secret that the principal has identified itself with; empty if that is not one of a Token.
+	TokenHash string
 	// AgentUID and AgentName identify an agent with a token of its own. Name is then its owner, and only methods for
 	// agents may be called.
 	AgentUID, AgentName string

@@ -73,9 +73,9 @@ type TaskReader interface {
 	// those with the most tasks; and what all of them used together.
 	Usage(f TaskFilter, by UsageKey, limit int) (rows []UsageRow, total UsageRow, err error)
 
-	// TaskIDs returns the ids that begin with the prefix, of tasks of the owner and of the shared agents, or of all owners when
-	// owner is empty; at most limit, in order. An empty prefix finds nothing.
-	TaskIDs(prefix, owner string, shared []string, limit int) ([]string, error)
+	// TaskIDs returns the ids that begin with the prefix, of the tasks that match the filter's Owner, Shared and Projects; at most
+	// limit, in order. An empty prefix finds nothing.
+	TaskIDs(prefix string, f TaskFilter, limit int) ([]string, error)
 
 	// LastTasks returns the newest task of each of these agents that has one, in any order.
 	LastTasks(agentUIDs []string) ([]*Task, error)

@@ -29,7 +29,7 @@ type Token struct {
 
 // Principal returns the principal of the token's holder.
 func (t Token) Principal() Principal {
-	return Principal{Name: t.Name, Kind: t.Kind, Scope: t.Scope, Projects: t.Projects, ExpiresAt: t.End()}
+	return Principal{Name: t.Name, Kind: t.Kind, Scope: t.Scope, Projects: t.Projects, ExpiresAt: t.End(), TokenHash: t.Hash}
 }
 
 // Valid reports whether the token is valid at the time now.

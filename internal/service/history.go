@@ -164,11 +164,11 @@ func (s *Service) seenTask(tx fleet.ReadTx, p fleet.Principal, id string) (*flee
 		}
 	}
 	if len(id) >= MinTaskPrefix && len(id) <= MaxRequestID && utf8.ValidString(id) {
-		owner, shared := p.Name, s.snap.Shares().With(p)
-		if p.Admin() {
-			owner = ""
+		f := fleet.TaskFilter{Projects: p.Projects}
+		if !p.Admin() {
+			f.Owner, f.Shared = p.Name, s.snap.Shares().With(p)
 		}
-		ids, err := tx.TaskIDs(id, owner, shared, 2)
+		ids, err := tx.TaskIDs(id, f, 2)
 		switch {
 		case err != nil:
 			return nil, err

@@ -138,6 +138,47 @@ const MaxOverlap = 7 * 24 * time.Hour
 // RotateToken gives the token a new secret and returns both, and when the old secret ends: after overlap, or when it
 // would have expired. The new secret expires after ttl; 0 means that it lasts as long as the old one was made for.
 func (s *Service) RotateToken(ctx context.Context, name string, ttl, overlap time.Duration) (t *fleet.Token, secret string, oldEnds time.Time, err error) {
+	return s.rotate(ctx, name, ttl, overlap, func(old, replacement *fleet.Token) error {
+		switch now := replacement.CreatedAt; {
+		case ttl > 0:
+			replacement.ExpiresAt = now.Add(ttl)
+		case !old.ExpiresAt.IsZero():
+			replacement.ExpiresAt = now.Add(old.ExpiresAt.Sub(old.CreatedAt))
+		}
+		return nil
+	})
+}
+
+// RotateOwnToken does what RotateToken does for the token that the caller has identified itself with. The new secret expires
+// after ttl, or when the old one would have; it cannot expire later.
+func (s *Service) RotateOwnToken(ctx context.Context, ttl, overlap time.Duration) (t *fleet.Token, secret string, oldEnds time.Time, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, "", oldEnds, err
+	}
+	if p.TokenHash == "" {
+		return nil, "", oldEnds, fleet.Errorf(fleet.ReasonTokenNotFound, "this call was made without a token of this server, so there is none to rotate").
+			Next("make the call with a token that `fleet token create` has made")
+	}
+	return s.rotate(ctx, p.Name, ttl, overlap, func(old, replacement *fleet.Token) error {
+		if old.Hash != p.TokenHash {
+			return fleet.Errorf(fleet.ReasonPermissionDenied, "another secret has replaced this one of token %q", p.Name).Next("rotate with the newer one")
+		}
+		if ttl > 0 {
+			replacement.ExpiresAt = replacement.CreatedAt.Add(ttl)
+		}
+		if !old.ExpiresAt.IsZero() && replacement.ExpiresAt.After(old.ExpiresAt) {
+			return fleet.Invalid(fleet.ReasonInvalidArgument, "ttl_seconds", "the token expires at %s and its holder cannot prolong it: give fewer ttl_seconds, or ask an admin", old.ExpiresAt.Format(time.RFC3339))
+		}
+		return nil
+	})
+}
+
+// rotate replaces the newest secret of the token. expire says when the replacement, which is a copy of the old token, expires; it
+// can refuse.
+func (s *Service) rotate(
+	ctx context.Context, name string, ttl, overlap time.Duration, expire func(old, replacement *fleet.Token) error,
+) (t *fleet.Token, secret string, oldEnds time.Time, err error) {
 	switch {
 	case ttl < 0:
 		return nil, "", oldEnds, negative("ttl_seconds")
@@ -159,11 +200,8 @@ func (s *Service) RotateToken(ctx context.Context, name string, ttl, overlap tim
 		}
 		n := *old
 		n.Hash, n.CreatedAt = fleet.HashSecret(secret), now
-		switch {
-		case ttl > 0:
-			n.ExpiresAt = now.Add(ttl)
-		case !old.ExpiresAt.IsZero():
-			n.ExpiresAt = now.Add(old.ExpiresAt.Sub(old.CreatedAt))
+		if err := expire(old, &n); err != nil {
+			return err
 		}
 		if err := s.endOverlaps(tx, name, now); err != nil {
 			return err

@@ -679,6 +679,14 @@ var file_fleet_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 	},
 	{
 		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         51046,
+		Name:          "fleet.v1.about_caller",
+		Tag:           "varint,51046,opt,name=about_caller",
+		Filename:      "fleet/v1/options.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
 		ExtensionType: (*EventStream)(nil),
 		Field:         51016,
 		Name:          "fleet.v1.event_stream",
@@ -796,10 +804,14 @@ var (
 	//
 	// optional fleet.v1.Scope needs = 51020;
 	E_Needs = &file_fleet_v1_options_proto_extTypes[12]
+	// The method is only about who calls it, so that a caller who is restricted to some projects may call it too.
+	//
+	// optional bool about_caller = 51046;
+	E_AboutCaller = &file_fleet_v1_options_proto_extTypes[13]
 	// The method streams the events of the fleet, which are the progress of methods with progress_agent_field.
 	//
 	// optional fleet.v1.EventStream event_stream = 51016;
-	E_EventStream = &file_fleet_v1_options_proto_extTypes[13]
+	E_EventStream = &file_fleet_v1_options_proto_extTypes[14]
 )
 
 // Extension fields to descriptorpb.FieldOptions.
@@ -807,27 +819,27 @@ var (
 	// The reason a caller gets when the field's value cannot be used; INVALID_ARGUMENT when not set.
 	//
 	// optional fleet.v1.ErrorReason invalid_reason = 51003;
-	E_InvalidReason = &file_fleet_v1_options_proto_extTypes[14]
+	E_InvalidReason = &file_fleet_v1_options_proto_extTypes[15]
 	// The value that an MCP tool call gets for an optional number that it does not give.
 	//
 	// optional int32 tool_default = 51004;
-	E_ToolDefault = &file_fleet_v1_options_proto_extTypes[15]
+	E_ToolDefault = &file_fleet_v1_options_proto_extTypes[16]
 	// The text that an MCP tool call gets for a string that it does not give.
 	//
 	// optional string tool_default_text = 51008;
-	E_ToolDefaultText = &file_fleet_v1_options_proto_extTypes[16]
+	E_ToolDefaultText = &file_fleet_v1_options_proto_extTypes[17]
 	// How a tool shortens the field of a response.
 	//
 	// optional fleet.v1.Cut cut = 51013;
-	E_Cut = &file_fleet_v1_options_proto_extTypes[17]
+	E_Cut = &file_fleet_v1_options_proto_extTypes[18]
 	// What the field is for people.
 	//
 	// optional fleet.v1.Shown shown = 51015;
-	E_Shown = &file_fleet_v1_options_proto_extTypes[18]
+	E_Shown = &file_fleet_v1_options_proto_extTypes[19]
 	// In answers the field can be null. A message that is not marked is always set, unless it is a wrapper.
 	//
 	// optional bool nullable = 51018;
-	E_Nullable = &file_fleet_v1_options_proto_extTypes[19]
+	E_Nullable = &file_fleet_v1_options_proto_extTypes[20]
 )
 
 var File_fleet_v1_options_proto protoreflect.FileDescriptor
@@ -904,7 +916,8 @@ const file_fleet_v1_options_proto_rawDesc = "" +
 	"\fsmall_answer\x12\x1e.google.protobuf.MethodOptions\x18Î\x03 \x01(\bR\vsmallAnswer:K\n" +
 	"\x10shortened_answer\x12\x1e.google.protobuf.MethodOptions\x18Ď\x03 \x01(\bR\x0fshortenedAnswer:M\n" +
 	"\acommand\x12\x1e.google.protobuf.MethodOptions\x18Ǝ\x03 \x01(\v2\x11.fleet.v1.CommandR\acommand:G\n" +
-	"\x05needs\x12\x1e.google.protobuf.MethodOptions\x18̎\x03 \x01(\x0e2\x0f.fleet.v1.ScopeR\x05needs:Z\n" +
+	"\x05needs\x12\x1e.google.protobuf.MethodOptions\x18̎\x03 \x01(\x0e2\x0f.fleet.v1.ScopeR\x05needs:C\n" +
+	"\fabout_caller\x12\x1e.google.protobuf.MethodOptions\x18\xe6\x8e\x03 \x01(\bR\vaboutCaller:Z\n" +
 	"\fevent_stream\x12\x1e.google.protobuf.MethodOptions\x18Ȏ\x03 \x01(\v2\x15.fleet.v1.EventStreamR\veventStream:]\n" +
 	"\x0einvalid_reason\x12\x1d.google.protobuf.FieldOptions\x18\xbb\x8e\x03 \x01(\x0e2\x15.fleet.v1.ErrorReasonR\rinvalidReason:E\n" +
 	"\ftool_default\x12\x1d.google.protobuf.FieldOptions\x18\xbc\x8e\x03 \x01(\x05R\vtoolDefault\x88\x01\x01:K\n" +
@@ -957,25 +970,26 @@ var file_fleet_v1_options_proto_depIdxs = []int32{
 	8,  // 12: fleet.v1.shortened_answer:extendee -> google.protobuf.MethodOptions
 	8,  // 13: fleet.v1.command:extendee -> google.protobuf.MethodOptions
 	8,  // 14: fleet.v1.needs:extendee -> google.protobuf.MethodOptions
-	8,  // 15: fleet.v1.event_stream:extendee -> google.protobuf.MethodOptions
-	9,  // 16: fleet.v1.invalid_reason:extendee -> google.protobuf.FieldOptions
-	9,  // 17: fleet.v1.tool_default:extendee -> google.protobuf.FieldOptions
-	9,  // 18: fleet.v1.tool_default_text:extendee -> google.protobuf.FieldOptions
-	9,  // 19: fleet.v1.cut:extendee -> google.protobuf.FieldOptions
-	9,  // 20: fleet.v1.shown:extendee -> google.protobuf.FieldOptions
-	9,  // 21: fleet.v1.nullable:extendee -> google.protobuf.FieldOptions
-	10, // 22: fleet.v1.service_needs:type_name -> fleet.v1.Scope
-	5,  // 23: fleet.v1.portion:type_name -> fleet.v1.Portion
-	2,  // 24: fleet.v1.command:type_name -> fleet.v1.Command
-	10, // 25: fleet.v1.needs:type_name -> fleet.v1.Scope
-	4,  // 26: fleet.v1.event_stream:type_name -> fleet.v1.EventStream
-	11, // 27: fleet.v1.invalid_reason:type_name -> fleet.v1.ErrorReason
-	6,  // 28: fleet.v1.cut:type_name -> fleet.v1.Cut
-	3,  // 29: fleet.v1.shown:type_name -> fleet.v1.Shown
-	30, // [30:30] is the sub-list for method output_type
-	30, // [30:30] is the sub-list for method input_type
-	22, // [22:30] is the sub-list for extension type_name
-	2,  // [2:22] is the sub-list for extension extendee
+	8,  // 15: fleet.v1.about_caller:extendee -> google.protobuf.MethodOptions
+	8,  // 16: fleet.v1.event_stream:extendee -> google.protobuf.MethodOptions
+	9,  // 17: fleet.v1.invalid_reason:extendee -> google.protobuf.FieldOptions
+	9,  // 18: fleet.v1.tool_default:extendee -> google.protobuf.FieldOptions
+	9,  // 19: fleet.v1.tool_default_text:extendee -> google.protobuf.FieldOptions
+	9,  // 20: fleet.v1.cut:extendee -> google.protobuf.FieldOptions
+	9,  // 21: fleet.v1.shown:extendee -> google.protobuf.FieldOptions
+	9,  // 22: fleet.v1.nullable:extendee -> google.protobuf.FieldOptions
+	10, // 23: fleet.v1.service_needs:type_name -> fleet.v1.Scope
+	5,  // 24: fleet.v1.portion:type_name -> fleet.v1.Portion
+	2,  // 25: fleet.v1.command:type_name -> fleet.v1.Command
+	10, // 26: fleet.v1.needs:type_name -> fleet.v1.Scope
+	4,  // 27: fleet.v1.event_stream:type_name -> fleet.v1.EventStream
+	11, // 28: fleet.v1.invalid_reason:type_name -> fleet.v1.ErrorReason
+	6,  // 29: fleet.v1.cut:type_name -> fleet.v1.Cut
+	3,  // 30: fleet.v1.shown:type_name -> fleet.v1.Shown
+	31, // [31:31] is the sub-list for method output_type
+	31, // [31:31] is the sub-list for method input_type
+	23, // [23:31] is the sub-list for extension type_name
+	2,  // [2:23] is the sub-list for extension extendee
 	0,  // [0:2] is the sub-list for field type_name
 }
 
@@ -993,7 +1007,7 @@ func file_fleet_v1_options_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_options_proto_rawDesc), len(file_fleet_v1_options_proto_rawDesc)),
 			NumEnums:      2,
 			NumMessages:   5,
-			NumExtensions: 20,
+			NumExtensions: 21,
 			NumServices:   0,
 		},
 		GoTypes:           file_fleet_v1_options_proto_goTypes,

@@ -557,6 +557,126 @@ func (x *RotateTokenResponse) GetOldSecretEndsAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// RotateOwnTokenRequest says for how long the secrets work.
+type RotateOwnTokenRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. Seconds until the new secret stops working; 0 means that it expires when the old one would. It cannot be later.
+	TtlSeconds int32 `protobuf:"varint,1,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`
+	// Optional. Seconds for which the old secret works too, at most 604800 (7 days), so that its users can change over; 0
+	// means that it is refused at once.
+	OverlapSeconds int32 `protobuf:"varint,2,opt,name=overlap_seconds,json=overlapSeconds,proto3" json:"overlap_seconds,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *RotateOwnTokenRequest) Reset() {
+	*x = RotateOwnTokenRequest{}
+	mi := &file_fleet_v1_token_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RotateOwnTokenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RotateOwnTokenRequest) ProtoMessage() {}
+
+func (x *RotateOwnTokenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_token_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RotateOwnTokenRequest.ProtoReflect.Descriptor instead.
+func (*RotateOwnTokenRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_token_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *RotateOwnTokenRequest) GetTtlSeconds() int32 {
+	if x != nil {
+		return x.TtlSeconds
+	}
+	return 0
+}
+
+func (x *RotateOwnTokenRequest) GetOverlapSeconds() int32 {
+	if x != nil {
+		return x.OverlapSeconds
+	}
+	return 0
+}
+
+// RotateOwnTokenResponse has the token with its new secret.
+type RotateOwnTokenResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The token, as it is with the new secret.
+	Token *Token `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	// What the holder sends from now on as `Authorization: Bearer SECRET`.
+	Secret string `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`
+	// When the old secret stops working.
+	OldSecretEndsAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=old_secret_ends_at,json=oldSecretEndsAt,proto3" json:"old_secret_ends_at,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *RotateOwnTokenResponse) Reset() {
+	*x = RotateOwnTokenResponse{}
+	mi := &file_fleet_v1_token_service_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RotateOwnTokenResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RotateOwnTokenResponse) ProtoMessage() {}
+
+func (x *RotateOwnTokenResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_token_service_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RotateOwnTokenResponse.ProtoReflect.Descriptor instead.
+func (*RotateOwnTokenResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_token_service_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *RotateOwnTokenResponse) GetToken() *Token {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *RotateOwnTokenResponse) GetSecret() string {
+	if x != nil {
+		return x.Secret
+	}
+	return ""
+}
+
+func (x *RotateOwnTokenResponse) GetOldSecretEndsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OldSecretEndsAt
+	}
+	return nil
+}
+
 // RevokeTokenRequest names the token to revoke.
 type RevokeTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -568,7 +688,7 @@ type RevokeTokenRequest struct {
 
 func (x *RevokeTokenRequest) Reset() {
 	*x = RevokeTokenRequest{}
-	mi := &file_fleet_v1_token_service_proto_msgTypes[7]
+	mi := &file_fleet_v1_token_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -580,7 +700,7 @@ func (x *RevokeTokenRequest) String() string {
 func (*RevokeTokenRequest) ProtoMessage() {}
 
 func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_token_service_proto_msgTypes[7]
+	mi := &file_fleet_v1_token_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -593,7 +713,7 @@ func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_token_service_proto_rawDescGZIP(), []int{7}
+	return file_fleet_v1_token_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RevokeTokenRequest) GetName() string {
@@ -616,7 +736,7 @@ type RevokeTokenResponse struct {
 
 func (x *RevokeTokenResponse) Reset() {
 	*x = RevokeTokenResponse{}
-	mi := &file_fleet_v1_token_service_proto_msgTypes[8]
+	mi := &file_fleet_v1_token_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -628,7 +748,7 @@ func (x *RevokeTokenResponse) String() string {
 func (*RevokeTokenResponse) ProtoMessage() {}
 
 func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_token_service_proto_msgTypes[8]
+	mi := &file_fleet_v1_token_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -641,7 +761,7 @@ func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenResponse.ProtoReflect.Descriptor instead.
 func (*RevokeTokenResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_token_service_proto_rawDescGZIP(), []int{8}
+	return file_fleet_v1_token_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RevokeTokenResponse) GetToken() *Token {
@@ -704,19 +824,28 @@ const file_fleet_v1_token_service_proto_rawDesc = "" +
 	"\x13RotateTokenResponse\x12%\n" +
 	"\x05token\x18\x01 \x01(\v2\x0f.fleet.v1.TokenR\x05token\x12\x16\n" +
 	"\x06secret\x18\x02 \x01(\tR\x06secret\x12G\n" +
+	"\x12old_secret_ends_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x0foldSecretEndsAt\"k\n" +
+	"\x15RotateOwnTokenRequest\x12$\n" +
+	"\vttl_seconds\x18\x01 \x01(\x05B\x03\xe0A\x01R\n" +
+	"ttlSeconds\x12,\n" +
+	"\x0foverlap_seconds\x18\x02 \x01(\x05B\x03\xe0A\x01R\x0eoverlapSeconds\"\xa0\x01\n" +
+	"\x16RotateOwnTokenResponse\x12%\n" +
+	"\x05token\x18\x01 \x01(\v2\x0f.fleet.v1.TokenR\x05token\x12\x16\n" +
+	"\x06secret\x18\x02 \x01(\tR\x06secret\x12G\n" +
 	"\x12old_secret_ends_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x0foldSecretEndsAt\"-\n" +
 	"\x12RevokeTokenRequest\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\"V\n" +
 	"\x13RevokeTokenResponse\x12%\n" +
 	"\x05token\x18\x01 \x01(\v2\x0f.fleet.v1.TokenR\x05token\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage2\xb2\x03\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage2\xac\x04\n" +
 	"\fTokenService\x12a\n" +
 	"\vCreateToken\x12\x1c.fleet.v1.CreateTokenRequest\x1a\x1d.fleet.v1.CreateTokenResponse\"\x15\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/tokens\x12^\n" +
 	"\n" +
 	"ListTokens\x12\x1b.fleet.v1.ListTokensRequest\x1a\x1c.fleet.v1.ListTokensResponse\"\x15\x82\xd3\xe4\x93\x02\f\x12\n" +
 	"/v1/tokens\x90\x02\x01\x12o\n" +
-	"\vRotateToken\x12\x1c.fleet.v1.RotateTokenRequest\x1a\x1d.fleet.v1.RotateTokenResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/tokens/{name}/rotate\x12h\n" +
+	"\vRotateToken\x12\x1c.fleet.v1.RotateTokenRequest\x1a\x1d.fleet.v1.RotateTokenResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/tokens/{name}/rotate\x12x\n" +
+	"\x0eRotateOwnToken\x12\x1f.fleet.v1.RotateOwnTokenRequest\x1a .fleet.v1.RotateOwnTokenResponse\"#\xe0\xf4\x18\x01\xb0\xf6\x18\x01\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/v1/token/rotate\x12h\n" +
 	"\vRevokeToken\x12\x1c.fleet.v1.RevokeTokenRequest\x1a\x1d.fleet.v1.RevokeTokenResponse\"\x1c\x82\xd3\xe4\x93\x02\x13*\x11/v1/tokens/{name}\x90\x02\x02\x1a\x04\xe8\xf4\x18\x03B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
@@ -732,47 +861,53 @@ func file_fleet_v1_token_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_token_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_fleet_v1_token_service_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_fleet_v1_token_service_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_fleet_v1_token_service_proto_goTypes = []any{
-	(Token_Kind)(0),               // 0: fleet.v1.Token.Kind
-	(*Token)(nil),                 // 1: fleet.v1.Token
-	(*CreateTokenRequest)(nil),    // 2: fleet.v1.CreateTokenRequest
-	(*CreateTokenResponse)(nil),   // 3: fleet.v1.CreateTokenResponse
-	(*ListTokensRequest)(nil),     // 4: fleet.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),    // 5: fleet.v1.ListTokensResponse
-	(*RotateTokenRequest)(nil),    // 6: fleet.v1.RotateTokenRequest
-	(*RotateTokenResponse)(nil),   // 7: fleet.v1.RotateTokenResponse
-	(*RevokeTokenRequest)(nil),    // 8: fleet.v1.RevokeTokenRequest
-	(*RevokeTokenResponse)(nil),   // 9: fleet.v1.RevokeTokenResponse
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
-	(Scope)(0),                    // 11: fleet.v1.Scope
+	(Token_Kind)(0),                // 0: fleet.v1.Token.Kind
+	(*Token)(nil),                  // 1: fleet.v1.Token
+	(*CreateTokenRequest)(nil),     // 2: fleet.v1.CreateTokenRequest
+	(*CreateTokenResponse)(nil),    // 3: fleet.v1.CreateTokenResponse
+	(*ListTokensRequest)(nil),      // 4: fleet.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),     // 5: fleet.v1.ListTokensResponse
+	(*RotateTokenRequest)(nil),     // 6: fleet.v1.RotateTokenRequest
+	(*RotateTokenResponse)(nil),    // 7: fleet.v1.RotateTokenResponse
+	(*RotateOwnTokenRequest)(nil),  // 8: fleet.v1.RotateOwnTokenRequest
+	(*RotateOwnTokenResponse)(nil), // 9: fleet.v1.RotateOwnTokenResponse
+	(*RevokeTokenRequest)(nil),     // 10: fleet.v1.RevokeTokenRequest
+	(*RevokeTokenResponse)(nil),    // 11: fleet.v1.RevokeTokenResponse
+	(*timestamppb.Timestamp)(nil),  // 12: google.protobuf.Timestamp
+	(Scope)(0),                     // 13: fleet.v1.Scope
 }
 var file_fleet_v1_token_service_proto_depIdxs = []int32{
 	0,  // 0: fleet.v1.Token.kind:type_name -> fleet.v1.Token.Kind
-	10, // 1: fleet.v1.Token.created_at:type_name -> google.protobuf.Timestamp
-	10, // 2: fleet.v1.Token.expires_at:type_name -> google.protobuf.Timestamp
-	10, // 3: fleet.v1.Token.revoked_at:type_name -> google.protobuf.Timestamp
-	11, // 4: fleet.v1.Token.scope:type_name -> fleet.v1.Scope
+	12, // 1: fleet.v1.Token.created_at:type_name -> google.protobuf.Timestamp
+	12, // 2: fleet.v1.Token.expires_at:type_name -> google.protobuf.Timestamp
+	12, // 3: fleet.v1.Token.revoked_at:type_name -> google.protobuf.Timestamp
+	13, // 4: fleet.v1.Token.scope:type_name -> fleet.v1.Scope
 	0,  // 5: fleet.v1.CreateTokenRequest.kind:type_name -> fleet.v1.Token.Kind
-	11, // 6: fleet.v1.CreateTokenRequest.scope:type_name -> fleet.v1.Scope
+	13, // 6: fleet.v1.CreateTokenRequest.scope:type_name -> fleet.v1.Scope
 	1,  // 7: fleet.v1.CreateTokenResponse.token:type_name -> fleet.v1.Token
 	1,  // 8: fleet.v1.ListTokensResponse.tokens:type_name -> fleet.v1.Token
 	1,  // 9: fleet.v1.RotateTokenResponse.token:type_name -> fleet.v1.Token
-	10, // 10: fleet.v1.RotateTokenResponse.old_secret_ends_at:type_name -> google.protobuf.Timestamp
-	1,  // 11: fleet.v1.RevokeTokenResponse.token:type_name -> fleet.v1.Token
-	2,  // 12: fleet.v1.TokenService.CreateToken:input_type -> fleet.v1.CreateTokenRequest
-	4,  // 13: fleet.v1.TokenService.ListTokens:input_type -> fleet.v1.ListTokensRequest
-	6,  // 14: fleet.v1.TokenService.RotateToken:input_type -> fleet.v1.RotateTokenRequest
-	8,  // 15: fleet.v1.TokenService.RevokeToken:input_type -> fleet.v1.RevokeTokenRequest
-	3,  // 16: fleet.v1.TokenService.CreateToken:output_type -> fleet.v1.CreateTokenResponse
-	5,  // 17: fleet.v1.TokenService.ListTokens:output_type -> fleet.v1.ListTokensResponse
-	7,  // 18: fleet.v1.TokenService.RotateToken:output_type -> fleet.v1.RotateTokenResponse
-	9,  // 19: fleet.v1.TokenService.RevokeToken:output_type -> fleet.v1.RevokeTokenResponse
-	16, // [16:20] is the sub-list for method output_type
-	12, // [12:16] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	12, // 10: fleet.v1.RotateTokenResponse.old_secret_ends_at:type_name -> google.protobuf.Timestamp
+	1,  // 11: fleet.v1.RotateOwnTokenResponse.token:type_name -> fleet.v1.Token
+	12, // 12: fleet.v1.RotateOwnTokenResponse.old_secret_ends_at:type_name -> google.protobuf.Timestamp
+	1,  // 13: fleet.v1.RevokeTokenResponse.token:type_name -> fleet.v1.Token
+	2,  // 14: fleet.v1.TokenService.CreateToken:input_type -> fleet.v1.CreateTokenRequest
+	4,  // 15: fleet.v1.TokenService.ListTokens:input_type -> fleet.v1.ListTokensRequest
+	6,  // 16: fleet.v1.TokenService.RotateToken:input_type -> fleet.v1.RotateTokenRequest
+	8,  // 17: fleet.v1.TokenService.RotateOwnToken:input_type -> fleet.v1.RotateOwnTokenRequest
+	10, // 18: fleet.v1.TokenService.RevokeToken:input_type -> fleet.v1.RevokeTokenRequest
+	3,  // 19: fleet.v1.TokenService.CreateToken:output_type -> fleet.v1.CreateTokenResponse
+	5,  // 20: fleet.v1.TokenService.ListTokens:output_type -> fleet.v1.ListTokensResponse
+	7,  // 21: fleet.v1.TokenService.RotateToken:output_type -> fleet.v1.RotateTokenResponse
+	9,  // 22: fleet.v1.TokenService.RotateOwnToken:output_type -> fleet.v1.RotateOwnTokenResponse
+	11, // 23: fleet.v1.TokenService.RevokeToken:output_type -> fleet.v1.RevokeTokenResponse
+	19, // [19:24] is the sub-list for method output_type
+	14, // [14:19] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_token_service_proto_init() }
@@ -788,7 +923,7 @@ func file_fleet_v1_token_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_token_service_proto_rawDesc), len(file_fleet_v1_token_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   9,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -100,6 +100,31 @@ func (m *RotateTokenResponse) AppendJSON(b []byte) []byte {
 }
 
 // ReadField reads the value of the named field from r. It reports whether there is such a field.
+func (m *RotateOwnTokenRequest) ReadField(r *wire.Reader, name []byte) bool {
+	switch string(name) {
+	case "ttl_seconds":
+		r.Int(&m.TtlSeconds)
+	case "overlap_seconds":
+		r.Int(&m.OverlapSeconds)
+	default:
+		return false
+	}
+	return true
+}
+
+// AppendJSON appends the message as JSON; null if it is nil.
+func (m *RotateOwnTokenResponse) AppendJSON(b []byte) []byte {
+	if m == nil {
+		return append(b, "null"...)
+	}
+	begin := len(b)
+	b = wire.AppendMessage(append(b, `,"token":`...), m.Token)
+	b = wire.AppendString(append(b, `,"secret":`...), m.Secret)
+	b = wire.AppendTime(append(b, `,"old_secret_ends_at":`...), m.OldSecretEndsAt)
+	return wire.End(b, begin)
+}
+
+// ReadField reads the value of the named field from r. It reports whether there is such a field.
 func (m *RevokeTokenRequest) ReadField(r *wire.Reader, name []byte) bool {
 	switch string(name) {
 	case "name":

@@ -19,17 +19,19 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	TokenService_CreateToken_FullMethodName = "/fleet.v1.TokenService/CreateToken"
-	TokenService_ListTokens_FullMethodName  = "/fleet.v1.TokenService/ListTokens"
-	TokenService_RotateToken_FullMethodName = "/fleet.v1.TokenService/RotateToken"
-	TokenService_RevokeToken_FullMethodName = "/fleet.v1.TokenService/RevokeToken"
+	TokenService_CreateToken_FullMethodName    = "/fleet.v1.TokenService/CreateToken"
+	TokenService_ListTokens_FullMethodName     = "/fleet.v1.TokenService/ListTokens"
+	TokenService_RotateToken_FullMethodName    = "/fleet.v1.TokenService/RotateToken"
+	TokenService_RotateOwnToken_FullMethodName = "/fleet.v1.TokenService/RotateOwnToken"
+	TokenService_RevokeToken_FullMethodName    = "/fleet.v1.TokenService/RevokeToken"
 )
 
 // TokenServiceClient is the client API for TokenService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// TokenService manages the tokens that callers identify themselves with. It needs an admin, and has no MCP face.
+// TokenService manages the tokens that callers identify themselves with. It needs an admin, except that holders can rotate
+// their own tokens, and has no MCP face.
 type TokenServiceClient interface {
 	// Create a token. The secret is in this answer and nowhere else: Fleet keeps a hash of it.
 	CreateToken(ctx context.Context, in *CreateTokenRequest, opts ...grpc.CallOption) (*CreateTokenResponse, error)
@@ -37,6 +39,9 @@ type TokenServiceClient interface {
 	ListTokens(ctx context.Context, in *ListTokensRequest, opts ...grpc.CallOption) (*ListTokensResponse, error)
 	// Give a token a new secret, in place of the one that its holder has. Name, kind, scope and projects stay.
 	RotateToken(ctx context.Context, in *RotateTokenRequest, opts ...grpc.CallOption) (*RotateTokenResponse, error)
+	// Give the token that the call is made with a new secret. Everything else stays, also when the token expires: only an admin
+	// can prolong it. A secret that another one has replaced cannot be rotated.
+	RotateOwnToken(ctx context.Context, in *RotateOwnTokenRequest, opts ...grpc.CallOption) (*RotateOwnTokenResponse, error)
 	// Revoke a token. It is refused from now on.
 	RevokeToken(ctx context.Context, in *RevokeTokenRequest, opts ...grpc.CallOption) (*RevokeTokenResponse, error)
 }
@@ -79,6 +84,16 @@ func (c *tokenServiceClient) RotateToken(ctx context.Context, in *RotateTokenReq
 	return out, nil
 }
 
+func (c *tokenServiceClient) RotateOwnToken(ctx context.Context, in *RotateOwnTokenRequest, opts ...grpc.CallOption) (*RotateOwnTokenResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RotateOwnTokenResponse)
+	err := c.cc.Invoke(ctx, TokenService_RotateOwnToken_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *tokenServiceClient) RevokeToken(ctx context.Context, in *RevokeTokenRequest, opts ...grpc.CallOption) (*RevokeTokenResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RevokeTokenResponse)
@@ -93,7 +108,8 @@ func (c *tokenServiceClient) RevokeToken(ctx context.Context, in *RevokeTokenReq
 // All implementations must embed UnimplementedTokenServiceServer
 // for forward compatibility.
 //
-// TokenService manages the tokens that callers identify themselves with. It needs an admin, and has no MCP face.
+// TokenService manages the tokens that callers identify themselves with. It needs an admin, except that holders can rotate
+// their own tokens, and has no MCP face.
 type TokenServiceServer interface {
 	// Create a token. The secret is in this answer and nowhere else: Fleet keeps a hash of it.
 	CreateToken(context.Context, *CreateTokenRequest) (*CreateTokenResponse, error)
@@ -101,6 +117,9 @@ type TokenServiceServer interface {
 	ListTokens(context.Context, *ListTokensRequest) (*ListTokensResponse, error)
 	// Give a token a new secret, in place of the one that its holder has. Name, kind, scope and projects stay.
 	RotateToken(context.Context, *RotateTokenRequest) (*RotateTokenResponse, error)
+	// Give the token that the call is made with a new secret. Everything else stays, also when the token expires: only an admin
+	// can prolong it. A secret that another one has replaced cannot be rotated.
+	RotateOwnToken(context.Context, *RotateOwnTokenRequest) (*RotateOwnTokenResponse, error)
 	// Revoke a token. It is refused from now on.
 	RevokeToken(context.Context, *RevokeTokenRequest) (*RevokeTokenResponse, error)
 	mustEmbedUnimplementedTokenServiceServer()
@@ -121,6 +140,9 @@ func (UnimplementedTokenServiceServer) ListTokens(context.Context, *ListTokensRe
 }
 func (UnimplementedTokenServiceServer) RotateToken(context.Context, *RotateTokenRequest) (*RotateTokenResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RotateToken not implemented")
+}
+func (UnimplementedTokenServiceServer) RotateOwnToken(context.Context, *RotateOwnTokenRequest) (*RotateOwnTokenResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RotateOwnToken not implemented")
 }
 func (UnimplementedTokenServiceServer) RevokeToken(context.Context, *RevokeTokenRequest) (*RevokeTokenResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RevokeToken not implemented")
@@ -200,6 +222,24 @@ func _TokenService_RotateToken_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _TokenService_RotateOwnToken_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RotateOwnTokenRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TokenServiceServer).RotateOwnToken(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TokenService_RotateOwnToken_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TokenServiceServer).RotateOwnToken(ctx, req.(*RotateOwnTokenRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _TokenService_RevokeToken_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RevokeTokenRequest)
 	if err := dec(in); err != nil {
@@ -236,6 +276,10 @@ var TokenService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RotateToken",
 			Handler:    _TokenService_RotateToken_Handler,
+		},
+		{
+			MethodName: "RotateOwnToken",
+			Handler:    _TokenService_RotateOwnToken_Handler,
 		},
 		{
 			MethodName: "RevokeToken",

@@ -22,6 +22,8 @@ type Target struct {
 	Login *login.Session
 	// Token is the secret that identifies the caller; empty if none was given.
 	Token string
+	// TokenFile is the file that Token is from; empty if it is not from a file.
+	TokenFile string
 	// Insecure disables TLS even if Server is not on this machine. TLS enables it even if Server is on this machine.
 	Insecure, TLS bool
 	// CAFile has the authorities that the server's certificate may come from; empty means those of the system.

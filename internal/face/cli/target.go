@@ -60,7 +60,7 @@ func (p *program) target() (Target, error) {
 			return t, err
 		}
 	}
-	if t.Token, err = p.token(); err != nil || t.Token != "" || t.Embedded {
+	if t.Token, t.TokenFile, err = p.token(); err != nil || t.Token != "" || t.Embedded {
 		return t, err
 	}
 	if l, err := p.deps.Logins.Get(t.Server); err != nil || l != nil {
@@ -91,9 +91,11 @@ func address(server string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// token returns the secret that identifies the caller. Errors never contain any part of it.
-func (p *program) token() (string, error) {
-	secret, from, file := "", "FLEET_TOKEN", p.tokenFile
+// token returns the secret that identifies the caller, and the file that it is from, if any. Errors never contain any part of
+// the secret.
+func (p *program) token() (secret, file string, err error) {
+	from := "FLEET_TOKEN"
+	file = p.tokenFile
 	if file == "" {
 		secret = p.deps.Getenv("FLEET_TOKEN")
 	}
@@ -104,19 +106,19 @@ func (p *program) token() (string, error) {
 		from = file
 		data, err := os.ReadFile(file)
 		if err != nil {
-			return "", usagef("cannot read the token: %v", err)
+			return "", "", usagef("cannot read the token: %v", err)
 		}
 		if secret = strings.TrimSpace(string(data)); secret == "" {
-			return "", usagef(`the token file %s is empty; put the token there that "fleet token create" printed`, file)
+			return "", "", usagef(`the token file %s is empty; put the token there that "fleet token create" printed`, file)
 		}
 	}
 	secret = strings.TrimSpace(secret)
 	for _, r := range secret {
 		if r <= ' ' || r > '~' {
-			return "", usagef("%s does not hold one token: a token has no spaces, line breaks or special characters", from)
+			return "", "", usagef("%s does not hold one token: a token has no spaces, line breaks or special characters", from)
 		}
 	}
-	return secret, nil
+	return secret, file, nil
 }
 
 // token returns the secret that identifies the caller of the next call; empty if there is none.

@@ -29,7 +29,7 @@ Create the first token on the server's machine while the server is stopped:
 	cmd.AddCommand(
 		calls(p.newTokenCreate(), "create_token"),
 		calls(p.newTokenList(), "list_tokens"),
-		calls(p.newTokenRotate(), "rotate_token"),
+		calls(calls(p.newTokenRotate(), "rotate_token"), "rotate_own_token"),
 		calls(p.newTokenRevoke(), "revoke_token", "token"),
 	)
 	return cmd
@@ -123,36 +123,6 @@ func (s *session) validity(t *fleetv1.Token) cell {
 // secretShown says that the secret is not shown again.
 func (s *session) secretShown(t *fleetv1.Token) {
 	s.hint("The secret of %q is shown only this once. Keep it in a file, and give the file with --token-file.", t.GetName())
-}
-
-func (p *program) newTokenRotate() *cobra.Command {
-	req := &fleetv1.RotateTokenRequest{}
-	cmd := &cobra.Command{
-		Use:   "rotate NAME",
-		Short: "Give a token a new secret and print it, once",
-		Long: `Give a token a new secret. Its name, kind and scope stay, so its holder keeps what it
-owns. The old secret is refused at once, unless --overlap lets both work for a while.`,
-		Example: `  (umask 077; fleet token rotate ci --overlap 1h > ci-token.new)
-  fleet token rotate ci --ttl 90d`,
-		Args:              args("NAME"),
-		ValidArgsFunction: first(p.completeTokens()),
-		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			req.Name = args[0]
-			resp, err := s.tokens.RotateToken(ctx, req)
-			return s.print(resp, err, func() {
-				s.screen.raw(resp.GetSecret() + "\n")
-				if left := resp.GetOldSecretEndsAt().AsTime().Sub(s.deps.Now()); left > 0 {
-					s.hint("The old secret works for another %s.", span(left))
-				} else {
-					s.hint("The old secret is refused from now on.")
-				}
-				s.secretShown(resp.GetToken())
-			})
-		}),
-	}
-	addSeconds(cmd, "ttl", "the new secret stops working after `DURATION` (default as long as the old one was made for)", func(n int32) { req.TtlSeconds = n })
-	addSeconds(cmd, "overlap", "the old secret works too for `DURATION`, at most 7d", func(n int32) { req.OverlapSeconds = n })
-	return cmd
 }
 
 func (p *program) newTokenRevoke() *cobra.Command {

@@ -16,7 +16,7 @@ import (
 type right struct {
 	needs      fleet.Scope
 	forAgents  bool // also an agent with its own token
-	inProjects bool // also a caller who is restricted to some projects
+	inProjects bool // also a caller who is restricted to some projects: what the method is about is in projects, or the caller
 	mutates    bool // a call may change something: the method's options do not say that it has no side effects
 }
 
@@ -30,9 +30,10 @@ var rights = sync.OnceValue(func() map[string]right {
 				m := methods.Get(j)
 				forAgents, _ := proto.GetExtension(m.Options(), fleetv1.E_ForAgents).(bool)
 				inProjects, _ := proto.GetExtension(m.Parent().Options(), fleetv1.E_InProjects).(bool)
+				aboutCaller, _ := proto.GetExtension(m.Options(), fleetv1.E_AboutCaller).(bool)
 				options, _ := m.Options().(*descriptorpb.MethodOptions)
 				mutates := options.GetIdempotencyLevel() != descriptorpb.MethodOptions_NO_SIDE_EFFECTS
-				all["/"+string(m.Parent().FullName())+"/"+string(m.Name())] = right{scopeOf(m, mutates), forAgents, inProjects, mutates}
+				all["/"+string(m.Parent().FullName())+"/"+string(m.Name())] = right{scopeOf(m, mutates), forAgents, inProjects || aboutCaller, mutates}
 			}
 		}
 		return true

@@ -77,6 +77,15 @@ func (s *Tokens) RotateToken(ctx context.Context, r *fleetv1.RotateTokenRequest)
 	return &fleetv1.RotateTokenResponse{Token: tokenOf(t), Secret: secret, OldSecretEndsAt: timeOf(ends)}, nil
 }
 
+// RotateOwnToken gives the caller's token a new secret.
+func (s *Tokens) RotateOwnToken(ctx context.Context, r *fleetv1.RotateOwnTokenRequest) (*fleetv1.RotateOwnTokenResponse, error) {
+	t, secret, ends, err := s.svc.RotateOwnToken(ctx, time.Duration(r.GetTtlSeconds())*time.Second, time.Duration(r.GetOverlapSeconds())*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.RotateOwnTokenResponse{Token: tokenOf(t), Secret: secret, OldSecretEndsAt: timeOf(ends)}, nil
+}
+
 func nameRequired() error {
 	return fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is required: name a token, see `fleet token list`")
 }

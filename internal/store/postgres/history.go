@@ -16,7 +16,7 @@ const (
 	countTasks  = `SELECT count(*) FROM (SELECT FROM tasks WHERE `
 	positionOf  = `SELECT created_at, n FROM tasks WHERE id = $1`
 	newestFirst = ` ORDER BY created_at DESC, n DESC`
-	taskIDs     = `SELECT id FROM tasks WHERE id >= $1 AND id < $2 AND ($3 = '' OR owner = $3 OR agent_uid = ANY($4)) ORDER BY id LIMIT $5`
+	taskIDs     = `SELECT id FROM tasks WHERE `
 
 	oldPayloads = `SELECT id FROM tasks WHERE payload_size > 0 AND NOT payload_removed AND ended_at < $1 ORDER BY ended_at LIMIT $2
 		FOR UPDATE SKIP LOCKED`
@@ -102,11 +102,16 @@ func taskConditions(f fleet.TaskFilter) *clause {
 	return c
 }
 
-func (t *readTx) TaskIDs(prefix, owner string, shared []string, limit int) ([]string, error) {
+func (t *readTx) TaskIDs(prefix string, f fleet.TaskFilter, limit int) ([]string, error) {
 	if prefix == "" || limit <= 0 {
 		return nil, t.err
 	}
-	return all(t, scanString, taskIDs, prefix, prefix+lastChar, owner, shared, limit)
+	c := &clause{}
+	c.visible(f.Owner, f.Shared)
+	c.ofProjects(f.Projects)
+	c.add(`id >= ?`, prefix)
+	c.add(`id < ?`, prefix+lastChar)
+	return all(t, scanString, taskIDs+c.where+`true ORDER BY id LIMIT `+c.arg(limit), c.args...)
 }
 
 // DeleteTask removes what refers to the task before the task.

@@ -11,7 +11,10 @@ import (
 )
 
 const (
-	taskIDs       = `SELECT id FROM tasks WHERE id >= ?1 AND id < ?2 AND (?3 = '' OR owner = ?3 OR agent_uid IN (SELECT value FROM json_each(?4))) ORDER BY id LIMIT ?5`
+	taskIDs = `SELECT id FROM tasks WHERE id >= ?1 AND id < ?2 AND (?3 = '' OR owner = ?3 OR agent_uid IN (SELECT value FROM json_each(?4)))
+		AND (?6 = 'null' OR EXISTS (SELECT 1 FROM agents WHERE uid = tasks.agent_uid AND project <> ''
+			AND (project IN (SELECT value FROM json_each(?6)) OR place || '/' || project IN (SELECT value FROM json_each(?6)))))
+		ORDER BY id LIMIT ?5`
 	newestAgent   = record.SelectAgents + `WHERE name_key = ?1 AND toolset = '' AND (?2 = '' OR owner = ?2) ORDER BY created_at DESC, n DESC LIMIT 1`
 	oldPayloads   = `SELECT id FROM tasks WHERE payload_size > 0 AND payload_removed = 0 AND ended_at < ? ORDER BY ended_at LIMIT ?`
 	dropPayload   = `DELETE FROM payloads WHERE task_id = ?`
@@ -24,11 +27,11 @@ const (
 	dropTask      = `DELETE FROM tasks WHERE id = ?`
 )
 
-func (t *readTx) TaskIDs(prefix, owner string, shared []string, limit int) ([]string, error) {
+func (t *readTx) TaskIDs(prefix string, f fleet.TaskFilter, limit int) ([]string, error) {
 	if prefix == "" || limit <= 0 {
 		return nil, t.err
 	}
-	return all(t, scanString, taskIDs, prefix, prefix+"\U0010FFFF", owner, list(shared), limit)
+	return all(t, scanString, taskIDs, prefix, prefix+"\U0010FFFF", f.Owner, list(f.Shared), limit, list(f.Projects))
 }
 
 func (t *readTx) NewestAgent(name, owner string) (*fleet.Agent, error) {

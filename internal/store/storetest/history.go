@@ -95,9 +95,10 @@ var historyCases = []testCase{
 			done.Status = fleet.TaskCompleted
 			update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(done) })
 		}
-		var shared []string
+		var shared, projects []string
 		ids := func(prefix, owner string, limit int) []string {
-			return read(t, s, func(tx fleet.ReadTx) ([]string, error) { return tx.TaskIDs(prefix, owner, shared, limit) })
+			f := fleet.TaskFilter{Owner: owner, Shared: shared, Projects: projects}
+			return read(t, s, func(tx fleet.ReadTx) ([]string, error) { return tx.TaskIDs(prefix, f, limit) })
 		}
 		require.Equal(t, []string{"abc-1", "abc-2", "abd-3"}, ids("ab", "", 10))
 		require.Equal(t, []string{"abc-1", "abc-2"}, ids("ab", "alice", 10))
@@ -107,7 +108,23 @@ var historyCases = []testCase{
 		shared = []string{b.UID}
 		require.Equal(t, []string{"abc-1", "abc-2", "abd-3"}, ids("ab", "alice", 10))
 		require.Equal(t, []string{"abd-3"}, ids("ab", "carol", 10))
+
+		elsewhere := newAgent("u3", "carl", "alice")
+		elsewhere.Project = "DataOne"
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(elsewhere) })
+		other := newTask("abc-0", elsewhere)
+		other.Status = fleet.TaskCompleted
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(other) })
 		shared = nil
+		for _, ref := range []string{a.Project, a.Place + "/" + a.Project} {
+			projects = []string{ref}
+			require.Equal(t, []string{"abc-1"}, ids("ab", "alice", 1), "those of other projects do not count")
+			require.Equal(t, []string{"abc-1", "abc-2"}, ids("ab", "alice", 2))
+		}
+		projects = []string{"elsewhere/" + a.Project}
+		require.Empty(t, ids("ab", "alice", 2))
+		projects = nil
+		require.Equal(t, []string{"abc-0"}, ids("ab", "alice", 1))
 		require.Empty(t, ids("", "", 10))
 	}},
 
