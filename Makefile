@@ -163,7 +163,7 @@ e2e: ## the whole contract, and the suite of backends, against a real Coder: mak
 	@$(CODER_ENV) && FLEET_E2E=1 $(GO) test -count=1 -p 1 -timeout 45m -parallel 6 $(FLAGS) ./internal/app/e2e ./internal/place/coder
 
 record: ## record the cassettes in testdata/cassettes anew, from that Coder: make coder-up record
-	@$(CODER_ENV) && $(GO) test -count=1 -timeout 30m -run TestCassettes $(FLAGS) ./internal/place/coder -record
+	@$(CODER_ENV) && $(GO) test -count=1 -timeout 30m -run 'TestCassettes|TestRecorded' $(FLAGS) ./internal/place/coder ./internal/identity/coder -record
 
 CHAOS ?= 60s
 chaos: ## mixed load through a proxy that slows, cuts and refuses, then under random kills, each for CHAOS (default 60s)

@@ -1,0 +1,148 @@
+package coder_test
+
+import (
+	"context"
+	"flag"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/coder/v2/codersdk"
+	"github.com/stretchr/testify/require"
+	"gopkg.in/dnaeon/go-vcr.v3/cassette"
+	"gopkg.in/dnaeon/go-vcr.v3/recorder"
+
+	"fleet/internal/fleet"
+	"fleet/internal/identity/coder"
+)
+
+// With -record, TestRecorded records the cassettes from a test bed (testdata/coder-testbed) whose environment is set. It creates
+// tokens there, and revokes them.
+var record = flag.Bool("record", false, "record the cassettes from a real Coder deployment")
+
+const (
+	cassettes = "../../../testdata/cassettes/identity"
+	address   = "http://coder.test" // of the deployment in cassettes
+)
+
+// deployment is a real Coder whose answers are recorded or replayed.
+type deployment struct {
+	*testing.T
+	users *coder.Users
+	at    time.Time // what the source takes for the time
+	names map[string]string
+}
+
+// newDeployment returns a deployment that uses the cassette with the test's name.
+func newDeployment(t *testing.T) *deployment {
+	t.Helper()
+	d := &deployment{T: t, at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), names: map[string]string{}}
+	o := &recorder.Options{
+		CassetteName: filepath.Join(cassettes, t.Name()[strings.Index(t.Name(), "/")+1:]), Mode: recorder.ModeReplayOnly, SkipRequestLatency: true,
+	}
+	where := address
+	if *record {
+		o.Mode, where = recorder.ModeRecordOnly, os.Getenv("CODER_URL")
+	}
+	r, err := recorder.NewWithOptions(o)
+	require.NoError(t, err, "record it with -record")
+	r.SetMatcher(func(r *http.Request, i cassette.Request) bool {
+		u, err := url.Parse(i.URL)
+		return err == nil && r.Method == i.Method && r.URL.Path == u.Path && r.URL.RawQuery == u.RawQuery
+	})
+	r.AddHook(d.scrub, recorder.BeforeSaveHook)
+	d.users, err = coder.New(coder.Config{URL: where}, subjects{}, coder.Options{Transport: r, Now: func() time.Time { return d.at }})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		d.users.Close()
+		require.NoError(t, r.Stop())
+	})
+	return d
+}
+
+// scrub removes credentials, and what differs from one recording to the next.
+func (d *deployment) scrub(i *cassette.Interaction) error {
+	i.Request.Headers, i.Response.Headers, i.Response.Duration = nil, http.Header{"Content-Type": i.Response.Headers["Content-Type"]}, 0
+	i.Request.URL, i.Request.Host, i.Request.RemoteAddr = strings.Replace(i.Request.URL, os.Getenv("CODER_URL"), address, 1), "", ""
+	for id, stands := range d.names {
+		i.Request.URL, i.Response.Body = strings.ReplaceAll(i.Request.URL, id, stands), strings.ReplaceAll(i.Response.Body, id, stands)
+	}
+	return nil
+}
+
+// token returns a new token of the user of the test bed, which a replay does not need. A cassette has its id as ten times the letter.
+// revoke revokes it.
+func (d *deployment) token(user, letter string, scope codersdk.APIKeyScope) (secret string, revoke func()) {
+	d.Helper()
+	if !*record {
+		return strings.Repeat(letter, 10) + "-" + strings.Repeat(letter, 22), func() {}
+	}
+	u, err := url.Parse(os.Getenv("CODER_URL"))
+	require.NoError(d, err)
+	client := codersdk.New(u, codersdk.WithSessionToken(os.Getenv("TESTBED_"+strings.ToUpper(user)+"_TOKEN")))
+	key, err := client.CreateToken(d.Context(), codersdk.Me, codersdk.CreateTokenRequest{
+		Lifetime: time.Hour, Scope: scope, TokenName: filepath.Base(d.Name()) + "-" + letter + "-" + time.Now().Format("150405"),
+	})
+	require.NoError(d, err)
+	id, _, _ := strings.Cut(key.Key, "-")
+	d.names[id] = strings.Repeat(letter, 10)
+	done := false
+	revoke = func() {
+		if !done {
+			done = true
+			require.NoError(d, client.DeleteAPIKey(context.Background(), codersdk.Me, id))
+		}
+	}
+	d.Cleanup(revoke)
+	return key.Key, revoke
+}
+
+// TestRecorded checks who callers are to a real Coder deployment.
+func TestRecorded(t *testing.T) {
+	t.Parallel()
+	t.Run("users", func(t *testing.T) {
+		t.Parallel()
+		d := newDeployment(t)
+		for _, c := range []struct {
+			user, letter string
+			want         fleet.Scope
+		}{{"alice", "a", fleet.ScopeRun}, {"admin", "b", fleet.ScopeAdmin}} {
+			secret, _ := d.token(c.user, c.letter, codersdk.APIKeyScopeAll)
+			p, err := d.users.Authenticate(t.Context(), secret)
+			require.NoError(t, err)
+			require.Equal(t, "coder:"+c.user, p.Name)
+			require.Equal(t, c.want, p.Scope)
+			require.False(t, p.ExpiresAt.IsZero())
+		}
+	})
+	t.Run("revoked", func(t *testing.T) {
+		t.Parallel()
+		d := newDeployment(t)
+		secret, revoke := d.token("alice", "a", codersdk.APIKeyScopeAll)
+		_, err := d.users.Authenticate(t.Context(), secret)
+		require.NoError(t, err)
+		revoke()
+		d.at = d.at.Add(29 * time.Second)
+		_, err = d.users.Authenticate(t.Context(), secret)
+		require.NoError(t, err, "the answer is remembered")
+		d.at = d.at.Add(time.Second)
+		_, err = d.users.Authenticate(t.Context(), secret)
+		requireReason(t, fleet.ReasonUnauthenticated, err, "unknown, expired or revoked")
+	})
+	t.Run("narrow", func(t *testing.T) {
+		t.Parallel()
+		d := newDeployment(t)
+		secret, _ := d.token("alice", "a", codersdk.APIKeyScopeApplicationConnect)
+		_, err := d.users.Authenticate(t.Context(), secret)
+		requireReason(t, fleet.ReasonUnauthenticated, err, "restricted to some scopes")
+	})
+	t.Run("unknown", func(t *testing.T) {
+		t.Parallel()
+		_, err := newDeployment(t).users.Authenticate(t.Context(), alicesToken)
+		requireReason(t, fleet.ReasonUnauthenticated, err, "unknown, expired or revoked")
+	})
+}
