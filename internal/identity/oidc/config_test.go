@@ -14,7 +14,7 @@ func TestValidate(t *testing.T) {
 		"write it like https://":           func(c *Config) { c.Issuer = "login.example.com" },
 		"needs https":                      func(c *Config) { c.Issuer = "http://login.example.com" },
 		"oidc.client_id is not set":        func(c *Config) { c.ClientID = "" },
-		"oidc.scopes has no openid":        func(c *Config) { c.Scopes = []string{"email"} },
+		"oidc.scopes does not contain openid":        func(c *Config) { c.Scopes = []string{"email"} },
 		`oidc.default_role is "root"`:      func(c *Config) { c.DefaultRole = "root" },
 		`oidc.roles has "owner" for "dev"`: func(c *Config) { c.Roles = map[string]string{"dev": "owner"} },
 		"nobody would have access":         func(c *Config) { c.Roles = nil },
