@@ -1,15 +1,12 @@
 package cagent
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
@@ -57,17 +54,6 @@ func (r *record) work(h home) string {
 
 func (h home) path(parts ...string) string {
 	return filepath.Join(append([]string{string(h)}, parts...)...)
-}
-
-var plainName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
-
-// fileName returns the id as a file name, encoded if necessary.
-func fileName(id string) string {
-	if plainName.MatchString(id) {
-		return id
-	}
-	sum := sha256.Sum256([]byte(id))
-	return "_" + hex.EncodeToString(sum[:16])
 }
 
 // exists reports whether the file exists.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/docker/cagent/pkg/memory/database"
 	"github.com/docker/cagent/pkg/tools/builtin"
+
+	"fleet/internal/runner"
 )
 
 // maxMemory limits the memories of one agent, in bytes.
@@ -25,7 +27,7 @@ type memories struct {
 var _ builtin.DB = (*memories)(nil)
 
 // memoryFile returns the name of the file. A definition can have several sets of memories with different paths.
-func memoryFile(path string) string { return "memory-" + fileName(path) + ".json" }
+func memoryFile(path string) string { return "memory-" + runner.FileName(path) + ".json" }
 
 // change passes the memories to do, and writes the result if do reports a change.
 func (m *memories) change(ctx context.Context, do func([]database.UserMemory) (_ []database.UserMemory, changed bool)) error {

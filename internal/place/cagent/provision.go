@@ -33,7 +33,7 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	if err != nil {
 		return fleet.Workspace{}, hostError("cannot create the agent's directory", err)
 	}
-	h := home(filepath.Join(dir, fileName(a.UID)))
+	h := home(filepath.Join(dir, runner.FileName(a.UID)))
 	err = home(made).fill(rec)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -239,7 +239,7 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	gone := filepath.Join(b.config.Dir, "agents", ".gone-"+fileName(a.UID))
+	gone := filepath.Join(b.config.Dir, "agents", ".gone-"+runner.FileName(a.UID))
 	err = os.Rename(string(x.home), gone) // so that a partly deleted agent is never loaded
 	if err == nil || os.IsNotExist(err) {
 		err = worktree.RemoveAll(gone) // programs may have left read-only directories

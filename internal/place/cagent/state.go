@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"fleet/internal/runner"
 )
 
 // touches reports whether the agent's runs touch this machine and so have their own processes.
@@ -37,9 +39,9 @@ const earlier = "earlier"
 // runDir returns the directory of a run in the server's process.
 func (x *member) runDir(taskID string) home {
 	if x.own {
-		return home(x.home.path(earlier, fileName(taskID)))
+		return home(x.home.path(earlier, runner.FileName(taskID)))
 	}
-	return home(x.home.path("runs", fileName(taskID)))
+	return home(x.home.path("runs", runner.FileName(taskID)))
 }
 
 // createDirs creates the agent's directories, and moves the files of an earlier version of Fleet there.

@@ -12,6 +12,8 @@ import (
 
 	"github.com/docker/cagent/pkg/tools"
 	"github.com/docker/cagent/pkg/tools/builtin"
+
+	"fleet/internal/runner"
 )
 
 const (
@@ -31,7 +33,7 @@ type todos struct {
 func (r *run) newTodos(agent string, shared bool) *todos {
 	file := "todos.json"
 	if !shared {
-		file = "todos-" + fileName(agent) + ".json"
+		file = "todos-" + runner.FileName(agent) + ".json"
 	}
 	return &todos{home: r.State, file: file}
 }

@@ -11,15 +11,14 @@ import (
 // A run has several results if background work continues after the first one. The last result counts, and their costs
 // add up.
 type claudeParser struct {
+	unknownLines
+
 	resumed conversation
 	told    string // fingerprint of what this run tells about the agent
 	results bool   // pass on tool results
 	heard   bool   // the model has answered, so it knows what it was told
 	session string
 	said    string // its last text
-	garbage string // the last line that is not an event
-	first   string // the first unknown line, if no event preceded it
-	known   bool   // an event was understood
 	version string // of the program
 	tested  string
 	result  *claudeEvent
@@ -79,13 +78,7 @@ func (p *claudeParser) Open() int { return len(p.open) }
 func (p *claudeParser) Line(line []byte) []Piece {
 	var e claudeEvent
 	if err := json.Unmarshal(line, &e); err != nil || e.Type == "" {
-		p.strange(line)
-		if line[0] == '{' && json.Valid(line) {
-			return nil // an event in an unknown format
-		}
-		text := Clean(line)
-		p.garbage = plain(text)
-		return []Piece{{Text: text + "\n"}}
+		return p.notEvent(line)
 	}
 	if e.SessionID != "" {
 		p.session = e.SessionID
@@ -107,16 +100,9 @@ func (p *claudeParser) Line(line []byte) []Piece {
 	case "user":
 		return p.user(e)
 	default:
-		p.strange(line)
+		p.skip(line)
 	}
 	return nil
-}
-
-// strange handles an unknown line.
-func (p *claudeParser) strange(line []byte) {
-	if !p.known && p.first == "" {
-		p.first = Clean(line[:min(len(line), maxReason)])
-	}
 }
 
 // took handles a result.

@@ -13,18 +13,17 @@ import (
 
 // codexParser parses the events of `codex exec --json`, one per line. It skips unknown events.
 type codexParser struct {
+	unknownLines
+
 	format    Format
 	resumed   conversation
 	before    tokens // usage of the conversation before this run
 	used      tokens // usage so far
 	session   string
 	heard     bool // the model has answered, so it knows what it was told
-	known     bool // an event was understood
 	said      string
 	lastError string // the last error after which it continued
 	failed    string
-	first     string // the first unknown line, if no event preceded it
-	garbage   string // the last line that is not an event
 	turns     int
 	tools     int
 	open      map[string]bool // items that have started and not ended
@@ -85,13 +84,7 @@ func (p *codexParser) Open() int { return len(p.open) }
 func (p *codexParser) Line(line []byte) []Piece {
 	var e codexEvent
 	if err := json.Unmarshal(line, &e); err != nil || e.Type == "" {
-		p.strange(line)
-		if line[0] == '{' && json.Valid(line) {
-			return nil // an event in an unknown format
-		}
-		text := Clean(line)
-		p.garbage = plain(text)
-		return []Piece{{Text: text + "\n"}}
+		return p.notEvent(line)
 	}
 	switch e.Type {
 	case "thread.started":
@@ -118,16 +111,9 @@ func (p *codexParser) Line(line []byte) []Piece {
 			return p.item(e.Type, e.Item)
 		}
 	default:
-		p.strange(line)
+		p.skip(line)
 	}
 	return nil
-}
-
-// strange handles an unknown line.
-func (p *codexParser) strange(line []byte) {
-	if !p.known && p.first == "" {
-		p.first = Clean(line[:min(len(line), maxReason)])
-	}
 }
 
 var digits = regexp.MustCompile(`\d+`)

@@ -38,21 +38,3 @@ func lastLine(s string) string {
 func fail(o *fleet.Outcome, reason string) {
 	o.Status, o.Reason = fleet.TaskFailed, reason
 }
-
-// unknownOutput returns the reason of a failure with unknown or incomplete output. why is the program's own reason, and
-// first its first unknown line; both may be empty. version is the program's version, if known.
-func unknownOutput(why, first, program, version, tested string) string {
-	if why == "" {
-		why = "this version of " + strings.TrimSpace(program+" "+version) + " says nothing that Fleet knows"
-		if first = oneLine(valid(first)); first != "" {
-			why += ", but " + shorten(first, maxUnknownShown)
-		}
-	}
-	if tested == "" {
-		return why
-	}
-	return why + "; tested with " + program + " " + tested
-}
-
-// maxUnknownShown limits how much unknown output is shown, in characters.
-const maxUnknownShown = 80

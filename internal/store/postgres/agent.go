@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"encoding/json"
-	"fmt"
 
 	"fleet/internal/fleet"
 	"fleet/internal/store/record"
@@ -118,9 +117,5 @@ func (t *tx) UpdateAgent(a *fleet.Agent) error {
 }
 
 func agentError(act string, a *fleet.Agent, err error) error {
-	if taken(err, "agents_name") {
-		return fleet.Errorf(fleet.ReasonAgentExists,
-			"an agent named %q already exists: choose another name, or delete that agent first", a.Name).WithCause(err)
-	}
-	return fmt.Errorf("%s agent %s: %w", act, a.UID, err)
+	return record.AgentError(act, a, err, taken(err, "agents_name"))
 }

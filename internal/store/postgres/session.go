@@ -1,8 +1,6 @@
 package postgres
 
 import (
-	"fmt"
-
 	"fleet/internal/fleet"
 	"fleet/internal/store/record"
 )
@@ -71,8 +69,5 @@ func (t *tx) UpdateSession(s *fleet.Session) error {
 }
 
 func sessionError(act string, s *fleet.Session, err error) error {
-	if taken(err, "sessions_key") {
-		return fleet.Errorf(fleet.ReasonSessionExists, "an open session with this key already exists").WithCause(err)
-	}
-	return fmt.Errorf("%s session %s: %w", act, s.ID, err)
+	return record.SessionError(act, s, err, taken(err, "sessions_key"))
 }

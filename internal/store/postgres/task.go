@@ -1,8 +1,6 @@
 package postgres
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 
 	"fleet/internal/fleet"
@@ -119,14 +117,7 @@ func (t *tx) UpdateTask(task *fleet.Task) error {
 }
 
 func taskError(act string, task *fleet.Task, err error) error {
-	switch {
-	case taken(err, "tasks_active"):
-		return fleet.Errorf(fleet.ReasonAgentBusy,
-			"agent %q already has a running task: wait for it, or stop it first", task.AgentName).WithCause(err)
-	case refused(err):
-		err = errors.New("it has ended, and an ended task is never changed")
-	}
-	return fmt.Errorf("%s task %s: %w", act, task.ID, err)
+	return record.TaskError(act, task, err, taken(err, "tasks_active"), refused(err))
 }
 
 // search returns the text in which tasks are searched for. Upper and lower case are the same, in every locale.

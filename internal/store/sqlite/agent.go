@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"encoding/json"
-	"fmt"
 
 	"fleet/internal/fleet"
 	"fleet/internal/store/record"
@@ -84,9 +83,5 @@ func (t *tx) UpdateAgent(a *fleet.Agent) error {
 }
 
 func agentError(act string, a *fleet.Agent, err error) error {
-	if taken(err, "agents.name_key") {
-		return fleet.Errorf(fleet.ReasonAgentExists,
-			"an agent named %q already exists: choose another name, or delete that agent first", a.Name).WithCause(err)
-	}
-	return fmt.Errorf("%s agent %s: %w", act, a.UID, err)
+	return record.AgentError(act, a, err, taken(err, "agents.name_key"))
 }

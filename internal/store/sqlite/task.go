@@ -2,8 +2,6 @@ package sqlite
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 
 	"fleet/internal/fleet"
 	"fleet/internal/store/record"
@@ -97,14 +95,7 @@ func (t *tx) UpdateTask(task *fleet.Task) error {
 }
 
 func taskError(act string, task *fleet.Task, err error) error {
-	switch {
-	case taken(err, "tasks.agent_uid"):
-		return fleet.Errorf(fleet.ReasonAgentBusy,
-			"agent %q already has a running task: wait for it, or stop it first", task.AgentName).WithCause(err)
-	case ended(err):
-		err = errors.New("it has ended, and an ended task is never changed")
-	}
-	return fmt.Errorf("%s task %s: %w", act, task.ID, err)
+	return record.TaskError(act, task, err, taken(err, "tasks.agent_uid"), ended(err))
 }
 
 func scanInt(row scanner) (n int, err error) { return n, row.Scan(&n) }
