@@ -149,8 +149,9 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	}
 	a.own = map[string]fleet.Place{}
 	for _, place := range append(slices.Clone(ofFleet), others...) {
-		if _, server := fleet.ReplicaOf(place.Traits().Name); server != "" {
-			a.own[place.Traits().Name] = place
+		name := place.Traits().Name
+		if _, server := fleet.ReplicaOf(name); server != "" && a.own[name] == nil { // the first counts, as in state.Places
+			a.own[name] = place
 		}
 	}
 	core := state.Config{
@@ -161,7 +162,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	if a.peers != nil {
-		core.Elsewhere = a.peers.runner
+		core.Elsewhere = a.peers
 	}
 	if a.issuer != nil {
 		core.Degraded = a.issuer.Degraded

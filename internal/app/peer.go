@@ -27,8 +27,8 @@ const peerLease = "peer/"
 // peerPatience is how long a call waits for a server that does not answer.
 const peerPatience = 3 * time.Second
 
-// peers lets the servers of a store read from each other what is on their machines: raw output, patches and bundles. They speak the
-// protocol of runners. One key, which is in the store, signs their requests, and is the key of both ends of their TLS connections.
+// peers lets the servers of a store read from each other what is on their machines. Raw output, patches and bundles have the protocol of
+// runners; peer_place.go has what belongs to places. One key, which is in the store, signs their requests, and is the key of both ends of their TLS connections.
 // So whoever has the database can be a server, and nobody else.
 type peers struct {
 	app     *App
@@ -100,7 +100,7 @@ func (p *peers) listen(addr string) (err error) {
 		return errors.Join(err, p.listener.Close())
 	}
 	p.server = &http.Server{
-		Handler: s.Handler(), TLSConfig: p.tls.Clone(), ReadHeaderTimeout: connectTimeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
+		Handler: p.handler(s.Handler()), TLSConfig: p.tls.Clone(), ReadHeaderTimeout: connectTimeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(p.app.log.Handler(), slog.LevelDebug),
 	}
 	return nil
@@ -160,8 +160,14 @@ func (p *peers) withdraw(ctx context.Context) error {
 	return p.app.store.Release(ctx, peerLease+p.app.cfg.Replica, p.address)
 }
 
-// runner returns the runner of an agent on the machine of the server, which reads there.
-func (p *peers) runner(server string, a fleet.Agent) fleet.Runner {
+// addressOf returns the address of the server; "" if it does not run.
+func (p *peers) addressOf(ctx context.Context, server string) (string, error) {
+	owners, err := p.app.store.Leases(ctx, peerLease+server)
+	return owners[peerLease+server], err
+}
+
+// Runner implements state.Elsewhere.
+func (p *peers) Runner(server string, a fleet.Agent) fleet.Runner {
 	return peerRunner{peers: p, name: server, agent: a}
 }
 
@@ -176,16 +182,15 @@ type peerRunner struct {
 
 // call calls f with the runner at the server.
 func (r peerRunner) call(ctx context.Context, f func(fleet.Runner) error) error {
-	key := peerLease + r.name
-	owners, err := r.peers.app.store.Leases(ctx, key)
+	address, err := r.peers.addressOf(ctx, r.name)
 	if err != nil {
 		return err
 	}
 	away := fleet.Errorf(fleet.ReasonBackendUnavailable, "the agent %q is on the machine of the server %s, which does not answer: start that server, or try again later", r.agent.Name, r.name).With("server", r.name)
-	if owners[key] == "" {
+	if address == "" {
 		return away
 	}
-	c := r.peers.clients.Get(remote.ClientConfig{URL: "https://" + owners[key], Key: r.peers.key, HTTP: r.peers.http, Version: Version(), Patience: peerPatience})
+	c := r.peers.clients.Get(remote.ClientConfig{URL: "https://" + address, Key: r.peers.key, HTTP: r.peers.http, Version: Version(), Patience: peerPatience})
 	if err = f(c.Connect(r.agent)); fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable {
 		return away.WithCause(err)
 	}

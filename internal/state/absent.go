@@ -9,10 +9,10 @@ import (
 
 // absentPlace is a place that the store names and the configuration does not, or one of another server.
 type absentPlace struct {
-	name   string
-	server string                                          // "" for a place of no other server
-	facts  fleet.Traits                                    // of a place of another server
-	reads  func(server string, a fleet.Agent) fleet.Runner // see Config.Elsewhere
+	name      string
+	server    string       // "" for a place of no other server
+	facts     fleet.Traits // of a place of another server
+	elsewhere Elsewhere    // of a place of another server; nil if it cannot be read
 }
 
 func (b absentPlace) err() *fleet.Error {
@@ -28,9 +28,25 @@ func (b absentPlace) Traits() fleet.Traits {
 	return t
 }
 
-func (b absentPlace) Projects(context.Context) ([]fleet.Project, error) { return nil, b.err() }
+// reads returns what can be read from the place; nil if nothing can.
+func (b absentPlace) reads() PlaceReader {
+	if b.elsewhere == nil {
+		return nil
+	}
+	return b.elsewhere.Place(b.server, b.name)
+}
 
-func (b absentPlace) Roles(context.Context, string) ([]fleet.Role, error) {
+func (b absentPlace) Projects(ctx context.Context) ([]fleet.Project, error) {
+	if r := b.reads(); r != nil {
+		return r.Projects(ctx)
+	}
+	return nil, b.err()
+}
+
+func (b absentPlace) Roles(ctx context.Context, project string) ([]fleet.Role, error) {
+	if r := b.reads(); r != nil {
+		return r.Roles(ctx, project)
+	}
 	return nil, b.err()
 }
 
@@ -52,13 +68,16 @@ func (b absentPlace) List(context.Context) ([]fleet.Workspace, error) { return n
 
 func (b absentPlace) Connect(a fleet.Agent) fleet.Runner {
 	r := absentRunner{place: b}
-	if b.server != "" && b.reads != nil {
-		r.reads = b.reads(b.server, a)
+	if b.elsewhere != nil {
+		r.reads = b.elsewhere.Runner(b.server, a)
 	}
 	return r
 }
 
-func (b absentPlace) Log(context.Context, fleet.Agent, int) ([]string, bool, error) {
+func (b absentPlace) Log(ctx context.Context, a fleet.Agent, lines int) ([]string, bool, error) {
+	if r := b.reads(); r != nil {
+		return r.Log(ctx, a, lines)
+	}
 	return nil, false, b.err()
 }
 

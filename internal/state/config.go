@@ -56,9 +56,8 @@ type Config struct {
 	// Replica names this server among those that share the store; "" if it shares it with none. Places that are bound to its machine
 	// have names that end with it, see fleet.PlaceOn.
 	Replica string
-	// Elsewhere returns the runner of an agent on the machine of another server. It only reads: Output, Patch and Bundle. nil means
-	// that what is there has to be asked for at that server.
-	Elsewhere func(server string, a fleet.Agent) fleet.Runner
+	// Elsewhere reads what is on the machines of other servers; nil means that it has to be asked for there.
+	Elsewhere Elsewhere
 	// Others are places for agents of other toolsets, in addition to those of the fleet.
 	Others []fleet.Place
 	// Degraded returns which parts are degraded that neither the state nor its places know; nil: none.

@@ -7,8 +7,24 @@ import (
 	"fleet/internal/fleet"
 )
 
+// Elsewhere reads what is on the machines of other servers. If such a server does not answer, the error names it.
+type Elsewhere interface {
+	// Runner returns the runner of an agent on the machine of the server. Only its Output, Patch and Bundle may be called.
+	Runner(server string, a fleet.Agent) fleet.Runner
+
+	// Place returns the place of the name on the machine of the server.
+	Place(server, name string) PlaceReader
+}
+
+// PlaceReader is what can be read from a place, see fleet.Place.
+type PlaceReader interface {
+	Projects(ctx context.Context) ([]fleet.Project, error)
+	Roles(ctx context.Context, project string) ([]fleet.Role, error)
+	Log(ctx context.Context, a fleet.Agent, lines int) (log []string, more bool, err error)
+}
+
 // elsewhere returns the place of the name if it is one of another server; otherwise nil. What is wanted of its agents goes
-// through the store, and that server does it. What is read from the machine itself, such as raw output, comes from that server.
+// through the store, and that server does it. What is read from the machine itself, such as raw output, logs and roles, comes from that server.
 func (ps *Places) elsewhere(name string) *ManagedPlace {
 	kind, server := fleet.ReplicaOf(name)
 	if server == "" || server == ps.cfg.Replica {
@@ -22,7 +38,7 @@ func (ps *Places) elsewhere(name string) *ManagedPlace {
 	defer ps.mu.Unlock()
 	p := ps.away[name]
 	if p == nil {
-		place := absentPlace{name: name, server: server, facts: twin.Facts, reads: ps.cfg.Elsewhere}
+		place := absentPlace{name: name, server: server, facts: twin.Facts, elsewhere: ps.cfg.Elsewhere}
 		p = &ManagedPlace{
 			Place: place, Name: name, Facts: place.Traits(), Catalog: newCatalog(place, ps.cfg.Now), Interval: twin.Interval, Grace: twin.Grace,
 			store: ps.store, log: ps.cfg.Logger, now: ps.cfg.Time, started: ps.started, changed: &ps.changed,

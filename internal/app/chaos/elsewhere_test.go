@@ -15,8 +15,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestReadsFromAnotherServer asks one server, on all faces, for the output, the changes and the bundle of an agent on the machine of
-// another server. When that server is down, the error names it.
+// TestReadsFromAnotherServer asks one server, on all faces, for the output, the changes, the log and the bundle of an agent on the
+// machine of another server, and restarts it in a role of the project there. When that server is down, the error names it.
 func TestReadsFromAnotherServer(t *testing.T) {
 	t.Parallel()
 	db := startPostgres(t)
@@ -56,6 +56,11 @@ func TestReadsFromAnotherServer(t *testing.T) {
 		require.Equal(t, "raw\n", output.GetOutput(), name)
 		require.NoError(t, over(t.Context(), two, "ShowTaskChanges", &fleetv1.ShowTaskChangesRequest{TaskId: task, Patch: true}, changes), name)
 		require.Contains(t, changes.GetPatch(), "+new", name)
+		here, there := &fleetv1.ShowAgentLogResponse{}, &fleetv1.ShowAgentLogResponse{}
+		require.NoError(t, over(t.Context(), one, "ShowAgentLog", &fleetv1.ShowAgentLogRequest{AgentName: "papi"}, here), name)
+		require.NoError(t, over(t.Context(), two, "ShowAgentLog", &fleetv1.ShowAgentLogRequest{AgentName: "papi"}, there), name)
+		require.NotEmpty(t, here.GetLines(), name)
+		require.Equal(t, here.GetLines(), there.GetLines(), name)
 	}
 	r, err := restRequest(t.Context(), two, "DownloadAgentBundle", &fleetv1.DownloadAgentBundleRequest{AgentName: "papi"})
 	require.NoError(t, err)
@@ -64,10 +69,19 @@ func TestReadsFromAnotherServer(t *testing.T) {
 	require.Equal(t, http.StatusOK, code, string(bundle))
 	require.Contains(t, string(bundle[:16]), "git bundle")
 
+	restarted := &fleetv1.RestartAgentResponse{}
+	require.NoError(t, overGRPC(t.Context(), two, "RestartAgent", &fleetv1.RestartAgentRequest{AgentName: "papi", Role: "OPERATOR"}, restarted))
+	require.Equal(t, "operator", restarted.GetAgent().GetRole())
+	err = overGRPC(t.Context(), two, "RestartAgent", &fleetv1.RestartAgentRequest{AgentName: "papi", Role: "nobody"}, restarted)
+	require.ErrorContains(t, err, "operator", "it lists the roles")
+
 	one.Kill()
 	for name, over := range map[string]face{"gRPC": overGRPC, "REST": overREST, "MCP": overMCP} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		err := over(ctx, two, "ShowTaskOutput", &fleetv1.ShowTaskOutputRequest{TaskId: task}, &fleetv1.ShowTaskOutputResponse{})
+		require.ErrorContains(t, err, "BACKEND_UNAVAILABLE", name)
+		require.ErrorContains(t, err, "the server one", name)
+		err = over(ctx, two, "ShowAgentLog", &fleetv1.ShowAgentLogRequest{AgentName: "papi"}, &fleetv1.ShowAgentLogResponse{})
 		cancel()
 		require.ErrorContains(t, err, "BACKEND_UNAVAILABLE", name)
 		require.ErrorContains(t, err, "the server one", name)

@@ -1,0 +1,170 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/state"
+)
+
+// placePath is where a server answers what others ask of its places.
+const placePath = "/place"
+
+// maxPlaceAnswer is the largest answer, in bytes. Logs are limited by lines.
+const maxPlaceAnswer = 64 << 20
+
+// placeQuestion asks for one of the methods of state.PlaceReader.
+type placeQuestion struct {
+	Place   string `json:"place"`
+	Method  string `json:"method"` // Projects, Roles or Log
+	Project string `json:"project,omitempty"`
+	Agent   string `json:"agent,omitempty"` // uid
+	Lines   int    `json:"lines,omitempty"`
+}
+
+// placeAnswer has the results of the method, or the error.
+type placeAnswer struct {
+	Projects []fleet.Project `json:"projects,omitempty"`
+	Roles    []fleet.Role    `json:"roles,omitempty"`
+	Log      []string        `json:"log,omitempty"`
+	More     bool            `json:"more,omitempty"`
+	Error    *placeError     `json:"error,omitempty"`
+}
+
+// placeError is an error of the core.
+type placeError struct {
+	Reason   fleet.Reason      `json:"reason"`
+	Message  string            `json:"message"`
+	NextStep string            `json:"next_step,omitempty"`
+	Metadata map[string]string `json:"metadata,omitempty"`
+}
+
+// handler answers other servers. Only they can connect, see sharedTLS.
+func (p *peers) handler(runners http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", runners)
+	mux.HandleFunc("POST "+placePath, func(w http.ResponseWriter, r *http.Request) {
+		var q placeQuestion
+		if err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&q); err != nil {
+			http.Error(w, "the question cannot be read", http.StatusBadRequest)
+			return
+		}
+		answer, err := p.app.answerPlace(r.Context(), q)
+		if err != nil {
+			e, ok := errors.AsType[*fleet.Error](err)
+			if !ok {
+				p.app.log.ErrorContext(r.Context(), "a question of another server failed", slog.String("method", q.Method), slog.Any("error", err))
+				e = fleet.Errorf(fleet.ReasonInternal, "the log of the server %s says why", p.app.cfg.Replica)
+			}
+			answer.Error = &placeError{e.Reason, e.Message, e.NextStep, e.Metadata}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(answer) // the other server sees that it is incomplete
+	})
+	return mux
+}
+
+// answerPlace asks the place, which must be of this machine.
+func (a *App) answerPlace(ctx context.Context, q placeQuestion) (answer placeAnswer, err error) {
+	place := a.own[q.Place]
+	if place == nil {
+		return answer, fleet.Errorf(fleet.ReasonBackendUnavailable, "the server %s does not have the place %q: start it with that place again", a.cfg.Replica, fleet.Shorten(q.Place, 80))
+	}
+	switch q.Method {
+	case "Projects":
+		answer.Projects, err = place.Projects(ctx)
+	case "Roles":
+		answer.Roles, err = place.Roles(ctx, q.Project)
+	case "Log":
+		var agent *fleet.Agent
+		err = a.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+			agent, err = tx.Agent(q.Agent)
+			return err
+		})
+		if err == nil && (agent == nil || agent.Place != q.Place) {
+			err = fleet.Errorf(fleet.ReasonAgentNotFound, "the agent is not on this machine")
+		}
+		if err == nil {
+			answer.Log, answer.More, err = place.Log(ctx, *agent, q.Lines)
+		}
+	default:
+		err = fleet.Errorf(fleet.ReasonUnimplemented, "the server %s does not know %s: it may be older", a.cfg.Replica, fleet.Shorten(q.Method, 40))
+	}
+	return answer, err
+}
+
+// Place implements state.Elsewhere.
+func (p *peers) Place(server, name string) state.PlaceReader {
+	return peerPlace{peers: p, server: server, name: name}
+}
+
+// peerPlace reads from a place of another server.
+type peerPlace struct {
+	peers        *peers
+	server, name string
+}
+
+func (r peerPlace) Projects(ctx context.Context) ([]fleet.Project, error) {
+	a, err := r.ask(ctx, placeQuestion{Method: "Projects"})
+	return a.Projects, err
+}
+
+func (r peerPlace) Roles(ctx context.Context, project string) ([]fleet.Role, error) {
+	a, err := r.ask(ctx, placeQuestion{Method: "Roles", Project: project})
+	return a.Roles, err
+}
+
+func (r peerPlace) Log(ctx context.Context, agent fleet.Agent, lines int) ([]string, bool, error) {
+	a, err := r.ask(ctx, placeQuestion{Method: "Log", Agent: agent.UID, Lines: lines})
+	return a.Log, a.More, err
+}
+
+// ask asks the other server.
+func (r peerPlace) ask(ctx context.Context, q placeQuestion) (answer placeAnswer, err error) {
+	q.Place = r.name
+	address, err := r.peers.addressOf(ctx, r.server)
+	if err != nil {
+		return answer, err
+	}
+	away := fleet.Errorf(fleet.ReasonBackendUnavailable, "%s is on the machine of the server %s, which does not answer: start that server, or try again later", r.name, r.server).With("server", r.server)
+	if address == "" {
+		return answer, away
+	}
+	ctx, cancel := context.WithTimeout(ctx, placeLimit)
+	defer cancel()
+	body, err := json.Marshal(q)
+	if err != nil {
+		return answer, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+address+placePath, bytes.NewReader(body))
+	if err != nil {
+		return answer, err
+	}
+	resp, err := r.peers.http.Do(req)
+	if err != nil {
+		return answer, away.WithCause(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return answer, fleet.Errorf(fleet.ReasonUnimplemented, "the server %s, which %s is on, is older and does not tell others: call that server, or upgrade it", r.server, r.name).With("server", r.server)
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxPlaceAnswer)).Decode(&answer); err != nil {
+		return placeAnswer{}, away.WithCause(err)
+	}
+	if e := answer.Error; e != nil {
+		err := fleet.Errorf(e.Reason, "%s", e.Message)
+		err.NextStep, err.Metadata = e.NextStep, e.Metadata
+		return placeAnswer{}, err
+	}
+	return answer, nil
+}
+
+// placeLimit is how long another server may take to answer what its place knows.
+const placeLimit = 30 * time.Second
