@@ -33,25 +33,28 @@ import (
 // Config is the configuration of a server. Each scalar field has a key in fleet.yaml, a flag and an environment
 // variable: `create_wait`, `--create-wait`, FLEET_CREATE_WAIT.
 type Config struct {
-	HTTP         string        `yaml:"http" help:"address for REST, MCP and the API page"`
-	GRPC         string        `yaml:"grpc" help:"address for gRPC"`
-	Metrics      string        `yaml:"metrics" help:"another address for /metrics, for whoever can reach it; empty: on the http address only, for admins"`
-	Data         string        `yaml:"data" help:"directory for the database, the agents and their work"`
-	Store        string        `yaml:"store" help:"where the fleet is kept: empty for SQLite in data, or postgres://USER@HOST/DATABASE, which several servers can share"`
-	Replica      string        `yaml:"replica" help:"name of this server among those that share a Postgres store; when empty, a name that is kept in data"`
-	Peer         string        `yaml:"peer" help:"address for other servers on the same Postgres store, which read from it what is on this machine; they reach it at this host, or at the name of the machine"`
-	Auth         Auth          `yaml:"auth" help:"who may call: none (loopback addresses only), or one or both of tokens and coder (session tokens)"`
-	AnyLocalUser bool          `yaml:"any_local_user" help:"with auth none: serve every user of this machine, not only the server's own"`
-	Places       []string      `yaml:"places" help:"where agents live, one or several of local, coder and cagent; fake has no real agents and is for tests and for trying clients"`
-	Backend      string        `yaml:"backend" help:"the old name of places, for one of them; deprecated"`
-	AllowedHosts []string      `yaml:"allowed_hosts" help:"host names besides loopback ones that HTTP requests may be for"`
-	CreateWait   time.Duration `yaml:"create_wait" help:"how long a call that makes, starts, stops or deletes an agent waits for it"`
-	TaskTimeout  time.Duration `yaml:"task_timeout" help:"how long a task may run when its request does not say"`
-	StopGrace    time.Duration `yaml:"stop_grace" help:"how long an interrupted task gets to end before it is killed; 0s means what suits the backend"`
-	StallTimeout time.Duration `yaml:"stall_timeout" help:"how long a task may put nothing out before it is shown as stalled; less than 0: it never is"`
-	MaxOutput    int64         `yaml:"max_output" help:"how much output of a task is kept, in bytes"`
-	MaxBundle    int           `yaml:"max_bundle" help:"the largest bundle of unpushed work that is kept of a deleted agent, in bytes"`
-	Retention    time.Duration `yaml:"retention" help:"how long events and request ids are kept; less than 0 for ever"`
+	HTTP    string `yaml:"http" help:"address for REST, MCP and the API page"`
+	GRPC    string `yaml:"grpc" help:"address for gRPC"`
+	Metrics string `yaml:"metrics" help:"another address for /metrics, which speaks TLS if the others do; empty: on the http address only, for admins"`
+	// MetricsTokenFile protects the metrics address. Prometheus needs no token of an admin then.
+	MetricsTokenFile string        `yaml:"metrics_token_file" help:"file with the token that readers of the metrics address send as Authorization: Bearer TOKEN; empty: they need none"`
+	MetricsOpen      bool          `yaml:"metrics_open" help:"serve a metrics address that others can reach without metrics_token_file"`
+	Data             string        `yaml:"data" help:"directory for the database, the agents and their work"`
+	Store            string        `yaml:"store" help:"where the fleet is kept: empty for SQLite in data, or postgres://USER@HOST/DATABASE, which several servers can share"`
+	Replica          string        `yaml:"replica" help:"name of this server among those that share a Postgres store; when empty, a name that is kept in data"`
+	Peer             string        `yaml:"peer" help:"address for other servers on the same Postgres store, which read from it what is on this machine; they reach it at this host, or at the name of the machine"`
+	Auth             Auth          `yaml:"auth" help:"who may call: none (loopback addresses only), or one or both of tokens and coder (session tokens)"`
+	AnyLocalUser     bool          `yaml:"any_local_user" help:"with auth none: serve every user of this machine, not only the server's own"`
+	Places           []string      `yaml:"places" help:"where agents live, one or several of local, coder and cagent; fake has no real agents and is for tests and for trying clients"`
+	Backend          string        `yaml:"backend" help:"the old name of places, for one of them; deprecated"`
+	AllowedHosts     []string      `yaml:"allowed_hosts" help:"host names besides loopback ones that HTTP requests may be for"`
+	CreateWait       time.Duration `yaml:"create_wait" help:"how long a call that makes, starts, stops or deletes an agent waits for it"`
+	TaskTimeout      time.Duration `yaml:"task_timeout" help:"how long a task may run when its request does not say"`
+	StopGrace        time.Duration `yaml:"stop_grace" help:"how long an interrupted task gets to end before it is killed; 0s means what suits the backend"`
+	StallTimeout     time.Duration `yaml:"stall_timeout" help:"how long a task may put nothing out before it is shown as stalled; less than 0: it never is"`
+	MaxOutput        int64         `yaml:"max_output" help:"how much output of a task is kept, in bytes"`
+	MaxBundle        int           `yaml:"max_bundle" help:"the largest bundle of unpushed work that is kept of a deleted agent, in bytes"`
+	Retention        time.Duration `yaml:"retention" help:"how long events and request ids are kept; less than 0 for ever"`
 	// PayloadRetention does not apply to tasks themselves, which are kept until they are deleted.
 	PayloadRetention time.Duration `yaml:"payload_retention" help:"how long payloads are kept after their tasks have ended; less than 0 for ever"`
 	AuditRetention   time.Duration `yaml:"audit_retention" help:"how long lines of the audit log are kept; less than 0 for ever"`
@@ -216,8 +219,26 @@ func (c Config) Validate() error {
 			return err
 		}
 	}
-	if _, _, err := net.SplitHostPort(c.Metrics); c.Metrics != "" && err != nil {
+	return c.validateMetrics()
+}
+
+// validateMetrics returns an error if others could read the metrics by accident.
+func (c Config) validateMetrics() error {
+	if c.Metrics == "" {
+		if c.MetricsTokenFile != "" {
+			return errors.New("metrics_token_file is for an address of its own: set metrics too, or leave it out, because admins read /metrics on the http address")
+		}
+		return nil
+	}
+	host, _, err := net.SplitHostPort(c.Metrics)
+	switch {
+	case err != nil:
 		return fmt.Errorf("metrics is %q: it must be HOST:PORT, for example 127.0.0.1:8103, or empty", c.Metrics)
+	case loopback.Is(host):
+	case c.MetricsTokenFile == "" && !c.MetricsOpen:
+		return fmt.Errorf("metrics is %q, which others can reach: set metrics_token_file, or metrics_open if all of them may read it, or use a loopback address", c.Metrics)
+	case !c.TLS.enabled() && !c.InsecurePlaintext:
+		return fmt.Errorf("metrics is %q, which others can reach, and it would cross the network unencrypted: set tls.cert and tls.key, or insecure_plaintext if a proxy in front of it speaks TLS", c.Metrics)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -57,7 +58,7 @@ func examine(ctx context.Context, file string, environ []string) []finding {
 	}
 	d.cfg = cfg
 	d.configuration(file)
-	for _, check := range []func(context.Context){d.data, d.store, d.coder, d.programs, d.sandbox, d.tls, d.addresses} {
+	for _, check := range []func(context.Context){d.data, d.store, d.coder, d.issuer, d.programs, d.sandbox, d.tls, d.metrics, d.addresses} {
 		limited, cancel := context.WithTimeout(ctx, doctorPatience)
 		check(limited)
 		cancel()
@@ -85,16 +86,18 @@ func (p *program) newDoctor() *cobra.Command {
 		GroupID: cli.GroupServer,
 		Short:   "Find out what is wrong with a server, and what to do",
 		Long: `Examine what the server on this machine needs: its configuration, data and store, Coder
-and its templates, agents' programs, the sandbox, certificates, clocks, disk space and
-addresses. Each line says what to do. It changes nothing, and works with the server
-running or not: run it as the server's user, in the server's directory and environment.
+and its templates, the issuer of sign-ins, agents' programs, the sandbox, certificates,
+clocks, disk space and addresses. Each line says what to do. It changes nothing, and works
+with the server running or not: run it as the server's user, in the server's directory and
+environment. With --data, it examines that directory in place of the configured one.
 
 The exit code is 1 if something failed, and 0 if there are only warnings.`,
 		Example: `  fleet doctor
-  fleet doctor --config /etc/fleet/fleet.yaml --json`,
+  fleet doctor --config /etc/fleet/fleet.yaml --json
+  fleet doctor --data /var/lib/fleet`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			found := examine(cmd.Context(), file, p.environ)
+			found := examine(cmd.Context(), file, environOf(cmd, p.environ))
 			if asJSON || cmd.Flag("output").Value.String() == "json" {
 				if err := p.printJSON(found); err != nil {
 					return err
@@ -111,6 +114,14 @@ The exit code is 1 if something failed, and 0 if there are only warnings.`,
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, as --output json does")
 	cmd.Flags().StringVar(&file, "config", "", "examine a server with the settings in `FILE` (FLEET_CONFIG)")
 	return cmd
+}
+
+// environOf returns the environment with the directory of --data, which takes precedence over the configured one.
+func environOf(cmd *cobra.Command, environ []string) []string {
+	if data := cmd.Flag("data").Value.String(); data != "" {
+		return append(slices.Clone(environ), "FLEET_DATA="+data)
+	}
+	return environ
 }
 
 func (p *program) printJSON(found []finding) error {

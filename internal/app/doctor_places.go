@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"fleet/internal/identity/oidc"
 	"fleet/internal/place/coder"
 	"fleet/internal/place/local"
 	looks "fleet/internal/place/probe"
@@ -55,6 +56,23 @@ func (d *doctor) coder(ctx context.Context) {
 			names[i] = p.Name
 		}
 		d.add(good, "templates", "", "%s", strings.Join(names, ", "))
+	}
+}
+
+// issuer asks the issuer of sign-ins for what the server needs of it.
+func (d *doctor) issuer(ctx context.Context) {
+	if !d.cfg.Auth.Has(AuthOIDC) {
+		return
+	}
+	x, next, err := oidc.Examine(ctx, d.cfg.OIDC)
+	d.clock("the issuer's", x.Clock)
+	switch {
+	case err != nil:
+		d.add(failing, "oidc", next, "%v", err)
+	case len(x.Missing) > 0:
+		d.add(warning, "oidc", "correct oidc.scopes, or let the issuer have them", "%s has no scope %s", d.cfg.OIDC.Issuer, strings.Join(x.Missing, ", "))
+	default:
+		d.add(good, "oidc", "", "%s answers, with %d keys", d.cfg.OIDC.Issuer, x.Keys)
 	}
 }
 

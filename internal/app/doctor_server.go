@@ -40,6 +40,18 @@ func (d *doctor) tls(context.Context) {
 	}
 }
 
+// metrics examines the token of the metrics address.
+func (d *doctor) metrics(context.Context) {
+	if d.cfg.MetricsTokenFile == "" {
+		return
+	}
+	if _, err := readMetricsToken(d.cfg.MetricsTokenFile); err != nil {
+		d.add(failing, "metrics", "let metrics_token_file name a file with a token that the server's user can read", "%v", err)
+		return
+	}
+	d.add(good, "metrics", "", "%s needs the token in %s", d.cfg.Metrics, d.cfg.MetricsTokenFile)
+}
+
 // addresses finds out whether the server runs, and how it is, or whether its addresses are free.
 func (d *doctor) addresses(ctx context.Context) {
 	all := map[string]string{"http": d.cfg.HTTP, "grpc": d.cfg.GRPC, "metrics": d.cfg.Metrics}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/face/inbound/certtest"
+	"fleet/internal/identity/oidc/oidctest"
 	"fleet/internal/store/postgres/pgtest"
 	"fleet/internal/store/sqlite"
 )
@@ -83,6 +84,8 @@ func TestDoctor(t *testing.T) {
 		"a certificate":       {file: cert(30 * 24 * time.Hour), check: "tls", want: good, says: "valid until"},
 		"soon":                {file: cert(24 * time.Hour), check: "tls", want: warning, says: "expires on"},
 		"expired":             {file: cert(-time.Hour), check: "tls", want: failing, says: "has expired"},
+		"a token of metrics":  {file: "metrics: 127.0.0.1:0\nmetrics_token_file: " + damaged + "/fleet.db\n", check: "metrics", want: good, says: "needs the token in"},
+		"no token of metrics": {file: "metrics: 127.0.0.1:0\nmetrics_token_file: /none/here\n", check: "metrics", want: failing, says: "/none/here"},
 		"no certificate":      {file: "tls: {cert: /none, key: /none}\n", check: "tls", want: failing, says: "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -150,6 +153,58 @@ func TestDoctorAndCoder(t *testing.T) {
 	require.NotContains(t, all["coder"].Message, "s3cret")
 }
 
+// TestDoctorAndIssuer examines issuers that answer, and others.
+func TestDoctorAndIssuer(t *testing.T) {
+	t.Parallel()
+	issuer := oidctest.New(t)
+	settings := func(url, more string) string {
+		return "auth: oidc\noidc: {issuer: \"" + url + "\", client_id: fleet, default_role: user" + more + "}\n"
+	}
+	all := examined(t, settings(issuer.URL, ""))
+	require.Equal(t, good, all["oidc"].Verdict, all["oidc"].Message)
+	require.Regexp(t, `answers, with [1-9]\d* keys$`, all["oidc"].Message)
+	require.Equal(t, finding{Check: "clock", Verdict: good, Message: "agrees with the issuer's"}, all["clock"])
+	all = examined(t, settings(issuer.URL, ", scopes: [openid, everything]"))
+	require.Equal(t, warning, all["oidc"].Verdict)
+	require.Contains(t, all["oidc"].Message, "no scope everything")
+	all = examined(t, settings(issuer.URL, ", client_secret_file: /none/here"))
+	require.Equal(t, failing, all["oidc"].Verdict)
+	require.Contains(t, all["oidc"].Message, "/none/here")
+
+	answers := map[string]string{}
+	odd := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", time.Now().Add(-10*time.Minute).UTC().Format(http.TimeFormat))
+		if answer, ok := answers[r.URL.Path]; ok {
+			_, _ = w.Write([]byte(answer))
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	defer odd.Close()
+	for _, c := range []struct{ about, keys, says, next string }{
+		{"", "", "answered 404", "check oidc.issuer"},
+		{`<html>`, "", "did not answer with JSON", "check oidc.issuer"},
+		{`{"issuer":"https://other"}`, "", `calls itself "https://other"`, "to the letter"},
+		{`{"issuer":"` + odd.URL + `","jwks_uri":"` + odd.URL + `/keys"}`, "", "keys cannot be read", "publish its keys"},
+		{`{"issuer":"` + odd.URL + `","jwks_uri":"` + odd.URL + `/keys"}`, `{"keys":[]}`, "has no key", "publish its keys"},
+	} {
+		clear(answers)
+		for path, answer := range map[string]string{"/.well-known/openid-configuration": c.about, "/keys": c.keys} {
+			if answer != "" {
+				answers[path] = answer
+			}
+		}
+		all = examined(t, settings(odd.URL, ""))
+		require.Equal(t, failing, all["oidc"].Verdict, c.says)
+		require.Contains(t, all["oidc"].Message, c.says)
+		require.Contains(t, all["oidc"].Next, c.next)
+		require.Equal(t, failing, all["clock"].Verdict)
+		require.Contains(t, all["clock"].Message, "this machine's clock and the issuer's differ by 10m")
+	}
+	issuer.Stop()
+	require.Contains(t, examined(t, settings(issuer.URL, ""))["oidc"].Message, "connection refused")
+}
+
 // TestDoctorAndServer examines a server that runs, and checks what the command prints.
 func TestDoctorAndServer(t *testing.T) {
 	t.Parallel()
@@ -171,6 +226,10 @@ func TestDoctorAndServer(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal(out.Bytes(), &report))
 	require.Equal(t, 2, failures(report.Checks))
-	p.environ[1] = "FLEET_DATA=" + t.TempDir()
+	data := t.TempDir()
+	out.Reset()
+	require.Zero(t, p.run(t.Context(), []string{"doctor", "--config", config, "--data", data}))
+	require.Regexp(t, `(?m)^ok +data +`+data+`$`, out.String())
+	p.environ[1] = "FLEET_DATA=" + data
 	require.Zero(t, p.run(t.Context(), []string{"doctor", "--config", config}))
 }

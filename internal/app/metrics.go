@@ -2,15 +2,21 @@ package app
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/metadata"
 
+	"fleet/internal/face/inbound"
 	"fleet/internal/face/rpc"
 	"fleet/internal/face/wire"
 	"fleet/internal/fleet"
@@ -39,27 +45,69 @@ func (a *App) forAdmins(next http.HandlerFunc, refusal string) http.HandlerFunc 
 	}
 }
 
-// metricsServer answers Prometheus on an address of its own, without asking who calls.
+// metricsServer answers Prometheus on an address of its own.
 type metricsServer struct {
 	listener net.Listener
 	http     *http.Server
 }
 
-// listenMetrics opens the address; nil if none is configured.
-func (a *App) listenMetrics() (*metricsServer, error) {
+// listenMetrics opens the address, with TLS if there are keys; nil if none is configured.
+func (a *App) listenMetrics(keys *inbound.Keys) (*metricsServer, error) {
 	if a.cfg.Metrics == "" {
 		return nil, nil //nolint:nilnil // nil serves nothing
+	}
+	handler := http.Handler(a.telemetry)
+	if file := a.cfg.MetricsTokenFile; file != "" {
+		if _, err := readMetricsToken(file); err != nil {
+			return nil, err
+		}
+		handler = a.withToken(file, handler)
 	}
 	l, err := net.Listen("tcp", a.cfg.Metrics)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on the metrics address %s: %w", a.cfg.Metrics, err)
 	}
+	if keys != nil {
+		l = tls.NewListener(l, keys.Config())
+	}
 	mux := http.NewServeMux()
-	mux.Handle("GET "+metricsPath, a.telemetry)
+	mux.Handle("GET "+metricsPath, handler)
 	return &metricsServer{listener: l, http: &http.Server{
 		Handler: mux, ReadTimeout: connectTimeout, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}}, nil
+}
+
+// readMetricsToken returns the token in the file.
+func readMetricsToken(file string) (string, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("metrics_token_file cannot be read: %w", err)
+	}
+	token := strings.TrimSpace(string(b))
+	if token == "" {
+		return "", fmt.Errorf("metrics_token_file %s is empty: put a long random text into it, for example that of `openssl rand -hex 32`", file)
+	}
+	return token, nil
+}
+
+// withToken passes on requests with the token in the file, which it reads each time: so the token can be replaced.
+func (a *App) withToken(file string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token, err := readMetricsToken(file)
+		if err != nil {
+			a.log.WarnContext(r.Context(), "metrics refused", slog.Any("error", err))
+			http.Error(w, "the server cannot read its metrics_token_file", http.StatusServiceUnavailable)
+			return
+		}
+		want, got := sha256.Sum256([]byte("Bearer "+token)), sha256.Sum256([]byte(r.Header.Get("Authorization")))
+		if subtle.ConstantTimeCompare(want[:], got[:]) == 0 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "send the token of metrics_token_file as \"Authorization: Bearer TOKEN\"", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // serve answers until close is called.

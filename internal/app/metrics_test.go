@@ -1,8 +1,12 @@
 package app
 
 import (
+	"crypto/tls"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,6 +54,66 @@ func TestMetricsAreForAdmins(t *testing.T) {
 	require.Contains(t, body, "fleet_build_info")
 	status, _ = f.answerTo(t, http.MethodGet, own+"/v1/agents", "")
 	require.Equal(t, http.StatusNotFound, status, "the address serves nothing else")
+}
+
+// TestMetricsToken reads the metrics of an address with TLS and a token.
+func TestMetricsToken(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(file, []byte("first\n"), 0o600))
+	f := newTLSFleet(t, func(_ *tlsFleet, c *Config) { c.Metrics, c.MetricsTokenFile = "127.0.0.1:0", file })
+	address := f.metrics.listener.Addr().String() + "/metrics"
+	status, _ := f.answerTo(t, http.MethodGet, "http://"+address, "Bearer first")
+	require.Equal(t, http.StatusBadRequest, status, "without TLS")
+
+	f.http = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: f.ca.Pool, MinVersion: tls.VersionTLS12}}}
+	ask := func(authorization string, want int) {
+		t.Helper()
+		status, body := f.answerTo(t, http.MethodGet, "https://"+address, authorization)
+		require.Equal(t, want, status, body)
+		require.Equal(t, want == http.StatusOK, strings.Contains(body, "fleet_build_info"))
+		require.NotContains(t, body, "first")
+	}
+	for authorization, want := range map[string]int{
+		"": http.StatusUnauthorized, "first": http.StatusUnauthorized, "Bearer second": http.StatusUnauthorized, "Bearer ": http.StatusUnauthorized,
+		"Bearer first": http.StatusOK,
+	} {
+		ask(authorization, want)
+	}
+	require.NoError(t, os.WriteFile(file, []byte("second"), 0o600))
+	ask("Bearer first", http.StatusUnauthorized)
+	ask("Bearer second", http.StatusOK)
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	ask("Bearer ", http.StatusServiceUnavailable)
+	ask("", http.StatusServiceUnavailable)
+}
+
+// TestMetricsAddress checks which addresses are refused.
+func TestMetricsAddress(t *testing.T) {
+	t.Parallel()
+	const tlsFiles = "tls: {cert: c, key: k}\n"
+	for text, want := range map[string]string{
+		"metrics: 127.0.0.1:8103":                                                 "",
+		"metrics: localhost:8103\n" + tlsFiles:                                    "",
+		"metrics: 8103":                                                           "metrics is",
+		"metrics: :8103":                                                          "metrics_token_file, or metrics_open",
+		"metrics: 10.0.0.5:8103\n" + tlsFiles:                                     "metrics_token_file, or metrics_open",
+		"metrics: 10.0.0.5:8103\nmetrics_open: true":                              "unencrypted",
+		"metrics: 10.0.0.5:8103\nmetrics_token_file: f":                           "unencrypted",
+		"metrics: 10.0.0.5:8103\nmetrics_token_file: f\n" + tlsFiles:              "",
+		"metrics: 10.0.0.5:8103\nmetrics_open: true\n" + tlsFiles:                 "",
+		"metrics: 10.0.0.5:8103\nmetrics_token_file: f\ninsecure_plaintext: true": "",
+		"metrics_token_file: f":                                                   "set metrics too",
+	} {
+		_, err := Load(writeConfig(t, text), nil, nil)
+		if want == "" {
+			require.NoError(t, err, text)
+		} else {
+			require.ErrorContains(t, err, want, text)
+		}
+	}
+	_, err := (&App{cfg: Config{Metrics: "127.0.0.1:0", MetricsTokenFile: "/none/here"}}).listenMetrics(nil)
+	require.ErrorContains(t, err, "metrics_token_file cannot be read")
 }
 
 // TestMetricsOfServer checks that a server exports every metric once it has worked, and that no name or text gets into

@@ -94,7 +94,7 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 			return nil, err
 		}
 	}
-	if s.metrics, err = a.listenMetrics(); err != nil {
+	if s.metrics, err = a.listenMetrics(httpKeys); err != nil {
 		return nil, err
 	}
 	if err := a.peers.listen(a.cfg.Peer); err != nil {

@@ -69,6 +69,7 @@ Run it as "fleet doctor". A server with tokens wants an admin's.`,
 			if err != nil {
 				return err
 			}
+			p.environ = environOf(cmd, p.environ)
 			if err = errors.Join(p.writeBundle(cmd.Context(), f, file, t.Token), f.Close()); err != nil {
 				return errors.Join(err, os.Remove(to))
 			}

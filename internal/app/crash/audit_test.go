@@ -1,0 +1,106 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/notify"
+	"fleet/internal/store/postgres/pgtest"
+	"fleet/internal/waittest"
+)
+
+// TestAuditOfKilledServer kills a server in the middle of calls.
+func TestAuditOfKilledServer(t *testing.T) {
+	t.Parallel()
+	requireAudited(t, supervise(t, ""))
+}
+
+// TestAuditOfReplicas kills one of two servers with one database in the middle of calls.
+func TestAuditOfReplicas(t *testing.T) {
+	t.Parallel()
+	store := pgtest.URL(t)
+	requireAudited(t, superviseOn(t, "", store), superviseOn(t, "", store))
+}
+
+// requireAudited changes agents through the servers while the first one is killed. Each call whose caller was told that it has
+// succeeded must have exactly one line in the audit log, and no other call more than one.
+func requireAudited(t *testing.T, servers ...*supervisor) {
+	t.Helper()
+	const callers, kills, rounds = 3, 2, 3 // rounds of calls by each caller between two kills
+	ctx := waittest.Context(t)
+	var mu sync.Mutex
+	acknowledged := map[string]bool{} // by request id; false: the caller does not know
+	var acks atomic.Int64
+	var news notify.Subscribers
+	signal, cancel := news.Subscribe()
+	defer cancel()
+	goOn := make(chan struct{}) // closed when the last kill is over
+	var working sync.WaitGroup
+	for i := range callers {
+		working.Go(func() {
+			for n, last := 0, 0; last < rounds; n++ {
+				select {
+				case <-goOn:
+					last++
+				default:
+				}
+				s, name := servers[(i+n)%len(servers)], fmt.Sprintf("papi-%d-%d", i, n)
+				record := func(id string, err error) {
+					if status.Code(err) == codes.NotFound { // what would be deleted was not created
+						return
+					}
+					mu.Lock()
+					acknowledged[id] = err == nil
+					mu.Unlock()
+					if err == nil {
+						acks.Add(1)
+						news.Notify()
+					}
+				}
+				create := &fleetv1.CreateAgentRequest{Name: name, Project: "shell", Spec: "x", RequestId: "create " + name}
+				_, err := s.client().CreateAgent(ctx, create, grpc.WaitForReady(true))
+				record(create.GetRequestId(), err)
+				remove := &fleetv1.DeleteAgentRequest{AgentName: name, RequestId: "delete " + name}
+				_, err = s.client().DeleteAgent(ctx, remove, grpc.WaitForReady(true))
+				record(remove.GetRequestId(), err)
+			}
+		})
+	}
+	for kill := range kills {
+		waittest.Signalled(t, signal, func() bool { return acks.Load() >= int64((kill+1)*callers) })
+		servers[0].kill()
+	}
+	close(goOn)
+	working.Wait()
+
+	lines := map[string]int{}
+	client := servers[len(servers)-1].client()
+	for r := (&fleetv1.ListAuditRequest{}); ; {
+		page, err := client.ListAudit(context.WithoutCancel(ctx), r, grpc.WaitForReady(true))
+		require.NoError(t, err)
+		for _, e := range page.GetEntries() {
+			lines[e.GetRequestId()]++
+		}
+		if r.Cursor = page.GetNextCursor(); r.GetCursor() == "" {
+			break
+		}
+	}
+	known := 0
+	for id, ok := range acknowledged {
+		if ok {
+			known++
+			require.Equal(t, 1, lines[id], "%s was acknowledged", id)
+		}
+		require.LessOrEqual(t, lines[id], 1, id)
+	}
+	require.GreaterOrEqual(t, known, kills*callers)
+}
