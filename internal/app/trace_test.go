@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
@@ -177,6 +179,60 @@ func TestInvalidTraces(t *testing.T) {
 		require.GreaterOrEqual(t, i, 0, given)
 		require.False(t, all[i].Parent.IsValid(), given)
 	}
+}
+
+// grpcCollector is a collector of traces.
+type grpcCollector struct {
+	collector.UnimplementedTraceServiceServer
+	keys     chan []string // x-key of the requests
+	received chan *collector.ExportTraceServiceRequest
+}
+
+// Export implements collector.TraceServiceServer.
+func (c *grpcCollector) Export(ctx context.Context, r *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
+	c.keys <- metadata.ValueFromIncomingContext(ctx, "x-key")
+	c.received <- r
+	return &collector.ExportTraceServiceResponse{}, nil
+}
+
+// TestOTLPOverGRPC checks that traces reach a collector that speaks gRPC.
+func TestOTLPOverGRPC(t *testing.T) { //nolint:paralleltest // it sets variables
+	c := &grpcCollector{keys: make(chan []string, 100), received: make(chan *collector.ExportTraceServiceRequest, 100)}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	server := grpc.NewServer()
+	collector.RegisterTraceServiceServer(server, c)
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	defer func() {
+		server.Stop()
+		require.NoError(t, <-ended)
+	}()
+	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+listener.Addr().String())
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key=secret")
+	f := newTestFleet(t, fleetConfig{Options: func(o *Options) { o.Spans = telemetry.Exporter }})
+	_, err = fleetv1.NewFleetServiceClient(f.conn).ListAgents(t.Context(), &fleetv1.ListAgentsRequest{})
+	require.NoError(t, err)
+	require.NoError(t, f.stop())
+	require.NotEmpty(t, c.received, "the end of the server exports what is left")
+	require.Equal(t, []string{"secret"}, <-c.keys)
+	var names, of []string
+	close(c.received)
+	for r := range c.received {
+		for _, spans := range r.GetResourceSpans() {
+			for _, a := range spans.GetResource().GetAttributes() {
+				of = append(of, a.GetKey()+"="+a.GetValue().GetStringValue())
+			}
+			for _, s := range spans.GetScopeSpans() {
+				for _, span := range s.GetSpans() {
+					names = append(names, span.GetName())
+				}
+			}
+		}
+	}
+	require.Contains(t, of, "service.name=fleet")
+	require.Contains(t, names, "FleetService/ListAgents")
 }
 
 // TestOTLP checks that the standard variables make a server export traces to a collector, and that a server ends although
