@@ -12,7 +12,8 @@ import (
 // indexes, at the write or at the commit. Others mean that the store does not work.
 type Store interface {
 	// Update runs fn in a transaction and commits when fn returns nil. fn may run more than once, each time on fresh
-	// state, so it does nothing but read and write tx. The error of fn comes back as it is. What fn has read by a key or a
+	// state, so it does nothing but read and write tx. What is wrong with a write may be told by a later call on tx, or by Update, and the
+	// Revision that it sets may be set no sooner than when Update returns. The error of fn comes back as it is. What fn has read by a key or a
 	// name does not change before the commit. When Update returns, what it appended is in the log.
 	//
 	// If ctx has a lease (WithLease), the transaction holds only while the lease does: ErrLeaseLost, and nothing is written, when

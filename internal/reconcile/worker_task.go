@@ -312,11 +312,11 @@ func (r *Reconciler) endActive(tx fleet.Tx, agentUID string, s fleet.TaskStatus,
 	return state.EndTask(tx, t, fleet.Outcome{Status: s, Reason: reason}, r.now())
 }
 
-// changeTask changes the task, unless it has ended.
+// changeTask changes the agent's task, unless it has ended.
 func (w *worker) changeTask(ctx context.Context, id string, change func(tx fleet.Tx, t *fleet.Task) error) error {
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
-		t, err := tx.Task(id)
-		if err != nil || t == nil || !t.Active() {
+		t, err := tx.ActiveTask(w.uid)
+		if err != nil || t == nil || t.ID != id {
 			return err
 		}
 		if err := change(tx, t); err != nil || t.Status.Ended() {

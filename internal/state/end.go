@@ -57,19 +57,14 @@ const MaxQuestions = 1000
 // withdrawQuestions records, of a task that ends, that nobody waits for answers any more.
 func withdrawQuestions(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	t.Waiting = 0
-	for _, f := range []fleet.QuestionFilter{{TaskID: t.ID, Waiting: true}, {TaskID: t.ID, NotGiven: true}} {
-		open, _, err := tx.Questions(f, MaxQuestions, 0)
-		if err != nil {
-			return err
-		}
-		for _, q := range open {
+	all, _, err := tx.Questions(fleet.QuestionFilter{TaskID: t.ID}, MaxQuestions, 0)
+	for _, q := range all {
+		if err == nil && q.Open() {
 			q.Status, q.GivenAt = fleet.QuestionWithdrawn, now
-			if err := tx.UpdateQuestion(q); err != nil {
-				return err
-			}
+			err = tx.UpdateQuestion(q)
 		}
 	}
-	return nil
+	return err
 }
 
 // TimedOut is the reason of a task that ran longer than it may.

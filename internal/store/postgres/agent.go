@@ -22,8 +22,8 @@ const (
 
 var (
 	insertAgent = numbered(`INSERT INTO agents (` + record.AgentColumns + `, uid, revision) VALUES (` + record.Marks(record.AgentColumns) + `, ?, 1)`)
-	updateAgent = numbered(`UPDATE agents SET (` + record.AgentColumns + `) = ROW (` + record.Marks(record.AgentColumns) + `), revision = revision + 1
-		WHERE uid = ? RETURNING revision`)
+	updateAgent = existing("", numbered(`UPDATE agents SET (`+record.AgentColumns+`) = ROW (`+record.Marks(record.AgentColumns)+`), revision = revision + 1
+		WHERE uid = ? RETURNING revision`))
 )
 
 func (t *readTx) Agent(uid string) (*fleet.Agent, error) {
@@ -76,26 +76,23 @@ func (t *tx) InsertAgent(a *fleet.Agent) error {
 	t.lock(lockName, record.Key(a.Name))
 	t.lock(lockPlace, joined(a.Place, a.WorkspaceID))
 	t.share(lockHoldings, a.Owner)
+	explain := func(err error) error { return agentError("add", a, err) }
 	args, err := record.AgentArgs(a)
-	if err == nil {
-		err = t.exec(insertAgent, append(args, a.UID)...)
-	}
-	if err == nil && a.Config != nil {
-		err = t.insertRecipe(a)
-	}
 	if err != nil {
-		return t.failed(agentError("add", a, err))
+		return t.failed(explain(err))
+	}
+	if err := t.execLater(explain, insertAgent, append(args, a.UID)...); err != nil {
+		return err
 	}
 	a.Revision = 1
-	return nil
-}
-
-func (t *tx) insertRecipe(a *fleet.Agent) error {
-	b, err := json.Marshal(a.Config)
-	if err == nil {
-		err = t.exec(insertRecipe, a.UID, string(b))
+	if a.Config == nil {
+		return nil
 	}
-	return err
+	recipe, err := json.Marshal(a.Config)
+	if err != nil {
+		return t.failed(explain(err))
+	}
+	return t.execLater(explain, insertRecipe, a.UID, string(recipe))
 }
 
 // UpdateAgent does not write the recipe, which never changes.
@@ -104,16 +101,12 @@ func (t *tx) UpdateAgent(a *fleet.Agent) error {
 	if a.WorkspaceID != "" {
 		t.lock(lockPlace, joined(a.Place, a.WorkspaceID))
 	}
+	explain := func(err error) error { return agentError("write", a, err) }
 	args, err := record.AgentArgs(a)
 	if err != nil {
-		return t.failed(agentError("write", a, err))
+		return t.failed(explain(err))
 	}
-	revision, err := t.revise(updateAgent, append(args, a.UID)...)
-	if err != nil {
-		return t.failed(agentError("write", a, err))
-	}
-	a.Revision = revision
-	return nil
+	return t.reviseLater(&a.Revision, explain, updateAgent, append(args, a.UID)...)
 }
 
 func agentError(act string, a *fleet.Agent, err error) error {

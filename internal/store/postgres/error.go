@@ -23,6 +23,7 @@ const (
 	codeLock          = "55P03"
 	codeReadOnly      = "25006"
 	codeDiskFull      = "53100"
+	codeDivision      = "22012" // by zero
 	codeRefused       = "FL001"
 )
 

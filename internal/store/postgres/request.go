@@ -19,11 +19,8 @@ func (t *readTx) Request(principal, id string) (*fleet.Request, error) {
 
 func (t *tx) PutRequest(r *fleet.Request) error {
 	t.lock(lockRequest, joined(r.Principal, r.ID))
-	err := t.exec(insertRequest, r.Principal, r.ID, r.Method, r.BodyHash, r.AgentUID, r.TaskID, r.CreatedAt)
-	if err != nil {
-		return t.failed(fmt.Errorf("remember request %q of %q: %w", r.ID, r.Principal, err))
-	}
-	return nil
+	return t.execLater(func(err error) error { return fmt.Errorf("remember request %q of %q: %w", r.ID, r.Principal, err) },
+		insertRequest, r.Principal, r.ID, r.Method, r.BodyHash, r.AgentUID, r.TaskID, r.CreatedAt)
 }
 
 func scanRequest(row scanner) (*fleet.Request, error) {

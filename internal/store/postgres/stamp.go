@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -33,9 +31,16 @@ type stamper struct {
 	stop  context.CancelFunc
 	done  chan struct{}
 
-	mu   sync.Mutex
-	next *round
+	mu    sync.Mutex
+	next  *round
+	now   *round                   // the one that runs; nil if none does
+	last  [rememberedRounds]*round // the ones that have ended, the newest at the place of their count
+	ended int
 }
+
+// rememberedRounds is how many rounds may end between the commit of an event and the question for its number, for example because
+// the server has much else to do. After more rounds the number is read from the log.
+const rememberedRounds = 16
 
 // round is one run of the statement, for all who asked before it began.
 type round struct {
@@ -54,11 +59,6 @@ func newStamper(pool *pgxpool.Pool, p *pulse, log *slog.Logger) *stamper {
 
 // stamp returns when all events that are in the inbox are in the log.
 func (s *stamper) stamp(ctx context.Context) error {
-	_, err := s.stamped(ctx)
-	return err
-}
-
-func (s *stamper) stamped(ctx context.Context) (*round, error) {
 	s.mu.Lock()
 	r := s.next
 	s.mu.Unlock()
@@ -66,11 +66,49 @@ func (s *stamper) stamped(ctx context.Context) (*round, error) {
 	case s.wake <- struct{}{}:
 	default: // a round is about to begin
 	}
+	return r.wait(ctx)
+}
+
+// numbers returns the numbers of the committed events as far as rounds of this replica gave them, once all are in the log. Most events
+// are in a round that began after their commit, and before this call.
+func (s *stamper) numbers(ctx context.Context, ids []int64) (seqs map[int64]int64, err error) {
+	s.mu.Lock()
+	r := s.now
+	s.mu.Unlock()
+	if seqs = s.known(ids); len(seqs) < len(ids) && r != nil {
+		if err := r.wait(ctx); ctx.Err() != nil {
+			return nil, err
+		}
+		seqs = s.known(ids)
+	}
+	if len(seqs) < len(ids) {
+		err = s.stamp(ctx)
+		seqs = s.known(ids)
+	}
+	return seqs, err
+}
+
+// known returns the numbers that the last rounds gave to the events.
+func (s *stamper) known(ids []int64) map[int64]int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seqs := map[int64]int64{}
+	for _, id := range ids {
+		for _, r := range s.last {
+			if r != nil && r.seqs[id] != 0 {
+				seqs[id] = r.seqs[id]
+			}
+		}
+	}
+	return seqs
+}
+
+func (r *round) wait(ctx context.Context) error {
 	select {
 	case <-r.done:
-		return r, r.err
+		return r.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
 }
 
@@ -88,11 +126,18 @@ func (s *stamper) run(ctx context.Context) {
 		}
 		s.mu.Lock()
 		r := s.next
-		s.next = &round{done: make(chan struct{})}
+		s.next, s.now = &round{done: make(chan struct{})}, r
 		s.mu.Unlock()
 		if r.seqs, r.err = s.once(ctx); r.err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "events not added to the log, retrying", slog.Any("error", r.err))
 		}
+		s.mu.Lock()
+		if s.now = nil; r.err != nil { // another database may answer from now on, which gives ids again
+			clear(s.last[:])
+		}
+		s.last[s.ended%rememberedRounds] = r
+		s.ended++
+		s.mu.Unlock()
 		close(r.done)
 		if asked || len(r.seqs) > 0 {
 			s.pulse.committed()
@@ -149,23 +194,19 @@ func (s *stamper) close() {
 func (s *Store) number(ctx context.Context, events []*fleet.Event, ids []int64, after int64) error {
 	var seqs map[int64]int64
 	err := answering(context.WithoutCancel(ctx), stampLimit, func(ctx context.Context) error {
-		r, err := s.stamper.stamped(ctx)
+		var err error
+		seqs, err = s.stamper.numbers(ctx, ids)
 		for unreachable(err) && ctx.Err() == nil && sleep(ctx, pollLeast) {
-			r, err = s.stamper.stamped(ctx)
+			seqs, err = s.stamper.numbers(ctx, ids)
 		}
+		if err != nil || len(seqs) == len(ids) {
+			return err
+		}
+		rows, err := s.reader.Query(ctx, stampedAs, after, ids) // another replica has stamped them
 		if err != nil {
 			return err
 		}
-		seqs = r.seqs
-		if slices.ContainsFunc(ids, func(id int64) bool { return seqs[id] == 0 }) { // another replica has stamped them
-			seqs = maps.Clone(seqs)
-			rows, err := s.reader.Query(ctx, stampedAs, after, ids)
-			if err != nil {
-				return err
-			}
-			return readSeqs(rows, seqs)
-		}
-		return nil
+		return readSeqs(rows, seqs)
 	})
 	if err != nil {
 		return translate(err)

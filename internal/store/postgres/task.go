@@ -26,10 +26,11 @@ const (
 var (
 	insertTask = numbered(`INSERT INTO tasks (` + record.TaskColumns + `, search, id, revision, name_key, project, toolset)
 		SELECT ` + record.Marks(record.TaskColumns) + `, ?, ?, 1, a.name_key, a.project, a.toolset FROM (SELECT) AS one LEFT JOIN agents AS a ON a.uid = ?`)
-	updateTask = numbered(`UPDATE tasks SET (` + record.TaskColumns + `) = ROW (` + record.Marks(record.TaskColumns) + `), search = ?, revision = revision + 1
+	changeTask = numbered(`UPDATE tasks SET (` + record.TaskColumns + `) = ROW (` + record.Marks(record.TaskColumns) + `), search = ?, revision = revision + 1
 		WHERE id = ? RETURNING revision`)
+	updateTask = existing("", changeTask)
 	// updateShort is for a task whose description is in its row.
-	updateShort = `WITH dropped AS (DELETE FROM task_descriptions WHERE task_id = ` + mark(strings.Count(record.TaskColumns, ",")+3) + `) ` + updateTask
+	updateShort = existing(`dropped AS (DELETE FROM task_descriptions WHERE task_id = `+mark(strings.Count(record.TaskColumns, ",")+3)+`), `, changeTask)
 )
 
 func (t *readTx) Task(id string) (*fleet.Task, error) {
@@ -87,15 +88,13 @@ func (t *tx) InsertTask(task *fleet.Task) error {
 		t.lock(lockSession, task.SessionID)
 	}
 	t.share(lockHoldings, task.Owner)
-	err := t.exec(insertTask, append(record.TaskArgs(task), search(task), task.ID, task.AgentUID)...)
+	explain := func(err error) error { return taskError("add", task, err) }
+	err := t.execLater(explain, insertTask, append(record.TaskArgs(task), search(task), task.ID, task.AgentUID)...)
 	if rest := task.Description[len(record.Head(task.Description)):]; err == nil && rest != "" {
-		err = t.exec(putRest, task.ID, rest)
-	}
-	if err != nil {
-		return t.failed(taskError("add", task, err))
+		err = t.execLater(explain, putRest, task.ID, rest)
 	}
 	task.Revision = 1
-	return nil
+	return err
 }
 
 func (t *tx) UpdateTask(task *fleet.Task) error {
@@ -105,15 +104,12 @@ func (t *tx) UpdateTask(task *fleet.Task) error {
 	if rest != "" {
 		query = updateTask
 	}
-	revision, err := t.revise(query, append(record.TaskArgs(task), search(task), task.ID)...)
+	explain := func(err error) error { return taskError("write", task, err) }
+	err := t.reviseLater(&task.Revision, explain, query, append(record.TaskArgs(task), search(task), task.ID)...)
 	if err == nil && rest != "" {
-		err = t.exec(putRest, task.ID, rest)
+		err = t.execLater(explain, putRest, task.ID, rest)
 	}
-	if err != nil {
-		return t.failed(taskError("write", task, err))
-	}
-	task.Revision = revision
-	return nil
+	return err
 }
 
 func taskError(act string, task *fleet.Task, err error) error {

@@ -21,8 +21,8 @@ var errEarly = errors.New("the events of the view are not in the log yet")
 const (
 	beginUpdate = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`
 	beginView   = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`
-	// holdLease keeps the lease from being taken before the commit.
-	holdLease = `SELECT count(*) FROM (SELECT 1 FROM leases WHERE key = $1 AND epoch = $2 FOR SHARE) AS held`
+	// holdLease keeps the lease from being taken before the commit. It fails without the lease, because a COMMIT may follow at once.
+	holdLease = `SELECT 1 / count(*) FROM (SELECT 1 FROM leases WHERE key = $1 AND epoch = $2 FOR SHARE) AS held`
 )
 
 // endTimeout limits how long a COMMIT or ROLLBACK may take, which its caller's context does not end.
@@ -39,6 +39,8 @@ type readTx struct {
 	early bool  // the view has changes whose events are not in the log yet
 	err   error // the first failure, or errOver
 	locks locks
+	later []deferred // writes for the next statement
+	sent  time.Time  // when the last statement was sent
 }
 
 // tx is a write transaction.
@@ -65,7 +67,14 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 			t.locks.alone()
 		}
 		defer func() { collided = conflict(err) }()
-		return s.run(&t.readTx, func() error { return fn(t) }, func() (err error) {
+		do := func() error {
+			err := fn(t)
+			if err == nil && t.paused() {
+				err = t.flush()
+			}
+			return err
+		}
+		return s.run(&t.readTx, do, func() (err error) {
 			ids, err = t.commit()
 			return err
 		})
@@ -242,8 +251,8 @@ func (t *tx) commit() (ids []int64, err error) {
 	return ids, err
 }
 
-// queueBefore queues what must precede the next statement: the beginning of the transaction, and locks. The returned function
-// reads the results.
+// queueBefore queues what must precede the next statement: the beginning of the transaction, locks, and deferred writes. The returned
+// function reads the results.
 func (t *readTx) queueBefore(b *pgx.Batch) func(pgx.BatchResults) error {
 	var read []func(pgx.BatchResults) error
 	exec := func(r pgx.BatchResults) error { _, err := r.Exec(); return err }
@@ -255,9 +264,8 @@ func (t *readTx) queueBefore(b *pgx.Batch) func(pgx.BatchResults) error {
 		if l, ok := fleet.LeaseFrom(t.ctx); ok && !t.view {
 			b.Queue(holdLease, l.Key, l.Epoch)
 			read = append(read, func(r pgx.BatchResults) error {
-				var n int
-				err := r.QueryRow().Scan(&n)
-				if err == nil && n == 0 {
+				_, err := r.Exec()
+				if code(err) == codeDivision {
 					err = fleet.ErrLeaseLost
 				}
 				return err
@@ -271,6 +279,11 @@ func (t *readTx) queueBefore(b *pgx.Batch) func(pgx.BatchResults) error {
 	for range t.locks.queue(b) {
 		read = append(read, exec)
 	}
+	for _, w := range t.later {
+		b.Queue(w.query, encode(w.args)...)
+		read = append(read, w.read)
+	}
+	t.later, t.sent = nil, time.Now()
 	return func(r pgx.BatchResults) error {
 		for _, f := range read {
 			if err := f(r); err != nil {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -204,7 +205,11 @@ var agentCases = []testCase{
 	}},
 
 	{"an update of an unknown agent fails", func(t *testing.T, s fleet.Store) {
-		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.UpdateAgent(newAgent("u1", "papi", "alice")) }))
+		missing := newAgent("u1", "papi", "alice")
+		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error {
+			return errors.Join(tx.Append(newEvent(fleet.EventAgentChanged, missing, "")), tx.UpdateAgent(missing))
+		}))
+		require.Empty(t, events(t, s, fleet.EventFilter{}, 0, 10))
 		requireEmpty(t, s)
 	}},
 

@@ -128,6 +128,15 @@ var leaseCases = []testCase{
 		require.Len(t, events(t, s, fleet.EventFilter{}, 0, 10), 3)
 	}},
 
+	{"without it not even an event is written", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		lost := fleet.Lease{Key: "k", Epoch: lease(t, s, "k", "one", time.Hour) + 1}
+		require.ErrorIs(t, s.Update(fleet.WithLease(t.Context(), lost), func(tx fleet.Tx) error {
+			return tx.Append(newEvent(fleet.EventAgentChanged, a, ""))
+		}), fleet.ErrLeaseLost)
+		require.Empty(t, events(t, s, fleet.EventFilter{}, 0, 10))
+	}},
+
 	{"it is not taken while its owner writes", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		l := fleet.Lease{Key: "k", Epoch: lease(t, s, "k", "one", 0)}

@@ -106,9 +106,10 @@ func (m *taskModel) update(rt *rapid.T) {
 		return nil
 	})
 	switch {
-	case before.Status.Ended():
+	case before.Status.Ended() && commit:
 		requireBroken(rt, err)
-		require.NotErrorIs(rt, err, errTest)
+	case before.Status.Ended():
+		require.Error(rt, err)
 	case !commit:
 		require.ErrorIs(rt, err, errTest)
 	default:
