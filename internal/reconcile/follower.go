@@ -26,22 +26,28 @@ type follower struct {
 	checks *fleet.Checks // running checks, after the run has ended; nil while it is followed
 }
 
-// followRun starts following the task's run from the end of the event log.
-func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task) {
+// followRun starts following the task's run from the end of the event log. A run that is new was not given messages yet.
+func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, isNew bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &follower{taskID: t.ID, ctx: ctx, cancel: cancel, done: make(chan struct{})}
 	w.follow = f
-	w.progress.begin(t.ID, w.now())
+	progressed := w.now()
+	if t.Stalled() { // as an earlier process has found, and it stays so until there is output
+		progressed = t.StalledAt.Add(-w.cfg.StallTimeout)
+	}
+	w.progress.begin(t.ID, progressed)
 	host, agent, task, run, cursor := w.places.Of(a), *a, *t, t.Run(true), t.Cursor
 	queue, written := make(chan fleet.Output, outputQueue), make(chan error, 1)
 	go func() {
 		defer close(f.done)
 		defer cancel()
-		_, given, err := w.messages(ctx, &task)
-		if run.Messages = given; err != nil {
-			close(queue)
-			f.err = errors.Join(err, <-written)
-			return
+		if !isNew {
+			var err error
+			if _, run.Messages, err = w.messages(ctx, &task); err != nil {
+				close(queue)
+				f.err = errors.Join(err, <-written)
+				return
+			}
 		}
 		traced, end := w.cfg.Span(ctx, "task.follow", &agent, &task)
 		f.outcome, f.err = host.Connect(agent).Follow(traced, run, cursor, func(o fleet.Output) error {

@@ -82,8 +82,15 @@ func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 	}
 }
 
-// load returns the agent from the store; nil if it was deleted.
+// load returns the agent; nil if it was deleted. An agent with a task to hand over, or without any, comes from the snapshot, so that workers
+// share its reading. The snapshot has neither the output of a task nor changes whose events are not in the log yet.
 func (w *worker) load(ctx context.Context) (v *fleet.AgentView, err error) {
+	if err := w.snap.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	if v = w.snap.Get(w.uid); v == nil || v.Settled() && (v.Task == nil || v.Task.Dispatched.IsZero()) {
+		return v, nil
+	}
 	err = w.store.View(ctx, func(tx fleet.ReadTx) error {
 		views, err := tx.AgentViews([]string{w.uid})
 		if err == nil && len(views) > 0 {

@@ -77,7 +77,7 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 		if d := w.failures.next.Sub(w.now()); d > 0 && w.failures.taskID == t.ID && t.StopAsked.IsZero() {
 			return min(left, d), a.State.Moving(), nil
 		}
-		w.followRun(ctx, a, t)
+		w.followRun(ctx, a, t, false)
 	}
 	if err := w.stepMessages(ctx, a, t); err != nil {
 		return 0, false, err
@@ -102,6 +102,9 @@ func reasonSuffix(reason string) string {
 	return ": " + reason
 }
 
+// errDispatched means that another process has recorded that it hands the task over, and that the snapshot had not shown it yet.
+var errDispatched = errors.New("the task was handed over meanwhile")
+
 // dispatch hands the task to the agent. That it sets out to is recorded first, so that after a crash the agent is
 // asked whether it has the task before it is given it again.
 func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, again bool) (err error) {
@@ -118,7 +121,10 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 		case t.SelfStarted:
 			text = "the agent begins the task by itself"
 		}
-		if err := w.changeTask(ctx, t.ID, func(tx fleet.Tx, t *fleet.Task) error {
+		recorded, err := w.changeActive(ctx, t.ID, func(tx fleet.Tx, t *fleet.Task) error {
+			if !t.Dispatched.IsZero() {
+				return errDispatched
+			}
 			t.Dispatched = w.now()
 			if err := tx.Append(t.Event(fleet.EventTaskStarted, t.Dispatched, text)); err != nil || t.Try > 0 {
 				return err
@@ -130,7 +136,11 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 				}
 			}
 			return err
-		}); err != nil {
+		})
+		switch {
+		case errors.Is(err, errDispatched), err == nil && !recorded:
+			return nil // the task is loaded again
+		case err != nil:
 			return err
 		}
 	}
@@ -162,7 +172,7 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 		w.log.WarnContext(ctx, "a task was not handed over", slog.String("task", t.ID), slog.Any("error", err))
 		return w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the agent did not take it: " + fleet.PublicMessage(err)})
 	}
-	w.followRun(ctx, a, t)
+	w.followRun(ctx, a, t, !again)
 	return nil
 }
 
@@ -314,9 +324,16 @@ func (r *Reconciler) endActive(tx fleet.Tx, agentUID string, s fleet.TaskStatus,
 
 // changeTask changes the agent's task, unless it has ended.
 func (w *worker) changeTask(ctx context.Context, id string, change func(tx fleet.Tx, t *fleet.Task) error) error {
-	return w.store.Update(ctx, func(tx fleet.Tx) error {
+	_, err := w.changeActive(ctx, id, change)
+	return err
+}
+
+// changeActive is changeTask, and reports whether the task had not ended.
+func (w *worker) changeActive(ctx context.Context, id string, change func(tx fleet.Tx, t *fleet.Task) error) (active bool, err error) {
+	err = w.store.Update(ctx, func(tx fleet.Tx) error {
 		t, err := tx.ActiveTask(w.uid)
-		if err != nil || t == nil || t.ID != id {
+		active = t != nil && t.ID == id
+		if err != nil || !active {
 			return err
 		}
 		if err := change(tx, t); err != nil || t.Status.Ended() {
@@ -324,4 +341,5 @@ func (w *worker) changeTask(ctx context.Context, id string, change func(tx fleet
 		}
 		return tx.UpdateTask(t)
 	})
+	return active, err
 }
