@@ -97,15 +97,20 @@ func (s *Snapshot) apply(seq int64, changed []string, views []*fleet.AgentView, 
 		shared = append(shared, &v.Agent)
 	}
 	s.shares = s.shares.with(shared)
-	switch n := len(changed) + len(views); {
-	case n == 0:
+	if len(changed)+len(views) == 0 {
 		return
-	case n > sortAnew:
-		s.sorted = nil
-	default:
-		s.sorted = slices.Clone(s.sorted) // callers hold the old one
 	}
+	s.sorted = slices.Clone(s.sorted) // callers hold the old one
 	s.listed = nil
+	replaced := map[string]bool{}
+	for _, v := range views {
+		replaced[v.UID] = s.replace(v)
+	}
+	changed = slices.DeleteFunc(changed, func(uid string) bool { return replaced[uid] })
+	views = slices.DeleteFunc(views, func(v *fleet.AgentView) bool { return replaced[v.UID] })
+	if len(changed)+len(views) > sortAnew {
+		s.sorted = nil
+	}
 	for _, uid := range changed {
 		s.remove(uid)
 	}
@@ -116,8 +121,25 @@ func (s *Snapshot) apply(seq int64, changed []string, views []*fleet.AgentView, 
 	}
 }
 
-// sortAnew is the number of changes from which sorting the whole fleet is faster than inserting each.
+// sortAnew is the number of agents that come or go from which sorting the whole fleet is faster than inserting each.
 const sortAnew = 64
+
+// replace replaces the view of an agent that keeps its place in the order, as nearly all changes do. It returns false for others.
+func (s *Snapshot) replace(v *fleet.AgentView) bool {
+	old := s.byUID[v.UID]
+	if old == nil || !v.DeletedAt.IsZero() || ByName(old, v) != 0 {
+		return false
+	}
+	s.byUID[v.UID] = v
+	key := strings.ToLower(v.Name)
+	named := slices.Clone(s.byName[key])
+	named[slices.Index(named, old)] = v
+	s.byName[key] = named
+	if i, found := slices.BinarySearchFunc(s.sorted, v, ByName); found {
+		s.sorted[i] = v
+	}
+	return true
+}
 
 func (s *Snapshot) add(v *fleet.AgentView) {
 	s.byUID[v.UID] = v
