@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"math"
 	"os"
 	"runtime"
 
@@ -21,7 +20,8 @@ func apart(path string, flag int, f func(fd int) error) (err error) {
 			runtime.UnlockOSThread()
 			return
 		}
-		if err = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_UNSHARE); err != nil {
+		// The table begins as a copy. The runtime may poll the network on this thread, and must find its files.
+		if err = unix.Unshare(unix.CLONE_FILES); err != nil {
 			return
 		}
 		var fd int
