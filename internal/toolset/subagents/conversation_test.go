@@ -127,10 +127,6 @@ func TestConversationWaits(t *testing.T) {
 	w.begun(1)
 	_, err := w.run("s", "say next")
 	fails(t, err, fleet.ReasonAgentBusy, "try again later")
-	ctx, cancel := context.WithTimeout(w.ctx(), 10*time.Millisecond)
-	defer cancel()
-	_, err = w.Run(ctx, subagents.Request{Agent: "s", Prompt: "say next"})
-	require.ErrorIs(t, err, context.DeadlineExceeded)
 
 	// Another server's turn counts too.
 	same := subagents.Settings{Dir: w.dir + "/agents"}
@@ -144,4 +140,23 @@ func TestConversationWaits(t *testing.T) {
 	require.Equal(t, "next", r.Text)
 	require.NoError(t, <-done)
 	require.Len(t, w.agents(), 1)
+}
+
+// TestConversationWaitsForItsCaller ends the wait for a turn with the context of the call.
+func TestConversationWaitsForItsCaller(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.define("s", "session: true", "Do it.")
+	done := make(chan error, 1)
+	go func() {
+		_, err := w.run("s", "wait\nsay first")
+		done <- err
+	}()
+	w.begun(1)
+	ctx, cancel := context.WithTimeout(w.ctx(), 10*time.Millisecond)
+	defer cancel()
+	_, err := w.Run(ctx, subagents.Request{Agent: "s", Prompt: "say next"})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	w.open()
+	require.NoError(t, <-done)
 }
