@@ -61,7 +61,7 @@ func TestExtent(t *testing.T) {
 }
 
 // TestChaos lets faults happen to three servers on Postgres, to its primary and standby, and to one server on SQLite, while
-// callers start, stop and watch tasks on all faces.
+// callers create and delete agents, start, stop and watch tasks, and send messages, on all faces.
 func TestChaos(t *testing.T) {
 	if !pgtest.Needed() {
 		t.Skip("it takes long: `make chaos-store` and `make test-postgres` run it")
@@ -126,6 +126,12 @@ func TestChaos(t *testing.T) {
 				r, id := random(streams), client
 				callers.Go(func() { f.load(ctx, id, agent, r) })
 			}
+		}
+		for range 3 {
+			streams++
+			client++
+			r, id := random(streams), client
+			callers.Go(func() { f.churn(ctx, id, r) })
 		}
 	}
 
@@ -272,8 +278,11 @@ func (f *fleetUnder) check(t *testing.T, world *fake.Place) (problems []string) 
 	}
 	problems = append(problems, checkLog(log)...)
 
+	h.mu.Lock()
+	agents := slices.AppendSeq(slices.Clone(f.agents), keys(h.lives))
+	h.mu.Unlock()
 	traces := map[string]int{}
-	for _, agent := range f.agents {
+	for _, agent := range agents {
 		b, err := os.ReadFile(filepath.Join(f.witness, agent+".runs"))
 		require.True(t, err == nil || errors.Is(err, os.ErrNotExist), "%v", err)
 		for line := range strings.Lines(string(b)) {
@@ -290,10 +299,11 @@ func (f *fleetUnder) check(t *testing.T, world *fake.Place) (problems []string) 
 			tags[e.GetTaskId()] = tagLine.FindString(e.GetText())
 		}
 	}
-	tasks := f.allTasks(ctx, t)
+	tasks, listed := f.allTasks(ctx, t), f.allAgents(ctx, t)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	problems = append(problems, h.problems...)
+	problems = append(problems, f.checkLives(log, listed, world)...)
 	end := h.now()
 	byTag := map[string]string{}
 	ids := map[string]bool{}
@@ -316,7 +326,7 @@ func (f *fleetUnder) check(t *testing.T, world *fake.Place) (problems []string) 
 			bad("task %s was %s, and is %s", id, was, status)
 		}
 		runs := traces[tag]
-		if f.shared[task.GetAgentName()] {
+		if f.isShared(task.GetAgentName()) {
 			runs = world.Deliveries(id)
 		}
 		if runs > 1 || runs == 0 && status == "completed" {
@@ -382,6 +392,16 @@ func checkLog(log []*fleetv1.Event) (problems []string) {
 		}
 	}
 	return problems
+}
+
+// allAgents returns the names of all agents that exist.
+func (f *fleetUnder) allAgents(ctx context.Context, t *testing.T) (names []string) {
+	answer := &fleetv1.ListAgentsResponse{}
+	require.NoError(t, overGRPC(ctx, f.servers[0], "ListAgents", &fleetv1.ListAgentsRequest{}, answer))
+	for _, a := range answer.GetAgents() {
+		names = append(names, a.GetName())
+	}
+	return names
 }
 
 // allTasks returns all tasks of the store.

@@ -91,6 +91,9 @@ func restRequest(ctx context.Context, s *server, method string, request proto.Me
 	if rule.GetPost() != "" {
 		verb, path = http.MethodPost, rule.GetPost()
 	}
+	if rule.GetDelete() != "" {
+		verb, path = http.MethodDelete, rule.GetDelete()
+	}
 	path = pathField.ReplaceAllStringFunc(path, func(f string) string {
 		name := strings.Trim(f, "{}")
 		value := fmt.Sprint(args[name])

@@ -38,6 +38,8 @@ type history struct {
 	ops       []porcupine.Operation
 	calls     map[string]int // by result, for people
 	tags      map[string]*attempt
+	lives     map[string]*life  // by name of the agent
+	messages  map[string]*sent  // by text
 	endSeen   map[string]int64  // when a task was first seen to have ended
 	firstSeen map[string]int64  // when a task was first seen at all
 	final     map[string]string // the first final status of a task that was seen
@@ -54,7 +56,7 @@ type attempt struct {
 }
 
 func newHistory() *history {
-	return &history{begin: time.Now(), calls: map[string]int{}, tags: map[string]*attempt{}, endSeen: map[string]int64{}, firstSeen: map[string]int64{}, final: map[string]string{}}
+	return &history{begin: time.Now(), calls: map[string]int{}, tags: map[string]*attempt{}, lives: map[string]*life{}, messages: map[string]*sent{}, endSeen: map[string]int64{}, firstSeen: map[string]int64{}, final: map[string]string{}}
 }
 
 func (h *history) now() int64 { return int64(time.Since(h.begin)) }

@@ -33,7 +33,7 @@ type fleetUnder struct {
 
 // script returns the agent's task. It writes a line for each run, and another line if an earlier run is still active.
 func (f *fleetUnder) script(agent, tag string, work time.Duration) string {
-	if f.shared[agent] {
+	if f.isShared(agent) {
 		return fmt.Sprintf("echo tag=%s\nwork %s\necho more\ndone well", tag, work)
 	}
 	base := filepath.Join(f.witness, agent)

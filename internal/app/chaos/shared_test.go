@@ -166,6 +166,11 @@ func (s *sharedServer) Interrupt(q Args, r *Result) (_ error) {
 	return
 }
 
+func (s *sharedServer) Send(q Args, r *Result) (_ error) {
+	r.failed(s.world.Connect(q.Agent).Send(context.Background(), q.Run, q.ID, q.Text))
+	return
+}
+
 // dialShared returns the place that is served at the path.
 func dialShared(path string) (*shared, error) {
 	s := &shared{path: path}
@@ -280,6 +285,11 @@ func (r sharedRunner) Follow(ctx context.Context, run fleet.Run, cursor string, 
 
 func (r sharedRunner) Interrupt(ctx context.Context, run fleet.Run, kill bool) error {
 	_, err := r.place.call(ctx, "Interrupt", Args{Agent: r.agent, Run: run, Kill: kill})
+	return err
+}
+
+func (r sharedRunner) Send(ctx context.Context, run fleet.Run, id, message string) error {
+	_, err := r.place.call(ctx, "Send", Args{Agent: r.agent, Run: run, ID: id, Text: message})
 	return err
 }
 
