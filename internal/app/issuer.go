@@ -68,6 +68,12 @@ func (s signIn) Refresh(ctx context.Context, refresh string) (token, next string
 	return token, next, callError(err)
 }
 
+// EndURL implements page.Issuer.
+func (s signIn) EndURL(ctx context.Context, token string) (string, error) {
+	address, err := s.issuer.EndURL(ctx, token)
+	return address, callError(err)
+}
+
 func callError(err error) error {
 	if err == nil {
 		return nil

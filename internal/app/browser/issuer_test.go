@@ -53,6 +53,9 @@ func TestSignInWithIssuer(t *testing.T) {
 		b.expect("403")
 		b.goTo("/admin")
 		b.press("Sign out")
+		b.sees("The issuer has ended your session")
+		b.expect("401")
+		b.goTo("/")
 		b.sees("This server wants to know who you are")
 	}
 

@@ -32,9 +32,10 @@ const maxBody = 8 << 10
 //
 //	GET    /session                says who the browser may be: {"auth": ["tokens", "oidc"], "issuer": "...", "signed_in": true}
 //	POST   /session                {"token": "..."} or {"code": "..."}: sets the cookie
-//	DELETE /session                removes it
+//	DELETE /session                removes it; {"continue": "..."} is where the browser ends its session with the issuer too
 //	POST   /session/links          with a token: returns a code that signs in once, within a minute
 //	GET    /session/oidc           sends the browser to the issuer, which sends it back to /session/oidc/callback
+//	GET    /session/oidc/end       sends a browser that has just signed out to the issuer
 //	POST   /session/refresh        replaces a cookie with an expired token of the issuer
 type Sessions struct {
 	c SessionConfig
@@ -76,9 +77,7 @@ func (s *Sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "POST /session":
 		s.open(w, r)
 	case "DELETE /session":
-		http.SetCookie(w, s.cookie(r, "", -1))
-		http.SetCookie(w, s.refreshCookie(r, "", -1))
-		w.WriteHeader(http.StatusNoContent)
+		s.close(w, r)
 	case "POST /session/links":
 		s.link(w, r)
 	case "POST /session/refresh":
@@ -87,6 +86,8 @@ func (s *Sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.signIn(w, r)
 	case "GET " + callbackPath:
 		s.callback(w, r)
+	case "GET " + endPath:
+		s.end(w, r)
 	default:
 		writeError(w, http.StatusNotFound, wire.Error{Reason: "NOT_FOUND", Message: "there is no such path: GET, POST or DELETE /session, POST /session/links, GET /session/oidc, POST /session/refresh"})
 	}

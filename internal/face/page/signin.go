@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -25,12 +26,16 @@ type Issuer interface {
 	Exchange(ctx context.Context, redirect, code, nonce, verifier string) (token, refresh string, err error)
 	// Refresh returns a new token and refresh token.
 	Refresh(ctx context.Context, refresh string) (token, next string, err error)
+	// EndURL returns the address at which the browser ends its session with the issuer. It is empty if the issuer has none, or if
+	// the token is not the issuer's.
+	EndURL(ctx context.Context, token string) (string, error)
 }
 
 // The paths of a sign-in with the issuer.
 const (
 	signInPath   = "/session/oidc"
 	callbackPath = signInPath + "/callback"
+	endPath      = signInPath + "/end"
 	refreshPath  = "/session/refresh"
 )
 
@@ -98,6 +103,57 @@ func (s *Sessions) callback(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.Redirect(w, r, a.To+"#signed-in", http.StatusFound) // the page tells its other tabs
+}
+
+// close removes the cookies. If the issuer has a session of the browser too, the answer says where the browser continues to end it.
+func (s *Sessions) close(w http.ResponseWriter, r *http.Request) {
+	c, err := r.Cookie(cookieName)
+	http.SetCookie(w, s.cookie(r, "", -1))
+	http.SetCookie(w, s.refreshCookie(r, "", -1))
+	if err == nil && s.endURL(r, c.Value) != "" {
+		http.SetCookie(w, s.endCookie(r, c.Value, int(endLife/time.Second)))
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{"continue": endPath}) // the client may have disconnected
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// end sends a browser that has just signed out to the issuer.
+func (s *Sessions) end(w http.ResponseWriter, r *http.Request) {
+	to := ""
+	if c, err := r.Cookie(endName); err == nil {
+		to = s.endURL(r, c.Value)
+	}
+	http.SetCookie(w, s.endCookie(r, "", -1))
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	http.Redirect(w, r, cmp.Or(to, "/"), http.StatusFound)
+}
+
+// endURL returns the address at which the issuer ends the session of the token; empty if there is none, or if it is not known now:
+// the browser is signed out of Fleet in any case.
+func (s *Sessions) endURL(r *http.Request, token string) string {
+	if s.c.Issuer == nil || token == "" {
+		return ""
+	}
+	address, err := s.c.Issuer.EndURL(r.Context(), token)
+	if err != nil {
+		return ""
+	}
+	return address
+}
+
+// endName is the name of the cookie with the token of a session that has ended, and endLife is how long the browser may take to
+// tell the issuer.
+const (
+	endName = "fleet_sign_out"
+	endLife = time.Minute
+)
+
+func (s *Sessions) endCookie(r *http.Request, value string, age int) *http.Cookie {
+	c := s.cookie(r, value, age)
+	c.Name, c.Path = endName, endPath
+	return c
 }
 
 // refresh replaces the tokens of a browser whose token has expired.

@@ -40,6 +40,45 @@ func (f *fakeIssuer) Refresh(_ context.Context, refresh string) (string, string,
 	return f.token, "refresh-2", f.err
 }
 
+func (f *fakeIssuer) EndURL(_ context.Context, token string) (string, error) {
+	if token != f.token {
+		return "", f.err
+	}
+	return "https://issuer.example.com/end?id_token_hint=" + token, f.err
+}
+
+// TestSignOut checks that a browser ends its session with the issuer if it has one, only after it has signed out here, and once.
+func TestSignOut(t *testing.T) {
+	t.Parallel()
+	f := &fakeIssuer{token: "good"}
+	h := signInPage(t, f, "")
+	w := serve(h, "DELETE", "/session", "", "Cookie", "fleet_session=good")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.JSONEq(t, `{"continue":"/session/oidc/end"}`, w.Body.String())
+	cookie := cookies(w)
+	require.Equal(t, endName+"=good", cookie, "the session is gone")
+	for _, c := range w.Result().Cookies() {
+		require.True(t, c.HttpOnly, c.Name)
+		require.Equal(t, http.SameSiteStrictMode, c.SameSite, c.Name)
+	}
+	w = serve(h, "GET", endPath, "", "Cookie", cookie)
+	require.Equal(t, http.StatusFound, w.Code)
+	require.Equal(t, "https://issuer.example.com/end?id_token_hint=good", w.Header().Get("Location"))
+	require.Equal(t, "no-referrer", w.Header().Get("Referrer-Policy"))
+	require.Empty(t, cookies(w))
+
+	// Without a session that has just ended, nothing is ended.
+	for _, cookie := range []string{"", "fleet_session=good", endName + "=other"} {
+		require.Equal(t, "/", serve(h, "GET", endPath, "", "Cookie", cookie).Header().Get("Location"), cookie)
+	}
+	for _, cookie := range []string{"", "fleet_session=a-token-of-fleet"} {
+		require.Equal(t, http.StatusNoContent, serve(h, "DELETE", "/session", "", "Cookie", cookie).Code, cookie)
+	}
+	f.err = status.Error(codes.Unavailable, "the issuer is down")
+	require.Equal(t, http.StatusNoContent, serve(h, "DELETE", "/session", "", "Cookie", "fleet_session=good").Code)
+	require.Equal(t, http.StatusNoContent, serve(signInPage(t, nil, ""), "DELETE", "/session", "", "Cookie", "fleet_session=good").Code)
+}
+
 func signInPage(t *testing.T, f *fakeIssuer, publicURL string) http.Handler {
 	t.Helper()
 	c := SessionConfig{Now: time.Now, Auth: []string{"tokens", "oidc"}, IssuerURL: "https://issuer.example.com", PublicURL: publicURL}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/url"
 	"slices"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
 
 	"fleet/internal/fleet"
+	"fleet/internal/loopback"
 )
 
 // AuthURL returns the address at which a person signs in. The issuer sends the browser back to the address redirect, with
@@ -60,6 +62,27 @@ func (i *Issuer) Refresh(ctx context.Context, old string) (token, refresh string
 	token, _ = tokens.Extra("id_token").(string)
 	_, err = i.Authenticate(ctx, token)
 	return token, tokens.RefreshToken, err
+}
+
+// EndURL returns the address at which a browser ends its session with the issuer, for which it has got the token. It is empty if
+// the issuer has none, or if the token is not one of its own.
+func (i *Issuer) EndURL(ctx context.Context, token string) (string, error) {
+	if !i.Recognizes(token) {
+		return "", nil
+	}
+	p, err := i.get(ctx)
+	if err != nil || p.end == "" {
+		return "", err
+	}
+	u, err := url.Parse(p.end)
+	if err != nil || u.Scheme != "https" && (u.Scheme != "http" || !loopback.Is(u.Hostname())) {
+		return "", nil //nolint:nilerr // the token would cross the network unencrypted
+	}
+	q := u.Query()
+	q.Set("id_token_hint", token)
+	q.Set("client_id", i.config.ClientID)
+	u.RawQuery = q.Encode()
+	return u.String(), nil
 }
 
 func (i *Issuer) oauth(p *published, redirect string) *oauth2.Config {

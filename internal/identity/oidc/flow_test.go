@@ -1,6 +1,8 @@
 package oidc
 
 import (
+	"net/http"
+	"net/url"
 	"testing"
 	"time"
 
@@ -40,9 +42,21 @@ func TestFlow(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, p.Name, q.Name)
 	require.True(t, q.ExpiresAt.After(p.ExpiresAt))
-	real.RevokeRefreshTokens()
+	end, err := i.EndURL(t.Context(), later)
+	require.NoError(t, err)
+	u, err := url.Parse(end)
+	require.NoError(t, err)
+	require.Equal(t, "/end_session", u.Path)
+	require.Equal(t, url.Values{"id_token_hint": {later}, "client_id": {oidctest.ClientID}}, u.Query())
+	ended, err := (&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Get(end) //nolint:noctx // a test's own issuer
+	require.NoError(t, err)
+	require.NoError(t, ended.Body.Close())
+	require.Less(t, ended.StatusCode, 400, "the issuer accepts it")
 	_, _, err = i.Refresh(t.Context(), next)
 	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err), "%v", err)
+	end, err = i.EndURL(t.Context(), "fleet_token")
+	require.NoError(t, err)
+	require.Empty(t, end, "not a token of the issuer")
 
 	for name, wrong := range map[string]struct{ nonce, verifier string }{
 		"another nonce":    {"other", "the-verifier-the-verifier-the-verifier-the-verifier"},

@@ -50,7 +50,8 @@ type Issuer struct {
 type published struct {
 	provider *oidc.Provider
 	keys     *keys
-	offline  bool // it supports the scope offline_access, which refresh tokens need
+	offline  bool   // it supports the scope offline_access, which refresh tokens need
+	end      string // address at which it ends a browser's session; empty if it has none
 }
 
 // New returns the issuer. It does not call it. nameOf returns the name of a subject's principal, which never changes.
@@ -166,11 +167,12 @@ func (i *Issuer) discover(ctx context.Context) (*published, error) {
 	var more struct {
 		Keys   string   `json:"jwks_uri"`
 		Scopes []string `json:"scopes_supported"`
+		End    string   `json:"end_session_endpoint"`
 	}
 	if err := provider.Claims(&more); err != nil {
 		return nil, err
 	}
-	p := &published{provider: provider, keys: &keys{url: more.Keys, client: i.client, limit: i.limit}}
+	p := &published{provider: provider, end: more.End, keys: &keys{url: more.Keys, client: i.client, limit: i.limit}}
 	p.offline = slices.Contains(more.Scopes, oidc.ScopeOfflineAccess)
 	return p, p.keys.fetch(ctx)
 }

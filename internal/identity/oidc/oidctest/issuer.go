@@ -61,7 +61,7 @@ func New(t testing.TB, users ...User) *Issuer {
 	i.address = l.Addr().String()
 	i.URL = "http://" + i.address
 	config := &op.Config{
-		CryptoKey: sha256.Sum256([]byte(t.Name())), CodeMethodS256: true, AuthMethodPost: true, GrantTypeRefreshToken: true,
+		CryptoKey: sha256.Sum256([]byte(t.Name())), CodeMethodS256: true, AuthMethodPost: true, GrantTypeRefreshToken: true, DefaultLogoutRedirectURI: "/logged-out",
 		SupportedScopes: []string{"openid", "profile", "email", "groups", "offline_access"},
 		DeviceAuthorization: op.DeviceAuthorizationConfig{
 			Lifetime: time.Minute, PollInterval: time.Second, UserFormPath: "/device", UserCode: op.UserCodeBase20,
@@ -72,6 +72,7 @@ func New(t testing.TB, users ...User) *Issuer {
 	issuer := op.NewIssuerInterceptor(provider.IssuerFromRequest)
 	mux := http.NewServeMux()
 	mux.Handle("GET /login", http.HandlerFunc(i.askUser))
+	mux.Handle("GET /logged-out", http.HandlerFunc(i.loggedOut))
 	mux.Handle("POST /login", issuer.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := i.store.CheckUsernamePassword(r.FormValue("username"), "", r.FormValue("id")); err != nil {
 			http.Error(w, err.Error(), http.StatusForbidden)
@@ -156,6 +157,12 @@ func (i *Issuer) askUser(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, `<button name="username" value="%s">Continue as %s</button>`, html.EscapeString(u.Name), html.EscapeString(u.Name))
 	}
 	_, _ = io.WriteString(w, `</form></main></html>`)
+}
+
+// loggedOut is the page for people whose session has ended.
+func (*Issuer) loggedOut(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = io.WriteString(w, `<!doctype html><html lang="en"><title>Issuer</title><link rel="icon" href="data:,"><main><h1>The issuer has ended your session</h1></main></html>`)
 }
 
 func (i *Issuer) userOf(match func(u User) bool) *storage.User {

@@ -135,10 +135,11 @@ async function renew(): Promise<boolean> {
   return (await fetch('/session/refresh', { method: 'POST' })).ok
 }
 
-/** closeSession signs out. */
-export async function closeSession() {
-  await fetch('/session', { method: 'DELETE' })
+/** closeSession signs out, and returns where the browser continues: the issuer of the session may have one too. */
+export async function closeSession(): Promise<string> {
+  const response = await fetch('/session', { method: 'DELETE' })
   sessionChanged()
+  return response.status === 200 ? ((await response.json()) as { continue: string }).continue : '/'
 }
 
 /** requestId returns an id that makes the repetition of a call harmless. */
