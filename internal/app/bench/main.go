@@ -60,7 +60,7 @@ func main() {
 			case *coder:
 				return caught(func() { r.besideCoder(ctx) })
 			case *live:
-				return onPage(ctx, r)
+				return caught(func() { r.onPage(ctx) })
 			}
 			return run(ctx, o, os.Stdout)
 		})
