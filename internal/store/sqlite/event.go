@@ -35,7 +35,8 @@ type newest struct {
 // LastSeq returns the Seq of the newest event, see fleet.Store. It asks SQLite only if something was committed since it last did.
 func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
 	var now header
-	if s.index != nil {
+	known := s.index.memory != nil
+	if known {
 		if err := s.enter(); err != nil {
 			return 0, err
 		}
@@ -50,7 +51,7 @@ func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
 		seq, err = c.int64(context.WithoutCancel(ctx), lastSeq)
 		return plain(ctx, err)
 	})
-	if err == nil && s.index != nil {
+	if err == nil && known {
 		s.newest.Store(&newest{now, seq})
 	}
 	return seq, err

@@ -16,37 +16,40 @@ import (
 )
 
 // makeFile creates the file if it does not exist, makes it private to this user, because it contains tasks and hashes
-// of tokens, and returns its absolute path. SQLite creates its other files with the same mode.
+// of tokens, and opens it by its absolute path. SQLite creates its other files with the same mode.
+//
+// The file stays open until SQLite's connections are closed. A process that closes a file loses all its locks on the file
+// (fcntl(2), "Advisory record locking"), also those of SQLite.
 //
 // A valid file is never empty, not even during its creation. An empty file was truncated, and SQLite would treat it as
 // a new database.
-func (s *Store) makeFile(ctx context.Context) (string, error) {
+func (s *Store) makeFile(ctx context.Context) (*os.File, error) {
 	if s.path == "" {
-		return "", errors.New("no file is named")
+		return nil, errors.New("no file is named")
 	}
 	path, err := filepath.Abs(s.path)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 {
-			return "", fmt.Errorf("the file is gone, and its log %s-wal is still there: restore the file from a backup, or move the log away too to start over", path)
+			return nil, fmt.Errorf("the file is gone, and its log %s-wal is still there: restore the file from a backup, or move the log away too to start over", path)
 		}
 		if err := newFile(ctx, path); err != nil {
-			return "", err
+			return nil, err
 		}
 	case err != nil:
-		return "", err
+		return nil, err
 	case info.Mode().IsRegular() && info.Size() == 0:
-		return "", errors.New("the file has been emptied: restore it from a backup, or remove it to start over")
+		return nil, errors.New("the file has been emptied: restore it from a backup, or remove it to start over")
 	}
 	f, err := os.OpenFile(path, os.O_RDWR, 0o600)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return path, errors.Join(f.Chmod(0o600), f.Close())
+	return f, f.Chmod(0o600)
 }
 
 // newFile creates a database without tables, unless another process creates one meanwhile.

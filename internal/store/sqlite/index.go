@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"os"
 )
 
 // header is the header of the WAL index: two copies, which SQLite writes one after the other at each commit of any process
@@ -12,25 +13,26 @@ type header [96]byte
 
 // index is the file of the WAL index, which the processes that use the database share in memory.
 type index struct {
-	memory []byte
-	conn   *conn // is not used. It keeps SQLite from replacing the file.
+	file   *os.File
+	memory []byte // nil if this system cannot map the file
+	conn   *conn  // is not used. It keeps SQLite from replacing the file.
 }
 
-// openIndex opens the index; nil if this system does not allow that.
-func openIndex(ctx context.Context, db *sql.DB, path string) (*index, error) {
-	c, err := newConn(ctx, db)
-	if err != nil {
+// openIndex opens the index.
+func openIndex(ctx context.Context, db *sql.DB, path string) (_ *index, err error) {
+	x := &index{}
+	if x.conn, err = newConn(ctx, db); err != nil {
 		return nil, err
 	}
-	if _, err := c.int64(ctx, lastSeq); err != nil { // which makes the connection use the file
-		_ = c.close()
+	if _, err = x.conn.int64(ctx, lastSeq); err == nil { // which makes the connection use the file
+		x.file, err = os.Open(path + "-shm")
+	}
+	if err != nil {
+		_ = x.conn.close()
 		return nil, err
 	}
-	memory, err := mapped(path+"-shm", len(header{}))
-	if err != nil {
-		return nil, c.close()
-	}
-	return &index{memory, c}, nil
+	x.memory, _ = mapped(x.file, len(header{}))
+	return x, nil
 }
 
 // header returns the header as it is now. A header that SQLite is writing equals none before and after it.
@@ -39,9 +41,22 @@ func (x *index) header() (h header) {
 	return h
 }
 
+// close ends the use of the index. The file is still open: see makeFile.
 func (x *index) close() error {
 	if x == nil {
 		return nil
 	}
-	return errors.Join(unmap(x.memory), x.conn.close())
+	var err error
+	if x.memory != nil {
+		err = unmap(x.memory)
+	}
+	return errors.Join(err, x.conn.close())
+}
+
+// closeFile closes the file, when SQLite's connections are closed.
+func (x *index) closeFile() error {
+	if x == nil {
+		return nil
+	}
+	return x.file.Close()
 }

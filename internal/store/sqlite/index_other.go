@@ -2,8 +2,11 @@
 
 package sqlite
 
-import "errors"
+import (
+	"errors"
+	"os"
+)
 
-func mapped(string, int) ([]byte, error) { return nil, errors.ErrUnsupported }
+func mapped(*os.File, int) ([]byte, error) { return nil, errors.ErrUnsupported }
 
 func unmap([]byte) error { return nil }

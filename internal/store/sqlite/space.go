@@ -18,7 +18,7 @@ const (
 // space watches the free space of the store's disk. It allocates space for the store's files beyond their ends, so that
 // no other program can take it. While the disk is nearly full, the store accepts only what ends or removes things.
 type space struct {
-	path string
+	file *os.File
 	free func(dir string) (free, total uint64, err error)
 
 	mu     sync.Mutex
@@ -32,7 +32,7 @@ func (s *space) full() (since time.Time, full bool) {
 	defer s.mu.Unlock()
 	if now := time.Now(); now.Sub(s.looked) >= spaceEvery {
 		s.looked = now
-		switch free, total, err := s.free(filepath.Dir(s.path)); {
+		switch free, total, err := s.free(filepath.Dir(s.file.Name())); {
 		case err != nil: // the state is unknown; writes will fail if it is full
 			s.since = time.Time{}
 		case free >= min(marginMost, total/(4*smallest)):
@@ -47,15 +47,18 @@ func (s *space) full() (since time.Time, full bool) {
 // reserve allocates space beyond what the files use. It does nothing where the disk does not support that or has no
 // space left.
 func (s *space) reserve() {
-	_, total, err := s.free(filepath.Dir(s.path))
+	_, total, err := s.free(filepath.Dir(s.file.Name()))
 	if err != nil {
 		return
 	}
 	size := int64(min(reserveMost, total/smallest))
-	if info, err := os.Stat(s.path); err == nil {
-		allocate(s.path, info.Size()+size)
+	if info, err := s.file.Stat(); err == nil {
+		allocate(s.file, info.Size()+size)
 	}
-	allocate(s.path+"-wal", size) // SQLite reuses it from its beginning
+	if log, err := os.OpenFile(s.file.Name()+"-wal", os.O_WRONLY, 0); err == nil { // nobody locks it
+		allocate(log, size) // SQLite reuses it from its beginning
+		_ = log.Close()
+	}
 }
 
 // Full reports whether the store accepts only what ends or removes things, see fleet.Store.

@@ -1,17 +1,19 @@
 package sqlite
 
-import "golang.org/x/sys/unix"
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
 
 // allocate allocates disk space for the file without changing its size. It allocates nothing in a file system that is in
 // memory, which would have to clear it.
-func allocate(path string, size int64) {
-	_ = apart(path, unix.O_WRONLY, func(fd int) error {
-		var of unix.Statfs_t
-		if err := unix.Fstatfs(fd, &of); err != nil || of.Type == unix.TMPFS_MAGIC {
-			return err
-		}
-		return unix.Fallocate(fd, unix.FALLOC_FL_KEEP_SIZE, 0, size)
-	})
+func allocate(f *os.File, size int64) {
+	fd := int(f.Fd())
+	var of unix.Statfs_t
+	if err := unix.Fstatfs(fd, &of); err == nil && of.Type != unix.TMPFS_MAGIC {
+		_ = unix.Fallocate(fd, unix.FALLOC_FL_KEEP_SIZE, 0, size)
+	}
 }
 
 // freeOf returns the disk space that is free for this user, and the size of the disk, in bytes.

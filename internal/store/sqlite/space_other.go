@@ -2,9 +2,12 @@
 
 package sqlite
 
-import "errors"
+import (
+	"errors"
+	"os"
+)
 
 // allocate does nothing: space beyond a file's end cannot be allocated portably.
-func allocate(string, int64) {}
+func allocate(*os.File, int64) {}
 
 func freeOf(string) (free, total uint64, err error) { return 0, 0, errors.ErrUnsupported }

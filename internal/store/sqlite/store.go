@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -45,6 +46,7 @@ type Config struct {
 // Store is a fleet.Store in a SQLite file. It is safe for concurrent use.
 type Store struct {
 	path   string
+	file   *os.File // see makeFile
 	cfg    Config
 	dbs    []*sql.DB
 	writer *pool
@@ -79,11 +81,12 @@ func Open(ctx context.Context, path string, cfg Config) (*Store, error) {
 }
 
 func (s *Store) open(ctx context.Context) error {
-	path, err := s.makeFile(ctx)
-	if err != nil {
+	var err error
+	if s.file, err = s.makeFile(ctx); err != nil {
 		return err
 	}
-	s.space = &space{path: path, free: s.cfg.Free}
+	path := s.file.Name()
+	s.space = &space{file: s.file, free: s.cfg.Free}
 	if s.space.free == nil {
 		s.space.free = freeOf
 	}
@@ -184,6 +187,10 @@ func (s *Store) closePools() error {
 	}
 	for _, db := range s.dbs {
 		errs = append(errs, db.Close())
+	}
+	errs = append(errs, s.index.closeFile()) // after the connections: see makeFile
+	if s.file != nil {
+		errs = append(errs, s.file.Close())
 	}
 	return errors.Join(errs...)
 }
