@@ -111,6 +111,9 @@ bench: ## each face beside bare peers, a large fleet, and the goals; downloads 3
 bench-page: ## the live page in Chromium: first load, 10,000 agents that change, a million lines, a day of events
 	$(GO) run ./internal/app/bench -page $(FLAGS)
 
+bench-large: ## lists and searches of a store with 100,000 agents and 1,000,000 tasks, on SQLite and on Postgres
+	$(GO) run ./internal/app/bench -stored 1000000 -time 2s -rounds 1 $(FLAGS)
+
 conformance: ## the MCP conformance suite, the npm clients and the Inspector; downloads 340 MB
 	TEST_CONFORMANCE=1 $(GO) test -count 1 -timeout 20m -run TestConformance -v ./internal/app/npm
 
@@ -177,4 +180,4 @@ bench-coder: ## list_agents of 300 agents beside Coder's own lists
 
 .PHONY: coder-up coder-down e2e record chaos chaos-store bench-coder
 .PHONY: page page-pictures page-dev page-check
-.PHONY: help build fleet-runner release run demo test deploy-lint test-postgres test-upgrade vet lint race generate generated proto-lint breaking fmt bench bench-page conformance lint-openapi test-claude test-agents fuzz
+.PHONY: help build fleet-runner release run demo test deploy-lint test-postgres test-upgrade vet lint race generate generated proto-lint breaking fmt bench bench-page bench-large conformance lint-openapi test-claude test-agents fuzz

@@ -283,6 +283,10 @@ func (s *Service) CloseSession(ctx context.Context, x *fleet.Session, reason str
 // AllSessions returns the open sessions of the toolset of all owners, and the agents of the toolset that exist and belong
 // to none of them. It is for the toolset's own housekeeping.
 func (s *Service) AllSessions(ctx context.Context, toolset fleet.Toolset) (open []*SessionView, others []*fleet.AgentView, err error) {
+	if err := s.snap.Refresh(ctx); err != nil {
+		return nil, nil, err
+	}
+	agents := s.snap.All() // before the sessions are read, so that no agent is taken for one without its session
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		if open, err = viewSessions(tx, toolset, ""); err != nil {
 			return err
@@ -291,14 +295,13 @@ func (s *Service) AllSessions(ctx context.Context, toolset fleet.Toolset) (open 
 		for _, v := range open {
 			held[v.AgentUID] = true
 		}
-		agents, err := tx.LiveAgentViews()
 		others = nil
 		for _, v := range agents {
 			if v.Toolset == toolset && !held[v.UID] && v.Desired != fleet.DesiredDeleted {
 				others = append(others, v)
 			}
 		}
-		return err
+		return nil
 	})
 	return open, others, err
 }

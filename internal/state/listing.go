@@ -17,6 +17,8 @@ type listing struct {
 	mu     sync.Mutex
 	lists  map[listKey]*fleet.AgentRows
 	kept   int                  // agents of all lists, and leastKept for each
+	last   listKey              // of match, without a window
+	match  []*fleet.AgentView   // what the last list was cut from, so that reading all pages does not select all agents for each
 	places map[listKey][]string // by whose agents they are
 }
 
@@ -44,12 +46,30 @@ func (l *listing) List(p fleet.Principal, r fleet.ListAgentsRequest, place strin
 	}
 	key := l.key(p)
 	key.project, key.place, key.role, key.state, key.offset, key.count = r.Project, place, strings.ToLower(r.Role), string(r.Status), offset, count
+	whole := key
+	whole.offset, whole.count = 0, 0
 	l.mu.Lock()
-	rows := l.lists[key]
+	rows, match := l.lists[key], l.match
+	same := l.last == whole
 	l.mu.Unlock()
 	if rows != nil {
 		return rows, nil
 	}
+	if match == nil || !same {
+		match = l.selected(p, r, place)
+		l.mu.Lock()
+		l.last, l.match = whole, match
+		l.mu.Unlock()
+	}
+	rows = &fleet.AgentRows{Total: len(match)}
+	if rows.Agents, rows.Next, err = fleet.Cut(match, r.PageRequest, 0); err != nil {
+		return nil, err
+	}
+	return l.keep(key, rows), nil
+}
+
+// selected returns the agents that the principal may see and the filter selects.
+func (l *listing) selected(p fleet.Principal, r fleet.ListAgentsRequest, place string) []*fleet.AgentView {
 	match := make([]*fleet.AgentView, 0, 16)
 	for _, v := range l.views {
 		if v.Toolset == fleet.ToolsetFleet && p.Sees(&v.Agent) &&
@@ -59,11 +79,7 @@ func (l *listing) List(p fleet.Principal, r fleet.ListAgentsRequest, place strin
 			match = append(match, v)
 		}
 	}
-	rows = &fleet.AgentRows{Total: len(match)}
-	if rows.Agents, rows.Next, err = fleet.Cut(match, r.PageRequest, 0); err != nil {
-		return nil, err
-	}
-	return l.keep(key, rows), nil
+	return match
 }
 
 // key returns the key of what the principal sees.

@@ -52,6 +52,8 @@ func main() {
 	profile := flag.String("cpuprofile", "", "write a CPU profile to `file`")
 	coder := flag.Bool("coder", false, "compare with the Coder of CODER_URL and CODER_SESSION_TOKEN; see make bench-coder")
 	live := flag.Bool("page", false, "measure the live page in Chromium instead; see make bench-page")
+	stored := flag.Int("stored", 0, "measure a store with so many `tasks`, and a tenth as many agents, instead; see make bench-large")
+	keep := flag.String("keep", "", "fill that store in `directory`, or use the one that is there")
 	flag.Parse()
 	var err error
 	if o.only, err = regexp.Compile(*only); err == nil {
@@ -59,6 +61,11 @@ func main() {
 			switch r := (&report{options: o, out: os.Stdout}); {
 			case *coder:
 				return caught(func() { r.besideCoder(ctx) })
+			case *stored > 0:
+				return caught(func() {
+					r.scale(ctx, *stored, *keep)
+					r.printGoals()
+				})
 			case *live:
 				return caught(func() { r.onPage(ctx) })
 			}

@@ -15,8 +15,10 @@ const (
 	taskNumbers = `SELECT n FROM tasks WHERE `
 	tasksOf     = `SELECT id, ` + record.TaskColumns + `, payload_removed, revision, NULL FROM tasks WHERE n ` + uidsIn + newestFirst
 
-	hasChars  = `(instr(lower(description), lower(?)) > 0 OR instr(lower(summary), lower(?)) > 0)`
-	textRows  = `(SELECT rowid FROM tasks_text WHERE tasks_text MATCH ?)`
+	hasChars   = `(instr(lower(description), lower(?)) > 0 OR instr(lower(summary), lower(?)) > 0)`
+	textRows   = `(SELECT rowid FROM tasks_text WHERE tasks_text MATCH ?)`
+	countFirst = `SELECT count(*) FROM (SELECT 1 FROM (SELECT rowid AS r FROM tasks_text WHERE tasks_text MATCH ? ORDER BY rowid DESC LIMIT ?)
+		CROSS JOIN tasks ON n = r WHERE `
 	countText = `SELECT count(*) FROM (SELECT 1 FROM tasks_text WHERE tasks_text MATCH ? LIMIT ?)`
 	// textRowsIn are those of textRows that can be of tasks of a span of time. Numbers of tasks rise nearly as their times do.
 	textRowsIn = `(SELECT rowid FROM tasks_text WHERE tasks_text MATCH ? AND rowid
@@ -112,7 +114,8 @@ type textQuery struct {
 	filter fleet.TaskFilter
 	phrase string // "" if the full-text index cannot find the text, or there is none
 	rare   bool
-	span   int // how many tasks the first span of time has that is searched for a text that is not rare
+	found  []int64 // the tasks that match a text that is rare; nil until they are known
+	span   int     // how many tasks the first span of time has that is searched for a text that is not rare
 }
 
 func (t *readTx) textQuery(f fleet.TaskFilter) (q textQuery, err error) {
@@ -148,8 +151,16 @@ func scanPosition(row scanner) (p position, err error) { return p, row.Scan(&p.c
 var beginning = position{math.MaxInt64, math.MaxInt64}
 
 // numbers returns the numbers of the tasks that match behind the position.
-func (q textQuery) numbers(behind position, limit, offset int) ([]int64, error) {
+func (q *textQuery) numbers(behind position, limit, offset int) ([]int64, error) {
 	c := q.conditions()
+	if q.rare && behind == beginning { // all of them are few, and count needs them too
+		var err error
+		if q.found == nil {
+			q.found, err = all(q.readTx, scanInt64, taskNumbers+c.where+`true`+newestFirst, c.args...)
+		}
+		from := min(offset, len(q.found))
+		return q.found[from:min(from+limit, len(q.found))], err
+	}
 	if behind != beginning {
 		c.add(`(created_at, n) < (?, ?)`, behind.createdAt, behind.n)
 	}
@@ -157,7 +168,7 @@ func (q textQuery) numbers(behind position, limit, offset int) ([]int64, error) 
 		return all(q.readTx, scanInt64, taskNumbers+c.where+`true`+newestFirst+` LIMIT ? OFFSET ?`, append(c.args, limit, offset)...)
 	}
 	// Many tasks have the text. The walk through the tasks of a growing span of time ends when it has found enough.
-	for span := q.span; ; span *= 16 {
+	for span := q.span; ; span *= 4 {
 		since, err := first(q.readTx, scanInt64, endOfSpan, behind.createdAt, span)
 		if err != nil {
 			return nil, err
@@ -177,12 +188,22 @@ func (q textQuery) numbers(behind position, limit, offset int) ([]int64, error) 
 }
 
 // count counts the tasks that match, at most so many.
-func (q textQuery) count(most int) (int, error) {
-	if q.phrase != "" && !q.rare {
+func (q *textQuery) count(most int) (int, error) {
+	c := q.conditions()
+	switch {
+	case q.phrase == "":
+	case q.rare:
+		ns, err := q.numbers(beginning, most, 0)
+		return len(ns), err
+	default:
+		// Where most of the tasks that have the text match, a few of them are enough.
+		n, err := first(q.readTx, scanInt, countFirst+c.where+`true LIMIT ?)`, append(append([]any{q.phrase, 4 * most}, c.args...), most)...)
+		if err != nil || n == most {
+			return n, err
+		}
 		ns, err := q.numbers(beginning, most, 0)
 		return len(ns), err
 	}
-	c := q.conditions()
 	return first(q.readTx, scanInt, `SELECT count(*) FROM (SELECT 1 FROM tasks WHERE `+c.where+`true LIMIT ?)`, append(c.args, most)...)
 }
 
