@@ -175,9 +175,13 @@ chaos: ## mixed load through a proxy that slows, cuts and refuses, then under ra
 chaos-store: ## three servers on Postgres and one on SQLite while everything fails; CHAOS is a number of faults or a time (default 60s)
 	FLEET_TEST_POSTGRES=1 CHAOS=$(CHAOS) $(GO) test $(RACE) -count=1 -vet=off -ldflags=-w -timeout 12h -run TestChaos -v $(FLAGS) ./internal/app/chaos
 
+SOAK ?= 3m
+soak: ## servers on SQLite and Postgres whose data expires within seconds, for SOAK (default 3m): memory, files and databases must level off
+	$(MEM) FLEET_TEST_POSTGRES=1 SOAK=$(SOAK) $(GO) test -count=1 -vet=off -timeout 12h -run TestSoak -v $(FLAGS) ./internal/app/chaos
+
 bench-coder: ## list_agents of 300 agents beside Coder's own lists
 	@$(CODER_ENV) && $(GO) run ./internal/app/bench -coder $(FLAGS)
 
-.PHONY: coder-up coder-down e2e record chaos chaos-store bench-coder
+.PHONY: coder-up coder-down e2e record chaos chaos-store soak bench-coder
 .PHONY: page page-pictures page-dev page-check
 .PHONY: help build fleet-runner release run demo test deploy-lint test-postgres test-upgrade vet lint race generate generated proto-lint breaking fmt bench bench-page bench-large conformance lint-openapi test-claude test-agents fuzz

@@ -34,7 +34,7 @@ type options struct {
 	clients  int    // number of concurrent clients; every list is also measured with one
 	peers    string // directory of the TypeScript peer; empty: none
 	day      int    // events of a day, for the page
-	// startDatabase starts the Postgres server of replicas; nil if they are not measured.
+	// startDatabase starts the Postgres server of replicas, or of the large store; nil if they are not measured.
 	startDatabase func() (*pgtest.Server, error)
 }
 
@@ -62,6 +62,7 @@ func main() {
 			case *coder:
 				return caught(func() { r.besideCoder(ctx) })
 			case *stored > 0:
+				r.startDatabase = func() (*pgtest.Server, error) { return pgtest.Start("", "shared_buffers=512MB") }
 				return caught(func() {
 					r.scale(ctx, *stored, *keep)
 					r.printGoals()

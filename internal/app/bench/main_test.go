@@ -26,6 +26,21 @@ func TestEveryRowIsMeasured(t *testing.T) {
 	require.NotContains(t, out.String(), "NaN")
 }
 
+func TestLargeStoreIsMeasured(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	r := &report{options: options{only: regexp.MustCompile(""), rounds: 1, each: 1}, out: &out}
+	require.NoError(t, caught(func() {
+		r.scale(t.Context(), 2000, "")
+		r.printGoals()
+	}))
+	for _, row := range []string{"list_agents, any page", "list_tasks, cursor to the middle", "list_tasks, word of any frequency", "search_fleet", "show_usage by project"} {
+		require.Regexp(t, `(?m)^ *SQLite: `+row+`  +[1-9]`, out.String())
+	}
+	require.Regexp(t, `(?m)^SQLite: second start, s .*met$`, out.String())
+	require.NotContains(t, out.String(), "NaN")
+}
+
 // TestReplicasAreMeasured skips the check that the data is on a disk.
 func TestReplicasAreMeasured(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,6 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
 	"fleet/internal/store/postgres"
-	"fleet/internal/store/postgres/pgtest"
 	"fleet/internal/store/sqlite"
 )
 
@@ -36,7 +35,10 @@ func (r *report) scale(ctx context.Context, tasks int, dir string) {
 		fmt.Fprintf(r.out, "The store was filled in %s.\n", time.Since(begun).Round(time.Second))
 	}
 	r.scaleOn(ctx, s, "SQLite", &testbed{data: dir})
-	pg, err := pgtest.Start("", "shared_buffers=512MB")
+	if r.startDatabase == nil {
+		return
+	}
+	pg, err := r.startDatabase()
 	if err != nil {
 		fmt.Fprintf(r.out, "\nPostgres is left out: %v.\n", err)
 		return

@@ -2,6 +2,9 @@
 // servers, clocks, connections, the database and the disk. A model then checks what callers were told.
 //
 // CHAOS sets how long: a number of faults (CHAOS=1000) or a time (CHAOS=10m). CHAOS_SEED repeats the choice of faults.
+//
+// SOAK sets how long servers work without faults while everything that is kept for a time expires many times. What they use must
+// level off.
 package chaos
 
 import (

@@ -1,0 +1,268 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/app"
+	"fleet/internal/fleet"
+	"fleet/internal/place/local"
+	"fleet/internal/runner/driver"
+	"fleet/internal/runner/sandbox"
+	"fleet/internal/state"
+	"fleet/internal/store/postgres"
+	"fleet/internal/store/postgres/pgtest"
+	"fleet/internal/store/sqlite"
+)
+
+// shortRetention is how long a soaked server keeps what it keeps for weeks otherwise.
+const shortRetention = 8 * time.Second
+
+// soaked is a server in this process, with callers who delete what they have made.
+type soaked struct {
+	name   string
+	store  fleet.Store // the server's store, opened again
+	wal    string      // path of the write-ahead log; "" for none
+	server *app.Server
+	client fleetv1.FleetServiceClient
+	tasks  atomic.Int64
+}
+
+// gauge is what must level off. slack is how much it may differ in any case.
+type gauge struct {
+	name    string
+	slack   float64
+	value   func() float64
+	samples []float64
+}
+
+// TestSoak lets two servers, on SQLite and on Postgres, work while everything that they keep for a time expires again and again.
+// The memory, goroutines, files and databases of the later half must not be larger than those of the earlier half.
+func TestSoak(t *testing.T) {
+	if os.Getenv("SOAK") == "" {
+		t.Skip("it takes long: `make soak` runs it")
+	}
+	lasts, err := time.ParseDuration(os.Getenv("SOAK"))
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	servers := []*soaked{soak(t, "SQLite", ""), soak(t, "Postgres", pgtest.URL(t))}
+	var callers sync.WaitGroup
+	for i, s := range servers {
+		for j := range 2 {
+			callers.Go(func() { s.call(ctx, t, fmt.Sprintf("agent-%d", j), rand.New(rand.NewPCG(uint64(i), uint64(j)))) })
+		}
+	}
+	gauges := []*gauge{
+		{name: "heap after a collection, bytes", slack: 2 << 20, value: liveHeap},
+		{name: "goroutines", slack: 20, value: func() float64 { return float64(runtime.NumGoroutine()) }},
+		{name: "open files", slack: 10, value: openFiles},
+	}
+	for _, s := range servers {
+		gauges = append(gauges, &gauge{name: s.name + ": database, bytes", slack: 2 << 20, value: func() float64 {
+			size, err := s.store.Size(ctx)
+			require.NoError(t, err)
+			return float64(size)
+		}})
+		if s.wal != "" {
+			gauges = append(gauges, &gauge{name: s.name + ": write-ahead log, bytes", slack: 8 << 20, value: func() float64 {
+				info, err := os.Stat(s.wal)
+				require.NoError(t, err)
+				return float64(info.Size())
+			}})
+		}
+	}
+	const samples = 60
+	for range samples {
+		pause(ctx, lasts/samples)
+		for _, g := range gauges {
+			g.samples = append(g.samples, g.value())
+		}
+	}
+	stop()
+	callers.Wait()
+
+	var report strings.Builder
+	fmt.Fprintf(&report, "%s, %.0f times the retention\n", lasts, lasts.Seconds()/shortRetention.Seconds())
+	w := tabwriter.NewWriter(&report, 0, 0, 2, ' ', 0)
+	fmt.Fprint(w, "\tearlier half\tlater half\tat most\t\n")
+	for _, g := range gauges {
+		settled := g.samples[samples/4:]
+		earlier, later := middle(settled[:len(settled)/2]), middle(settled[len(settled)/2:])
+		most := earlier*1.1 + g.slack
+		fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.0f\t\n", g.name, earlier, later, most)
+		if later > most {
+			t.Errorf("%s grew from %.0f to %.0f: %.0f", g.name, earlier, later, g.samples)
+		}
+	}
+	require.NoError(t, w.Flush())
+	for _, s := range servers {
+		fmt.Fprintf(&report, "%s: %d tasks\n", s.name, s.tasks.Load())
+		require.Positive(t, s.tasks.Load())
+	}
+	t.Logf("\n%s", report.String())
+}
+
+// middle returns the median.
+func middle(values []float64) float64 {
+	values = slices.Sorted(slices.Values(values))
+	return values[len(values)/2]
+}
+
+func liveHeap() float64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
+}
+
+func openFiles() float64 {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return 0 // only Linux tells
+	}
+	return float64(len(entries))
+}
+
+// soak starts a server whose data expires quickly, on the database of the URL, or on SQLite if it is empty.
+func soak(t *testing.T, name, url string) *soaked {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	dir := filepath.Join(t.TempDir(), "data")
+	cfg := app.DefaultConfig()
+	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Store = "127.0.0.1:0", "127.0.0.1:0", dir, url
+	cfg.Limits = fleet.Limits{}
+	place, err := local.New(local.Config{
+		Name: fleet.PlaceOn("local", cfg.Replica), Dir: dir, ShimCommand: []string{self, "shim"}, AskCommand: []string{self, "ask"},
+		Projects: []local.Project{{Name: "shell", Sandbox: sandbox.None, Roles: []local.Role{{Name: "operator", Permissions: &driver.Permissions{}}}}},
+		PassEnv:  []string{"GORACE"}, Sandbox: sandbox.None, PollInterval: 500 * time.Millisecond,
+	})
+	require.NoError(t, err)
+	a, err := app.Open(t.Context(), cfg, app.Options{Places: []fleet.Place{place}, Core: func(c *state.Config) {
+		c.Retention, c.PayloadRetention, c.AuditRetention, c.PruneEvery, c.LeaseTTL = shortRetention, shortRetention, shortRetention, time.Second, leaseTTL
+	}})
+	require.NoError(t, err)
+	s := &soaked{name: name}
+	s.server, err = a.Listen("test")
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	served := make(chan error, 1)
+	go func() { served <- s.server.Serve(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-served)
+	})
+	conn, err := grpc.NewClient(s.server.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	s.client = fleetv1.NewFleetServiceClient(conn)
+	if url == "" {
+		s.store, err = sqlite.Open(t.Context(), filepath.Join(dir, "fleet.db"), sqlite.Config{})
+		s.wal = filepath.Join(dir, "fleet.db-wal")
+	} else {
+		s.store, err = postgres.Open(t.Context(), url, postgres.Config{})
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.store.Close()) })
+	return s
+}
+
+// call makes agents and tasks on all faces until ctx is done, and deletes them.
+func (s *soaked) call(ctx context.Context, t *testing.T, agent string, r *rand.Rand) {
+	for turn := 0; ctx.Err() == nil; turn++ {
+		name := fmt.Sprintf("%s-%d", agent, turn/10)
+		err := s.turn(ctx, name, turn%10 == 0, turn%10 == 9, r)
+		if ctx.Err() == nil && err != nil {
+			t.Errorf("%s: %v", s.name, err)
+			return
+		}
+		s.tasks.Add(1)
+	}
+}
+
+// turn starts a task, reads it in many ways, and deletes it.
+func (s *soaked) turn(ctx context.Context, agent string, first, last bool, r *rand.Rand) error {
+	if first {
+		if _, err := s.client.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: agent, Project: "shell", Spec: "Run commands.", RequestId: agent}); err != nil {
+			return err
+		}
+	}
+	started, err := s.client.StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{
+		AgentName: agent, TaskDescription: fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", 1+r.IntN(1<<16)), RequestId: fmt.Sprintf("%s-%d", agent, r.Uint64()),
+	})
+	if err != nil {
+		return err
+	}
+	id := started.GetTask().GetId()
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	stream, err := s.client.WatchFleet(watching, &fleetv1.WatchFleetRequest{Cursor: "now", Follow: true})
+	if err != nil {
+		return err
+	}
+	if _, err = s.client.WaitTasks(ctx, &fleetv1.WaitTasksRequest{TaskIds: []string{id}}); err != nil {
+		return err
+	}
+	if _, err = stream.Recv(); err != nil {
+		return err
+	}
+	if _, err = s.client.ListTasks(ctx, &fleetv1.ListTasksRequest{Text: "head"}); err != nil {
+		return err
+	}
+	if err := s.overHTTP(ctx); err != nil {
+		return err
+	}
+	if _, err := s.client.DeleteTask(ctx, &fleetv1.DeleteTaskRequest{TaskId: id}); err != nil || !last {
+		return err
+	}
+	_, err = s.client.DeleteAgent(ctx, &fleetv1.DeleteAgentRequest{AgentName: agent})
+	return err
+}
+
+// overHTTP lists the agents with REST, and begins and ends a session of MCP.
+func (s *soaked) overHTTP(ctx context.Context) error {
+	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"soak","version":"1"}}}`
+	session := ""
+	for _, c := range []struct{ method, path, body string }{{"GET", "/v1/agents", ""}, {"POST", "/mcp", initialize}, {"DELETE", "/mcp", ""}} {
+		request, err := http.NewRequestWithContext(ctx, c.method, "http://"+s.server.HTTPAddr()+c.path, strings.NewReader(c.body))
+		if err != nil {
+			return err
+		}
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Accept", "application/json, text/event-stream")
+		if session != "" {
+			request.Header.Set("Mcp-Session-Id", session)
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, answer.Body)
+		if closed := answer.Body.Close(); err == nil {
+			err = closed
+		}
+		if err != nil || answer.StatusCode >= http.StatusBadRequest {
+			return fmt.Errorf("%s %s: %s, %w", c.method, c.path, answer.Status, err)
+		}
+		session = answer.Header.Get("Mcp-Session-Id")
+	}
+	return nil
+}
