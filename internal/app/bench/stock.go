@@ -19,7 +19,6 @@ type stock struct {
 	agents, tasks int
 	now           time.Time
 	words         []string
-	phrases       []string   // of some descriptions
 	random        *rand.Rand // gives the same stock in every run
 }
 

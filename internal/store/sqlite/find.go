@@ -66,12 +66,12 @@ func taskConditions(f fleet.TaskFilter, led bool) *taskQuery {
 	if f.AgentName != "" {
 		q.add(lead(`agent_uid`)+` IN (SELECT uid FROM agents WHERE name_key = ?)`, record.Key(f.AgentName))
 	}
-	switch column := ``; {
+	switch {
 	case f.Status == "":
 	case f.Status == fleet.TaskCompleted: // most are
 		q.add(`+status = ?`, string(f.Status))
 	default:
-		column = lead(`status`)
+		column := lead(`status`)
 		q.add(column+` = ? AND `+column+` <> 'completed'`, string(f.Status))
 	}
 	switch {
