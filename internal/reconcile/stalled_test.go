@@ -19,10 +19,13 @@ func TestStalled(t *testing.T) {
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.StallTimeout = 100 * time.Millisecond })
 	h.Create("papi")
 	task := h.Start("papi", "step Read: main.go\nlisten\necho Let me see.\nlisten\ndone well")
-	v := h.Until("papi", (*fleet.AgentView).Stalled)
+	at := func(step string) func(*fleet.AgentView) bool { // on a busy machine, the task can also stall before its first step
+		return func(v *fleet.AgentView) bool { return v.Stalled() && v.Task.LastStep == step }
+	}
+	v := h.Until("papi", at("Read: main.go"))
 	require.Equal(t, fleet.StatusBusy, v.Status(), "whether to stop it is for people to decide")
-	require.Equal(t, "Read: main.go", v.Task.LastStep)
-	require.Equal(t, []string{"no progress for 100ms; the last step was: Read: main.go"}, h.Events(fleet.EventTaskStalled))
+	stalled, recovered := h.Events(fleet.EventTaskStalled), len(h.Events(fleet.EventTaskRecovered))
+	require.Equal(t, "no progress for 100ms; the last step was: Read: main.go", stalled[len(stalled)-1])
 	require.WithinRange(t, v.Task.StalledAt, task.StartedAt, time.Now())
 
 	h.Restart() // a new process knows of it
@@ -32,9 +35,9 @@ func TestStalled(t *testing.T) {
 
 	_, err = message(h, "go on", "")
 	require.NoError(t, err)
-	v = h.Until("papi", func(v *fleet.AgentView) bool { return v.Stalled() && len(h.Events(fleet.EventTaskRecovered)) == 1 })
-	require.Equal(t, "Let me see.", v.Task.LastStep)
-	require.Len(t, h.Events(fleet.EventTaskStalled), 2)
+	h.Until("papi", at("Let me see."))
+	require.Greater(t, len(h.Events(fleet.EventTaskRecovered)), recovered)
+	require.Greater(t, len(h.Events(fleet.EventTaskStalled)), len(stalled))
 	_, err = message(h, "go on", "")
 	require.NoError(t, err)
 	ended := h.End(task.ID)
@@ -49,7 +52,10 @@ func TestNotStalled(t *testing.T) {
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.StallTimeout = 50 * time.Millisecond })
 	h.Create("papi")
 	h.Create("mami")
-	task := h.Start("papi", "step Bash: go test\nopen 1\nlisten\nopen 0\nlisten\ndone")
+	task := h.Start("papi", "open 1\nstep Bash: go test\nlisten\nopen 0\nlisten\ndone")
+	h.Until("papi", func(v *fleet.AgentView) bool { // on a busy machine, the task can stall before its tool begins
+		return len(h.TaskEvents(task.ID, fleet.EventTaskStep)) == 1 && !v.Stalled()
+	})
 	h.Start("mami", "listen\ndone")
 	h.Until("mami", (*fleet.AgentView).Stalled)
 	v, err := h.ShowAgent(h.Context(), "papi")
@@ -71,6 +77,7 @@ func TestAskingIsNotStalled(t *testing.T) {
 	h.Create("mami")
 	task := h.Start("papi", "ask tabs?\nlisten\ndone")
 	q := h.Asked(task.ID)
+	h.Until("papi", func(v *fleet.AgentView) bool { return !v.Stalled() }) // as above
 	h.Restart()
 	h.Start("mami", "listen\ndone")
 	h.Until("mami", (*fleet.AgentView).Stalled)
