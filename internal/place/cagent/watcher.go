@@ -1,0 +1,234 @@
+//go:build cgo
+
+package cagent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/docker/cagent/pkg/runtime"
+	"github.com/docker/cagent/pkg/tools"
+
+	"fleet/internal/runner/driver"
+)
+
+// watcher converts the library's events to outputs.
+type watcher struct {
+	run   *run
+	rt    *runtime.LocalRuntime
+	agent string          // the current speaker
+	line  strings.Builder // text without its line end so far
+	text  strings.Builder // all text since the last step
+	open  int             // number of open tool calls
+	err   error
+}
+
+// watch handles the events until they end. It returns false if they do not end in time after the run was cancelled.
+func (w *watcher) watch(ctx context.Context, events <-chan runtime.Event) bool {
+	flush := time.NewTimer(time.Hour)
+	defer flush.Stop()
+	cut := ctx.Done()
+	var patience <-chan time.Time
+	defer w.end()
+	for {
+		select {
+		case e, ok := <-events:
+			if !ok {
+				return true
+			}
+			had := w.line.Len()
+			w.take(ctx, e)
+			if had == 0 && w.line.Len() > 0 {
+				flush.Reset(flushAfter)
+			}
+			if full, err := w.run.out.state(); full || err != nil {
+				w.run.kill(errTooMuch)
+			}
+		case <-flush.C:
+			w.flush(false)
+		case <-cut:
+			cut, patience = nil, time.After(endGrace)
+		case <-patience:
+			go func() {
+				for range events { // drains the events so that the sender can end
+				}
+			}()
+			return false
+		}
+	}
+}
+
+func (w *watcher) end() {
+	w.flush(true)
+	w.count()
+}
+
+// take handles one event.
+func (w *watcher) take(ctx context.Context, e runtime.Event) {
+	if name := e.GetAgentName(); name != "" && name != w.agent {
+		w.flush(true) // the previous speaker's text
+		w.agent = name
+	}
+	switch e := e.(type) {
+	case *runtime.AgentChoiceEvent:
+		w.write(e.Content)
+	case *runtime.ToolCallEvent:
+		w.step()
+		w.run.calls.Add(1)
+		w.open++
+		w.put(callStep(e.ToolCall), map[string]any{
+			"type": "tool_call", "id": e.ToolCall.ID, "name": e.ToolCall.Function.Name, "arguments": arguments(e.ToolCall.Function.Arguments),
+		})
+	case *runtime.ToolCallResponseEvent:
+		w.step()
+		w.open = max(0, w.open-1)
+		isError := e.Result != nil && e.Result.IsError
+		name, verb := e.ToolCall.Function.Name, " answered"
+		if isError {
+			verb = " failed"
+		}
+		text := name + verb
+		if e.Response != "" {
+			text += ": " + e.Response
+		}
+		w.put(text, map[string]any{
+			"type": "tool_result", "id": e.ToolCall.ID, "name": name, "result": clip(e.Response, maxData), "is_error": isError,
+		})
+	case *runtime.TokenUsageEvent:
+		w.flush(true)
+		w.count()
+	case *runtime.WarningEvent:
+		w.step()
+		text := clip(strings.ReplaceAll(e.Message, startFailed, ""), maxData)
+		w.put("warning: "+text, map[string]any{"type": "warning", "message": text})
+	case *runtime.ErrorEvent:
+		text := e.Error
+		for _, about := range []string{"creating chat completion: ", "error receiving from stream: "} { // internal prefixes
+			text = strings.TrimPrefix(text, about)
+		}
+		w.err = errors.New(text)
+	case *runtime.ElicitationRequestEvent:
+		w.answer(ctx, func() error {
+			return w.rt.ResumeElicitation(ctx, tools.ElicitationActionDecline, nil)
+		})
+	case *runtime.ToolCallConfirmationEvent:
+		w.answer(ctx, func() error { // the guard has approved before; this is a tool that bypassed it
+			w.rt.Resume(ctx, runtime.ResumeTypeReject)
+			return nil
+		})
+	}
+}
+
+// answer answers a question for which the library is about to wait. There is no signal for that, so it retries until it
+// succeeds.
+func (w *watcher) answer(ctx context.Context, f func() error) {
+	go func() {
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				if f() == nil {
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+}
+
+// write adds text and outputs complete lines.
+func (w *watcher) write(s string) {
+	s = clean(s)
+	w.text.WriteString(s)
+	w.line.WriteString(s)
+	if strings.Contains(s, "\n") || w.line.Len() > flushSize {
+		all := w.line.String()
+		cut := strings.LastIndexByte(all, '\n') + 1
+		if len(all)-cut > flushSize {
+			cut = len(all)
+		}
+		w.line.Reset()
+		w.line.WriteString(all[cut:])
+		w.say(all[:cut])
+	}
+}
+
+// flush outputs an incomplete line. end says that the message has ended, and so its line.
+func (w *watcher) flush(end bool) {
+	s := w.line.String()
+	w.line.Reset()
+	if s == "" {
+		return
+	}
+	if end && !strings.HasSuffix(s, "\n") {
+		s += "\n"
+	}
+	w.say(s)
+}
+
+func (w *watcher) say(s string) {
+	if s != "" {
+		w.run.out.add(driver.Said{Open: w.open, Text: w.run.engine.secrets.hide(s), Data: w.data(map[string]any{"type": "text"})})
+	}
+}
+
+// step outputs remaining text before a step.
+func (w *watcher) step() {
+	w.flush(true)
+	w.text.Reset()
+}
+
+func (w *watcher) put(text string, data map[string]any) {
+	p := driver.Said{Step: true, Open: w.open, Text: clean(oneLine(w.run.engine.secrets.hide(text), maxStep))}
+	if data != nil {
+		p.Data = w.data(data)
+	}
+	w.run.out.add(p)
+}
+
+// data returns structured data of an output, with the name of the agent.
+func (w *watcher) data(data map[string]any) json.RawMessage {
+	if w.agent != "" {
+		data["agent"] = w.agent
+	}
+	b, err := json.Marshal(data)
+	if err != nil {
+		return nil
+	}
+	return json.RawMessage(w.run.engine.secrets.hide(strings.ReplaceAll(string(b), `\u0000`, `\ufffd`)))
+}
+
+// count outputs the usage.
+func (w *watcher) count() {
+	for _, u := range w.run.gate.take() {
+		w.put(fmt.Sprintf("%s: %d tokens in, %d out", u.model, u.in(), u.output), map[string]any{
+			"type": "usage", "model": u.model, "input_tokens": u.in(), "output_tokens": u.output,
+		})
+	}
+}
+
+// callStep describes a tool call in one line, by its most telling argument.
+func callStep(c tools.ToolCall) string {
+	var args map[string]any
+	_ = json.Unmarshal([]byte(c.Function.Arguments), &args) // without arguments there is nothing to add
+	for _, key := range []string{"cmd", "command", "path", "url", "query", "pattern", "agent", "task", "thought", "description", "summary"} {
+		if s, ok := args[key].(string); ok && strings.TrimSpace(s) != "" {
+			return c.Function.Name + ": " + s
+		}
+	}
+	return c.Function.Name
+}
+
+// arguments returns the arguments as JSON, or as text if they are invalid or too long.
+func arguments(s string) any {
+	if len(s) <= maxData && json.Valid([]byte(s)) {
+		return json.RawMessage(s)
+	}
+	return clip(s, maxData)
+}

@@ -1,0 +1,135 @@
+package coder
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/coder/coder/v2/codersdk"
+	"github.com/google/uuid"
+
+	"fleet/internal/fleet"
+)
+
+// Roles implements fleet.Place.
+func (b *Place) Roles(ctx context.Context, name string) ([]fleet.Role, error) {
+	p, err := b.project(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	v, err := b.version(ctx, p.template.ActiveVersionID)
+	if err != nil {
+		return nil, err
+	}
+	return p.roles(v), nil
+}
+
+// defaultRole is the name of the default role, and of the only role of templates without roles.
+const defaultRole = "coder"
+
+// roles returns the roles of the project.
+func (p *project) roles(v *version) []fleet.Role {
+	var roles []fleet.Role
+	preferred := ""
+	if param := p.role(v); param != nil {
+		preferred = param.DefaultValue
+		for _, o := range param.Options {
+			roles = append(roles, fleet.Role{Name: o.Value, DisplayName: o.Name, Description: strings.TrimSpace(o.Description)})
+		}
+	} else {
+		for _, preset := range v.presets {
+			if preset.Default {
+				preferred = preset.Name
+			}
+			roles = append(roles, fleet.Role{Name: preset.Name, DisplayName: preset.Name, Description: strings.TrimSpace(preset.Description)})
+		}
+	}
+	if len(roles) == 0 {
+		return []fleet.Role{{Name: defaultRole, DisplayName: "Coder", Description: "The only role of this project", Default: true}}
+	}
+	byName := func(name string) int {
+		return slices.IndexFunc(roles, func(r fleet.Role) bool { return strings.EqualFold(r.Name, name) })
+	}
+	i := byName(defaultRole)
+	if i < 0 {
+		i = max(byName(preferred), 0)
+	}
+	roles[i].Default = true
+	return roles
+}
+
+// asRole returns the build parameters and the preset for a workspace with the role.
+func (p *project) asRole(v *version, name string) (values []codersdk.WorkspaceBuildParameter, preset uuid.UUID, err error) {
+	if param := p.role(v); param != nil {
+		for _, o := range param.Options {
+			if strings.EqualFold(o.Value, name) {
+				return []codersdk.WorkspaceBuildParameter{{Name: param.Name, Value: o.Value}}, uuid.Nil, nil
+			}
+		}
+	} else {
+		for _, preset := range v.presets {
+			if strings.EqualFold(preset.Name, name) {
+				return p.usePreset(v, preset)
+			}
+		}
+		if len(v.presets) == 0 && strings.EqualFold(name, defaultRole) {
+			return nil, uuid.Nil, nil
+		}
+	}
+	var names []string
+	for _, r := range p.roles(v) {
+		names = append(names, r.Name)
+	}
+	return nil, uuid.Nil, fleet.Errorf(fleet.ReasonRoleNotFound, "the project %q has no role %q: its roles are %s", p.Name, name, strings.Join(names, ", "))
+}
+
+// usePreset returns the build parameters and the preset for a workspace with that preset. The values of a preset
+// override those of the request, so a preset that sets the specification is not used: its other values are sent as
+// parameters.
+func (p *project) usePreset(v *version, preset codersdk.Preset) ([]codersdk.WorkspaceBuildParameter, uuid.UUID, error) {
+	spec := p.spec(v)
+	if spec == nil || !slices.ContainsFunc(preset.Parameters, func(q codersdk.PresetParameter) bool { return q.Name == spec.Name }) {
+		return nil, preset.ID, nil
+	}
+	var values []codersdk.WorkspaceBuildParameter
+	for _, q := range preset.Parameters {
+		if q.Name != spec.Name {
+			values = append(values, codersdk.WorkspaceBuildParameter(q))
+		}
+	}
+	return values, uuid.Nil, nil
+}
+
+// roleOf returns the role of a workspace that was built with the values and the preset; empty if unknown.
+func (p *project) roleOf(v *version, values []codersdk.WorkspaceBuildParameter, preset *uuid.UUID) string {
+	if param := p.role(v); param != nil {
+		return valueOf(values, param.Name)
+	}
+	if len(v.presets) == 0 {
+		return defaultRole
+	}
+	spec := p.spec(v)
+	for _, q := range v.presets {
+		if preset != nil && q.ID == *preset {
+			return q.Name
+		}
+	}
+	for _, q := range v.presets {
+		same := func(want codersdk.PresetParameter) bool {
+			return spec != nil && want.Name == spec.Name || valueOf(values, want.Name) == want.Value
+		}
+		if preset == nil && !slices.ContainsFunc(q.Parameters, func(want codersdk.PresetParameter) bool { return !same(want) }) {
+			return q.Name
+		}
+	}
+	return ""
+}
+
+func valueOf(values []codersdk.WorkspaceBuildParameter, name string) string {
+	for _, v := range values {
+		if v.Name == name {
+			return v.Value
+		}
+	}
+	return ""
+}

@@ -1,0 +1,123 @@
+package coder
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coder/coder/v2/codersdk"
+	"github.com/google/uuid"
+)
+
+// unread records a failed read.
+type unread struct {
+	err   error
+	at    time.Time // of the last attempt
+	tries int
+	known *version // the part that could be read; nil: nothing
+}
+
+// version is the cached part of a template version.
+type version struct {
+	parameters []codersdk.TemplateVersionParameter
+	presets    []codersdk.Preset // those with names, sorted by name
+}
+
+// knownVersion returns the template version for a listing. It does not repeat a recent failed read. With an error it
+// returns the part that could be read, or nil.
+func (b *Place) knownVersion(ctx context.Context, id uuid.UUID) (*version, error) {
+	c := &b.catalog
+	c.mu.Lock()
+	u, failed := c.unread[id]
+	c.mu.Unlock()
+	now := b.config.Now()
+	if failed && now.Sub(u.at) < catalogAge {
+		return u.known, u.err
+	}
+	v, err := b.version(ctx, id)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.unread, id)
+	if err != nil && !isThrottled(err) {
+		if len(c.unread) > 1000 {
+			clear(c.unread)
+		}
+		c.unread[id] = unread{err: err, at: now, known: v}
+	}
+	return v, err
+}
+
+// version returns the template version. With an error it returns nil, or the version without presets.
+func (b *Place) version(ctx context.Context, id uuid.UUID) (*version, error) {
+	c := &b.catalog
+	c.mu.Lock()
+	v := c.versions[id]
+	c.mu.Unlock()
+	if v != nil {
+		return v, ctx.Err()
+	}
+	v = &version{}
+	var err error
+	v.parameters, err = ask(ctx, "reading a template's parameters", func(ctx context.Context) ([]codersdk.TemplateVersionParameter, error) {
+		return b.self.sdk.TemplateVersionRichParameters(ctx, id)
+	})
+	if err != nil {
+		return nil, err
+	}
+	presets, err := ask(ctx, "reading a template's presets", func(ctx context.Context) ([]codersdk.Preset, error) {
+		return b.self.sdk.TemplateVersionPresets(ctx, id)
+	})
+	if err != nil {
+		return v, err
+	}
+	for _, p := range presets { // Coder returns them unordered, and some without a name
+		if strings.TrimSpace(p.Name) != "" {
+			v.presets = append(v.presets, p)
+		}
+	}
+	slices.SortFunc(v.presets, func(a, b codersdk.Preset) int { return cmp.Compare(a.Name, b.Name) })
+	v.presets = slices.CompactFunc(v.presets, func(a, b codersdk.Preset) bool { return a.Name == b.Name })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.versions) > 1000 {
+		clear(c.versions)
+	}
+	c.versions[id] = v
+	return v, nil
+}
+
+// parameter returns the first parameter that has one of the names.
+func (v *version) parameter(names ...string) *codersdk.TemplateVersionParameter {
+	for _, name := range names {
+		for i := range v.parameters {
+			if v.parameters[i].Name == name {
+				return &v.parameters[i]
+			}
+		}
+	}
+	return nil
+}
+
+// role returns the parameter for the agent's role; nil if there is none.
+func (s Settings) role(v *version) *codersdk.TemplateVersionParameter {
+	p := v.parameter(orList(s.RoleParameter, roleParameters)...)
+	if p == nil || len(p.Options) == 0 {
+		return nil
+	}
+	return p
+}
+
+// spec returns the parameter for the agent's specification; nil if there is none.
+func (s Settings) spec(v *version) *codersdk.TemplateVersionParameter {
+	return v.parameter(orList(s.SpecParameter, specParameters)...)
+}
+
+// hosts reports whether a template of the version can host agents.
+func (s Settings) hosts(v *version) bool {
+	return s.spec(v) != nil || v.parameter(orList(s.RoleParameter, roleParameters)...) != nil || v.parameter(hostParameters...) != nil
+}

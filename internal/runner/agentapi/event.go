@@ -1,0 +1,103 @@
+package agentapi
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+)
+
+// watch calls changed with the conversation after each change, until the stream ends or changed returns false. changed
+// must not keep or modify the view.
+func (x *client) watch(ctx context.Context, changed func(*view) bool) error {
+	res, err := x.do(ctx, http.MethodGet, "events", nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	var v view
+	r := bufio.NewReaderSize(res.Body, 64<<10)
+	for {
+		name, data, err := ReadEvent(r)
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		if err := v.apply(name, data); err != nil {
+			return err
+		}
+		// The first status event follows after all existing messages.
+		v.skew = x.ahead()
+		if v.status != "" && !changed(&v) {
+			return nil
+		}
+	}
+}
+
+// apply applies an event to the view.
+func (v *view) apply(name string, data []byte) error {
+	switch name {
+	case "message_update":
+		var m struct {
+			message
+			Message string `json:"message"`
+		}
+		if err := json.Unmarshal(data, &m); err != nil {
+			return err
+		}
+		m.Content = m.Message
+		for i := range v.messages {
+			if v.messages[i].ID == m.ID {
+				v.messages[i] = m.message
+				return nil
+			}
+		}
+		v.messages = append(v.messages, m.message)
+	case "status_change":
+		var s struct {
+			Status    string `json:"status"`
+			AgentType string `json:"agent_type"`
+		}
+		if err := json.Unmarshal(data, &s); err != nil {
+			return err
+		}
+		v.status, v.agentType = s.Status, s.AgentType
+	}
+	return nil
+}
+
+// ReadEvent reads one server-sent event.
+func ReadEvent(r *bufio.Reader) (name string, data []byte, err error) {
+	for {
+		line, err := r.ReadSlice('\n')
+		var long []byte
+		for errors.Is(err, bufio.ErrBufferFull) {
+			if long = append(long, line...); len(long) > maxConversation {
+				return "", nil, errors.New("an event is too long")
+			}
+			line, err = r.ReadSlice('\n')
+		}
+		if long != nil {
+			line = append(long, line...)
+		}
+		if err != nil {
+			return "", nil, err
+		}
+		line = bytes.TrimRight(line, "\r\n")
+		switch {
+		case len(line) == 0 && data != nil:
+			return name, data, nil
+		case bytes.HasPrefix(line, []byte("event:")):
+			name = string(bytes.TrimSpace(line[len("event:"):]))
+		case bytes.HasPrefix(line, []byte("data:")):
+			if data = append(data, bytes.TrimSpace(line[len("data:"):])...); len(data) > maxConversation {
+				return "", nil, errors.New("an event is too long")
+			}
+		}
+	}
+}

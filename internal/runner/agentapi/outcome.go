@@ -1,0 +1,101 @@
+package agentapi
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+func failed(reason string) fleet.Outcome {
+	return fleet.Outcome{Status: fleet.TaskFailed, Reason: reason}
+}
+
+// since returns the time, by the host's clock, from which the agent's reports are about the run.
+func (f *follower) since(i int) time.Time {
+	if given, since := f.transcript.start(); given {
+		return since
+	}
+	return f.view.messages[i].Time.Add(f.at.Facts().Ahead - f.view.skew - time.Second)
+}
+
+// finishSealed finishes a run at its end, unless a message is on its way to it.
+func (f *follower) finishSealed(ctx context.Context, v *view, i, end int) (o fleet.Outcome, ended bool, err error) {
+	o, ended, err = f.finish(ctx, v, i, end, true)
+	if err == nil && !f.transcript.seal() {
+		return fleet.Outcome{}, false, nil
+	}
+	return o, ended, err
+}
+
+// finish passes on the remaining output, and returns the outcome.
+func (f *follower) finish(ctx context.Context, v *view, i, end int, last bool) (fleet.Outcome, bool, error) {
+	f.view = v
+	messages := v.messages[i+1 : end]
+	if err := f.said(i, end, true); err != nil {
+		return fleet.Outcome{}, false, err
+	}
+	there, err := f.at.Refresh(ctx)
+	if err != nil {
+		return fleet.Outcome{}, false, err
+	}
+	var until time.Time
+	if !last {
+		until = v.messages[end].Time
+	}
+	var said Report
+	if there {
+		said = f.at.Facts().report(f.since(i), until)
+	}
+	return f.outcome(messages, said), true, nil
+}
+
+// outcome returns the outcome, from the agent's text and its reports.
+func (f *follower) outcome(messages []message, said Report) fleet.Outcome {
+	var all []string
+	summary, stopped := "", false
+	for _, m := range messages {
+		if m.Role == roleUser {
+			continue
+		}
+		lines := finalLines(screenLines(m.Content))
+		if words := lastText(lines); words != "" {
+			summary = words
+		}
+		stopped = wasInterrupted(lines)
+		all = append(all, lines...)
+	}
+	if summary == "" {
+		summary = said.words()
+	}
+	o := fleet.Outcome{Status: fleet.TaskCompleted, Summary: shorten(summary)}
+	if text := strings.TrimSpace(strings.Join(all, "\n")); text != "" {
+		o.Payload = []byte(text)
+	}
+	switch {
+	case !f.overdue.IsZero():
+		o.Status, o.Reason = fleet.TaskFailed, fmt.Sprintf("it ran longer than its limit of %s", f.run.Timeout)
+		if f.pressed > 2 {
+			o.Reason += ", and does not stop"
+		}
+	case f.transcript.wasInterrupted() || stopped:
+		o.Status = fleet.TaskStopped
+	case said.State == "failure":
+		o.Status, o.Reason = fleet.TaskFailed, "the agent reported: "+said.words()
+	case o.Summary == "":
+		o.Summary = "The agent became idle without any output"
+	}
+	return o
+}
+
+// maxSummary limits the summary, in bytes. The payload is complete.
+const maxSummary = 4000
+
+func shorten(s string) string {
+	if len(s) <= maxSummary {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxSummary], "") + "…"
+}

@@ -1,0 +1,154 @@
+package agentapi
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// feed holds the newest view of the conversation, for one reader.
+type feed struct {
+	mu    sync.Mutex
+	view  *view
+	fresh chan struct{}
+}
+
+func (d *feed) put(v *view) bool {
+	d.mu.Lock()
+	d.view = &view{status: v.status, agentType: v.agentType, skew: v.skew, messages: slices.Clone(v.messages)}
+	d.mu.Unlock()
+	select {
+	case d.fresh <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+func (d *feed) get() *view {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.view
+}
+
+// watch follows the run while its agent can be reached. It uses AgentAPI's event stream, and polls if there is none.
+func (f *follower) watch(ctx context.Context) (o fleet.Outcome, ended bool, err error) {
+	facts := f.at.Facts()
+	if facts.URL == nil {
+		f.isLost()
+		return o, false, ctx.Err()
+	}
+	f.api = f.all.client(facts)
+	for {
+		if f.streamless.IsZero() || f.now().Sub(f.streamless) > streamAgain {
+			if o, ended, err = f.stream(ctx); err != nil || ended {
+				return o, ended, f.through(ctx, err)
+			}
+			f.streamless = f.now()
+		}
+		v, err := f.api.look(ctx)
+		if err != nil {
+			return o, false, f.broken(ctx, err)
+		}
+		f.use(v)
+		if o, ended, err = f.step(ctx); err != nil || ended {
+			return o, ended, f.through(ctx, err)
+		}
+		if err := f.all.config.Wait(ctx, pollPause); err != nil {
+			return o, false, err
+		}
+	}
+}
+
+func (f *follower) isLost() {
+	if f.lost.IsZero() {
+		f.lost = f.now()
+	}
+}
+
+// stream follows the run while its event stream works.
+func (f *follower) stream(ctx context.Context) (o fleet.Outcome, ended bool, err error) {
+	watching, cancel := context.WithCancel(ctx)
+	d := &feed{fresh: make(chan struct{}, 1)}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_ = f.api.watch(watching, d.put)
+	}()
+	defer func() {
+		cancel()
+		<-over
+	}()
+	tick := time.NewTicker(tickTime)
+	defer tick.Stop()
+	f.view, f.viewAt = nil, f.now()
+	for {
+		select {
+		case <-ctx.Done():
+			return o, false, ctx.Err()
+		case <-d.fresh:
+			f.use(d.get())
+		case <-over:
+			return o, false, nil
+		case <-tick.C:
+		}
+		if f.view != nil {
+			if o, ended, err = f.step(ctx); err != nil || ended {
+				return o, ended, err
+			}
+		}
+		if f.now().Sub(f.viewAt) < checkEvery {
+			continue
+		}
+		if f.view == nil {
+			return o, false, nil
+		}
+		// Either nothing happens, or the stream is broken.
+		v, err := f.api.look(ctx)
+		if err != nil {
+			return o, false, err
+		}
+		same := sameView(f.view, v)
+		f.use(v)
+		if !same {
+			return o, false, nil
+		}
+	}
+}
+
+// through returns err if it ends Follow. Any other error is handled as a broken connection.
+func (f *follower) through(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	var sunk sinkError
+	var known *fleet.Error
+	if errors.As(err, &sunk) || errors.As(err, &known) {
+		return err
+	}
+	return f.broken(ctx, err)
+}
+
+// sinkError is an error of the sink.
+type sinkError struct{ error }
+
+// broken handles a broken connection to the agent; nil means that it may come back.
+func (f *follower) broken(ctx context.Context, err error) error {
+	var unreachable *unreachableError
+	var refusal *RefusalError
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &unreachable), errors.As(err, &refusal), errors.Is(err, context.DeadlineExceeded):
+		f.isLost()
+		return nil
+	}
+	return f.at.Translate("following the agent "+f.agent.Name, err)
+}
+
+func sameView(a, b *view) bool {
+	return a.status == b.status && slices.EqualFunc(a.said(), b.said(), func(x, y message) bool { return x.ID == y.ID && x.Content == y.Content })
+}

@@ -1,0 +1,86 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/agentfile"
+	"fleet/internal/runner/shim"
+)
+
+// startTime is how long a shim may take to start a program on a very busy machine.
+const startTime = 30 * time.Second
+
+// launch starts a shim for the run, and returns when it has started the program.
+func (host *Host) launch(ctx context.Context, agent string, h Home, run shim.Run, env []string) error {
+	hands, err := host.spawn(run, env)
+	if err != nil {
+		discard(run)
+		return HostError("cannot start the run's supervisor", err)
+	}
+	defer func() { _ = hands.Close() }()
+	_ = hands.SetReadDeadline(time.Now().Add(startTime))
+	defer context.AfterFunc(ctx, func() { _ = hands.SetReadDeadline(time.Unix(1, 0)) })()
+
+	var said shim.Handshake
+	err = json.NewDecoder(hands).Decode(&said)
+	switch {
+	case err == nil && said.Error != "":
+		discard(run)
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot start the program: %s", said.Error)
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err() // the next call finds out whether the program has started
+	case err != nil:
+		// The shim ended without a message, or takes too long.
+		given, serr := settleUnclaimed(run)
+		if serr != nil {
+			return serr
+		}
+		if !given {
+			why := "it did not answer"
+			if errors.Is(err, io.EOF) {
+				why = "it ended at once"
+			}
+			return fleet.Errorf(fleet.ReasonBackendUnavailable, "cannot start the run's supervisor: %s", why).WithCause(err)
+		}
+	}
+	host.config.Logger.DebugContext(ctx, "run started", "agent", agent, "task", filepath.Base(string(run)))
+	return nil
+}
+
+// discard removes a run that was not started. Errors do not matter: the caller already returns one.
+func discard(run shim.Run) { _, _ = settleUnclaimed(run) }
+
+// spawn starts the shim, and returns the pipe over which it reports the start.
+func (host *Host) spawn(run shim.Run, env []string) (*os.File, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = w.Close() }()
+	own, err := agentfile.Create(run.Path("shim.log"))
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	defer func() { _ = own.Close() }()
+	cmd := exec.Command(host.config.ShimCommand[0], append(append([]string{}, host.config.ShimCommand[1:]...), string(run))...)
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = env, string(run), own, own, []*os.File{w}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // so that signals to the server do not reach it
+	if err := cmd.Start(); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", strings.Join(host.config.ShimCommand, " "), err), r.Close())
+	}
+	pid := cmd.Process.Pid
+	_ = cmd.Process.Release()
+	host.reaper.add(pid)
+	return r, nil
+}

@@ -1,0 +1,43 @@
+package runner
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// position is a position in a run's output: an offset in bytes and, if the bytes after it contain several pieces, a
+// number of pieces.
+type position struct {
+	offset int64
+	piece  int
+}
+
+func (p position) String() string {
+	if p.piece == 0 {
+		return strconv.FormatInt(p.offset, 10)
+	}
+	return fmt.Sprintf("%d.%d", p.offset, p.piece)
+}
+
+func (p position) before(q position) bool {
+	return p.offset < q.offset || p.offset == q.offset && p.piece < q.piece
+}
+
+func parsePosition(cursor string) (position, error) {
+	if cursor == "" {
+		return position{}, nil
+	}
+	offset, piece, more := strings.Cut(cursor, ".")
+	var p position
+	var err error
+	if p.offset, err = strconv.ParseInt(offset, 10, 64); err == nil && more {
+		p.piece, err = strconv.Atoi(piece)
+	}
+	if err != nil || p.offset < 0 || p.piece < 0 {
+		return position{}, fleet.Invalid(fleet.ReasonInvalidArgument, "cursor", "%q is not a cursor of this run: use a cursor from the run's output", cursor)
+	}
+	return p, nil
+}

@@ -1,0 +1,96 @@
+package shim
+
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
+// Kept is the kept part of an output or of a program's file: all of it, or its beginning and its end.
+type Kept struct {
+	Data      []byte
+	GapOffset int   // position in Data of the missing bytes
+	GapSize   int64 // number of missing bytes; 0: none
+}
+
+// lineSearch is how far from the gap an end of a line is searched, so that the gap is between lines.
+const lineSearch = 4 << 10
+
+// Keep returns the content of the run's file with the name. If it is longer than the limit, it returns its beginning
+// and end. A missing file is empty.
+func (r Run) Keep(name string, limit int64) (Kept, error) {
+	x, err := openParts(r.Path(name))
+	if err != nil {
+		return Kept{}, err
+	}
+	defer x.close()
+	size, whole := x.size()
+	if whole && size <= limit {
+		data, err := x.read(0, size)
+		return Kept{Data: data}, err
+	}
+	head, err := x.read(0, limit/headShare)
+	if err != nil {
+		return Kept{}, err
+	}
+	begin := max(int64(len(head)), size-(limit-limit/headShare))
+	end, err := x.read(begin, size)
+	if err != nil {
+		return Kept{}, err
+	}
+	if int64(len(head)+len(end)) == size {
+		return Kept{Data: append(head, end...)}, nil
+	}
+	head, end = head[:cutAfter(head)], end[cutBefore(end):]
+	return Kept{Data: append(head[:len(head):len(head)], end...), GapOffset: len(head), GapSize: size - int64(len(head)+len(end))}, nil
+}
+
+// Head returns at most limit bytes from the start of the run's file with the name.
+func (r Run) Head(name string, limit int64) ([]byte, error) {
+	x, err := openParts(r.Path(name))
+	if err != nil {
+		return nil, err
+	}
+	defer x.close()
+	return x.read(0, limit)
+}
+
+// Tail returns at most limit bytes from the end of the run's file with the name.
+func (r Run) Tail(name string, limit int64) ([]byte, error) {
+	x, err := openParts(r.Path(name))
+	if err != nil {
+		return nil, err
+	}
+	defer x.close()
+	size, _ := x.size()
+	return x.read(max(0, size-limit), size)
+}
+
+// cutAfter returns how much of the beginning is kept before a gap: up to the end of a line, or else of a character.
+func cutAfter(head []byte) int {
+	from := max(0, len(head)-lineSearch)
+	if i := bytes.LastIndexByte(head[from:], '\n'); i >= 0 {
+		return from + i + 1
+	}
+	for n := 1; n < utf8.UTFMax && n <= len(head); n++ {
+		if i := len(head) - n; utf8.RuneStart(head[i]) {
+			if !utf8.FullRune(head[i:]) {
+				return i
+			}
+			break
+		}
+	}
+	return len(head)
+}
+
+// cutBefore returns how much of the end is left out after a gap: up to the start of a line, or else of a character.
+func cutBefore(end []byte) int {
+	if i := bytes.IndexByte(end[:min(len(end), lineSearch)], '\n'); i >= 0 && i+1 < len(end) {
+		return i + 1
+	}
+	for i := range min(len(end), utf8.UTFMax) {
+		if utf8.RuneStart(end[i]) {
+			return i
+		}
+	}
+	return 0
+}

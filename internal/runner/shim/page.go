@@ -1,0 +1,131 @@
+package shim
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+
+	"fleet/internal/place/agentfile"
+)
+
+// Page is a part of an output.
+type Page struct {
+	Data      []byte
+	Offset    int64 // offset of Data
+	Size      int64 // of the output so far
+	GapOffset int64 // offset of the missing bytes
+	GapSize   int64 // number of missing bytes; 0: none
+}
+
+// Page returns at most limit bytes of the output with the name, from the offset. A negative offset counts from the end.
+// If bytes are missing, the page starts after them or ends before them. ok is false if nothing of the output is kept.
+func (r Run) Page(name string, offset, limit int64) (p Page, ok bool, err error) {
+	x, err := openParts(r.Path(name))
+	if err != nil || len(x) == 0 {
+		return Page{}, false, err
+	}
+	defer x.close()
+	for _, f := range x {
+		if f.begin > p.Size { // several gaps mean that segments were removed meanwhile
+			if p.GapSize == 0 {
+				p.GapOffset = p.Size
+			}
+			p.GapSize = f.begin - p.GapOffset
+		}
+		p.Size = max(p.Size, f.begin+f.size)
+	}
+	if offset < 0 {
+		offset = max(0, p.Size+offset)
+	}
+	if p.Offset = min(offset, p.Size); p.GapSize > 0 && p.Offset >= p.GapOffset {
+		p.Offset = max(p.Offset, p.GapOffset+p.GapSize)
+	}
+	p.Data, err = x.read(p.Offset, min(p.Size, p.Offset+limit))
+	return p, true, err
+}
+
+// part is one of the files of an output.
+type part struct {
+	file        *os.File
+	begin, size int64
+}
+
+// parts are the files of an output, in order.
+type parts []part
+
+func openParts(path string) (parts, error) {
+	var all []int64
+	var err error
+	if name := filepath.Base(path); name == "output" || name == "stderr" { // other files belong to the program
+		if all, err = segmentsOf(path); err != nil {
+			return nil, err
+		}
+	}
+	var x parts
+	for i := range len(all) + 1 {
+		p := part{}
+		name := path
+		if i > 0 {
+			p.begin = all[i-1]
+			name = segmentPath(path, p.begin)
+		}
+		if p.file, err = agentfile.Open(name); absent(err) {
+			continue
+		}
+		var info os.FileInfo
+		if err == nil {
+			info, err = p.file.Stat()
+		}
+		if err != nil {
+			x.close()
+			return nil, err
+		}
+		p.size = info.Size()
+		x = append(x, p)
+	}
+	return x, nil
+}
+
+func (x parts) close() {
+	for _, p := range x {
+		_ = p.file.Close()
+	}
+}
+
+// size returns the size of the output, and whether all of it is kept.
+func (x parts) size() (size int64, whole bool) {
+	whole = true
+	for _, p := range x {
+		whole = whole && p.begin <= size
+		size = max(size, p.begin+p.size)
+	}
+	return size, whole
+}
+
+// read returns the bytes between two offsets. If bytes are missing at the start, the result starts after them. If bytes
+// are missing later, it ends before them.
+func (x parts) read(from, to int64) ([]byte, error) {
+	var b []byte
+	for _, p := range x {
+		if p.begin+p.size <= from || p.begin >= to {
+			continue
+		}
+		if p.begin > from {
+			if len(b) > 0 {
+				break
+			}
+			from = p.begin
+		}
+		n := min(to, p.begin+p.size) - from
+		at := len(b)
+		b = append(b, make([]byte, n)...)
+		got, err := p.file.ReadAt(b[at:], from-p.begin)
+		b = b[:at+got]
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		from += int64(got)
+	}
+	return b, nil
+}

@@ -1,0 +1,40 @@
+package lifecycle
+
+import (
+	"context"
+
+	"fleet/internal/fleet"
+	"fleet/internal/service"
+)
+
+// Append appends to the payload of a running agent and returns the payload's new size.
+func (s *Service) Append(ctx context.Context, id, piece, requestID string) (int, error) {
+	if piece == "" {
+		return 0, fleet.Invalid(fleet.ReasonInvalidArgument, "chunk", "chunk is empty: there is nothing to add")
+	}
+	if err := service.CheckRequestID(requestID); err != nil {
+		return 0, err
+	}
+	if err := s.mine(ctx, id); err != nil {
+		return 0, err
+	}
+	return s.core.AppendPayload(ctx, id, []byte(piece), s.cfg.MaxPayload, requestID)
+}
+
+// Payload returns the agent's payload, compressed with gzip. PAYLOAD_NOT_FOUND if it has none.
+func (s *Service) Payload(ctx context.Context, id string) ([]byte, error) {
+	if id == "" {
+		return nil, errNoID()
+	}
+	packed, _, err := s.core.PackedPayload(ctx, id)
+	return packed, err
+}
+
+// PayloadURL returns the address for downloading the agent's payload; "" if this server has no REST face.
+func (s *Service) PayloadURL(id string) string {
+	base := s.base()
+	if base == "" {
+		return ""
+	}
+	return base + "/api/agents/" + id + "/payload"
+}
