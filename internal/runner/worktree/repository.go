@@ -42,7 +42,9 @@ func (g *Git) Fetch(ctx context.Context, source, mirror string) error {
 	}
 	defer v.close()
 	v.policy = nil // it needs the network and the user's keys
-	if _, err := v.run(ctx, "remote", "add", "origin", source); err != nil {
+	plain, env := withoutPassword(source)
+	v.env = append(v.env, env...)
+	if _, err := v.run(ctx, "remote", "add", "origin", plain); err != nil {
 		return err
 	}
 	if _, err := v.run(ctx, "fetch", "--prune", "--quiet", "--no-recurse-submodules", "origin"); err != nil {
@@ -67,14 +69,17 @@ func (g *Git) clone(ctx context.Context, source, mirror string) error {
 		return err
 	}
 	defer func() { _ = RemoveAll(tmp) }()
+	plain, env := withoutPassword(source)
 	for _, args := range [][]string{
 		{"init", "--quiet", "--bare"},
-		{"remote", "add", "origin", source}, // fetches branches to refs/remotes/origin
-		{"fetch", "--quiet", "origin"},
+		{"fetch", "--quiet", plain, "+refs/heads/*:refs/remotes/origin/*"},
 	} {
-		if _, err := g.run(ctx, tmp, args...); err != nil {
+		if _, err := g.runWith(ctx, env, tmp, args...); err != nil {
 			return err
 		}
+	}
+	if err := setURL(tmp, source); err != nil {
+		return err
 	}
 	return os.Rename(tmp, mirror)
 }

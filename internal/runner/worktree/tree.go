@@ -101,7 +101,9 @@ func (g *Git) checkout(ctx context.Context, t Tree, fresh bool) error {
 		v.policy = nil
 	}
 	if source, ok := g.sources.Load(t.Repository); ok {
-		if _, err := v.run(ctx, "config", "remote.origin.url", source.(string)); err != nil {
+		plain, env := withoutPassword(source.(string))
+		v.env = append(v.env, env...)
+		if _, err := v.run(ctx, "config", "remote.origin.url", plain); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,47 @@
+package worktree
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// helper is a credential helper that answers with what is in the environment.
+const helper = `!f() { test "$1" = get && printf 'username=%s\npassword=%s\n' "$FLEET_GIT_USERNAME" "$FLEET_GIT_PASSWORD"; }; f`
+
+// withoutPassword returns the URL of a source without its user and password, and the environment with which git sends them to the
+// same host. Other users of this machine can read git's command lines. A source without a password is returned as it is.
+func withoutPassword(source string) (plain string, env []string) {
+	u, err := url.Parse(source)
+	if err != nil || u.User == nil || u.Scheme != "http" && u.Scheme != "https" {
+		return source, nil
+	}
+	user := u.User.Username()
+	password, ok := u.User.Password()
+	if !ok {
+		return source, nil
+	}
+	u.User = nil
+	key := "credential." + u.Scheme + "://" + u.Host + ".helper"
+	return u.String(), []string{
+		"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=" + key, "GIT_CONFIG_VALUE_0=", // no helper of the user's
+		"GIT_CONFIG_KEY_1=" + key, "GIT_CONFIG_VALUE_1=" + helper,
+		"FLEET_GIT_USERNAME=" + user, "FLEET_GIT_PASSWORD=" + password,
+	}
+}
+
+// setURL writes the URL of the remote repository, with its password, into the configuration of a bare repository that has none. The
+// git directories of agents get it from there.
+func setURL(dir, source string) error {
+	f, err := os.OpenFile(filepath.Join(dir, "config"), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(source)
+	_, err = f.WriteString("[remote \"origin\"]\n\turl = \"" + quoted + "\"\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n")
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}

@@ -1,0 +1,61 @@
+package worktree
+
+import (
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestPasswordIsInNoCommandLine fetches from a server that wants a password, and looks at the command lines of all processes while
+// git talks to it.
+func TestPasswordIsInNoCommandLine(t *testing.T) {
+	t.Parallel()
+	path, err := exec.Command("git", "--exec-path").Output()
+	require.NoError(t, err)
+	backend := filepath.Join(strings.TrimSpace(string(path)), "git-http-backend")
+	if _, err := os.Stat(backend); err != nil {
+		t.Skip("git has no http-backend here")
+	}
+	const password = "p%40ss-canary" //nolint:gosec // of the test
+	origin := repository(t)
+	git := &cgi.Handler{Path: backend, Env: []string{
+		"GIT_PROJECT_ROOT=" + filepath.Dir(origin), "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=me",
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*",
+	}}
+	var served, seen atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, line := range lines {
+			if b, _ := os.ReadFile(line); strings.Contains(string(b), "ss-canary") {
+				seen.Add(1)
+			}
+		}
+		if user, given, _ := r.BasicAuth(); user != "me" || given != "p@ss-canary" {
+			w.Header().Set("WWW-Authenticate", `Basic realm="git"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		served.Add(1)
+		git.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	source := strings.Replace(server.URL, "://", "://me:"+password+"@", 1) + "/" + filepath.Base(origin) + "/.git"
+	g := New(os.Environ())
+	mirror := Mirror(filepath.Join(t.TempDir(), "repositories"), source)
+	require.NoError(t, g.Fetch(t.Context(), source, mirror))
+	tree := planned(t, mirror, "fleet/papi-1")
+	require.NoError(t, g.Add(t.Context(), tree, "", false))
+	require.Equal(t, "one\n", sh(t, tree.Dir, "cat file"))
+	require.NoError(t, g.Fetch(t.Context(), source, mirror))
+	require.Positive(t, served.Load())
+	require.Zero(t, seen.Load())
+	require.Contains(t, sh(t, tree.Dir, "git ls-remote origin"), "refs/heads/main", "agents reach the remote repository as before")
+}
