@@ -111,7 +111,7 @@ func TestRecorded(t *testing.T) {
 			user, letter string
 			want         fleet.Scope
 		}{{"alice", "a", fleet.ScopeRun}, {"admin", "b", fleet.ScopeAdmin}} {
-			secret, _ := d.token(c.user, c.letter, codersdk.APIKeyScopeAll)
+			secret, _ := d.token(c.user, c.letter, codersdk.APIKeyScopeCoderAll)
 			p, err := d.users.Authenticate(t.Context(), secret)
 			require.NoError(t, err)
 			require.Equal(t, "coder:"+c.user, p.Name)
@@ -122,7 +122,7 @@ func TestRecorded(t *testing.T) {
 	t.Run("revoked", func(t *testing.T) {
 		t.Parallel()
 		d := newDeployment(t)
-		secret, revoke := d.token("alice", "a", codersdk.APIKeyScopeAll)
+		secret, revoke := d.token("alice", "a", codersdk.APIKeyScopeCoderAll)
 		_, err := d.users.Authenticate(t.Context(), secret)
 		require.NoError(t, err)
 		revoke()
@@ -136,7 +136,7 @@ func TestRecorded(t *testing.T) {
 	t.Run("narrow", func(t *testing.T) {
 		t.Parallel()
 		d := newDeployment(t)
-		secret, _ := d.token("alice", "a", codersdk.APIKeyScopeApplicationConnect)
+		secret, _ := d.token("alice", "a", codersdk.APIKeyScopeCoderApplicationConnect)
 		_, err := d.users.Authenticate(t.Context(), secret)
 		requireReason(t, fleet.ReasonUnauthenticated, err, "restricted to some scopes")
 	})
