@@ -208,6 +208,10 @@ func (s *Store) number(ctx context.Context, events []*fleet.Event, ids []int64, 
 		}
 		return readSeqs(rows, seqs)
 	})
+	if code(err) == codeDiskFull { // not a refusal: what was asked for is done
+		s.full.saw(err)
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the disk of the server's data is full, and what was asked for may be done: free space there, then look").WithCause(err)
+	}
 	if err != nil {
 		return translate(err)
 	}

@@ -1,0 +1,111 @@
+package postgres_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/store/postgres"
+	"fleet/internal/store/postgres/pgtest"
+	"fleet/internal/waittest"
+)
+
+// TestFullDisk fills the disk of the database's tables under a store that is used, and frees it again. Nothing that was acknowledged
+// is lost, and what was refused is not there.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	pgtest.URL(t) // skips
+	server, err := pgtest.Start("")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Stop()) })
+	disk := smallDisk(t, server.Dir)
+	conn := dial(t, server.URL("postgres"))
+	for _, statement := range []string{`CREATE TABLESPACE small LOCATION '` + filepath.Join(disk, "tables") + `'`, `CREATE DATABASE small TABLESPACE small TEMPLATE template0`} {
+		_, err := conn.Exec(t.Context(), statement)
+		require.NoError(t, err)
+	}
+	s, err := postgres.Open(t.Context(), server.URL("small"), postgres.Config{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+
+	var acknowledged, unknown []int64
+	output := func() error {
+		e := &fleet.Event{Type: fleet.EventTaskOutput, AgentUID: "u1", Text: strings.Repeat("x", 50_000)}
+		err := s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Append(e) })
+		switch {
+		case err == nil:
+			acknowledged = append(acknowledged, e.Seq)
+		case fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable: // it may be in the inbox
+			unknown = append(unknown, 0)
+		}
+		return err
+	}
+	require.NoError(t, output())
+	filler := filepath.Join(disk, "filler")
+	fill(t, filler)
+	for err = nil; err == nil; { // what has room in the pages that there are
+		require.Less(t, len(acknowledged), 2000)
+		err = output()
+	}
+	if len(unknown) == 0 {
+		require.ErrorIs(t, err, fleet.ErrStoreFull)
+	}
+	waittest.Until(t, "the store counts as full only for a moment after a write", func() bool {
+		_ = output()
+		_, full := s.Full()
+		return full
+	})
+	_, err = s.LastSeq(t.Context())
+	require.NoError(t, err, "it can be read")
+
+	require.NoError(t, os.Remove(filler))
+	waittest.Until(t, "the store tries again after a time", func() bool { return output() == nil })
+	var got []int64
+	require.NoError(t, s.View(t.Context(), func(tx fleet.ReadTx) error {
+		events, err := tx.Events(fleet.EventFilter{}, 0, 3000)
+		for _, e := range events {
+			got = append(got, e.Seq)
+		}
+		return err
+	}))
+	require.Subset(t, got, acknowledged)
+	require.LessOrEqual(t, len(got), len(acknowledged)+len(unknown))
+}
+
+// smallDisk mounts a small file system in the directory, with a directory tables in it of the same owner.
+func smallDisk(t *testing.T, dir string) string {
+	t.Helper()
+	disk := filepath.Join(dir, "small")
+	require.NoError(t, os.Mkdir(disk, 0o700))
+	info, err := os.Stat(dir)
+	require.NoError(t, err)
+	owner := info.Sys().(*syscall.Stat_t) //nolint:forcetypeassert // on Linux
+	options := fmt.Sprintf("size=64m,mode=0700,uid=%d,gid=%d", owner.Uid, owner.Gid)
+	if err := syscall.Mount("fleet-small", disk, "tmpfs", 0, options); err != nil {
+		t.Skipf("no file system can be mounted here: %v", err)
+	}
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(disk, syscall.MNT_DETACH)) })
+	tables := filepath.Join(disk, "tables")
+	require.NoError(t, os.Mkdir(tables, 0o700))
+	require.NoError(t, os.Chown(tables, int(owner.Uid), int(owner.Gid)))
+	return disk
+}
+
+// fill writes into the file until the disk is full.
+func fill(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, f.Close()) }()
+	for b := make([]byte, 4<<10); err == nil; {
+		_, err = f.Write(b)
+	}
+	require.True(t, errors.Is(err, syscall.ENOSPC), "%v", err)
+}
