@@ -147,7 +147,7 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	// A loaded machine needs longer than the default for a test's calls without a token.
 	unknown := inbound.Limits{Lifetime: waittest.Limit}
 	o := Options{Version: "test", Places: []fleet.Place{f.world}, Limits: unknown, Core: func(core *state.Config) {
-		core.PollInterval, core.MessageWait = 50*time.Millisecond, cmp.Or(c.MessageWait, time.Minute)
+		core.PollInterval, core.MessageWait = 100*time.Millisecond, cmp.Or(c.MessageWait, time.Minute)
 	}}
 	if c.Second != nil {
 		c.Second.Before = f.seeLists(c.Second.Before)

@@ -30,6 +30,7 @@ func serve(t *testing.T, change func(*app.Config)) *server {
 	t.Helper()
 	cfg := app.DefaultConfig()
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.StopGrace = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), 500*time.Millisecond
+	cfg.Local.PassEnv = []string{"GORACE"} // lets shims end at once, also under the race detector
 	cfg.Local.Projects = []local.Project{{Name: "shell", Roles: []local.Role{{Name: "coder", Permissions: &driver.Permissions{
 		Allow: []string{"Bash(ls *)"},
 	}}}}}

@@ -123,7 +123,7 @@ func (w *world) open() {
 	log := slog.New(slog.NewTextHandler(logWriter{w.t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	w.store = store
 	st := state.New(store, []fleet.Place{w.fake}, state.Config{
-		CreateWait: waittest.Limit, StopGrace: 50 * time.Millisecond, PollInterval: 20 * time.Millisecond, Logger: log,
+		CreateWait: waittest.Limit, StopGrace: 50 * time.Millisecond, PollInterval: 100 * time.Millisecond, Logger: log,
 		Others: []fleet.Place{models},
 	})
 	w.core = service.New(st)
