@@ -73,7 +73,7 @@ func taskConditions(f fleet.TaskFilter) *clause {
 		c.add(`agent_uid = ?`, f.AgentUID)
 	}
 	if f.AgentName != "" {
-		c.add(`name_key = ?`, record.Key(f.AgentName))
+		c.add(`agent_uid IN (SELECT uid FROM agents WHERE name_key = ?)`, record.Key(f.AgentName))
 	}
 	if f.Toolset != nil {
 		c.add(`toolset = ?`, string(*f.Toolset))
