@@ -5,9 +5,9 @@ BUF   := $(GO) tool -modfile=.tools/buf.mod buf
 LINT  := $(GO) tool -modfile=.tools/lint.mod golangci-lint
 # What the race detector does not watch. SQLite is C that was translated to Go, and its memory lies outside of Go's heap. The
 # others only compute, on what their caller gives them, and take a third of the time in which a program starts with the
-# detector; programs start hundreds of times in the tests. A package that instantiates generic types of sync or sync/atomic
-# must not be here: the linker keeps one copy of an instance for all packages, and this one would hide the order of accesses
-# from the detector.
+# detector; programs start hundreds of times in the tests. A package that instantiates generic types of sync or sync/atomic,
+# as for sync.Map, must not be here: the linker keeps one copy of an instance for all packages, and this one would hide the
+# order of accesses from the detector. sync.Pool tells the detector itself.
 UNWATCHED := modernc.org/sqlite/lib modernc.org/libc modernc.org/memory \
   regexp/... strconv compress/flate github.com/blevesearch/vellum/levenshtein
 # What vet, lint and race build with, so that a clean machine compiles the dependencies once, not once for each.
