@@ -132,6 +132,11 @@ class Fleet {
     return owner !== this.caller && this.scope !== 'admin'
   }
 
+  /** readPlaces reads how the places are. */
+  async readPlaces() {
+    this.places = (await data(api.GET('/v1/agents', { params: { query: { limit: 1 } } }))).places
+  }
+
   private async readCaller() {
     const head = await data(api.GET('/v1/fleet'))
     this.caller = head.caller

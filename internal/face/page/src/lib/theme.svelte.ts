@@ -4,8 +4,14 @@ type Name = 'system' | 'light' | 'dark'
 class Theme {
   name = $state<Name>((localStorage.getItem('theme') as Name | null) ?? 'system')
 
+  /** dark is whether the system wants dark colours. */
+  dark = $state(false)
+
   constructor() {
     this.apply()
+    const system = matchMedia('(prefers-color-scheme: dark)')
+    this.dark = system.matches
+    system.addEventListener('change', () => (this.dark = system.matches))
   }
 
   next() {
