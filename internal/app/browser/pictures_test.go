@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
@@ -43,15 +44,26 @@ func TestPictures(t *testing.T) {
 	} {
 		s.agentOf(t, a.name, a.project, a.role, a.spec)
 	}
+	// The tasks begin and end at other times, so that the timeline has something to show.
+	at := func(ago time.Duration) { s.late.Store(int64(ago)) }
+	lasting := func(from, to time.Duration, agent, title, script string) string {
+		at(from)
+		id := s.task(t, agent, "# "+title+"\nwhile ! [ -e go ]; do sleep 0.1; done; rm go\n"+script)
+		at(to)
+		s.touch(t, agent, "go")
+		s.ended(t, id)
+		return id
+	}
 	commit := ` && git -c user.name=basket -c user.email=basket@example.com commit -qam "Round prices up to cents"`
-	changed := s.task(t, "basket", `# Round prices up to cents, and test it
-sed -i 's/total += p.Price/total += math.Ceil(p.Price*100) \/ 100/' basket.go && sed -i 's/import "fmt"/import (\n\t"fmt"\n\t"math"\n)/' basket.go
+	changed := lasting(52*time.Minute, 36*time.Minute, "basket", "Round prices up to cents, and test it", `sed -i 's/total += p.Price/total += math.Ceil(p.Price*100) \/ 100/' basket.go && sed -i 's/import "fmt"/import (\n\t"fmt"\n\t"math"\n)/' basket.go
 echo "ok   shop/basket   0.214s"`+commit)
-	s.ended(t, changed)
-	s.ended(t, s.task(t, "docs", "# Check the links of all documents\necho '214 links, all of them work'"))
-	s.ended(t, s.task(t, "search", "# Measure the search with 10,000 products\necho 'p95 48 ms'; echo 'the index does not fit into memory' >&2; exit 1"))
+	lasting(35*time.Minute, 30*time.Minute, "docs", "Check the links of all documents", "echo '214 links, all of them work'")
+	lasting(29*time.Minute, 22*time.Minute, "search", "Measure the search with 10,000 products", "echo 'p95 48 ms'; echo 'the index does not fit into memory' >&2; exit 1")
+	at(21 * time.Minute)
 	s.task(t, "checkout", "# Replace the payment library\necho 'reading the code'; \"$FLEET_ASK\" permission Bash '{\"command\":\"go get example.com/payments@v2\"}'")
+	at(14 * time.Minute)
 	s.task(t, "review", "# Review the last ten commits\nfor i in 1 2 3; do printf '\\033[32mok\\033[0m   commit %s\\n' $i; done; \"$FLEET_ASK\" question 'Commit 4 removes a public function. Keep it?' 'keep it' 'remove it'")
+	at(8 * time.Minute)
 	running := s.task(t, "landing", `# Make the pictures of the landing page smaller
 for i in 1 2 3 4 5 6 7 8 9 10 11 12; do printf 'picture %02d  \033[33m%s kB\033[0m -> \033[32m%s kB\033[0m\n' $i $((i * 37 + 410)) $((i * 9 + 60)); sleep 0.2; done; sleep 600`)
 
@@ -59,8 +71,10 @@ for i in 1 2 3 4 5 6 7 8 9 10 11 12; do printf 'picture %02d  \033[33m%s kB\033[
 	b.goTo("/")
 	b.sees("6 agents")
 	b.sees("waiting 2")
+	at(0)
 	for _, p := range []struct{ name, path, sees, open string }{
 		{"fleet", "/", "6 agents", ""},
+		{"timeline", "/?view=timeline", "Review the last ten commits", ""},
 		{"attention", "/attention", "Commit 4 removes", ""},
 		{"output", "/tasks/" + running, "picture 12", ""},
 		{"changes", "/tasks/" + changed + "?view=changes", "1 file", "math.Ceil"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"fleet/internal/app"
 	"fleet/internal/place/local"
 	"fleet/internal/runner/driver"
+	"fleet/internal/state"
 )
 
 // server is a fleet of this machine with its listeners.
@@ -23,6 +25,7 @@ type server struct {
 	home string
 	api  fleetv1.FleetServiceClient
 	stop func()
+	late atomic.Int64 // how far the server's clock is behind, a time.Duration
 }
 
 // serve starts a server whose project "shell" runs tasks as shell scripts. Its agents may ask for permissions.
@@ -46,7 +49,9 @@ func serve(t *testing.T, change func(*app.Config)) *server {
 // start starts the server, or restarts it with the same data and addresses.
 func (s *server) start(t *testing.T) {
 	t.Helper()
-	a, err := app.Open(context.Background(), s.cfg, app.Options{})
+	a, err := app.Open(context.Background(), s.cfg, app.Options{Core: func(c *state.Config) {
+		c.Now = func() time.Time { return time.Now().Add(-time.Duration(s.late.Load())) }
+	}})
 	require.NoError(t, err)
 	l, err := a.Listen("test")
 	require.NoError(t, err)
