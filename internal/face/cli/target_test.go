@@ -35,8 +35,8 @@ func TestTargetOfFlagsAndEnvironment(t *testing.T) {
 	}{
 		{name: "nothing", want: Target{Server: DefaultServer}},
 		{name: "environment", env: map[string]string{"FLEET_SERVER": "e:1", "FLEET_TOKEN": "t", "FLEET_DATA": "d"}, want: Target{Server: "e:1", Token: "t", Data: "d"}},
-		{name: "flags win", args: []string{"--server", "f:2", "--token-file", file, "--data", "x", "--insecure"}, env: map[string]string{"FLEET_SERVER": "e:1", "FLEET_TOKEN": "t", "FLEET_DATA": "d"}, want: Target{Server: "f:2", Token: "from-file", Data: "x", Insecure: true}},
-		{name: "file of the environment", env: map[string]string{"FLEET_TOKEN_FILE": file}, want: Target{Server: DefaultServer, Token: "from-file"}},
+		{name: "flags win", args: []string{"--server", "f:2", "--token-file", file, "--data", "x", "--insecure"}, env: map[string]string{"FLEET_SERVER": "e:1", "FLEET_TOKEN": "t", "FLEET_DATA": "d"}, want: Target{Server: "f:2", Token: "from-file", TokenFile: file, Data: "x", Insecure: true}},
+		{name: "file of the environment", env: map[string]string{"FLEET_TOKEN_FILE": file}, want: Target{Server: DefaultServer, Token: "from-file", TokenFile: file}},
 		{name: "TLS", args: []string{"--server", "https://localhost:1/", "--ca-file", "ca"}, env: map[string]string{"FLEET_CLIENT_CERT": "c", "FLEET_CLIENT_KEY": "k"}, want: Target{Server: "localhost:1", TLS: true, CAFile: "ca", ClientCert: "c", ClientKey: "k"}},
 		{name: "TLS and not", args: []string{"--server", "https://localhost", "--insecure"}, err: "exclude each other"},
 		{name: "no key", args: []string{"--client-cert", "c"}, err: "belong together"},
