@@ -38,6 +38,9 @@ func TestCredentials(t *testing.T) {
 					"": "UNAUTHENTICATED", "revoked": "UNAUTHENTICATED", "expired": "UNAUTHENTICATED", "rotated": "UNAUTHENTICATED",
 					"read": refusal(m, fleet.ScopeRead), "run": refusal(m, fleet.ScopeRun), "restricted": refusalOutside(m),
 				} {
+					if name == "rotate_own_token" && want != "UNAUTHENTICATED" {
+						continue // it would change the token of this test; testdata/api/access/rotate_own.yaml has it
+					}
 					f.attempt(t, face, name, by, want)
 				}
 			}

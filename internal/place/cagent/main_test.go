@@ -4,9 +4,6 @@ package cagent_test
 
 import (
 	"context"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
@@ -77,30 +74,4 @@ func ofKind(t *testing.T, document string) string {
 	}
 	document = agentInLines.ReplaceAllString(document, "${1}model: stub\n${1}add_environment_info: true")
 	return agentInBraces.ReplaceAllString(document, "model: stub, add_environment_info: true$1")
-}
-
-// newHTTP serves on a loopback port until the test ends, and then cancels waiting requests.
-func newHTTP(t *testing.T, h http.Handler) *httptest.Server {
-	t.Helper()
-	s := httptest.NewServer(h)
-	t.Cleanup(func() {
-		s.CloseClientConnections()
-		s.Close()
-	})
-	return s
-}
-
-// hanging returns the URL of an endpoint that never answers.
-func hanging(t *testing.T) string {
-	t.Helper()
-	over := make(chan struct{})
-	s := newHTTP(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the client has gone
-		select {
-		case <-r.Context().Done():
-		case <-over:
-		}
-	}))
-	t.Cleanup(func() { close(over) })
-	return s.URL
 }

@@ -59,6 +59,7 @@ func (s *FlakyStore) fail() error {
 	return nil
 }
 
+// Update calls the Update of the store, see fleet.Store, and fails before or after fn.
 func (s *FlakyStore) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	return s.Store.Update(ctx, func(tx fleet.Tx) error { // half of the failures come after the work, and take it back
 		if s.calls.Load()%2 == 0 {
@@ -74,6 +75,7 @@ func (s *FlakyStore) Update(ctx context.Context, fn func(fleet.Tx) error) error 
 	})
 }
 
+// View calls the hook of OnView and the View of the store, see fleet.Store.
 func (s *FlakyStore) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
 	s.mu.Lock()
 	hook := s.onView
@@ -87,6 +89,7 @@ func (s *FlakyStore) View(ctx context.Context, fn func(fleet.ReadTx) error) erro
 	return s.Store.View(ctx, fn)
 }
 
+// LastSeq returns the newest event of the store, see fleet.Store.
 func (s *FlakyStore) LastSeq(ctx context.Context) (int64, error) {
 	if err := s.fail(); err != nil {
 		return 0, err
@@ -94,6 +97,7 @@ func (s *FlakyStore) LastSeq(ctx context.Context) (int64, error) {
 	return s.Store.LastSeq(ctx)
 }
 
+// Lease takes a lease of the store, see fleet.Store.
 func (s *FlakyStore) Lease(ctx context.Context, key, owner string, ttl time.Duration) (int64, error) {
 	if err := s.fail(); err != nil {
 		return 0, err
@@ -101,6 +105,7 @@ func (s *FlakyStore) Lease(ctx context.Context, key, owner string, ttl time.Dura
 	return s.Store.Lease(ctx, key, owner, ttl)
 }
 
+// RenewLeases renews the leases in the store, see fleet.Store.
 func (s *FlakyStore) RenewLeases(ctx context.Context, owner string, ttl time.Duration) (map[string]int64, error) {
 	if err := s.fail(); err != nil {
 		return nil, err
@@ -108,6 +113,7 @@ func (s *FlakyStore) RenewLeases(ctx context.Context, owner string, ttl time.Dur
 	return s.Store.RenewLeases(ctx, owner, ttl)
 }
 
+// Noted returns a note of the store, see fleet.Store. It fails only if everything does.
 func (s *FlakyStore) Noted(ctx context.Context, key string) (time.Duration, bool, error) {
 	if s.Fails.Load() == 1 { // nothing works at all
 		return 0, false, ErrFlaky
@@ -115,6 +121,7 @@ func (s *FlakyStore) Noted(ctx context.Context, key string) (time.Duration, bool
 	return s.Store.Noted(ctx, key)
 }
 
+// Release calls the hook of OnRelease and gives a lease of the store back, see fleet.Store.
 func (s *FlakyStore) Release(ctx context.Context, key, owner string) error {
 	s.mu.Lock()
 	hook := s.onRelease

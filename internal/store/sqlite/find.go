@@ -66,9 +66,9 @@ func taskConditions(f fleet.TaskFilter, led bool) *taskQuery {
 	if f.AgentName != "" {
 		q.add(lead(`agent_uid`)+` IN (SELECT uid FROM agents WHERE name_key = ?)`, record.Key(f.AgentName))
 	}
-	switch {
-	case f.Status == "":
-	case f.Status == fleet.TaskCompleted: // most are
+	switch f.Status {
+	case "":
+	case fleet.TaskCompleted: // most are
 		q.add(`+status = ?`, string(f.Status))
 	default:
 		column := lead(`status`)
