@@ -181,7 +181,7 @@ func TestProvisionFailures(t *testing.T) {
 		{"unreachable", "coder", "cannot fetch"},
 		{"no program", "coder", `the program "no-such-program" was not found`},
 		{"no claude", "coder", "npm install -g @anthropic-ai/claude-code"},
-		{"wrong path", "coder", "/no/such/program is not there"},
+		{"wrong path", "coder", "/no/such/program does not exist"},
 		{"no such", "coder", `there is no project "no such": there are no claude, no commit, no program, nowhere, unreachable, wrong path`},
 		{"nowhere", "boss", `no role "boss": it has coder, operator, manager`},
 	} {
