@@ -124,6 +124,25 @@ func TestVersionKillsChildren(t *testing.T) {
 	}
 }
 
+// TestVersionOfDaemon runs a program whose child leaves its group and holds its output open.
+func TestVersionOfDaemon(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, fifo := range []string{"left", "hold"} {
+		require.NoError(t, syscall.Mkfifo(filepath.Join(dir, fifo), 0o600))
+	}
+	o, _ := programs(t, map[string]string{"program": "cd " + dir + "; setsid bash -c 'echo $PPID >left; exec cat hold' & read -r pid <left; echo $pid"})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	output := make(chan string, 1)
+	go func() { _, out, _ := o.Version(ctx, "program"); output <- out }()
+	hold, err := os.OpenFile(filepath.Join(dir, "hold"), os.O_WRONLY, 0) // returns when the child reads
+	require.NoError(t, err)
+	defer hold.Close() // ends the child
+	cancel()
+	<-output
+}
+
 func TestGet(t *testing.T) {
 	t.Parallel()
 	o := probe.New(probe.Config{})

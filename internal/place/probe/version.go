@@ -5,11 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 )
 
 // maxOutput limits how much of a program's output is kept, in bytes.
@@ -31,7 +32,8 @@ func harmless(environ []string) (env []string) {
 	return append(env, "NO_COLOR=1", "CI=1", "DISABLE_AUTOUPDATER=1", "DISABLE_TELEMETRY=1")
 }
 
-// Version runs the program with --version, in its own process group, which is killed afterwards.
+// Version runs the program with --version, in its own process group, which is killed afterwards. A child that leaves the
+// group and keeps the output open delays the return until the context is done.
 func (o *Outside) Version(ctx context.Context, program string) (path, output string, err error) {
 	if path = o.find(program); path == "" {
 		return "", "", exec.ErrNotFound
@@ -39,31 +41,46 @@ func (o *Outside) Version(ctx context.Context, program string) (path, output str
 	if err := ctx.Err(); err != nil {
 		return path, "", err
 	}
-	out := &head{left: maxOutput}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return path, "", err
+	}
+	defer r.Close()
 	cmd := exec.CommandContext(ctx, path, "--version")
-	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = o.environ, "/", out, out
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = o.environ, "/", w, w
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	kill := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Cancel = kill
-	cmd.WaitDelay = 100 * time.Millisecond // for children that hold its output open
-	if err := cmd.Start(); err != nil {
+	err = cmd.Start()
+	_ = w.Close()
+	if err != nil {
 		return path, "", errors.New("cannot start: " + cause(err).Error())
 	}
+	out := &head{left: maxOutput}
+	copied := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(out, r)
+		close(copied)
+	}()
 	err = cmd.Wait()
-	_ = kill() // kills remaining children; an error means that there are none
+	_ = kill() // kills remaining children, which hold the output open; an error means that there are none
+	select {
+	case <-copied:
+	case <-ctx.Done(): // a child that has left the group holds the output open
+		_ = r.Close()
+		<-copied
+	}
 	output = out.kept.String()
 	exit, failed := errors.AsType[*exec.ExitError](err)
 	switch {
-	case ctx.Err() != nil:
+	case err != nil && ctx.Err() != nil:
 		return path, output, ctx.Err()
 	case failed && exit.ExitCode() >= 0:
 		return path, output, fmt.Errorf("%s --version ended with exit code %d", filepath.Base(path), exit.ExitCode())
 	case failed:
 		return path, output, fmt.Errorf("%s --version ended by a signal", filepath.Base(path))
-	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
-		return path, output, err
 	}
-	return path, output, nil
+	return path, output, err
 }
 
 // find returns the path of the program; empty if it is not found. Relative directories in PATH are ignored.

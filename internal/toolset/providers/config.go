@@ -35,15 +35,19 @@ type Settings struct {
 // Config configures a Service. The zero value works.
 type Config struct {
 	Settings
-	Drivers []fleet.Driver      // of the places that run models and programs
-	Getenv  func(string) string // nil means os.Getenv
-	Now     func() time.Time    // nil means time.Now
-	Logger  *slog.Logger        // nil means no log
+	Drivers      []fleet.Driver      // of the places that run models and programs
+	ProbeTimeout time.Duration       // limits the duration of a probe; 0 means 2 s
+	Getenv       func(string) string // nil means os.Getenv
+	Now          func() time.Time    // nil means time.Now
+	Logger       *slog.Logger        // nil means no log
 }
 
 func (c Config) withDefaults() Config {
 	if c.Timeout == 0 {
 		c.Timeout = 10 * time.Minute
+	}
+	if c.ProbeTimeout == 0 {
+		c.ProbeTimeout = 2 * time.Second
 	}
 	if c.MaxConcurrent == 0 {
 		c.MaxConcurrent = 8

@@ -32,9 +32,6 @@ type Finding struct {
 	Latency time.Duration
 }
 
-// ProbeTimeout limits the duration of a probe.
-const ProbeTimeout = 2 * time.Second
-
 // probesAtOnce is how many providers are probed concurrently.
 const probesAtOnce = 16
 
@@ -56,7 +53,7 @@ type Outside interface {
 
 // probe probes one provider.
 func (s *Service) probe(ctx context.Context, p *Provider) Finding {
-	ctx, cancel := context.WithTimeout(ctx, ProbeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.ProbeTimeout)
 	defer cancel()
 	begun := time.Now()
 	f := Finding{Name: p.Name}
@@ -90,7 +87,7 @@ func (s *Service) probeAPI(ctx context.Context, p *Provider) (Status, string) {
 	}
 	code, body, err := s.outside.Get(ctx, modelsURL(p), keyHeader(p, key))
 	if err != nil {
-		return StatusUnreachable, fmt.Sprintf("The key is there (%s), but %s %s", variable, p.BaseURL, unreached(ctx, err))
+		return StatusUnreachable, fmt.Sprintf("The key is there (%s), but %s %s", variable, p.BaseURL, s.unreached(ctx, err))
 	}
 	status, words := judge(code, body)
 	switch {
@@ -155,9 +152,9 @@ func judge(code int, body []byte) (Status, string) {
 }
 
 // unreached explains why there was no answer.
-func unreached(ctx context.Context, err error) string {
+func (s *Service) unreached(ctx context.Context, err error) string {
 	if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Sprintf("does not answer within %s", ProbeTimeout)
+		return fmt.Sprintf("does not answer within %s", s.cfg.ProbeTimeout)
 	}
 	return "cannot be reached: " + oneLine(err.Error())
 }
@@ -167,7 +164,7 @@ func (s *Service) probeServer(ctx context.Context, p *Provider) (Status, string)
 	_, key := s.key(p)
 	code, body, err := s.outside.Get(ctx, modelsURL(p), keyHeader(p, key))
 	if err != nil {
-		return StatusUnreachable, p.BaseURL + " " + unreached(ctx, err)
+		return StatusUnreachable, p.BaseURL + " " + s.unreached(ctx, err)
 	}
 	status, words := judge(code, body)
 	if status != StatusOperative || code != http.StatusOK {
@@ -229,7 +226,7 @@ func (s *Service) probeProgram(ctx context.Context, p *Provider) (Status, string
 	case errors.Is(err, exec.ErrNotFound):
 		return StatusUnavailable, fmt.Sprintf("There is no program %s on the server's PATH: install it", program)
 	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded):
-		return StatusUnavailable, fmt.Sprintf("%s does not say its version within %s", path, ProbeTimeout)
+		return StatusUnavailable, fmt.Sprintf("%s does not say its version within %s", path, s.cfg.ProbeTimeout)
 	case err != nil:
 		return StatusUnavailable, fmt.Sprintf("%s does not run: %s", path, oneLine(err.Error()))
 	}
