@@ -21,7 +21,7 @@ const (
 
 // Lease takes or renews a lease, see fleet.Store. The clock is that of the machine, which all processes of one file share.
 func (s *Store) Lease(ctx context.Context, key, owner string, ttl time.Duration) (epoch int64, err error) {
-	err = s.write(ctx, func(c *conn) error {
+	err = s.write(ofWorker(ctx, key), func(c *conn) error {
 		t := &readTx{ctx: ctx, conn: c}
 		return t.run("BEGIN IMMEDIATE", func() error {
 			now := time.Now()
@@ -75,10 +75,15 @@ func (s *Store) Leases(ctx context.Context, prefix string) (owners map[string]st
 
 // Release gives a lease back, see fleet.Store.
 func (s *Store) Release(ctx context.Context, key, owner string) error {
-	return s.write(ctx, func(c *conn) error {
+	return s.write(ofWorker(ctx, key), func(c *conn) error {
 		_, err := c.exec(ctx, releaseLease, key, owner)
 		return plain(ctx, err)
 	})
+}
+
+// ofWorker returns a context with a lease. Calls without one, for which somebody waits, pass calls with one, see pool.
+func ofWorker(ctx context.Context, key string) context.Context {
+	return fleet.WithLease(ctx, fleet.Lease{Key: key})
 }
 
 // fenced returns ErrLeaseLost if the context of the transaction has a lease that another owner has taken.

@@ -1,0 +1,49 @@
+package sqlite
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/waittest"
+)
+
+// A worker's lease is taken and given back for nobody who waits.
+func TestUpdatesPassLeases(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	_, err := s.Lease(t.Context(), "agent/1", "worker", time.Hour)
+	require.NoError(t, err)
+	c, err := s.writer.take(t.Context())
+	require.NoError(t, err)
+	waiting := func(front, back int) {
+		waittest.Until(t, "a queue gives no signal", func() bool {
+			s.writer.mu.Lock()
+			defer s.writer.mu.Unlock()
+			return len(s.writer.front) == front && len(s.writer.back) == back
+		})
+	}
+	leased, released, updated := make(chan error, 1), make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := s.Lease(t.Context(), "agent/2", "worker", time.Hour)
+		leased <- err
+	}()
+	waiting(0, 1)
+	go func() { released <- s.Release(t.Context(), "agent/1", "worker") }()
+	waiting(0, 2)
+	var found map[string]string
+	go func() {
+		updated <- s.Update(t.Context(), func(fleet.Tx) (err error) {
+			found, err = s.Leases(t.Context(), "agent/")
+			return err
+		})
+	}()
+	waiting(1, 2)
+	s.writer.give(c)
+	require.NoError(t, <-updated)
+	require.Equal(t, map[string]string{"agent/1": "worker"}, found)
+	require.NoError(t, <-leased)
+	require.NoError(t, <-released)
+}
