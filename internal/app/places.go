@@ -17,6 +17,7 @@ import (
 	"fleet/internal/place/fake"
 	"fleet/internal/place/local"
 	"fleet/internal/runner/remote"
+	"fleet/internal/runner/sandbox"
 	"fleet/internal/service"
 )
 
@@ -126,7 +127,7 @@ func (p *places) close() error {
 // newLocal returns the place of agents on this machine.
 func (p *places) newLocal() (fleet.Place, error) {
 	cfg := p.cfg
-	self, err := os.Executable()
+	self, err := sandbox.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("cannot find the path of this program, which supervises runs: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/cagent"
+	"fleet/internal/runner/sandbox"
 	"fleet/internal/service"
 	"fleet/internal/toolset/sessions"
 )
@@ -58,11 +59,15 @@ func (p *places) newCagent() (fleet.Place, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot find the path of this program, which executes model runs: %w", err)
 	}
+	supervisor, err := sandbox.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("cannot find the path of the program that supervises runs: %w", err)
+	}
 	copies, _ := here.(cagent.Places)
 	cfg := p.cfg
 	c := cagent.Config{
 		Name:        fleet.PlaceOn("cagent", cfg.Replica),
-		ShimCommand: []string{self, shimCommand}, RunCommand: []string{self, modelCommand}, StopGrace: cfg.StopGrace,
+		ShimCommand: []string{supervisor, shimCommand}, RunCommand: []string{self, modelCommand}, StopGrace: cfg.StopGrace,
 		Sandbox: cfg.Local.Sandbox, Read: cfg.Local.Read, Write: cfg.Local.Write,
 		Places: copies, NoPrograms: cfg.noPrograms(), Dir: filepath.Join(cfg.Data, "cagent"), Catalog: p.catalog, Model: cfg.Cagent.Model, Approve: cfg.Cagent.Approve, ToolEnv: cfg.Providers.ToolEnv,
 		Prices: cfg.Cagent.Prices, Logger: p.log,

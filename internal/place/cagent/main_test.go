@@ -16,6 +16,7 @@ import (
 
 	"fleet/internal/place/cagent"
 	"fleet/internal/runner"
+	"fleet/internal/runner/sandbox"
 )
 
 var mu sync.Mutex // protects what tests share
@@ -44,7 +45,9 @@ func withProcesses(t testing.TB, c *cagent.Config) {
 	t.Helper()
 	exe, err := os.Executable()
 	require.NoError(t, err)
-	c.ShimCommand, c.RunCommand = []string{exe, "shim"}, []string{exe, "model-run"}
+	supervisor, err := sandbox.Executable()
+	require.NoError(t, err)
+	c.ShimCommand, c.RunCommand = []string{supervisor, "shim"}, []string{exe, "model-run"}
 	c.StopGrace = 2 * time.Second
 }
 

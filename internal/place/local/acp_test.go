@@ -22,7 +22,7 @@ func acpProjects(t *testing.T, roles ...local.Role) func(*local.Config) {
 	return func(c *local.Config) {
 		for _, how := range []string{"plain", "load", "v2", "deaf"} {
 			c.Projects = append(c.Projects, local.Project{
-				Name: how, Driver: "acp", Command: []string{shimCommand(t)[0], "peer", how}, Roles: roles,
+				Name: how, Driver: "acp", Command: []string{self(t), "peer", how}, Roles: roles,
 			})
 		}
 	}
@@ -70,7 +70,7 @@ func TestACP(t *testing.T) {
 func TestACPAgentConfig(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	command := []string{shimCommand(t)[0], "peer", "plain"}
+	command := []string{self(t), "peer", "plain"}
 	script := "ask t1 execute ls -l\nask t2 execute ls secret\nask t3 execute make\nask t4 edit a.go"
 	for want, agentConfig := range map[string]fleet.AgentConfig{
 		"yes no no no":  {Allow: []string{"Bash(ls *)"}, Deny: []string{"Bash(ls secret*)"}},
@@ -173,7 +173,7 @@ func TestACPOpenToolCallOnReconnect(t *testing.T) {
 func TestACPSecrets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	a := fleet.Agent{Config: &fleet.AgentConfig{Driver: "acp", Command: []string{shimCommand(t)[0], "peer", "plain"}, MCPServers: []fleet.MCPServer{
+	a := fleet.Agent{Config: &fleet.AgentConfig{Driver: "acp", Command: []string{self(t), "peer", "plain"}, MCPServers: []fleet.MCPServer{
 		{Name: "tracker", Command: "tracker", Env: map[string]string{"TOKEN": "s3cret"}},
 	}}, UID: "u1", Name: "papi", Role: "coder"}
 	_, err := w.Provision(w.ctx, a)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
+	"fleet/internal/runner/sandbox"
 	"fleet/internal/waittest"
 )
 
@@ -18,7 +19,7 @@ import (
 
 func crashed(t *testing.T) (*Place, fleet.Agent, context.Context) {
 	t.Helper()
-	exe, err := os.Executable()
+	exe, err := sandbox.Executable()
 	require.NoError(t, err)
 	b, err := New(Config{
 		Dir: t.TempDir(), ShimCommand: []string{exe, "shim"}, PassEnv: []string{"GORACE"},

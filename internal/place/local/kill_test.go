@@ -9,6 +9,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/local"
+	"fleet/internal/runner/sandbox"
 )
 
 // handover is what the killed server reports: its run, and the output that it has read.
@@ -21,7 +22,7 @@ type handover struct {
 
 // serve starts a server that creates an agent, dispatches and follows a run, and then waits to be killed.
 func serve(dir string) {
-	exe, err := os.Executable()
+	exe, err := sandbox.Executable()
 	if err != nil {
 		panic(err)
 	}

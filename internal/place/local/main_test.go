@@ -17,6 +17,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/local"
 	"fleet/internal/runner/acp/acptest"
+	"fleet/internal/runner/sandbox"
 	"fleet/internal/waittest"
 )
 
@@ -43,18 +44,26 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func shimCommand(t testing.TB) []string {
+// self returns the path of the test binary.
+func self(t testing.TB) string {
 	exe, err := os.Executable()
 	require.NoError(t, err)
-	return []string{exe, "shim"}
+	return exe
+}
+
+// supervisor returns the path of the program that supervises runs.
+func supervisor(t testing.TB) string {
+	exe, err := sandbox.Executable()
+	require.NoError(t, err)
+	return exe
 }
 
 // newBackend creates a place in dir, with the project "shell" unless change configures others.
 func newBackend(t testing.TB, dir string, change func(*local.Config)) *local.Place {
 	t.Helper()
 	c := local.Config{
-		Dir: dir, ShimCommand: shimCommand(t), ACPCommand: []string{shimCommand(t)[0], "acp"},
-		AskCommand: []string{shimCommand(t)[0], "ask"}, StopGrace: 200 * time.Millisecond, PassEnv: []string{"GORACE"},
+		Dir: dir, ShimCommand: []string{supervisor(t), "shim"}, ACPCommand: []string{supervisor(t), "acp"},
+		AskCommand: []string{supervisor(t), "ask"}, StopGrace: 200 * time.Millisecond, PassEnv: []string{"GORACE"},
 		Projects: local.Discover(func(string) (string, error) { return "", exec.ErrNotFound }),
 	}
 	if change != nil {
@@ -116,9 +125,10 @@ func within(t testing.TB, dir string) []string {
 
 // children returns the same as within, without shims, which end shortly after their runs.
 func children(t testing.TB, dir string) []string {
+	shim := supervisor(t)
 	return slices.DeleteFunc(within(t, dir), func(line string) bool {
 		args := strings.Fields(line)
-		return len(args) > 2 && args[1] == os.Args[0] && args[2] == "shim"
+		return len(args) > 2 && args[1] == shim && args[2] == "shim"
 	})
 }
 

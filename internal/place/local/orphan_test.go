@@ -148,7 +148,7 @@ func shimOf(t *testing.T, run shim.Run) int {
 func TestServerKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	cmd := exec.Command(shimCommand(t)[0], "server", w.dir)
+	cmd := exec.Command(self(t), "server", w.dir)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	cmd.Stderr = os.Stderr

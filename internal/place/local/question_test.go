@@ -91,7 +91,7 @@ for input in '{"command":"echo one"}' '{"command":"rm x"}' '{"command":"echo $(r
 func TestAgentCannotAnswerItself(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
-	exe := shimCommand(t)[0]
+	exe := self(t)
 	w := newWorld(t, func(c *local.Config) {
 		asking(c)
 		c.Read = []string{exe}

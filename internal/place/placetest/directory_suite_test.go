@@ -9,6 +9,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/placetest"
 	"fleet/internal/runner"
+	"fleet/internal/runner/sandbox"
 )
 
 // TestMain lets the test binary also act as the supervisor of runs.
@@ -44,9 +45,9 @@ func TestBrokenRecord(t *testing.T) {
 // TestDirectory runs the suite with the example of docs/extend/place.md.
 func TestDirectory(t *testing.T) {
 	open := func(t *testing.T, root string) fleet.Place {
-		self, err := os.Executable()
+		supervisor, err := sandbox.Executable()
 		require.NoError(t, err)
-		d, err := newDirectory(root, []string{self, "shim"})
+		d, err := newDirectory(root, []string{supervisor, "shim"})
 		require.NoError(t, err)
 		return d
 	}

@@ -18,6 +18,7 @@ import (
 	"fleet/internal/place/placetest"
 	"fleet/internal/runner/driver"
 	"fleet/internal/runner/remote"
+	"fleet/internal/runner/sandbox"
 	"fleet/internal/waittest"
 )
 
@@ -76,7 +77,7 @@ func open(t *testing.T, b fleet.Place, dir string, change func(*remote.ClientCon
 }
 
 func openLocal(t *testing.T, dir, repository string, talker placetest.FakeClaude) fleet.Place {
-	exe, err := os.Executable()
+	exe, err := sandbox.Executable()
 	require.NoError(t, err)
 	c := local.Config{
 		Dir: dir, ShimCommand: []string{exe, "shim"}, AskCommand: []string{exe, "ask"}, StopGrace: 300 * time.Millisecond, PassEnv: []string{"GORACE"},

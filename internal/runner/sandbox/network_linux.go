@@ -60,7 +60,7 @@ func startProxy(addresses []string, attr *os.ProcAttr) (*os.File, error) {
 	}
 	mine, theirs := os.NewFile(uintptr(pair[0]), "proxy"), os.NewFile(uintptr(pair[1]), "proxy")
 	defer func() { _ = theirs.Close() }()
-	const exe = "/proc/self/exe" // independent of the file at its path, and of its permissions
+	exe := helperPath()
 	list, err := json.Marshal(addresses)
 	if err != nil {
 		return nil, errors.Join(err, mine.Close())

@@ -36,7 +36,7 @@ func Confine(cmd *exec.Cmd, p Policy) error {
 	if err != nil {
 		return err
 	}
-	cmd.Path, cmd.Args = "/proc/self/exe", append([]string{helperName, string(told)}, cmd.Args...)
+	cmd.Path, cmd.Args = helperPath(), append([]string{helperName, string(told)}, cmd.Args...)
 	return nil
 }
 
@@ -70,8 +70,7 @@ func Start(p Policy, program string, argv []string, attr *os.ProcAttr) (*os.Proc
 	if err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
-	// The link names this executable even if another file replaced it at its path.
-	child, err := os.StartProcess("/proc/self/exe", append([]string{helperName, string(told)}, argv...), &with)
+	child, err := os.StartProcess(helperPath(), append([]string{helperName, string(told)}, argv...), &with)
 	if cerr := w.Close(); err == nil {
 		err = cerr
 	}

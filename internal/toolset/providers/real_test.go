@@ -25,6 +25,7 @@ import (
 	"fleet/internal/place/placetest/model"
 	"fleet/internal/place/probe"
 	"fleet/internal/reconcile"
+	"fleet/internal/runner/sandbox"
 	"fleet/internal/service"
 	"fleet/internal/state"
 	"fleet/internal/store/sqlite"
@@ -78,13 +79,15 @@ func newRealWith(t *testing.T, probeTimeout time.Duration, agents ...providers.P
 	r.store = store
 	exe, err := os.Executable()
 	require.NoError(t, err)
+	supervisor, err := sandbox.Executable()
+	require.NoError(t, err)
 	clis, err := local.New(local.Config{
-		Dir: filepath.Join(r.data, "local"), ShimCommand: []string{exe, "shim"}, Environ: environ, PassEnv: []string{"GORACE"},
+		Dir: filepath.Join(r.data, "local"), ShimCommand: []string{supervisor, "shim"}, Environ: environ, PassEnv: []string{"GORACE"},
 		StopGrace: 200 * time.Millisecond, Logger: logger,
 	})
 	require.NoError(t, err)
 	models, err := cagent.New(cagent.Config{
-		ShimCommand: []string{exe, "shim"}, RunCommand: []string{exe, "model-run"},
+		ShimCommand: []string{supervisor, "shim"}, RunCommand: []string{exe, "model-run"},
 		Dir: filepath.Join(r.data, "cagent"), ToolEnv: []string{"WEATHER_TOKEN"}, Logger: logger,
 		LookupEnv: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 	})

@@ -20,6 +20,7 @@ import (
 	"fleet/internal/place/fake"
 	"fleet/internal/place/placetest/model"
 	"fleet/internal/reconcile"
+	"fleet/internal/runner/sandbox"
 	"fleet/internal/service"
 	"fleet/internal/state"
 	"fleet/internal/store/sqlite"
@@ -116,7 +117,9 @@ func (w *world) open() {
 	w.catalog = cagent.NewCatalog(c)
 	exe, err := os.Executable()
 	require.NoError(w.t, err)
-	models, err := cagent.New(cagent.Config{ShimCommand: []string{exe, "shim"}, RunCommand: []string{exe, "model-run"}, Dir: filepath.Join(w.dir, "cagent"), Catalog: w.catalog, LookupEnv: func(name string) (string, bool) {
+	supervisor, err := sandbox.Executable()
+	require.NoError(w.t, err)
+	models, err := cagent.New(cagent.Config{ShimCommand: []string{supervisor, "shim"}, RunCommand: []string{exe, "model-run"}, Dir: filepath.Join(w.dir, "cagent"), Catalog: w.catalog, LookupEnv: func(name string) (string, bool) {
 		return "sk-stub-0123456789", name == "ANTHROPIC_API_KEY"
 	}})
 	require.NoError(w.t, err)

@@ -23,6 +23,7 @@ import (
 	"fleet/internal/place/fake"
 	"fleet/internal/place/local"
 	"fleet/internal/reconcile"
+	"fleet/internal/runner/sandbox"
 	"fleet/internal/service"
 	"fleet/internal/state"
 	"fleet/internal/store/sqlite"
@@ -151,10 +152,12 @@ func newWorld(t *testing.T, change func(*subagents.Config)) *world {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "bin", "claude"), []byte("#!/bin/sh\nHOME='"+filepath.Join(dir, "home")+"' exec '"+exe+"' claude \"$@\"\n"), 0o700))
 
+	supervisor, err := sandbox.Executable()
+	require.NoError(t, err)
 	store, err := sqlite.Open(t.Context(), filepath.Join(dir, "fleet.db"), sqlite.Config{})
 	require.NoError(t, err)
 	environ := []string{"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, "home"), "GORACE=atexit_sleep_ms=0", "KEY=s3cret", "FLEET_TOKEN=never"}
-	host, err := local.New(local.Config{Dir: filepath.Join(dir, "data"), ShimCommand: []string{exe, "shim"}, StopGrace: 200 * time.Millisecond, Environ: environ, PassEnv: []string{"GORACE"}, Read: []string{exe}, Write: []string{dir}})
+	host, err := local.New(local.Config{Dir: filepath.Join(dir, "data"), ShimCommand: []string{supervisor, "shim"}, StopGrace: 200 * time.Millisecond, Environ: environ, PassEnv: []string{"GORACE"}, Read: []string{exe}, Write: []string{dir}})
 	require.NoError(t, err)
 	w := &world{t: t, store: store, remote: fake.New(fake.Config{Traits: fleet.Traits{Name: "coder"}}), dir: dir}
 	log := slog.New(slog.NewTextHandler(logWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
