@@ -18,7 +18,7 @@ func (c Config) openStore(ctx context.Context, log *slog.Logger) (fleet.Store, e
 	if c.Store != "" {
 		return postgres.Open(ctx, c.Store, postgres.Config{Logger: log})
 	}
-	return sqlite.Open(ctx, c.sqlitePath(), sqlite.Config{})
+	return sqlite.Open(ctx, c.sqlitePath(), sqlite.Config{Logger: log})
 }
 
 // shownStore returns what logs may say of where the fleet is kept.

@@ -92,6 +92,7 @@ func (s *Snapshot) has(seq int64) bool {
 func (s *Snapshot) apply(seq int64, changed []string, views []*fleet.AgentView, shared []*fleet.Agent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	first := !s.loaded
 	s.seq, s.loaded = seq, true
 	for _, v := range views {
 		shared = append(shared, &v.Agent)
@@ -118,6 +119,10 @@ func (s *Snapshot) apply(seq int64, changed []string, views []*fleet.AgentView, 
 		if v.DeletedAt.IsZero() {
 			s.add(v)
 		}
+	}
+	if first { // the store returns them nearly in this order, in which sorting is fast
+		s.sorted = slices.DeleteFunc(slices.Clone(views), func(v *fleet.AgentView) bool { return !v.DeletedAt.IsZero() })
+		slices.SortFunc(s.sorted, ByName)
 	}
 }
 

@@ -9,10 +9,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"time"
-
-	driver "modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // makeFile creates the file if it does not exist, makes it private to this user, because it contains tasks and hashes
@@ -78,42 +74,4 @@ func newFile(ctx context.Context, path string) (err error) {
 		return err
 	}
 	return nil
-}
-
-// checkTime limits the check of a large file. The check covers what can be read in that time.
-const checkTime = time.Second
-
-// check reads the database and returns an error if it is damaged.
-func check(ctx context.Context, db *sql.DB) error {
-	short, cancel := context.WithTimeout(ctx, checkTime)
-	defer cancel()
-	var verdict string
-	err := db.QueryRowContext(short, "PRAGMA quick_check(1)").Scan(&verdict)
-	switch {
-	case short.Err() != nil:
-		return ctx.Err()
-	case err != nil:
-		return err
-	case verdict != "ok":
-		return damage{errors.New(verdict)}
-	}
-	return nil
-}
-
-// damage describes what is wrong with a database.
-type damage struct{ error }
-
-// advise adds to the error of a damaged database what to do about it.
-func advise(err error) error {
-	found, ok := errors.AsType[damage](err)
-	if e, is := errors.AsType[*driver.Error](err); is {
-		primary := e.Code() & 0xff
-		ok = ok || primary == sqlite3.SQLITE_CORRUPT || primary == sqlite3.SQLITE_NOTADB
-	} else if ok {
-		err = found.error
-	}
-	if !ok {
-		return err
-	}
-	return fmt.Errorf("the database is damaged (%w): restore it from a backup, or, to start over, move it away with the files whose names start with its name", err)
 }

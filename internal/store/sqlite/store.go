@@ -16,6 +16,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
 	"runtime"
@@ -39,6 +40,11 @@ type Config struct {
 	BusyTimeout time.Duration
 	// MaxPages limits the file's size in pages; 0 means the disk is the limit.
 	MaxPages int
+	// CheckedFirst is the size of the largest file that is checked for damage before it is used, in bytes; 0 means 32 MiB. A larger one
+	// is checked while it is used, and before its schema is upgraded.
+	CheckedFirst int64
+	// Logger logs that a file that is in use is damaged; nil logs nothing.
+	Logger *slog.Logger
 	// Free returns a directory's free disk space and the size of the disk, in bytes; nil asks the disk.
 	Free func(dir string) (free, total uint64, err error)
 }
@@ -56,7 +62,8 @@ type Store struct {
 	newest atomic.Pointer[newest]
 	copier *checkpointer
 	space  *space
-	schema int64 // version that this program needs
+	check  *checker // nil if the file was checked before
+	schema int64    // version that this program needs
 
 	mu     sync.Mutex
 	closed bool
@@ -68,6 +75,12 @@ type Store struct {
 func Open(ctx context.Context, path string, cfg Config) (*Store, error) {
 	if cfg.BusyTimeout <= 0 {
 		cfg.BusyTimeout = 30 * time.Second
+	}
+	if cfg.CheckedFirst <= 0 {
+		cfg.CheckedFirst = checkedFirst
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Store{path: path, cfg: cfg}
 	if err := s.open(ctx); err != nil {
@@ -105,13 +118,14 @@ func (s *Store) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.retry(ctx, func() error { return check(ctx, w) }); err != nil {
+	later, err := s.checkFirst(ctx, w)
+	if err != nil {
 		return err
 	}
 	if err := s.retry(ctx, func() (err error) { s.schema, err = migrate(ctx, w); return err }); err != nil {
 		return err
 	}
-	r, err := s.db(path, reading, readers+2) // one more for the pulse, and for the index
+	r, err := s.db(path, reading, readers+3) // one more for the pulse, for the index, and for the check
 	if err != nil {
 		return err
 	}
@@ -123,11 +137,15 @@ func (s *Store) open(ctx context.Context) error {
 		return err
 	}
 	beside, err := s.db(path, url.Values{"_busy_timeout": {"250"}}, 1)
-	if err == nil {
-		s.space.reserve()
-		s.copier = newCheckpointer(beside, path, s.space.reserve)
+	if err != nil {
+		return err
 	}
-	return err
+	if later {
+		s.check = newChecker(r, path, s.cfg.Logger)
+	}
+	s.space.reserve()
+	s.copier = newCheckpointer(beside, path, s.space.reserve)
+	return nil
 }
 
 // db returns a pool of at most n connections to the file, none of them open yet.
@@ -173,6 +191,7 @@ func (s *Store) Close() error {
 	if !first {
 		return nil
 	}
+	s.check.close()
 	s.pulse.close()
 	s.copier.close()
 	return s.closePools()

@@ -75,6 +75,9 @@ func (s *Store) write(ctx context.Context, f func(*conn) error) error {
 		return err
 	}
 	defer s.leave()
+	if err := s.check.err(); err != nil {
+		return err
+	}
 	err := s.writer.with(ctx, func(c *conn) error {
 		return s.retry(ctx, func() error { return f(c) })
 	})

@@ -1,0 +1,81 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+// A large file is used before it is checked. Nothing is written to it any more once it is found damaged.
+func TestDamageOfALargeFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "fleet.db")
+	event := func(tx fleet.Tx) error {
+		return tx.Append(&fleet.Event{Time: time.Now(), Type: fleet.EventAgentChanged, AgentUID: "u1", AgentName: "papi", Owner: "alice", Text: "something has changed"})
+	}
+	s, err := Open(t.Context(), path, Config{})
+	require.NoError(t, err)
+	require.NoError(t, s.Update(t.Context(), func(tx fleet.Tx) error {
+		for range 2000 {
+			require.NoError(t, event(tx))
+		}
+		return nil
+	}))
+	require.NoError(t, s.Close())
+
+	reopen := func(log *slog.Logger) *Store {
+		s, err := Open(context.WithoutCancel(t.Context()), path, Config{CheckedFirst: 1, Logger: log})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		<-s.check.done
+		return s
+	}
+	s = reopen(nil)
+	require.NoError(t, s.Update(t.Context(), event), "nothing is wrong with it")
+	require.NoError(t, s.Close())
+
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for i := len(data) / 2; i < len(data)/2+8192; i++ {
+		data[i] = 0xff
+	}
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	var log bytes.Buffer
+	s = reopen(slog.New(slog.NewTextHandler(&log, nil)))
+	require.Contains(t, log.String(), "the database is damaged, refusing writes")
+	require.ErrorContains(t, s.Update(t.Context(), event), "restore it from a backup")
+	require.ErrorContains(t, s.Note(t.Context(), "health", 0), "restore it from a backup")
+	_, err = s.LastSeq(t.Context())
+	require.NoError(t, err, "what can be read is read")
+}
+
+// A file whose schema is to be upgraded is checked before, whatever its size.
+func TestDamageBeforeAnUpgrade(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "fleet.db")
+	s, err := Open(t.Context(), path, Config{})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	s = &Store{path: path, cfg: Config{CheckedFirst: 1, BusyTimeout: time.Second}}
+	t.Cleanup(func() { require.NoError(t, s.closePools()) })
+	s.file, err = s.makeFile(t.Context())
+	require.NoError(t, err)
+	db, err := s.db(path, map[string][]string{}, 1)
+	require.NoError(t, err)
+	later, err := s.checkFirst(t.Context(), db)
+	require.NoError(t, err)
+	require.True(t, later)
+	_, err = db.ExecContext(t.Context(), `DELETE FROM goose_db_version WHERE version_id = (SELECT max(version_id) FROM goose_db_version)`)
+	require.NoError(t, err)
+	later, err = s.checkFirst(t.Context(), db)
+	require.NoError(t, err)
+	require.False(t, later)
+}
