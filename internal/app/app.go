@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -58,6 +60,7 @@ type App struct {
 	limits     inbound.Limits
 	recent     *recent    // the last lines of the log; nil if there is none
 	rates      *rpc.Rates // nil if requests are not limited
+	slots      *rpc.Slots // nil if calls do not wait for each other
 	// address is the base URL of REST and MCP, "https://HOST:PORT" with TLS, and forAgents that for agents on this machine,
 	// which is without TLS. They are nil while nothing is served.
 	address, forAgents atomic.Pointer[string]
@@ -129,7 +132,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	catalog := newCatalog(cfg)
-	a.places = &places{cfg: cfg, options: o, store: a.store, wrap: a.telemetry.Transport, catalog: catalog, log: log, open: map[string]fleet.Place{}}
+	a.places = &places{cfg: cfg, options: o, store: a.store, wrap: func(t http.RoundTripper) http.RoundTripper { return outward{a.telemetry.Transport(t)} }, catalog: catalog, log: log, open: map[string]fleet.Place{}}
 	a.places.service = func() *service.Service { return a.service }
 	defer func() {
 		if err != nil {
@@ -187,8 +190,9 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	}
 	if !cfg.Auth.None() { // without tokens, there is only one principal
 		a.rates = rpc.NewRates(cfg.Limits, log, core.Now)
+		a.slots = rpc.NewSlots(cfg.Limits, runtime.GOMAXPROCS(0), log, a.telemetry.CallWaited)
 	}
-	a.calls, a.limits = rpc.NewInterceptor(auth, log, inbound.Remote, a.telemetry, a.rates, a.audit), o.Limits
+	a.calls, a.limits = rpc.NewInterceptor(auth, log, inbound.Remote, a.telemetry, a.rates, a.slots, a.audit), o.Limits
 	a.guard.unary, a.guard.stream = a.calls.Unary, a.calls.Stream
 	a.channel = newChannel(a.guard)
 	a.register(a.channel)

@@ -33,7 +33,7 @@ var layers = []layer{
 	{"fleet/internal/identity", []string{"fleet/internal/fleet"}, nil},
 	{"fleet/internal/reconcile", []string{"fleet/internal/fleet", "fleet/internal/state"}, nil},
 	{"fleet/internal/telemetry", []string{"fleet/internal/fleet"}, []string{"github.com/prometheus/client_golang", "go.opentelemetry.io"}},
-	{"fleet/internal/toolset/conversation", nil, nil},
+	{"fleet/internal/toolset/conversation", []string{"fleet/internal/fleet"}, nil},
 	{"fleet/internal/toolset", []string{"fleet/internal/fleet", "fleet/internal/service", "fleet/internal/toolset/conversation"}, nil},
 	{"fleet/internal/place/fake", []string{"fleet/internal/fleet"}, nil},
 	{"fleet/internal/place/placetest", []string{"fleet/internal/fleet", "fleet/internal/place/placetest", "fleet/internal/waittest"}, nil},

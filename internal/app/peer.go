@@ -58,7 +58,7 @@ func (a *App) openPeers(ctx context.Context) (*peers, error) {
 	if p.tls, err = sharedTLS(p.key); err != nil {
 		return nil, err
 	}
-	p.http = &http.Client{Transport: &http.Transport{TLSClientConfig: p.tls, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: peerPatience}}
+	p.http = &http.Client{Transport: outward{&http.Transport{TLSClientConfig: p.tls, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: peerPatience}}}
 	return p, nil
 }
 

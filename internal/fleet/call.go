@@ -11,15 +11,38 @@ type CallID uint64
 // String returns the id in 16 hex digits.
 func (id CallID) String() string { return fmt.Sprintf("%016x", uint64(id)) }
 
+// Call is a call of the API.
+type Call struct {
+	ID   CallID
+	Slot Slot // nil if the call needs none
+}
+
+// Slot is the place of a call among those that a server works on at the same time.
+type Slot interface {
+	// Release gives the slot to another call. It may be called again, also when the call has ended.
+	Release()
+}
+
 type callKey struct{}
 
-// WithCall returns a context for the call with the id.
-func WithCall(ctx context.Context, id CallID) context.Context {
-	return context.WithValue(ctx, callKey{}, id)
+// WithCall returns a context for the call.
+func WithCall(ctx context.Context, c *Call) context.Context {
+	return context.WithValue(ctx, callKey{}, c)
 }
 
 // CallFrom returns the id of the call that the context belongs to; zero if it belongs to none.
 func CallFrom(ctx context.Context) CallID {
-	id, _ := ctx.Value(callKey{}).(CallID)
-	return id
+	if c, ok := ctx.Value(callKey{}).(*Call); ok {
+		return c.ID
+	}
+	return 0
+}
+
+// ReleaseSlot gives up the slot of the call that the context belongs to, if it has one. Call it before waiting for what can
+// take long: a change of an agent or a task, a message, another server. Otherwise calls that only wait would keep others
+// out, also those that they wait for. The call does not take another slot afterwards.
+func ReleaseSlot(ctx context.Context) {
+	if c, ok := ctx.Value(callKey{}).(*Call); ok && c.Slot != nil {
+		c.Slot.Release()
+	}
 }

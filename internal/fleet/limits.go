@@ -17,6 +17,13 @@ type Limits struct {
 	StoredBytes int64 `yaml:"stored_bytes"`
 	// RequestsPerSecond limits the requests, on all faces and servers together.
 	RequestsPerSecond int `yaml:"requests_per_second"`
+	// CallsPerCPU limits the calls of all principals that a server works on at the same time, for each of its CPUs. Further
+	// ones wait, and principals take turns.
+	CallsPerCPU int `yaml:"calls_per_cpu"`
+	// WaitingCalls limits the waiting calls of one principal on a server.
+	WaitingCalls int `yaml:"waiting_calls"`
+	// WaitingTime limits how long a call waits.
+	WaitingTime time.Duration `yaml:"waiting_time"`
 	// Principals has other limits for principals, by name.
 	Principals map[string]PrincipalLimits `yaml:"principals"`
 	// Groups has other limits for each member of a group, by its name. Those of Principals come first. For members of several
@@ -47,6 +54,9 @@ func (l Limits) Validate() error {
 	if err := l.validate("limits."); err != nil {
 		return err
 	}
+	if l.WaitingTime < 0 {
+		return fmt.Errorf("limits.waiting_time is %s: use 0 for no limit, or a positive duration", l.WaitingTime)
+	}
 	for name, own := range l.Principals {
 		if err := own.over(Limits{}).validate("limits.principals." + name + "."); err != nil {
 			return err
@@ -68,6 +78,7 @@ func (l Limits) Validate() error {
 func (l Limits) validate(prefix string) error {
 	for key, n := range map[string]int64{
 		"agents": int64(l.Agents), "running_tasks": int64(l.RunningTasks), "stored_bytes": l.StoredBytes, "requests_per_second": int64(l.RequestsPerSecond),
+		"calls_per_cpu": int64(l.CallsPerCPU), "waiting_calls": int64(l.WaitingCalls),
 	} {
 		if n < 0 {
 			return fmt.Errorf("%s%s is %d: use 0 for no limit, or a positive number", prefix, key, n)
@@ -157,6 +168,25 @@ func TooManyRequests(most int, wait time.Duration) *Error {
 	const key = "limits.requests_per_second"
 	e := Errorf(ReasonLimitReached, "you may send %d requests a second: wait a moment and send fewer, or ask the operator to raise %s", most, key).
 		With("limit", key).With("used", strconv.Itoa(most)).With("max", strconv.Itoa(most))
+	e.RetryAfter = wait
+	return e
+}
+
+// TooManyWaiting returns the error of a principal of whom as many calls wait as may.
+func TooManyWaiting(most int, wait time.Duration) *Error {
+	const key = "limits.waiting_calls"
+	e := Errorf(ReasonLimitReached, "the server is busy, and as many of your calls wait for it as may, %d: make fewer at the same time, or ask the operator to raise %s", most, key).
+		With("limit", key).With("used", strconv.Itoa(most)).With("max", strconv.Itoa(most))
+	e.RetryAfter = wait
+	return e
+}
+
+// WaitedTooLong returns the error of a call that the server did not get to.
+func WaitedTooLong(most, wait time.Duration) *Error {
+	const key = "limits.waiting_time"
+	seconds := strconv.FormatFloat(most.Seconds(), 'f', -1, 64)
+	e := Errorf(ReasonLimitReached, "the server is busy, and your call has waited for %s: try again in a moment, or ask the operator to raise %s", most, key).
+		With("limit", key).With("used", seconds).With("max", seconds)
 	e.RetryAfter = wait
 	return e
 }

@@ -48,6 +48,7 @@ func (s *Service) FollowTask(ctx context.Context, id string, after int64, sink f
 
 // await waits for news about the task: its end, or, with output set, any event.
 func (s *Service) await(ctx context.Context, signal <-chan struct{}, t *fleet.Task, after int64, output bool) error {
+	fleet.ReleaseSlot(ctx)
 	for {
 		select {
 		case <-signal:

@@ -252,6 +252,7 @@ func (s *Service) WaitTasks(ctx context.Context, ids []string, until Until, d ti
 		if done || over {
 			return tasks, done, nil
 		}
+		fleet.ReleaseSlot(ctx)
 		for changed := false; !changed && !over; {
 			select {
 			case <-signal:

@@ -99,6 +99,7 @@ func (s *Service) awaitMessage(ctx context.Context, id string) (m *fleet.Message
 		}); err != nil || m == nil || !m.Open() {
 			return m, err
 		}
+		fleet.ReleaseSlot(ctx)
 		select {
 		case <-signal:
 		case <-timer.C:

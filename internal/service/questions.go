@@ -224,6 +224,7 @@ func (s *Service) awaitAnswer(ctx context.Context, id string) (q *fleet.Question
 		case !q.Open():
 			return q, nil
 		}
+		fleet.ReleaseSlot(ctx)
 		select {
 		case <-signal:
 		case <-timer.C:

@@ -105,6 +105,7 @@ func (s *Service) waitFor(ctx context.Context, uid string, d time.Duration, ok f
 		if over || ok(v) {
 			return v, nil
 		}
+		fleet.ReleaseSlot(ctx)
 		select {
 		case <-signal:
 		case <-timer.C:

@@ -82,6 +82,7 @@ func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []
 			}
 			return nil
 		}
+		fleet.ReleaseSlot(ctx)
 		select {
 		case <-signal:
 			woken = true

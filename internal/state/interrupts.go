@@ -22,6 +22,7 @@ func newInterrupts() *Interrupts { return &Interrupts{requests: make(chan Interr
 // Ask asks for the end of the task's run, and waits until the run's host was told.
 func (i *Interrupts) Ask(ctx context.Context, a *fleet.Agent, t *fleet.Task) error {
 	r := Interrupt{Agent: *a, Task: *t, done: make(chan error, 1)}
+	fleet.ReleaseSlot(ctx)
 	select {
 	case i.requests <- r:
 	case <-ctx.Done():

@@ -99,6 +99,7 @@ func (p *ManagedPlace) awaitListing(ctx context.Context, limit time.Duration) er
 	signal, cancel := p.changed.Subscribe()
 	defer cancel()
 	for !p.polled.Load() && limited.Err() == nil {
+		fleet.ReleaseSlot(ctx)
 		select {
 		case <-signal:
 		case <-limited.Done():

@@ -65,6 +65,9 @@ func (t *Telemetry) CallEnded(ctx context.Context, method, face string, stream b
 	(*d).Observe(took.Seconds())
 }
 
+// CallWaited records that a call has waited so long until fewer others were worked on.
+func (t *Telemetry) CallWaited(d time.Duration) { t.callWait.Observe(d.Seconds()) }
+
 func faceIndex(face string) int {
 	for i, f := range faces {
 		if f == face {

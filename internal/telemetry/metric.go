@@ -27,6 +27,8 @@ var (
 	calls        = counter("fleet_calls_total", "Calls that have ended.", "method", "face", "code")
 	callDuration = histogram("fleet_call_duration_seconds", "Duration of calls, without streams.", "method", "face")
 	callsOpen    = gauge("fleet_calls_open", "Calls that have not ended, including streams.")
+	callsWaiting = gauge("fleet_calls_waiting", "Calls that wait until fewer others are worked on.")
+	callWait     = histogram("fleet_call_wait_seconds", "Time that calls have waited until fewer others were worked on. Calls that did not wait are left out.")
 
 	agents   = gauge("fleet_agents", "Agents of the whole fleet by the state of their workspace.", "state")
 	tasks    = gauge("fleet_tasks", "Tasks of the whole fleet that have not ended: queued means not handed to the agent yet.", "state")
@@ -67,7 +69,7 @@ var buckets = []float64{0.001, 0.005, 0.02, 0.05, 0.1, 0.5, 2, 10, 60}
 // whose names begin with go_ and process_.
 func Metrics() []Metric {
 	return []Metric{
-		calls, callDuration, callsOpen,
+		calls, callDuration, callsOpen, callsWaiting, callWait,
 		agents, tasks, queueAge, events, ended,
 		workers, leases, renewals, renewFailures, leasesLost, fenced,
 		placeDuration, placeErrors, placeUp, snapshotAge,

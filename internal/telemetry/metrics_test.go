@@ -61,7 +61,7 @@ func sources(s fleet.Store) telemetry.Sources {
 		Work: func() fleet.Work {
 			return fleet.Work{Workers: 5, Waiting: 2, Leases: 4, Renewals: 7, RenewFailures: 1, LeasesLost: 3}
 		},
-		Watchers: func() int { return 6 }, CallsOpen: func() int { return 8 },
+		Watchers: func() int { return 6 }, CallsOpen: func() int { return 8 }, CallsWaiting: func() int { return 0 },
 		Now: func() time.Time { return noon },
 	}
 }

@@ -16,9 +16,10 @@ type Sources struct {
 	Agents func() []*fleet.AgentView
 	Places func() []fleet.PlaceState
 	Work   func() fleet.Work
-	// Watchers counts the open streams that wait for events, CallsOpen all open calls.
-	Watchers, CallsOpen func() int
-	Now                 func() time.Time
+	// Watchers counts the open streams that wait for events, CallsOpen all open calls, CallsWaiting those that wait for
+	// their turn.
+	Watchers, CallsOpen, CallsWaiting func() int
+	Now                               func() time.Time
 }
 
 // Read registers the metrics that are read from the sources. Call it once.
@@ -35,7 +36,7 @@ const storePatience = 3 * time.Second
 
 // read lists the metrics of collector.
 var read = []Metric{
-	callsOpen, agents, tasks, queueAge, workers, leases, renewals, renewFailures, leasesLost,
+	callsOpen, callsWaiting, agents, tasks, queueAge, workers, leases, renewals, renewFailures, leasesLost,
 	placeUp, snapshotAge, storeUp, storeSize, storeFull, lastEvent, watchers,
 }
 
@@ -56,6 +57,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(m.desc(), kind, v, labels...)
 	}
 	send(callsOpen, float64(c.CallsOpen()))
+	send(callsWaiting, float64(c.CallsWaiting()))
 	send(watchers, float64(c.Watchers()))
 	c.fleet(send)
 	c.places(send)

@@ -19,6 +19,7 @@ type Telemetry struct {
 	places   placeMetrics
 	store    storeMetrics
 	eventLag prometheus.Histogram
+	callWait prometheus.Histogram
 	answer   http.Handler
 
 	provider *sdk.TracerProvider // nil if nothing is traced
@@ -31,14 +32,15 @@ func New(version string) *Telemetry {
 		version: version, registry: prometheus.NewRegistry(),
 		calls: newCallMetrics(), places: newPlaceMetrics(), store: newStoreMetrics(),
 	}
-	lag := eventLag.histograms()
-	t.eventLag = lag.WithLabelValues().(prometheus.Histogram) //nolint:forcetypeassert // a HistogramVec makes histograms
+	lag, wait := eventLag.histograms(), callWait.histograms()
+	t.eventLag = lag.WithLabelValues().(prometheus.Histogram)  //nolint:forcetypeassert // a HistogramVec makes histograms
+	t.callWait = wait.WithLabelValues().(prometheus.Histogram) //nolint:forcetypeassert // likewise
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: build.Name, Help: build.Help}, build.Labels)
 	info.WithLabelValues(version).Set(1)
 	t.registry.MustRegister(
 		t.calls.ended, t.calls.duration, t.places.duration, t.places.errors,
 		t.store.duration, t.store.retries, t.store.errors, t.store.fenced, t.store.events, t.store.ended,
-		lag, info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		lag, wait, info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	t.answer = promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: scrapeTime, EnableOpenMetrics: true})
 	return t

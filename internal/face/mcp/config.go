@@ -39,6 +39,9 @@ type Config struct {
 	// Refused returns an error if the caller that Identify found has sent too many messages. Calls with its context fail with
 	// the same error. If Refused is nil, messages are not counted.
 	Refused func(ctx context.Context) error
+	// Take waits until the server may work on a request of the caller that Identify found, and returns a function to call after
+	// the work, which may be called again. Calls of tools wait by themselves. If Take is nil, requests do not wait.
+	Take func(ctx context.Context) (leave func(), err error)
 	// MaxResult is the largest text of a tool's result in bytes; 0 means tool.DefaultMaxResult. The options of the
 	// method in the proto say how a longer answer is cut.
 	MaxResult int
@@ -81,6 +84,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MayCall == nil {
 		c.MayCall = func(context.Context, string) bool { return true }
+	}
+	if c.Take == nil {
+		c.Take = func(context.Context) (func(), error) { return func() {}, nil }
 	}
 	if c.Refused == nil {
 		c.Refused = func(context.Context) error { return nil }

@@ -27,6 +27,7 @@ type endpoint struct {
 	sessions *sessions
 	identify func(ctx context.Context, authorization []string) (_ context.Context, caller string, err error)
 	refused  func(ctx context.Context) error
+	take     func(ctx context.Context) (leave func(), err error)
 	// challenge is Config.Challenge.
 	challenge func(r *http.Request) string
 	maxBody   int64
@@ -46,7 +47,7 @@ func newEndpoint(s *server.MCPServer, known *sessions, c Config) *endpoint {
 			server.WithDisableLocalhostProtection(true), // guard does it, and knows the configured hosts
 			server.WithStreamableHTTPLogger(c.Log),
 		),
-		sessions: known, identify: c.Identify, refused: c.Refused, challenge: c.Challenge, maxBody: c.MaxBody, most: c.MaxResult, timeout: c.WriteTimeout,
+		sessions: known, identify: c.Identify, refused: c.Refused, take: c.Take, challenge: c.Challenge, maxBody: c.MaxBody, most: c.MaxResult, timeout: c.WriteTimeout,
 	}
 }
 
@@ -106,7 +107,13 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		refuseLimited(w, m.ID, err)
 		return
 	}
-	out := &stream{w: w, timeout: e.timeout}
+	out := &stream{w: w, timeout: e.timeout, leave: func() {}}
+	if m.isWork() {
+		if out.leave, err = e.take(ctx); err != nil {
+			refuseLimited(w, m.ID, err)
+			return
+		}
+	}
 	defer out.end()
 	header := r.Header.Clone()
 	if modern := mcp.IsModernProtocol(header.Get(mcp.HeaderProtocolVersion)) || m.isModern(); !modern {

@@ -36,6 +36,12 @@ func (e envelope) isResponse() bool {
 	return e.Method == "" && len(e.ID) > 0 && (len(e.Result) > 0 || len(e.Error) > 0)
 }
 
+// isWork reports whether the message is a request that takes work here, such as a list of tools. A tool's call is one of the
+// API, which counts itself.
+func (e envelope) isWork() bool {
+	return len(e.ID) > 0 && e.Method != string(mcp.MethodToolsCall) && e.Method != string(mcp.MethodPing)
+}
+
 // isModern reports whether the message uses a protocol revision without sessions.
 func (e envelope) isModern() bool { return mcp.IsModernProtocol(e.Params.Meta.ProtocolVersion()) }
 

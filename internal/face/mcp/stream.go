@@ -26,6 +26,7 @@ type stream struct {
 	timeout time.Duration
 	begin   func() string   // makes a session when the message is answered without an error; nil for most messages
 	result  *tool.Assembled // what is put into the JSON that mcp-go writes
+	leave   func()          // ends the work on the message, before the client reads the answer; it may be called again
 
 	mu     sync.Mutex
 	events bool         // notifications were sent
@@ -71,6 +72,7 @@ func (s *stream) event(data []byte) error {
 func (s *stream) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.leave()
 	s.sendStatus()
 	if last := bytes.TrimSpace(s.last.Bytes()); len(last) > 0 {
 		_ = s.event(s.result.Append(nil, last)) // the client has disconnected
@@ -112,6 +114,7 @@ func (s *stream) Write(b []byte) (int, error) {
 	buffer, _ := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
 	*buffer = s.result.Append((*buffer)[:0], b)
+	s.leave()
 	response := *buffer
 	if s.status != 0 && len(response) > len(b) {
 		s.Header().Set("Content-Length", strconv.Itoa(len(response))) // net/http sets it for small bodies only

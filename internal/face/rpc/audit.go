@@ -21,6 +21,17 @@ type seen struct {
 	stream          bool
 	caller          string         // name of the principal; empty if it is not known
 	line            *fleet.Audited // nil if the call is not audited
+	call            fleet.Call
+	slot            slot
+}
+
+// work waits until the call may be worked on. A call that never is has done nothing, so it is not audited.
+func (s *seen) work(ctx context.Context) error {
+	err := s.slot.take(ctx, s.caller)
+	if err != nil {
+		s.line = nil
+	}
+	return err
 }
 
 // AuditLog keeps the lines of calls in the store.

@@ -53,6 +53,19 @@ func Refused(ctx context.Context) error {
 	return nil
 }
 
+// Take waits for a slot for what is not a call, after Identify. Call leave when it is done, once or more often. Unknown callers
+// need no slot.
+func (i *Interceptor) Take(ctx context.Context) (leave func(), err error) {
+	one := &slot{}
+	if id := identityOf(ctx); id != nil && id.err == nil {
+		one.of = i.slots
+		if err := one.take(ctx, id.principal.Name); err != nil {
+			return nil, Error(err)
+		}
+	}
+	return one.Release, nil
+}
+
 func (i *Interceptor) identify(ctx context.Context, md metadata.MD) *identity {
 	id := &identity{given: len(md.Get(authorization)) > 0}
 	if id.principal, id.err = i.auth.Authenticate(ctx, md); id.err == nil {

@@ -27,6 +27,7 @@ type Interceptor struct {
 	remote   func(ctx context.Context) string
 	observer Observer
 	rates    *Rates
+	slots    *Slots
 	lines    AuditLog
 	failures *failures
 	open     *openCalls
@@ -42,12 +43,12 @@ type Observer interface {
 }
 
 // NewInterceptor returns the interceptor. Remote returns the address that a call comes from, for the log; nil if it is
-// not known. Rates may be nil.
-func NewInterceptor(auth Authenticator, log *slog.Logger, remote func(ctx context.Context) string, observer Observer, rates *Rates, lines AuditLog) *Interceptor {
+// not known. Rates and slots may be nil.
+func NewInterceptor(auth Authenticator, log *slog.Logger, remote func(ctx context.Context) string, observer Observer, rates *Rates, slots *Slots, lines AuditLog) *Interceptor {
 	if remote == nil {
 		remote = func(context.Context) string { return "" }
 	}
-	return &Interceptor{auth: auth, log: log, remote: remote, observer: observer, rates: rates, lines: lines, failures: newFailures(log, lines), open: newOpenCalls(auth)}
+	return &Interceptor{auth: auth, log: log, remote: remote, observer: observer, rates: rates, slots: slots, lines: lines, failures: newFailures(log, lines), open: newOpenCalls(auth)}
 }
 
 // Close ends the interceptor's background work. Call it when no more calls come.
@@ -58,6 +59,9 @@ func (i *Interceptor) Unary(ctx context.Context, req any, info *grpc.UnaryServer
 	seen := &seen{request: req}
 	err = i.around(ctx, info.FullMethod, seen, func(ctx context.Context) (err error) {
 		if err := checkEnums(req); err != nil {
+			return err
+		}
+		if err := seen.work(ctx); err != nil {
 			return err
 		}
 		resp, err = next(ctx, req)
@@ -87,21 +91,28 @@ type stream struct {
 
 func (s stream) Context() context.Context { return s.ctx }
 
-// RecvMsg keeps the request for the audit line.
+// RecvMsg keeps the request for the audit line. The work on it begins when it has arrived.
 func (s stream) RecvMsg(m any) error {
-	err := s.ServerStream.RecvMsg(m)
-	if err == nil {
-		if s.seen.request = m; s.seen.line != nil {
-			s.seen.line.Describe(func(e *fleet.AuditEntry) { describe(e, m) })
-		}
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
 	}
-	return err
+	if s.seen.request = m; s.seen.line != nil {
+		s.seen.line.Describe(func(e *fleet.AuditEntry) { describe(e, m) })
+	}
+	return s.seen.work(s.ctx)
+}
+
+// SendMsg gives up the call's slot, because a client may read slowly.
+func (s stream) SendMsg(m any) error {
+	s.seen.slot.Release()
+	return s.ServerStream.SendMsg(m)
 }
 
 func (i *Interceptor) around(ctx context.Context, method string, seen *seen, call func(context.Context) error) (err error) {
 	begun, panicked := time.Now(), false
 	face := faceOf(ctx)
-	ctx = fleet.WithCall(ctx, fleet.CallID(rand.Uint64())) //nolint:gosec // it is no secret
+	seen.call = fleet.Call{ID: fleet.CallID(rand.Uint64()), Slot: &seen.slot} //nolint:gosec // it is no secret
+	ctx = fleet.WithCall(ctx, &seen.call)
 	ctx = i.observer.CallBegan(ctx, method, face)
 	defer func() {
 		if r := recover(); r != nil {
@@ -109,6 +120,7 @@ func (i *Interceptor) around(ctx context.Context, method string, seen *seen, cal
 			err = errPanic
 			panicked = true
 		}
+		seen.slot.Release()
 		var s *status.Status
 		if err != nil {
 			s = answerOf(ctx, err)
@@ -165,6 +177,7 @@ func (i *Interceptor) admit(ctx context.Context, method string, seen *seen) (_ c
 	if err := r.mayCall(id.principal); err != nil {
 		return ctx, nil, err
 	}
+	seen.slot.of = i.slots
 	ctx, leave = i.open.enter(fleet.WithPrincipal(ctx, id.principal))
 	return ctx, leave, nil
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"fleet/internal/fleet"
 )
 
 // These are the errors of Turns.Take.
@@ -72,6 +74,7 @@ func (t *Turns) Take(ctx context.Context, id string, wait time.Duration) (leave 
 		defer timer.Stop()
 		late = timer.C
 	}
+	fleet.ReleaseSlot(ctx)
 	select {
 	case <-w.turn:
 		if w.shut {

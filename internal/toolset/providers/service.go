@@ -107,6 +107,7 @@ type running struct {
 // look probes the provider, or waits for a running probe. A probe belongs to no caller: it continues when the caller
 // who started it disconnects.
 func (s *Service) look(ctx context.Context, p *Provider) (Finding, error) {
+	fleet.ReleaseSlot(ctx)
 	s.probes.mu.Lock()
 	r := s.probes.running[p.Name]
 	if r != nil {

@@ -135,6 +135,7 @@ func (s *Service) Pull(ctx context.Context, reference string) (fleet.Pulled, err
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
 		return fleet.Pulled{}, err
 	}
+	fleet.ReleaseSlot(ctx) // a registry may take long
 	return s.catalog.Pull(ctx, reference)
 }
 

@@ -1,0 +1,242 @@
+package rpc
+
+import (
+	"container/list"
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// Slots limits how many calls are worked on at the same time. Further calls wait, those of each principal in a queue of its
+// own. A slot that becomes free goes to the first call of the next queue, round robin, so that a principal with many waiting
+// calls delays the calls of another one by at most one call each time.
+//
+// A call has its slot until it ends or until it waits for something; see fleet.ReleaseSlot.
+type Slots struct {
+	most   uint64        // calls that are worked on
+	length int           // of the queue of a principal; 0 means no limit
+	time   time.Duration // that a call may wait; 0 means no limit
+	log    *slog.Logger
+	waited func(time.Duration)
+	logged atomic.Int64 // when a refusal was logged, in Unix seconds
+
+	// state has the number of calls with a slot in its lower half, and of those that wait in its upper half. Calls that find
+	// a slot, and no others waiting, use nothing else.
+	state atomic.Uint64
+
+	mu     sync.Mutex            // held to add to the waiting calls or to take from them
+	queues map[string]*callQueue // that are not empty, by principal
+	round  list.List             // of the same; the first is the next to get a slot
+}
+
+// oneWaiting is a waiting call in Slots.state.
+const oneWaiting = 1 << 32
+
+// callQueue has the waiting calls of a principal.
+type callQueue struct {
+	principal string
+	calls     list.List // of *waitingCall
+	place     *list.Element
+}
+
+// waitingCall is a call that waits for a slot.
+type waitingCall struct {
+	queue *callQueue
+	place *list.Element // nil once it has a slot, or waits no longer
+	ready chan struct{} // closed when it has a slot
+}
+
+// retryBusy is when a caller may try again whose call got no slot.
+const retryBusy = time.Second
+
+// NewSlots returns the slots of a server that uses so many CPUs; nil if there is no limit. A nil *Slots has a slot for
+// every call. waited is told how long a call has waited.
+func NewSlots(limits fleet.Limits, cpus int, log *slog.Logger, waited func(time.Duration)) *Slots {
+	if limits.CallsPerCPU == 0 {
+		return nil
+	}
+	return &Slots{
+		most: uint64(limits.CallsPerCPU) * uint64(cpus), length: limits.WaitingCalls, time: limits.WaitingTime, //nolint:gosec // neither is negative
+		log: log, waited: waited, queues: map[string]*callQueue{},
+	}
+}
+
+// Waiting returns how many calls wait.
+func (s *Slots) Waiting() int {
+	if s == nil {
+		return 0
+	}
+	return int(s.state.Load() / oneWaiting) //nolint:gosec // a number of calls
+}
+
+// Working returns how many calls have a slot.
+func (s *Slots) Working() int {
+	if s == nil {
+		return 0
+	}
+	return int(s.state.Load() % oneWaiting)
+}
+
+// Take waits for a slot for a call of the principal. LIMIT_REACHED if too many of its calls wait, or if it has waited too
+// long. Give the slot back with Leave.
+func (s *Slots) Take(ctx context.Context, principal string) error {
+	if s == nil || s.try() {
+		return nil
+	}
+	return s.wait(ctx, principal)
+}
+
+// Leave gives a slot to the next waiting call.
+func (s *Slots) Leave() {
+	if s != nil && s.state.Add(^uint64(0)) >= oneWaiting {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.pass()
+	}
+}
+
+// try takes a slot if one is free and no call waits.
+func (s *Slots) try() bool {
+	for n := s.state.Load(); n < s.most; n = s.state.Load() {
+		if s.state.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Slots) wait(ctx context.Context, principal string) error {
+	c, err := s.join(principal)
+	if err != nil {
+		s.refused(ctx, principal, err)
+	}
+	if c == nil {
+		return err
+	}
+	begun := time.Now()
+	defer func() { s.waited(time.Since(begun)) }()
+	var late <-chan time.Time
+	if s.time > 0 {
+		timer := time.NewTimer(s.time)
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case <-c.ready:
+		return nil
+	case <-ctx.Done():
+		if !s.withdraw(c) { // its slot came just now
+			s.Leave()
+		}
+		return ctx.Err()
+	case <-late:
+		if !s.withdraw(c) {
+			return nil
+		}
+	}
+	err = fleet.WaitedTooLong(s.time, retryBusy)
+	s.refused(ctx, principal, err)
+	return err
+}
+
+// join adds a call to the queue of its principal. It returns nil if there was a slot after all, or LIMIT_REACHED.
+func (s *Slots) join(principal string) (*waitingCall, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queues[principal]
+	for {
+		n := s.state.Load()
+		switch {
+		case n < s.most:
+			if s.state.CompareAndSwap(n, n+1) {
+				return nil, nil //nolint:nilnil // it has a slot
+			}
+			continue
+		case q != nil && s.length > 0 && q.calls.Len() >= s.length:
+			return nil, fleet.TooManyWaiting(s.length, retryBusy)
+		}
+		if s.state.CompareAndSwap(n, n+oneWaiting) {
+			break
+		}
+	}
+	if q == nil {
+		q = &callQueue{principal: principal}
+		s.queues[principal] = q
+		q.place = s.round.PushBack(q)
+	}
+	c := &waitingCall{queue: q, ready: make(chan struct{})}
+	c.place = q.calls.PushBack(c)
+	return c, nil
+}
+
+// withdraw removes the call, and reports whether it was still waiting.
+func (s *Slots) withdraw(c *waitingCall) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.place == nil {
+		return false
+	}
+	s.remove(c)
+	s.state.Add(^uint64(oneWaiting - 1))
+	return true
+}
+
+// pass gives the free slots to waiting calls. While there are any, nothing else takes one.
+func (s *Slots) pass() {
+	for s.round.Len() > 0 && s.state.Load()%oneWaiting < s.most {
+		q := s.round.Front().Value.(*callQueue)   //nolint:forcetypeassert // see round
+		c := q.calls.Front().Value.(*waitingCall) //nolint:forcetypeassert // see calls
+		s.round.MoveToBack(q.place)
+		s.remove(c)
+		s.state.Add(^uint64(oneWaiting - 2)) // one waits less, and one has a slot more
+		close(c.ready)
+	}
+}
+
+// remove removes the call from its queue.
+func (s *Slots) remove(c *waitingCall) {
+	q := c.queue
+	q.calls.Remove(c.place)
+	c.place = nil
+	if q.calls.Len() == 0 {
+		s.round.Remove(q.place)
+		delete(s.queues, q.principal)
+	}
+}
+
+// refused logs that a call got no slot, unless that was logged lately.
+func (s *Slots) refused(ctx context.Context, principal string, err error) {
+	now := time.Now().Unix()
+	if last := s.logged.Load(); now-last >= int64(refusalWindow/time.Second) && s.logged.CompareAndSwap(last, now) {
+		s.log.WarnContext(ctx, "more calls than the server can work on, refusing some", slog.String("principal", principal), slog.Any("error", err))
+	}
+}
+
+// slot is the slot of one call. The zero slot is not needed. It implements fleet.Slot.
+type slot struct {
+	of   *Slots
+	held atomic.Bool
+}
+
+// take waits for the slot.
+func (s *slot) take(ctx context.Context, principal string) error {
+	if s.of == nil {
+		return nil
+	}
+	if err := s.of.Take(ctx, principal); err != nil {
+		return err
+	}
+	s.held.Store(true)
+	return nil
+}
+
+// Release implements fleet.Slot.
+func (s *slot) Release() {
+	if s.held.CompareAndSwap(true, false) {
+		s.of.Leave()
+	}
+}

@@ -1,0 +1,291 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"fleet/internal/fleet"
+)
+
+func newSlots(most, length int, limit time.Duration) *Slots {
+	return NewSlots(fleet.Limits{CallsPerCPU: most, WaitingCalls: length, WaitingTime: limit}, 1, slog.New(slog.DiscardHandler), func(time.Duration) {})
+}
+
+// has reports whether the call has a slot.
+func (c *waitingCall) has() bool {
+	select {
+	case <-c.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestSlotsAreFair lets calls of several principals come, wait, give up and end in any order. No slot stays free while a call
+// waits, and between two calls of a principal that get slots, every other principal that has waited all the time gets one.
+func TestSlotsAreFair(t *testing.T) {
+	t.Parallel()
+	names := []string{"a", "b", "c", "d"}
+	rapid.Check(t, func(t *rapid.T) {
+		most := rapid.IntRange(1, 3).Draw(t, "slots")
+		s := newSlots(most, 0, 0)
+		working := 0
+		waiting := map[string][]*waitingCall{} // by principal, oldest first
+		since := map[string][]string{}         // who got slots while the principal has waited
+		// settle notes who got slots, and checks that they are as many as there were.
+		settle := func(got int) {
+			for range got {
+				name := ""
+				for _, n := range names {
+					if w := waiting[n]; len(w) > 0 && w[0].has() {
+						require.Empty(t, name, "two calls got one slot")
+						name = n
+						require.False(t, len(w) > 1 && w[1].has())
+					}
+				}
+				require.NotEmpty(t, name, "nobody got the slot")
+				for n := range since {
+					if n != name {
+						require.NotContains(t, since[n], name, "%s has waited while %s got two slots", n, name)
+						since[n] = append(since[n], name)
+					}
+				}
+				waiting[name] = waiting[name][1:]
+				working++
+				since[name] = nil
+				if len(waiting[name]) == 0 {
+					delete(since, name)
+				}
+			}
+			total := 0
+			for _, n := range names {
+				total += len(waiting[n])
+				for _, c := range waiting[n] {
+					require.False(t, c.has(), "a call got a slot before its turn")
+				}
+			}
+			require.Equal(t, working, s.Working())
+			require.Equal(t, total, s.Waiting())
+			require.Len(t, s.queues, len(since))
+			require.True(t, working == most || total == 0, "a slot is free while calls wait")
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"come": func(t *rapid.T) {
+				name := rapid.SampledFrom(names).Draw(t, "principal")
+				if s.try() {
+					require.Less(t, working, most)
+					working++
+				} else {
+					c, err := s.join(name)
+					require.NoError(t, err)
+					require.NotNil(t, c)
+					waiting[name] = append(waiting[name], c)
+					if _, ok := since[name]; !ok {
+						since[name] = nil
+					}
+				}
+				settle(0)
+			},
+			"end": func(t *rapid.T) {
+				if working == 0 {
+					t.Skip("none is worked on")
+				}
+				next := min(1, s.Waiting())
+				working--
+				s.Leave()
+				settle(next)
+			},
+			"give up": func(t *rapid.T) {
+				name := rapid.SampledFrom(names).Draw(t, "principal")
+				w := waiting[name]
+				if len(w) == 0 {
+					t.Skip("none waits")
+				}
+				i := rapid.IntRange(0, len(w)-1).Draw(t, "call")
+				require.True(t, s.withdraw(w[i]))
+				require.False(t, s.withdraw(w[i]))
+				if waiting[name] = slices.Delete(w, i, i+1); len(waiting[name]) == 0 {
+					delete(since, name)
+				}
+				settle(0)
+			},
+		})
+	})
+}
+
+// TestManyWaitingCallsDelayOthersByOne has 1,000 calls of one principal wait, and then one of each of two others. These get the
+// next two slots but one.
+func TestManyWaitingCallsDelayOthersByOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(1, 1000, 0)
+		require.NoError(t, s.Take(t.Context(), "heavy"))
+		var order []string
+		come := func(name string) {
+			go func() {
+				if s.Take(t.Context(), name) == nil {
+					order = append(order, name) // only one at a time has the slot
+					s.Leave()
+				}
+			}()
+			synctest.Wait()
+		}
+		for range 1000 {
+			come("heavy")
+		}
+		come("alice")
+		come("bob")
+		require.Equal(t, 1002, s.Waiting())
+		s.Leave()
+		synctest.Wait()
+		require.Equal(t, []string{"heavy", "alice", "bob", "heavy"}, order[:4])
+		require.Len(t, order, 1002)
+		require.Zero(t, s.Waiting())
+		require.Zero(t, s.Working())
+		require.Empty(t, s.queues)
+	})
+}
+
+// TestWaitingIsBounded checks the limits of the queue: its length, and the time in it.
+func TestWaitingIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log, waited := &strings.Builder{}, make(chan time.Duration, 3)
+		s := NewSlots(fleet.Limits{CallsPerCPU: 2, WaitingCalls: 1, WaitingTime: 1500 * time.Millisecond}, 2,
+			slog.New(slog.NewTextHandler(log, nil)), func(d time.Duration) { waited <- d })
+		for range 4 {
+			require.NoError(t, s.Take(t.Context(), "alice"))
+		}
+		refused := func(err error, limit, used string) {
+			t.Helper()
+			e, ok := errors.AsType[*fleet.Error](err)
+			require.True(t, ok, err)
+			require.Equal(t, fleet.ReasonLimitReached, e.Reason)
+			require.Equal(t, map[string]string{"limit": limit, "used": used, "max": used}, e.Metadata)
+			require.Equal(t, time.Second, e.RetryAfter)
+		}
+		late := make(chan error, 1)
+		go func() { late <- s.Take(t.Context(), "alice") }()
+		synctest.Wait()
+		refused(s.Take(t.Context(), "alice"), "limits.waiting_calls", "1")
+		refused(s.Take(t.Context(), "bob"), "limits.waiting_time", "1.5")
+		refused(<-late, "limits.waiting_time", "1.5")
+		require.Equal(t, 1500*time.Millisecond, <-waited)
+		require.Equal(t, 1500*time.Millisecond, <-waited)
+		require.Equal(t, 1, strings.Count(log.String(), "refusing some"), log)
+
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { late <- s.Take(ctx, "alice") }()
+		synctest.Wait()
+		require.Equal(t, 1, s.Waiting())
+		cancel()
+		require.ErrorIs(t, <-late, context.Canceled)
+		require.Zero(t, s.Waiting(), "a call that was cancelled waits no longer")
+		require.Equal(t, 4, s.Working())
+	})
+}
+
+// TestSlotOfACancelledCall cancels a call just before it gets a slot, which is then free for others.
+func TestSlotOfACancelledCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(1, 0, 0)
+		for range 64 { // the call notices the end of its context before or after it has the slot
+			require.True(t, s.try())
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				if s.Take(ctx, "alice") == nil {
+					s.Leave()
+				}
+			}()
+			synctest.Wait()
+			cancel()
+			s.Leave()
+			synctest.Wait()
+			require.Zero(t, s.Working())
+		}
+	})
+}
+
+// TestSlotsAreNotLost has many calls take slots, give up and release at the same time. In the end all slots are free.
+func TestSlotsAreNotLost(t *testing.T) {
+	t.Parallel()
+	s := newSlots(3, 0, 0)
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() {
+			for n := range 200 {
+				ctx, cancel := context.WithCancel(t.Context())
+				if (i+n)%3 == 0 {
+					all.Go(cancel)
+				}
+				held := slot{of: s}
+				if held.take(ctx, strconv.Itoa(i%4)) == nil {
+					all.Go(held.Release) // a call can release its slot twice
+					held.Release()
+				}
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+	require.Zero(t, s.Waiting())
+	require.Empty(t, s.queues)
+	for range 3 {
+		require.True(t, s.try())
+	}
+	require.False(t, s.try())
+}
+
+func TestNoSlots(t *testing.T) {
+	t.Parallel()
+	none := NewSlots(fleet.Limits{WaitingCalls: 1}, 8, nil, nil)
+	require.Nil(t, none)
+	require.NoError(t, none.Take(t.Context(), "alice"))
+	none.Leave()
+	require.Zero(t, none.Waiting()+none.Working())
+	fleet.ReleaseSlot(t.Context())
+}
+
+// TestFreeSlotsCostNoMemory checks that a call that need not wait allocates nothing for its slot.
+func TestFreeSlotsCostNoMemory(t *testing.T) {
+	s := newSlots(2, 0, time.Second)
+	held := &slot{of: s}
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		_ = held.take(t.Context(), "alice")
+		held.Release()
+	}))
+}
+
+func BenchmarkSlots(b *testing.B) {
+	s := newSlots(1<<20, 1000, time.Second)
+	b.Run("one caller", func(b *testing.B) {
+		b.ReportAllocs()
+		held := &slot{of: s}
+		for b.Loop() {
+			_ = held.take(b.Context(), "alice")
+			held.Release()
+		}
+	})
+	b.Run("many callers", func(b *testing.B) {
+		b.ReportAllocs()
+		b.RunParallel(func(pb *testing.PB) {
+			held := &slot{of: s}
+			for pb.Next() {
+				_ = held.take(b.Context(), "alice")
+				held.Release()
+			}
+		})
+	})
+}
