@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -132,8 +133,12 @@ func readConfig(path string, c *Config) error {
 	}
 	err = yaml.UnmarshalWithOptions(b, c, yaml.Strict())
 	if unknown, ok := errors.AsType[*yaml.UnknownFieldError](err); ok {
-		key := unknown.Token.Value
-		return fmt.Errorf("%s:%d: unknown key %q%s", path, unknown.Token.Position.Line, key, didYouMean(key, keysOf(reflect.TypeFor[Config]())))
+		key, sections := unknown.Token.Value, sectionsOf(reflect.TypeFor[Config]())
+		hint := didYouMean(key, slices.Sorted(maps.Keys(sections)))
+		if in := sections[key]; len(in) > 0 {
+			hint = ": it belongs " + strings.Join(in, " or ")
+		}
+		return fmt.Errorf("%s:%d: unknown key %q%s", path, unknown.Token.Position.Line, key, hint)
 	}
 	if err != nil { // without the lines around it, which may have secrets
 		return fmt.Errorf("%s: %s", path, strings.TrimSpace(yaml.FormatError(err, false, false)))
@@ -148,29 +153,35 @@ func didYouMean(name string, known []string) string {
 	return ": the keys are " + strings.Join(known, ", ")
 }
 
-// keysOf returns every key below the type, sorted.
-func keysOf(t reflect.Type) []string {
-	seen := map[reflect.Type]bool{}
-	var keys []string
-	var walk func(t reflect.Type)
-	walk = func(t reflect.Type) {
+// sectionsOf returns where each key below the type belongs, for people: "at the top" or "in local.projects".
+func sectionsOf(t reflect.Type) map[string][]string {
+	sections := map[string][]string{}
+	var walk func(t reflect.Type, in string)
+	walk = func(t reflect.Type, in string) {
 		for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer || t.Kind() == reflect.Map {
 			t = t.Elem()
 		}
-		if t.Kind() != reflect.Struct || t == reflect.TypeFor[time.Time]() || seen[t] {
+		if t.Kind() != reflect.Struct || t == reflect.TypeFor[time.Time]() {
 			return
 		}
-		seen[t] = true
+		where := "at the top"
+		if in != "" {
+			where = "in " + in
+		}
 		for f := range t.Fields() {
-			if key, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); key != "" && key != "-" {
-				keys = append(keys, key)
+			key, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+			switch {
+			case key == "-":
+			case options == "inline":
+				walk(f.Type, in)
+			case key != "":
+				sections[key] = append(sections[key], where)
+				walk(f.Type, strings.TrimPrefix(in+"."+key, "."))
 			}
-			walk(f.Type)
 		}
 	}
-	walk(t)
-	slices.Sort(keys)
-	return slices.Compact(keys)
+	walk(t, "")
+	return sections
 }
 
 func readEnviron(environ []string, c *Config) error {

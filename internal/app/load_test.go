@@ -56,6 +56,9 @@ func TestLoadRefuses(t *testing.T) {
 	}{
 		"unknown key":         {file: "htpp: x\n", want: `fleet.yaml:1: unknown key "htpp": did you mean "http"?`},
 		"unknown nested key":  {file: "local:\n  projects:\n    - name: a\n      drvier: shell\n", want: `fleet.yaml:4: unknown key "drvier": did you mean "driver"?`},
+		"key elsewhere":       {file: "agents_dir: x\n", want: `fleet.yaml:1: unknown key "agents_dir": it belongs in sessions`},
+		"key of the top":      {file: "coder:\n  places: [coder]\n", want: `fleet.yaml:2: unknown key "places": it belongs at the top`},
+		"key of several":      {file: "repository: x\n", want: `fleet.yaml:1: unknown key "repository": it belongs in local.projects`},
 		"no output":           {file: "output: {max: 0}\n", want: "output.max"},
 		"wrong type":          {file: "max_output: many\n", want: "fleet.yaml"},
 		"no YAML":             {file: "http: [\n", want: "fleet.yaml"},
