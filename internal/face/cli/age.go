@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -21,6 +22,32 @@ func span(d time.Duration) string {
 		return fmt.Sprintf("%dd", d/day)
 	}
 	return fmt.Sprintf("%dy%dd", d/(365*day), d%(365*day)/day)
+}
+
+// remaining formats how long something still lasts: 45s, 1h, 1h30m, 3d12h. It rounds: what was to last an hour still lasts an
+// hour a second later.
+func remaining(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch d = max(d, 0).Round(time.Second); {
+	case d >= day:
+		d = d.Round(time.Hour)
+	case d >= 5*time.Minute:
+		d = d.Round(time.Minute)
+	}
+	if d == 0 {
+		return "0s"
+	}
+	var text strings.Builder
+	for _, unit := range []struct {
+		of   time.Duration
+		name string
+	}{{day, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}} {
+		if n := d / unit.of; n > 0 {
+			fmt.Fprintf(&text, "%d%s", n, unit.name)
+		}
+		d %= unit.of
+	}
+	return text.String()
 }
 
 // exact formats a duration: 42s, 3m12s, 2h05m.

@@ -113,11 +113,11 @@ func (s *session) validity(t *fleetv1.Token) cell {
 	case left <= 0:
 		return cell{"expired", red}
 	case replaced:
-		return cell{"replaced, valid for " + span(left), yellow}
+		return cell{"replaced, valid for " + remaining(left), yellow}
 	case left < soon:
-		return cell{"expires in " + span(left), yellow}
+		return cell{"expires in " + remaining(left), yellow}
 	}
-	return cell{"valid for " + span(left), green}
+	return cell{"valid for " + remaining(left), green}
 }
 
 // secretShown says that the secret is not shown again.

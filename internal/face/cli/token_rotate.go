@@ -80,7 +80,7 @@ func (s *session) rotateOwn(ctx context.Context, req *fleetv1.RotateOwnTokenRequ
 // oldSecretEnds tells until when the old secret works.
 func (s *session) oldSecretEnds(at *timestamppb.Timestamp) {
 	if left := at.AsTime().Sub(s.deps.Now()); left > 0 {
-		s.hint("The old secret works for another %s.", span(left))
+		s.hint("The old secret works for another %s.", remaining(left))
 		return
 	}
 	s.hint("The old secret is refused from now on.")
