@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fleet/internal/waittest"
 )
 
 // TestTooLargeBodies sends only the header of a request with a large body, and must get a refusal. A body of unknown
@@ -30,7 +32,7 @@ func TestTooLargeBodies(t *testing.T) {
 				conn, err := net.Dial("tcp", f.HTTPAddr())
 				require.NoError(t, err)
 				defer func() { _ = conn.Close() }()
-				require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+				require.NoError(t, conn.SetDeadline(time.Now().Add(waittest.Limit)))
 				_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n%s\r\n\r\n",
 					path, f.HTTPAddr(), sent.header)
 				require.NoError(t, err)

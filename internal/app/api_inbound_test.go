@@ -66,7 +66,7 @@ func (f *testFleet) withoutBody(t *testing.T, path, header string, size int) (co
 	defer func() { _ = c.Close() }()
 	_, err = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\n%sContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", path, header, size)
 	require.NoError(t, err)
-	require.NoError(t, c.SetReadDeadline(time.Now().Add(20*time.Second)))
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(waittest.Limit)))
 	answer, err := io.ReadAll(c)
 	require.NoError(t, err, "the connection is closed after the answer")
 	_, err = fmt.Sscanf(string(answer), "HTTP/1.1 %d", &code)

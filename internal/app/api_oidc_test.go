@@ -123,8 +123,8 @@ func TestOIDCExpiry(t *testing.T) {
 	t.Parallel()
 	f, issuer := newOIDCFleet(t)
 	issuer.SetLifetime(3 * time.Second)
+	expires := time.Now().Add(3 * time.Second).Truncate(time.Second) // at the earliest
 	f.secrets["short"] = issuer.IDToken(t, "alice")
-	expires := time.Now().Add(3 * time.Second).Truncate(time.Second)
 	stream, err := fleetv1.NewFleetServiceClient(f.conn).WatchFleet(f.as(t.Context(), "short"), &fleetv1.WatchFleetRequest{Follow: true})
 	require.NoError(t, err)
 	for err == nil {

@@ -9,6 +9,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/store/postgres/pgtest"
+	"fleet/internal/waittest"
 )
 
 // TestNameOfAServer starts servers of one name on one store: one that has other data is refused, or ends if it was away for so long
@@ -45,7 +46,7 @@ func TestNameOfAServer(t *testing.T) {
 	select {
 	case err := <-ended:
 		require.ErrorContains(t, err, "this one ends")
-	case <-time.After(time.Minute):
+	case <-time.After(waittest.Limit):
 		t.Fatal("the server goes on")
 	}
 	ends, err = second.shareOnce(t.Context())

@@ -28,6 +28,7 @@ import (
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/face/inbound/certtest"
+	"fleet/internal/waittest"
 )
 
 // tlsFleet is a fleet that speaks TLS, with a token for alice.
@@ -273,7 +274,7 @@ func TestUnknownCallersOverTLS(t *testing.T) {
 			break
 		}
 	}
-	require.NoError(t, c.SetReadDeadline(time.Now().Add(20*time.Second)))
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(waittest.Limit)))
 	_, err = io.Copy(io.Discard, c)
 	var timeout net.Error
 	require.False(t, errors.As(err, &timeout) && timeout.Timeout(), "the connection is closed")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -33,6 +34,7 @@ func TestCrashWhileChecked(t *testing.T) {
 					close(died)
 				})
 				h = servicetest.New(t, checking, func(c *state.Config) {
+					c.LeaseTTL = time.Second
 					c.Fault = func(p string) {
 						if p == point {
 							die()
@@ -76,6 +78,7 @@ func TestCrashAtEveryPoint(t *testing.T) {
 				close(died)
 			})
 			h = servicetest.New(t, fake.Config{}, func(c *state.Config) {
+				c.LeaseTTL = time.Second
 				c.Fault = func(p string) {
 					if p == point {
 						die()

@@ -19,7 +19,7 @@ import (
 // TestStoreFails lets every third access to the store fail for a while: everything still ends as it should, once.
 func TestStoreFails(t *testing.T) {
 	t.Parallel()
-	h, flaky := servicetest.NewFlaky(t, nil)
+	h, flaky := servicetest.NewFlaky(t, func(c *state.Config) { c.LeaseTTL = time.Second })
 	h.Create("papi")
 	task := h.Start("papi", "repeat 300 line\nwait gate\necho last\ndone well")
 	flaky.Fails.Store(3)

@@ -109,7 +109,7 @@ func TestMessagesOutliveTheirProcess(t *testing.T) {
 			return servicetest.Hang(ctx)
 		}
 		return nil
-	}}, func(c *state.Config) { c.MessageWait = 10 * time.Millisecond })
+	}}, func(c *state.Config) { c.MessageWait, c.LeaseTTL = 10*time.Millisecond, time.Second })
 	h.Create("papi")
 	task := h.Start("papi", "listen\nlisten\nlisten\ndone")
 	for _, text := range []string{"one", "two"} {

@@ -13,6 +13,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
 	"fleet/internal/service/servicetest"
+	"fleet/internal/state"
 )
 
 // sickStore is a store that does not take the writes that check it, or has another schema, or does not renew leases.
@@ -45,7 +46,7 @@ func (s sickStore) RenewLeases(ctx context.Context, owner string, ttl time.Durat
 // sick returns a harness over the store, whose places are known.
 func sick(t *testing.T, s sickStore) *servicetest.Harness {
 	t.Helper()
-	h := servicetest.NewOver(t, fake.Config{}, nil, func(store fleet.Store) fleet.Store { s.Store = store; return s })
+	h := servicetest.NewOver(t, fake.Config{}, func(c *state.Config) { c.LeaseTTL = time.Second }, func(store fleet.Store) fleet.Store { s.Store = store; return s })
 	<-h.World.Called(fake.List, 2)
 	return h
 }

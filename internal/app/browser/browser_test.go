@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/app"
+	"fleet/internal/waittest"
 )
 
 // TestMain lets the test binary also act as the program, which a server under test starts for its runs.
@@ -27,9 +28,6 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
-
-// patience is how long the page may take to show something on a busy machine.
-const patience = 60 * time.Second
 
 // chromium starts the browser once for all tests. Each test has its own context in it.
 var chromium = sync.OnceValues(func() (context.Context, error) {
@@ -43,7 +41,7 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 		return nil, exec.ErrNotFound
 	}
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WSURLReadTimeout(patience),
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WSURLReadTimeout(waittest.Limit),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-dev-shm-usage", true),
 	)
 	allocator, _ := chromedp.NewExecAllocator(context.Background(), options...) // ends with the test binary
@@ -123,7 +121,7 @@ func (b *tab) run(actions ...chromedp.Action[chromedp.Void]) {
 }
 
 func (b *tab) try(actions ...chromedp.Action[chromedp.Void]) error {
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, waittest.Limit)
 	defer cancel()
 	return chromedp.Do(ctx, actions...)
 }
@@ -131,7 +129,7 @@ func (b *tab) try(actions ...chromedp.Action[chromedp.Void]) error {
 // result runs the action and returns its result.
 func result[T any](b *tab, action chromedp.Action[T]) T {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, waittest.Limit)
 	defer cancel()
 	v, err := chromedp.Run(ctx, action)
 	require.NoError(b.t, err)
@@ -148,7 +146,7 @@ func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 
 // until waits until the function returns true in the page.
 func (b *tab) until(function string, args ...any) error {
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, waittest.Limit)
 	defer cancel()
 	for {
 		_, err := chromedp.Run(ctx, chromedp.PollFunction[bool](function, chromedp.WithPollingArgs(args...),

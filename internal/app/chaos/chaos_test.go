@@ -247,7 +247,7 @@ func (f *fleetUnder) settle(t *testing.T) {
 	end := time.Now().Add(patience)
 	for {
 		answer := &fleetv1.ListAgentsResponse{}
-		ctx, cancel := context.WithTimeout(t.Context(), callLimit)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		err := overGRPC(ctx, f.servers[0], "ListAgents", &fleetv1.ListAgentsRequest{}, answer)
 		cancel()
 		working := slices.DeleteFunc(answer.GetAgents(), func(a *fleetv1.AgentSummary) bool { return a.GetStatus() == fleetv1.Agent_idle })

@@ -12,10 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/store/postgres/pgtest"
+	"fleet/internal/waittest"
 )
 
 // patience limits how long anything may take that must succeed.
-const patience = 2 * time.Minute
+const patience = waittest.Limit
 
 // database is a primary with a synchronous standby, at two addresses. A failover swaps their roles.
 type database struct {

@@ -16,7 +16,7 @@ import (
 )
 
 // recovery is how long a server may take to answer calls again after a fault has ended, also on a busy machine.
-const recovery = 60 * time.Second
+const recovery = patience
 
 // faultLog counts faults, and for how long callers were not served.
 type faultLog struct {

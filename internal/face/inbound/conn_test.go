@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fleet/internal/waittest"
 )
 
 func listen(t *testing.T, limits Limits) *Listener {
@@ -41,7 +43,7 @@ func connect(t *testing.T, limits Limits) (client net.Conn, server *Conn) {
 // closed waits until the other end has closed the connection.
 func closed(t *testing.T, client net.Conn) {
 	t.Helper()
-	require.NoError(t, client.SetReadDeadline(time.Now().Add(10*time.Second)))
+	require.NoError(t, client.SetReadDeadline(time.Now().Add(waittest.Limit)))
 	_, err := client.Read(make([]byte, 1))
 	require.Error(t, err)
 	require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "it is still open")

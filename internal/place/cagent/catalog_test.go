@@ -28,6 +28,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/cagent"
+	"fleet/internal/waittest"
 )
 
 const plainDocument = "agents:\n  root:\n    model: openai/gpt-5-mini\n    description: Says hello\n    instruction: Say hello.\n"
@@ -267,7 +268,8 @@ func TestPullRefuses(t *testing.T) {
 	})).URL, "http://")
 	hung := strings.TrimPrefix(hanging(t), "http://")
 	store := t.TempDir()
-	c := cagent.NewCatalog(cagent.CatalogConfig{StoreDir: store, PullTimeout: 2 * time.Second})
+	c := cagent.NewCatalog(cagent.CatalogConfig{StoreDir: store, PullTimeout: waittest.Limit})
+	hasty := cagent.NewCatalog(cagent.CatalogConfig{StoreDir: store, PullTimeout: 50 * time.Millisecond})
 	for ref, want := range map[string]struct {
 		reason fleet.Reason
 		says   string
@@ -283,8 +285,7 @@ func TestPullRefuses(t *testing.T) {
 		host + "/greedy/agent:v8": {fleet.ReasonDefinitionInvalid, "thief.example.com"}, host + "/greedy/agent:v9": {fleet.ReasonDefinitionInvalid, `"dmr"`},
 		strings.TrimPrefix(gone.URL, "http://") + "/xx:v1": {fleet.ReasonBackendUnavailable, "cannot reach"}, locked + "/xx:v1": {fleet.ReasonAgentNotFound, "without a login"},
 		burning + "/xx:v1": {fleet.ReasonBackendUnavailable, burning}, endless + "/xx:v1": {fleet.ReasonDefinitionInvalid, "larger than"},
-		hung + "/xx:v1": {fleet.ReasonBackendUnavailable, "within 2s"},
-		"":              {fleet.ReasonInvalidArgument, "reference"}, "::": {fleet.ReasonInvalidArgument, "::"}, "UPPER/case": {fleet.ReasonInvalidArgument, "UPPER"},
+		"": {fleet.ReasonInvalidArgument, "reference"}, "::": {fleet.ReasonInvalidArgument, "::"}, "UPPER/case": {fleet.ReasonInvalidArgument, "UPPER"},
 		"https://" + host + "/good/agent:v1": {fleet.ReasonInvalidArgument, "https://"},
 		"../../etc/passwd":                   {fleet.ReasonInvalidArgument, "passwd"}, "--help": {fleet.ReasonInvalidArgument, "--help"}, "a\x00b": {fleet.ReasonInvalidArgument, ""},
 	} {
@@ -292,6 +293,9 @@ func TestPullRefuses(t *testing.T) {
 		require.Equal(t, want.reason, fleet.ReasonOf(err), "%q: %v", ref, err)
 		require.Contains(t, fleet.PublicMessage(err), want.says, "%q", ref)
 	}
+	_, err = hasty.Pull(asAdmin(t.Context()), hung+"/xx:v1")
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
+	require.Contains(t, fleet.PublicMessage(err), "within 50ms")
 	left, err := os.ReadDir(store)
 	require.NoError(t, err)
 	require.Empty(t, left)

@@ -58,7 +58,6 @@ func TestReplacedFiles(t *testing.T) {
 				_, err = w.Inspect(w.ctx, a)
 				require.NoError(t, err)
 				_, _, _ = w.Log(w.ctx, a, 10)
-				begun := time.Now()
 				require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
 				if o, err := w.Connect(a).Follow(w.ctx, r, "", func(fleet.Output) error { return nil }); err != nil {
 					require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err), "%v", err)
@@ -68,7 +67,6 @@ func TestReplacedFiles(t *testing.T) {
 				require.NoError(t, w.Stop(w.ctx, a))
 				_, err = w.Delete(w.ctx, a)
 				require.NoError(t, err)
-				require.Less(t, time.Since(begun), 20*time.Second)
 			})
 		}
 	}

@@ -211,7 +211,7 @@ func TestCutOff(t *testing.T) {
 	sh(t, repo, "for i in $(seq 300); do echo $i >f$i; done; git add .; git commit -qm many")
 	g := New(os.Environ())
 	tree := planned(t, repo, "b")
-	for patience := time.Millisecond; ; patience += 3 * time.Millisecond {
+	for patience := time.Millisecond; ; patience += time.Millisecond + patience/8 {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		err := g.Add(ctx, tree, "", true)
 		cancel()

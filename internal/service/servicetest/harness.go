@@ -44,8 +44,9 @@ func NewOver(t testing.TB, world fake.Config, with func(*state.Config), wrap fun
 	path := filepath.Join(t.TempDir(), "fleet.db")
 	store, err := sqlite.Open(t.Context(), path, sqlite.Config{})
 	require.NoError(t, err)
+	// Leases outlive any pause of a slow machine. A test whose leases must expire sets LeaseTTL.
 	h := &Harness{T: t, World: fake.New(world), More: more, Store: wrap(store), Path: path, Config: state.Config{
-		CreateWait: waittest.Limit, MessageWait: waittest.Limit, StopGrace: 50 * time.Millisecond, PollInterval: 20 * time.Millisecond, LeaseTTL: time.Second,
+		CreateWait: waittest.Limit, MessageWait: waittest.Limit, StopGrace: 50 * time.Millisecond, PollInterval: 20 * time.Millisecond, LeaseTTL: waittest.Limit,
 		Logger: slog.New(slog.NewTextHandler(logWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}}
 	if with != nil {

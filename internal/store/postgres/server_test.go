@@ -12,6 +12,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/store/postgres"
 	"fleet/internal/store/postgres/pgtest"
+	"fleet/internal/waittest"
 )
 
 func appendEvent(ctx context.Context, s fleet.Store, text string) (seq int64, err error) {
@@ -76,7 +77,7 @@ func hears(t *testing.T, s, other fleet.Store) {
 	for {
 		select {
 		case <-signal:
-		case <-time.After(30 * time.Second):
+		case <-time.After(waittest.Limit):
 			t.Fatal("no signal")
 		}
 		got, err := s.LastSeq(t.Context())
@@ -134,7 +135,7 @@ func TestEventsOfADeadReplica(t *testing.T) {
 	for {
 		select {
 		case <-signal:
-		case <-time.After(30 * time.Second):
+		case <-time.After(waittest.Limit):
 			t.Fatal("nobody numbers it")
 		}
 		seq, err := s.LastSeq(t.Context())

@@ -254,11 +254,9 @@ func TestTimeout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHarness(t, nil)
-			begun := time.Now()
 			a := h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: prompt, Timeout: ptr(1)})
 			require.Contains(t, a.Error, "longer than its timeout of 1 s")
 			require.GreaterOrEqual(t, a.Took, time.Second)
-			require.Less(t, time.Since(begun), 10*time.Second)
 			<-h.models.Ended(a.TaskID)
 			task, err := h.core.ShowTask(h.as("alice"), a.TaskID, nil)
 			require.NoError(t, err)

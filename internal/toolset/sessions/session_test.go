@@ -14,6 +14,7 @@ import (
 	"fleet/internal/place/placetest/model"
 	"fleet/internal/service"
 	"fleet/internal/toolset/sessions"
+	"fleet/internal/waittest"
 )
 
 func TestConversation(t *testing.T) {
@@ -451,6 +452,8 @@ func TestTimeout(t *testing.T) {
 	fails(t, err, fleet.ReasonTaskTimedOut, "2s")
 	_, err = w.svc.Invoke(w.as("alice"), "echo", "model: forever more", "", sessions.Place{}, nil)
 	fails(t, err, fleet.ReasonTaskTimedOut)
+	w.cfg.TurnTimeout = waittest.Limit
+	w.svc = sessions.New(w.core, w.catalog, w.cfg)
 	require.Equal(t, "You said: hi", w.say("alice", id, "hi").Text)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
+	"fleet/internal/waittest"
 )
 
 var someDrivers = []fleet.Driver{
@@ -158,7 +159,7 @@ func TestParseRefuses(t *testing.T) {
 		begun := time.Now()
 		_, err := parse(directorySource("a"), []byte("---\n"+tc.front+"\n---\nDo it."), nil, someDrivers)
 		require.ErrorContains(t, err, tc.want, fleet.Shorten(tc.front, 60))
-		require.Less(t, time.Since(begun), 5*time.Second, fleet.Shorten(tc.front, 60))
+		require.Less(t, time.Since(begun), waittest.Limit, fleet.Shorten(tc.front, 60))
 		require.Less(t, len(err.Error()), 1000)
 	}
 	for text, want := range map[string]string{
@@ -188,7 +189,7 @@ func FuzzParse(f *testing.F) {
 		if len(data) > maxFile {
 			t.Skip()
 		}
-		late := time.AfterFunc(10*time.Second, func() { panic(fmt.Sprintf("it hangs on %q", data)) })
+		late := time.AfterFunc(waittest.Limit, func() { panic(fmt.Sprintf("it hangs on %q", data)) })
 		defer late.Stop()
 		d, err := parse(directorySource("a"), data, memory, someDrivers)
 		if err != nil {
