@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -24,7 +23,7 @@ import (
 	"fleet/internal/service"
 	"fleet/internal/state"
 	"fleet/internal/store/postgres/pgtest"
-	"fleet/internal/store/sqlite"
+	"fleet/internal/store/sqlite/sqlitetest"
 	"fleet/internal/toolset/lifecycle"
 	"fleet/internal/waittest"
 )
@@ -78,24 +77,6 @@ type testFleet struct {
 	mcps map[string]*client.Client // by the name of the token and the toolset
 }
 
-// emptyStore returns the file of an empty store. Copying it is faster than creating one for each test.
-var emptyStore = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "fleet-test")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	path := filepath.Join(dir, "fleet.db")
-	s, err := sqlite.Open(context.Background(), path, sqlite.Config{})
-	if err != nil {
-		return nil, err
-	}
-	if err := s.Close(); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path) //nolint:gosec // created above
-})
-
 // newTestFleet returns a fleet with SQLite, or with Postgres in `make test-postgres`.
 func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	t.Helper()
@@ -119,9 +100,7 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	case pgtest.Needed():
 		cfg.Store = pgtest.URL(t)
 	default:
-		db, err := emptyStore()
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(cfg.sqlitePath(), db, 0o600))
+		require.NoError(t, sqlitetest.Create(cfg.sqlitePath()))
 	}
 
 	f := &testFleet{

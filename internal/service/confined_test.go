@@ -10,7 +10,7 @@ import (
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
 	"fleet/internal/state"
-	"fleet/internal/store/sqlite"
+	"fleet/internal/store/sqlite/sqlitetest"
 )
 
 // bare is a place that confines nothing.
@@ -21,7 +21,7 @@ func (bare) Unconfined(fleet.Agent) string { return "use Linux 6.12 or later" }
 // TestUnconfinedAgentsAreForAdmins holds that only an admin gets an agent whose programs nothing confines.
 func TestUnconfinedAgentsAreForAdmins(t *testing.T) {
 	t.Parallel()
-	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"), sqlite.Config{})
+	store, err := sqlitetest.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"))
 	require.NoError(t, err)
 	defer store.Close()
 	world := fake.New(fake.Config{Traits: fleet.Traits{Drivers: []fleet.Driver{{Name: "fake"}}}})

@@ -16,7 +16,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
-	"fleet/internal/store/sqlite"
+	"fleet/internal/store/sqlite/sqlitetest"
 	"fleet/internal/telemetry"
 )
 
@@ -68,7 +68,7 @@ func sources(s fleet.Store) telemetry.Sources {
 
 func openStore(t *testing.T) fleet.Store {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), t.TempDir()+"/fleet.db", sqlite.Config{})
+	s, err := sqlitetest.Open(t.Context(), t.TempDir()+"/fleet.db")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s

@@ -14,7 +14,7 @@ import (
 	"fleet/internal/reconcile"
 	"fleet/internal/service"
 	"fleet/internal/state"
-	"fleet/internal/store/sqlite"
+	"fleet/internal/store/sqlite/sqlitetest"
 	"fleet/internal/waittest"
 )
 
@@ -42,7 +42,7 @@ func New(t testing.TB, world fake.Config, with func(*state.Config), more ...flee
 func NewOver(t testing.TB, world fake.Config, with func(*state.Config), wrap func(fleet.Store) fleet.Store, more ...fleet.Place) *Harness {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "fleet.db")
-	store, err := sqlite.Open(t.Context(), path, sqlite.Config{})
+	store, err := sqlitetest.Open(t.Context(), path)
 	require.NoError(t, err)
 	// Leases outlive any pause of a slow machine. A test whose leases must expire sets LeaseTTL.
 	h := &Harness{T: t, World: fake.New(world), More: more, Store: wrap(store), Path: path, Config: state.Config{

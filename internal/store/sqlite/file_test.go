@@ -85,9 +85,14 @@ func TestEmptiedOrDamagedFile(t *testing.T) {
 	dir := t.TempDir()
 	whole := filepath.Join(dir, "whole.db")
 	s := openAt(t, whole)
-	for range 2000 {
-		appendEvent(t, s)
-	}
+	require.NoError(t, s.Update(t.Context(), func(tx fleet.Tx) error {
+		for range 2000 {
+			if err := tx.Append(&fleet.Event{Type: fleet.EventTaskOutput, AgentUID: "u1", Text: "x"}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
 	require.NoError(t, s.Close())
 	data, err := os.ReadFile(whole)
 	require.NoError(t, err)

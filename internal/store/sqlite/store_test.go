@@ -10,6 +10,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/store/sqlite"
+	"fleet/internal/store/sqlite/sqlitetest"
 	"fleet/internal/store/storetest"
 )
 
@@ -33,7 +34,9 @@ func openAt(t testing.TB, path string) reopenable {
 
 func open(t testing.TB) reopenable {
 	t.Helper()
-	return openAt(t, filepath.Join(t.TempDir(), "fleet.db"))
+	path := filepath.Join(t.TempDir(), "fleet.db")
+	require.NoError(t, sqlitetest.Create(path))
+	return openAt(t, path)
 }
 
 func TestStore(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	"fleet/internal/reconcile"
 	"fleet/internal/service"
 	"fleet/internal/state"
-	"fleet/internal/store/sqlite"
+	"fleet/internal/store/sqlite/sqlitetest"
 	"fleet/internal/toolset/providers"
 )
 
@@ -70,7 +70,7 @@ func (l *lockedBuffer) String() string {
 // newHarness starts a fleet with the providers of the table and one more of each kind.
 func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 	t.Helper()
-	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"), sqlite.Config{})
+	store, err := sqlitetest.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"))
 	require.NoError(t, err)
 	h := &harness{t: t, store: store, outside: &outside{}, log: &lockedBuffer{}, env: map[string]string{
 		"ANTHROPIC_API_KEY": claudeKey, "CUSTOM_KEY": customKey, "WEATHER_TOKEN": toolToken,

@@ -28,7 +28,7 @@ import (
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/service"
 	"fleet/internal/state"
-	"fleet/internal/store/sqlite"
+	"fleet/internal/store/sqlite/sqlitetest"
 	"fleet/internal/toolset/providers"
 	"fleet/internal/waittest"
 )
@@ -74,7 +74,7 @@ func newRealWith(t *testing.T, probeTimeout time.Duration, agents ...providers.P
 	for k, v := range env {
 		environ = append(environ, k+"="+v)
 	}
-	store, err := sqlite.Open(t.Context(), filepath.Join(r.data, "fleet.db"), sqlite.Config{})
+	store, err := sqlitetest.Open(t.Context(), filepath.Join(r.data, "fleet.db"))
 	require.NoError(t, err)
 	r.store = store
 	exe, err := os.Executable()

@@ -23,7 +23,7 @@ import (
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/service"
 	"fleet/internal/state"
-	"fleet/internal/store/sqlite"
+	"fleet/internal/store/sqlite/sqlitetest"
 	"fleet/internal/toolset/sessions"
 	"fleet/internal/waittest"
 )
@@ -106,7 +106,7 @@ func (w *world) define(name, document string) {
 // open starts the fleet.
 func (w *world) open() {
 	w.t.Helper()
-	store, err := sqlite.Open(context.Background(), filepath.Join(w.dir, "fleet.db"), sqlite.Config{})
+	store, err := sqlitetest.Open(context.Background(), filepath.Join(w.dir, "fleet.db"))
 	require.NoError(w.t, err)
 	c := cagent.CatalogConfig{AgentsDir: filepath.Join(w.dir, "agents"), StoreDir: filepath.Join(w.dir, "store")}
 	host, _, _ := strings.Cut(strings.TrimPrefix(w.model.URL, "http://"), "/")

@@ -26,7 +26,7 @@ import (
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/service"
 	"fleet/internal/state"
-	"fleet/internal/store/sqlite"
+	"fleet/internal/store/sqlite/sqlitetest"
 	"fleet/internal/toolset/subagents"
 	"fleet/internal/waittest"
 )
@@ -154,7 +154,7 @@ func newWorld(t *testing.T, change func(*subagents.Config)) *world {
 
 	supervisor, err := sandbox.Executable()
 	require.NoError(t, err)
-	store, err := sqlite.Open(t.Context(), filepath.Join(dir, "fleet.db"), sqlite.Config{})
+	store, err := sqlitetest.Open(t.Context(), filepath.Join(dir, "fleet.db"))
 	require.NoError(t, err)
 	environ := []string{"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, "home"), "GORACE=atexit_sleep_ms=0", "KEY=s3cret", "FLEET_TOKEN=never"}
 	host, err := local.New(local.Config{Dir: filepath.Join(dir, "data"), ShimCommand: []string{supervisor, "shim"}, StopGrace: 200 * time.Millisecond, Environ: environ, PassEnv: []string{"GORACE"}, Read: []string{exe}, Write: []string{dir}})
