@@ -44,6 +44,9 @@ func (w Agent) Follow(ctx context.Context, r fleet.Run, cursor string, sink func
 	}
 	defer f.close()
 	exit, err := f.follow(ctx)
+	if err == nil {
+		err = f.tellProblem(exit)
+	}
 	if err != nil {
 		return fleet.Outcome{}, err
 	}
@@ -314,6 +317,15 @@ func (f *follower) took(n int, said []driver.Piece) error {
 	f.offset += int64(n)
 	f.data = f.data[n:]
 	return nil
+}
+
+// tellProblem passes on what the supervisor failed to do, for example to keep output on a full disk. It comes after all output.
+func (f *follower) tellProblem(exit *shim.Exit) error {
+	at := position{offset: f.offset, piece: 1}
+	if exit.Problem == "" || !f.after.before(at) {
+		return nil
+	}
+	return f.sink(fleet.Output{Cursor: at.String(), Step: true, Text: driver.Clean([]byte(exit.Problem)), Open: f.open()})
 }
 
 // open returns the number of open tool calls in the parsed output.

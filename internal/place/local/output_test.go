@@ -3,6 +3,7 @@ package local_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/local"
+	"fleet/internal/runner/shim"
 )
 
 // TestHugeOutput runs a program that prints far more than is kept.
@@ -70,6 +72,32 @@ func TestLongOutput(t *testing.T) {
 		}
 	}
 	require.True(t, bytes.Equal(payloads[0], payloads[1]))
+}
+
+// TestProblemOfRun checks that a task says what its supervisor failed to do, also if the program did not fail. It says so once, after
+// the output.
+func TestProblemOfRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	a := w.agent("shell")
+	r := w.start(a, "echo kept")
+	before, _ := w.outputs(a, r, "")
+	path := w.runDir(a, r, "exit.json")
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var exit shim.Exit
+	require.NoError(t, json.Unmarshal(b, &exit))
+	exit.Problem = "the output could not be kept: no space left on device" // as on a full disk
+	b, err = json.Marshal(exit)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, b, 0o600))
+	all, o := w.outputs(a, r, "")
+	require.Equal(t, fleet.TaskCompleted, o.Status)
+	require.Equal(t, "kept\n<the output could not be kept: no space left on device>\n", said(all))
+	rest, _ := w.outputs(a, r, before[len(before)-1].Cursor)
+	require.Equal(t, "<the output could not be kept: no space left on device>\n", said(rest))
+	rest, _ = w.outputs(a, r, all[len(all)-1].Cursor)
+	require.Empty(t, rest)
 }
 
 // TestInvalidUTF8 runs a program that prints invalid UTF-8.
