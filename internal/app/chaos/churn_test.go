@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
@@ -22,39 +21,59 @@ type life struct {
 	deleting         bool // a deletion was asked for, perhaps without an answer
 }
 
-// sent is a message to a task.
+// sent is a message.
 type sent struct {
-	agent, task string
-	accepted    bool
+	agent    string
+	task     string // that has it, if it was accepted
+	accepted bool
+	refused  bool // it is certain that it was not accepted
 }
 
-// isShared reports whether the agent is in the place that all servers share.
+// sharedPrefix is in the names of agents in the place that all servers share.
+const sharedPrefix = "shared-"
+
 func (f *fleetUnder) isShared(agent string) bool {
-	return f.shared[agent] || strings.HasPrefix(agent, churnPrefix) && f.servers[0].shared != ""
+	return strings.HasPrefix(strings.TrimPrefix(agent, churnPrefix), sharedPrefix)
 }
 
-// churn is a caller that creates agents, lets them work, sends them messages and deletes them, until ctx is done.
+// churn is a caller that creates agents, lets them work and deletes them, until ctx is done. It deletes most of them at once, and
+// the others when there may be no more.
 func (f *fleetUnder) churn(ctx context.Context, client int, r *rand.Rand) {
 	h := f.history
+	var left []string
 	for n := 0; ctx.Err() == nil; n++ {
 		name := fmt.Sprintf("%s%d-%d", churnPrefix, client, n)
+		if n%2 == 0 {
+			name = fmt.Sprintf("%s%s%d-%d", churnPrefix, sharedPrefix, client, n)
+		}
 		l := &life{}
 		h.mu.Lock()
 		h.lives[name] = l
 		h.mu.Unlock()
 		f.create(name, l, r)
-		if l.refused { // the disk is full
+		if l.refused { // the disk is full, or there are too many agents
 			pause(ctx, time.Duration(r.IntN(500))*time.Millisecond)
+			if len(left) > 0 {
+				f.delete(left[0], h.life(left[0]), r)
+				left = left[1:]
+			}
 			continue
 		}
-		if f.startTask(client, name, r); f.isShared(name) {
-			f.message(name, r)
-		}
+		f.startTask(client, name, r)
 		pause(ctx, time.Duration(r.IntN(800))*time.Millisecond)
 		if r.IntN(4) > 0 {
 			f.delete(name, l, r)
+		} else {
+			left = append(left, name)
 		}
 	}
+}
+
+// life returns what callers were told about the agent.
+func (h *history) life(agent string) *life {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lives[agent]
 }
 
 // tries is how often a call is repeated if its outcome is unknown.
@@ -81,17 +100,15 @@ func (f *fleetUnder) create(name string, l *life, r *rand.Rand) {
 			return
 		}
 	}
-	f.history.count("unknown outcome of a create")
 }
 
-// message sends the agent's task a message, once.
+// message sends the agent's task a message.
 func (f *fleetUnder) message(agent string, r *rand.Rand) {
-	h := f.history
-	shown := &fleetv1.ShowAgentResponse{}
-	if err := f.call(r, "ShowAgent", &fleetv1.ShowAgentRequest{AgentName: agent}, shown); err != nil || shown.GetAgent().GetCurrentTaskId() == nil {
-		return
-	}
-	text := "message to " + agent
+	text := f.tag("m") + " for " + agent
+	m := &sent{agent: agent}
+	f.history.mu.Lock()
+	f.history.messages[text] = m
+	f.history.mu.Unlock()
 	request := &fleetv1.SendTaskMessageRequest{AgentName: agent, Message: text, RequestId: text}
 	for try := 1; try <= tries; try++ {
 		answer := &fleetv1.SendTaskMessageResponse{}
@@ -99,12 +116,9 @@ func (f *fleetUnder) message(agent string, r *rand.Rand) {
 		if err != nil && reasonOf(err) == "" {
 			continue
 		}
-		h.mu.Lock()
-		h.messages[text] = &sent{agent, answer.GetTask().GetId(), err == nil}
-		h.mu.Unlock()
+		m.task, m.accepted, m.refused = answer.GetTask().GetId(), err == nil, err != nil && try == 1
 		return
 	}
-	h.count("unknown outcome of a message")
 }
 
 // delete tries to delete the agent, and then looks whether it is gone.
@@ -123,7 +137,6 @@ func (f *fleetUnder) delete(name string, l *life, r *rand.Rand) {
 		l.deleted = err == nil
 	}
 	if !l.deleted {
-		f.history.count("unknown outcome of a deletion")
 		return
 	}
 	// The answer may have come before the end of the deletion, so it may be shown for a moment. Once it is gone, it stays so.
@@ -137,65 +150,4 @@ func (f *fleetUnder) delete(name string, l *life, r *rand.Rand) {
 			f.history.problem("%s was deleted and gone, and is there again", name)
 		}
 	}
-}
-
-// checkLives compares what callers were told about agents and messages with the log, the list of agents and the world.
-func (f *fleetUnder) checkLives(log []*fleetv1.Event, listed []string, world *fake.Place) (problems []string) {
-	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
-	created, deleted, refused := map[string]int{}, map[string]int{}, map[string]bool{}
-	for _, e := range log {
-		switch e.GetType() {
-		case fleetv1.Event_agent_created:
-			created[e.GetAgentName()]++
-		case fleetv1.Event_agent_deleted:
-			deleted[e.GetAgentName()]++
-		case fleetv1.Event_task_step:
-			if strings.Contains(e.GetText(), "a message was not given") {
-				refused[e.GetTaskId()] = true
-			}
-		}
-	}
-	workspaces := map[string]int{}
-	for _, w := range world.Workspaces() {
-		workspaces[w.Name]++
-	}
-	h := f.history
-	for name, l := range h.lives {
-		there := slices.Contains(listed, name)
-		switch {
-		case created[name] > 1:
-			bad("%s was created %d times", name, created[name])
-		case l.created && created[name] == 0:
-			bad("the acknowledged agent %s is lost", name)
-		case l.refused && created[name] > 0:
-			bad("%s was refused, and was created", name)
-		case deleted[name] > created[name]:
-			bad("%s was deleted %d times", name, deleted[name])
-		case l.deleted && (there || deleted[name] == 0):
-			bad("%s is there after its deletion was acknowledged", name)
-		case l.created && !l.deleting && !there:
-			bad("%s was created, never deleted, and is not there", name)
-		case there != (created[name] > deleted[name]):
-			bad("%s: the log has %d creations and %d deletions, and it is listed: %t", name, created[name], deleted[name], there)
-		}
-		if f.isShared(name) && workspaces[name] != created[name]-deleted[name] {
-			bad("%s has %d workspaces, and the log has %d creations and %d deletions", name, workspaces[name], created[name], deleted[name])
-		}
-	}
-	for text, m := range h.messages {
-		n := 0
-		for _, got := range world.Messages(m.task) {
-			if got == text {
-				n++
-			}
-		}
-		switch {
-		case n > 1:
-			bad("%s was delivered %d times", text, n)
-		case m.accepted && n == 0 && !refused[m.task] && deleted[m.agent] == 0:
-			bad("the acknowledged %q was neither delivered nor refused", text)
-		}
-	}
-	h.calls["agents created under faults"], h.calls["agents deleted under faults"], h.calls["messages checked"] = len(created)-len(f.agents), len(deleted), len(h.messages)
-	return problems
 }

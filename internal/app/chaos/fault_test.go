@@ -3,11 +3,11 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -54,22 +54,16 @@ func (l *faultLog) count() int {
 	return l.total
 }
 
-func (l *faultLog) String() string {
+// report writes a line for each kind of fault.
+func (l *faultLog) report(line func(cells ...any)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var b strings.Builder
-	fmt.Fprintf(&b, "%-14s %6s %12s %16s %14s\n", "fault", "count", "not served", "of it after end", "longest after")
-	for _, kind := range slices.Sorted(func(yield func(string) bool) {
-		for kind := range l.kinds {
-			if !yield(kind) {
-				return
-			}
-		}
-	}) {
+	line("fault", "count", "not served", "after its end", "longest")
+	seconds := func(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }
+	for _, kind := range slices.Sorted(maps.Keys(l.kinds)) {
 		s := l.kinds[kind]
-		fmt.Fprintf(&b, "%-14s %6d %11.1fs %15.1fs %13.1fs\n", kind, s.count, s.down.Seconds(), s.after.Seconds(), s.most.Seconds())
+		line(kind, s.count, seconds(s.down), seconds(s.after), seconds(s.most))
 	}
-	return b.String()
 }
 
 // faultFunc injects a fault and ends it. It returns how long the fault lasted.

@@ -36,7 +36,7 @@ type history struct {
 
 	mu        sync.Mutex
 	ops       []porcupine.Operation
-	calls     map[string]int // by result, for people
+	calls     map[string]*outcomes // by method
 	tags      map[string]*attempt
 	lives     map[string]*life  // by name of the agent
 	messages  map[string]*sent  // by text
@@ -56,7 +56,7 @@ type attempt struct {
 }
 
 func newHistory() *history {
-	return &history{begin: time.Now(), calls: map[string]int{}, tags: map[string]*attempt{}, lives: map[string]*life{}, messages: map[string]*sent{}, endSeen: map[string]int64{}, firstSeen: map[string]int64{}, final: map[string]string{}}
+	return &history{begin: time.Now(), calls: map[string]*outcomes{}, tags: map[string]*attempt{}, lives: map[string]*life{}, messages: map[string]*sent{}, endSeen: map[string]int64{}, firstSeen: map[string]int64{}, final: map[string]string{}}
 }
 
 func (h *history) now() int64 { return int64(time.Since(h.begin)) }
@@ -67,10 +67,26 @@ func (h *history) add(client int, a action, call, ret int64) {
 	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: a, Call: call, Return: ret})
 }
 
-func (h *history) count(what string) {
+// outcomes counts the calls of a method.
+type outcomes struct{ answered, refused, unknown int }
+
+// called counts a call that has ended with the error.
+func (h *history) called(method string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.calls[what]++
+	o := h.calls[method]
+	if o == nil {
+		o = &outcomes{}
+		h.calls[method] = o
+	}
+	switch {
+	case err == nil:
+		o.answered++
+	case reasonOf(err) != "":
+		o.refused++
+	default:
+		o.unknown++
+	}
 }
 
 func (h *history) problem(format string, args ...any) {
@@ -158,7 +174,7 @@ func impossible(ops []porcupine.Operation, info porcupine.LinearizationInfo) str
 			}
 		}
 	}
-	done := map[string]bool{}
+	done := map[porcupine.Operation]bool{}
 	show := func(op porcupine.Operation) string {
 		a := op.Input.(action) //nolint:forcetypeassert // as added
 		return fmt.Sprintf("\n  %10.4f to %10.4f  %s %s %.8s", time.Duration(op.Call).Seconds(), time.Duration(op.Return).Seconds(), a.agent, a.verb, a.task)
@@ -166,7 +182,7 @@ func impossible(ops []porcupine.Operation, info porcupine.LinearizationInfo) str
 	var b strings.Builder
 	b.WriteString("the last operations in a possible order:")
 	for i, op := range longest {
-		done[show(op)] = true
+		done[op] = true
 		if i >= len(longest)-6 {
 			b.WriteString(show(op))
 		}
@@ -176,7 +192,7 @@ func impossible(ops []porcupine.Operation, info porcupine.LinearizationInfo) str
 	slices.SortFunc(rest, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
 	n := 0
 	for _, op := range rest {
-		if !done[show(op)] && n < 12 {
+		if !done[op] && n < 12 {
 			b.WriteString(show(op))
 			n++
 		}

@@ -6,29 +6,54 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
+	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
 )
 
 // callLimit is how long a caller waits for an answer.
 const callLimit = 4 * time.Second
 
+// unreachedFor is how long a caller waits after a call without an answer.
+const unreachedFor = 100 * time.Millisecond
+
 // fleetUnder is a group of servers on one store, with the load on them and its history.
 type fleetUnder struct {
-	name    string
-	servers []*server
-	witness string   // a directory in which runs of local agents leave lines
-	agents  []string // all of them; those in shared are not on the machine of a server
-	shared  map[string]bool
-	history *history
-	log     []*watcher
+	name     string
+	servers  []*server
+	witness  string      // a directory in which runs of local agents leave lines
+	agents   []string    // those that exist all the time
+	world    *fake.Place // the place that all servers share, at the socket
+	socket   string
+	limits   fleet.Limits
+	history  *history
+	watchers []*watcher
 
 	mu   sync.Mutex
 	tags int
+}
+
+func newFleet(t *testing.T, name string, limits fleet.Limits) *fleetUnder {
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "shared.sock")
+	return &fleetUnder{name: name, witness: dir, socket: socket, world: serveShared(t, socket), limits: limits, history: newHistory()}
+}
+
+// add adds a server, which is not started.
+func (f *fleetUnder) add(t *testing.T, name, data string) *server {
+	s := newServer(t, name, data)
+	s.shared, s.limits = f.socket, f.limits
+	f.servers = append(f.servers, s)
+	return s
 }
 
 // script returns the agent's task. It writes a line for each run, and another line if an earlier run is still active.
@@ -58,6 +83,8 @@ func (f *fleetUnder) load(ctx context.Context, client int, agent string, r *rand
 			f.startTask(client, agent, r)
 		case n < 45:
 			f.stopTask(client, agent, r)
+		case n < 50 && f.isShared(agent): // often there is no task for it
+			f.message(agent, r)
 		case n < 80:
 			f.look(client, agent, r)
 		default:
@@ -65,6 +92,14 @@ func (f *fleetUnder) load(ctx context.Context, client int, agent string, r *rand
 		}
 		pause(ctx, time.Duration(r.IntN(150))*time.Millisecond)
 	}
+}
+
+// tag returns a text that no other call gets.
+func (f *fleetUnder) tag(kind string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tags++
+	return fmt.Sprintf("%s%06d", kind, f.tags)
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -78,11 +113,7 @@ func pause(ctx context.Context, d time.Duration) {
 
 // startTask tries to start a task. If the outcome is unknown, it often repeats the request, perhaps at another server.
 func (f *fleetUnder) startTask(client int, agent string, r *rand.Rand) {
-	f.mu.Lock()
-	f.tags++
-	tag := fmt.Sprintf("t%06d", f.tags)
-	f.mu.Unlock()
-	h := f.history
+	h, tag := f.history, f.tag("t")
 	a := &attempt{agent: agent, call: h.now()}
 	h.mu.Lock()
 	h.tags[tag] = a
@@ -100,6 +131,9 @@ func (f *fleetUnder) startTask(client int, agent string, r *rand.Rand) {
 			a.task, a.ret = answer.GetTask().GetId(), ret
 			h.mu.Unlock()
 			h.add(client, action{agent, started, answer.GetTask().GetId()}, a.call, ret)
+			if f.isShared(agent) && r.IntN(2) == 0 { // agents of a shell take no messages
+				f.message(agent, r)
+			}
 			return
 		case reason != "" && try == 1:
 			h.mu.Lock()
@@ -110,7 +144,6 @@ func (f *fleetUnder) startTask(client int, agent string, r *rand.Rand) {
 			}
 			return
 		case reason != "", try == 4, r.IntN(4) == 0:
-			h.count("unknown outcome of a start")
 			return // the store shows the outcome at the end
 		}
 	}
@@ -129,8 +162,6 @@ func (f *fleetUnder) stopTask(client int, agent string, r *rand.Rand) {
 		h.saw(task.GetId(), task.GetStatus().String(), ret)
 	case reasonOf(err) == "NO_RUNNING_TASK":
 		h.add(client, action{agent, idle, ""}, call, ret)
-	case reasonOf(err) == "":
-		h.count("unknown outcome of a stop")
 	}
 }
 
@@ -168,15 +199,51 @@ func (f *fleetUnder) call(r *rand.Rand, method string, request, answer proto.Mes
 	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
 	defer cancel()
 	err := over(ctx, s, method, request, answer)
+	f.history.called(method, err)
 	switch refusal, ok := errors.AsType[*refusal](err); {
-	case err == nil:
-		f.history.count("answered")
 	case ok && refusal.Reason == "INTERNAL":
 		f.history.problem("%s of %s is INTERNAL: %s", method, s.name, refusal.Message)
-	case ok:
-		f.history.count("refused with " + refusal.Reason)
-	default:
-		f.history.count("no answer")
+	case err != nil && !ok:
+		time.Sleep(unreachedFor) // a server that is down refuses at once, and callers would do nothing else
 	}
 	return err
+}
+
+// createAgents creates two agents on the machine of each server, and others in the place that all servers share.
+func (f *fleetUnder) createAgents(t *testing.T) {
+	create := func(s *server, name, project string) {
+		answer := &fleetv1.CreateAgentResponse{}
+		require.NoError(t, overGRPC(t.Context(), s, "CreateAgent", &fleetv1.CreateAgentRequest{Name: name, Project: project, Spec: "x", RequestId: name}, answer))
+		require.Equal(t, fleetv1.Agent_idle, answer.GetAgent().GetStatus(), answer)
+		f.agents = append(f.agents, name)
+	}
+	for i, s := range f.servers {
+		for j := range 2 {
+			create(s, fmt.Sprintf("own-%s-%d-%d", strings.ToLower(f.name), i, j), "shell")
+		}
+	}
+	for i := range len(f.servers) + 1 {
+		create(f.servers[i%len(f.servers)], fmt.Sprintf("%s%s-%d", sharedPrefix, strings.ToLower(f.name), i), fake.DefaultProjects()[0].Name)
+	}
+}
+
+// settle waits until no task runs any more.
+func (f *fleetUnder) settle(t *testing.T) {
+	for _, s := range f.servers {
+		_, err := s.awaitServing(patience)
+		require.NoError(t, err)
+	}
+	end := time.Now().Add(patience)
+	for {
+		answer := &fleetv1.ListAgentsResponse{}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		err := overGRPC(ctx, f.servers[0], "ListAgents", &fleetv1.ListAgentsRequest{}, answer)
+		cancel()
+		working := slices.DeleteFunc(answer.GetAgents(), func(a *fleetv1.AgentSummary) bool { return a.GetStatus() == fleetv1.Agent_idle })
+		if err == nil && len(working) == 0 {
+			return
+		}
+		require.True(t, time.Now().Before(end), "agents are not idle: %v, %v", working, err)
+		time.Sleep(100 * time.Millisecond)
+	}
 }

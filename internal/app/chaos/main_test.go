@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -33,6 +34,8 @@ const (
 	sharedEnv  = "CHAOS_TEST_SHARED"
 	repoEnv    = "CHAOS_TEST_REPOSITORY"
 	clockEnv   = "CHAOS_TEST_CLOCK"
+	agentsEnv  = "CHAOS_TEST_AGENTS"
+	tasksEnv   = "CHAOS_TEST_TASKS"
 )
 
 // leaseTTL is short, so that a server can be paused for longer than its leases many times.
@@ -72,7 +75,12 @@ func serve() error {
 	cfg := app.DefaultConfig()
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Store, cfg.Replica = os.Getenv(httpEnv), os.Getenv(grpcEnv), os.Getenv(dataEnv), os.Getenv(storeEnv), os.Getenv(replicaEnv)
 	cfg.StopGrace = 200 * time.Millisecond
-	cfg.Limits.Agents, cfg.Limits.RunningTasks = 1000, 1000
+	if cfg.Limits.Agents, err = strconv.Atoi(os.Getenv(agentsEnv)); err != nil {
+		return err
+	}
+	if cfg.Limits.RunningTasks, err = strconv.Atoi(os.Getenv(tasksEnv)); err != nil {
+		return err
+	}
 	projects := []local.Project{{Name: "shell", Sandbox: sandbox.None, Roles: []local.Role{{Name: "operator", Permissions: &driver.Permissions{}}}}}
 	if repo := os.Getenv(repoEnv); repo != "" {
 		projects = append(projects, local.Project{Name: "repo", Repository: repo, Sandbox: sandbox.None})

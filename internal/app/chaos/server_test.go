@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"fleet/internal/fleet"
 	"fleet/internal/store/postgres/pgtest"
 )
 
@@ -29,6 +31,7 @@ type server struct {
 	store      string // the URL of its store; "" for SQLite
 	shared     string // the socket of the shared place; "" for none
 	repository string // of the project repo; "" for none
+	limits     fleet.Limits
 	links      [2]*pgtest.Link
 	conn       *grpc.ClientConn
 	log        *os.File
@@ -40,7 +43,7 @@ type server struct {
 }
 
 func newServer(t *testing.T, name, data string) *server {
-	s := &server{t: t, name: name, http: freeAddress(t), grpc: freeAddress(t), data: data}
+	s := &server{t: t, name: name, http: freeAddress(t), grpc: freeAddress(t), data: data, limits: fleet.Limits{Agents: 1000, RunningTasks: 1000}}
 	var err error
 	s.conn, err = grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithConnectParams(grpc.ConnectParams{
 		Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.2, MaxDelay: 200 * time.Millisecond}, MinConnectTimeout: time.Second,
@@ -83,6 +86,7 @@ func (s *server) Start(skew time.Duration) error {
 func (s *server) start(skew time.Duration) error {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", dataEnv+"="+s.data, storeEnv+"="+s.store, replicaEnv+"="+s.name,
+		agentsEnv+"="+strconv.Itoa(s.limits.Agents), tasksEnv+"="+strconv.Itoa(s.limits.RunningTasks),
 		httpEnv+"="+s.http, grpcEnv+"="+s.grpc, sharedEnv+"="+s.shared, repoEnv+"="+s.repository, clockEnv+"="+skew.String())
 	cmd.Stdout, cmd.Stderr = s.log, s.log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -126,24 +126,11 @@ func (w *watcher) take(m *fleetv1.WatchFleetResponse) {
 	}
 }
 
-// check compares the received events with the log.
-func (w *watcher) check(log []*fleetv1.Event) (problems []string) {
+// all returns the received events.
+func (w *watcher) all() []*fleetv1.Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for i, e := range w.events {
-		switch {
-		case i >= len(log):
-			return append(problems, fmt.Sprintf("%s watcher: event %s is not in the log", w.name, e.GetCursor()))
-		case e.GetCursor() != log[i].GetCursor():
-			return append(problems, fmt.Sprintf("%s watcher: event %d is %s, and %s in the log", w.name, i, e.GetCursor(), log[i].GetCursor()))
-		case e.GetType() != log[i].GetType() || e.GetTaskId() != log[i].GetTaskId() || w.name != "MCP" && e.GetText() != log[i].GetText():
-			return append(problems, fmt.Sprintf("%s watcher: event %s is %v, and %v in the log", w.name, e.GetCursor(), e, log[i]))
-		}
-	}
-	if len(w.events) < len(log) {
-		problems = append(problems, fmt.Sprintf("%s watcher: it got %d of %d events", w.name, len(w.events), len(log)))
-	}
-	return problems
+	return slices.Clone(w.events)
 }
 
 // logOf reads the whole log of the fleet.
@@ -168,7 +155,7 @@ func (f *fleetUnder) logOf(ctx context.Context) (log []*fleetv1.Event, err error
 
 // caughtUp waits until all watchers have the last event.
 func (f *fleetUnder) caughtUp(ctx context.Context, last string) error {
-	for slices.ContainsFunc(f.log, func(w *watcher) bool { return w.at() != last }) {
+	for slices.ContainsFunc(f.watchers, func(w *watcher) bool { return w.at() != last }) {
 		pause(ctx, 50*time.Millisecond)
 		if ctx.Err() != nil {
 			return errors.New("not all watchers have got the last event")

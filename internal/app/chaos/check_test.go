@@ -1,0 +1,395 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/anishathalye/porcupine"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+)
+
+// evidence is what is left at the end: the store's, the watchers', and the traces of runs.
+type evidence struct {
+	log        []*fleetv1.Event
+	tasks      []*fleetv1.Task
+	agents     map[string]bool             // that exist
+	watched    map[string][]*fleetv1.Event // by watcher
+	runs       map[string]int              // how often a task ran, by tag
+	overlaps   []string                    // runs that began while another one of the agent was under way
+	delivered  map[string]int              // how often an agent got a message, by text
+	workspaces map[string]int              // by agent, in the place that all servers share
+	limits     fleet.Limits                // of all agents together, since they have one owner
+}
+
+// verdict is what the checks have found, and how much they have compared.
+type verdict struct {
+	problems []string
+	checks   []checked
+}
+
+type checked struct {
+	what  string
+	count int
+}
+
+func (v *verdict) bad(format string, args ...any) {
+	v.problems = append(v.problems, fmt.Sprintf(format, args...))
+}
+
+func (v *verdict) compared(what string, n int) { v.checks = append(v.checks, checked{what, n}) }
+
+// check compares what callers were told with the evidence.
+func (h *history) check(e *evidence) *verdict {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v := &verdict{problems: h.problems}
+	v.checkWatched(e)
+	v.checkLog(e.log)
+	v.checkLimits(e)
+	tags := tagsOf(e.log)
+	v.checkTasks(h, e, tags)
+	v.checkRuns(e, tags)
+	v.checkOutput(e, tags)
+	h.checkStarts(v, e, tags)
+	h.checkLives(v, e)
+	h.checkMessages(v, e)
+	h.checkModel(v)
+	return v
+}
+
+// tagsOf returns the tags of tasks, by id.
+func tagsOf(log []*fleetv1.Event) map[string]string {
+	tags := map[string]string{}
+	for _, e := range log {
+		if e.GetType() == fleetv1.Event_task_created {
+			tags[e.GetTaskId()] = tagLine.FindString(e.GetText())
+		}
+	}
+	return tags
+}
+
+// checkWatched checks that each watcher got every event of the log once, in its order.
+func (v *verdict) checkWatched(e *evidence) {
+	n := 0
+	for name, events := range e.watched {
+		n += len(events)
+		if problem := differs(name, events, e.log); problem != "" {
+			v.bad("%s watcher: %s", name, problem)
+		}
+	}
+	v.compared("events that watchers got", n)
+}
+
+// differs returns where the events of the watcher differ from the log; "" if they do not. Over MCP, texts are shortened.
+func differs(watcher string, events, log []*fleetv1.Event) string {
+	for i, e := range events {
+		switch {
+		case i >= len(log):
+			return fmt.Sprintf("event %s is not in the log", e.GetCursor())
+		case e.GetCursor() != log[i].GetCursor():
+			return fmt.Sprintf("event %d is %s, and %s in the log", i, e.GetCursor(), log[i].GetCursor())
+		case e.GetType() != log[i].GetType() || e.GetTaskId() != log[i].GetTaskId() || watcher != "MCP" && e.GetText() != log[i].GetText():
+			return fmt.Sprintf("event %s is %v, and %v in the log", e.GetCursor(), e, log[i])
+		}
+	}
+	if len(events) < len(log) {
+		return fmt.Sprintf("it got %d of %d events", len(events), len(log))
+	}
+	return ""
+}
+
+// checkLog checks the order of events: each task begins and ends once, and an agent has one at a time.
+func (v *verdict) checkLog(log []*fleetv1.Event) {
+	has, ended := map[string]string{}, map[string]bool{}
+	last := int64(-1)
+	for _, e := range log {
+		seq, err := strconv.ParseInt(e.GetCursor(), 10, 64)
+		if err != nil || seq <= last {
+			v.bad("the log has event %s after event %d", e.GetCursor(), last)
+		}
+		last = seq
+		id, agent := e.GetTaskId(), e.GetAgentName()
+		switch e.GetType() {
+		case fleetv1.Event_task_created:
+			if has[agent] != "" {
+				v.bad("the log has task %s of %s while task %s goes on", id, agent, has[agent])
+			}
+			has[agent] = id
+		case fleetv1.Event_task_ended:
+			if has[agent] != id || ended[id] {
+				v.bad("the log has the end of task %s of %s, which has %q", id, agent, has[agent])
+			}
+			ended[id] = true
+			delete(has, agent)
+		case fleetv1.Event_task_output, fleetv1.Event_task_started, fleetv1.Event_task_message:
+			if has[agent] != id {
+				v.bad("the log has %s of task %s of %s, which has %q", e.GetType(), id, agent, has[agent])
+			}
+		}
+	}
+	v.compared("events of the log", len(log))
+}
+
+// checkLimits checks that there were never more agents and running tasks than the limits allow.
+func (v *verdict) checkLimits(e *evidence) {
+	agents, tasks, mostAgents, mostTasks := 0, 0, 0, 0
+	for _, event := range e.log {
+		switch event.GetType() {
+		case fleetv1.Event_agent_created:
+			agents++
+		case fleetv1.Event_agent_deleted:
+			agents--
+		case fleetv1.Event_task_created:
+			tasks++
+		case fleetv1.Event_task_ended:
+			tasks--
+		}
+		mostAgents, mostTasks = max(mostAgents, agents), max(mostTasks, tasks)
+	}
+	if mostAgents > e.limits.Agents {
+		v.bad("there were %d agents, and the limit is %d", mostAgents, e.limits.Agents)
+	}
+	if mostTasks > e.limits.RunningTasks {
+		v.bad("%d tasks ran at a time, and the limit is %d", mostTasks, e.limits.RunningTasks)
+	}
+	v.compared(fmt.Sprintf("most agents at a time (limit %d)", e.limits.Agents), mostAgents)
+	v.compared(fmt.Sprintf("most tasks at a time (limit %d)", e.limits.RunningTasks), mostTasks)
+}
+
+// checkTasks checks that each task has ended, as its event and all callers say.
+func (v *verdict) checkTasks(h *history, e *evidence, tags map[string]string) {
+	ends := map[string]string{}
+	for _, event := range e.log {
+		if event.GetType() == fleetv1.Event_task_ended {
+			ends[event.GetTaskId()] = event.GetStatus()
+		}
+	}
+	ids := map[string]bool{}
+	for _, task := range e.tasks {
+		id, status := task.GetId(), task.GetStatus().String()
+		ids[id] = true
+		if tags[id] == "" {
+			v.bad("no event says that task %s was created", id)
+		}
+		switch was := h.final[id]; {
+		case !isFinal(status):
+			v.bad("task %s is %s at the end", id, status)
+		case ends[id] != status:
+			v.bad("task %s is %s, and its event says %q", id, status, ends[id])
+		case was != "" && was != status:
+			v.bad("task %s was %s, and is %s", id, was, status)
+		}
+	}
+	for id := range h.final {
+		if !ids[id] {
+			v.bad("task %s has ended and is not in the store", id)
+		}
+	}
+	v.compared("final states", len(e.tasks))
+	v.compared("final states that callers had seen", len(h.final))
+}
+
+// checkRuns checks that no task was run twice, and no two of an agent at the same time.
+func (v *verdict) checkRuns(e *evidence, tags map[string]string) {
+	for _, overlap := range e.overlaps {
+		v.bad("a run began while another was under way: %s", overlap)
+	}
+	n := 0
+	for _, task := range e.tasks {
+		runs, status := e.runs[tags[task.GetId()]], task.GetStatus().String()
+		n += runs
+		if runs > 1 || runs == 0 && status == "completed" {
+			v.bad("task %s, which is %s, was run %d times", task.GetId(), status, runs)
+		}
+	}
+	v.compared("runs", n)
+}
+
+// checkOutput checks that a completed task has all of its output once, and that others have the beginning of it. What is missing
+// because the disk was full is said.
+func (v *verdict) checkOutput(e *evidence, tags map[string]string) {
+	output, dropped := map[string]string{}, map[string]bool{}
+	for _, event := range e.log {
+		switch id := event.GetTaskId(); {
+		case event.GetType() == fleetv1.Event_task_output:
+			output[id] += strings.TrimSpace(event.GetText())
+		case event.GetType() == fleetv1.Event_task_step && isDropped(event.GetText()):
+			dropped[id] = true
+		}
+	}
+	for _, task := range e.tasks {
+		id := task.GetId()
+		first, second := "tag="+tags[id], "more"
+		got := strings.ReplaceAll(output[id], "\n", "")
+		possible := []string{first + second}
+		if task.GetStatus() != fleetv1.Task_completed {
+			possible = append(possible, first, "")
+		}
+		if dropped[id] {
+			possible = append(possible, first, second, "")
+		}
+		if !slices.Contains(possible, got) {
+			v.bad("the output of task %s, which is %s, is %q in the log: it printed %q; %s", id, task.GetStatus(), got, first+second, story(e.log, id))
+		}
+	}
+	v.compared("tasks with output", len(output))
+	v.compared("tasks whose output met a full disk", len(dropped))
+}
+
+// isDropped reports whether the step says that the disk was too full for output: that of the store, or that of the agent's machine.
+func isDropped(step string) bool {
+	return strings.Contains(step, "output is not kept") || strings.Contains(step, "the output could not be kept")
+}
+
+// story returns what the log says of the task.
+func story(log []*fleetv1.Event, id string) string {
+	var b strings.Builder
+	for _, e := range log {
+		if e.GetTaskId() == id {
+			fmt.Fprintf(&b, "\n  %s %s %s %s %.80q", e.GetCursor(), e.GetTime().AsTime().Format("15:04:05.000"), e.GetAgentName(), e.GetType(), e.GetText())
+		}
+	}
+	return b.String()
+}
+
+// checkStarts checks that each request to start a task has started one task, if it was accepted, and none if it was refused. It adds
+// the ends of tasks to the history, and the starts whose callers did not learn the outcome.
+func (h *history) checkStarts(v *verdict, e *evidence, tags map[string]string) {
+	byTag := map[string]string{}
+	for _, task := range e.tasks {
+		tag := tags[task.GetId()]
+		if byTag[tag] != "" {
+			v.bad("%s was started twice, as %s and %s", tag, byTag[tag], task.GetId())
+		}
+		byTag[tag] = task.GetId()
+	}
+	end, accepted, unknown := h.now(), 0, 0
+	for tag, a := range h.tags {
+		id := byTag[tag]
+		switch {
+		case a.task != "":
+			if accepted++; a.task != id {
+				v.bad("the acknowledged task %s of %s is lost: the store has %q", a.task, a.agent, id)
+			}
+		case a.refused && id != "":
+			v.bad("%s was refused, and is task %s", tag, id)
+		case !a.refused:
+			unknown++
+		}
+		if id == "" {
+			continue
+		}
+		if a.task == "" { // its caller does not know whether it was accepted
+			ret := end
+			if at, ok := h.firstSeen[id]; ok {
+				ret = at
+			}
+			h.ops = append(h.ops, porcupine.Operation{Input: action{a.agent, started, id}, Call: a.call, Return: ret})
+		}
+		ret := end
+		if at, ok := h.endSeen[id]; ok {
+			ret = at
+		}
+		h.ops = append(h.ops, porcupine.Operation{Input: action{a.agent, finished, id}, Call: a.call, Return: ret})
+	}
+	v.compared("starts that were acknowledged", accepted)
+	v.compared("starts of which the caller learned nothing", unknown)
+}
+
+// checkLives compares what callers were told about agents with the log, the agents that exist and their workspaces.
+func (h *history) checkLives(v *verdict, e *evidence) {
+	created, deleted := map[string]int{}, map[string]int{}
+	for _, event := range e.log {
+		switch event.GetType() {
+		case fleetv1.Event_agent_created:
+			created[event.GetAgentName()]++
+		case fleetv1.Event_agent_deleted:
+			deleted[event.GetAgentName()]++
+		}
+	}
+	creations, deletions := 0, 0
+	for name, l := range h.lives {
+		if l.created {
+			creations++
+		}
+		if l.deleted {
+			deletions++
+		}
+		there := e.agents[name]
+		switch {
+		case created[name] > 1:
+			v.bad("%s was created %d times", name, created[name])
+		case l.created && created[name] == 0:
+			v.bad("the acknowledged agent %s is lost", name)
+		case l.refused && created[name] > 0:
+			v.bad("%s was refused, and was created", name)
+		case deleted[name] > created[name]:
+			v.bad("%s was deleted %d times", name, deleted[name])
+		case l.deleted && (there || deleted[name] == 0):
+			v.bad("%s is there after its deletion was acknowledged", name)
+		case l.created && !l.deleting && !there:
+			v.bad("%s was created, never deleted, and is not there", name)
+		case there != (created[name] > deleted[name]):
+			v.bad("%s: the log has %d creations and %d deletions, and it is listed: %t", name, created[name], deleted[name], there)
+		}
+		if n, shared := e.workspaces[name]; shared && n != created[name]-deleted[name] {
+			v.bad("%s has %d workspaces, and the log has %d creations and %d deletions", name, n, created[name], deleted[name])
+		}
+	}
+	v.compared("creations that were acknowledged", creations)
+	v.compared("deletions that were acknowledged", deletions)
+}
+
+// checkMessages checks that no message was lost, doubled, or delivered although it was refused.
+func (h *history) checkMessages(v *verdict, e *evidence) {
+	said, late := map[string]int{}, map[string]int{} // in the log: by text; messages that a task was too late for
+	for _, event := range e.log {
+		switch event.GetType() {
+		case fleetv1.Event_task_message:
+			said[event.GetText()]++
+		case fleetv1.Event_task_step:
+			if strings.Contains(event.GetText(), "a message was not given") {
+				late[event.GetTaskId()]++
+			}
+		}
+	}
+	accepted := 0
+	for text, m := range h.messages {
+		n := e.delivered[text]
+		switch {
+		case n > 1:
+			v.bad("%q was delivered %d times", text, n)
+		case said[text] > 1:
+			v.bad("the log has %q %d times", text, said[text])
+		case n > said[text]:
+			v.bad("%q was delivered, and is not in the log", text)
+		case m.refused && n > 0:
+			v.bad("%q was refused, and was delivered", text)
+		}
+		if !m.accepted {
+			continue
+		}
+		accepted++
+		if n == 0 {
+			if late[m.task]--; late[m.task] < 0 {
+				v.bad("the acknowledged %q was neither delivered nor refused", text)
+			}
+		}
+	}
+	v.compared("messages that were acknowledged", accepted)
+	v.compared("messages that agents got", len(e.delivered))
+}
+
+// checkModel checks that what callers were told is possible for agents with one task at a time.
+func (h *history) checkModel(v *verdict) {
+	for _, ops := range model.Partition(h.ops) {
+		if result, info := porcupine.CheckOperationsVerbose(model, ops, patience); result != porcupine.Ok {
+			v.bad("callers were told what is impossible for an agent with one task at a time (%s): %s", result, impossible(ops, info))
+		}
+	}
+	v.compared("operations in the model", len(h.ops))
+}

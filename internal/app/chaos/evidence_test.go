@@ -1,0 +1,103 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// tagLine matches the tag of a task in its description.
+var tagLine = regexp.MustCompile(`t\d{6}`)
+
+// evidence collects what is left when callers and faults have ended.
+func (f *fleetUnder) evidence(t *testing.T) *evidence {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	e := &evidence{limits: f.limits, agents: map[string]bool{}, watched: map[string][]*fleetv1.Event{}, runs: map[string]int{}, delivered: map[string]int{}, workspaces: map[string]int{}}
+	var err error
+	e.log, err = f.logOf(ctx)
+	require.NoError(t, err)
+	require.NotEmpty(t, e.log)
+	if err := f.caughtUp(ctx, e.log[len(e.log)-1].GetCursor()); err != nil {
+		f.history.problem("%v", err)
+	}
+	for _, w := range f.watchers {
+		e.watched[w.name] = w.all()
+	}
+	e.tasks = f.allTasks(ctx, t)
+	for _, name := range f.allAgents(ctx, t) {
+		e.agents[name] = true
+	}
+	e.addTraces(t, f.witness)
+	tags := tagsOf(e.log)
+	for _, task := range e.tasks {
+		if f.isShared(task.GetAgentName()) {
+			e.runs[tags[task.GetId()]] = f.world.Deliveries(task.GetId())
+			for _, text := range f.world.Messages(task.GetId()) {
+				e.delivered[text]++
+			}
+		}
+	}
+	for name := range f.history.lives {
+		if f.isShared(name) {
+			e.workspaces[name] = 0
+		}
+	}
+	for _, w := range f.world.Workspaces() {
+		e.workspaces[w.Name]++
+	}
+	for _, name := range f.agents {
+		delete(e.workspaces, name) // they were created before
+	}
+	return e
+}
+
+// addTraces reads the lines that runs of local agents have left in the directory.
+func (e *evidence) addTraces(t *testing.T, witness string) {
+	files, err := filepath.Glob(filepath.Join(witness, "*.runs"))
+	require.NoError(t, err)
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		require.True(t, err == nil || errors.Is(err, os.ErrNotExist), "%v", err)
+		for line := range strings.Lines(string(b)) {
+			kind, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+			if kind == "overlap" {
+				e.overlaps = append(e.overlaps, filepath.Base(file)+": "+rest)
+				continue
+			}
+			e.runs[rest]++
+		}
+	}
+}
+
+// allAgents returns the names of all agents that exist.
+func (f *fleetUnder) allAgents(ctx context.Context, t *testing.T) (names []string) {
+	answer := &fleetv1.ListAgentsResponse{}
+	require.NoError(t, overGRPC(ctx, f.servers[0], "ListAgents", &fleetv1.ListAgentsRequest{}, answer))
+	for _, a := range answer.GetAgents() {
+		names = append(names, a.GetName())
+	}
+	return names
+}
+
+// allTasks returns all tasks of the store.
+func (f *fleetUnder) allTasks(ctx context.Context, t *testing.T) (all []*fleetv1.Task) {
+	for cursor := ""; ; {
+		answer := &fleetv1.ListTasksResponse{}
+		require.NoError(t, overGRPC(ctx, f.servers[0], "ListTasks", &fleetv1.ListTasksRequest{Cursor: cursor, Limit: proto.Int32(100)}, answer))
+		all = append(all, answer.GetTasks()...)
+		if answer.NextCursor == nil {
+			return all
+		}
+		cursor = answer.GetNextCursor()
+	}
+}

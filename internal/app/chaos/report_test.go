@@ -1,0 +1,55 @@
+package chaos
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"text/tabwriter"
+)
+
+// report is the table at the end of a run: how often each fault and each operation happened, and what the checks compared.
+type report struct {
+	faults *faultLog
+	fleets []*fleetUnder
+	found  []*verdict // by fleet
+}
+
+func (r *report) add(f *fleetUnder, v *verdict) {
+	r.fleets, r.found = append(r.fleets, f), append(r.found, v)
+}
+
+func (r *report) String() string {
+	var b bytes.Buffer
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	line := func(cells ...any) {
+		for i, c := range cells {
+			if i == 0 {
+				fmt.Fprintf(w, "%-48v", c) // the first column begins at the left
+				continue
+			}
+			fmt.Fprintf(w, "\t%v", c)
+		}
+		fmt.Fprintln(w, "\t")
+	}
+	r.faults.report(line)
+	for _, f := range r.fleets {
+		line("operation on "+f.name, "answered", "refused", "no answer", "")
+		for _, method := range slices.Sorted(maps.Keys(f.history.calls)) {
+			o := f.history.calls[method]
+			line(method, o.answered, o.refused, o.unknown, "")
+		}
+	}
+	for i, f := range r.fleets {
+		line("check on "+f.name, "compared", "", "", "")
+		for _, c := range r.found[i].checks {
+			line(c.what, c.count, "", "", "")
+		}
+		for _, watcher := range f.watchers {
+			line("resumptions of the "+watcher.name+" watcher after a failure", watcher.breaks, "", "", "")
+		}
+		line("problems", len(r.found[i].problems), "", "", "")
+	}
+	_ = w.Flush()
+	return b.String()
+}
