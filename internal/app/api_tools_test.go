@@ -1,16 +1,22 @@
 package app
 
 import (
+	"bytes"
+	"encoding/json"
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/stretchr/testify/require"
+
+	fleetmcp "fleet/internal/face/mcp"
 )
 
-// tools returns the names of the tools that the holder of the token is shown, sorted.
+// tools returns the names of the tools that the holder of the token is shown, sorted. They are the same over HTTP and on standard
+// input and output.
 func (f *testFleet) tools(t *testing.T, name, toolset string) (shown []string) {
 	t.Helper()
 	c, err := f.mcp(t.Context(), name, toolset)
@@ -18,6 +24,24 @@ func (f *testFleet) tools(t *testing.T, name, toolset string) (shown []string) {
 	list, err := c.ListTools(t.Context(), mcp.ListToolsRequest{})
 	require.NoError(t, err)
 	for _, tool := range list.Tools {
+		shown = append(shown, tool.Name)
+	}
+	slices.Sort(shown)
+	require.Equal(t, shown, f.stdioTools(t, name, toolset), "%s of %s on stdio", toolset, name)
+	return shown
+}
+
+// stdioTools returns what `fleet mcp` shows the holder of the token.
+func (f *testFleet) stdioTools(t *testing.T, name, toolset string) (shown []string) {
+	t.Helper()
+	in := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\n")
+	var out bytes.Buffer
+	require.NoError(t, fleetmcp.Stdio(f.as(t.Context(), name), f.conn, fleetmcp.Config{Toolset: toolset, Rights: rightsOver(f.conn)}, in, &out))
+	var answer struct {
+		Result struct{ Tools []struct{ Name string } }
+	}
+	require.NoError(t, json.Unmarshal(out.Bytes(), &answer), out.String())
+	for _, tool := range answer.Result.Tools {
 		shown = append(shown, tool.Name)
 	}
 	slices.Sort(shown)

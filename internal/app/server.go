@@ -160,7 +160,7 @@ func (a *App) handler(version string) (http.Handler, error) {
 	signIn := a.protectedResource()
 	restConfig := rest.Config{Version: version, MaxBodyBytes: int64(a.cfg.maxMessage()), Identify: a.identify}
 	mcpConfig := mcp.Config{
-		Version: version, Log: a.log, MaxBody: int64(a.cfg.maxMessage()), Identify: a.identifyMCP, MayCall: rpc.MayCall, Refused: rpc.Refused, Take: a.calls.Take,
+		Version: version, Log: a.log, MaxBody: int64(a.cfg.maxMessage()), Identify: a.identifyMCP, Rights: rpc.Rights, Refused: rpc.Refused, Take: a.calls.Take,
 		MaxResult: a.cfg.MCP.MaxResult,
 	}
 	if signIn != nil {

@@ -8,10 +8,15 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
+	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/face/cli"
 	"fleet/internal/face/mcp"
 	"fleet/internal/face/mcp/tool"
+	"fleet/internal/face/rpc"
+	"fleet/internal/fleet"
 	"fleet/internal/loopback"
 )
 
@@ -53,8 +58,30 @@ when none runs at --server, on a fleet in this process; --embedded asks for that
 }
 
 func (p *program) serveStdio(ctx context.Context, conn grpc.ClientConnInterface, c mcp.Config) error {
-	c.Version = p.version
+	c.Version, c.Rights = p.version, rightsOver(conn)
 	return mcp.Stdio(ctx, conn, c, p.stdin, p.stdout)
+}
+
+// rightsPatience limits how long a list of tools waits for what the caller may call.
+const rightsPatience = 5 * time.Second
+
+// rightsOver returns what mcp.Config.Rights needs for a connection: it asks the server who calls. If the server does not say,
+// every tool is listed, and the server refuses what the caller may not call.
+func rightsOver(conn grpc.ClientConnInterface) func(context.Context) func(string) bool {
+	client := fleetv1.NewFleetServiceClient(conn)
+	return func(ctx context.Context) func(string) bool {
+		ctx, cancel := context.WithTimeout(ctx, rightsPatience)
+		defer cancel()
+		f, err := client.ShowFleet(ctx, &fleetv1.ShowFleetRequest{})
+		if status.Code(err) == codes.PermissionDenied { // every other caller may call it
+			return rpc.RightsOf(fleet.Principal{AgentUID: "unknown", Scope: fleet.ScopeRun})
+		}
+		scope, ok := fleet.ParseScope(f.GetScope().String())
+		if err != nil || !ok {
+			return func(string) bool { return true }
+		}
+		return rpc.RightsOf(fleet.Principal{Name: f.GetCaller(), Scope: scope, Projects: f.GetProjects()})
+	}
 }
 
 // answers reports whether something listens at the address.

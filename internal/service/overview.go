@@ -14,6 +14,7 @@ type Overview struct {
 	LastDay                                       fleet.UsageRow // what the tasks of the last 24 hours used
 	Caller                                        string
 	Scope                                         fleet.Scope // of the caller
+	Projects                                      []string    // the only ones that the caller is good for; empty: all
 	Limits                                        []LimitUse  // of the caller; for admins also of projects
 }
 
@@ -26,7 +27,7 @@ func (s *Service) Overview(ctx context.Context) (*Overview, error) {
 	if err := s.refreshAgents(ctx); err != nil {
 		return nil, err
 	}
-	o := &Overview{Caller: p.Name, Scope: p.Scope}
+	o := &Overview{Caller: p.Name, Scope: p.Scope, Projects: p.Projects}
 	for _, v := range s.snap.All() {
 		if v.Toolset == fleet.ToolsetFleet && p.Sees(&v.Agent) {
 			o.count(v)

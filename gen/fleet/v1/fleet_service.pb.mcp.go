@@ -3405,6 +3405,13 @@ const fleetServiceShowFleetOutput = `{
         "admin"
       ],
       "description": "What the caller may do.\n- read: Read what it may see.\n- run: Also change what it owns: create agents, start tasks.\n- admin: Also see and change what others own, and manage tokens."
+    },
+    "projects": {
+      "type": "array",
+      "items": {
+        "type": "string"
+      },
+      "description": "Names of the only projects that the caller's token is good for; empty: all."
     }
   },
   "required": [
@@ -3418,7 +3425,8 @@ const fleetServiceShowFleetOutput = `{
     "last_day",
     "caller",
     "limits",
-    "scope"
+    "scope",
+    "projects"
   ],
   "$defs": {
     "Usage": {

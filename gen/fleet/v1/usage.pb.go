@@ -530,7 +530,9 @@ type ShowFleetResponse struct {
 	// What the caller may have, and has; for admins also what projects may have, and have. Only what is limited.
 	Limits []*Limit `protobuf:"bytes,10,rep,name=limits,proto3" json:"limits,omitempty"`
 	// What the caller may do.
-	Scope         Scope `protobuf:"varint,11,opt,name=scope,proto3,enum=fleet.v1.Scope" json:"scope,omitempty"`
+	Scope Scope `protobuf:"varint,11,opt,name=scope,proto3,enum=fleet.v1.Scope" json:"scope,omitempty"`
+	// Names of the only projects that the caller's token is good for; empty: all.
+	Projects      []string `protobuf:"bytes,12,rep,name=projects,proto3" json:"projects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -640,6 +642,13 @@ func (x *ShowFleetResponse) GetScope() Scope {
 		return x.Scope
 	}
 	return Scope_scope_unspecified
+}
+
+func (x *ShowFleetResponse) GetProjects() []string {
+	if x != nil {
+		return x.Projects
+	}
+	return nil
 }
 
 // Limit is a limit with what counts for it.
@@ -939,7 +948,7 @@ const file_fleet_v1_usage_proto_rawDesc = "" +
 	"\x04rows\x18\x01 \x03(\v2\x12.fleet.v1.UsageRowR\x04rows\x12%\n" +
 	"\x05total\x18\x02 \x01(\v2\x0f.fleet.v1.UsageR\x05total\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x12\n" +
-	"\x10ShowFleetRequest\"\xd3\x02\n" +
+	"\x10ShowFleetRequest\"\xef\x02\n" +
 	"\x11ShowFleetResponse\x12\x16\n" +
 	"\x06agents\x18\x01 \x01(\x05R\x06agents\x12\x12\n" +
 	"\x04busy\x18\x02 \x01(\x05R\x04busy\x12\x18\n" +
@@ -952,7 +961,8 @@ const file_fleet_v1_usage_proto_rawDesc = "" +
 	"\x06caller\x18\t \x01(\tR\x06caller\x12'\n" +
 	"\x06limits\x18\n" +
 	" \x03(\v2\x0f.fleet.v1.LimitR\x06limits\x12%\n" +
-	"\x05scope\x18\v \x01(\x0e2\x0f.fleet.v1.ScopeR\x05scope\"U\n" +
+	"\x05scope\x18\v \x01(\x0e2\x0f.fleet.v1.ScopeR\x05scope\x12\x1a\n" +
+	"\bprojects\x18\f \x03(\tR\bprojects\"U\n" +
 	"\x05Limit\x12\x18\n" +
 	"\asetting\x18\x01 \x01(\tR\asetting\x12\x10\n" +
 	"\x03max\x18\x02 \x01(\x01R\x03max\x12\x17\n" +

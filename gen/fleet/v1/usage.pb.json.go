@@ -92,6 +92,7 @@ func (m *ShowFleetResponse) AppendJSON(b []byte) []byte {
 	b = wire.AppendString(append(b, `,"caller":`...), m.Caller)
 	b = wire.AppendList(append(b, `,"limits":`...), m.Limits, wire.AppendMessage)
 	b = wire.AppendEnum(append(b, `,"scope":`...), m.Scope, Scope_name)
+	b = wire.AppendList(append(b, `,"projects":`...), m.Projects, wire.AppendString)
 	return wire.End(b, begin)
 }
 

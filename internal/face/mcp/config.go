@@ -33,9 +33,10 @@ type Config struct {
 	// Challenge returns the header WWW-Authenticate that tells an unknown sender where to sign in. The sender gets it with
 	// status 401, so that its client signs in. If Challenge is nil, the sender may initialize and list the tools.
 	Challenge func(r *http.Request) string
-	// MayCall reports whether the caller that Identify found may call the method with the full gRPC name. Others are not
-	// listed; the server refuses calls of them. If MayCall is nil, every tool is listed.
-	MayCall func(ctx context.Context, method string) bool
+	// Rights returns a function that reports whether the caller may call the method with the full gRPC name. Other methods are
+	// not listed; the server refuses calls of them. The caller is the one that Identify found, or that of the connection of
+	// Stdio. If Rights is nil, every tool is listed.
+	Rights func(ctx context.Context) (mayCall func(method string) bool)
 	// Refused returns an error if the caller that Identify found has sent too many messages. Calls with its context fail with
 	// the same error. If Refused is nil, messages are not counted.
 	Refused func(ctx context.Context) error
@@ -82,8 +83,8 @@ func (c Config) withDefaults() Config {
 	if c.Identify == nil {
 		c.Identify = func(ctx context.Context, _ []string) (context.Context, string, error) { return ctx, "", nil }
 	}
-	if c.MayCall == nil {
-		c.MayCall = func(context.Context, string) bool { return true }
+	if c.Rights == nil {
+		c.Rights = func(context.Context) func(string) bool { return func(string) bool { return true } }
 	}
 	if c.Take == nil {
 		c.Take = func(context.Context) (func(), error) { return func() {}, nil }

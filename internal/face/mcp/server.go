@@ -76,7 +76,8 @@ func newServer(set tool.Set, c Config) *server.MCPServer {
 	// This is a hook because a filter of mcp-go would answer a call of a hidden tool with a protocol error.
 	hooks := &server.Hooks{}
 	hooks.AddAfterListTools(func(ctx context.Context, _ any, _ *mcp.ListToolsRequest, r *mcp.ListToolsResult) {
-		r.Tools = slices.DeleteFunc(slices.Clone(r.Tools), func(t mcp.Tool) bool { return !c.MayCall(ctx, methods[t.Name]) })
+		mayCall := c.Rights(ctx)
+		r.Tools = slices.DeleteFunc(slices.Clone(r.Tools), func(t mcp.Tool) bool { return !mayCall(methods[t.Name]) })
 	})
 	s := server.NewMCPServer("fleet", c.Version,
 		server.WithTitle("Fleet"),

@@ -88,11 +88,18 @@ func Inherit(ctx, from context.Context) context.Context {
 	return ctx
 }
 
-// MayCall reports whether the caller that Identify has identified may call the method with the full name. An unknown caller
-// may not, but who it will be after it has signed in is not known: MayCall reports true.
-func MayCall(ctx context.Context, method string) bool {
-	id := identityOf(ctx)
-	return id == nil || id.err != nil || rightsOf(method).mayCall(id.principal) == nil
+// Rights returns a function that reports whether the caller that Identify has identified may call the method with the full
+// name. An unknown caller may not, but who it will be after it has signed in is not known: for it, the answer is true.
+func Rights(ctx context.Context) (mayCall func(method string) bool) {
+	if id := identityOf(ctx); id != nil && id.err == nil {
+		return RightsOf(id.principal)
+	}
+	return func(string) bool { return true }
+}
+
+// RightsOf returns a function that reports whether the principal may call the method with the full name.
+func RightsOf(p fleet.Principal) (mayCall func(method string) bool) {
+	return func(method string) bool { return rightsOf(method).mayCall(p) == nil }
 }
 
 // IsAdmin reports whether Identify has identified the caller as an admin.

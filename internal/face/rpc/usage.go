@@ -49,7 +49,7 @@ func (f *Fleet) ShowFleet(ctx context.Context, _ *fleetv1.ShowFleetRequest) (*fl
 	}
 	resp := &fleetv1.ShowFleetResponse{
 		Agents: int32Of(o.Agents), Busy: int32Of(o.Busy), Waiting: int32Of(o.Waiting), Stalled: int32Of(o.Stalled), Idle: int32Of(o.Idle),
-		Offline: int32Of(o.Offline), Questions: int32Of(o.Questions), LastDay: usageOf(o.LastDay), Caller: o.Caller, Scope: scopeNamed(o.Scope),
+		Offline: int32Of(o.Offline), Questions: int32Of(o.Questions), LastDay: usageOf(o.LastDay), Caller: o.Caller, Scope: scopeNamed(o.Scope), Projects: o.Projects,
 	}
 	for _, u := range o.Limits {
 		l := &fleetv1.Limit{Setting: u.Setting, Max: float64(u.Max)}
