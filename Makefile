@@ -187,7 +187,7 @@ soak: ## servers on SQLite and Postgres whose data expires within seconds, for S
 	$(MEM) FLEET_TEST_POSTGRES=1 SOAK=$(SOAK) $(GO) test -count=1 -vet=off -timeout 12h -run TestSoak -v $(FLAGS) ./internal/app/chaos
 
 bench-coder: ## list_agents of 300 agents beside Coder's own lists
-	@$(CODER_ENV) && $(GO) run ./internal/app/bench -coder $(FLAGS)
+	@$(CODER_ENV) && FLEET_E2E=1 $(GO) test -run '^$$' -bench List $(FLAGS) ./internal/app/e2e
 
 .PHONY: coder-up coder-down e2e record chaos chaos-store soak bench-coder
 .PHONY: page page-pictures page-dev page-check

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bytes"
-	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -26,24 +23,11 @@ func cpuTime(pid int) (total time.Duration, err error) {
 	if pid == 0 {
 		return total, nil
 	}
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	for _, name := range stats {
-		stat, err := os.ReadFile(name) //nolint:gosec // of a process
-		if err != nil {
-			continue // it has ended, and its parent has its time
-		}
-		var process, parent, skip int
-		var state string
-		var user, system, childUser, childSystem int64
-		if _, err := fmt.Sscan(string(stat), &process); err != nil {
-			return 0, err
-		}
-		_, rest, _ := bytes.Cut(stat, []byte(") ")) // behind the name, which may have spaces
-		if _, err := fmt.Sscan(string(rest), &state, &parent, &skip, &skip, &skip, &skip, &skip, &skip, &skip, &skip, &skip, &user, &system, &childUser, &childSystem); err != nil {
-			return 0, fmt.Errorf("%s: %w", name, err)
-		}
-		if process == pid || parent == pid {
-			total += time.Duration(user+system+childUser+childSystem) * time.Second / userHz
+	all, err := procfs.AllProcs()
+	for _, p := range all {
+		s, err := p.Stat()
+		if err == nil && (s.PID == pid || s.PPID == pid) { // one that has ended has left its time to its parent
+			total += time.Duration(int(s.UTime+s.STime)+s.CUTime+s.CSTime) * time.Second / userHz //nolint:gosec // far below the limit
 		}
 	}
 	return total, err

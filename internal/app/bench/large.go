@@ -21,43 +21,64 @@ const asked = 50
 
 // large measures a fleet with many agents: memory of idle agents, watchers, and calls by many clients.
 func (r *report) large(ctx context.Context) {
-	if !r.only.MatchString("large fleet") && !r.only.MatchString("agent_status") && !r.only.MatchString("start_agent_task") && !r.only.MatchString("watchers") {
+	if !r.selects("large fleet", "agent_status", "start_agent_task", "agent_start", "watchers") {
 		return
 	}
 	t, empty := started(ctx, 0)
-	check(t.close())
+	t.close()
 	t, full := started(ctx, r.agents)
-	defer func() { check(t.close()) }()
+	defer t.close()
 	fmt.Fprintf(r.out, "\nA fleet with %d idle agents, and as many whose contracts have ended.\n", r.agents)
 	r.goal("memory of an idle agent, bytes", "at most", 2048, (full-empty)/float64(r.agents))
-	if r.only.MatchString("watchers") {
+	if r.selects("watchers") {
 		memory, p99 := r.watch(ctx, t)
 		r.goal("memory of a watcher, both sides of its stream, bytes", "at most", 32<<10, memory)
 		r.goal(fmt.Sprintf("event to each of %d watchers, p99 ms from the call", r.watchers), "at most", 20, p99)
 	}
-	var next atomic.Int64
-	contracts := fleetv1.NewLifecycleServiceClient(t.conn)
 	r.measure(ctx, "calls", 2*r.clients, &row{name: "agent_status", p99: 50, call: func(int) error {
 		q := &fleetv1.AgentStatusRequest{}
 		for range asked {
 			q.AgentIds = append(q.AgentIds, contractID(rand.IntN(r.agents)))
 		}
-		s, err := contracts.AgentStatus(ctx, q)
+		s, err := t.contracts().AgentStatus(ctx, q)
 		if err == nil && (len(s.GetAgents()) != asked || s.GetAgents()[0].Status == nil) {
 			err = fmt.Errorf("an answer without the agents: %s", s)
 		}
 		return err
 	}})
-	r.measure(ctx, "calls", 2*r.clients, &row{name: "start_agent_task", p99: 100, call: func(int) error {
-		i := int(next.Add(1)) % r.agents // each agent has completed before its next turn
-		_, err := t.fleet.StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{AgentName: agentName(i), TaskDescription: "Say hello."})
-		return err
-	}})
+	for _, row := range r.starts(ctx, "", t) { // not in turns: what follows from a call would be measured with the other
+		r.measure(ctx, "calls", 2*r.clients, row)
+	}
+}
+
+// starts returns rows that start a task of an agent that exists, and an agent for one task.
+func (r *report) starts(ctx context.Context, suffix string, servers ...*testbed) []*row {
+	var next atomic.Int64
+	return []*row{
+		{name: "start_agent_task" + suffix, p99: 100, call: func(client int) error {
+			_, err := servers[client%len(servers)].startTask(ctx, int(next.Add(1))%r.agents) // each agent has completed before its next turn
+			return err
+		}},
+		{name: "agent_start" + suffix, p99: 100, call: func(client int) error {
+			_, err := servers[client%len(servers)].contracts().AgentStart(ctx, &fleetv1.AgentStartRequest{Contract: "Say hello."})
+			return err
+		}},
+	}
+}
+
+// startTask gives an agent a task and returns its id.
+func (t *testbed) startTask(ctx context.Context, agent int) (id string, err error) {
+	started, err := t.fleet.StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{AgentName: agentName(agent), TaskDescription: "Say hello."})
+	return started.GetTask().GetId(), err
+}
+
+func (t *testbed) contracts() fleetv1.LifecycleServiceClient {
+	return fleetv1.NewLifecycleServiceClient(t.conn)
 }
 
 // started starts a server with that many agents, and returns its memory use.
 func started(ctx context.Context, agents int) (t *testbed, used float64) {
-	t = must(newTestbed(ctx, agents))
+	t = newTestbed(ctx, "", agents)
 	before := memory()
 	check(t.serve(nil))
 	must(t.fleet.ListAgents(ctx, &fleetv1.ListAgentsRequest{Limit: new(int32(1))}))

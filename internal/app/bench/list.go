@@ -17,12 +17,15 @@ const (
 
 // lists measures list_agents on each face, with one and with many clients.
 func (r *report) lists(ctx context.Context) {
-	t := must(newTestbed(ctx, r.listed))
-	defer func() { check(t.close()) }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	t := newTestbed(ctx, "", r.listed)
+	defer t.close()
 	check(t.serve(nil))
-	p := newPeers(must(t.listed(ctx, r.listed)))
-	defer p.close()
-	if err := p.serveScript(ctx, r.peers); err != nil {
+	p := newPeers(ctx, t.listed(ctx, r.listed))
+	stop, err := p.serveScript(ctx, r.peers)
+	defer stop()
+	if err != nil {
 		fmt.Fprintf(r.out, "The TypeScript peer is left out: %v.\n", err)
 	}
 	r.listsOf(ctx, t, p, 1, 1.5)
@@ -35,39 +38,39 @@ func (r *report) listsOf(ctx context.Context, t *testbed, p *peers, clients int,
 	defer cancel()
 	bare := must(dial(p.grpcAddr))
 	defer func() { _ = bare.Close() }()
-	rest, tool := plainly(request("/v1/agents", "")), plainly(request("/mcp", listTool))
+	list, server, tail := request("/v1/agents", ""), t.server.HTTPAddr(), 0.0
 	unchanged := func(c *httpClient) string {
-		return request("/v1/agents", "", "If-None-Match", must(c.do(rest(nil), io.Discard)).header.Get("ETag"))
+		return request("/v1/agents", "", "If-None-Match", must(c.do(list, io.Discard)).Get("ETag"))
 	}
-	over := func(addr string, begin func(*httpClient) string, want []byte) func(int) error {
-		return overHTTP(ctx, clients, addr, begin, want)
+	session := func(c *httpClient) string {
+		return request("/mcp", listTool, "Mcp-Session-Id", must(c.do(request("/mcp", initialize), io.Discard)).Get("Mcp-Session-Id"))
 	}
-	server, tail := t.server.HTTPAddr(), 0.0
+	plainly := func(addr, request string, agents int) func(int) error {
+		return overHTTP(ctx, clients, addr, func(*httpClient) string { return request }, agents)
+	}
+	rest := func(addr string) func(int) error { return plainly(addr, list, r.listed) }
+	tool := func(addr string) func(int) error { return plainly(addr, request("/mcp", listTool), r.listed) }
 	if clients > 1 {
 		tail = 4
 	}
 	rows := []*row{
 		{name: "gRPC", call: r.overGRPC(ctx, t.conn), peers: []peer{{"bare grpc-go", 0.95}}, tail: tail},
 		{name: "bare grpc-go", call: r.overGRPC(ctx, bare)},
-		{name: "REST", call: over(server, rest, p.json), peers: []peer{{"bare net/http", 1}}, tail: tail},
-		{name: "bare net/http", call: over(p.httpAddr, rest, p.json)},
-		{name: "REST, 304", call: over(server, unchanged, nil), peers: []peer{{"bare net/http", 5}}},
-		{name: "bare net/http, 304", call: over(p.httpAddr, plainly(request("/unchanged", "")), nil), peers: []peer{{"bare net/http", 0}}},
-		{name: "MCP", call: over(server, tool, p.json), peers: []peer{{"bare mcp-go", 1.3}, {"TypeScript SDK", script}}, tail: tail},
-		{name: "bare mcp-go", call: over(p.httpAddr, tool, p.json)},
+		{name: "REST", call: rest(server), peers: []peer{{"bare net/http", 1}}, tail: tail},
+		{name: "bare net/http", call: rest(p.httpAddr)},
+		{name: "REST, 304", call: overHTTP(ctx, clients, server, unchanged, 0), peers: []peer{{"bare net/http", 5}}},
+		{name: "bare net/http, 304", call: plainly(p.httpAddr, request("/unchanged", ""), 0), peers: []peer{{"bare net/http", 0}}},
+		{name: "MCP", call: tool(server), peers: []peer{{"bare mcp-go", 1.3}, {"TypeScript SDK", script}}, tail: tail},
+		{name: "bare mcp-go", call: tool(p.httpAddr)},
 	}
 	if p.scriptAddr != "" {
-		session := func(c *httpClient) string {
-			answer := must(c.do(request("/mcp", initialize), io.Discard))
-			return request("/mcp", listTool, "Mcp-Session-Id", answer.header.Get("Mcp-Session-Id"))
-		}
-		rows = append(rows, &row{name: "TypeScript SDK", call: over(p.scriptAddr, session, p.json)})
+		rows = append(rows, &row{name: "TypeScript SDK", call: overHTTP(ctx, clients, p.scriptAddr, session, r.listed)})
 	}
 	if clients == 1 { // with many clients the store would be the bottleneck
 		rows = append(rows,
 			&row{name: "gRPC, changed", before: t.change, call: r.overGRPC(ctx, t.conn), peers: []peer{{"bare grpc-go", 0}}},
-			&row{name: "REST, changed", before: t.change, call: over(server, rest, nil), peers: []peer{{"bare net/http", 0}}},
-			&row{name: "MCP, changed", before: t.change, call: over(server, tool, nil), peers: []peer{{"bare mcp-go", 0}}})
+			&row{name: "REST, changed", before: t.change, call: rest(server), peers: []peer{{"bare net/http", 0}}},
+			&row{name: "MCP, changed", before: t.change, call: tool(server), peers: []peer{{"bare mcp-go", 0}}})
 	}
 	r.measure(ctx, fmt.Sprintf("list_agents, %d agents, %d bytes of JSON", r.listed, len(p.json)), clients, rows...)
 }

@@ -6,7 +6,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -44,35 +43,34 @@ func main() {
 	}
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) // calls return their errors
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	o := options{listed: 100, agents: 10000, watchers: 1000, events: 100, clients: 32, peers: ".build/npm/bench", day: 86_400, startDatabase: startDurable}
+	o := options{listed: 100, agents: 10000, watchers: 1000, events: 100, peers: ".build/npm/bench", day: 86_400, startDatabase: startDurable}
 	flag.DurationVar(&o.each, "time", 4*time.Second, "how long each row is measured")
 	flag.IntVar(&o.rounds, "rounds", 16, "how many turns a row takes in that time")
-	flag.IntVar(&o.clients, "clients", o.clients, "how many clients call at the same time")
+	flag.IntVar(&o.clients, "clients", 32, "how many clients call at the same time")
 	only := flag.String("only", "", "measure only rows whose name matches this `regexp`")
 	profile := flag.String("cpuprofile", "", "write a CPU profile to `file`")
-	coder := flag.Bool("coder", false, "compare with the Coder of CODER_URL and CODER_SESSION_TOKEN; see make bench-coder")
 	live := flag.Bool("page", false, "measure the live page in Chromium instead; see make bench-page")
 	stored := flag.Int("stored", 0, "measure a store with so many `tasks`, and a tenth as many agents, instead; see make bench-large")
 	keep := flag.String("keep", "", "fill that store in `directory`, or use the one that is there")
 	flag.Parse()
-	var err error
-	if o.only, err = regexp.Compile(*only); err == nil {
-		err = profiled(*profile, func() error {
-			switch r := (&report{options: o, out: os.Stdout}); {
-			case *coder:
-				return caught(func() { r.besideCoder(ctx) })
-			case *stored > 0:
-				r.startDatabase = func() (*pgtest.Server, error) { return pgtest.Start("", "shared_buffers=512MB") }
-				return caught(func() {
-					r.scale(ctx, *stored, *keep)
-					r.printGoals()
-				})
-			case *live:
-				return caught(func() { r.onPage(ctx) })
-			}
-			return run(ctx, o, os.Stdout)
-		})
-	}
+	err := caught(func() {
+		o.only = must(regexp.Compile(*only))
+		if *profile != "" {
+			file := must(os.Create(*profile))
+			check(pprof.StartCPUProfile(file))
+			defer func() { pprof.StopCPUProfile(); check(file.Close()) }()
+		}
+		switch r := (&report{options: o, out: os.Stdout}); {
+		case *stored > 0:
+			r.startDatabase = func() (*pgtest.Server, error) { return pgtest.Start("", "shared_buffers=512MB") }
+			r.scale(ctx, *stored, *keep)
+			r.printGoals()
+		case *live:
+			r.onPage(ctx)
+		default:
+			r.all(ctx)
+		}
+	})
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -80,31 +78,11 @@ func main() {
 	}
 }
 
-// profiled calls f. It writes a CPU profile to the file unless the name is empty.
-func profiled(name string, f func() error) error {
-	if name == "" {
-		return f()
-	}
-	file, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	if err = pprof.StartCPUProfile(file); err == nil {
-		err = f()
-		pprof.StopCPUProfile()
-	}
-	return errors.Join(err, file.Close())
-}
-
-// run measures everything, and prints the results beside the goals. A further table is a further method of report, which
-// starts the servers that it needs with newTestbed and gives its rows to measure.
-func run(ctx context.Context, o options, out io.Writer) error {
-	r := &report{options: o, out: out}
-	fmt.Fprintf(out, "Each row is measured for %s in %d turns. A ratio is the median over the turns of the row's calls/s to its peer's.\n", o.each, o.rounds)
-	return caught(func() {
-		r.lists(ctx)
-		r.large(ctx)
-		r.replicated(ctx)
-		r.printGoals()
-	})
+// all measures everything but the page and the large store, and prints the results beside the goals.
+func (r *report) all(ctx context.Context) {
+	fmt.Fprintf(r.out, "Each row is measured for %s in %d turns. A ratio is the median over the turns of the row's calls/s to its peer's.\n", r.each, r.rounds)
+	r.lists(ctx)
+	r.large(ctx)
+	r.replicated(ctx)
+	r.printGoals()
 }

@@ -14,13 +14,13 @@ func TestEveryRowIsMeasured(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	o := options{only: regexp.MustCompile(""), rounds: 1, each: 1, listed: 3, agents: 20, watchers: 3, events: 2, clients: 2}
-	require.NoError(t, run(t.Context(), o, &out))
+	require.NoError(t, caught(func() { (&report{options: o, out: &out}).all(t.Context()) }))
 	for _, row := range []string{
-		"gRPC", "bare grpc-go", "REST", "bare net/http", "REST, 304", "MCP", "bare mcp-go", "gRPC, changed", "agent_status", "start_agent_task",
+		"gRPC", "bare grpc-go", "REST", "bare net/http", "REST, 304", "MCP", "bare mcp-go", "gRPC, changed", "agent_status", "start_agent_task", "agent_start",
 	} {
 		require.Regexp(t, `(?m)^ *`+row+`  +[1-9]`, out.String())
 	}
-	for _, goal := range []string{"gRPC, of bare grpc-go", "of an idle agent", "of a watcher", "to each of 3 watchers", "agent_status, p99", "start_agent_task, p99"} {
+	for _, goal := range []string{"gRPC, of bare grpc-go", "of an idle agent", "of a watcher", "to each of 3 watchers", "agent_status, p99", "start_agent_task, p99", "agent_start, p99"} {
 		require.Regexp(t, `(?m)^.*`+goal+`.*  (met|not met)$`, out.String())
 	}
 	require.NotContains(t, out.String(), "NaN")
@@ -50,9 +50,9 @@ func TestReplicasAreMeasured(t *testing.T) {
 	var out strings.Builder
 	o := options{only: regexp.MustCompile("replicas: 2|pgbench"), rounds: 1, each: 1, agents: 200, watchers: 3, events: 2, clients: 2}
 	o.startDatabase = func() (*pgtest.Server, error) { return pgtest.Start("") }
-	require.NoError(t, run(t.Context(), o, &out))
+	require.NoError(t, caught(func() { (&report{options: o, out: &out}).all(t.Context()) }))
 	for _, row := range []string{
-		"start_agent_task, replicas: 2", "pgbench start.sql, connections: 32", "task until its end, replicas: 2", "pgbench task.sql, connections: 32",
+		"start_agent_task, replicas: 2", "agent_start, replicas: 2", "pgbench start.sql, connections: 32", "task until its end, replicas: 2", "pgbench task.sql, connections: 32",
 	} {
 		require.Regexp(t, `(?m)^ *`+row+`  +[1-9]`, out.String())
 	}

@@ -113,10 +113,10 @@ func heap(tab context.Context) float64 {
 
 // largePage measures with a fleet of many agents.
 func (r *report) largePage(ctx context.Context, browser context.Context) {
-	t := must(newTestbed(ctx, r.agents))
-	defer func() { check(t.close()) }()
+	t := newTestbed(ctx, "", r.agents)
+	defer t.close()
 	check(t.serve(nil))
-	must(t.listed(ctx, min(r.agents, 5000)))
+	t.listed(ctx, min(r.agents, 5000))
 	home := "http://" + t.server.HTTPAddr()
 	r.firstLoad(browser, home)
 	tab, done := newTab(browser)
@@ -230,8 +230,8 @@ func (r *report) wholeDay(ctx context.Context, tab context.Context, t *testbed) 
 
 // longPage measures with a task that has a million lines of output and goes on writing.
 func (r *report) longPage(ctx context.Context, browser context.Context) {
-	t := must(newTestbed(ctx, 0))
-	defer func() { check(t.close()) }()
+	t := newTestbed(ctx, "", 0)
+	defer t.close()
 	check(t.serve(func(cfg *app.Config) {
 		cfg.Places = []string{"local"}
 		cfg.Local.Projects = []local.Project{{Name: "shell"}}

@@ -27,7 +27,6 @@ type peers struct {
 	json               []byte // the answer
 	grpcAddr, httpAddr string
 	scriptAddr         string // of the TypeScript server; empty: none
-	stop               []func()
 }
 
 // bareFleet is the service of the bare gRPC peer.
@@ -62,7 +61,8 @@ type answer struct {
 	} `json:"places"`
 }
 
-func newPeers(list *fleetv1.ListAgentsResponse) *peers {
+// newPeers serves until the context is done.
+func newPeers(ctx context.Context, list *fleetv1.ListAgentsResponse) *peers {
 	p := &peers{json: must(wire.Marshal(list))}
 	var values answer
 	check(json.Unmarshal(p.json, &values))
@@ -71,7 +71,8 @@ func newPeers(list *fleetv1.ListAgentsResponse) *peers {
 	}
 	g := grpc.NewServer()
 	fleetv1.RegisterFleetServiceServer(g, bareFleet{answer: list})
-	p.grpcAddr = p.serve(g.Serve, g.Stop)
+	p.grpcAddr = serve(g.Serve)
+	context.AfterFunc(ctx, g.Stop)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/agents", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -84,40 +85,34 @@ func newPeers(list *fleetv1.ListAgentsResponse) *peers {
 	})
 	mux.Handle("/mcp", server.NewStreamableHTTPServer(s, server.WithStateLess(true)))
 	h := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
-	p.httpAddr = p.serve(h.Serve, func() { _ = h.Close() })
+	p.httpAddr = serve(h.Serve)
+	context.AfterFunc(ctx, func() { _ = h.Close() })
 	return p
 }
 
-// serve serves on a free port until the peers are closed.
-func (p *peers) serve(serve func(net.Listener) error, stop func()) (addr string) {
+// serve serves on a free port.
+func serve(serve func(net.Listener) error) (addr string) {
 	l := must(net.Listen("tcp", "127.0.0.1:0")) //nolint:noctx // it does not wait
-	p.stop = append(p.stop, stop)
-	go func() { _ = serve(l) }() // errors show in the calls
+	go func() { _ = serve(l) }()                // errors show in the calls
 	return l.Addr().String()
 }
 
-// serveScript starts the TypeScript peer in the directory where its packages are installed.
-func (p *peers) serveScript(ctx context.Context, dir string) error {
+// serveScript starts the TypeScript peer in the directory where its packages are installed. stop ends it.
+func (p *peers) serveScript(ctx context.Context, dir string) (stop func(), err error) {
 	if dir == "" {
-		return errors.New("it has no directory")
+		return func() {}, errors.New("it has no directory")
 	}
 	node := exec.CommandContext(ctx, "node", "server.mjs")
 	node.Dir, node.Stdin = dir, bytes.NewReader(p.json)
 	out := must(node.StdoutPipe())
 	if err := node.Start(); err != nil {
-		return err
+		return func() {}, err
 	}
-	p.stop = append(p.stop, func() { _ = node.Process.Kill(); _ = node.Wait() })
+	stop = func() { _ = node.Process.Kill(); _ = node.Wait() }
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		return errors.New("node does not start the server: are its packages installed?")
+		return stop, errors.New("node does not start the server: are its packages installed?")
 	}
 	p.scriptAddr = strings.TrimSpace(line)
-	return nil
-}
-
-func (p *peers) close() {
-	for _, stop := range p.stop {
-		stop()
-	}
+	return stop, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -23,42 +24,26 @@ import (
 // testbed is a real server with a fake place whose agents exist from the start.
 type testbed struct {
 	world  *fake.Place
-	store  fleet.Store // the server's store, opened again
+	store  fleet.Store // the server's store, opened again; nil: another testbed of the same store and place has it
 	url    string      // of its database; empty: SQLite
 	data   string
 	server *app.Server
 	stop   func() error
-	shares bool // the world is another testbed's
 	conn   *grpc.ClientConn
 	fleet  fleetv1.FleetServiceClient
 }
 
-func newTestbed(ctx context.Context, agents int) (*testbed, error) {
-	return newTestbedOn(ctx, "", agents)
-}
-
-// newTestbedOn returns a testbed whose store is the database of the URL; SQLite if it is empty.
-func newTestbedOn(ctx context.Context, url string, agents int) (*testbed, error) {
-	t := &testbed{world: fake.New(fake.Config{}), url: url, stop: func() error { return nil }}
-	err := caught(func() {
-		t.data = must(os.MkdirTemp("", "fleet-bench-"))
-		if url == "" {
-			t.store = must(sqlite.Open(ctx, filepath.Join(t.data, "fleet.db"), sqlite.Config{}))
-		} else {
-			t.store = must(postgres.Open(ctx, url, postgres.Config{}))
-		}
-		check(t.fill(ctx, agents))
-	})
-	if err != nil {
-		return nil, errors.Join(err, t.close())
+// newTestbed returns a testbed whose store is the database of the URL; SQLite if it is empty. It has idle agents with
+// workspaces, and as many agents with ended contracts.
+func newTestbed(ctx context.Context, url string, agents int) *testbed {
+	t := (&testbed{world: fake.New(fake.Config{}), url: url}).beside()
+	if url == "" {
+		t.store = must(sqlite.Open(ctx, filepath.Join(t.data, "fleet.db"), sqlite.Config{}))
+	} else {
+		t.store = must(postgres.Open(ctx, url, postgres.Config{}))
 	}
-	return t, nil
-}
-
-// fill adds idle agents with workspaces, and as many agents with ended contracts.
-func (t *testbed) fill(ctx context.Context, agents int) error {
 	now := time.Now().UTC().Truncate(time.Second)
-	return t.store.Update(ctx, func(tx fleet.Tx) error {
+	check(t.store.Update(ctx, func(tx fleet.Tx) error {
 		for i := range agents {
 			a := &fleet.Agent{
 				UID: fmt.Sprintf("10000000-0000-4000-8000-%012d", i), Name: agentName(i), Owner: fleet.LocalPrincipal, Place: "fake",
@@ -83,7 +68,13 @@ func (t *testbed) fill(ctx context.Context, agents int) error {
 			}
 		}
 		return nil
-	})
+	}))
+	return t
+}
+
+// beside returns another server on the testbed's database and place, which is not served yet.
+func (t *testbed) beside() *testbed {
+	return &testbed{world: t.world, url: t.url, data: must(os.MkdirTemp("", "fleet-bench-")), stop: func() error { return nil }}
 }
 
 func agentName(i int) string  { return fmt.Sprintf("agent-%05d", i) }
@@ -93,7 +84,7 @@ func contractID(i int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012
 func (t *testbed) serve(change func(*app.Config)) error {
 	cfg := app.DefaultConfig()
 	cfg.Limits = fleet.Limits{} // no refusals while measuring
-	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Lifecycle = "127.0.0.1:0", "127.0.0.1:0", t.data, lifecycle.Config{Project: "Setup"}
+	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Lifecycle = "127.0.0.1:0", "127.0.0.1:0", t.data, lifecycle.Config{Project: "Setup", MaxRunning: math.MaxInt32}
 	cfg.Store = t.url
 	o := app.Options{Places: []fleet.Place{t.world}}
 	if change != nil {
@@ -118,19 +109,36 @@ func (t *testbed) serve(change func(*app.Config)) error {
 	return nil
 }
 
-// listed waits until the place has been listed and there are that many agents, and returns the list.
-func (t *testbed) listed(ctx context.Context, agents int) (*fleetv1.ListAgentsResponse, error) {
-	for {
-		list, err := t.fleet.ListAgents(ctx, &fleetv1.ListAgentsRequest{})
-		if err != nil || len(list.GetAgents()) >= agents && list.GetObservedAt() != nil {
-			return list, err
-		}
+// until polls until ok returns true, since what it waits for may be the work of any server.
+func until(ctx context.Context, ok func() bool) {
+	for !ok() {
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			check(ctx.Err())
 		}
 	}
+}
+
+// listed waits until the place has been listed and there are that many agents, and returns the list.
+func (t *testbed) listed(ctx context.Context, agents int) (list *fleetv1.ListAgentsResponse) {
+	until(ctx, func() bool {
+		list = must(t.fleet.ListAgents(ctx, &fleetv1.ListAgentsRequest{}))
+		return len(list.GetAgents()) >= agents && list.GetObservedAt() != nil
+	})
+	return list
+}
+
+// idle waits until no agent has a task, and no server works for an agent.
+func (t *testbed) idle(ctx context.Context) {
+	until(ctx, func() (done bool) {
+		check(t.store.View(ctx, func(tx fleet.ReadTx) error {
+			found, err := tx.FindTasks(fleet.TaskFilter{Status: fleet.TaskRunning}, fleet.TaskWindow{Limit: 1})
+			done = len(found.Tasks) == 0
+			return err
+		}))
+		return done && len(must(t.store.Leases(ctx, "agent/"))) == 0
+	})
 }
 
 // change changes an agent in the list.
@@ -150,19 +158,16 @@ func (t *testbed) change() error {
 	})
 }
 
-func (t *testbed) close() error {
-	var errs []error
+func (t *testbed) close() {
 	if t.conn != nil {
-		errs = append(errs, t.conn.Close())
+		check(t.conn.Close())
 	}
-	errs = append(errs, t.stop())
+	check(t.stop())
 	if t.store != nil {
-		errs = append(errs, t.store.Close())
-	}
-	if !t.shares {
+		check(t.store.Close())
 		t.world.Destroy()
 	}
-	return errors.Join(append(errs, os.RemoveAll(t.data))...)
+	check(os.RemoveAll(t.data))
 }
 
 func dial(addr string) (*grpc.ClientConn, error) {

@@ -1,0 +1,105 @@
+package e2e
+
+import (
+	"maps"
+	"net/http"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/app/e2e/faultproxy"
+)
+
+const (
+	bulk       = "../../../testdata/coder-testbed/bulk.sh" // creates cheap workspaces in the test bed
+	bulkAgents = 300
+	quiet      = time.Minute // for counting requests
+)
+
+// BenchmarkList compares list_agents of a fleet with hundreds of agents in a real Coder with Coder's own lists of their
+// workspaces. It also counts the requests that an idle fleet makes.
+func BenchmarkList(b *testing.B) {
+	coder := newBed(b, "")
+	out, err := exec.CommandContext(b.Context(), bulk, strconv.Itoa(bulkAgents), coder.user).CombinedOutput()
+	require.NoError(b, err, "%s", out)
+	b.Cleanup(func() { _ = exec.Command(bulk, "--rm").Run() }) //nolint:noctx // the benchmark's context is done
+	seen := &requests{}
+	proxy, err := faultproxy.New(coder.url, 1, seen.count)
+	require.NoError(b, err)
+	b.Cleanup(func() { _ = proxy.Close() })
+	s := coder.serve(b, setup{prefix: "bulk-", url: proxy.URL()})
+	within(b, patience, "all agents are listed", func() bool {
+		return len(s.through("grpc").call(b, "list_agents", object{}).list("agents")) >= bulkAgents
+	})
+	const path = "/api/v2/workspaces?q=owner:me"
+	measure := func(name string, call func(testing.TB)) {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				call(b)
+			}
+		})
+	}
+	measure("Coder/"+path, func(t testing.TB) {
+		require.Equal(t, http.StatusOK, coder.ask(t, http.MethodGet, path, nil, nil))
+	})
+	tools, err := client.NewStreamableHttpClient(coder.url+"/api/experimental/mcp/http", transport.WithHTTPHeaders(map[string]string{"Coder-Session-Token": coder.token}))
+	require.NoError(b, err)
+	require.NoError(b, tools.Start(b.Context()))
+	hello := mcp.InitializeRequest{}
+	hello.Params.ProtocolVersion, hello.Params.ClientInfo = "2025-06-18", mcp.Implementation{Name: "bench", Version: "1"}
+	_, err = tools.Initialize(b.Context(), hello)
+	require.NoError(b, err)
+	measure("Coder/coder_list_workspaces", func(t testing.TB) {
+		answer, err := tools.CallTool(t.Context(), mcp.CallToolRequest{Params: mcp.CallToolParams{Name: "coder_list_workspaces", Arguments: map[string]any{"owner": "me"}}})
+		require.NoError(t, err)
+		require.False(t, answer.IsError, "%v", answer)
+	})
+	for _, face := range slices.Sorted(maps.Keys(faces)) {
+		measure("Fleet/"+face, func(t testing.TB) { s.through(face).call(t, "list_agents", object{}) })
+	}
+	seen.take()
+	select {
+	case <-time.After(quiet):
+	case <-b.Context().Done():
+	}
+	b.Logf("requests to Coder in %s in which nothing happens: %v", quiet, seen.take())
+}
+
+// requests counts the requests of the fleet, by purpose.
+type requests struct {
+	mu   sync.Mutex
+	seen map[string]int
+}
+
+var ids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+
+func (r *requests) count(s faultproxy.Seen) {
+	path := ids.ReplaceAllString(s.Path, "ID")
+	if strings.HasPrefix(path, "/@") { // to an agent, through Coder's app proxy
+		path = "an agent's " + path[strings.LastIndex(path, "/"):]
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.seen != nil {
+		r.seen[s.Method+" "+path]++
+	}
+}
+
+// take returns and resets the counts.
+func (r *requests) take() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen := r.seen
+	r.seen = map[string]int{}
+	return seen
+}
