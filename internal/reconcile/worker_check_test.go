@@ -192,21 +192,27 @@ func TestChecks(t *testing.T) {
 		h.World.Fail(fake.Check, 2, nil)
 		require.Equal(t, fleet.TaskCompleted, h.End(startChecked(h, "papi", "done", 1, "echo fine").ID).Status)
 	})
-	t.Run("a message that comes while it is checked is for the next try", func(t *testing.T) {
-		t.Parallel()
-		h := servicetest.New(t, checking, func(c *state.Config) { c.MessageWait = 10 * time.Millisecond })
-		h.Create("papi")
-		task := startChecked(h, "papi", "done", 1, "wait gate; has made fix: change made a line", "has made fix: listen")
-		<-h.World.Reached("gate")
-		said, err := message(h, "be quick", "")
-		require.NoError(t, err)
-		require.Contains(t, said, "is kept")
-		h.World.Release("gate")
-		require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
-		require.Equal(t, []string{"be quick"}, h.World.Messages(task.ID+"-2"))
-		require.Equal(t, []string{"be quick"}, h.TaskEvents(task.ID, fleet.EventTaskMessage))
-		require.Equal(t, "be quick", strings.TrimSpace(h.Output(task.ID)))
-	})
+	for name, meanwhile := range map[string]func(*servicetest.Harness){
+		"a message that comes while it is checked is for the next try":                                       func(*servicetest.Harness) {},
+		"a message that comes while it is checked is for the next try, also if another process sees to that": (*servicetest.Harness).Restart,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := servicetest.New(t, checking, func(c *state.Config) { c.MessageWait = 10 * time.Millisecond })
+			h.Create("papi")
+			task := startChecked(h, "papi", "done", 1, "wait gate; has made fix: change made a line", "has made fix: listen")
+			<-h.World.Reached("gate")
+			said, err := message(h, "be quick", "")
+			require.NoError(t, err)
+			require.Contains(t, said, "is kept")
+			meanwhile(h)
+			h.World.Release("gate")
+			require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+			require.Equal(t, []string{"be quick"}, h.World.Messages(task.ID+"-2"))
+			require.Equal(t, []string{"be quick"}, h.TaskEvents(task.ID, fleet.EventTaskMessage))
+			require.Equal(t, "be quick", strings.TrimSpace(h.Output(task.ID)))
+		})
+	}
 	t.Run("agents that cannot run them take no task with checks", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, fake.Config{}, nil)

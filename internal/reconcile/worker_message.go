@@ -114,10 +114,10 @@ func (w *worker) deliver(ctx context.Context, a *fleet.Agent, t *fleet.Task, r f
 	}
 }
 
-// mayRetry says whether a message that met the error may be taken later.
+// mayRetry says whether a message that met the error may be taken later. If its run has ended, the agent may try again.
 func mayRetry(err error) bool {
 	switch fleet.ReasonOf(err) {
-	case fleet.ReasonBackendUnavailable, fleet.ReasonAgentBusy, fleet.ReasonAgentOffline, fleet.ReasonTaskNotFound:
+	case fleet.ReasonBackendUnavailable, fleet.ReasonAgentBusy, fleet.ReasonAgentOffline, fleet.ReasonTaskNotFound, fleet.ReasonNoRunningTask:
 		return true
 	}
 	return false
@@ -153,6 +153,7 @@ func (w *worker) recordDelivery(ctx context.Context, m fleet.Message, err error)
 }
 
 // deliverRest asks the host of a run that has ended about the messages of which nobody knows yet whether the agent has them.
+// Those that it has not are for its next try, or are refused with the end of the task.
 func (w *worker) deliverRest(ctx context.Context, a *fleet.Agent, t *fleet.Task) error {
 	open, given, err := w.messages(ctx, t)
 	for _, m := range open {
@@ -168,7 +169,7 @@ func (w *worker) deliverRest(ctx context.Context, a *fleet.Agent, t *fleet.Task)
 		case sent == nil:
 			given = append(given, m)
 		case mayRetry(sent):
-			sent = state.MessageTooLate(t)
+			continue
 		}
 		err = w.recordDelivery(ctx, m, sent)
 	}

@@ -37,17 +37,11 @@ func refuseMessages(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	all, err := tx.Messages(t.ID)
 	for _, m := range all {
 		if err == nil && m.Open() {
-			e := MessageTooLate(t)
-			err = RefuseMessage(tx, t, m, now, e.Reason, e.Message)
+			words := fmt.Sprintf("the task of agent %q ended before the agent could take the message: start another one", t.AgentName)
+			err = RefuseMessage(tx, t, m, now, fleet.ReasonNoRunningTask, words)
 		}
 	}
 	return err
-}
-
-// MessageTooLate returns the error of a message that came too late for the task.
-func MessageTooLate(t *fleet.Task) *fleet.Error {
-	return fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q ended before the agent could take the message: start another one", t.AgentName).
-		With("agent_name", t.AgentName)
 }
 
 // MaxQuestions is how many questions one task can have. The runner denies more than that itself; this bounds what one
