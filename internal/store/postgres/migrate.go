@@ -5,11 +5,14 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+
+	"fleet/internal/store/record"
 )
 
 //go:embed migrations/*.sql
@@ -58,14 +61,20 @@ func Versions(ctx context.Context, url string) (have, want int64, err error) {
 // versions returns the version of the database's schema, 0 when it has none, and the one that this program needs.
 func versions(ctx context.Context, pool *pgxpool.Pool) (have, want int64, err error) {
 	err = provide(pool, func(p *goose.Provider) error {
+		var known, applied []int64
 		for _, s := range p.ListSources() {
-			want = max(want, s.Version)
+			known = append(known, s.Version)
 		}
+		want = slices.Max(known)
 		var made bool
 		if err := pool.QueryRow(ctx, `SELECT to_regclass('goose_db_version') IS NOT NULL`).Scan(&made); err != nil || !made {
 			return err
 		}
-		return pool.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version`).Scan(&have)
+		if err := pool.QueryRow(ctx, `SELECT array_agg(version_id) FROM goose_db_version`).Scan(&applied); err != nil || len(applied) == 0 {
+			return err
+		}
+		have = slices.Max(applied)
+		return record.CheckSchema(applied, known, "another database")
 	})
 	return have, want, err
 }

@@ -196,6 +196,22 @@ func TestNewerSchema(t *testing.T) {
 	require.ErrorContains(t, err, "needs a Fleet that knows version 9999")
 }
 
+// TestSchemaOfABranch opens a schema that lacks a migration before its newest one.
+func TestSchemaOfABranch(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Empty(t)
+	s, err := postgres.Open(t.Context(), url, postgres.Config{})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	_, err = dial(t, url).Exec(t.Context(), `DELETE FROM goose_db_version WHERE version_id = 5`)
+	require.NoError(t, err)
+	const want = "but lacks version 5, which this Fleet adds before that: another build of Fleet made it, for example from a branch: use that build, or another database"
+	_, err = postgres.Open(t.Context(), url, postgres.Config{})
+	require.ErrorContains(t, err, want)
+	_, _, err = postgres.Versions(t.Context(), url)
+	require.ErrorContains(t, err, want)
+}
+
 // TestOpenTogether opens a store in an empty database from many replicas at once.
 func TestOpenTogether(t *testing.T) {
 	t.Parallel()

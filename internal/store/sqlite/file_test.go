@@ -60,7 +60,17 @@ func TestOpenErrors(t *testing.T) {
 	appendEvent(t, openAt(t, newer)) // nothing says that this program cannot work with it
 	execSQL(t, newer, `UPDATE compatibility SET oldest = 4711`)
 
+	branch, newerBranch := filepath.Join(dir, "branch.db"), filepath.Join(dir, "newer-branch.db")
+	for _, path := range []string{branch, newerBranch} {
+		require.NoError(t, openAt(t, path).Close())
+		execSQL(t, path, `DELETE FROM goose_db_version WHERE version_id IN (5, 7)`)
+	}
+	execSQL(t, newerBranch, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (4711, 1)`)
+
+	const fromBranch = "but lacks version 5, 7, which this Fleet adds before that: another build of Fleet made it, for example from a branch: use that build, or another data directory"
 	for _, c := range []struct{ name, path, want string }{
+		{"of a branch", branch, fromBranch},
+		{"of a branch of a newer Fleet", newerBranch, "its schema has version 4711 " + fromBranch},
 		{"no file", "", "no file is named"},
 		{"a directory", dir, "is a directory"},
 		{"no directory", filepath.Join(text, "fleet.db"), "not a directory"},

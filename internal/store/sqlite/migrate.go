@@ -8,6 +8,8 @@ import (
 	"io/fs"
 
 	"github.com/pressly/goose/v3"
+
+	"fleet/internal/store/record"
 )
 
 //go:embed migrations/*.sql
@@ -22,6 +24,9 @@ func migrate(ctx context.Context, db *sql.DB) (version int64, err error) {
 	}
 	before, target, err := p.GetVersions(ctx)
 	if err != nil {
+		return 0, err
+	}
+	if err := checkSchema(ctx, db, p); err != nil {
 		return 0, err
 	}
 	if before > target {
@@ -43,6 +48,31 @@ func migrate(ctx context.Context, db *sql.DB) (version int64, err error) {
 		return 0, fmt.Errorf("bring the schema from version %d to %d: %w", before, target, err)
 	}
 	return target, nil
+}
+
+// checkSchema returns an error if the database has migrations in another order than this program.
+func checkSchema(ctx context.Context, db *sql.DB, p *goose.Provider) error {
+	rows, err := db.QueryContext(ctx, `SELECT version_id FROM goose_db_version`)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	var applied []int64
+	for rows.Next() {
+		var v int64
+		if err := rows.Scan(&v); err != nil {
+			return err
+		}
+		applied = append(applied, v)
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	var known []int64
+	for _, s := range p.ListSources() {
+		known = append(known, s.Version)
+	}
+	return record.CheckSchema(applied, known, "another data directory")
 }
 
 func provider(db *sql.DB) (*goose.Provider, error) {
