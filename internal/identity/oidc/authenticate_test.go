@@ -23,7 +23,7 @@ import (
 var alice = oidctest.User{Subject: "248289761001", Name: "alice", Email: "alice@example.com", EmailVerified: true, Groups: []string{"dev", "staff"}}
 
 // issuer returns the issuer of the test as a server with the configuration sees it.
-func issuer(t *testing.T, real *oidctest.Issuer, change func(*Config)) *Issuer {
+func issuer(t testing.TB, real *oidctest.Issuer, change func(*Config)) *Issuer {
 	t.Helper()
 	c := Config{Issuer: real.URL, ClientID: oidctest.ClientID, CLIClientID: oidctest.CLIClientID, Roles: map[string]string{"dev": "user"}}
 	if change != nil {

@@ -19,9 +19,11 @@ func FuzzCodex(f *testing.F) {
 func FuzzLines(f *testing.F) {
 	f.Add([]byte("half a line \xe2\x82"))
 	f.Add([]byte(`{"a":"b"}` + "\n" + `{"a":{"b":[1]}}`))
+	f.Add([]byte(`{"text":"a","open":1}` + "\n" + `{"outcome":{"Status":"failed","Reason":"no","Summary":"s"}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		requireParsed(t, Format{Kind: "text"}, data)
 		requireParsed(t, Format{Kind: "jsonl", Fields: Fields{Text: "a"}}, data)
+		requireParsed(t, Format{Kind: "outputs"}, data)
 	})
 }
 

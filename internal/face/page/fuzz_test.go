@@ -1,0 +1,49 @@
+package page
+
+import (
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/stretchr/testify/require"
+)
+
+// FuzzAttempt checks that no cookie of a sign-in leads to another site.
+func FuzzAttempt(f *testing.F) {
+	for _, to := range []string{"/agents/papi?x=1", "//evil.example", `/\evil.example`, "https://evil.example/agents", "/agents/../../x", "/%2fevil.example"} {
+		f.Add(base64.RawURLEncoding.EncodeToString([]byte(`{"State":"s","Nonce":"n","Verifier":"v","To":"` + to + `"}`)))
+	}
+	f.Add("e30")
+	f.Add("=")
+	here, err := url.Parse("https://fleet.example/session/sign-in")
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, value string) {
+		a := attemptOf(&http.Request{Header: http.Header{"Cookie": {attemptName + "=" + value}}})
+		if a.To == "" {
+			require.Zero(t, a)
+			return
+		}
+		to, err := here.Parse(a.To)
+		require.NoError(t, err)
+		require.Equal(t, "https://fleet.example", to.Scheme+"://"+to.Host, a.To)
+	})
+}
+
+// FuzzOwnPath is FuzzAttempt for the address itself, which the page sends as ?to=.
+func FuzzOwnPath(f *testing.F) {
+	for _, to := range []string{"/agents/papi?x=1", "//evil.example", `/\evil.example`, "/\t/evil.example", "/agents\n", "/?a=//b", "/#//c", "/agents/%5c%5cevil"} {
+		f.Add(to)
+	}
+	f.Fuzz(func(t *testing.T, to string) {
+		path := ownPath(to)
+		require.Equal(t, byte('/'), path[0])
+		before, _, _ := strings.Cut(path, "#")
+		for _, c := range before { // browsers drop control characters, and read \ as /
+			require.True(t, !unicode.IsControl(c) && c != '\\', "%q", path)
+		}
+		require.False(t, len(path) > 1 && path[1] == '/', "%q", path)
+	})
+}
