@@ -70,7 +70,7 @@ func TestChaos(t *testing.T) {
 	random := func(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
 
 	dir := t.TempDir()
-	db := newDatabase(t)
+	db := newDatabase(t, os.Getenv("CHAOS") != "")
 	// Limits are so low that callers often meet them.
 	shared := newFleet(t, "Postgres", fleet.Limits{Agents: 18, RunningTasks: 6})
 	for i := range 3 {

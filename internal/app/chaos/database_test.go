@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -20,6 +21,8 @@ const patience = waittest.Limit
 
 // database is a primary with a synchronous standby, at two addresses. A failover swaps their roles.
 type database struct {
+	small bool // its disk can be filled
+
 	mu    sync.Mutex
 	nodes [2]*pgtest.Server // by address
 	first int               // the address of the primary
@@ -37,9 +40,19 @@ func startPostgres(t *testing.T) *pgtest.Server {
 	return db
 }
 
-func newDatabase(t *testing.T) *database {
-	d := &database{}
-	primary, err := pgtest.Start("")
+// newDatabase starts the database. On small disks, which take memory, it can be full.
+func newDatabase(t *testing.T, small bool) *database {
+	d := &database{small: small}
+	start := func() (*pgtest.Server, error) { return pgtest.Start("") }
+	if small {
+		start = pgtest.StartSmall
+	}
+	primary, err := start()
+	if errors.Is(err, syscall.EPERM) {
+		t.Logf("the disk of Postgres is not filled: %v", err)
+		d.small = false
+		primary, err = pgtest.Start("")
+	}
 	if missing, ok := errors.AsType[*pgtest.MissingError](err); ok && !pgtest.Needed() {
 		t.Skip(missing)
 	}
@@ -87,6 +100,23 @@ func (d *database) Restart(down time.Duration) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	return p.InStep(ctx)
+}
+
+// FillDisk fills the disk of the primary. If log is set, it also uses up what is left for the write-ahead log, so that Postgres ends
+// all connections, and perhaps itself.
+func (d *database) FillDisk(log bool, full time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	p := d.primary()
+	err := p.Fill()
+	if err == nil && log {
+		err = p.FillLog(ctx)
+	}
+	time.Sleep(full)
+	if err = errors.Join(err, p.Free()); err != nil {
+		return err
+	}
 	return p.InStep(ctx)
 }
 

@@ -194,20 +194,28 @@ func (l *faultLog) afflictDatabase(ctx context.Context, d *database, servers []*
 		}
 		return nil
 	}
+	kinds := []string{"restart of pg", "failover"}
+	if d.small {
+		kinds = append(kinds, "pg disk full", "pg log full")
+	}
 	for {
 		pause(ctx, between(r, 4*time.Second, 9*time.Second))
 		if ctx.Err() != nil {
 			return nil
 		}
-		kind, began := "failover", time.Now()
+		kind, began := kinds[r.IntN(len(kinds))], time.Now()
 		var lasted time.Duration
 		var err error
-		if r.IntN(2) == 0 {
-			kind = "restart of pg"
+		switch kind {
+		case "restart of pg":
 			err = d.Restart(between(r, 0, time.Second))
-			lasted = time.Since(began)
-		} else {
+		case "failover":
 			err = d.FailOver(func() { lasted = time.Since(began) })
+		default:
+			err = d.FillDisk(kind == "pg log full", between(r, time.Second, 3*time.Second))
+		}
+		if lasted == 0 {
+			lasted = time.Since(began)
 		}
 		if err == nil {
 			began = time.Now()

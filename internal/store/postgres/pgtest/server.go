@@ -35,6 +35,7 @@ type Server struct {
 
 	bin      string
 	settings []string // in addition to the options
+	small    bool     // Dir is a file system of its own
 	cmd      *exec.Cmd
 	done     chan struct{} // closed when the server has ended
 
@@ -50,20 +51,22 @@ var options = []string{
 
 // Start makes a server in a new directory and starts it. bin is the directory of its programs; "" means where Debian has them.
 // settings such as "fsync=on" replace those with which tests are quick.
-func Start(bin string, settings ...string) (_ *Server, err error) {
-	if bin == "" {
-		if bin = findBin(); bin == "" {
+func Start(bin string, settings ...string) (*Server, error) {
+	return begin(&Server{bin: bin, settings: settings})
+}
+
+func begin(s *Server) (_ *Server, err error) {
+	if s.bin == "" {
+		if s.bin = findBin(); s.bin == "" {
 			return nil, &MissingError{}
 		}
 	}
-	dir, err := newDir()
-	if err != nil {
+	if err := s.makeDir(); err != nil {
 		return nil, err
 	}
-	s := &Server{Dir: dir, bin: bin, settings: settings}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, os.RemoveAll(dir))
+			err = errors.Join(err, s.removeDir())
 		}
 	}()
 	var out bytes.Buffer
@@ -75,18 +78,29 @@ func Start(bin string, settings ...string) (_ *Server, err error) {
 	return s, s.Restart()
 }
 
-// newDir makes a directory for a server, which belongs to the user that the server runs as.
-func newDir() (string, error) {
-	dir, err := os.MkdirTemp("", "fleet-pg")
-	if err != nil {
-		return "", err
+// makeDir makes the server's directory, which belongs to the user that the server runs as.
+func (s *Server) makeDir() (err error) {
+	if s.Dir, err = os.MkdirTemp("", "fleet-pg"); err != nil {
+		return err
 	}
-	if c := credential(); c != nil {
-		if err := os.Chown(dir, int(c.Uid), int(c.Gid)); err != nil {
-			return "", errors.Join(err, os.RemoveAll(dir))
+	if s.small {
+		if err := mount(s.Dir); err != nil {
+			return errors.Join(err, os.Remove(s.Dir))
 		}
 	}
-	return dir, nil
+	if c := credential(); c != nil {
+		if err := os.Chown(s.Dir, int(c.Uid), int(c.Gid)); err != nil {
+			return errors.Join(err, s.removeDir())
+		}
+	}
+	return nil
+}
+
+func (s *Server) removeDir() error {
+	if s.small {
+		return errors.Join(unmount(s.Dir), os.Remove(s.Dir))
+	}
+	return os.RemoveAll(s.Dir)
 }
 
 func (s *Server) data() string { return filepath.Join(s.Dir, "data") }
@@ -163,7 +177,7 @@ func (s *Server) Stop() error {
 			return err
 		}
 	}
-	return os.RemoveAll(s.Dir)
+	return s.removeDir()
 }
 
 // Command returns a command of Postgres, as the user that the server runs as: it refuses to run as root.

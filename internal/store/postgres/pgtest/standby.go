@@ -14,14 +14,13 @@ import (
 
 // Standby makes a standby of the server and starts it. From then on the server acknowledges a commit only when the standby has it.
 func (s *Server) Standby() (_ *Server, err error) {
-	dir, err := newDir()
-	if err != nil {
+	standby := &Server{bin: s.bin, settings: s.settings, small: s.small}
+	if err := standby.makeDir(); err != nil {
 		return nil, err
 	}
-	standby := &Server{Dir: dir, bin: s.bin}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, os.RemoveAll(dir))
+			err = errors.Join(err, standby.removeDir())
 		}
 	}()
 	var out bytes.Buffer

@@ -1,0 +1,82 @@
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// diskSize is the size of a small disk: some times what an empty database and the most of its write-ahead log take.
+const diskSize = "640m"
+
+// StartSmall starts a server whose directory is a small file system in memory, which Fill fills. It fails where this user may not mount
+// one. So do the standbys of the server.
+func StartSmall() (*Server, error) {
+	return begin(&Server{small: true, settings: []string{"min_wal_size=32MB", "max_wal_size=64MB", "wal_keep_size=64MB"}})
+}
+
+func mount(dir string) error {
+	if err := syscall.Mount("fleet-pg", dir, "tmpfs", 0, "mode=0700,size="+diskSize); err != nil {
+		return fmt.Errorf("no file system can be mounted: %w", err)
+	}
+	return nil
+}
+
+func unmount(dir string) error { return syscall.Unmount(dir, syscall.MNT_DETACH) }
+
+// Fill fills the server's disk. Free must be called after it.
+func (s *Server) Fill() error {
+	f, err := os.Create(s.ballast())
+	if err != nil {
+		return err
+	}
+	for piece := make([]byte, 64<<10); err == nil; {
+		_, err = f.Write(piece)
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		return err
+	}
+	return nil
+}
+
+// Free frees the disk that Fill has filled. A server that has ended because it could not write its log is started again.
+func (s *Server) Free() error {
+	if err := os.Remove(s.ballast()); err != nil {
+		return err
+	}
+	err := s.await()
+	select {
+	case <-s.done:
+		return s.Restart()
+	default:
+		return err
+	}
+}
+
+func (s *Server) ballast() string { return filepath.Join(s.Dir, "ballast") }
+
+// FillLog writes to the write-ahead log until there is no room for more of it, which ends all connections. The disk must be full.
+func (s *Server) FillLog(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, s.URL("postgres"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	for range 1000 {
+		if _, err := conn.Exec(ctx, `SELECT pg_logical_emit_message(false, 'fleet', 'x'), pg_switch_wal()`); err != nil {
+			if conn.IsClosed() {
+				return nil
+			}
+			return err
+		}
+	}
+	return errors.New("the write-ahead log finds room on a full disk")
+}
