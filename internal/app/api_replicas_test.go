@@ -1,6 +1,8 @@
 package app
 
 import (
+	"errors"
+	"io"
 	"testing"
 	"time"
 
@@ -39,6 +41,11 @@ func TestReplicas(t *testing.T) {
 		require.NoError(t, err)
 		for !until() {
 			m, err := stream.Recv()
+			if errors.Is(err, io.EOF) { // after WaitSeconds
+				stream, err = c.WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{TaskId: task, Cursor: cursor, Follow: true, WaitSeconds: new(int32(50))})
+				require.NoError(t, err)
+				continue
+			}
 			require.NoError(t, err)
 			cursor = m.GetCursor()
 			for _, e := range m.GetEvents() {

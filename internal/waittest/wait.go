@@ -56,3 +56,15 @@ func Until(t testing.TB, reason string, ok func() bool) {
 		}
 	}
 }
+
+// Growing calls try with time limits that grow from the first until try returns true. It is for tests of what happens at a
+// time limit, in which something must happen before: a slow machine reaches the limit too early, so try reports whether
+// it was early enough.
+func Growing(t testing.TB, first time.Duration, try func(limit time.Duration) bool) {
+	t.Helper()
+	for limit := first; !try(limit); limit *= 4 {
+		if limit > Limit {
+			t.Fatalf("it did not happen within %s", limit)
+		}
+	}
+}

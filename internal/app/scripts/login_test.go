@@ -28,7 +28,7 @@ func TestLoginScripts(t *testing.T) {
 // TestLoginRenewedScripts runs the scripts whose tokens expire meanwhile.
 func TestLoginRenewedScripts(t *testing.T) {
 	t.Parallel()
-	playLogin(t, "../../../testdata/cli/login/renewed", 2*time.Second)
+	playLogin(t, "../../../testdata/cli/login/renewed", 8*time.Second)
 }
 
 func playLogin(t *testing.T, dir string, life time.Duration) {

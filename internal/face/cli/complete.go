@@ -4,15 +4,11 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
-
-// completionTime limits how long a shell waits for completions.
-const completionTime = 1500 * time.Millisecond
 
 // offer is a name that can be completed, with a description.
 type offer struct{ name, about string }
@@ -30,7 +26,7 @@ func (p *program) offering(list func(ctx context.Context, s *session, args []str
 		if parent == nil {
 			parent = context.Background()
 		}
-		ctx, cancel := context.WithTimeout(parent, completionTime)
+		ctx, cancel := context.WithTimeout(parent, p.deps.completion)
 		defer cancel()
 		connection, closeIt, err := p.deps.Dial(ctx, target)
 		if err != nil {

@@ -63,6 +63,8 @@ type Deps struct {
 
 	// patience is how long a broken connection that once worked may stay broken before a command gives up.
 	patience time.Duration
+	// completion is how long a shell waits for completions.
+	completion time.Duration
 	// secondPress is how long the first Ctrl-C waits for a second one.
 	secondPress time.Duration
 }
@@ -97,6 +99,9 @@ func (d Deps) withDefaults() Deps {
 	}
 	if d.patience == 0 {
 		d.patience = 2 * time.Minute
+	}
+	if d.completion == 0 {
+		d.completion = 1500 * time.Millisecond
 	}
 	if d.secondPress == 0 {
 		d.secondPress = 3 * time.Second

@@ -102,7 +102,7 @@ func newCommand(server string) *command {
 
 func (c *command) run(args ...string) int {
 	return Run(context.Background(), args, Deps{
-		Version: "test", Stdin: bytes.NewBufferString(c.stdin), Stdout: c.out, Stderr: c.err, Signals: c.signals, patience: c.patience,
+		Version: "test", Stdin: bytes.NewBufferString(c.stdin), Stdout: c.out, Stderr: c.err, Signals: c.signals, patience: c.patience, completion: waittest.Limit,
 		Getenv: func(key string) string { return c.env[key] }, Dial: c.dial,
 	})
 }

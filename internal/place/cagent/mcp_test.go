@@ -104,15 +104,18 @@ agents:
 // TestHangingMCPServer checks that a program that does not answer is killed, and that the run continues without it.
 func TestHangingMCPServer(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t, fleet.AgentConfig{MCPServers: []fleet.MCPServer{{Name: "slow", Command: "sh", Args: []string{"-c", "echo $$ > pid; sleep 1000 & wait"}}}},
-		func(c *cagent.Config) { c.ToolTimeout = 300 * time.Millisecond })
-	all, o := d.does("hello")
-	require.Equal(t, "You said: hello", o.Summary, o.Reason)
-	require.Contains(t, all[0].Text, `the MCP server "slow" did not start, so its tools are missing: it did not answer in time`)
-	require.NotContains(t, all[0].Text, "guard")
-	require.Contains(t, string(all[0].Data), `"type":"warning"`)
-	text, err := os.ReadFile(filepath.Join(d.agent.Location, "pid"))
-	require.NoError(t, err)
+	var text []byte
+	waittest.Growing(t, 300*time.Millisecond, func(limit time.Duration) (begun bool) {
+		d := newFixture(t, fleet.AgentConfig{MCPServers: []fleet.MCPServer{{Name: "slow", Command: "sh", Args: []string{"-c", "echo $$ > pid; sleep 1000 & wait"}}}},
+			func(c *cagent.Config) { c.ToolTimeout = limit })
+		all, o := d.does("hello")
+		require.Equal(t, "You said: hello", o.Summary, o.Reason)
+		require.Contains(t, all[0].Text, `the MCP server "slow" did not start, so its tools are missing: it did not answer in time`)
+		require.NotContains(t, all[0].Text, "guard")
+		require.Contains(t, string(all[0].Data), `"type":"warning"`)
+		text, _ = os.ReadFile(filepath.Join(d.agent.Location, "pid"))
+		return len(text) > 0
+	})
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	require.NoError(t, err)
 	waittest.Until(t, "a process group gives no signal when it ends", func() bool { return syscall.Kill(-pid, 0) != nil })

@@ -178,7 +178,7 @@ func TestACPSecrets(t *testing.T) {
 	}}, UID: "u1", Name: "papi", Role: "coder"}
 	_, err := w.Provision(w.ctx, a)
 	require.NoError(t, err)
-	r := w.start(a, "say Hi.\npause")
+	r := w.start(a, "say Hi.\npause\nhang")
 	w.until(a, r, "Hi.")
 	data, err := os.ReadFile(w.runDir(a, r, "acp.json"))
 	require.NoError(t, err)
@@ -186,6 +186,7 @@ func TestACPSecrets(t *testing.T) {
 	info, err := os.Stat(w.runDir(a, r, "acp.json"))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
 	w.follow(a, r)
 	require.NoFileExists(t, w.runDir(a, r, "acp.json"))
 }

@@ -19,6 +19,7 @@ import (
 	"fleet/internal/runner/process"
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/runner/shim"
+	"fleet/internal/waittest"
 )
 
 // TestReplacedFiles runs an agent that replaces each file that Fleet reads from its directories, with a pipe, a link to
@@ -79,21 +80,25 @@ func TestSuspendedSupervisor(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux gives orphans to the shim")
 	}
-	w := newWorld(t, func(c *local.Config) {
-		c.Projects = []local.Project{{Name: "shell", Timeout: 500 * time.Millisecond}}
+	waittest.Growing(t, 500*time.Millisecond, func(limit time.Duration) (inTime bool) {
+		w := newWorld(t, func(c *local.Config) {
+			c.Projects = []local.Project{{Name: "shell", Timeout: limit}}
+		})
+		a := w.agent("shell")
+		r := w.start(a, `( env -i setsid bash -c 'echo pid $$; exec sleep 3600' & ); sleep 3600`)
+		if !w.prints(a, r, "pid ") || !suspended(shimOf(t, shim.Run(w.runDir(a, r)))) {
+			return false
+		}
+		output, o := w.follow(a, r)
+		require.Equal(t, fleet.TaskFailed, o.Status)
+		require.Equal(t, fmt.Sprintf("it ran longer than its time limit of %s", limit), o.Reason)
+		_, after, _ := strings.Cut(output, "pid ")
+		pid, err := strconv.Atoi(strings.Fields(after)[0])
+		require.NoError(t, err)
+		id, err := process.Of(pid)
+		require.True(t, err != nil || !id.Alive(), "process %d runs", pid) // init may not have reaped it yet
+		return true
 	})
-	a := w.agent("shell")
-	r := w.start(a, `( env -i setsid bash -c 'echo pid $$; exec sleep 3600' & ); sleep 0.1; echo begun; sleep 3600`)
-	w.until(a, r, "begun")
-	w.suspend(a, r)
-	output, o := w.follow(a, r)
-	require.Equal(t, fleet.TaskFailed, o.Status)
-	require.Equal(t, "it ran longer than its time limit of 500ms", o.Reason)
-	_, after, _ := strings.Cut(output, "pid ")
-	pid, err := strconv.Atoi(strings.Fields(after)[0])
-	require.NoError(t, err)
-	id, err := process.Of(pid)
-	require.True(t, err != nil || !id.Alive(), "process %d runs", pid) // init may not have reaped it yet
 }
 
 // TestKilledSupervisor checks that a run is not reported as ended while that is uncertain.

@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/local"
+	"fleet/internal/waittest"
 )
 
 func TestShell(t *testing.T) {
@@ -175,19 +177,28 @@ func TestEnvironment(t *testing.T) {
 
 func TestTimeout(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *local.Config) {
-		c.Projects = []local.Project{{Name: "shell", Timeout: 300 * time.Millisecond}}
+	waittest.Growing(t, 300*time.Millisecond, func(limit time.Duration) (begun bool) {
+		w := newWorld(t, func(c *local.Config) {
+			c.Projects = []local.Project{{Name: "shell", Timeout: limit}}
+		})
+		_, o := w.do(w.agent("shell"), "echo begun; sleep 3600") // the task's own limit is longer
+		require.Equal(t, fleet.TaskFailed, o.Status)
+		require.Equal(t, fmt.Sprintf("it ran longer than its time limit of %s", limit), o.Reason)
+		return o.Summary == "begun"
 	})
-	a := w.agent("shell")
-	_, o := w.do(a, "echo begun; sleep 3600") // the task's own limit is one minute
-	require.Equal(t, fleet.TaskFailed, o.Status)
-	require.Equal(t, "it ran longer than its time limit of 300ms", o.Reason)
-	require.Equal(t, "begun", o.Summary)
 
 	// A program that ignores SIGTERM is ended at its limit too.
-	r := newRun("trap '' TERM; echo begun; while true; do sleep 0.1; done")
-	require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
-	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
-	_, o = w.follow(a, r)
-	require.Equal(t, fleet.TaskStopped, o.Status)
+	waittest.Growing(t, 300*time.Millisecond, func(limit time.Duration) (interrupted bool) {
+		w := newWorld(t, func(c *local.Config) {
+			c.Projects = []local.Project{{Name: "shell", Timeout: limit}}
+		})
+		a := w.agent("shell")
+		r := w.start(a, "trap '' TERM; echo begun; while true; do sleep 0.1; done")
+		if !w.prints(a, r, "begun") {
+			return false
+		}
+		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+		_, o := w.follow(a, r)
+		return o.Status == fleet.TaskStopped
+	})
 }

@@ -2,9 +2,11 @@ package placetest
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/waittest"
 )
 
 func checks(x *fixture) {
@@ -28,14 +30,18 @@ func checks(x *fixture) {
 	x.NoError(err)
 	x.Equal(fleet.CheckFailed, res.Status, "result: %+v", res)
 
-	late := check("3", c.Hangs)
-	late.Timeout = x.h.TimeLimit
-	res, err = x.b.Connect(a).Check(x.ctx, r, late)
-	x.NoError(err)
-	x.Equal(fleet.CheckTimedOut, res.Status, "result: %+v", res)
-	x.Contains(res.Output, c.Output)
-	x.Contains(res.Reason, x.h.TimeLimit.String())
-	x.Nil(res.ExitCode)
+	id := "3"
+	waittest.Growing(x.T, x.h.TimeLimit, func(limit time.Duration) (begun bool) {
+		late := check(id, c.Hangs)
+		id += "0"
+		late.Timeout = limit
+		res, err := x.b.Connect(a).Check(x.ctx, r, late)
+		x.NoError(err)
+		x.Equal(fleet.CheckTimedOut, res.Status, "result: %+v", res)
+		x.Contains(res.Reason, limit.String())
+		x.Nil(res.ExitCode)
+		return strings.Contains(res.Output, c.Output)
+	})
 
 	// The checks of a run see its changes, and do not change its outcome.
 	next := x.dispatch(a, x.h.Prompts.Changes)

@@ -22,6 +22,7 @@ import (
 	"fleet/internal/state"
 	"fleet/internal/store/sqlite/sqlitetest"
 	"fleet/internal/toolset/providers"
+	"fleet/internal/waittest"
 )
 
 // These are the keys in the tests' environment. No answer, error or log may contain their characters in this order.
@@ -87,7 +88,7 @@ func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 	h.clis = fake.New(fake.Config{Traits: fleet.Traits{Name: "local", Drivers: local.Drivers()}, Before: see})
 	logger := slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	st := state.New(store, []fleet.Place{h.clis}, state.Config{
-		StopGrace: 20 * time.Millisecond, PollInterval: 100 * time.Millisecond, LeaseTTL: time.Second, Logger: logger,
+		StopGrace: 20 * time.Millisecond, PollInterval: 100 * time.Millisecond, LeaseTTL: waittest.Limit, Logger: logger,
 		Others: []fleet.Place{h.models},
 	})
 	h.core = service.New(st)
