@@ -174,7 +174,7 @@ type TaskWindow struct {
 type FoundTasks struct {
 	Tasks []*Task
 	Total int  // number of tasks that match
-	More  bool // more than Total match, but no more are counted
+	More  bool // more than Total may match, but no more are counted
 	Last  bool // no task that matches is behind these
 }
 

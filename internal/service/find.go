@@ -57,7 +57,7 @@ func (s *Service) ListTasks(ctx context.Context, r ListTasksRequest) (*History, 
 	h.number(offset)
 	if n := len(h.Tasks); found.Last || n == 0 {
 		h.Next = ""
-	} else if offset+n >= w.Count { // to walk there from the first task would take long
+	} else if h.Next == "" || offset+n >= w.Count { // not all are counted, and to walk there from the first task would take long
 		h.Next = strconv.Itoa(offset+n) + "." + h.Tasks[n-1].ID
 	}
 	return h, err

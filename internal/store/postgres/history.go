@@ -50,9 +50,10 @@ func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (fleet.FoundT
 		}
 		page := newestFirst + ` LIMIT ` + c.arg(limit) + ` OFFSET ` + c.arg(offset) + `)` + newestFirst
 		return all(t, record.ScanTask, findTasks+c.where+`true`+page, c.args...)
-	}, func(most int) (int, error) {
+	}, func(most int) (int, bool, error) {
 		c := taskConditions(f)
-		return first(t, scanInt, countTasks+c.where+`true LIMIT `+c.arg(most)+`) AS counted`, c.args...)
+		n, err := first(t, scanInt, countTasks+c.where+`true LIMIT `+c.arg(most)+`) AS counted`, c.args...)
+		return n, false, err
 	})
 }
 

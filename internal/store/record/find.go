@@ -3,8 +3,9 @@ package record
 import "fleet/internal/fleet"
 
 // FindTasks returns the tasks of the window. rows returns the first tasks of the window, and count how many match, both at most
-// as many as they are asked for. They are counted only if the end of the list is not in sight.
-func FindTasks(w fleet.TaskWindow, rows func(limit int) ([]*fleet.Task, error), count func(most int) (int, error)) (found fleet.FoundTasks, err error) {
+// as many as they are asked for. more says that count has not looked at all tasks. They are counted only if the end of the list is not
+// in sight.
+func FindTasks(w fleet.TaskWindow, rows func(limit int) ([]*fleet.Task, error), count func(most int) (n int, more bool, err error)) (found fleet.FoundTasks, err error) {
 	limit := max(0, w.Limit)
 	found.Tasks, err = rows(limit + 1) // one more shows whether there are more
 	if err != nil {
@@ -20,7 +21,10 @@ func FindTasks(w fleet.TaskWindow, rows func(limit int) ([]*fleet.Task, error), 
 	if w.Count <= 0 {
 		return found, nil
 	}
-	n, err := count(w.Count + 1)
-	found.Total, found.More = min(n, w.Count), n > w.Count
+	n, more, err := count(w.Count + 1)
+	if more {
+		n = max(n, max(0, w.Offset)+len(found.Tasks))
+	}
+	found.Total, found.More = min(n, w.Count), more || n > w.Count
 	return found, err
 }

@@ -3,8 +3,6 @@ package sqlite
 import (
 	"encoding/json"
 	"math"
-	"strings"
-	"unicode/utf8"
 
 	"fleet/internal/fleet"
 	"fleet/internal/store/record"
@@ -15,26 +13,13 @@ const (
 	taskNumbers = `SELECT n FROM tasks WHERE `
 	tasksOf     = `SELECT id, ` + record.TaskColumns + `, payload_removed, revision, NULL FROM tasks WHERE n ` + uidsIn + newestFirst
 
-	hasChars   = `(instr(lower(description), lower(?)) > 0 OR instr(lower(summary), lower(?)) > 0)`
-	textRows   = `(SELECT rowid FROM tasks_text WHERE tasks_text MATCH ?)`
 	countFirst = `SELECT count(*) FROM (SELECT 1 FROM (SELECT rowid AS r FROM tasks_text WHERE tasks_text MATCH ? ORDER BY rowid DESC LIMIT ?)
 		CROSS JOIN tasks ON n = r WHERE `
-	countText = `SELECT count(*) FROM (SELECT 1 FROM tasks_text WHERE tasks_text MATCH ? LIMIT ?)`
 	// textRowsIn are those of textRows that can be of tasks of a span of time. Numbers of tasks rise nearly as their times do.
 	textRowsIn = `(SELECT rowid FROM tasks_text WHERE tasks_text MATCH ? AND rowid
 		BETWEEN (SELECT min(n) FROM tasks WHERE created_at BETWEEN ? AND ?) AND (SELECT max(n) FROM tasks WHERE created_at BETWEEN ? AND ?))`
 	endOfSpan  = `SELECT created_at FROM tasks WHERE created_at <= ?` + newestFirst + ` LIMIT 1 OFFSET ?`
 	positionOf = `SELECT created_at, n FROM tasks WHERE id = ?`
-)
-
-// minIndexed is the shortest text that the full-text index can find, in characters.
-const minIndexed = 3
-
-// Reading all tasks that have a text is faster than a walk through the newest tasks, which begins with firstSpan of them, if there are
-// at most rareText.
-const (
-	rareText  = 2000
-	firstSpan = 4000
 )
 
 // taskQuery selects tasks. SQLite knows nothing of how often values occur, so the query says which index leads: a plus sign hides
@@ -108,40 +93,6 @@ func taskConditions(f fleet.TaskFilter, led bool) *taskQuery {
 	return q
 }
 
-// textQuery is a search for tasks with a text.
-type textQuery struct {
-	*readTx
-	filter fleet.TaskFilter
-	phrase string // "" if the full-text index cannot find the text, or there is none
-	rare   bool
-	found  []int64 // the tasks that match a text that is rare; nil until they are known
-	span   int     // how many tasks the first span of time has that is searched for a text that is not rare
-}
-
-func (t *readTx) textQuery(f fleet.TaskFilter) (q textQuery, err error) {
-	q = textQuery{readTx: t, filter: f, span: firstSpan}
-	if utf8.RuneCountInString(f.Text) < minIndexed {
-		return q, nil
-	}
-	q.phrase = `"` + strings.ReplaceAll(f.Text, `"`, `""`) + `"`
-	n, err := first(t, scanInt, countText, q.phrase, rareText+1)
-	q.rare = n <= rareText
-	return q, err
-}
-
-// conditions returns the filter as SQL, except for a text that is not rare.
-func (q textQuery) conditions() *taskQuery {
-	c := taskConditions(q.filter, q.rare)
-	switch {
-	case q.filter.Text == "":
-	case q.phrase == "":
-		c.add(hasChars, q.filter.Text, q.filter.Text)
-	case q.rare:
-		c.add(`n IN `+textRows, q.phrase)
-	}
-	return c
-}
-
 // position is where a task is in the order of lists.
 type position struct{ createdAt, n int64 }
 
@@ -152,6 +103,15 @@ var beginning = position{math.MaxInt64, math.MaxInt64}
 
 // numbers returns the numbers of the tasks that match behind the position.
 func (q *textQuery) numbers(behind position, limit, offset int) ([]int64, error) {
+	if q.match != "" && !q.loaded && behind == beginning {
+		ns, err := q.newest(offset + limit)
+		if err != nil || len(ns) > 0 {
+			return ns[min(offset, len(ns)):], err
+		}
+	}
+	if err := q.load(); err != nil {
+		return nil, err
+	}
 	c := q.conditions()
 	if q.rare && behind == beginning { // all of them are few, and count needs them too
 		var err error
@@ -164,7 +124,7 @@ func (q *textQuery) numbers(behind position, limit, offset int) ([]int64, error)
 	if behind != beginning {
 		c.add(`(created_at, n) < (?, ?)`, behind.createdAt, behind.n)
 	}
-	if q.phrase == "" || q.rare {
+	if q.match == "" || q.rare {
 		return all(q.readTx, scanInt64, taskNumbers+c.where+`true`+newestFirst+` LIMIT ? OFFSET ?`, append(c.args, limit, offset)...)
 	}
 	// Many tasks have the text. The walk through the tasks of a growing span of time ends when it has found enough.
@@ -175,11 +135,12 @@ func (q *textQuery) numbers(behind position, limit, offset int) ([]int64, error)
 		}
 		w := *c
 		if since == 0 {
-			w.add(`+n IN `+textRows, q.phrase)
+			w.add(`+n IN `+textRows, q.match)
 		} else {
-			w.add(`+n IN `+textRowsIn, q.phrase, since, behind.createdAt, since, behind.createdAt)
+			w.add(`+n IN `+textRowsIn, q.match, since, behind.createdAt, since, behind.createdAt)
 			w.add(`created_at >= ?`, since)
 		}
+		q.addText(&w)
 		ns, err := all(q.readTx, scanInt64, taskNumbers+w.where+`true`+newestFirst+` LIMIT ? OFFSET ?`, append(w.args, limit, offset)...)
 		if err != nil || len(ns) == limit || since == 0 {
 			return ns, err
@@ -187,24 +148,42 @@ func (q *textQuery) numbers(behind position, limit, offset int) ([]int64, error)
 	}
 }
 
-// count counts the tasks that match, at most so many.
-func (q *textQuery) count(most int) (int, error) {
+// count counts the tasks that match, at most so many. It counts those that have a long text only among the newest tasks that the index
+// finds for it; more says that there can be more.
+func (q *textQuery) count(most int) (n int, more bool, err error) {
+	if q.long && !q.rare {
+		ns, err := all(q.readTx, scanInt64, newestRows, q.match, 4*most)
+		if err != nil {
+			return 0, false, err
+		}
+		rows, err := q.list(ns)
+		if err != nil {
+			return 0, false, err
+		}
+		c := q.among(rows)
+		n, err = first(q.readTx, scanInt, `SELECT count(*) FROM (SELECT 1 FROM tasks WHERE `+c.where+`true LIMIT ?)`, append(c.args, most)...)
+		return n, len(ns) == 4*most, err
+	}
+	if err := q.load(); err != nil {
+		return 0, false, err
+	}
 	c := q.conditions()
 	switch {
-	case q.phrase == "":
+	case q.match == "":
 	case q.rare:
 		ns, err := q.numbers(beginning, most, 0)
-		return len(ns), err
+		return len(ns), false, err
 	default:
 		// Where most of the tasks that have the text match, a few of them are enough.
-		n, err := first(q.readTx, scanInt, countFirst+c.where+`true LIMIT ?)`, append(append([]any{q.phrase, 4 * most}, c.args...), most)...)
+		n, err := first(q.readTx, scanInt, countFirst+c.where+`true LIMIT ?)`, append(append([]any{q.match, 4 * most}, c.args...), most)...)
 		if err != nil || n == most {
-			return n, err
+			return n, false, err
 		}
 		ns, err := q.numbers(beginning, most, 0)
-		return len(ns), err
+		return len(ns), false, err
 	}
-	return first(q.readTx, scanInt, `SELECT count(*) FROM (SELECT 1 FROM tasks WHERE `+c.where+`true LIMIT ?)`, append(c.args, most)...)
+	n, err = first(q.readTx, scanInt, `SELECT count(*) FROM (SELECT 1 FROM tasks WHERE `+c.where+`true LIMIT ?)`, append(c.args, most)...)
+	return n, false, err
 }
 
 func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (found fleet.FoundTasks, err error) {

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	sqldriver "database/sql/driver"
 	"fmt"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -135,7 +138,7 @@ func TestQueryPlans(t *testing.T) {
 		return selectEvents + w
 	}
 	find := func(f fleet.TaskFilter) string {
-		return taskNumbers + (textQuery{filter: f, phrase: f.Text, rare: f.Text != ""}).conditions().where + `true` + newestFirst
+		return taskNumbers + (&textQuery{filter: f, match: f.Text, rare: f.Text != "", rows: "[]"}).conditions().where + `true` + newestFirst
 	}
 	toolset := fleet.ToolsetFleet
 	const follow, newest = `seq > ? ORDER BY seq LIMIT ?`, `seq > 0 ORDER BY seq DESC LIMIT ?`
@@ -225,16 +228,17 @@ func TestQueryPlansOfFewTasks(t *testing.T) {
 		{fleet.TaskFilter{Toolset: &toolset, Owner: "x", Text: "fix"}, "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"},
 		{fleet.TaskFilter{Toolset: &toolset, Owner: "x", Shared: []string{"u"}}, "SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)"},
 	} {
-		q := textQuery{filter: c.filter, phrase: c.filter.Text, rare: c.filter.Text != ""}
+		q := &textQuery{filter: c.filter, match: c.filter.Text, rare: c.filter.Text != "", rows: "[]"}
 		assert.Contains(t, explain(t, s, taskNumbers+q.conditions().where+`true`+newestFirst), c.want)
 	}
 }
 
-// A text that many tasks have is searched for in spans of time. Tasks need not be in the order in which they were created.
-func TestFrequentText(t *testing.T) {
+// A text is searched for in different ways, which find the same. Tasks need not be in the order in which they were created.
+func TestTextIsFoundInAllWays(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
 	begun := time.Unix(1_700_000_000, 0)
+	const long, decoy = "fix the Login", "the fix is in the login"
 	require.NoError(t, s.Update(t.Context(), func(tx fleet.Tx) error {
 		a := &fleet.Agent{UID: "u", Name: "a", Owner: "x", State: fleet.StateRunning, Desired: fleet.DesiredRunning, CreatedAt: begun, UpdatedAt: begun}
 		require.NoError(t, tx.InsertAgent(a))
@@ -243,37 +247,94 @@ func TestFrequentText(t *testing.T) {
 				ID: fmt.Sprint("t", i), AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Source: fleet.SourceHuman, Status: fleet.TaskCompleted,
 				CreatedAt: begun.Add(time.Duration(i*37%50) * time.Second), EndedAt: begun,
 			}
-			if i%3 == 0 {
-				task.Description = "fix the login"
+			switch i % 3 {
+			case 0:
+				task.Description = "please FIX tHe login now"
+			case 1:
+				task.Summary = decoy
 			}
 			require.NoError(t, tx.InsertTask(task))
 		}
 		return nil
 	}))
 	require.NoError(t, s.View(t.Context(), func(tx fleet.ReadTx) error {
-		q := textQuery{readTx: tx.(*readTx), filter: fleet.TaskFilter{Owner: "x", Text: "login"}, phrase: `"login"`, rare: true}
-		want, err := q.numbers(beginning, 100, 0)
-		require.NoError(t, err)
-		require.Len(t, want, 34)
-		fifth, err := first(q.readTx, scanPosition, `SELECT created_at, n FROM tasks WHERE n = ?`, want[4])
-		require.NoError(t, err)
-		q.rare = false
-		for _, q.span = range []int{1, 2, 3, 20, 200} {
-			for _, limit := range []int{1, 10, 34, 50} {
-				got, err := q.numbers(beginning, limit, 0)
-				require.NoError(t, err)
-				require.Equal(t, want[:min(limit, 34)], got)
-				got, err = q.numbers(beginning, limit, 7)
-				require.NoError(t, err)
-				require.Equal(t, want[7:min(7+limit, 34)], got)
-				got, err = q.numbers(fifth, limit, 0)
-				require.NoError(t, err)
-				require.Equal(t, want[5:min(5+limit, 34)], got)
-				n, err := q.count(limit)
-				require.NoError(t, err)
-				require.Equal(t, min(limit, 34), n)
+		r := tx.(*readTx)
+		for _, text := range []string{"login", "the Login", long, decoy, "login now but"} {
+			f := fleet.TaskFilter{Owner: "x", Text: text}
+			want, err := all(r, scanInt64, taskNumbers+hasChars+newestFirst, text, text)
+			require.NoError(t, err)
+			ways := map[string]func(*textQuery){"as the store chooses": func(*textQuery) {}}
+			for _, n := range []int{1, 40, 200} {
+				ways[fmt.Sprint("first ", n)] = func(q *textQuery) { q.first = n }
+				ways[fmt.Sprint("span ", n)] = func(q *textQuery) { q.loaded, q.span = true, n }
+			}
+			ways["all rows"] = func(q *textQuery) { require.NoError(t, q.load()) }
+			for way, change := range ways {
+				ask := func(behind position, limit, offset int) []int64 {
+					q, err := r.textQuery(f)
+					require.NoError(t, err)
+					change(&q)
+					got, err := q.numbers(behind, limit, offset)
+					require.NoError(t, err)
+					return append([]int64{}, got...)
+				}
+				for _, limit := range []int{1, 10, 100} {
+					require.Equal(t, append([]int64{}, want[:min(limit, len(want))]...), ask(beginning, limit, 0), "%s, %s", text, way)
+					require.Equal(t, append([]int64{}, want[min(7, len(want)):min(7+limit, len(want))]...), ask(beginning, limit, 7), "%s, %s", text, way)
+					if len(want) > 5 {
+						fifth, err := first(r, scanPosition, `SELECT created_at, n FROM tasks WHERE n = ?`, want[4])
+						require.NoError(t, err)
+						require.Equal(t, append([]int64{}, want[5:min(5+limit, len(want))]...), ask(fifth, limit, 0), "%s, %s", text, way)
+					}
+					q, err := r.textQuery(f)
+					require.NoError(t, err)
+					change(&q)
+					n, more, err := q.count(limit)
+					require.NoError(t, err)
+					require.LessOrEqual(t, n, min(limit, len(want)))
+					if !more {
+						require.Equal(t, min(limit, len(want)), n, "%s, %s", text, way)
+					}
+				}
 			}
 		}
 		return nil
 	}))
+}
+
+// hasText must find what the full-text index finds, for which some other characters are ASCII letters too.
+func TestTextIsFoldedAsInTheIndex(t *testing.T) {
+	t.Parallel()
+	db, err := sql.Open("sqlite", ":memory:")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	db.SetMaxOpenConns(1)
+	var texts []string
+	for r := rune(utf8.RuneSelf); r <= unicode.MaxRune; r++ {
+		if unicode.SimpleFold(r) != r || unicode.ToLower(r) != r {
+			texts = append(texts, "__"+string(r))
+		}
+	}
+	for _, q := range []string{
+		`CREATE TABLE tasks (n INTEGER PRIMARY KEY, description TEXT, summary TEXT)`,
+		`CREATE VIRTUAL TABLE tasks_text USING fts5 (description, summary, content = '', contentless_delete = 1, tokenize = 'trigram')`,
+		`INSERT INTO tasks SELECT key, '', value FROM json_each('` + list(texts) + `')`,
+		`INSERT INTO tasks_text (rowid, description, summary) SELECT n, description, summary FROM tasks`,
+	} {
+		_, err := db.ExecContext(t.Context(), q)
+		require.NoError(t, err)
+	}
+	count := func(where string, args ...any) (n int) {
+		require.NoError(t, db.QueryRowContext(t.Context(), `SELECT count(*) FROM tasks WHERE `+where, args...).Scan(&n))
+		return n
+	}
+	folded := 0
+	for c := 'a'; c <= 'z'; c++ {
+		text := "__" + string(c)
+		n := count(`n IN `+textRows, quoted(text))
+		folded += n
+		require.Equal(t, n, count(hasText, text, text), text)
+		require.Equal(t, n, count(hasText+` AND n IN `+textRows, text, text, quoted(text)), text)
+	}
+	require.Positive(t, folded)
 }

@@ -27,9 +27,13 @@ func (t *readTx) Usage(f fleet.TaskFilter, by fleet.UsageKey, limit int) ([]flee
 	if err != nil {
 		return nil, fleet.UsageRow{}, err
 	}
+	if err := q.load(); err != nil {
+		return nil, fleet.UsageRow{}, err
+	}
 	c := q.conditions()
-	if q.phrase != "" && !q.rare {
-		c.add(`n IN `+textRows, q.phrase)
+	if q.match != "" && !q.rare {
+		c.add(`n IN `+textRows, q.match)
+		q.addText(c)
 	}
 	total, err := first(t, scanUsage, `SELECT '', '', `+usageSums+c.where+`true`, c.args...)
 	if err != nil || limit <= 0 {
