@@ -1,0 +1,98 @@
+package app
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	// commandShown matches a command in quotes.
+	commandShown = regexp.MustCompile("[`\"'](fleet [a-z][^`\"']*)[`\"']")
+	// toolNamed matches a tool in a next step, which faces replace by what their callers use.
+	toolNamed = regexp.MustCompile(`\{(\w+)\}`)
+	// toolSeen matches a tool in a sentence.
+	toolSeen = regexp.MustCompile(`\bsee ([a-z]+_[a-z_]+)`)
+)
+
+// TestHints checks that what errors, help and the log tell people and models to do exists: commands with their flags, and tools.
+func TestHints(t *testing.T) {
+	t.Parallel()
+	commands, tools := map[string]bool{}, 0
+	command := func(path, text string, whole bool) {
+		for _, words := range commandsIn(text, "fleet") {
+			if key := strings.Join(words, " "); !commands[key] {
+				commands[key] = true
+				checkCommand(t, path, words, whole)
+			}
+		}
+	}
+	tool := func(path, name string) {
+		tools++
+		if methods[name] == nil {
+			t.Errorf("%s: there is no tool %s", path, name)
+		}
+	}
+	for _, path := range files(t, ".go") {
+		if strings.HasSuffix(path, "_test.go") || !strings.HasPrefix(path, "internal/") && !strings.HasPrefix(path, "cmd/") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(repository, path), nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				if f, ok := n.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Next" && len(n.Args) == 1 {
+					for _, m := range toolNamed.FindAllStringSubmatch(textIn(n.Args[0]), -1) {
+						tool(path, m[1])
+					}
+				}
+			case *ast.BasicLit, *ast.BinaryExpr:
+				text := textIn(n)
+				for _, m := range commandShown.FindAllStringSubmatch(text, -1) {
+					command(path, m[1], false)
+				}
+				for _, m := range toolSeen.FindAllStringSubmatch(text, -1) {
+					tool(path, m[1])
+				}
+				return false
+			}
+			return true
+		})
+	}
+	var help func(cmd *cobra.Command)
+	help = func(cmd *cobra.Command) {
+		command(cmd.CommandPath(), cmd.Example, true)
+		for _, m := range commandShown.FindAllStringSubmatch(cmd.Long, -1) { // also texts that are derived from the proto
+			command(cmd.CommandPath(), m[1], false)
+		}
+		for _, sub := range cmd.Commands() {
+			help(sub)
+		}
+	}
+	help(commandTree())
+	require.Greater(t, len(commands), 100)
+	require.Greater(t, tools, 40)
+}
+
+// textIn returns the literal texts of an expression, joined.
+func textIn(n ast.Node) string {
+	var text strings.Builder
+	ast.Inspect(n, func(n ast.Node) bool {
+		if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+			if s, err := strconv.Unquote(l.Value); err == nil {
+				text.WriteString(s)
+			}
+		}
+		return true
+	})
+	return text.String()
+}
