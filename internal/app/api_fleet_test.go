@@ -36,7 +36,7 @@ type fleetConfig struct {
 	StopGrace  time.Duration // 0: 50 ms
 	// MessageWait is how long the sender of a message waits; 0: 1 min.
 	MessageWait  time.Duration
-	StallTimeout time.Duration // 0: the default
+	StallTimeout time.Duration // 0: tasks never stall
 	World        fake.Config
 	// Second is another place of the fleet besides the world. SecondUnlisted is the error of its listings from the
 	// start.
@@ -86,7 +86,7 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	cfg.LogLevel, cfg.Sessions.AgentsDir = "debug", filepath.Join("..", "..", "testdata", "sessions")
 	cfg.Lifecycle = lifecycle.Config{Project: "Setup", Role: "coder", MaxRunning: c.MaxContracts}
 	cfg.MCP.MaxResult = cmp.Or(c.MaxResult, cfg.MCP.MaxResult)
-	cfg.StallTimeout = cmp.Or(c.StallTimeout, cfg.StallTimeout)
+	cfg.StallTimeout = cmp.Or(c.StallTimeout, -1)
 	cfg.CreateWait, cfg.StopGrace = cmp.Or(c.CreateWait, time.Minute), cmp.Or(c.StopGrace, 50*time.Millisecond)
 	if len(c.Tokens) > 0 {
 		cfg.Auth = Auth{AuthTokens}

@@ -244,3 +244,24 @@ func TestMessages(t *testing.T) {
 	require.Equal(t, "first and more", said(lines))
 	require.Len(t, of(lines, LineTurn), 2)
 }
+
+// TestMessageInThePipe checks that a message counts as arrived once it is in the pipe, however late it is read.
+func TestMessageInThePipe(t *testing.T) {
+	var pipe [2]int
+	require.NoError(t, syscall.Pipe(pipe[:]))
+	m := openMessages(pipe[0])
+	defer m.close()
+	w := os.NewFile(uintptr(pipe[1]), "messages")
+	defer w.Close()
+	for range 1000 { // the goroutine that reads is late in some of them
+		_, err := w.WriteString(`"one"` + "\n" + `"two"` + "\n")
+		require.NoError(t, err)
+		for _, want := range []string{"one", "two"} {
+			got, ok := m.next()
+			require.True(t, ok)
+			require.Equal(t, want, got)
+		}
+		_, ok := m.next()
+		require.False(t, ok)
+	}
+}

@@ -1,14 +1,15 @@
 package acp
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"runtime"
+	"sync"
 	"syscall"
 )
 
@@ -40,46 +41,77 @@ func Main(args []string) int {
 	return 0
 }
 
-// messages reads the messages of the run.
+// messages are the messages of the run. A goroutine reads them, so that the pipe does not become full.
 type messages struct {
 	file *os.File
-	got  chan string
+
+	mu   sync.Mutex
+	rest []byte // the beginning of a line
+	got  []string
 }
 
 // openMessages returns the messages from the file descriptor; none if it is 0.
 func openMessages(fd int) *messages {
-	m := &messages{got: make(chan string, 256)}
+	m := &messages{}
 	if fd == 0 {
 		return m
 	}
 	syscall.CloseOnExec(fd)           // the program must not inherit it
 	_ = syscall.SetNonblock(fd, true) // so that Close ends a Read
 	m.file = os.NewFile(uintptr(fd), "messages")
-	go m.read(m.file)
+	if conn, err := m.file.SyscallConn(); err == nil {
+		go func() { _ = conn.Read(m.take) }()
+	}
 	return m
 }
 
-func (m *messages) read(from io.Reader) {
-	for r := bufio.NewReader(from); ; {
-		line, err := r.ReadString('\n')
-		if err != nil {
-			return
+// take reads what is in the pipe without waiting, and reports whether nothing more can come.
+func (m *messages) take(fd uintptr) (ended bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	buffer := make([]byte, 16<<10)
+	for {
+		n, err := syscall.Read(int(fd), buffer)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case errors.Is(err, syscall.EAGAIN):
+			return false
+		case err != nil || n <= 0:
+			return true
 		}
-		var text string
-		if json.Unmarshal([]byte(line), &text) == nil && text != "" {
-			m.got <- text
+		m.rest = append(m.rest, buffer[:n]...)
+		for {
+			line, rest, found := bytes.Cut(m.rest, []byte("\n"))
+			if !found {
+				break
+			}
+			m.rest = rest
+			var text string
+			if json.Unmarshal(line, &text) == nil && text != "" {
+				m.got = append(m.got, text)
+			}
 		}
 	}
 }
 
-// next returns a message that has arrived; false if there is none.
+// next returns a message that has arrived; false if there is none. It reads the pipe itself, because the sender was told
+// that a message is delivered once it is in the pipe.
 func (m *messages) next() (string, bool) {
-	select {
-	case text := <-m.got:
-		return text, true
-	default:
+	if m.file == nil {
 		return "", false
 	}
+	if conn, err := m.file.SyscallConn(); err == nil {
+		_ = conn.Control(func(fd uintptr) { m.take(fd) })
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.got) == 0 {
+		return "", false
+	}
+	text := m.got[0]
+	m.got = m.got[1:]
+	return text, true
 }
 
 func (m *messages) close() {
