@@ -133,10 +133,11 @@ test-agents: ## every agent program that Fleet drives, for real, against a stub 
 	TEST_AGENTS=1 TEST_CLAUDE=1 $(GO) test -count 1 -timeout 60m -run 'TestClaude|TestAgents' -v ./internal/app/npm
 
 FUZZTIME ?= 30s
-# Making an input smaller that is only new, not failing, is worth seconds, not the minute that Go spends by default.
+# Making an input smaller that is only new, not failing, is worth a few runs, not the minute that Go spends by default. A limit of time
+# would restart the worker for each, which takes longer than the fuzzing where the program is large.
 fuzz: ## fuzz everything that reads what comes from outside, each function for FUZZTIME (default 30s)
 	@grep -rEo '^func Fuzz\w+' --include='*_test.go' internal cmd | sed -E 's|/[^/]*:func | |' | sort | while read -r dir name; do \
-	  echo "== $$name in $$dir" && $(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 2s ./$$dir || exit 1; \
+	  echo "== $$name in $$dir" && $(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 50x ./$$dir || exit 1; \
 	done
 
 # The live page. Its build is committed, so only those who change it need Node 20.19 or newer.

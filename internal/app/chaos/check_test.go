@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 
@@ -93,7 +94,7 @@ func differs(watcher string, events, log []*fleetv1.Event) string {
 		case e.GetCursor() != log[i].GetCursor():
 			return fmt.Sprintf("event %d is %s, and %s in the log", i, e.GetCursor(), log[i].GetCursor())
 		case e.GetType() != log[i].GetType() || e.GetTaskId() != log[i].GetTaskId() || watcher != "MCP" && e.GetText() != log[i].GetText():
-			return fmt.Sprintf("event %s is %v, and %v in the log", e.GetCursor(), e, log[i])
+			return fmt.Sprintf("it got %s, and the log has %s", line(e), line(log[i]))
 		}
 	}
 	if len(events) < len(log) {
@@ -240,6 +241,11 @@ func (v *verdict) checkOutput(e *evidence, tags map[string]string) {
 	v.compared("tasks whose output met a full disk", len(dropped))
 }
 
+// line describes an event.
+func line(e *fleetv1.Event) string {
+	return fmt.Sprintf("event %s at %s: %s %s %s %s %.80q", e.GetCursor(), e.GetTime().AsTime().Format(time.TimeOnly), e.GetAgentName(), e.GetType(), e.GetTaskId(), e.GetStatus(), e.GetText())
+}
+
 // isDropped reports whether the step says that the disk was too full for output: that of the store, or that of the agent's machine.
 func isDropped(step string) bool {
 	return strings.Contains(step, "output is not kept") || strings.Contains(step, "the output could not be kept")
@@ -250,7 +256,7 @@ func story(log []*fleetv1.Event, id string) string {
 	var b strings.Builder
 	for _, e := range log {
 		if e.GetTaskId() == id {
-			fmt.Fprintf(&b, "\n  %s %s %s %s %.80q", e.GetCursor(), e.GetTime().AsTime().Format("15:04:05.000"), e.GetAgentName(), e.GetType(), e.GetText())
+			b.WriteString("\n  " + line(e))
 		}
 	}
 	return b.String()

@@ -159,7 +159,7 @@ func TestChecks(t *testing.T) {
 		}, "gRPC watcher: event 16 is not in the log"},
 		"a watcher gets another text": {func(_ *history, e *evidence) {
 			e.watched["gRPC"][5] = &fleetv1.Event{Cursor: "6", Type: fleetv1.Event_task_output, TaskId: "1", Text: "tag=t000009\n"}
-		}, "gRPC watcher: event 6 is "},
+		}, `the log has event 6 at 00:00:00: papi task_output 1  "tag=t000001\n"`},
 		"output is lost": {func(_ *history, e *evidence) {
 			e.rewrite(without(e.log, "8"))
 		}, `the output of task 1, which is completed, is "tag=t000001" in the log`},

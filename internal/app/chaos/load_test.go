@@ -227,23 +227,29 @@ func (f *fleetUnder) createAgents(t *testing.T) {
 	}
 }
 
-// settle waits until no task runs any more.
+// settleLimit is how long tasks and deletions may take to end when there are no faults any more. It is shorter than the time that a run of
+// the tests has, so that the other checks report too what went wrong.
+const settleLimit = patience / 3
+
+// settle waits until no task runs any more, and no agent is on its way to another state.
 func (f *fleetUnder) settle(t *testing.T) {
 	for _, s := range f.servers {
 		_, err := s.awaitServing(patience)
 		require.NoError(t, err)
 	}
-	end := time.Now().Add(patience)
+	ctx, cancel := context.WithTimeout(t.Context(), settleLimit)
+	defer cancel()
 	for {
 		answer := &fleetv1.ListAgentsResponse{}
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		err := overGRPC(ctx, f.servers[0], "ListAgents", &fleetv1.ListAgentsRequest{}, answer)
-		cancel()
 		working := slices.DeleteFunc(answer.GetAgents(), func(a *fleetv1.AgentSummary) bool { return a.GetStatus() == fleetv1.Agent_idle })
 		if err == nil && len(working) == 0 {
 			return
 		}
-		require.True(t, time.Now().Before(end), "agents are not idle: %v, %v", working, err)
-		time.Sleep(100 * time.Millisecond)
+		pause(ctx, 100*time.Millisecond)
+		if ctx.Err() != nil {
+			f.history.problem("agents do not become idle: %v, %v", working, err)
+			return
+		}
 	}
 }
