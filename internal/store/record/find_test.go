@@ -1,0 +1,38 @@
+package record_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/store/record"
+)
+
+// A count that has not looked at all tasks is a lower bound, and never lower than what is shown.
+func TestCountThatIsNotComplete(t *testing.T) {
+	t.Parallel()
+	rows := func(limit int) ([]*fleet.Task, error) { return make([]*fleet.Task, limit), nil }
+	for _, c := range []struct {
+		offset, counted int
+		more            bool
+		want            int
+	}{
+		{0, 45, false, 45},
+		{0, 45, true, 45},
+		{40, 45, true, 50},
+		{40, 45, false, 45},
+		{0, 101, false, 100},
+		{0, 101, true, 100},
+	} {
+		found, err := record.FindTasks(fleet.TaskWindow{Limit: 10, Offset: c.offset, Count: 100}, rows, func(most int) (int, bool, error) {
+			require.Equal(t, 101, most)
+			return c.counted, c.more, nil
+		})
+		require.NoError(t, err)
+		require.Len(t, found.Tasks, 10)
+		require.False(t, found.Last)
+		require.Equal(t, c.want, found.Total)
+		require.Equal(t, c.more || c.counted > 100, found.More)
+	}
+}
