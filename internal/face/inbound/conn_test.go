@@ -1,6 +1,7 @@
 package inbound
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -119,38 +120,47 @@ func TestOpenCalls(t *testing.T) {
 // long as it needs.
 func TestBodiesHaveADeadline(t *testing.T) {
 	t.Parallel()
-	const patience = 100 * time.Millisecond
 	read := make(chan error, 2)
-	s := httptest.NewServer(bodies(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, err := io.ReadAll(r.Body)
-		read <- err
-		if r.URL.Path == "/late" {
-			select {
-			case <-r.Context().Done():
-				read <- r.Context().Err()
-			case <-time.After(3 * patience): // longer than the deadline of the body
-				read <- nil
+	serve := func(t *testing.T, patience time.Duration) *httptest.Server {
+		s := httptest.NewServer(bodies(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, err := io.ReadAll(r.Body)
+			read <- err
+			if err == nil {
+				select {
+				case <-r.Context().Done():
+					read <- r.Context().Err()
+				case <-time.After(3 * patience): // longer than the deadline of the body
+					read <- nil
+				}
 			}
-		}
-		_, _ = io.WriteString(w, "done")
-	}), patience))
-	t.Cleanup(s.Close)
+			_, _ = io.WriteString(w, "done")
+		}), patience))
+		t.Cleanup(s.Close)
+		return s
+	}
 
-	c, err := net.Dial("tcp", s.Listener.Addr().String())
+	c, err := net.Dial("tcp", serve(t, 100*time.Millisecond).Listener.Addr().String())
 	require.NoError(t, err)
 	defer func() { _ = c.Close() }()
 	_, err = fmt.Fprint(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nabc")
 	require.NoError(t, err)
 	require.ErrorContains(t, <-read, "i/o timeout")
 
-	for range 2 { // on one connection
-		resp, err := s.Client().Post(s.URL+"/late", "text/plain", strings.NewReader("abc"))
-		require.NoError(t, err)
-		require.NoError(t, <-read)
-		require.NoError(t, <-read)
-		b, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
-		require.Equal(t, "done", string(b))
-		require.NoError(t, resp.Body.Close())
-	}
+	waittest.Growing(t, 100*time.Millisecond, func(patience time.Duration) (inTime bool) {
+		s := serve(t, patience)
+		for range 2 { // on one connection
+			resp, err := s.Client().Post(s.URL, "text/plain", strings.NewReader("abc"))
+			require.NoError(t, err)
+			b, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			require.Equal(t, "done", string(b))
+			require.NoError(t, resp.Body.Close())
+			if err = <-read; errors.Is(err, os.ErrDeadlineExceeded) {
+				return false
+			}
+			require.NoError(t, err)
+			require.NoError(t, <-read)
+		}
+		return true
+	})
 }
