@@ -15,6 +15,7 @@ import (
 	"fleet/internal/app"
 	"fleet/internal/place/local"
 	"fleet/internal/runner/driver"
+	"fleet/internal/store/sqlite/sqlitetest"
 	"fleet/internal/toolset/lifecycle"
 	"fleet/internal/toolset/providers"
 )
@@ -84,6 +85,9 @@ func playWith(t *testing.T, dir string, change func(e *testscript.Env, cfg *app.
 			cfg.Local.Write = []string{e.WorkDir}  // shared by scripts and tasks
 			cfg.Local.PassEnv = []string{"GORACE"} // lets shims end at once, also under the race detector
 			change(e, &cfg)
+			if err := sqlitetest.Create(filepath.Join(cfg.Data, "fleet.db")); err != nil {
+				return err
+			}
 			s, stop, err := start(cfg)
 			if err != nil {
 				return err
