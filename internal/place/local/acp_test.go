@@ -3,6 +3,7 @@ package local_test
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -95,11 +96,12 @@ func TestACPMessages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, acpProjects(t))
 	a := w.agent("plain")
-	r := w.start(a, "say First.\npause\npause")
+	r := w.start(a, "say First.\npause\nuntil sent")
 	w.until(a, r, "First.")
 	for range 2 { // the second message has the same id and is not delivered again
 		require.NoError(t, w.Connect(a).Send(w.ctx, r, "m1", "say Second,\nsay  on two lines."))
 	}
+	require.NoError(t, os.WriteFile(filepath.Join(w.home(a, "work"), "sent"), nil, 0o600))
 	output, o := w.follow(a, r)
 	require.Equal(t, "First.\nSecond, on two lines.\n", output)
 	require.Equal(t, 2, o.Turns)

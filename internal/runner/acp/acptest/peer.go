@@ -38,6 +38,7 @@ type message struct {
 //	hang                 until it is cancelled
 //	die                  at once, with an error
 //	pause                for a moment
+//	until FILE           until its directory has the file
 func Peer(how string) {
 	switch how {
 	case "silent":
@@ -209,6 +210,10 @@ func (p *program) play(m message, script string) string {
 		case "die":
 			fmt.Fprintln(os.Stderr, "peer: out of memory")
 			os.Exit(3)
+		case "until": // the file exists in its directory
+			for _, err := os.Stat(rest); err != nil; _, err = os.Stat(rest) {
+				time.Sleep(5 * time.Millisecond)
+			}
 		case "pause":
 			time.Sleep(600 * time.Millisecond) // longer than the client holds texts back
 		}
