@@ -92,7 +92,7 @@ func (i inspection) inspect(t *testing.T, h home, env []string) {
 	}
 
 	// With --strict the exit code is 6 if some clients would refuse a schema.
-	require.Len(t, ask(0, "--strict", "--method", "tools/list").Result.Tools, 17)
+	require.NotEmpty(t, ask(0, "--strict", "--method", "tools/list").Result.Tools)
 
 	created := call(0, "create_agent", `{"name":"`+i.agent+`","project":"`+i.project+`","role":"`+i.role+`","spec":"Be inspected"}`)
 	agent := created.Result.StructuredContent["agent"].(map[string]any)
