@@ -24,7 +24,7 @@ var accessNeeded = map[string]string{
 
 	"delete_agent": "own", "start_agent": "own", "stop_agent": "own", "restart_agent": "own", "share_agent": "own", "unshare_agent": "own", "delete_task": "own",
 
-	"list_audit": "admin", "list_replicas": "admin", "forget_replica": "admin",
+	"list_audit": "admin", "list_principals": "admin", "list_replicas": "admin", "forget_replica": "admin",
 
 	"create_agent": "alike", "list_agent_projects": "alike", "list_agent_roles": "alike",
 

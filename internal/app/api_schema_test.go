@@ -43,6 +43,7 @@ var goodRequests = map[string]string{
 	"show_task_changes":         `{"task_id":"${task}","patch":true}`,
 	"show_task_output":          `{"task_id":"${task}"}`,
 	"send_task_message":         `{"agent_name":"papi","message":"hello"}`,
+	"list_principals":           `{"limit":10}`,
 	"list_replicas":             `{}`,
 	"forget_replica":            `{"name":"nobody"}`,
 	"start_agent":               `{"agent_name":"papi"}`,

@@ -101,6 +101,46 @@ func (l Limits) For(principal string, groups []string) Limits {
 	return all.Principals[principal].over(l)
 }
 
+// NamedLimit is a limit of a principal, with the setting that it comes from.
+type NamedLimit struct {
+	Key     string // agents, running_tasks, stored_bytes or requests_per_second
+	Setting string // such as limits.groups.GROUP.agents
+	Max     int64
+}
+
+// Named returns the limits that For returns, without those that are 0.
+func (l Limits) Named(principal string, groups []string) (named []NamedLimit) {
+	unset := Limits{Agents: -1, RunningTasks: -1, StoredBytes: -1, RequestsPerSecond: -1}
+	own := l.Principals[principal].over(unset).byKey()
+	for i, limit := range l.For(principal, groups).byKey() {
+		if limit.Max == 0 {
+			continue
+		}
+		limit.Setting = "limits." + limit.Key
+		for _, group := range groups {
+			if g, ok := l.Groups[group]; ok && g.over(unset).byKey()[i].Max == limit.Max {
+				limit.Setting = "limits.groups." + group + "." + limit.Key
+				break
+			}
+		}
+		if own[i].Max >= 0 {
+			limit.Setting = "limits.principals." + principal + "." + limit.Key
+		}
+		named = append(named, limit)
+	}
+	return named
+}
+
+// byKey returns the limits that a principal can have, without the settings that they come from.
+func (l Limits) byKey() []NamedLimit {
+	return []NamedLimit{
+		{Key: "agents", Max: int64(l.Agents)},
+		{Key: "running_tasks", Max: int64(l.RunningTasks)},
+		{Key: "stored_bytes", Max: l.StoredBytes},
+		{Key: "requests_per_second", Max: int64(l.RequestsPerSecond)},
+	}
+}
+
 // ofGroups returns the limits of those of the groups that have some.
 func (l Limits) ofGroups(groups []string) (own []PrincipalLimits) {
 	for _, name := range groups {

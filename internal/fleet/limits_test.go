@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,6 +39,18 @@ func TestLimitsOfGroups(t *testing.T) {
 		got := l.For(c.who, c.groups)
 		require.Equal(t, []int{c.agents, c.running, int(c.bytes), c.requests}, []int{got.Agents, got.RunningTasks, int(got.StoredBytes), got.RequestsPerSecond}, "%s in %q", c.who, c.groups)
 	}
+	settings := func(who string, groups ...string) (from []string) {
+		for _, limit := range l.Named(who, groups) {
+			from = append(from, fmt.Sprintf("%s %d", limit.Setting, limit.Max))
+		}
+		return from
+	}
+	require.Equal(t, []string{"limits.agents 10", "limits.running_tasks 5", "limits.stored_bytes 1000", "limits.requests_per_second 100"}, settings("alice"))
+	require.Equal(t, []string{"limits.groups.oidc:builders.agents 50", "limits.running_tasks 5", "limits.stored_bytes 1000", "limits.requests_per_second 100"},
+		settings("alice", "oidc:interns", "oidc:others", "oidc:builders"), "the limits of all are higher than the bytes of one group and the requests of the other")
+	require.Equal(t, []string{"limits.running_tasks 5", "limits.stored_bytes 1000", "limits.requests_per_second 100"}, settings("alice", "oidc:robots"))
+	require.Equal(t, []string{"limits.principals.oidc:carol.agents 3", "limits.running_tasks 5", "limits.stored_bytes 1000", "limits.groups.oidc:interns.requests_per_second 10"},
+		settings("oidc:carol", "oidc:interns"))
 	require.NoError(t, l.Validate())
 	l.Groups["oidc:interns"] = fleet.PrincipalLimits{RunningTasks: new(-1)}
 	require.ErrorContains(t, l.Validate(), "limits.groups.oidc:interns.running_tasks")

@@ -28,16 +28,28 @@ func admit(all fleet.Limits, tx fleet.ReadTx, owner string, m increase) error {
 	return admitProject(all.Projects[m.project], tx, m)
 }
 
-// limitsOf returns the limits of the owner, who may not be the caller: the groups are those in which the owner was last seen.
+// limitsOf returns the limits of the owner, who may not be the caller.
 func limitsOf(all fleet.Limits, tx fleet.ReadTx, owner string) (fleet.Limits, error) {
+	groups, err := groupsOf(all, tx, owner)
+	return all.For(owner, groups), err
+}
+
+// namedLimits returns the same with the settings that the limits come from.
+func namedLimits(all fleet.Limits, tx fleet.ReadTx, owner string) ([]fleet.NamedLimit, error) {
+	groups, err := groupsOf(all, tx, owner)
+	return all.Named(owner, groups), err
+}
+
+// groupsOf returns the groups in which the owner was last seen, if groups have limits.
+func groupsOf(all fleet.Limits, tx fleet.ReadTx, owner string) ([]string, error) {
 	if len(all.Groups) == 0 {
-		return all.For(owner, nil), nil
+		return nil, nil
 	}
 	known, err := tx.IdentityOf(owner)
 	if err != nil || known == nil {
-		return all.For(owner, nil), err
+		return nil, err
 	}
-	return all.For(owner, known.Groups), nil
+	return known.Groups, nil
 }
 
 func admitOwner(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) error {
@@ -103,27 +115,27 @@ type LimitUse struct {
 
 // limitUses returns the limits of the principal; for an admin also those of projects.
 func limitUses(all fleet.Limits, tx fleet.ReadTx, p fleet.Principal) (uses []LimitUse, err error) {
-	add := func(setting string, most, used int64) {
-		if most > 0 {
-			uses = append(uses, LimitUse{setting, most, used})
-		}
-	}
-	l, err := limitsOf(all, tx, p.Name)
+	named, err := namedLimits(all, tx, p.Name)
 	if err != nil {
 		return nil, err
 	}
-	if l.Agents > 0 || l.RunningTasks > 0 || l.StoredBytes > 0 {
+	if len(named) > 0 {
 		h, err := tx.Holdings(p.Name)
 		if err != nil {
 			return nil, err
 		}
-		add("limits.agents", int64(l.Agents), int64(h.AllAgents()))
-		add("limits.running_tasks", int64(l.RunningTasks), int64(h.RunningTasks))
-		add("limits.stored_bytes", l.StoredBytes, h.StoredBytes)
+		for _, limit := range named {
+			limit.Setting = "limits." + limit.Key
+			uses = append(uses, useOf(limit, h))
+		}
 	}
-	add("limits.requests_per_second", int64(l.RequestsPerSecond), -1)
 	if !p.Admin() {
 		return uses, nil
+	}
+	add := func(setting string, most, used int64) {
+		if most > 0 {
+			uses = append(uses, LimitUse{setting, most, used})
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(all.Projects)) {
 		h, err := tx.InProject(name)
@@ -136,4 +148,18 @@ func limitUses(all fleet.Limits, tx fleet.ReadTx, p fleet.Principal) (uses []Lim
 		add(key+".stored_bytes", l.StoredBytes, h.StoredBytes)
 	}
 	return uses, nil
+}
+
+// useOf returns the limit with what its principal has of it.
+func useOf(limit fleet.NamedLimit, h fleet.Holdings) LimitUse {
+	use := LimitUse{limit.Setting, limit.Max, -1}
+	switch limit.Key {
+	case "agents":
+		use.Used = int64(h.AllAgents())
+	case "running_tasks":
+		use.Used = int64(h.RunningTasks)
+	case "stored_bytes":
+		use.Used = h.StoredBytes
+	}
+	return use
 }

@@ -3957,7 +3957,7 @@ var File_fleet_v1_fleet_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/place.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfb\x01\n" +
+	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfb\x01\n" +
 	"\x12CreateAgentRequest\x12D\n" +
 	"\x04name\x18\x01 \x01(\tB0\xe0A\x02\xbaH&r$\x10\x01\x18\x142\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xd8\xf3\x18\bR\x04name\x12(\n" +
 	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
@@ -4347,7 +4347,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\"B\n" +
 	"\x17ListAgentSharesResponse\x12'\n" +
-	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\xe6#\n" +
+	"\x06shares\x18\x01 \x03(\v2\x0f.fleet.v1.ShareR\x06shares2\x87%\n" +
 	"\fFleetService\x12i\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"\x1d\xd2\xf3\x18\x04name\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12\x86\x01\n" +
@@ -4407,7 +4407,10 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\fUnshareAgent\x12\x1d.fleet.v1.UnshareAgentRequest\x1a\x1e.fleet.v1.UnshareAgentResponse\"*\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02 *\x1e/v1/agents/{agent_name}/shares\x12\x85\x01\n" +
 	"\x0fListAgentShares\x12 .fleet.v1.ListAgentSharesRequest\x1a!.fleet.v1.ListAgentSharesResponse\"-\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02 \x12\x1e/v1/agents/{agent_name}/shares\x90\x02\x01\x12\x87\x01\n" +
 	"\tListAudit\x12\x1a.fleet.v1.ListAuditRequest\x1a\x1b.fleet.v1.ListAuditResponse\"A\x92\xf4\x18%\n" +
-	"\x05limit\x12\aentries\x1a\vnext_cursor\"\x06cursor\xe0\xf4\x18\x03\x82\xd3\xe4\x93\x02\v\x12\t/v1/audit\x90\x02\x01\x12n\n" +
+	"\x05limit\x12\aentries\x1a\vnext_cursor\"\x06cursor\xe0\xf4\x18\x03\x82\xd3\xe4\x93\x02\v\x12\t/v1/audit\x90\x02\x01\x12\x9e\x01\n" +
+	"\x0eListPrincipals\x12\x1f.fleet.v1.ListPrincipalsRequest\x1a .fleet.v1.ListPrincipalsResponse\"I\x92\xf4\x18(\n" +
+	"\x05limit\x12\n" +
+	"principals\x1a\vnext_cursor\"\x06cursor\xe0\xf4\x18\x03\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/principals\x90\x02\x01\x12n\n" +
 	"\fListReplicas\x12\x1d.fleet.v1.ListReplicasRequest\x1a\x1e.fleet.v1.ListReplicasResponse\"\x1f\xa0\xf4\x18\x01\xe0\xf4\x18\x03\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/replicas\x90\x02\x01\x12x\n" +
 	"\rForgetReplica\x12\x1e.fleet.v1.ForgetReplicaRequest\x1a\x1f.fleet.v1.ForgetReplicaResponse\"&\xa0\xf4\x18\x01\xe0\xf4\x18\x03\x82\xd3\xe4\x93\x02\x15*\x13/v1/replicas/{name}\x90\x02\x02\x12\x87\x01\n" +
 	"\fShowAgentLog\x12\x1d.fleet.v1.ShowAgentLogRequest\x1a\x1e.fleet.v1.ShowAgentLogResponse\"8\x92\xf4\x18\x0e\n" +
@@ -4507,15 +4510,17 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(*ShowFleetRequest)(nil),             // 76: fleet.v1.ShowFleetRequest
 	(*SearchFleetRequest)(nil),           // 77: fleet.v1.SearchFleetRequest
 	(*ListAuditRequest)(nil),             // 78: fleet.v1.ListAuditRequest
-	(*ListReplicasRequest)(nil),          // 79: fleet.v1.ListReplicasRequest
-	(*ForgetReplicaRequest)(nil),         // 80: fleet.v1.ForgetReplicaRequest
-	(*httpbody.HttpBody)(nil),            // 81: google.api.HttpBody
-	(*ShowUsageResponse)(nil),            // 82: fleet.v1.ShowUsageResponse
-	(*ShowFleetResponse)(nil),            // 83: fleet.v1.ShowFleetResponse
-	(*SearchFleetResponse)(nil),          // 84: fleet.v1.SearchFleetResponse
-	(*ListAuditResponse)(nil),            // 85: fleet.v1.ListAuditResponse
-	(*ListReplicasResponse)(nil),         // 86: fleet.v1.ListReplicasResponse
-	(*ForgetReplicaResponse)(nil),        // 87: fleet.v1.ForgetReplicaResponse
+	(*ListPrincipalsRequest)(nil),        // 79: fleet.v1.ListPrincipalsRequest
+	(*ListReplicasRequest)(nil),          // 80: fleet.v1.ListReplicasRequest
+	(*ForgetReplicaRequest)(nil),         // 81: fleet.v1.ForgetReplicaRequest
+	(*httpbody.HttpBody)(nil),            // 82: google.api.HttpBody
+	(*ShowUsageResponse)(nil),            // 83: fleet.v1.ShowUsageResponse
+	(*ShowFleetResponse)(nil),            // 84: fleet.v1.ShowFleetResponse
+	(*SearchFleetResponse)(nil),          // 85: fleet.v1.SearchFleetResponse
+	(*ListAuditResponse)(nil),            // 86: fleet.v1.ListAuditResponse
+	(*ListPrincipalsResponse)(nil),       // 87: fleet.v1.ListPrincipalsResponse
+	(*ListReplicasResponse)(nil),         // 88: fleet.v1.ListReplicasResponse
+	(*ForgetReplicaResponse)(nil),        // 89: fleet.v1.ForgetReplicaResponse
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
 	57, // 0: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
@@ -4586,45 +4591,47 @@ var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
 	53, // 65: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
 	55, // 66: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
 	78, // 67: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
-	79, // 68: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
-	80, // 69: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
-	49, // 70: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	3,  // 71: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	5,  // 72: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	7,  // 73: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	9,  // 74: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	11, // 75: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	13, // 76: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	15, // 77: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	17, // 78: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	19, // 79: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	21, // 80: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	23, // 81: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	25, // 82: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	81, // 83: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	81, // 84: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
-	30, // 85: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	32, // 86: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
-	34, // 87: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	82, // 88: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
-	83, // 89: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
-	84, // 90: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
-	36, // 91: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	38, // 92: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	40, // 93: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	42, // 94: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	44, // 95: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	46, // 96: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	48, // 97: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	52, // 98: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
-	54, // 99: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
-	56, // 100: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
-	85, // 101: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
-	86, // 102: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
-	87, // 103: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
-	50, // 104: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	71, // [71:105] is the sub-list for method output_type
-	37, // [37:71] is the sub-list for method input_type
+	79, // 68: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
+	80, // 69: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
+	81, // 70: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
+	49, // 71: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	3,  // 72: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	5,  // 73: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	7,  // 74: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	9,  // 75: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	11, // 76: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	13, // 77: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	15, // 78: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	17, // 79: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	19, // 80: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	21, // 81: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	23, // 82: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	25, // 83: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	82, // 84: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	82, // 85: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	30, // 86: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	32, // 87: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	34, // 88: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	83, // 89: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
+	84, // 90: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
+	85, // 91: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
+	36, // 92: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	38, // 93: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	40, // 94: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	42, // 95: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	44, // 96: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	46, // 97: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	48, // 98: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	52, // 99: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
+	54, // 100: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
+	56, // 101: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
+	86, // 102: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
+	87, // 103: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
+	88, // 104: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
+	89, // 105: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
+	50, // 106: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	72, // [72:107] is the sub-list for method output_type
+	37, // [37:72] is the sub-list for method input_type
 	37, // [37:37] is the sub-list for extension type_name
 	37, // [37:37] is the sub-list for extension extendee
 	0,  // [0:37] is the sub-list for field type_name
@@ -4641,6 +4648,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_event_proto_init()
 	file_fleet_v1_options_proto_init()
 	file_fleet_v1_place_proto_init()
+	file_fleet_v1_principal_proto_init()
 	file_fleet_v1_project_proto_init()
 	file_fleet_v1_question_proto_init()
 	file_fleet_v1_replica_proto_init()

@@ -320,6 +320,16 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Description: "List the audit log, newest first: who called which method about what, and how it ended. It has the calls that may change something, also refused ones, and failed logins. Only admins can read it.\nA long answer has the first entries only: call again with next_cursor as cursor for more.",
 		}, c.ListAudit),
 		tool.Unary(tool.Spec{
+			Name:     "list_principals",
+			Title:    "List principals",
+			Method:   FleetService_ListPrincipals_FullMethodName,
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       fleetServiceListPrincipalsInput,
+			Output:      fleetServiceListPrincipalsOutput,
+			Portion:     tool.Portion{Limit: "limit", Of: "principals", Unless: ""},
+			Description: "List the principals: what each has, what each may have, and which setting says so. Only admins can see them.\nA long answer has the first principals only: call again with next_cursor as cursor for more.",
+		}, c.ListPrincipals),
+		tool.Unary(tool.Spec{
 			Name:     "list_replicas",
 			Title:    "List replicas",
 			Method:   FleetService_ListReplicas_FullMethodName,
@@ -5230,6 +5240,102 @@ const fleetServiceListAuditOutput = `{
         "count"
       ],
       "description": "AuditEntry is a line of the audit log: who called which method about what, and how that ended."
+    }
+  }
+}`
+
+const fleetServiceListPrincipalsInput = `{
+  "type": "object",
+  "properties": {
+    "cursor": {
+      "type": "string",
+      "description": "Continue from here: the next_cursor of the previous answer."
+    },
+    "limit": {
+      "type": "integer",
+      "minimum": 1,
+      "description": "Return at most this many principals, at most 1000; 100 when not given."
+    }
+  },
+  "additionalProperties": false
+}`
+
+const fleetServiceListPrincipalsOutput = `{
+  "type": "object",
+  "properties": {
+    "principals": {
+      "type": "array",
+      "items": {
+        "$ref": "#/$defs/Principal"
+      },
+      "description": "Those that have agents, a valid token, or limits of their own; also the caller."
+    },
+    "next_cursor": {
+      "type": "string",
+      "description": "Where to continue, as cursor of the next call; absent on the last page."
+    }
+  },
+  "required": [
+    "principals"
+  ],
+  "$defs": {
+    "Principal": {
+      "type": "object",
+      "properties": {
+        "name": {
+          "type": "string",
+          "description": "Name of the principal."
+        },
+        "agents": {
+          "type": "integer",
+          "description": "Number of existing agents, of all toolsets."
+        },
+        "running_tasks": {
+          "type": "integer",
+          "description": "Number of tasks that have not ended, of all toolsets."
+        },
+        "stored_bytes": {
+          "type": "number",
+          "description": "Size of the descriptions, summaries, output and payloads that are stored, before compression; a double because it can be more than 2 GiB."
+        },
+        "limits": {
+          "type": "array",
+          "items": {
+            "$ref": "#/$defs/Limit"
+          },
+          "description": "What the principal may have, and has. Only what is limited. The setting says where the limit comes from: limits.agents is that of all, limits.groups.NAME.agents that of a group, and limits.principals.NAME.agents that of the principal alone."
+        }
+      },
+      "required": [
+        "name",
+        "agents",
+        "running_tasks",
+        "stored_bytes",
+        "limits"
+      ],
+      "description": "Principal is somebody who calls Fleet, with what they have and may have."
+    },
+    "Limit": {
+      "type": "object",
+      "properties": {
+        "setting": {
+          "type": "string",
+          "description": "The setting that has the limit, such as limits.agents or limits.projects.web.agents."
+        },
+        "max": {
+          "type": "number",
+          "description": "How much there may be; a double because bytes can be more than 2 GiB."
+        },
+        "used": {
+          "type": "number",
+          "description": "How much there is; absent for limits.requests_per_second."
+        }
+      },
+      "required": [
+        "setting",
+        "max"
+      ],
+      "description": "Limit is a limit with what counts for it."
     }
   }
 }`

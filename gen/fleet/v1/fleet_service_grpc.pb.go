@@ -51,6 +51,7 @@ const (
 	FleetService_UnshareAgent_FullMethodName         = "/fleet.v1.FleetService/UnshareAgent"
 	FleetService_ListAgentShares_FullMethodName      = "/fleet.v1.FleetService/ListAgentShares"
 	FleetService_ListAudit_FullMethodName            = "/fleet.v1.FleetService/ListAudit"
+	FleetService_ListPrincipals_FullMethodName       = "/fleet.v1.FleetService/ListPrincipals"
 	FleetService_ListReplicas_FullMethodName         = "/fleet.v1.FleetService/ListReplicas"
 	FleetService_ForgetReplica_FullMethodName        = "/fleet.v1.FleetService/ForgetReplica"
 	FleetService_ShowAgentLog_FullMethodName         = "/fleet.v1.FleetService/ShowAgentLog"
@@ -147,6 +148,8 @@ type FleetServiceClient interface {
 	// List the audit log, newest first: who called which method about what, and how it ended.
 	// It has the calls that may change something, also refused ones, and failed logins. Only admins can read it.
 	ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error)
+	// List the principals: what each has, what each may have, and which setting says so. Only admins can see them.
+	ListPrincipals(ctx context.Context, in *ListPrincipalsRequest, opts ...grpc.CallOption) (*ListPrincipalsResponse, error)
 	// List the servers that share the store: which run, where they are, and since when one does not answer. Only admins can see them.
 	ListReplicas(ctx context.Context, in *ListReplicasRequest, opts ...grpc.CallOption) (*ListReplicasResponse, error)
 	// Forget a server whose machine never comes back: its agents are deleted with all work that is only there, and their tasks fail.
@@ -502,6 +505,16 @@ func (c *fleetServiceClient) ListAudit(ctx context.Context, in *ListAuditRequest
 	return out, nil
 }
 
+func (c *fleetServiceClient) ListPrincipals(ctx context.Context, in *ListPrincipalsRequest, opts ...grpc.CallOption) (*ListPrincipalsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListPrincipalsResponse)
+	err := c.cc.Invoke(ctx, FleetService_ListPrincipals_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *fleetServiceClient) ListReplicas(ctx context.Context, in *ListReplicasRequest, opts ...grpc.CallOption) (*ListReplicasResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListReplicasResponse)
@@ -623,6 +636,8 @@ type FleetServiceServer interface {
 	// List the audit log, newest first: who called which method about what, and how it ended.
 	// It has the calls that may change something, also refused ones, and failed logins. Only admins can read it.
 	ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error)
+	// List the principals: what each has, what each may have, and which setting says so. Only admins can see them.
+	ListPrincipals(context.Context, *ListPrincipalsRequest) (*ListPrincipalsResponse, error)
 	// List the servers that share the store: which run, where they are, and since when one does not answer. Only admins can see them.
 	ListReplicas(context.Context, *ListReplicasRequest) (*ListReplicasResponse, error)
 	// Forget a server whose machine never comes back: its agents are deleted with all work that is only there, and their tasks fail.
@@ -733,6 +748,9 @@ func (UnimplementedFleetServiceServer) ListAgentShares(context.Context, *ListAge
 }
 func (UnimplementedFleetServiceServer) ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListAudit not implemented")
+}
+func (UnimplementedFleetServiceServer) ListPrincipals(context.Context, *ListPrincipalsRequest) (*ListPrincipalsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListPrincipals not implemented")
 }
 func (UnimplementedFleetServiceServer) ListReplicas(context.Context, *ListReplicasRequest) (*ListReplicasResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListReplicas not implemented")
@@ -1301,6 +1319,24 @@ func _FleetService_ListAudit_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FleetService_ListPrincipals_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListPrincipalsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ListPrincipals(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ListPrincipals_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ListPrincipals(ctx, req.(*ListPrincipalsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FleetService_ListReplicas_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListReplicasRequest)
 	if err := dec(in); err != nil {
@@ -1473,6 +1509,10 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListAudit",
 			Handler:    _FleetService_ListAudit_Handler,
+		},
+		{
+			MethodName: "ListPrincipals",
+			Handler:    _FleetService_ListPrincipals_Handler,
 		},
 		{
 			MethodName: "ListReplicas",

@@ -45,6 +45,31 @@ func TestSharing(t *testing.T) {
 	alice.sees("group ops")
 }
 
+// TestSharedQuestion offers no answer to a person who may only view the agent, until the person may also run tasks on it.
+func TestSharedQuestion(t *testing.T) {
+	t.Parallel()
+	s, tokens := serveTokens(t, "alice", "bob")
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+tokens["alice"])
+	_, err := s.api.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: "Try things"})
+	require.NoError(t, err)
+	share := func(access fleetv1.Share_Access) {
+		_, err := s.api.ShareAgent(ctx, &fleetv1.ShareAgentRequest{AgentName: "papi", Person: "bob", Access: access})
+		require.NoError(t, err)
+	}
+	share(fleetv1.Share_view)
+	_, err = s.api.StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{AgentName: "papi", TaskDescription: `"$FLEET_ASK" question "tabs or spaces?" tabs spaces`})
+	require.NoError(t, err)
+	bob := s.signedIn(t, tokens["bob"])
+	bob.goTo("/attention")
+	bob.sees("tabs or spaces?")
+	bob.sees("so you cannot answer")
+	require.False(t, eval[bool](bob, `[...document.querySelectorAll('main button')].some(b => b.textContent.trim() === 'spaces')`))
+	share(fleetv1.Share_run)
+	bob.misses("so you cannot answer")
+	bob.press("spaces")
+	bob.sees("No agent waits for an answer.")
+}
+
 // TestAudit reads, filters and exports the audit log as an admin. Others do not see it.
 func TestAudit(t *testing.T) {
 	t.Parallel()
@@ -73,7 +98,31 @@ func TestAudit(t *testing.T) {
 
 	alice := s.signedIn(t, tokens["alice"])
 	alice.goTo("/admin")
-	alice.sees("Admins also see tokens and the audit log here.")
+	alice.sees("Admins also see principals, tokens and the audit log here.")
+}
+
+// TestPrincipals shows an admin what each principal has and may have. Others do not see it.
+func TestPrincipals(t *testing.T) {
+	t.Parallel()
+	s, tokens := serveTokens(t, "alice", "root")
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+tokens["alice"])
+	_, err := s.api.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: "Try things"})
+	require.NoError(t, err)
+	b := s.signedIn(t, tokens["root"])
+	b.goTo("/admin")
+	b.sees("Running tasks")
+	const rows = `want => [...document.querySelectorAll('table[aria-label=Principals] tbody tr')].map(r => r.cells[0].innerText + ' ' + r.cells[1].innerText.trim()).join() === want`
+	require.NoError(t, b.until(rows, "alice 1,root 0"))
+	b.goTo("/admin?principals_from=alice")
+	require.NoError(t, b.until(rows, "root 0"))
+	b.press("First principals")
+	require.NoError(t, b.until(rows, "alice 1,root 0"))
+	require.Empty(t, eval[string](b, `location.search`))
+
+	alice := s.signedIn(t, tokens["alice"])
+	alice.goTo("/admin")
+	alice.sees("Admins also see principals")
+	require.NotContains(t, alice.text(), "Running tasks")
 }
 
 // signedIn opens a tab that is signed in with the token.

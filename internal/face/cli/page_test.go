@@ -25,7 +25,7 @@ var copied = []string{
 	"start_agent_task", "send_task_message", "stop_agent_task", "show_task", "delete_task", "answer_question",
 	"create_agent_session", "send_message", "interrupt_agent_session", "close_agent_session",
 	"agent_stop", "probe_agent_status", "run_subagent",
-	"create_token", "rotate_token", "revoke_token", "list_audit",
+	"create_token", "rotate_token", "revoke_token", "list_audit", "list_principals",
 }
 
 // pageCall says how a method is called.

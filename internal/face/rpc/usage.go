@@ -50,16 +50,21 @@ func (f *Fleet) ShowFleet(ctx context.Context, _ *fleetv1.ShowFleetRequest) (*fl
 	resp := &fleetv1.ShowFleetResponse{
 		Agents: int32Of(o.Agents), Busy: int32Of(o.Busy), Waiting: int32Of(o.Waiting), Stalled: int32Of(o.Stalled), Idle: int32Of(o.Idle),
 		Offline: int32Of(o.Offline), Questions: int32Of(o.Questions), LastDay: usageOf(o.LastDay), Caller: o.Caller, Scope: scopeNamed(o.Scope), Projects: o.Projects,
+		Limits: limitsOf(o.Limits),
 	}
-	for _, u := range o.Limits {
+	return resp, nil
+}
+
+func limitsOf(uses []service.LimitUse) (limits []*fleetv1.Limit) {
+	for _, u := range uses {
 		l := &fleetv1.Limit{Setting: u.Setting, Max: float64(u.Max)}
 		if u.Used >= 0 {
 			used := float64(u.Used)
 			l.Used = &used
 		}
-		resp.Limits = append(resp.Limits, l)
+		limits = append(limits, l)
 	}
-	return resp, nil
+	return limits
 }
 
 // SearchFleet finds agents, tasks and questions by a text.

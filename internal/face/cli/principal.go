@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func (p *program) newPrincipal() *cobra.Command {
+	cmd := group(&cobra.Command{
+		Use:     "principal",
+		Aliases: []string{"principals"},
+		Short:   "Show what each principal has, and may have",
+		Long: `A principal is a person or a program that calls Fleet, and owns agents.
+Only admins can see them.`,
+		Example: `  fleet principal list`,
+	})
+	cmd.AddCommand(calls(p.newPrincipalList(), "list_principals"))
+	return cmd
+}
+
+func (p *program) newPrincipalList() *cobra.Command {
+	req := &fleetv1.ListPrincipalsRequest{}
+	var limit int32
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the principals, with what they have and their limits",
+		Long: `List the principals by name: those that have agents, a valid token, or limits of their
+own. LIMITS has the settings that limit them.`,
+		Example: `  fleet principal list
+  fleet principal list -o json`,
+		Args:              args(""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
+			req.Limit = &limit
+			resp, err := s.fleet.ListPrincipals(ctx, req)
+			return s.print(resp, err, func() {
+				g := newGrid("NAME", "AGENTS", "RUNNING", "BYTES", "LIMITS")
+				for _, one := range resp.GetPrincipals() {
+					g.row(one.GetName(), strconv.Itoa(int(one.GetAgents())), strconv.Itoa(int(one.GetRunningTasks())),
+						strconv.FormatInt(int64(one.GetStoredBytes()), 10), limitCell(one.GetLimits()))
+				}
+				s.show(g, "No principal comes after the cursor.")
+				if next := resp.GetNextCursor(); next != "" {
+					s.hint("There are more: add --cursor %s.", next)
+				}
+			})
+		}),
+	}
+	cmd.Flags().Int32Var(&limit, "limit", 100, "show at most `N` principals, at most 1000")
+	cmd.Flags().StringVar(&req.Cursor, "cursor", "", "continue from this `CURSOR`")
+	complete(cmd, "limit", cobra.NoFileCompletions)
+	complete(cmd, "cursor", cobra.NoFileCompletions)
+	return cmd
+}
+
+// limitCell returns the limits, in red if one of them is used up.
+func limitCell(limits []*fleetv1.Limit) cell {
+	var texts []string
+	var tone color
+	for _, l := range limits {
+		texts = append(texts, l.GetSetting()+"="+strconv.FormatInt(int64(l.GetMax()), 10))
+		if l.Used != nil && l.GetUsed() >= l.GetMax() {
+			tone = red
+		}
+	}
+	return cell{strings.Join(texts, " "), tone}
+}

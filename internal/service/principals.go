@@ -1,0 +1,81 @@
+package service
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"fleet/internal/fleet"
+)
+
+// PrincipalUse is a principal with what it has and may have.
+type PrincipalUse struct {
+	Name string
+	fleet.Holdings
+	Limits []LimitUse
+}
+
+// MaxPrincipals is how many principals are returned at most.
+const MaxPrincipals = 1000
+
+// ListPrincipals returns the principals whose name comes after the cursor, by name, and the cursor of the next ones; "" on the last page.
+// A nil limit means 100. The interceptor lets only admins call it.
+func (s *Service) ListPrincipals(ctx context.Context, cursor string, limit *int) (page []PrincipalUse, next string, err error) {
+	most := 100
+	if limit != nil {
+		if most = *limit; most < 1 || most > MaxPrincipals {
+			return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "limit", "limit is %d: give 1 to %d", most, MaxPrincipals)
+		}
+	}
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := s.refreshAgents(ctx); err != nil {
+		return nil, "", err
+	}
+	known := map[string]bool{p.Name: true}
+	for _, v := range s.snap.All() {
+		known[v.Owner] = true
+	}
+	for name := range s.cfg.Limits.Principals {
+		known[name] = true
+	}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		tokens, err := tx.Tokens()
+		if err != nil {
+			return err
+		}
+		for _, t := range tokens {
+			if t.AgentUID == "" && t.Valid(s.now()) {
+				known[t.Name] = true
+			}
+		}
+		maps.DeleteFunc(known, func(name string, _ bool) bool { return name <= cursor })
+		names := slices.Sorted(maps.Keys(known))
+		if len(names) > most {
+			names = names[:most]
+			next = names[most-1]
+		}
+		page = make([]PrincipalUse, len(names))
+		for i, name := range names {
+			if page[i], err = principalUse(s.cfg.Limits, tx, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return page, next, err
+}
+
+func principalUse(all fleet.Limits, tx fleet.ReadTx, name string) (use PrincipalUse, err error) {
+	use.Name = name
+	if use.Holdings, err = tx.Holdings(name); err != nil {
+		return use, err
+	}
+	named, err := namedLimits(all, tx, name)
+	for _, limit := range named {
+		use.Limits = append(use.Limits, useOf(limit, use.Holdings))
+	}
+	return use, err
+}
