@@ -84,10 +84,10 @@ func playWith(t *testing.T, dir string, change func(e *testscript.Env, cfg *app.
 			cfg.HTTP, cfg.GRPC, cfg.Data, cfg.StopGrace = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), 500*time.Millisecond
 			cfg.Local.Write = []string{e.WorkDir}  // shared by scripts and tasks
 			cfg.Local.PassEnv = []string{"GORACE"} // lets shims end at once, also under the race detector
-			change(e, &cfg)
 			if err := sqlitetest.Create(filepath.Join(cfg.Data, "fleet.db")); err != nil {
 				return err
 			}
+			change(e, &cfg)
 			s, stop, err := start(cfg)
 			if err != nil {
 				return err
