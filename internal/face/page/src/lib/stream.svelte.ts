@@ -13,6 +13,8 @@ class Stream {
   since = $state(Date.now())
   /** epoch grows when events were missed, so that everything that is shown must be read again. */
   epoch = $state(0)
+  /** begun grows when the stream starts from now on: what was read before may be older than that. */
+  begun = $state(0)
   /** refused is called when the server wants another token, and missed when events were missed. */
   refused = () => {}
   missed = () => {}
@@ -57,6 +59,7 @@ class Stream {
   /** start follows the log from the cursor on. */
   start(cursor: string) {
     this.cursor = cursor
+    this.begun++
     this.follow()
   }
 
