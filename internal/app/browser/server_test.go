@@ -84,8 +84,17 @@ func (s *server) agentOf(t *testing.T, name, project, role, spec string) {
 
 func (s *server) task(t *testing.T, agent, script string) string {
 	t.Helper()
-	r, err := s.api.StartAgentTask(t.Context(), &fleetv1.StartAgentTaskRequest{AgentName: agent, TaskDescription: script})
+	return s.taskOf(t.Context(), t, agent, script)
+}
+
+// taskOf starts a task of the context's caller. It is stopped with the test, because the end of the server does not end it.
+func (s *server) taskOf(ctx context.Context, t *testing.T, agent, script string) string {
+	t.Helper()
+	r, err := s.api.StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{AgentName: agent, TaskDescription: script})
 	require.NoError(t, err)
+	t.Cleanup(func() {
+		_, _ = s.api.StopAgentTask(context.WithoutCancel(ctx), &fleetv1.StopAgentTaskRequest{AgentName: agent}) // it may have ended
+	})
 	return r.GetTask().GetId()
 }
 

@@ -57,8 +57,7 @@ func TestSharedQuestion(t *testing.T) {
 		require.NoError(t, err)
 	}
 	share(fleetv1.Share_view)
-	_, err = s.api.StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{AgentName: "papi", TaskDescription: `"$FLEET_ASK" question "tabs or spaces?" tabs spaces`})
-	require.NoError(t, err)
+	s.taskOf(ctx, t, "papi", `"$FLEET_ASK" question "tabs or spaces?" tabs spaces`)
 	bob := s.signedIn(t, tokens["bob"])
 	bob.goTo("/attention")
 	bob.sees("tabs or spaces?")
