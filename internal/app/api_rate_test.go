@@ -67,14 +67,8 @@ func TestRequestRates(t *testing.T) {
 	}
 	require.Nil(t, list("rest", "bob"), "others are not refused")
 
-	resp := f.post(t, "/v1/agents", `{"name":"papi","project":"Setup","spec":"s"}`)
-	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
-	require.Equal(t, "1", resp.Header.Get("Retry-After"))
-
 	// A message that calls no tool is refused by the protocol's own error.
-	resp = f.post(t, "/mcp", `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`)
-	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
-	require.Equal(t, "1", resp.Header.Get("Retry-After"))
+	resp := f.refusesRequests(t)
 	var answer struct {
 		ID    int
 		Error struct{ Data apiError }
@@ -100,6 +94,17 @@ func (f *testFleet) post(t *testing.T, path, body string) *http.Response {
 	resp, err := f.http.Do(r)
 	require.NoError(t, err)
 	t.Cleanup(func() { _, _ = io.Copy(io.Discard, resp.Body); _ = resp.Body.Close() })
+	return resp
+}
+
+// refusesRequests checks that REST and MCP tell alice to try again in a second, and returns the answer to a list of tools.
+func (f *testFleet) refusesRequests(t *testing.T) (resp *http.Response) {
+	t.Helper()
+	for _, request := range [][2]string{{"/v1/agents", `{"name":"papi","project":"Setup","spec":"s"}`}, {"/mcp", `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`}} {
+		resp = f.post(t, request[0], request[1])
+		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+		require.Equal(t, "1", resp.Header.Get("Retry-After"))
+	}
 	return resp
 }
 

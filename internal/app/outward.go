@@ -6,8 +6,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// outward is a transport for requests to other servers. The call that a request belongs to gives up its slot, because another
-// server may take long to answer.
+// outward is the transport of requests to other servers. Such a server may take long to answer, so the call of the API that needs
+// the answer gives up its slot first.
 type outward struct{ http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.

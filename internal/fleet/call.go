@@ -38,9 +38,9 @@ func CallFrom(ctx context.Context) CallID {
 	return 0
 }
 
-// ReleaseSlot gives up the slot of the call that the context belongs to, if it has one. Call it before waiting for what can
-// take long: a change of an agent or a task, a message, another server. Otherwise calls that only wait would keep others
-// out, also those that they wait for. The call does not take another slot afterwards.
+// ReleaseSlot gives up the slot of the context's call, if it has one. Call it before a wait that can be long: for a change of an
+// agent or a task, for a message, for another server. Otherwise calls that only wait keep out others, among them those that
+// they wait for. The call gets no slot again afterwards.
 func ReleaseSlot(ctx context.Context) {
 	if c, ok := ctx.Value(callKey{}).(*Call); ok && c.Slot != nil {
 		c.Slot.Release()

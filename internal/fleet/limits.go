@@ -212,7 +212,7 @@ func TooManyRequests(most int, wait time.Duration) *Error {
 	return e
 }
 
-// TooManyWaiting returns the error of a principal of whom as many calls wait as may.
+// TooManyWaiting returns LIMIT_REACHED for a principal that already has most waiting calls. wait is when it may try again.
 func TooManyWaiting(most int, wait time.Duration) *Error {
 	const key = "limits.waiting_calls"
 	e := Errorf(ReasonLimitReached, "the server is busy, and as many of your calls wait for it as may, %d: make fewer at the same time, or ask the operator to raise %s", most, key).
@@ -221,7 +221,7 @@ func TooManyWaiting(most int, wait time.Duration) *Error {
 	return e
 }
 
-// WaitedTooLong returns the error of a call that the server did not get to.
+// WaitedTooLong returns LIMIT_REACHED for a call that has waited for most and got no slot. wait is when it may be tried again.
 func WaitedTooLong(most, wait time.Duration) *Error {
 	const key = "limits.waiting_time"
 	seconds := strconv.FormatFloat(most.Seconds(), 'f', -1, 64)

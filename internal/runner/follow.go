@@ -319,7 +319,8 @@ func (f *follower) took(n int, said []driver.Piece) error {
 	return nil
 }
 
-// tellProblem passes on what the supervisor failed to do, for example to keep output on a full disk. It comes after all output.
+// tellProblem reports what the supervisor failed to do, for example that it could not keep output on a full disk. It comes after
+// all output.
 func (f *follower) tellProblem(exit *shim.Exit) error {
 	at := position{offset: f.offset, piece: 1}
 	if exit.Problem == "" || !f.after.before(at) {

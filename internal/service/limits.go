@@ -150,7 +150,7 @@ func limitUses(all fleet.Limits, tx fleet.ReadTx, p fleet.Principal) (uses []Lim
 	return uses, nil
 }
 
-// useOf returns the limit with what its principal has of it.
+// useOf returns the limit, and how much of it the principal with the holdings uses.
 func useOf(limit fleet.NamedLimit, h fleet.Holdings) LimitUse {
 	use := LimitUse{limit.Setting, limit.Max, -1}
 	switch limit.Key {

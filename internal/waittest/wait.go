@@ -57,9 +57,9 @@ func Until(t testing.TB, reason string, ok func() bool) {
 	}
 }
 
-// Growing calls try with time limits that grow from the first until try returns true. It is for tests of what happens at a
-// time limit, in which something must happen before: a slow machine reaches the limit too early, so try reports whether
-// it was early enough.
+// Growing calls try with longer and longer time limits, beginning with first, until try returns true. It is for tests of what
+// happens at a time limit, where something else must happen before it. On a slow machine the limit can come too early: try
+// then returns false.
 func Growing(t testing.TB, first time.Duration, try func(limit time.Duration) bool) {
 	t.Helper()
 	for limit := first; !try(limit); limit *= 4 {

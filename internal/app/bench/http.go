@@ -19,7 +19,7 @@ type httpClient struct {
 	in   *bufio.Reader
 }
 
-// do sends the request and returns the answer's header. The body goes into into.
+// do sends the request, writes the answer's body to into, and returns its header.
 func (c *httpClient) do(request string, into io.Writer) (http.Header, error) {
 	if _, err := io.WriteString(c.conn, request); err != nil {
 		return nil, err

@@ -85,9 +85,7 @@ func TestSessionIsRenewed(t *testing.T) {
 	b.sees("No agents yet")
 	asked := issuer.Fetched("/oauth/token")
 	require.NoError(t, b.until(`() => fetch('/session').then(r => r.json()).then(s => !s.signed_in)`), "the token does not expire")
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+issuer.IDToken(t, "alice"))
-	_, err := s.api.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: "Try things"})
-	require.NoError(t, err)
+	s.papiOf(t, issuer.IDToken(t, "alice"))
 	b.sees("papi") // by the stream, with a new token
 	require.Greater(t, issuer.Fetched("/oauth/token"), asked)
 	require.NotContains(t, b.text(), "Your session has ended")

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/app"
@@ -80,6 +81,15 @@ func (s *server) agentOf(t *testing.T, name, project, role, spec string) {
 	t.Helper()
 	_, err := s.api.CreateAgent(t.Context(), &fleetv1.CreateAgentRequest{Name: name, Project: project, Role: role, Spec: spec})
 	require.NoError(t, err)
+}
+
+// papiOf creates the agent papi as the holder of the token, and returns a context for other calls of the holder.
+func (s *server) papiOf(t *testing.T, token string) context.Context {
+	t.Helper()
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
+	_, err := s.api.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: "Try things"})
+	require.NoError(t, err)
+	return ctx
 }
 
 func (s *server) task(t *testing.T, agent, script string) string {

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc/metadata"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
@@ -14,9 +13,7 @@ import (
 func TestSharing(t *testing.T) {
 	t.Parallel()
 	s, tokens := serveTokens(t, "alice", "bob")
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+tokens["alice"])
-	_, err := s.api.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: "Try things"})
-	require.NoError(t, err)
+	s.papiOf(t, tokens["alice"])
 	alice, bob := s.signedIn(t, tokens["alice"]), s.signedIn(t, tokens["bob"])
 	bob.goTo("/")
 	bob.sees("No agents yet")
@@ -49,9 +46,7 @@ func TestSharing(t *testing.T) {
 func TestSharedQuestion(t *testing.T) {
 	t.Parallel()
 	s, tokens := serveTokens(t, "alice", "bob")
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+tokens["alice"])
-	_, err := s.api.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: "Try things"})
-	require.NoError(t, err)
+	ctx := s.papiOf(t, tokens["alice"])
 	share := func(access fleetv1.Share_Access) {
 		_, err := s.api.ShareAgent(ctx, &fleetv1.ShareAgentRequest{AgentName: "papi", Person: "bob", Access: access})
 		require.NoError(t, err)
@@ -73,10 +68,8 @@ func TestSharedQuestion(t *testing.T) {
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	s, tokens := serveTokens(t, "alice", "root")
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+tokens["alice"])
-	_, err := s.api.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: "Try things"})
-	require.NoError(t, err)
-	_, err = s.api.StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{AgentName: "papi", TaskDescription: "true"})
+	ctx := s.papiOf(t, tokens["alice"])
+	_, err := s.api.StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{AgentName: "papi", TaskDescription: "true"})
 	require.NoError(t, err)
 	b := s.signedIn(t, tokens["root"])
 	b.goTo("/admin?method=CreateAgent")
@@ -104,9 +97,7 @@ func TestAudit(t *testing.T) {
 func TestPrincipals(t *testing.T) {
 	t.Parallel()
 	s, tokens := serveTokens(t, "alice", "root")
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+tokens["alice"])
-	_, err := s.api.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: "Try things"})
-	require.NoError(t, err)
+	s.papiOf(t, tokens["alice"])
 	b := s.signedIn(t, tokens["root"])
 	b.goTo("/admin")
 	b.sees("Running tasks")

@@ -246,7 +246,7 @@ func line(e *fleetv1.Event) string {
 	return fmt.Sprintf("event %s at %s: %s %s %s %s %.80q", e.GetCursor(), e.GetTime().AsTime().Format(time.TimeOnly), e.GetAgentName(), e.GetType(), e.GetTaskId(), e.GetStatus(), e.GetText())
 }
 
-// isDropped reports whether the step says that the disk was too full for output: that of the store, or that of the agent's machine.
+// isDropped reports whether the step says that output was lost because a disk was full, that of the store or that of the agent's machine.
 func isDropped(step string) bool {
 	return strings.Contains(step, "output is not kept") || strings.Contains(step, "the output could not be kept")
 }

@@ -40,7 +40,7 @@ func startPostgres(t *testing.T) *pgtest.Server {
 	return db
 }
 
-// newDatabase starts the database. On small disks, which take memory, it can be full.
+// newDatabase starts the database. If small is set, its disk is a small one in memory, which FillDisk can fill.
 func newDatabase(t *testing.T, small bool) *database {
 	d := &database{small: small}
 	start := func() (*pgtest.Server, error) { return pgtest.Start("") }

@@ -70,7 +70,7 @@ func (h *history) add(client int, a action, call, ret int64) {
 // outcomes counts the calls of a method.
 type outcomes struct{ answered, refused, unknown int }
 
-// called counts a call that has ended with the error.
+// called counts a call of the method by how it ended: err is its error, nil if it was answered.
 func (h *history) called(method string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -36,8 +36,8 @@ func (e envelope) isResponse() bool {
 	return e.Method == "" && len(e.ID) > 0 && (len(e.Result) > 0 || len(e.Error) > 0)
 }
 
-// isWork reports whether the message is a request that takes work here, such as a list of tools. A tool's call is one of the
-// API, which counts itself.
+// isWork reports whether the server has work with the message itself, such as to list the tools. A call of a tool is left out: it
+// becomes a call of the API, which is counted there.
 func (e envelope) isWork() bool {
 	return len(e.ID) > 0 && e.Method != string(mcp.MethodToolsCall) && e.Method != string(mcp.MethodPing)
 }

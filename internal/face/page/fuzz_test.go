@@ -32,7 +32,7 @@ func FuzzAttempt(f *testing.F) {
 	})
 }
 
-// FuzzOwnPath is FuzzAttempt for the address itself, which the page sends as ?to=.
+// FuzzOwnPath checks the same of an address that comes as ?to=.
 func FuzzOwnPath(f *testing.F) {
 	for _, to := range []string{"/agents/papi?x=1", "//evil.example", `/\evil.example`, "/\t/evil.example", "/agents\n", "/?a=//b", "/#//c", "/agents/%5c%5cevil"} {
 		f.Add(to)

@@ -25,7 +25,7 @@ type seen struct {
 	slot            slot
 }
 
-// work waits until the call may be worked on. A call that never is has done nothing, so it is not audited.
+// work waits until the server may work on the call. A call that gets no turn has done nothing, so it is not audited.
 func (s *seen) work(ctx context.Context) error {
 	err := s.slot.take(ctx, s.caller)
 	if err != nil {

@@ -53,8 +53,8 @@ func Refused(ctx context.Context) error {
 	return nil
 }
 
-// Take waits for a slot for what is not a call, after Identify. Call leave when it is done, once or more often. Unknown callers
-// need no slot.
+// Take waits for a slot for work that is no call of the API, such as to list the tools of MCP. The context is that of Identify.
+// Call leave after the work, at least once. Unknown callers need no slot.
 func (i *Interceptor) Take(ctx context.Context) (leave func(), err error) {
 	one := &slot{}
 	if id := identityOf(ctx); id != nil && id.err == nil {
@@ -89,7 +89,7 @@ func Inherit(ctx, from context.Context) context.Context {
 }
 
 // Rights returns a function that reports whether the caller that Identify has identified may call the method with the full
-// name. An unknown caller may not, but who it will be after it has signed in is not known: for it, the answer is true.
+// name. For an unknown caller the answer is true, because nobody knows yet who that is: its calls are refused until it signs in.
 func Rights(ctx context.Context) (mayCall func(method string) bool) {
 	if id := identityOf(ctx); id != nil && id.err == nil {
 		return RightsOf(id.principal)

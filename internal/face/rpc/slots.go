@@ -24,8 +24,8 @@ type Slots struct {
 	waited func(time.Duration)
 	logged atomic.Int64 // when a refusal was logged, in Unix seconds
 
-	// state has the number of calls with a slot in its lower half, and of those that wait in its upper half. Calls that find
-	// a slot, and no others waiting, use nothing else.
+	// state has the number of calls with a slot in its lower half, and the number of waiting calls in its upper half. A call
+	// that finds a free slot uses nothing else.
 	state atomic.Uint64
 
 	mu     sync.Mutex            // held to add to the waiting calls or to take from them
@@ -50,7 +50,7 @@ type waitingCall struct {
 	ready chan struct{} // closed when it has a slot
 }
 
-// retryBusy is when a caller may try again whose call got no slot.
+// retryBusy is after what time a caller whose call got no slot may try again.
 const retryBusy = time.Second
 
 // NewSlots returns the slots of a server that uses so many CPUs; nil if there is no limit. A nil *Slots has a slot for
@@ -216,7 +216,7 @@ func (s *Slots) refused(ctx context.Context, principal string, err error) {
 	}
 }
 
-// slot is the slot of one call. The zero slot is not needed. It implements fleet.Slot.
+// slot is the slot of one call. The zero slot is for a call that needs none. It implements fleet.Slot.
 type slot struct {
 	of   *Slots
 	held atomic.Bool
@@ -224,9 +224,6 @@ type slot struct {
 
 // take waits for the slot.
 func (s *slot) take(ctx context.Context, principal string) error {
-	if s.of == nil {
-		return nil
-	}
 	if err := s.of.Take(ctx, principal); err != nil {
 		return err
 	}

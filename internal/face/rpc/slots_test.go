@@ -124,8 +124,8 @@ func TestSlotsAreFair(t *testing.T) {
 	})
 }
 
-// TestManyWaitingCallsDelayOthersByOne has 1,000 calls of one principal wait, and then one of each of two others. These get the
-// next two slots but one.
+// TestManyWaitingCallsDelayOthersByOne has 1,000 calls of one principal wait, and then one of each of two others. Of the
+// next slots, heavy gets the first, and the other two the second and the third.
 func TestManyWaitingCallsDelayOthersByOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

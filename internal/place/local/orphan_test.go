@@ -118,7 +118,7 @@ func (w *world) suspend(a fleet.Agent, r fleet.Run) {
 	require.True(w.t, suspended(shimOf(w.t, shim.Run(w.runDir(a, r)))))
 }
 
-// suspended suspends the process and reports whether it then is, and not at its end.
+// suspended suspends the process and waits until it is. It returns false if the process has ended.
 func suspended(pid int) bool {
 	err := syscall.Kill(pid, syscall.SIGSTOP)
 	for status := []byte(nil); err == nil && !bytes.Contains(status, []byte("T (stopped)")); runtime.Gosched() {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzPermission checks that no form of a tool call is allowed that the rules do not cover.
+// FuzzPermission checks that a tool call is allowed only if a rule covers it, whatever form the call has.
 func FuzzPermission(f *testing.F) {
 	for _, c := range []string{
 		`{"toolCallId":"1","kind":"execute","rawInput":{"command":"git log -1"}}`,

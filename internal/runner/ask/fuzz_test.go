@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzServe checks that the server of tools answers each message with valid JSON or not at all, and that nothing is allowed while
+// FuzzServe checks that the server of tools answers each message with valid JSON or not at all, and that it allows nothing while
 // nobody can be asked.
 func FuzzServe(f *testing.F) {
 	f.Add([]byte(`{"id":1,"method":"initialize","params":{"protocolVersion":"x"}}` + "\n" + `{"id":"a","method":"tools/list"}`))

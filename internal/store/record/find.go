@@ -3,8 +3,8 @@ package record
 import "fleet/internal/fleet"
 
 // FindTasks returns the tasks of the window. rows returns the first tasks of the window, and count how many match, both at most
-// as many as they are asked for. more says that count has not looked at all tasks. They are counted only if the end of the list is not
-// in sight.
+// as many as they are asked for. more says that count did not look at all tasks. count is called only if the tasks that rows returns
+// do not reach the end of the list.
 func FindTasks(w fleet.TaskWindow, rows func(limit int) ([]*fleet.Task, error), count func(most int) (n int, more bool, err error)) (found fleet.FoundTasks, err error) {
 	limit := max(0, w.Limit)
 	found.Tasks, err = rows(limit + 1) // one more shows whether there are more

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// CheckSchema returns an error if the migrations that were applied to a database lack one of this program that comes before
-// another one. No later release makes such a schema. other names what to use instead, such as "another database".
+// CheckSchema returns an error if the database lacks one of this program's migrations, but has a later one. Releases only add
+// migrations at the end, so a build from a branch made such a database. applied has the versions that the database has, known
+// those of this program. other says what else to use, such as "another database".
 func CheckSchema(applied, known []int64, other string) error {
 	if len(applied) == 0 {
 		return nil

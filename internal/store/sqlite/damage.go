@@ -29,8 +29,8 @@ func check(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// checkFirst checks a database that is small, or that is to be upgraded. It reports whether the check is still to be done: SQLite itself
-// only finds a file that was truncated, and pages that it happens to read.
+// checkFirst checks a database that is small, or that is to be upgraded. later says that the check is still to be done: by itself, SQLite
+// only notices damage in the pages that it reads.
 func (s *Store) checkFirst(ctx context.Context, db *sql.DB) (later bool, err error) {
 	info, err := os.Stat(s.file.Name())
 	if err != nil {

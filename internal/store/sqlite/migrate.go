@@ -50,7 +50,7 @@ func migrate(ctx context.Context, db *sql.DB) (version int64, err error) {
 	return target, nil
 }
 
-// checkSchema returns an error if the database has migrations in another order than this program.
+// checkSchema returns an error if the database was upgraded in another order than this program does it.
 func checkSchema(ctx context.Context, db *sql.DB, p *goose.Provider) error {
 	rows, err := db.QueryContext(ctx, `SELECT version_id FROM goose_db_version`)
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// diskSize is the size of a small disk: some times what an empty database and the most of its write-ahead log take.
+// diskSize is the size of a small disk: several times the size of an empty database with the largest write-ahead log that it keeps.
 const diskSize = "640m"
 
-// StartSmall starts a server whose directory is a small file system in memory, which Fill fills. It fails where this user may not mount
-// one. So do the standbys of the server.
+// StartSmall starts a server whose directory is a small file system in memory, which Fill fills. Its standbys have one each. The
+// error is EPERM if this user may not mount one.
 func StartSmall() (*Server, error) {
 	return begin(&Server{small: true, settings: []string{"min_wal_size=32MB", "max_wal_size=64MB", "wal_keep_size=64MB"}})
 }
