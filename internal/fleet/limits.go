@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -101,43 +102,67 @@ func (l Limits) For(principal string, groups []string) Limits {
 	return all.Principals[principal].over(l)
 }
 
-// NamedLimit is a limit of a principal, with the setting that it comes from.
-type NamedLimit struct {
-	Key     string // agents, running_tasks, stored_bytes or requests_per_second
-	Setting string // such as limits.groups.GROUP.agents
-	Max     int64
+// Limit is a limit of a principal or a project.
+type Limit struct {
+	Kind string // agents, running_tasks, stored_bytes or requests_per_second
+	Max  int64
+	// Group, Principal and Project name whose limit it is. All are empty for the limit of all principals.
+	Group, Principal, Project string
 }
 
-// Named returns the limits that For returns, without those that are 0.
-func (l Limits) Named(principal string, groups []string) (named []NamedLimit) {
-	unset := Limits{Agents: -1, RunningTasks: -1, StoredBytes: -1, RequestsPerSecond: -1}
-	own := l.Principals[principal].over(unset).byKey()
-	for i, limit := range l.For(principal, groups).byKey() {
-		if limit.Max == 0 {
-			continue
-		}
-		limit.Setting = "limits." + limit.Key
-		for _, group := range groups {
-			if g, ok := l.Groups[group]; ok && g.over(unset).byKey()[i].Max == limit.Max {
-				limit.Setting = "limits.groups." + group + "." + limit.Key
-				break
-			}
-		}
-		if own[i].Max >= 0 {
-			limit.Setting = "limits.principals." + principal + "." + limit.Key
-		}
-		named = append(named, limit)
+// Setting returns the setting that has the limit, such as limits.groups.GROUP.agents.
+func (l Limit) Setting() string {
+	switch {
+	case l.Project != "":
+		return "limits.projects." + l.Project + "." + l.Kind
+	case l.Principal != "":
+		return "limits.principals." + l.Principal + "." + l.Kind
+	case l.Group != "":
+		return "limits.groups." + l.Group + "." + l.Kind
 	}
-	return named
+	return "limits." + l.Kind
 }
 
-// byKey returns the limits that a principal can have, without the settings that they come from.
-func (l Limits) byKey() []NamedLimit {
-	return []NamedLimit{
-		{Key: "agents", Max: int64(l.Agents)},
-		{Key: "running_tasks", Max: int64(l.RunningTasks)},
-		{Key: "stored_bytes", Max: l.StoredBytes},
-		{Key: "requests_per_second", Max: int64(l.RequestsPerSecond)},
+// Of returns the limits that For returns, without those that are 0, and says whose each is.
+func (l Limits) Of(principal string, groups []string) (limits []Limit) {
+	unset := Limits{Agents: -1, RunningTasks: -1, StoredBytes: -1, RequestsPerSecond: -1}
+	own := l.Principals[principal].over(unset).byKind()
+	for i, limit := range l.For(principal, groups).byKind() {
+		isGroups := func(group string) bool {
+			g, ok := l.Groups[group]
+			return ok && g.over(unset).byKind()[i].Max == limit.Max
+		}
+		switch at := slices.IndexFunc(groups, isGroups); {
+		case limit.Max == 0:
+			continue
+		case own[i].Max >= 0:
+			limit.Principal = principal
+		case at >= 0:
+			limit.Group = groups[at]
+		}
+		limits = append(limits, limit)
+	}
+	return limits
+}
+
+// OfProject returns the limits of the project, without those that are 0.
+func (l Limits) OfProject(name string) (limits []Limit) {
+	p := l.Projects[name]
+	for _, limit := range (Limits{Agents: p.Agents, RunningTasks: p.RunningTasks, StoredBytes: p.StoredBytes}).byKind() {
+		if limit.Project = name; limit.Max > 0 {
+			limits = append(limits, limit)
+		}
+	}
+	return limits
+}
+
+// byKind returns the limits that a principal can have.
+func (l Limits) byKind() []Limit {
+	return []Limit{
+		{Kind: "agents", Max: int64(l.Agents)},
+		{Kind: "running_tasks", Max: int64(l.RunningTasks)},
+		{Kind: "stored_bytes", Max: l.StoredBytes},
+		{Kind: "requests_per_second", Max: int64(l.RequestsPerSecond)},
 	}
 }
 

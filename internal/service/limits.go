@@ -34,12 +34,6 @@ func limitsOf(all fleet.Limits, tx fleet.ReadTx, owner string) (fleet.Limits, er
 	return all.For(owner, groups), err
 }
 
-// namedLimits returns the same with the settings that the limits come from.
-func namedLimits(all fleet.Limits, tx fleet.ReadTx, owner string) ([]fleet.NamedLimit, error) {
-	groups, err := groupsOf(all, tx, owner)
-	return all.Named(owner, groups), err
-}
-
 // groupsOf returns the groups in which the owner was last seen, if groups have limits.
 func groupsOf(all fleet.Limits, tx fleet.ReadTx, owner string) ([]string, error) {
 	if len(all.Groups) == 0 {
@@ -108,58 +102,39 @@ func projectFull(project, limit string, used, most int64, what, next string) *fl
 
 // LimitUse is a limit with what counts for it.
 type LimitUse struct {
-	Setting string
-	Max     int64
-	Used    int64 // -1 if nothing is counted
+	fleet.Limit
+	Used int64 // -1 if nothing is counted
 }
 
 // limitUses returns the limits of the principal; for an admin also those of projects.
-func limitUses(all fleet.Limits, tx fleet.ReadTx, p fleet.Principal) (uses []LimitUse, err error) {
-	named, err := namedLimits(all, tx, p.Name)
-	if err != nil {
-		return nil, err
-	}
-	if len(named) > 0 {
-		h, err := tx.Holdings(p.Name)
-		if err != nil {
-			return nil, err
-		}
-		for _, limit := range named {
-			limit.Setting = "limits." + limit.Key
-			uses = append(uses, useOf(limit, h))
-		}
-	}
-	if !p.Admin() {
-		return uses, nil
-	}
-	add := func(setting string, most, used int64) {
-		if most > 0 {
-			uses = append(uses, LimitUse{setting, most, used})
-		}
+func limitUses(all fleet.Limits, tx fleet.ReadTx, p fleet.Principal) ([]LimitUse, error) {
+	own, err := principalUse(all, tx, p.Name)
+	uses := own.Limits
+	if err != nil || !p.Admin() {
+		return uses, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(all.Projects)) {
 		h, err := tx.InProject(name)
 		if err != nil {
 			return nil, err
 		}
-		l, key := all.Projects[name], "limits.projects."+name
-		add(key+".agents", int64(l.Agents), int64(h.Agents))
-		add(key+".running_tasks", int64(l.RunningTasks), int64(h.RunningTasks))
-		add(key+".stored_bytes", l.StoredBytes, h.StoredBytes)
+		for _, limit := range all.OfProject(name) {
+			uses = append(uses, useOf(limit, h.Agents, h.RunningTasks, h.StoredBytes))
+		}
 	}
 	return uses, nil
 }
 
-// useOf returns the limit, and how much of it the principal with the holdings uses.
-func useOf(limit fleet.NamedLimit, h fleet.Holdings) LimitUse {
-	use := LimitUse{limit.Setting, limit.Max, -1}
-	switch limit.Key {
+// useOf returns the limit with what counts for it of what the principal or project has.
+func useOf(limit fleet.Limit, agents, runningTasks int, storedBytes int64) LimitUse {
+	use := LimitUse{limit, -1}
+	switch limit.Kind {
 	case "agents":
-		use.Used = int64(h.AllAgents())
+		use.Used = int64(agents)
 	case "running_tasks":
-		use.Used = int64(h.RunningTasks)
+		use.Used = int64(runningTasks)
 	case "stored_bytes":
-		use.Used = h.StoredBytes
+		use.Used = storedBytes
 	}
 	return use
 }

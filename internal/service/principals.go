@@ -73,9 +73,9 @@ func principalUse(all fleet.Limits, tx fleet.ReadTx, name string) (use Principal
 	if use.Holdings, err = tx.Holdings(name); err != nil {
 		return use, err
 	}
-	named, err := namedLimits(all, tx, name)
-	for _, limit := range named {
-		use.Limits = append(use.Limits, useOf(limit, use.Holdings))
+	groups, err := groupsOf(all, tx, name)
+	for _, limit := range all.Of(name, groups) {
+		use.Limits = append(use.Limits, useOf(limit, use.AllAgents(), use.RunningTasks, use.StoredBytes))
 	}
 	return use, err
 }

@@ -3497,7 +3497,7 @@ const fleetServiceShowFleetOutput = `{
       "properties": {
         "setting": {
           "type": "string",
-          "description": "The setting that has the limit, such as limits.agents or limits.projects.web.agents."
+          "description": "The setting that has the limit: limits.agents for the limit of all principals, limits.groups.NAME.agents for that of the members of a group, limits.principals.NAME.agents for that of one principal, and limits.projects.NAME.agents for that of a project."
         },
         "max": {
           "type": "number",
@@ -3505,12 +3505,35 @@ const fleetServiceShowFleetOutput = `{
         },
         "used": {
           "type": "number",
-          "description": "How much there is; absent for limits.requests_per_second."
+          "description": "How much there is; absent for requests_per_second."
+        },
+        "kind": {
+          "type": "string",
+          "enum": [
+            "agents",
+            "running_tasks",
+            "stored_bytes",
+            "requests_per_second"
+          ],
+          "description": "What is limited.\n- agents: The number of agents.\n- running_tasks: The number of tasks that have not ended.\n- stored_bytes: The number of bytes that are stored.\n- requests_per_second: The number of requests in a second."
+        },
+        "group": {
+          "type": "string",
+          "description": "Name of the group whose limit it is; absent for other limits."
+        },
+        "principal": {
+          "type": "string",
+          "description": "Name of the principal whose own limit it is; absent for other limits."
+        },
+        "project": {
+          "type": "string",
+          "description": "Name of the project whose limit it is; absent for other limits."
         }
       },
       "required": [
         "setting",
-        "max"
+        "max",
+        "kind"
       ],
       "description": "Limit is a limit with what counts for it."
     }
@@ -5303,7 +5326,7 @@ const fleetServiceListPrincipalsOutput = `{
           "items": {
             "$ref": "#/$defs/Limit"
           },
-          "description": "What the principal may have, and has. Only what is limited. The setting says where the limit comes from: limits.agents is that of all, limits.groups.NAME.agents that of a group, and limits.principals.NAME.agents that of the principal alone."
+          "description": "What the principal may have, and has. Only what is limited."
         }
       },
       "required": [
@@ -5320,7 +5343,7 @@ const fleetServiceListPrincipalsOutput = `{
       "properties": {
         "setting": {
           "type": "string",
-          "description": "The setting that has the limit, such as limits.agents or limits.projects.web.agents."
+          "description": "The setting that has the limit: limits.agents for the limit of all principals, limits.groups.NAME.agents for that of the members of a group, limits.principals.NAME.agents for that of one principal, and limits.projects.NAME.agents for that of a project."
         },
         "max": {
           "type": "number",
@@ -5328,12 +5351,35 @@ const fleetServiceListPrincipalsOutput = `{
         },
         "used": {
           "type": "number",
-          "description": "How much there is; absent for limits.requests_per_second."
+          "description": "How much there is; absent for requests_per_second."
+        },
+        "kind": {
+          "type": "string",
+          "enum": [
+            "agents",
+            "running_tasks",
+            "stored_bytes",
+            "requests_per_second"
+          ],
+          "description": "What is limited.\n- agents: The number of agents.\n- running_tasks: The number of tasks that have not ended.\n- stored_bytes: The number of bytes that are stored.\n- requests_per_second: The number of requests in a second."
+        },
+        "group": {
+          "type": "string",
+          "description": "Name of the group whose limit it is; absent for other limits."
+        },
+        "principal": {
+          "type": "string",
+          "description": "Name of the principal whose own limit it is; absent for other limits."
+        },
+        "project": {
+          "type": "string",
+          "description": "Name of the project whose limit it is; absent for other limits."
         }
       },
       "required": [
         "setting",
-        "max"
+        "max",
+        "kind"
       ],
       "description": "Limit is a limit with what counts for it."
     }

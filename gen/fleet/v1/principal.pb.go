@@ -35,8 +35,7 @@ type Principal struct {
 	// Size of the descriptions, summaries, output and payloads that are stored, before compression; a double because it can be
 	// more than 2 GiB.
 	StoredBytes float64 `protobuf:"fixed64,4,opt,name=stored_bytes,json=storedBytes,proto3" json:"stored_bytes,omitempty"`
-	// What the principal may have, and has. Only what is limited. The setting says where the limit comes from: limits.agents is that
-	// of all, limits.groups.NAME.agents that of a group, and limits.principals.NAME.agents that of the principal alone.
+	// What the principal may have, and has. Only what is limited.
 	Limits        []*Limit `protobuf:"bytes,5,rep,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

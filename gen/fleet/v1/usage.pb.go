@@ -84,6 +84,67 @@ func (ShowUsageRequest_By) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_usage_proto_rawDescGZIP(), []int{2, 0}
 }
 
+// What can be limited.
+type Limit_Kind int32
+
+const (
+	// Never sent.
+	Limit_kind_unspecified Limit_Kind = 0
+	// The number of agents.
+	Limit_agents Limit_Kind = 1
+	// The number of tasks that have not ended.
+	Limit_running_tasks Limit_Kind = 2
+	// The number of bytes that are stored.
+	Limit_stored_bytes Limit_Kind = 3
+	// The number of requests in a second.
+	Limit_requests_per_second Limit_Kind = 4
+)
+
+// Enum value maps for Limit_Kind.
+var (
+	Limit_Kind_name = map[int32]string{
+		0: "kind_unspecified",
+		1: "agents",
+		2: "running_tasks",
+		3: "stored_bytes",
+		4: "requests_per_second",
+	}
+	Limit_Kind_value = map[string]int32{
+		"kind_unspecified":    0,
+		"agents":              1,
+		"running_tasks":       2,
+		"stored_bytes":        3,
+		"requests_per_second": 4,
+	}
+)
+
+func (x Limit_Kind) Enum() *Limit_Kind {
+	p := new(Limit_Kind)
+	*p = x
+	return p
+}
+
+func (x Limit_Kind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Limit_Kind) Descriptor() protoreflect.EnumDescriptor {
+	return file_fleet_v1_usage_proto_enumTypes[1].Descriptor()
+}
+
+func (Limit_Kind) Type() protoreflect.EnumType {
+	return &file_fleet_v1_usage_proto_enumTypes[1]
+}
+
+func (x Limit_Kind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Limit_Kind.Descriptor instead.
+func (Limit_Kind) EnumDescriptor() ([]byte, []int) {
+	return file_fleet_v1_usage_proto_rawDescGZIP(), []int{6, 0}
+}
+
 // Kind says what was found.
 type FoundItem_Kind int32
 
@@ -125,11 +186,11 @@ func (x FoundItem_Kind) String() string {
 }
 
 func (FoundItem_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_fleet_v1_usage_proto_enumTypes[1].Descriptor()
+	return file_fleet_v1_usage_proto_enumTypes[2].Descriptor()
 }
 
 func (FoundItem_Kind) Type() protoreflect.EnumType {
-	return &file_fleet_v1_usage_proto_enumTypes[1]
+	return &file_fleet_v1_usage_proto_enumTypes[2]
 }
 
 func (x FoundItem_Kind) Number() protoreflect.EnumNumber {
@@ -654,12 +715,21 @@ func (x *ShowFleetResponse) GetProjects() []string {
 // Limit is a limit with what counts for it.
 type Limit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The setting that has the limit, such as limits.agents or limits.projects.web.agents.
+	// The setting that has the limit: limits.agents for the limit of all principals, limits.groups.NAME.agents for that of the members
+	// of a group, limits.principals.NAME.agents for that of one principal, and limits.projects.NAME.agents for that of a project.
 	Setting string `protobuf:"bytes,1,opt,name=setting,proto3" json:"setting,omitempty"`
 	// How much there may be; a double because bytes can be more than 2 GiB.
 	Max float64 `protobuf:"fixed64,2,opt,name=max,proto3" json:"max,omitempty"`
-	// How much there is; absent for limits.requests_per_second.
-	Used          *float64 `protobuf:"fixed64,3,opt,name=used,proto3,oneof" json:"used,omitempty"`
+	// How much there is; absent for requests_per_second.
+	Used *float64 `protobuf:"fixed64,3,opt,name=used,proto3,oneof" json:"used,omitempty"`
+	// What is limited.
+	Kind Limit_Kind `protobuf:"varint,4,opt,name=kind,proto3,enum=fleet.v1.Limit_Kind" json:"kind,omitempty"`
+	// Name of the group whose limit it is; absent for other limits.
+	Group *string `protobuf:"bytes,5,opt,name=group,proto3,oneof" json:"group,omitempty"`
+	// Name of the principal whose own limit it is; absent for other limits.
+	Principal *string `protobuf:"bytes,6,opt,name=principal,proto3,oneof" json:"principal,omitempty"`
+	// Name of the project whose limit it is; absent for other limits.
+	Project       *string `protobuf:"bytes,7,opt,name=project,proto3,oneof" json:"project,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -713,6 +783,34 @@ func (x *Limit) GetUsed() float64 {
 		return *x.Used
 	}
 	return 0
+}
+
+func (x *Limit) GetKind() Limit_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return Limit_kind_unspecified
+}
+
+func (x *Limit) GetGroup() string {
+	if x != nil && x.Group != nil {
+		return *x.Group
+	}
+	return ""
+}
+
+func (x *Limit) GetPrincipal() string {
+	if x != nil && x.Principal != nil {
+		return *x.Principal
+	}
+	return ""
+}
+
+func (x *Limit) GetProject() string {
+	if x != nil && x.Project != nil {
+		return *x.Project
+	}
+	return ""
 }
 
 // SearchFleetRequest has the text to search for.
@@ -962,12 +1060,28 @@ const file_fleet_v1_usage_proto_rawDesc = "" +
 	"\x06limits\x18\n" +
 	" \x03(\v2\x0f.fleet.v1.LimitR\x06limits\x12%\n" +
 	"\x05scope\x18\v \x01(\x0e2\x0f.fleet.v1.ScopeR\x05scope\x12\x1a\n" +
-	"\bprojects\x18\f \x03(\tR\bprojects\"U\n" +
+	"\bprojects\x18\f \x03(\tR\bprojects\"\xe8\x02\n" +
 	"\x05Limit\x12\x18\n" +
 	"\asetting\x18\x01 \x01(\tR\asetting\x12\x10\n" +
 	"\x03max\x18\x02 \x01(\x01R\x03max\x12\x17\n" +
-	"\x04used\x18\x03 \x01(\x01H\x00R\x04used\x88\x01\x01B\a\n" +
-	"\x05_used\"[\n" +
+	"\x04used\x18\x03 \x01(\x01H\x00R\x04used\x88\x01\x01\x12(\n" +
+	"\x04kind\x18\x04 \x01(\x0e2\x14.fleet.v1.Limit.KindR\x04kind\x12\x19\n" +
+	"\x05group\x18\x05 \x01(\tH\x01R\x05group\x88\x01\x01\x12!\n" +
+	"\tprincipal\x18\x06 \x01(\tH\x02R\tprincipal\x88\x01\x01\x12\x1d\n" +
+	"\aproject\x18\a \x01(\tH\x03R\aproject\x88\x01\x01\"f\n" +
+	"\x04Kind\x12\x14\n" +
+	"\x10kind_unspecified\x10\x00\x12\n" +
+	"\n" +
+	"\x06agents\x10\x01\x12\x11\n" +
+	"\rrunning_tasks\x10\x02\x12\x10\n" +
+	"\fstored_bytes\x10\x03\x12\x17\n" +
+	"\x13requests_per_second\x10\x04B\a\n" +
+	"\x05_usedB\b\n" +
+	"\x06_groupB\f\n" +
+	"\n" +
+	"_principalB\n" +
+	"\n" +
+	"\b_project\"[\n" +
 	"\x12SearchFleetRequest\x12\x1b\n" +
 	"\x04text\x18\x01 \x01(\tB\a\xe0A\x02\xd8\xf3\x18\aR\x04text\x12\x1e\n" +
 	"\x05limit\x18\x02 \x01(\x05B\x03\xe0A\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
@@ -1002,42 +1116,44 @@ func file_fleet_v1_usage_proto_rawDescGZIP() []byte {
 	return file_fleet_v1_usage_proto_rawDescData
 }
 
-var file_fleet_v1_usage_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_fleet_v1_usage_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_fleet_v1_usage_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_fleet_v1_usage_proto_goTypes = []any{
 	(ShowUsageRequest_By)(0),      // 0: fleet.v1.ShowUsageRequest.By
-	(FoundItem_Kind)(0),           // 1: fleet.v1.FoundItem.Kind
-	(*Usage)(nil),                 // 2: fleet.v1.Usage
-	(*UsageRow)(nil),              // 3: fleet.v1.UsageRow
-	(*ShowUsageRequest)(nil),      // 4: fleet.v1.ShowUsageRequest
-	(*ShowUsageResponse)(nil),     // 5: fleet.v1.ShowUsageResponse
-	(*ShowFleetRequest)(nil),      // 6: fleet.v1.ShowFleetRequest
-	(*ShowFleetResponse)(nil),     // 7: fleet.v1.ShowFleetResponse
-	(*Limit)(nil),                 // 8: fleet.v1.Limit
-	(*SearchFleetRequest)(nil),    // 9: fleet.v1.SearchFleetRequest
-	(*SearchFleetResponse)(nil),   // 10: fleet.v1.SearchFleetResponse
-	(*FoundItem)(nil),             // 11: fleet.v1.FoundItem
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
-	(Scope)(0),                    // 13: fleet.v1.Scope
+	(Limit_Kind)(0),               // 1: fleet.v1.Limit.Kind
+	(FoundItem_Kind)(0),           // 2: fleet.v1.FoundItem.Kind
+	(*Usage)(nil),                 // 3: fleet.v1.Usage
+	(*UsageRow)(nil),              // 4: fleet.v1.UsageRow
+	(*ShowUsageRequest)(nil),      // 5: fleet.v1.ShowUsageRequest
+	(*ShowUsageResponse)(nil),     // 6: fleet.v1.ShowUsageResponse
+	(*ShowFleetRequest)(nil),      // 7: fleet.v1.ShowFleetRequest
+	(*ShowFleetResponse)(nil),     // 8: fleet.v1.ShowFleetResponse
+	(*Limit)(nil),                 // 9: fleet.v1.Limit
+	(*SearchFleetRequest)(nil),    // 10: fleet.v1.SearchFleetRequest
+	(*SearchFleetResponse)(nil),   // 11: fleet.v1.SearchFleetResponse
+	(*FoundItem)(nil),             // 12: fleet.v1.FoundItem
+	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
+	(Scope)(0),                    // 14: fleet.v1.Scope
 }
 var file_fleet_v1_usage_proto_depIdxs = []int32{
-	2,  // 0: fleet.v1.UsageRow.usage:type_name -> fleet.v1.Usage
+	3,  // 0: fleet.v1.UsageRow.usage:type_name -> fleet.v1.Usage
 	0,  // 1: fleet.v1.ShowUsageRequest.by:type_name -> fleet.v1.ShowUsageRequest.By
-	12, // 2: fleet.v1.ShowUsageRequest.since:type_name -> google.protobuf.Timestamp
-	12, // 3: fleet.v1.ShowUsageRequest.until:type_name -> google.protobuf.Timestamp
-	3,  // 4: fleet.v1.ShowUsageResponse.rows:type_name -> fleet.v1.UsageRow
-	2,  // 5: fleet.v1.ShowUsageResponse.total:type_name -> fleet.v1.Usage
-	12, // 6: fleet.v1.ShowUsageResponse.since:type_name -> google.protobuf.Timestamp
-	2,  // 7: fleet.v1.ShowFleetResponse.last_day:type_name -> fleet.v1.Usage
-	8,  // 8: fleet.v1.ShowFleetResponse.limits:type_name -> fleet.v1.Limit
-	13, // 9: fleet.v1.ShowFleetResponse.scope:type_name -> fleet.v1.Scope
-	11, // 10: fleet.v1.SearchFleetResponse.items:type_name -> fleet.v1.FoundItem
-	1,  // 11: fleet.v1.FoundItem.kind:type_name -> fleet.v1.FoundItem.Kind
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	13, // 2: fleet.v1.ShowUsageRequest.since:type_name -> google.protobuf.Timestamp
+	13, // 3: fleet.v1.ShowUsageRequest.until:type_name -> google.protobuf.Timestamp
+	4,  // 4: fleet.v1.ShowUsageResponse.rows:type_name -> fleet.v1.UsageRow
+	3,  // 5: fleet.v1.ShowUsageResponse.total:type_name -> fleet.v1.Usage
+	13, // 6: fleet.v1.ShowUsageResponse.since:type_name -> google.protobuf.Timestamp
+	3,  // 7: fleet.v1.ShowFleetResponse.last_day:type_name -> fleet.v1.Usage
+	9,  // 8: fleet.v1.ShowFleetResponse.limits:type_name -> fleet.v1.Limit
+	14, // 9: fleet.v1.ShowFleetResponse.scope:type_name -> fleet.v1.Scope
+	1,  // 10: fleet.v1.Limit.kind:type_name -> fleet.v1.Limit.Kind
+	12, // 11: fleet.v1.SearchFleetResponse.items:type_name -> fleet.v1.FoundItem
+	2,  // 12: fleet.v1.FoundItem.kind:type_name -> fleet.v1.FoundItem.Kind
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_usage_proto_init() }
@@ -1056,7 +1172,7 @@ func file_fleet_v1_usage_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_usage_proto_rawDesc), len(file_fleet_v1_usage_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      3,
 			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -107,6 +107,16 @@ func (m *Limit) AppendJSON(b []byte) []byte {
 	if m.Used != nil {
 		b = wire.AppendFloat(append(b, `,"used":`...), *m.Used)
 	}
+	b = wire.AppendEnum(append(b, `,"kind":`...), m.Kind, Limit_Kind_name)
+	if m.Group != nil {
+		b = wire.AppendString(append(b, `,"group":`...), *m.Group)
+	}
+	if m.Principal != nil {
+		b = wire.AppendString(append(b, `,"principal":`...), *m.Principal)
+	}
+	if m.Project != nil {
+		b = wire.AppendString(append(b, `,"project":`...), *m.Project)
+	}
 	return wire.End(b, begin)
 }
 

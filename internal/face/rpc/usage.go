@@ -57,7 +57,10 @@ func (f *Fleet) ShowFleet(ctx context.Context, _ *fleetv1.ShowFleetRequest) (*fl
 
 func limitsOf(uses []service.LimitUse) (limits []*fleetv1.Limit) {
 	for _, u := range uses {
-		l := &fleetv1.Limit{Setting: u.Setting, Max: float64(u.Max)}
+		l := &fleetv1.Limit{
+			Setting: u.Setting(), Max: float64(u.Max), Kind: fleetv1.Limit_Kind(fleetv1.Limit_Kind_value[u.Kind]),
+			Group: some(u.Group), Principal: some(u.Principal), Project: some(u.Project),
+		}
 		if u.Used >= 0 {
 			used := float64(u.Used)
 			l.Used = &used
