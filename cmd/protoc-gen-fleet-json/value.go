@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// form names what package wire has for the values of one type: the function that appends one, and the method of Reader that
-// reads one. A name is empty if the API has no field that needs it yet.
+// form has the names of what package wire offers for the values of one type: a function that appends a value, and a method of
+// Reader that reads one. A name is empty as long as no field of the API needs it.
 type form struct{ append, read string }
 
 var scalars = map[protoreflect.Kind]form{

@@ -21,7 +21,7 @@ type AgentRows struct {
 	derived any
 }
 
-// Derive returns what the first call's make has made of the rows, for example their encoding. It lives as long as they do.
+// Derive returns what make returns, for example an encoding of the rows. Only the first call runs make; the others get its result.
 func (r *AgentRows) Derive(make func() any) any {
 	r.once.Do(func() { r.derived = make() })
 	return r.derived

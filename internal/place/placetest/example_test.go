@@ -26,7 +26,7 @@ func ExampleRun() {
 			},
 			Project: "Setup",
 			Role:    "operator",
-			// A prompt that is missing says that the agents cannot do this, and the suite checks that the place says so too.
+			// Leave out the prompts for what the agents cannot do. The suite checks that the traits of the place agree with that.
 			Prompts: placetest.Prompts{
 				Says:    placetest.Prompt{Text: "echo one\necho two\ndone all said", Lines: []string{"one", "two"}, Summary: "all said"},
 				Works:   placetest.Prompt{Text: "echo at work\nwork 1000h", Lines: []string{"at work"}},
