@@ -30,6 +30,9 @@ type AgentReader interface {
 	// Holdings returns how much the owner has.
 	Holdings(owner string) (Holdings, error)
 
+	// HoldingsOf returns the same, except that it counts agents of these toolsets only: counting thousands of agents takes long.
+	HoldingsOf(owner string, toolsets ...Toolset) (Holdings, error)
+
 	// InProject returns how much is in the project, whoever owns it.
 	InProject(project string) (ProjectHoldings, error)
 

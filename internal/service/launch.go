@@ -145,7 +145,7 @@ func (s *Service) insertLaunched(ctx context.Context, tx fleet.Tx, p fleet.Princ
 	if r.MaxAgents == 0 {
 		return v, nil
 	}
-	h, err := tx.Holdings(p.Name)
+	h, err := tx.HoldingsOf(p.Name, r.Toolset)
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ func admitOwner(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) error
 	if l.Agents == 0 && l.RunningTasks == 0 && l.StoredBytes == 0 {
 		return nil
 	}
-	h, err := tx.Holdings(owner)
+	h, err := heldFor(l, tx, owner, m)
 	if err != nil {
 		return err
 	}
@@ -63,6 +63,14 @@ func admitOwner(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) error
 		return fleet.LimitReached("limits.stored_bytes", h.StoredBytes, l.StoredBytes, "bytes stored", "delete tasks that you no longer need with delete_task")
 	}
 	return nil
+}
+
+// heldFor returns what the owner has, with the number of agents only if the limits ask for it.
+func heldFor(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) (fleet.Holdings, error) {
+	if m.agents > 0 && l.Agents > 0 {
+		return tx.Holdings(owner)
+	}
+	return tx.HoldingsOf(owner)
 }
 
 func admitProject(l fleet.ProjectLimits, tx fleet.ReadTx, m increase) error {

@@ -74,7 +74,7 @@ func (t *tx) InsertAgent(a *fleet.Agent) error {
 	}
 	t.lock(lockAgent, a.UID)
 	t.lock(lockName, record.Key(a.Name))
-	t.lock(lockPlace, joined(a.Place, a.WorkspaceID))
+	t.lockWorkspace(a)
 	t.share(lockHoldings, a.Owner)
 	explain := func(err error) error { return agentError("add", a, err) }
 	args, err := record.AgentArgs(a)
@@ -98,15 +98,20 @@ func (t *tx) InsertAgent(a *fleet.Agent) error {
 // UpdateAgent does not write the recipe, which never changes.
 func (t *tx) UpdateAgent(a *fleet.Agent) error {
 	t.lock(lockAgent, a.UID)
-	if a.WorkspaceID != "" {
-		t.lock(lockPlace, joined(a.Place, a.WorkspaceID))
-	}
+	t.lockWorkspace(a)
 	explain := func(err error) error { return agentError("write", a, err) }
 	args, err := record.AgentArgs(a)
 	if err != nil {
 		return t.failed(explain(err))
 	}
 	return t.reviseLater(&a.Revision, explain, updateAgent, append(args, a.UID)...)
+}
+
+// lockWorkspace locks the agents of the agent's workspace. Agents that have none yet do not wait for each other.
+func (t *tx) lockWorkspace(a *fleet.Agent) {
+	if a.WorkspaceID != "" {
+		t.lock(lockPlace, joined(a.Place, a.WorkspaceID))
+	}
 }
 
 func agentError(act string, a *fleet.Agent, err error) error {

@@ -5,11 +5,15 @@ import (
 	"fleet/internal/store/record"
 )
 
-// ownedThings counts everything in one query, because each start of a task asks for it.
-const ownedThings = `SELECT 'agents', toolset, count(*) FROM agents WHERE owner = $1 AND deleted_at IS NULL GROUP BY toolset
-	UNION ALL SELECT 'tasks', '', count(*) FROM tasks WHERE owner = $1 AND ` + record.Active + `
-	UNION ALL SELECT 'bytes', '', ((SELECT coalesce(sum(bytes), 0) FROM stored WHERE owner = $1)
-		+ (SELECT coalesce(sum(bytes), 0) FROM stored_changes WHERE owner = $1))::bigint`
+// These count everything in one query, because each start of a task asks for it.
+const (
+	ownedThings   = agentsOfOwner + ` GROUP BY toolset UNION ALL ` + ownedTasks
+	ownedOf       = agentsOfOwner + ` AND toolset = ANY($2) GROUP BY toolset UNION ALL ` + ownedTasks
+	agentsOfOwner = `SELECT 'agents', toolset, count(*) FROM agents WHERE owner = $1 AND deleted_at IS NULL`
+	ownedTasks    = `SELECT 'tasks', '', count(*) FROM tasks WHERE owner = $1 AND ` + record.Active + `
+		UNION ALL SELECT 'bytes', '', ((SELECT coalesce(sum(bytes), 0) FROM stored WHERE owner = $1)
+			+ (SELECT coalesce(sum(bytes), 0) FROM stored_changes WHERE owner = $1))::bigint`
+)
 
 const inProject = `SELECT (SELECT count(*) FROM agents WHERE project = $1 AND deleted_at IS NULL),
 	(SELECT count(*) FROM tasks WHERE project = $1 AND ` + record.Active + `),
@@ -22,7 +26,19 @@ func (t *readTx) InProject(project string) (h fleet.ProjectHoldings, err error) 
 	return h, t.failed(err)
 }
 
-func (t *readTx) Holdings(owner string) (h fleet.Holdings, err error) {
+func (t *readTx) Holdings(owner string) (fleet.Holdings, error) {
+	return t.holdings(owner, ownedThings, owner)
+}
+
+func (t *readTx) HoldingsOf(owner string, toolsets ...fleet.Toolset) (fleet.Holdings, error) {
+	if len(toolsets) == 0 {
+		return t.holdings(owner, ownedTasks, owner)
+	}
+	return t.holdings(owner, ownedOf, owner, toolsets)
+}
+
+// holdings returns what the query finds of the owner.
+func (t *readTx) holdings(owner, query string, args ...any) (h fleet.Holdings, err error) {
 	t.lock(lockHoldings, owner)
 	h.Agents = map[fleet.Toolset]int{}
 	if err := t.each(func(row scanner) error {
@@ -40,7 +56,7 @@ func (t *readTx) Holdings(owner string) (h fleet.Holdings, err error) {
 			h.StoredBytes = n
 		}
 		return nil
-	}, ownedThings, owner); err != nil {
+	}, query, args...); err != nil {
 		return h, t.failed(err)
 	}
 	return h, nil

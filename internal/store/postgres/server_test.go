@@ -88,6 +88,26 @@ func hears(t *testing.T, s, other fleet.Store) {
 	}
 }
 
+// TestAgentsAreMadeAtTheSameTime makes an agent while the transaction of another one has not ended. Neither has a workspace yet.
+func TestAgentsAreMadeAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	create := func(uid string, also func()) error {
+		return s.Update(t.Context(), func(tx fleet.Tx) error {
+			a := &fleet.Agent{UID: uid, Name: uid, Owner: "alice", Place: "fake", State: fleet.StatePending, Desired: fleet.DesiredRunning, CreatedAt: time.Now(), UpdatedAt: time.Now()}
+			if err := tx.InsertAgent(a); err != nil {
+				return err
+			}
+			_, err := tx.Agent(uid) // sends what was deferred, with its locks
+			also()
+			return err
+		})
+	}
+	require.NoError(t, create("u1", func() {
+		require.NoError(t, create("u2", func() {}))
+	}))
+}
+
 // TestPolling polls, as a store does behind a pooler that does not pass notifications on.
 func TestPolling(t *testing.T) {
 	t.Parallel()

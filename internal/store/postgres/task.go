@@ -8,10 +8,11 @@ import (
 )
 
 const (
-	oneTask    = record.SelectTasks + `WHERE id = $1`
-	activeTask = record.SelectTasks + `WHERE agent_uid = $1 AND ` + record.Active
-	countOwn   = `SELECT count(*) FROM tasks WHERE agent_uid = $1`
-	listTasks  = `SELECT id, ` + record.TaskColumns + `, payload_removed, revision, NULL::text FROM tasks
+	oneTask     = record.SelectTasks + `WHERE id = $1`
+	activeTask  = record.SelectTasks + `WHERE agent_uid = $1 AND ` + record.Active
+	activeTasks = record.SelectTasks + `WHERE agent_uid = ANY($1) AND ` + record.Active
+	countOwn    = `SELECT count(*) FROM tasks WHERE agent_uid = $1`
+	listTasks   = `SELECT id, ` + record.TaskColumns + `, payload_removed, revision, NULL::text FROM tasks
 		WHERE agent_uid = $1 ORDER BY created_at DESC, n DESC LIMIT $2 OFFSET $3`
 	sessionTasks = `SELECT id, ` + record.TaskColumns + `, payload_removed, revision, rest FROM (
 			SELECT * FROM tasks WHERE session_id <> '' AND session_id = $1 ORDER BY created_at DESC, n DESC LIMIT $2

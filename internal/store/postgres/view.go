@@ -10,11 +10,15 @@ func (t *readTx) AgentViews(uids []string) ([]*fleet.AgentView, error) {
 		return nil, t.err
 	}
 	t.lock(lockAgent, uids...)
-	views, err := all(t, record.ScanView, someAgents, uids)
+	agents, active, arg := someAgents, activeTasks, any(uids)
+	if len(uids) == 1 { // the plan for a list is made anew for each
+		agents, active, arg = oneAgent, activeTask, uids[0]
+	}
+	views, err := all(t, record.ScanView, agents, arg)
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := all(t, record.ScanTask, record.SelectTasks+`WHERE agent_uid = ANY($1) AND `+record.Active, uids)
+	tasks, err := all(t, record.ScanTask, active, arg)
 	return record.Join(views, tasks), err
 }
 

@@ -7,6 +7,7 @@ import (
 
 const (
 	ownedAgents = `SELECT toolset, count(*) FROM agents WHERE owner = ? AND deleted_at IS NULL GROUP BY toolset`
+	ownedOf     = `SELECT count(*) FROM agents WHERE owner = ? AND toolset = ? AND deleted_at IS NULL`
 	ownedTasks  = `SELECT count(*) FROM tasks WHERE owner = ? AND ` + record.Active
 	agentsIn    = `SELECT count(*) FROM agents WHERE project = ? AND deleted_at IS NULL`
 	tasksIn     = `SELECT count(*) FROM tasks WHERE project = ? AND ` + record.Active
@@ -36,6 +37,26 @@ func (t *readTx) Holdings(owner string) (h fleet.Holdings, err error) {
 	}, ownedAgents, owner); err != nil {
 		return h, t.failed(err)
 	}
+	return t.holdings(owner, h.Agents)
+}
+
+func (t *readTx) HoldingsOf(owner string, toolsets ...fleet.Toolset) (h fleet.Holdings, err error) {
+	agents := map[fleet.Toolset]int{}
+	for _, toolset := range toolsets {
+		n, err := first(t, scanInt, ownedOf, owner, string(toolset))
+		if err != nil {
+			return h, err
+		}
+		if n > 0 {
+			agents[toolset] = n
+		}
+	}
+	return t.holdings(owner, agents)
+}
+
+// holdings returns what the owner has, with these agents.
+func (t *readTx) holdings(owner string, agents map[fleet.Toolset]int) (h fleet.Holdings, err error) {
+	h.Agents = agents
 	if h.RunningTasks, err = first(t, scanInt, ownedTasks, owner); err != nil {
 		return h, err
 	}

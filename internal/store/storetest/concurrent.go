@@ -62,9 +62,15 @@ var concurrentCases = []testCase{
 	{"a limit holds for concurrent transactions", func(t *testing.T, s fleet.Store) {
 		both := []fleet.Store{s, reopen(t, s)}
 		const limit = 5
+		count := func(tx fleet.Tx, i int) (fleet.Holdings, error) {
+			if i%4 < 2 {
+				return tx.Holdings("alice")
+			}
+			return tx.HoldingsOf("alice", fleet.ToolsetSubagents)
+		}
 		errs := together(30, func(i int) error {
 			return both[i%2].Update(t.Context(), func(tx fleet.Tx) error {
-				h, err := tx.Holdings("alice")
+				h, err := count(tx, i)
 				if err != nil {
 					return err
 				}

@@ -29,12 +29,19 @@ var holdingCases = []testCase{
 		h := holdings(t, s, "alice")
 		require.Equal(t, map[fleet.Toolset]int{fleet.ToolsetFleet: 2, fleet.ToolsetLifecycle: 1}, h.Agents)
 		require.Equal(t, 3, h.AllAgents())
+		of := func(toolsets ...fleet.Toolset) map[fleet.Toolset]int {
+			return read(t, s, func(tx fleet.ReadTx) (fleet.Holdings, error) { return tx.HoldingsOf("alice", toolsets...) }).Agents
+		}
+		require.Empty(t, of())
+		require.Equal(t, map[fleet.Toolset]int{fleet.ToolsetLifecycle: 1}, of(fleet.ToolsetLifecycle, fleet.ToolsetSessions))
+		require.Equal(t, map[fleet.Toolset]int{fleet.ToolsetFleet: 2}, of(fleet.ToolsetFleet))
 	}},
 
 	{"tasks that have not ended", func(t *testing.T, s fleet.Store) {
 		task := newTask("t1", withAgent(t, s))
 		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
 		require.Equal(t, 1, holdings(t, s, "alice").RunningTasks)
+		require.Equal(t, holdings(t, s, "alice").RunningTasks, read(t, s, func(tx fleet.ReadTx) (fleet.Holdings, error) { return tx.HoldingsOf("alice") }).RunningTasks)
 		require.Zero(t, holdings(t, s, "bob").RunningTasks)
 		task.Status, task.EndedAt = fleet.TaskCompleted, noon
 		update(t, s, func(tx fleet.Tx) error { return tx.UpdateTask(task) })
