@@ -95,8 +95,19 @@ func (w Agent) Send(ctx context.Context, r fleet.Run, id, message string) error 
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, shim.ErrEnded), os.IsNotExist(err):
-		return ended
+	case errors.Is(err, shim.ErrEnded), os.IsNotExist(err): // or it does not listen yet
+		c, err := run.Claim()
+		var exit *shim.Exit
+		if err == nil && c != nil && !c.Void {
+			exit, err = run.Settle()
+		}
+		switch {
+		case isMissing(err), c != nil && c.Void, exit != nil:
+			return ended
+		case err != nil:
+			return HostError("cannot read the run's end", err)
+		}
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the run's supervisor does not answer")
 	case errors.Is(err, shim.ErrNotRead):
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the task of agent %q does not read its messages, and too many are waiting", w.name)
 	default:
