@@ -345,6 +345,7 @@ func TestRegisteredTools(t *testing.T) {
 		{Name: "broken", Parameters: schema, HTTP: &fleet.HTTPTool{URL: s.URL + "/broken"}},
 		{Name: "upper", Parameters: schema, Command: []string{"tr", "a-z", "A-Z"}},
 		{Name: "false", Parameters: schema, Command: []string{"false"}},
+		{Name: "late", Parameters: schema, Command: []string{"sh", "-c", "{ while kill -0 $$; do sleep 0.01; done 2>/dev/null; echo late; } & echo early"}},
 		{Name: "inside", Parameters: schema, HTTP: &fleet.HTTPTool{URL: strings.Replace(s.URL, "127.0.0.1", "localhost", 1)}},
 		{Name: "mapped", Parameters: schema, HTTP: &fleet.HTTPTool{URL: strings.Replace(s.URL, "127.0.0.1", "[64:ff9b::7f00:1]", 1)}},
 	}
@@ -369,8 +370,9 @@ func TestRegisteredTools(t *testing.T) {
 	require.Contains(t, results[1], "418")
 	require.JSONEq(t, `{"CITY":"ROME"}`, results[2])
 	require.Contains(t, results[3], "exit status 1")
-	require.Contains(t, results[4], "not a public address", "a name that leads to an address that the tool may not call")
-	require.Contains(t, results[5], "not a public address")
+	require.Equal(t, "early\nlate", results[4], "a child prints after the program's end")
+	require.Contains(t, results[5], "not a public address", "a name that leads to an address that the tool may not call")
+	require.Contains(t, results[6], "not a public address")
 	require.Empty(t, got.Get("X-Token"), "of the tool that has none")
 	require.NotContains(t, fmt.Sprint(all, results), "tool-secret-1")
 	require.NotContains(t, fmt.Sprint(all), stubKey)

@@ -75,23 +75,23 @@ func (w workspace) Work(r fleet.Run) (runner.Work, error) {
 		}
 	}
 	return runner.Work{
-		Driver: process{job{t, b.config, user}}, Dir: t.Work, Sandbox: policy,
+		Driver: processDriver{job{t, b.config, user}}, Dir: t.Work, Sandbox: policy,
 		Job:     driver.Job{TaskID: r.TaskID, Agent: w.agent.Name, Project: w.agent.Project, Prompt: r.Prompt, Role: driver.Role{MCPServers: programs(d, x.rec.Config)}},
 		Environ: func(own map[string]string) []string { return b.processEnviron(x, d, own) },
 	}, nil
 }
 
-// process is the driver of runs in their own processes.
-type process struct{ job job }
+// processDriver is the driver of runs in their own processes.
+type processDriver struct{ job job }
 
 // Program implements driver.Driver.
-func (p process) Program() string { return p.job.Config.RunCommand[0] }
+func (p processDriver) Program() string { return p.job.Config.RunCommand[0] }
 
 // Keys implements driver.Driver. The definition decides which variables a run needs: see processEnviron.
-func (process) Keys() []string { return nil }
+func (processDriver) Keys() []string { return nil }
 
 // Command implements driver.Driver.
-func (p process) Command(driver.Job) (driver.Command, error) {
+func (p processDriver) Command(driver.Job) (driver.Command, error) {
 	data, err := json.Marshal(p.job)
 	if err != nil {
 		return driver.Command{}, err

@@ -22,6 +22,7 @@ import (
 	"github.com/docker/cagent/pkg/tools"
 
 	"fleet/internal/fleet"
+	"fleet/internal/runner/process"
 )
 
 // scriptTools is a toolset of scripts that accept only declared arguments. The library converts arguments to environment
@@ -244,7 +245,11 @@ func httpTool(t *fleet.HTTPTool, headers map[string]string, limit int, inside ..
 	}
 }
 
-// commandTool returns a handler that runs a program with the arguments on its standard input.
+// childTime is how long children of a tool's program may print after the program has ended.
+const childTime = time.Minute
+
+// commandTool returns a handler that runs a program with the arguments on its standard input. The answer is what the
+// program and its children print.
 func commandTool(argv []string, dir string, env []string, limit int) tools.ToolHandler {
 	return func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
 		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
@@ -253,11 +258,15 @@ func commandTool(argv []string, dir string, env []string, limit int) tools.ToolH
 		cmd.Stdout, cmd.Stderr = out, said
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // also kills its children
-		cmd.WaitDelay = time.Second
-		if err := cmd.Run(); err != nil {
-			if ctx.Err() != nil {
-				return nil, ctx.Err()
+		cmd.WaitDelay = time.Second                                                          // for input that nobody reads
+		err := process.Run(ctx, cmd, childTime)
+		if ctx.Err() != nil {
+			if cmd.Process != nil {
+				_ = cmd.Cancel() // if only children are left
 			}
+			return nil, ctx.Err()
+		}
+		if err != nil {
 			return tools.ResultError(strings.TrimSpace(fmt.Sprintf("The command failed: %v\n%s\n%s", err, said, out))), nil
 		}
 		return tools.ResultSuccess(out.String()), nil

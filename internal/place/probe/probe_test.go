@@ -132,15 +132,18 @@ func TestVersionOfDaemon(t *testing.T) {
 		require.NoError(t, syscall.Mkfifo(filepath.Join(dir, fifo), 0o600))
 	}
 	o, _ := programs(t, map[string]string{"program": "cd " + dir + "; setsid bash -c 'echo $PPID >left; exec cat hold' & read -r pid <left; echo $pid"})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	output := make(chan string, 1)
-	go func() { _, out, _ := o.Version(ctx, "program"); output <- out }()
+	type version struct {
+		output string
+		err    error
+	}
+	got := make(chan version, 1)
+	go func() { _, output, err := o.Version(t.Context(), "program"); got <- version{output, err} }()
 	hold, err := os.OpenFile(filepath.Join(dir, "hold"), os.O_WRONLY, 0) // returns when the child reads
 	require.NoError(t, err)
 	defer hold.Close() // ends the child
-	cancel()
-	<-output
+	v := <-got
+	require.NoError(t, v.err)
+	require.Regexp(t, `^\d+\n$`, v.output)
 }
 
 func TestGet(t *testing.T) {

@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"fleet/internal/runner/process"
 )
 
 // maxOutput limits how much of a program's output is kept, in bytes.
@@ -32,8 +32,7 @@ func harmless(environ []string) (env []string) {
 	return append(env, "NO_COLOR=1", "CI=1", "DISABLE_AUTOUPDATER=1", "DISABLE_TELEMETRY=1")
 }
 
-// Version runs the program with --version, in its own process group, which is killed afterwards. A child that leaves the
-// group and keeps the output open delays the return until the context is done.
+// Version runs the program with --version, in its own process group, which is killed afterwards.
 func (o *Outside) Version(ctx context.Context, program string) (path, output string, err error) {
 	if path = o.find(program); path == "" {
 		return "", "", exec.ErrNotFound
@@ -41,35 +40,16 @@ func (o *Outside) Version(ctx context.Context, program string) (path, output str
 	if err := ctx.Err(); err != nil {
 		return path, "", err
 	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		return path, "", err
-	}
-	defer r.Close()
+	out := &head{left: maxOutput}
 	cmd := exec.CommandContext(ctx, path, "--version")
-	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = o.environ, "/", w, w
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = o.environ, "/", out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	kill := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.Cancel = kill
-	err = cmd.Start()
-	_ = w.Close()
-	if err != nil {
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	err = process.Run(ctx, cmd, 0)
+	if cmd.Process == nil {
 		return path, "", errors.New("cannot start: " + cause(err).Error())
 	}
-	out := &head{left: maxOutput}
-	copied := make(chan struct{})
-	go func() {
-		_, _ = io.Copy(out, r)
-		close(copied)
-	}()
-	err = cmd.Wait()
-	_ = kill() // kills remaining children, which hold the output open; an error means that there are none
-	select {
-	case <-copied:
-	case <-ctx.Done(): // a child that has left the group holds the output open
-		_ = r.Close()
-		<-copied
-	}
+	_ = cmd.Cancel() // kills remaining children; an error means that there are none
 	output = out.kept.String()
 	exit, failed := errors.AsType[*exec.ExitError](err)
 	switch {

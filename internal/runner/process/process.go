@@ -1,6 +1,6 @@
 // Package process identifies processes by their pid, their start time and the boot of the machine. So a pid that now
-// belongs to another process is never mistaken for the old one, and never signalled. Packages runner and shim use it;
-// nothing may signal a stored pid in another way.
+// belongs to another process is never mistaken for the old one, and never signalled. It also runs programs whose output
+// must not be lost. Packages that start processes use it; nothing may signal a stored pid in another way.
 package process
 
 import (

@@ -213,7 +213,7 @@ func (r Run) end(ctx context.Context, grace time.Duration, reason string) (*Exit
 const (
 	firstLook = 5 * time.Millisecond
 	lastLook  = 500 * time.Millisecond
-	killTime  = giveUp + 2*drainTime
+	killTime  = giveUp + 4*time.Second // and time to write the end
 )
 
 // expired is an expired deadline.

@@ -19,9 +19,6 @@ const (
 	killAgain = 10 * time.Millisecond
 	// giveUp is how long SIGKILL is repeated. Processes that are left then hang in the kernel.
 	giveUp = 10 * time.Second
-	// drainTime is how long to wait for the end of the output when no process is left. It is needed only if the child
-	// passed its output to an unrelated process.
-	drainTime = 2 * time.Second
 )
 
 // supervisor is the state of a shim and its child. Only the goroutine of its loop sends signals and waits for
@@ -204,18 +201,13 @@ func signalAll(entries []process.Entry, sig syscall.Signal) {
 	}
 }
 
-// exit returns the end of the run.
+// exit returns the end of the run. The output ends with it, even if the child passed it to an unrelated process.
 func (s *supervisor) exit() Exit {
 	close(s.control.done)
-	drained := time.After(drainTime)
 	e := Exit{End: s.end, Code: -1, Reason: s.reason, Started: s.started, Ended: time.Now().UTC()}
 	for _, p := range s.pumps {
-		select {
-		case <-p.done:
-		case <-drained:
-			_ = p.from.SetReadDeadline(time.Now())
-			<-p.done
-		}
+		_ = p.from.SetReadDeadline(time.Now())
+		<-p.done
 		if p.to.err != nil {
 			s.problem = "the output could not be kept: " + p.to.err.Error()
 		}
@@ -244,12 +236,11 @@ func (p *pump) run() {
 	if p.modelRequests != nil {
 		to = p.modelRequests
 	}
-	_, _ = io.CopyBuffer(to, struct{ io.Reader }{p.from}, make([]byte, 64<<10))
+	_ = process.Copy(to, p.from)
 	if p.modelRequests != nil {
 		p.modelRequests.flush()
 	}
 	p.to.Close()
-	_ = p.from.Close()
 }
 
 // signalName returns the usual name of the signal.

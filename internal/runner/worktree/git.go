@@ -23,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"fleet/internal/runner/process"
 	"fleet/internal/runner/sandbox"
 )
 
@@ -108,7 +109,7 @@ func (g *Git) pipe(ctx context.Context, p *sandbox.Policy, env []string, dir str
 	}
 	// A git process that survives its server would disturb the next server's; see stopGracefully.
 	runtime.LockOSThread()
-	err := cmd.Run()
+	err := process.Run(within, cmd, 0)
 	runtime.UnlockOSThread()
 	switch {
 	case ctx.Err() != nil:

@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -221,4 +223,16 @@ func TestCutOff(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
 	require.Empty(t, sh(t, tree.Dir, "git status --porcelain"))
+}
+
+// TestOutputOfGit runs a git whose child keeps its output open, as a connection that ssh shares does. The output is
+// complete when git has ended, and does not depend on when the child ends.
+func TestOutputOfGit(t *testing.T) {
+	t.Parallel()
+	g := New(os.Environ())
+	out, err := g.run(t.Context(), repository(t), "-c", "alias.shared=!sleep 3600 & echo $!; exit 0; :", "shared")
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(out)
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 }

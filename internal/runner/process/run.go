@@ -1,0 +1,109 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// Run is cmd.Run, except that the output of the program is never lost, however late it is read. Other processes may keep
+// the output open after the program's end, for example a daemon. Run reads their output too, until patience has passed or
+// ctx is done.
+//
+// So cmd.WaitDelay limits only how long the program may take to end after the command's context is done, and how long
+// it takes to end the reading of cmd.Stdin.
+func Run(ctx context.Context, cmd *exec.Cmd, patience time.Duration) error {
+	ours, childs := map[io.Writer]*os.File{}, map[io.Writer]*os.File{}
+	closeAll := func(files map[io.Writer]*os.File) {
+		for _, f := range files {
+			_ = f.Close()
+		}
+	}
+	for _, output := range []*io.Writer{&cmd.Stdout, &cmd.Stderr} {
+		to := *output
+		if _, ok := to.(*os.File); ok || to == nil {
+			continue
+		}
+		if childs[to] == nil {
+			r, w, err := os.Pipe()
+			if err != nil {
+				closeAll(ours)
+				closeAll(childs)
+				return err
+			}
+			ours[to], childs[to] = r, w
+		}
+		*output = childs[to]
+	}
+	err := cmd.Start()
+	closeAll(childs)
+	if err != nil {
+		closeAll(ours)
+		return err
+	}
+	copied := make(chan error, len(ours))
+	for to, from := range ours {
+		go func() { copied <- Copy(to, from) }()
+	}
+	if err = cmd.Wait(); errors.Is(err, exec.ErrWaitDelay) { // the program succeeded without all of its input
+		err = nil
+	}
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	defer context.AfterFunc(waiting, func() {
+		for _, from := range ours {
+			_ = from.SetReadDeadline(time.Now())
+		}
+	})()
+	for range ours {
+		if e := <-copied; err == nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// Copy copies from the pipe until its end or its read deadline, and closes it. At the deadline it still copies what is
+// in the pipe. So the output of processes that have ended before the deadline is complete.
+func Copy(to io.Writer, from *os.File) error {
+	defer func() { _ = from.Close() }()
+	buffer := make([]byte, 64<<10)
+	_, err := io.CopyBuffer(to, struct{ io.Reader }{from}, buffer)
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	conn, err := from.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = conn.Control(func(fd uintptr) { failed = rest(to, int(fd), buffer) })
+	return errors.Join(err, failed)
+}
+
+// maxPipe is the largest size of a pipe that a process may choose without privileges, in bytes.
+const maxPipe = 1 << 20
+
+// rest copies what is in the pipe without waiting for more. The limit matters if a process keeps writing.
+func rest(to io.Writer, fd int, buffer []byte) error {
+	for left := maxPipe; left > 0; {
+		n, err := syscall.Read(fd, buffer)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case errors.Is(err, syscall.EAGAIN), err == nil && n == 0:
+			return nil
+		case err != nil:
+			return err
+		}
+		if _, err := to.Write(buffer[:n]); err != nil {
+			return err
+		}
+		left -= n
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/waittest"
+)
+
+// slow is a reader that is late: it keeps the first bytes only after the gate has opened.
+type slow struct {
+	bytes.Buffer
+	reached chan struct{} // closed by the first Write
+	gate    chan struct{}
+}
+
+func newSlow() *slow { return &slow{reached: make(chan struct{}), gate: make(chan struct{})} }
+
+func (s *slow) Write(p []byte) (int, error) {
+	if s.Len() == 0 {
+		close(s.reached)
+		<-s.gate
+	}
+	return s.Buffer.Write(p)
+}
+
+// ReadFrom hides the method of the buffer, which would bypass Write.
+func (s *slow) ReadFrom(io.Reader) (int64, error) { panic("not used") }
+
+// TestRunReadsLate reads output only after the program has ended and its end has been noticed.
+func TestRunReadsLate(t *testing.T) {
+	t.Parallel()
+	out := newSlow()
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", "echo begin; read <"+fifo+"; head -c 60000 /dev/zero")
+	cmd.WaitDelay = time.Millisecond
+	cmd.Stdout = writer{out}
+	ended := make(chan error, 1)
+	go func() { ended <- Run(t.Context(), cmd, 0) }()
+	<-out.reached
+	pid := cmd.Process.Pid
+	require.NoError(t, os.WriteFile(fifo, []byte("\n"), 0))
+	waittest.Until(t, "Run must have waited for the process, and tells nobody", func() bool {
+		_, err := Of(pid)
+		return errors.Is(err, os.ErrProcessDone)
+	})
+	close(out.gate)
+	require.NoError(t, <-ended)
+	require.Equal(t, len("begin\n")+60000, out.Len())
+}
+
+// writer has only the method Write.
+type writer struct{ io.Writer }
+
+// TestRunWithDaemon runs a program whose child keeps the output open.
+func TestRunWithDaemon(t *testing.T) {
+	t.Parallel()
+	for name, child := range map[string]string{"silent": "sleep 3600", "loud": "yes"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out, said bytes.Buffer
+			cmd := exec.CommandContext(t.Context(), "bash", "-c", "echo $$; "+child+" & echo $! >&2")
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			cmd.Stdout, cmd.Stderr = &out, &said
+			require.NoError(t, Run(t.Context(), cmd, 0))
+			pid, err := strconv.Atoi(strings.TrimSpace(said.String()))
+			require.NoError(t, err)
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			require.True(t, strings.HasPrefix(out.String(), strconv.Itoa(cmd.Process.Pid)+"\n"))
+		})
+	}
+}
+
+// TestRunWaitsForChildren runs a program whose child prints after the program's end.
+func TestRunWaitsForChildren(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", "{ while kill -0 $$ 2>/dev/null; do sleep 0.01; done; echo late; } & echo early")
+	cmd.Stdout, cmd.Stderr = &out, &out
+	require.NoError(t, Run(t.Context(), cmd, waittest.Limit))
+	require.Equal(t, "early\nlate\n", out.String())
+
+	ctx, cancel := context.WithCancel(t.Context())
+	said := newSlow()
+	cmd = exec.CommandContext(ctx, "bash", "-c", "sleep 3600 & echo $!")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Stdout = writer{said}
+	go func() { <-said.reached; close(said.gate); cancel() }()
+	_ = Run(ctx, cmd, waittest.Limit) // an error if the context was done before the program's end
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	require.NotEmpty(t, said.String())
+}
+
+// TestRunErrors checks what Run returns when the program, its input or the reader of its output fails.
+func TestRunErrors(t *testing.T) {
+	t.Parallel()
+	run := func(out io.Writer, in io.Reader, argv ...string) error {
+		cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
+		cmd.Stdin, cmd.Stdout, cmd.WaitDelay = in, out, time.Millisecond
+		return Run(t.Context(), cmd, waittest.Limit)
+	}
+	require.ErrorIs(t, run(io.Discard, nil, "/nothing"), os.ErrNotExist)
+	var exit *exec.ExitError
+	require.ErrorAs(t, run(io.Discard, nil, "false"), &exit)
+	require.NoError(t, run(nil, nil, "true"))
+	var pid bytes.Buffer
+	require.NoError(t, run(&pid, strings.NewReader(strings.Repeat("x", 1<<20)), "bash", "-c", "sleep 3600 <&0 >/dev/null & echo $!"), "nobody reads the input")
+	child, err := strconv.Atoi(strings.TrimSpace(pid.String()))
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(child, syscall.SIGKILL))
+
+	full := errors.New("full")
+	broken, end := io.Pipe()
+	require.NoError(t, broken.CloseWithError(full))
+	require.ErrorIs(t, run(end, nil, "echo", "much"), full)
+	require.ErrorAs(t, run(end, nil, "yes"), &exit, "nobody reads the output any more")
+	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	require.NoError(t, err)
+	defer file.Close()
+	require.NoError(t, run(file, nil, "echo", "x"))
+	kept, err := os.ReadFile(file.Name())
+	require.NoError(t, err)
+	require.Equal(t, "x\n", string(kept))
+}

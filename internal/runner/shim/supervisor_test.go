@@ -1,0 +1,47 @@
+package shim
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/waittest"
+)
+
+// TestOutputReadLate ends a run while its output is in the pipe, and nobody reads. An unrelated process keeps the pipe
+// open.
+func TestOutputReadLate(t *testing.T) {
+	t.Parallel()
+	run := Run(t.TempDir())
+	reached, gate := make(chan struct{}), make(chan struct{})
+	reach := sync.OnceFunc(func() { close(reached) })
+	to, err := newOutput(run.Path("output"), 1<<20, 0, func() { reach(); <-gate })
+	require.NoError(t, err)
+	from, child, err := os.Pipe()
+	require.NoError(t, err)
+	defer child.Close()
+	p := &pump{from: from, to: to, done: make(chan struct{})}
+	go p.run()
+	_, err = child.WriteString("begin\n")
+	require.NoError(t, err)
+	<-reached
+	_, err = child.WriteString(strings.Repeat("x", 60000)) // the pipe has room for it
+	require.NoError(t, err)
+	s := &supervisor{control: &control{done: make(chan struct{})}, pumps: []*pump{p}}
+	ended := make(chan Exit, 1)
+	go func() { ended <- s.exit() }()
+	waittest.Until(t, "nothing tells of a read deadline", func() bool {
+		conn, err := from.SyscallConn()
+		require.NoError(t, err)
+		return errors.Is(conn.Read(func(uintptr) bool { return true }), os.ErrDeadlineExceeded)
+	})
+	close(gate)
+	require.Empty(t, (<-ended).Problem)
+	kept, err := os.ReadFile(run.Path("output"))
+	require.NoError(t, err)
+	require.Len(t, kept, len("begin\n")+60000)
+}
