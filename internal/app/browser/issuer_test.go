@@ -74,6 +74,7 @@ func TestSignInWithIssuer(t *testing.T) {
 func TestSessionIsRenewed(t *testing.T) {
 	t.Parallel()
 	s, issuer := serveIssuer(t, app.AuthOIDC)
+	token := issuer.IDToken(t, "alice") // for the test's own call, valid for long
 	issuer.SetLifetime(4 * time.Second)
 	b := open(t, s.home)
 	b.expect("401")
@@ -85,7 +86,7 @@ func TestSessionIsRenewed(t *testing.T) {
 	b.sees("No agents yet")
 	asked := issuer.Fetched("/oauth/token")
 	require.NoError(t, b.until(`() => fetch('/session').then(r => r.json()).then(s => !s.signed_in)`), "the token does not expire")
-	s.papiOf(t, issuer.IDToken(t, "alice"))
+	s.papiOf(t, token)
 	b.sees("papi") // by the stream, with a new token
 	require.Greater(t, issuer.Fetched("/oauth/token"), asked)
 	require.NotContains(t, b.text(), "Your session has ended")
