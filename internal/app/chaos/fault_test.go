@@ -132,6 +132,10 @@ func serverFaults(s *server) map[string]faultFunc {
 		each((*pgtest.Link).Forget)
 		return 0, nil
 	}
+	faults["frozen"] = func(*rand.Rand) (time.Duration, error) {
+		each((*pgtest.Link).Freeze)
+		return 0, nil
+	}
 	faults["refused"] = func(r *rand.Rand) (time.Duration, error) {
 		each(func(l *pgtest.Link) { l.Refuse(true) })
 		d := hold(between(r, time.Second, 2*time.Second))

@@ -2,6 +2,8 @@ package postgres_test
 
 import (
 	"fmt"
+	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
@@ -12,35 +14,46 @@ import (
 	"fleet/internal/store/postgres/pgtest"
 )
 
-// TestDeadConnections has connections that pass nothing and do not fail, as after a firewall has forgotten them: the store finds
-// that out by itself and goes on with new ones.
+// TestDeadConnections has connections that pass nothing and do not fail: the store finds that out by itself and goes on with new
+// ones.
 func TestDeadConnections(t *testing.T) {
 	t.Parallel()
 	pgtest.URL(t) // skips
 	server, err := pgtest.Start("")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop()) })
-	link := pgtest.NewLink(t, server.Socket)
-	s := openAt(t, fmt.Sprintf("postgres://fleet@127.0.0.1:%d/postgres?sslmode=disable", link.Port()), postgres.Config{})
 	other := openAt(t, server.URL("postgres"), postgres.Config{})
-	before, err := appendEvent(t.Context(), s, "before")
-	require.NoError(t, err)
-	hears(t, s, other)
+	for name, kill := range map[string]func(*pgtest.Link){"forgotten": (*pgtest.Link).Forget, "frozen": (*pgtest.Link).Freeze} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			link := pgtest.NewLink(t, server.Socket)
+			s := openAt(t, fmt.Sprintf("postgres://fleet@127.0.0.1:%d/postgres?sslmode=disable", link.Port()), postgres.Config{})
+			before, err := appendEvent(t.Context(), s, "before")
+			require.NoError(t, err)
+			hears(t, s, other)
 
-	link.Forget()
-	hears(t, s, other)
-	var after int64
-	for after == 0 { // the first call may be told that the database does not answer
-		if after, err = appendEvent(t.Context(), s, "after"); err != nil {
-			require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
-		}
+			kill(link)
+			if name == "frozen" {
+				hears(t, s, other)
+			}
+			var after int64
+			for after == 0 { // the first call may be told that the database does not answer
+				if after, err = appendEvent(t.Context(), s, "after"); err != nil {
+					require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
+					if name == "forgotten" && runtime.GOOS == "linux" {
+						require.ErrorIs(t, err, syscall.ETIMEDOUT, "the connection must fail, long before the limit of the call")
+					}
+				}
+			}
+			require.Greater(t, after, before)
+			hears(t, s, other)
+			seq, err := s.LastSeq(t.Context())
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, seq, after)
+			_, err = s.Lease(t.Context(), name, "me", time.Hour)
+			require.NoError(t, err)
+		})
 	}
-	require.Greater(t, after, before)
-	seq, err := s.LastSeq(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, after, seq)
-	_, err = s.Lease(t.Context(), "k", "me", time.Hour)
-	require.NoError(t, err)
 }
 
 // TestReadsWaitForTheLog lets a replica die between the commit of a write and the numbers of its events. A view that may show

@@ -7,7 +7,7 @@ import (
 )
 
 // answerLimit is how long the database may take to answer a statement, and pingLimit the same for a connection that nobody has used
-// for pingIdle. A connection can be dead without an error, for example when a firewall has forgotten it, and then nothing else would
+// for pingIdle. A connection can be dead without an error, for example when a proxy hangs, and then nothing else would
 // end the call.
 const (
 	answerLimit = 10 * time.Second

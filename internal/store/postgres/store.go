@@ -131,6 +131,7 @@ func newPool(ctx context.Context, url string, n int32) (*pgxpool.Pool, error) {
 	if c.ConnConfig.ConnectTimeout == 0 {
 		c.ConnConfig.ConnectTimeout = dialTimeout
 	}
+	c.ConnConfig.DialFunc = dial
 	if c.ConnConfig.RuntimeParams["application_name"] == "" {
 		c.ConnConfig.RuntimeParams["application_name"] = "fleet"
 	}

@@ -151,10 +151,28 @@ func (p *Link) Hole() {
 	p.hole = make(chan struct{})
 }
 
-// Forget leaves all connections open, and passes none of their data any more, as a firewall that has lost its state does.
+// Forget leaves all connections open, and passes none of their data any more. Where the system can do that, it also drops
+// their packets, as a firewall that has lost its state does. Otherwise the proxy still confirms what it gets.
 func (p *Link) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	for c := range p.conns {
+		if tcp, ok := c.(*net.TCPConn); ok {
+			dropPackets(tcp)
+		}
+	}
+	p.freeze()
+}
+
+// Freeze leaves all connections open, and passes none of their data any more, as a proxy that hangs does. It confirms what it
+// gets.
+func (p *Link) Freeze() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.freeze()
+}
+
+func (p *Link) freeze() {
 	close(p.gone)
 	p.gone = make(chan struct{})
 }

@@ -1,0 +1,19 @@
+package pgtest
+
+import (
+	"net"
+
+	"golang.org/x/sys/unix"
+)
+
+// dropPackets makes the connection drop all packets that arrive, without confirming them. It does nothing if that fails.
+func dropPackets(c *net.TCPConn) {
+	conn, err := c.SyscallConn()
+	if err != nil {
+		return
+	}
+	nothing := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
+	_ = conn.Control(func(fd uintptr) {
+		_ = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &nothing[0]})
+	})
+}

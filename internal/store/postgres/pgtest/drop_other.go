@@ -1,0 +1,7 @@
+//go:build !linux
+
+package pgtest
+
+import "net"
+
+func dropPackets(*net.TCPConn) {}
