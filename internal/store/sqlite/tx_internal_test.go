@@ -152,7 +152,7 @@ func TestQueryPlans(t *testing.T) {
 		{record.SelectTasks + `WHERE agent_uid ` + uidsIn + ` AND ` + record.Active, "SEARCH tasks USING INDEX tasks_active (agent_uid=?)"},
 		{record.SelectTasks + `WHERE ` + record.Active, "SCAN tasks USING INDEX tasks_project"},
 		{ownedAgents, "SEARCH agents USING COVERING INDEX agents_owned (owner=?)"},
-		{ownedOf, "SEARCH agents USING COVERING INDEX agents_owned (owner=? AND toolset=?)"},
+		{ownedOf, "SEARCH agents USING COVERING INDEX agents_owned (owner=? AND toolset=?"},
 		{ownedTasks, "SEARCH tasks USING COVERING INDEX tasks_owned (owner=? AND status=?)"},
 		{agentsIn, "SEARCH agents USING COVERING INDEX agents_project (project=? AND deleted_at=?)"},
 		{tasksIn, "SEARCH tasks USING COVERING INDEX tasks_project (project=? AND status=?)"},
