@@ -28,6 +28,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"fleet/internal/fleet"
+	"fleet/internal/store/turn"
 )
 
 // ErrClosed is returned by every call on a closed store.
@@ -45,8 +46,9 @@ type Config struct {
 
 // These are numbers of connections. A replica has one more to listen with.
 const (
-	mainConns = 16 // for updates and for views each, unless the URL has pool_max_conns
-	sideConns = 3  // for leases, stamping and notifying, which must not wait for transactions
+	mainConns  = 16 // for updates and for views each, unless the URL has pool_max_conns
+	sideConns  = 3  // for leases and notifying, which must not wait for transactions
+	stampConns = 1  // for stamping, which must not wait for leases either: every write waits for it
 )
 
 // dialTimeout limits how long a connection may take, unless the URL has connect_timeout.
@@ -54,15 +56,17 @@ const dialTimeout = 10 * time.Second
 
 // Store is a fleet.Store in a Postgres database. It is safe for concurrent use.
 type Store struct {
-	log     *slog.Logger
-	writer  *pgxpool.Pool // its connections may all wait for locks
-	reader  *pgxpool.Pool
-	side    *pgxpool.Pool
-	pulse   *pulse
-	stamper *stamper
-	full    fullness
-	schema  int64        // version that this program needs
-	seen    atomic.Int64 // a number that the log has reached
+	log      *slog.Logger
+	writer   *pgxpool.Pool         // its connections may all wait for locks
+	turns    *turn.Queue[struct{}] // whose turn it is to take one of them
+	reader   *pgxpool.Pool
+	side     *pgxpool.Pool
+	stamping *pgxpool.Pool
+	pulse    *pulse
+	stamper  *stamper
+	full     fullness
+	schema   int64        // version that this program needs
+	seen     atomic.Int64 // a number that the log has reached
 
 	mu     sync.Mutex
 	closed bool
@@ -84,10 +88,14 @@ func Open(ctx context.Context, url string, cfg Config) (_ *Store, err error) {
 	if s.writer, err = newPool(ctx, url, 0); err != nil {
 		return nil, err
 	}
+	s.turns = turn.NewQueue(make([]struct{}, s.writer.Config().MaxConns)...)
 	if s.reader, err = newPool(ctx, url, 0); err != nil {
 		return nil, err
 	}
 	if s.side, err = newPool(ctx, url, sideConns); err != nil {
+		return nil, err
+	}
+	if s.stamping, err = newPool(ctx, url, stampConns); err != nil {
 		return nil, err
 	}
 	if err := checkServer(ctx, s.side); err != nil {
@@ -100,7 +108,7 @@ func Open(ctx context.Context, url string, cfg Config) (_ *Store, err error) {
 		return nil, err
 	}
 	s.pulse = newPulse(s.side, cfg.Poll, s.log)
-	s.stamper = newStamper(s.side, s.pulse, s.log)
+	s.stamper = newStamper(s.stamping, s.pulse, s.log)
 	return s, nil
 }
 
@@ -215,13 +223,13 @@ func (s *Store) Close() error {
 
 // replaceConns replaces all connections, after one that has not answered: the others are likely to be dead too.
 func (s *Store) replaceConns() {
-	for _, p := range []*pgxpool.Pool{s.writer, s.reader, s.side} {
+	for _, p := range []*pgxpool.Pool{s.writer, s.reader, s.side, s.stamping} {
 		p.Reset()
 	}
 }
 
 func (s *Store) closePools() {
-	for _, p := range []*pgxpool.Pool{s.writer, s.reader, s.side} {
+	for _, p := range []*pgxpool.Pool{s.writer, s.reader, s.side, s.stamping} {
 		if p != nil {
 			p.Close()
 		}

@@ -162,9 +162,14 @@ func (s *Store) run(t *readTx, f, commit func() error) (again bool, err error) {
 	if err := t.ctx.Err(); err != nil {
 		return false, err
 	}
-	pool := s.writer
-	if t.view {
-		pool = s.reader
+	pool := s.reader
+	if !t.view {
+		pool = s.writer
+		permit, err := s.turns.Take(t.ctx)
+		if err != nil {
+			return false, err
+		}
+		defer s.turns.Give(permit)
 	}
 	if t.conn, err = pool.Acquire(t.ctx); err != nil {
 		return false, translate(err)

@@ -11,10 +11,10 @@ func TestNewestEventIsKnownWithoutAQuery(t *testing.T) {
 	s := openTest(t)
 	first, err := s.LastSeq(t.Context())
 	require.NoError(t, err)
-	for range cap(s.reader.free) { // all connections, so that a query would wait
+	for range readers() { // all connections, so that a query would wait
 		c, err := s.reader.take(t.Context())
 		require.NoError(t, err)
-		defer s.reader.give(c)
+		defer s.reader.conns.Give(c)
 	}
 	again, err := s.LastSeq(t.Context())
 	require.NoError(t, err)

@@ -4,103 +4,31 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"slices"
-	"sync"
 
-	"fleet/internal/fleet"
+	"fleet/internal/store/turn"
 )
 
-// foregroundTurns is how many foreground calls may pass a waiting background call.
-const foregroundTurns = 4
-
-// pool hands out connections and opens them when they are first needed. Calls are served in order, but background calls
-// let foreground calls pass.
+// pool hands out connections and opens them when they are first needed.
 type pool struct {
-	db *sql.DB
-
-	mu          sync.Mutex
-	free        []*conn // nil until opened
-	front, back []chan *conn
-	turns       int // foreground calls that passed the waiting background call
+	db    *sql.DB
+	conns *turn.Queue[*conn] // nil until opened
 }
 
-func newPool(db *sql.DB, n int) *pool { return &pool{db: db, free: make([]*conn, n)} }
+func newPool(db *sql.DB, n int) *pool {
+	return &pool{db: db, conns: turn.NewQueue(make([]*conn, n)...)}
+}
 
 // take waits for a free connection.
 func (p *pool) take(ctx context.Context) (*conn, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
+	c, err := p.conns.Take(ctx)
+	if err != nil || c != nil {
+		return c, err
 	}
-	_, background := fleet.LeaseFrom(ctx) // of a worker, for which nobody waits
-	c, waiting := p.request(background)
-	if waiting != nil {
-		select {
-		case c = <-waiting:
-		case <-ctx.Done():
-			p.withdraw(waiting)
-			return nil, ctx.Err()
-		}
-	}
-	if c != nil {
-		return c, nil
-	}
-	c, err := newConn(ctx, p.db)
-	if err != nil {
-		p.give(nil)
+	if c, err = newConn(ctx, p.db); err != nil {
+		p.conns.Give(nil)
 		return nil, plain(ctx, err)
 	}
 	return c, nil
-}
-
-// request takes a connection or a place in a queue.
-func (p *pool) request(background bool) (*conn, chan *conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if n := len(p.free); n > 0 {
-		c := p.free[n-1]
-		p.free = p.free[:n-1]
-		return c, nil
-	}
-	waiting := make(chan *conn, 1)
-	if background {
-		p.back = append(p.back, waiting)
-	} else {
-		p.front = append(p.front, waiting)
-	}
-	return nil, waiting
-}
-
-// withdraw gives up a place in a queue, and the connection if it has arrived meanwhile.
-func (p *pool) withdraw(waiting chan *conn) {
-	p.mu.Lock()
-	is := func(w chan *conn) bool { return w == waiting }
-	p.front, p.back = slices.DeleteFunc(p.front, is), slices.DeleteFunc(p.back, is)
-	p.mu.Unlock()
-	select {
-	case c := <-waiting:
-		p.give(c)
-	default:
-	}
-}
-
-// give passes the connection to the next waiting call.
-func (p *pool) give(c *conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	queue := &p.front
-	switch {
-	case len(p.front) == 0 && len(p.back) == 0:
-		p.free = append(p.free, c)
-		return
-	case len(p.back) == 0:
-	case len(p.front) == 0 || p.turns >= foregroundTurns:
-		queue, p.turns = &p.back, 0
-	default:
-		p.turns++
-	}
-	next := (*queue)[0]
-	*queue = slices.Delete(*queue, 0, 1)
-	next <- c
 }
 
 // with calls f with a connection of its own.
@@ -109,7 +37,7 @@ func (p *pool) with(ctx context.Context, f func(*conn) error) error {
 	if err != nil {
 		return err
 	}
-	defer func() { p.give(c) }()
+	defer func() { p.conns.Give(c) }()
 	defer func() {
 		if c.broken {
 			_ = c.close() // the error that broke it was reported already
@@ -121,14 +49,11 @@ func (p *pool) with(ctx context.Context, f func(*conn) error) error {
 
 // close closes every connection. No more may be taken.
 func (p *pool) close() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	var errs []error
-	for _, c := range p.free {
+	for _, c := range p.conns.Close() {
 		if c != nil {
 			errs = append(errs, c.close())
 		}
 	}
-	p.free = nil
 	return errors.Join(errs...)
 }

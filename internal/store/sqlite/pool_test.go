@@ -20,9 +20,8 @@ func TestUpdatesPassLeases(t *testing.T) {
 	require.NoError(t, err)
 	waiting := func(front, back int) {
 		waittest.Until(t, "a queue gives no signal", func() bool {
-			s.writer.mu.Lock()
-			defer s.writer.mu.Unlock()
-			return len(s.writer.front) == front && len(s.writer.back) == back
+			f, b := s.writer.conns.Waiting()
+			return f == front && b == back
 		})
 	}
 	leased, released, updated := make(chan error, 1), make(chan error, 1), make(chan error, 1)
@@ -41,7 +40,7 @@ func TestUpdatesPassLeases(t *testing.T) {
 		})
 	}()
 	waiting(1, 2)
-	s.writer.give(c)
+	s.writer.conns.Give(c)
 	require.NoError(t, <-updated)
 	require.Equal(t, map[string]string{"agent/1": "worker"}, found)
 	require.NoError(t, <-leased)

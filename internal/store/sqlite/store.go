@@ -112,8 +112,6 @@ func (s *Store) open(ctx context.Context) error {
 		writing.Add("_pragma", fmt.Sprintf("max_page_count(%d)", s.cfg.MaxPages))
 	}
 	reading := url.Values{"_busy_timeout": {"5000"}, "_query_only": {"1"}}
-	readers := max(4, runtime.GOMAXPROCS(0))
-
 	w, err := s.db(path, writing, 1)
 	if err != nil {
 		return err
@@ -125,11 +123,11 @@ func (s *Store) open(ctx context.Context) error {
 	if err := s.retry(ctx, func() (err error) { s.schema, err = migrate(ctx, w); return err }); err != nil {
 		return err
 	}
-	r, err := s.db(path, reading, readers+3) // one more for the pulse, for the index, and for the check
+	r, err := s.db(path, reading, readers()+3) // one more for the pulse, for the index, and for the check
 	if err != nil {
 		return err
 	}
-	s.writer, s.reader = newPool(w, 1), newPool(r, readers)
+	s.writer, s.reader = newPool(w, 1), newPool(r, readers())
 	if s.pulse, err = newPulse(ctx, r); err != nil {
 		return err
 	}
@@ -147,6 +145,9 @@ func (s *Store) open(ctx context.Context) error {
 	s.copier = newCheckpointer(beside, path, s.space.reserve)
 	return nil
 }
+
+// readers is the number of connections for views.
+func readers() int { return max(4, runtime.GOMAXPROCS(0)) }
 
 // db returns a pool of at most n connections to the file, none of them open yet.
 func (s *Store) db(path string, params url.Values, n int) (*sql.DB, error) {

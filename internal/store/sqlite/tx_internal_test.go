@@ -73,7 +73,7 @@ func TestCancelledStatement(t *testing.T) {
 	})
 	require.ErrorIs(t, err, context.Canceled)
 
-	for range 2 * cap(s.reader.free) {
+	for range 2 * readers() {
 		seq, err := s.LastSeq(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, seq)
