@@ -78,7 +78,7 @@ func TestChaos(t *testing.T) {
 		for address := range s.links {
 			s.links[address] = pgtest.NewLink(t, func() string { return db.socket(address) })
 		}
-		s.store = urlThrough(s.links)
+		s.store = urlThrough(s.name, s.links)
 	}
 	disk, full := smallDisk(t, dir)
 	alone := newFleet(t, "SQLite", fleet.Limits{Agents: 10, RunningTasks: 3})
@@ -89,6 +89,9 @@ func TestChaos(t *testing.T) {
 			require.NoError(t, s.Start(0))
 			_, err := s.awaitServing(patience)
 			require.NoError(t, err, tail(s.log.Name(), 4<<10))
+		}
+		if f == shared {
+			db.watchLeases(t)
 		}
 		f.createAgents(t)
 	}
@@ -160,7 +163,11 @@ func TestChaos(t *testing.T) {
 	r := &report{faults: faults}
 	for _, f := range fleets {
 		f.settle(t)
-		v := f.history.check(f.evidence(t))
+		e := f.evidence(t)
+		if f == shared {
+			e.leaseProblems, e.leaseOwners = db.leaseProblems(t)
+		}
+		v := f.history.check(e)
 		r.add(f, v)
 		for i, p := range v.problems {
 			if i < 40 {

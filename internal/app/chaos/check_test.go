@@ -24,6 +24,9 @@ type evidence struct {
 	delivered  map[string]int              // how often an agent got a message, by text
 	workspaces map[string]int              // by agent, in the place that all servers share
 	limits     fleet.Limits                // of all agents together, since they have one owner
+
+	leaseProblems []string // leases that were taken too early, and writes without one
+	leaseOwners   int      // how many owners of leases there were
 }
 
 // verdict is what the checks have found, and how much they have compared.
@@ -51,6 +54,7 @@ func (h *history) check(e *evidence) *verdict {
 	v.checkWatched(e)
 	v.checkLog(e.log)
 	v.checkLimits(e)
+	v.checkLeases(e)
 	tags := tagsOf(e.log)
 	v.checkTasks(h, e, tags)
 	v.checkRuns(e, tags)
@@ -133,6 +137,16 @@ func (v *verdict) checkLog(log []*fleetv1.Event) {
 		}
 	}
 	v.compared("events of the log", len(log))
+}
+
+// checkLeases checks that two servers never worked on an agent at the same time.
+func (v *verdict) checkLeases(e *evidence) {
+	for _, p := range e.leaseProblems {
+		v.bad("%s", p)
+	}
+	if e.leaseOwners > 0 {
+		v.compared("owners of leases", e.leaseOwners)
+	}
 }
 
 // checkLimits checks that there were never more agents and running tasks than the limits allow.

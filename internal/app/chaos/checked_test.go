@@ -166,6 +166,9 @@ func TestChecks(t *testing.T) {
 		"output is doubled": {func(_ *history, e *evidence) {
 			e.rewrite(slices.Insert(slices.Clone(e.log), 12, e.log[11]))
 		}, `the output of task 2, which is stopped, is "tag=t000003tag=t000003" in the log`},
+		"two servers work on an agent": {func(_ *history, e *evidence) {
+			e.leaseProblems = []string{"r1 wrote output of papi without the lease on it"}
+		}, "without the lease"},
 		"too many tasks": {func(_ *history, e *evidence) {
 			e.limits.RunningTasks = 0
 		}, "1 tasks ran at a time, and the limit is 0"},

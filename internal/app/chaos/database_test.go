@@ -149,8 +149,8 @@ func (d *database) FailOver(served func()) error {
 	return nil
 }
 
-// urlThrough returns the URL of the database for a server that reaches its nodes through the links.
-func urlThrough(links [2]*pgtest.Link) string {
-	q := url.Values{"target_session_attrs": {"read-write"}, "sslmode": {"disable"}, "user": {"fleet"}, "connect_timeout": {"2"}}
+// urlThrough returns the URL of the database for the server, which reaches its nodes through the links.
+func urlThrough(server string, links [2]*pgtest.Link) string {
+	q := url.Values{"application_name": {server}, "target_session_attrs": {"read-write"}, "sslmode": {"disable"}, "user": {"fleet"}, "connect_timeout": {"2"}}
 	return fmt.Sprintf("postgres://127.0.0.1:%d,127.0.0.1:%d/postgres?%s", links[0].Port(), links[1].Port(), q.Encode())
 }
