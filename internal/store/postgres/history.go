@@ -68,6 +68,12 @@ func scanPosition(row scanner) (p position, err error) { return p, row.Scan(&p.c
 // taskConditions returns the filter as SQL.
 func taskConditions(f fleet.TaskFilter) *clause {
 	c := &clause{}
+	c.filter(f)
+	return c
+}
+
+// filter adds the conditions of the filter.
+func (c *clause) filter(f fleet.TaskFilter) {
 	c.visible(f.Owner, f.Shared)
 	c.ofProjects(f.Projects)
 	if f.AgentUID != "" {
@@ -100,7 +106,6 @@ func taskConditions(f fleet.TaskFilter) *clause {
 	if f.Text != "" {
 		c.add(`search LIKE ?`, "%"+strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(strings.ToLower(f.Text))+"%")
 	}
-	return c
 }
 
 func (t *readTx) TaskIDs(prefix string, f fleet.TaskFilter, limit int) ([]string, error) {

@@ -18,10 +18,11 @@ import (
 var imported = []string{
 	"agents", "recipes", "tasks", "task_descriptions", "payloads", "task_changes", "task_checks", "messages", "questions", "events",
 	"requests", "audit", "tokens", "identities", "sessions", "tools", "agent_remains", "notes", "secrets", "stored", "stored_projects",
+	"usage_days",
 }
 
 // replaced are the tables in which a server writes when it starts. Import deletes their rows first.
-var replaced = []string{"notes", "secrets", "stored", "stored_changes", "stored_projects"}
+var replaced = []string{"notes", "secrets", "stored", "stored_changes", "stored_projects", "usage_days"}
 
 // Import copies tables of another store into the database, in one transaction, and returns the number of rows of each. The
 // database must have no agents, no tasks and no history. rows returns the rows of a table. Its columns have the names of this store's,
@@ -44,7 +45,7 @@ func Import(ctx context.Context, url string, places map[string]string, rows func
 		if err := requireEmpty(ctx, tx); err != nil {
 			return err
 		}
-		if err := countProjects(ctx, tx, "DISABLE"); err != nil {
+		if err := countSums(ctx, tx, "DISABLE"); err != nil {
 			return err
 		}
 		for _, table := range imported {
@@ -57,7 +58,7 @@ func Import(ctx context.Context, url string, places map[string]string, rows func
 		if err := continueNumbers(ctx, tx); err != nil {
 			return err
 		}
-		return countProjects(ctx, tx, "ENABLE")
+		return countSums(ctx, tx, "ENABLE")
 	})
 	return counts, translate(err)
 }
@@ -215,10 +216,18 @@ func convert(v any, oid uint32) (any, error) {
 	return v, nil
 }
 
-// countProjects switches the triggers on or off that write stored_projects, which is copied.
-func countProjects(ctx context.Context, tx pgx.Tx, enable string) error {
-	_, err := tx.Exec(ctx, fmt.Sprintf(`ALTER TABLE stored_changes %[1]s TRIGGER stored_project_changes; ALTER TABLE events %[1]s TRIGGER stored_project_events`, enable), pgx.QueryExecModeSimpleProtocol)
-	return err
+// countSums switches the triggers on or off that write stored_projects and usage_days, which are copied.
+func countSums(ctx context.Context, tx pgx.Tx, enable string) error {
+	for table, triggers := range map[string][]string{
+		"stored_changes": {"stored_project_changes", "usage_changes"}, "events": {"stored_project_events"}, "tasks": {"usage_task_added"},
+	} {
+		for _, trigger := range triggers {
+			if _, err := tx.Exec(ctx, `ALTER TABLE `+table+` `+enable+` TRIGGER `+trigger); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // continueNumbers makes new events and rows get numbers after those of the copied ones. It deletes the changes of sizes that

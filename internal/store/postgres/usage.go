@@ -2,21 +2,35 @@ package postgres
 
 import (
 	"fmt"
-	"time"
+	"strings"
 
 	"fleet/internal/fleet"
+	"fleet/internal/store/record"
 )
 
-const usageSums = `count(*), count(*) FILTER (WHERE status = 'completed'), count(*) FILTER (WHERE status = 'failed'),
-	count(*) FILTER (WHERE status = 'stopped'), coalesce(sum(cost_usd), 0), coalesce(sum(input_tokens), 0)::bigint, coalesce(sum(output_tokens), 0)::bigint,
-	coalesce(sum(tool_calls), 0)::bigint, coalesce(extract(epoch FROM sum(ended_at - started_at)), 0)::float8 FROM tasks WHERE `
-
-// usageKeys has the columns of a key and its owner, by what usage is summed up by.
+// usageKeys has the columns with the key and its owner, for each way to sum up usage.
 var usageKeys = map[fleet.UsageKey]string{
 	fleet.UsageByAgent:   `agent_name, owner`,
 	fleet.UsageByProject: `project, ''`,
 	fleet.UsageByOwner:   `owner, ''`,
-	fleet.UsageByDay:     `to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), ''`,
+	fleet.UsageByDay:     `to_char(date '1970-01-01' + day::integer, 'YYYY-MM-DD'), ''`,
+}
+
+const (
+	usageNumbers = `tasks, completed, failed, stopped, cost, input_tokens, output_tokens, tool_calls, took`
+	usageOf      = `::integer, ` + usageNumbers + ` FROM `
+)
+
+// usageQuery returns the sum of all parts, and then the sums of each key, those with the highest cost first.
+var usageQuery = `WITH parts (key, owner, sign, ` + usageNumbers + `) AS (%s), sums (key, owner, ` + usageNumbers + `) AS MATERIALIZED (
+		SELECT key, owner, ` + totals(`sign * `) + ` FROM parts GROUP BY 1, 2 HAVING sum(sign * tasks) > 0
+	), rows (whole, key, owner, ` + usageNumbers + `) AS (
+		SELECT 1, '', '', ` + totals(``) + ` FROM sums UNION ALL SELECT 0, * FROM sums
+	) SELECT * FROM rows ORDER BY whole DESC, cost DESC, tasks DESC, key COLLATE "C", owner COLLATE "C" LIMIT %s`
+
+// totals returns the sum of each number after it was multiplied.
+func totals(factor string) string {
+	return `coalesce(sum(` + factor + strings.ReplaceAll(usageNumbers, `, `, `), 0)::float8, coalesce(sum(`+factor) + `), 0)::float8`
 }
 
 func (t *readTx) Usage(f fleet.TaskFilter, by fleet.UsageKey, limit int) ([]fleet.UsageRow, fleet.UsageRow, error) {
@@ -24,19 +38,42 @@ func (t *readTx) Usage(f fleet.TaskFilter, by fleet.UsageKey, limit int) ([]flee
 	if !ok {
 		return nil, fleet.UsageRow{}, fmt.Errorf("usage by %q is unknown", by)
 	}
-	c := taskConditions(f)
-	total, err := first(t, scanUsage, `SELECT '', '', `+usageSums+c.where+`true`, c.args...)
+	var parts []string
+	c := &clause{}
+	add := func(sign int, table string) {
+		parts = append(parts, `SELECT `+columns+`, `+c.arg(sign)+usageOf+table+` WHERE `+c.where+`true`)
+		c.where = ""
+	}
+	days, tasks := record.UsageParts(f, by)
+	for _, d := range days {
+		for _, table := range []string{`usage_days`, `stored_changes`} {
+			c.add(`day >= ?`, d.First)
+			c.add(`day < ?`, d.End)
+			if d.Owner != "" {
+				c.add(`owner = ?`, d.Owner)
+			}
+			if d.Project != "" {
+				c.add(`project = ?`, d.Project)
+			}
+			add(1, table)
+		}
+	}
+	for _, part := range tasks {
+		c.filter(part.Filter)
+		if part.Status != "" {
+			c.where += part.Status + ` AND `
+		}
+		if len(part.Agents) > 0 {
+			c.add(`agent_uid = ANY(?)`, part.Agents)
+		}
+		if part.NotOf != "" {
+			c.add(`owner <> ?`, part.NotOf)
+		}
+		add(part.Sign, `task_usage`)
+	}
+	rows, err := all(t, record.ScanUsage, fmt.Sprintf(usageQuery, strings.Join(parts, ` UNION ALL `), c.arg(max(0, limit)+1)), c.args...)
 	if err != nil {
 		return nil, fleet.UsageRow{}, err
 	}
-	query := `SELECT ` + columns + `, ` + usageSums + c.where + `true GROUP BY 1, 2 ORDER BY 7 DESC, 3 DESC, 1, 2 LIMIT ` + c.arg(limit)
-	rows, err := all(t, scanUsage, query, c.args...)
-	return rows, total, err
-}
-
-func scanUsage(row scanner) (u fleet.UsageRow, err error) {
-	var took float64 // seconds
-	err = row.Scan(&u.Key, &u.Owner, &u.Tasks, &u.Completed, &u.Failed, &u.Stopped, &u.CostUSD, &u.InputTokens, &u.OutputTokens, &u.ToolCalls, &took)
-	u.Took = time.Duration(took * float64(time.Second)).Round(time.Microsecond)
-	return u, err
+	return rows[1:], rows[0], nil
 }

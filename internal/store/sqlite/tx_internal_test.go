@@ -141,6 +141,12 @@ func TestQueryPlans(t *testing.T) {
 		return taskNumbers + (&textQuery{filter: f, match: f.Text, rare: f.Text != "", rows: "[]"}).conditions().where + `true` + newestFirst
 	}
 	toolset := fleet.ToolsetFleet
+	usage := func(part record.UsageTasks) string {
+		c, err := (&readTx{}).usageConditions(part)
+		require.NoError(t, err)
+		return `SELECT ''` + usageOfTasks + c.where + `true`
+	}
+	since := fleet.TaskFilter{Since: time.Unix(1, 0)}
 	const follow, newest = `seq > ? ORDER BY seq LIMIT ?`, `seq > 0 ORDER BY seq DESC LIMIT ?`
 	for _, c := range []struct{ query, want string }{
 		{record.SelectAgents + `WHERE uid = ?`, "SEARCH agents USING INDEX sqlite_autoindex_agents_1 (uid=?)"},
@@ -165,6 +171,9 @@ func TestQueryPlans(t *testing.T) {
 		{dropEvents, "events_task (task_id=?)"},
 		{dropMessages, "messages_task (task_id=?)"},
 		{dropQuestions, "questions_task (task_id=?)"},
+		{usage(record.UsageTasks{Filter: since, Status: record.Active}), "SCAN tasks USING INDEX tasks_project"},
+		{usage(record.UsageTasks{Filter: since, Status: record.Ended}), "SEARCH tasks USING INDEX tasks_listed (created_at>?)"},
+		{usage(record.UsageTasks{Filter: since, Agents: []string{"u"}, NotOf: "x"}), "SEARCH tasks USING INDEX tasks_history (agent_uid=?)"},
 		{find(fleet.TaskFilter{}), "SCAN tasks USING COVERING INDEX tasks_listed"},
 		{find(fleet.TaskFilter{Since: time.Unix(1, 0)}), "SEARCH tasks USING COVERING INDEX tasks_listed (created_at>?)"},
 		{find(fleet.TaskFilter{Owner: "x", Toolset: &toolset}), "SEARCH tasks USING COVERING INDEX tasks_listed_owner (owner=?)"},

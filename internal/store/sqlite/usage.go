@@ -2,20 +2,35 @@ package sqlite
 
 import (
 	"fmt"
-	"time"
+	"strings"
 
 	"fleet/internal/fleet"
+	"fleet/internal/store/record"
 )
-
-const usageSums = `count(*), total(status = 'completed'), total(status = 'failed'), total(status = 'stopped'), total(cost_usd),
-	total(input_tokens), total(output_tokens), total(tool_calls), total(ended_at - started_at) FROM tasks WHERE `
 
 // usageKeys has the columns with the key and its owner, for each way to sum up usage.
 var usageKeys = map[fleet.UsageKey]string{
 	fleet.UsageByAgent:   `agent_name, owner`,
 	fleet.UsageByProject: `project, ''`,
 	fleet.UsageByOwner:   `owner, ''`,
-	fleet.UsageByDay:     `strftime('%Y-%m-%d', created_at / 1000000, 'unixepoch'), ''`,
+	fleet.UsageByDay:     `strftime('%Y-%m-%d', day * 86400, 'unixepoch'), ''`,
+}
+
+const (
+	usageNumbers = `tasks, completed, failed, stopped, cost, input_tokens, output_tokens, tool_calls, took`
+	usageOfDays  = `, 1, ` + usageNumbers + ` FROM usage_days WHERE `
+	usageOfTasks = `, ?, ` + usageNumbers + ` FROM task_usage WHERE `
+)
+
+// usageQuery returns the sum of all parts, and then the sums of each key, those with the highest cost first.
+var usageQuery = `WITH parts (key, owner, sign, ` + usageNumbers + `) AS (%s), sums (key, owner, ` + usageNumbers + `) AS MATERIALIZED (
+		SELECT key, owner, ` + totals(`sign * `) + ` FROM parts GROUP BY 1, 2 HAVING total(sign * tasks) > 0
+	) SELECT 1 AS whole, '' AS key, '' AS owner, ` + totals(``) + ` FROM sums
+	UNION ALL SELECT 0, * FROM sums ORDER BY 1 DESC, 8 DESC, 4 DESC, 2, 3 LIMIT ?`
+
+// totals returns the sum of each number after it was multiplied.
+func totals(factor string) string {
+	return `total(` + factor + strings.ReplaceAll(usageNumbers, `, `, `), total(`+factor) + `)`
 }
 
 func (t *readTx) Usage(f fleet.TaskFilter, by fleet.UsageKey, limit int) ([]fleet.UsageRow, fleet.UsageRow, error) {
@@ -23,31 +38,61 @@ func (t *readTx) Usage(f fleet.TaskFilter, by fleet.UsageKey, limit int) ([]flee
 	if !ok {
 		return nil, fleet.UsageRow{}, fmt.Errorf("usage by %q is unknown", by)
 	}
-	q, err := t.textQuery(f)
+	var parts []string
+	var args []any
+	days, tasks := record.UsageParts(f, by)
+	for _, d := range days {
+		c := &taskQuery{}
+		c.add(`day >= ?`, d.First)
+		c.add(`day < ?`, d.End)
+		if d.Owner != "" {
+			c.add(`owner = ?`, d.Owner)
+		}
+		if d.Project != "" {
+			c.add(`project = ?`, d.Project)
+		}
+		parts, args = append(parts, `SELECT `+columns+usageOfDays+c.where+`true`), append(args, c.args...)
+	}
+	for _, part := range tasks {
+		c, err := t.usageConditions(part)
+		if err != nil {
+			return nil, fleet.UsageRow{}, err
+		}
+		parts, args = append(parts, `SELECT `+columns+usageOfTasks+c.where+`true`), append(append(args, part.Sign), c.args...)
+	}
+	rows, err := all(t, record.ScanUsage, fmt.Sprintf(usageQuery, strings.Join(parts, ` UNION ALL `)), append(args, max(0, limit)+1)...)
 	if err != nil {
 		return nil, fleet.UsageRow{}, err
 	}
-	if err := q.load(); err != nil {
-		return nil, fleet.UsageRow{}, err
-	}
-	c := q.conditions()
-	if q.match != "" && !q.rare {
-		c.add(`n IN `+textRows, q.match)
-		q.addText(c)
-	}
-	total, err := first(t, scanUsage, `SELECT '', '', `+usageSums+c.where+`true`, c.args...)
-	if err != nil || limit <= 0 {
-		return nil, total, err
-	}
-	rows, err := all(t, scanUsage, `SELECT `+columns+`, `+usageSums+c.where+`true GROUP BY 1, 2 ORDER BY 7 DESC, 3 DESC, 1, 2 LIMIT ?`, append(c.args, limit)...)
-	return rows, total, err
+	return rows[1:], rows[0], nil
 }
 
-func scanUsage(row scanner) (u fleet.UsageRow, err error) {
-	var completed, failed, stopped, in, out, calls, took float64 // total() is never null, and never an integer
-	err = row.Scan(&u.Key, &u.Owner, &u.Tasks, &completed, &failed, &stopped, &u.CostUSD, &in, &out, &calls, &took)
-	u.Completed, u.Failed, u.Stopped = int(completed), int(failed), int(stopped)
-	u.InputTokens, u.OutputTokens, u.ToolCalls = int64(in), int64(out), int64(calls)
-	u.Took = time.Duration(took) * time.Microsecond
-	return u, err
+// usageConditions returns the conditions of the tasks.
+func (t *readTx) usageConditions(part record.UsageTasks) (c *taskQuery, err error) {
+	if part.Status == record.Active || len(part.Agents) > 0 { // few tasks are
+		c = taskConditions(part.Filter, true)
+		c.where = strings.ReplaceAll(c.where, `created_at`, `+created_at`)
+	} else {
+		q, err := t.textQuery(part.Filter)
+		if err == nil {
+			err = q.load()
+		}
+		if err != nil {
+			return nil, err
+		}
+		if c = q.conditions(); q.match != "" && !q.rare {
+			c.add(`n IN `+textRows, q.match)
+			q.addText(c)
+		}
+	}
+	if part.Status != "" {
+		c.add(part.Status)
+	}
+	if len(part.Agents) > 0 {
+		c.add(`agent_uid `+uidsIn, list(part.Agents))
+	}
+	if part.NotOf != "" {
+		c.add(`owner <> ?`, part.NotOf)
+	}
+	return c, nil
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+	"pgregory.net/rapid"
 
 	"fleet/internal/fleet"
 )
@@ -66,5 +68,68 @@ var usageCases = []testCase{
 		rows, total = usage(fleet.TaskFilter{Owner: "nobody"}, fleet.UsageByDay, 10)
 		require.Empty(t, rows)
 		require.Zero(t, total)
+	}},
+
+	{"usage of any tasks", func(t *testing.T, s fleet.Store) {
+		run := 0
+		rapid.Check(t, func(rt *rapid.T) {
+			run++
+			m := newUsageModel(t, s, id("run", run))
+			for range rapid.IntRange(1, 12).Draw(rt, "steps") {
+				rapid.SampledFrom([]func(*rapid.T){m.insert, m.insert, m.change, m.remove, m.check}).Draw(rt, "step")(rt)
+			}
+			m.check(rt)
+		})
+	}},
+
+	{"usage while tasks end", func(t *testing.T, s fleet.Store) {
+		const agents, rounds = 4, 10
+		g, ctx := errgroup.WithContext(t.Context())
+		update(t, s, func(tx fleet.Tx) error {
+			for i := range agents {
+				require.NoError(t, tx.InsertAgent(newAgent(id("u", i), id("a", i), "alice")))
+			}
+			return nil
+		})
+		for i := range agents {
+			g.Go(func() error {
+				for round := range rounds {
+					task := newTask(id(id("t", i), round), newAgent(id("u", i), id("a", i), "alice"))
+					task.Status = fleet.TaskRunning
+					if err := s.Update(ctx, func(tx fleet.Tx) error { return tx.InsertTask(task) }); err != nil {
+						return err
+					}
+					if err := s.Update(ctx, func(tx fleet.Tx) error {
+						ended := *task
+						ended.Status, ended.CostUSD = fleet.TaskCompleted, 0.1
+						return tx.UpdateTask(&ended)
+					}); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		done := make(chan error, 1)
+		go func() { done <- g.Wait() }()
+		for ended := false; !ended; {
+			select {
+			case err := <-done:
+				require.NoError(t, err)
+				ended = true
+			default:
+			}
+			view(t, s, func(tx fleet.ReadTx) error {
+				_, sums, err := tx.Usage(fleet.TaskFilter{}, fleet.UsageByDay, 10)
+				require.NoError(t, err)
+				_, read, err := tx.Usage(fleet.TaskFilter{}, fleet.UsageByAgent, 10) // reads the tasks
+				require.NoError(t, err)
+				require.Equal(t, read, sums)
+				if ended {
+					require.Equal(t, fleet.UsageRow{Tasks: agents * rounds, Completed: agents * rounds, CostUSD: agents * rounds * 0.1}, sums)
+				}
+				return nil
+			})
+		}
 	}},
 }
