@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -159,7 +160,7 @@ func (r peerPlace) ask(ctx context.Context, q placeQuestion) (answer placeAnswer
 		return placeAnswer{}, away.WithCause(err)
 	}
 	if e := answer.Error; e != nil {
-		err := fleet.Errorf(e.Reason, "%s", e.Message)
+		err := fleet.Errorf(cmp.Or(e.Reason, fleet.ReasonInternal), "%s", e.Message)
 		err.NextStep, err.Metadata = e.NextStep, e.Metadata
 		return placeAnswer{}, err
 	}

@@ -1,12 +1,18 @@
 package oidc
 
 import (
+	"bytes"
+	"crypto"
 	"encoding/json"
+	"io"
 	"maps"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
@@ -57,5 +63,48 @@ func FuzzClaims(f *testing.F) {
 		for _, g := range p.Groups {
 			require.True(t, strings.HasPrefix(g, "oidc:") && g != "oidc:", g)
 		}
+	})
+}
+
+// documents answers with fixed documents of an issuer.
+type documents struct{ discovery, keys []byte }
+
+func (d documents) RoundTrip(r *http.Request) (*http.Response, error) {
+	body := d.keys
+	if strings.HasSuffix(r.URL.Path, "/.well-known/openid-configuration") {
+		body = d.discovery
+	}
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)), Request: r}, nil
+}
+
+// FuzzDocuments checks that whatever the issuer publishes, a token is accepted only if one of the published keys has signed it.
+func FuzzDocuments(f *testing.F) {
+	real := oidctest.New(f, alice)
+	token := real.Forge(f, nil)
+	i := issuer(f, real, nil)
+	_, err := i.Authenticate(f.Context(), token)
+	require.NoError(f, err)
+	own := i.known.keys.current
+	discovery := `{"issuer":"` + real.URL + `","jwks_uri":"` + real.URL + `/keys","scopes_supported":["openid"]}`
+	set, err := json.Marshal(map[string]any{"keys": own})
+	require.NoError(f, err)
+	f.Add([]byte(discovery), set)
+	f.Add([]byte(discovery), []byte(`{"keys":[null,1,{},{"kty":"oct","k":"AA"},{"kty":"RSA","n":"AQ","e":"AQAB"},{"kty":"EC","crv":"P-256","x":"","y":""},{"kty":"OKP","crv":"Ed25519","x":"AA"}]}`))
+	f.Add([]byte(`{"issuer":"`+real.URL+`","jwks_uri":":"}`), []byte(`{"keys":7}`))
+	f.Add([]byte(`{"issuer":"`+real.URL+`","jwks_uri":1,"id_token_signing_alg_values_supported":["none","HS256"]}`), []byte(`[]`))
+	f.Add([]byte(`{"issuer":"http://other"}`), []byte(``))
+	f.Fuzz(func(t *testing.T, discovery, keys []byte) {
+		i := issuer(t, real, nil)
+		i.client = &http.Client{Transport: documents{discovery, keys}}
+		_, err := i.Authenticate(t.Context(), token)
+		if err != nil {
+			require.Contains(t, []fleet.Reason{fleet.ReasonUnauthenticated, fleet.ReasonBackendUnavailable}, fleet.ReasonOf(err), "%v", err)
+			return
+		}
+		require.True(t, slices.ContainsFunc(i.known.keys.current, func(k jose.JSONWebKey) bool {
+			a, _ := k.Thumbprint(crypto.SHA256)
+			b, _ := own[0].Thumbprint(crypto.SHA256)
+			return bytes.Equal(a, b)
+		}))
 	})
 }

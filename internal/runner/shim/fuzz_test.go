@@ -3,10 +3,17 @@ package shim
 import (
 	"bytes"
 	"encoding/json"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"fleet/internal/runner/ask"
 )
 
 // FuzzModelRequests checks that what is passed on of a program's output does not depend on how it is split.
@@ -43,5 +50,74 @@ func FuzzShown(f *testing.F) {
 		}
 		require.True(t, utf8.Valid(got))
 		require.NoError(t, json.Unmarshal(got, &map[string]any{}))
+	})
+}
+
+// fixedConn has one order, and keeps the reply.
+type fixedConn struct {
+	net.Conn
+	in  bytes.Reader
+	out bytes.Buffer
+}
+
+func (c *fixedConn) Read(b []byte) (int, error)  { return c.in.Read(b) }
+func (c *fixedConn) Close() error                { return nil }
+func (c *fixedConn) Write(b []byte) (int, error) { c.out.Write(b); return 0, io.ErrClosedPipe } // so that a watch ends
+
+// FuzzOrder checks that an order on the control socket gets one reply at most, that a message is one line for the child, and that the
+// journal and the child have the same answer to a question.
+func FuzzOrder(f *testing.F) {
+	for _, o := range []string{
+		`{"op":"message","id":"m1","text":"a\nb"}`, `{"op":"message","text":"\ud800","id":"a\nb"}`, `{"op":"answer","id":"1","text":"allow","by":"alice"}`,
+		`{"op":"answer","id":"1","text":"yes","message":"\u0000"}`, `{"op":"interrupt","kill":true,"linger":-1}`, `{"op":"watch"}`, `{"op":1}`, `{`,
+	} {
+		f.Add([]byte(o))
+	}
+	ended := make(chan struct{})
+	close(ended)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) > 8<<10 {
+			t.Skip() // a pipe has room for what is shorter
+		}
+		t.Chdir(t.TempDir())
+		r, w, err := os.Pipe()
+		require.NoError(t, err)
+		q, err := newQuestions(Asks{Timeout: time.Hour}, ".", func() {})
+		require.NoError(t, err)
+		go q.serve()
+		q.names["n"] = "1"
+		q.open["1"] = &openQuestion{name: "n", kind: ask.Permission, due: time.AfterFunc(time.Hour, func() {})}
+		c := &control{done: ended, messages: w, encode: true, sent: map[string]bool{}, watchers: map[chan struct{}]struct{}{}, questions: q}
+		conn := &fixedConn{}
+		conn.in.Reset(data)
+		c.handle(conn)
+		q.finish()
+
+		require.NoError(t, w.Close())
+		lines, err := io.ReadAll(r)
+		require.NoError(t, err)
+		_ = r.Close()
+		require.LessOrEqual(t, bytes.Count(lines, []byte("\n")), 1)
+		if len(lines) > 0 {
+			require.NoError(t, json.Unmarshal(lines, new(string)))
+		}
+		if conn.out.Len() > 1 { // a watch gets a byte
+			require.NoError(t, json.Unmarshal(conn.out.Bytes(), &reply{}), "%q", conn.out.Bytes())
+		}
+		journal, err := os.ReadFile(ask.Journal)
+		require.NoError(t, err)
+		var recorded ask.Record
+		require.NoError(t, json.Unmarshal(journal, &recorded), "%q", journal)
+		b, err := os.ReadFile(filepath.Join(ask.Answers, "n"))
+		if recorded.Status != ask.Answered {
+			require.Equal(t, ask.Withdrawn, recorded.Status)
+			require.ErrorIs(t, err, os.ErrNotExist)
+			return
+		}
+		require.NoError(t, err)
+		var given ask.Answer
+		require.NoError(t, json.Unmarshal(b, &given))
+		require.Contains(t, []string{ask.Allow, ask.Deny}, given.Answer)
+		require.Equal(t, recorded.Answer, given.Answer)
 	})
 }

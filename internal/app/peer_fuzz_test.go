@@ -1,0 +1,81 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"fleet/internal/face/rpc"
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+)
+
+// agentless is a store of a server with another one and no agents.
+type agentless struct{ fleet.Store }
+
+func (agentless) Leases(context.Context, string) (map[string]string, error) {
+	return map[string]string{peerLease + "other": "other:1"}, nil
+}
+
+func (agentless) View(context.Context, func(fleet.ReadTx) error) error { return nil }
+
+// FuzzPlaceQuestion checks that a server answers any question of another server with JSON, or refuses it.
+func FuzzPlaceQuestion(f *testing.F) {
+	f.Add([]byte(`{"place":"fake","method":"Projects"}`))
+	f.Add([]byte(`{"place":"fake","method":"Roles","project":"\ud800"}`))
+	f.Add([]byte(`{"place":"fake","method":"Log","agent":"x","lines":-9223372036854775808}`))
+	f.Add([]byte(`{"place":{},"method":null}[`))
+	place := fake.New(fake.Config{})
+	f.Cleanup(place.Destroy)
+	p := &peers{app: &App{own: map[string]fleet.Place{"fake": place}, store: agentless{}, log: slog.New(slog.DiscardHandler)}}
+	handler := p.handler(http.NotFoundHandler())
+	f.Fuzz(func(t *testing.T, body []byte) {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, placePath, bytes.NewReader(body)))
+		var answer placeAnswer
+		switch w.Code {
+		case http.StatusBadRequest:
+		case http.StatusOK:
+			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
+			require.True(t, answer.Error == nil || answer.Error.Reason != "", "%s", w.Body)
+		default:
+			t.Fatal(w.Code)
+		}
+	})
+}
+
+// answering answers each request with its text.
+type answering []byte
+
+func (a answering) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(a))}, nil
+}
+
+// FuzzPlaceAnswer checks that any answer of another server, which may be newer, is an answer or an error for the caller.
+func FuzzPlaceAnswer(f *testing.F) {
+	f.Add([]byte(`{"projects":[{"Name":"a"},null],"roles":[{}],"log":["\u0000"],"more":true}`))
+	f.Add([]byte(`{"error":{"reason":"NEWER_REASON","message":"%s","next_step":"{x","metadata":{"a":"\ud800"}}}`))
+	f.Add([]byte(`{"error":{}}`))
+	f.Add([]byte(`{"projects":1}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		p := &peers{app: &App{store: agentless{}}, http: &http.Client{Transport: answering(body), Timeout: time.Minute}}
+		place := p.Place("other", "local")
+		_, err := place.Projects(t.Context())
+		_, _, err2 := place.Log(t.Context(), fleet.Agent{}, 1)
+		require.Equal(t, err, err2)
+		if err != nil {
+			require.NotEmpty(t, fleet.ReasonOf(err))
+			require.NotEqual(t, codes.OK, status.Code(rpc.Error(err)), "%v", err)
+		}
+	})
+}

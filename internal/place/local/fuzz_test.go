@@ -1,0 +1,33 @@
+package local
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// FuzzRecord checks that a place reads any record of an agent, which an agent that is not confined can write, or refuses it, and
+// that a record which it reads stays the same when it is written.
+func FuzzRecord(f *testing.F) {
+	f.Add([]byte(`{"uid":"u","name":"papi","project":"shell","created_at":"2026-01-01T00:00:00Z","ready":true,"dir":"../x"}`))
+	f.Add([]byte(`{"uid":"\u0000","failed":"x","deleting":true,"kept":"\ud800"}`))
+	f.Add([]byte(`{"created_at":"99999-01-01T00:00:00Z"}`))
+	f.Add([]byte("null"))
+	h := home(f.TempDir())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		require.NoError(t, os.WriteFile(h.path("agent.json"), data, 0o600))
+		r, err := h.record()
+		if err != nil {
+			require.Contains(t, err.Error(), "agent.json")
+			return
+		}
+		w, err := h.workspace()
+		require.NoError(t, err)
+		require.NotEmpty(t, w.State)
+		require.NoError(t, h.write(r))
+		again, err := h.record()
+		require.NoError(t, err)
+		require.Equal(t, r, again)
+	})
+}

@@ -1,0 +1,45 @@
+package runner
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/runner/ask"
+	"fleet/internal/runner/shim"
+)
+
+// FuzzJournal checks that what is read of a journal of questions does not depend on when it is read, and that a question never
+// changes what it asks. An agent that is not confined can write there.
+func FuzzJournal(f *testing.F) {
+	f.Add([]byte(`{"id":"1","status":"waiting","kind":"text","text":"tabs?","options":["yes"]}`+"\n"+`{"id":"1","status":"answered","answer":"yes","by":"alice"}`+"\n"), 20)
+	f.Add([]byte(`{"id":"1","text":"a"}`+"\n"+`{"id":"1","text":"b","input":{"a":"\xff\u0000"}}`+"\n"+`{"id":"2"`), 3)
+	f.Add([]byte("\n{}\nnull\n[]\n{\"id\":\"\",\"asked_at\":\"x\"}\n"), 1)
+	run := shim.Run(f.TempDir())
+	require.NoError(f, os.MkdirAll(run.Path(ask.Dir), 0o700))
+	f.Fuzz(func(t *testing.T, data []byte, split int) {
+		write := func(b []byte) { require.NoError(t, os.WriteFile(run.Path(ask.Journal), b, 0o600)) }
+		write(data)
+		whole := journal{run: run}
+		_, err := whole.read()
+		require.NoError(t, err)
+
+		write(data[:min(max(split, 0), len(data))])
+		parts := journal{run: run}
+		asked := map[string]string{}
+		for range 2 {
+			all, err := parts.read()
+			require.NoError(t, err)
+			for _, q := range all {
+				require.NotEmpty(t, q.ID)
+				if text, known := asked[q.ID]; known {
+					require.Equal(t, text, q.Text)
+				}
+				asked[q.ID] = q.Text
+			}
+			write(data)
+		}
+		require.Equal(t, whole.known, parts.known)
+	})
+}
