@@ -21,7 +21,7 @@ func TestConformance(t *testing.T) {
 	h := newHome(t)
 	// The packages' own Node, because this machine's may be too old.
 	env := h.env("PATH=" + filepath.Join(dir, "node_modules", ".bin") + string(os.PathListSeparator) + os.Getenv("PATH"))
-	s := serve(t, h, "--backend", "fake")
+	s := serve(t, h, "--places", "fake")
 
 	passed := regexp.MustCompile(`Passed: [1-9]\d*/\d+, 0 failed, 0 warnings`)
 	for _, scenario := range scenarios {
