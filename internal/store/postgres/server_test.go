@@ -2,6 +2,8 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -106,6 +108,52 @@ func TestAgentsAreMadeAtTheSameTime(t *testing.T) {
 	require.NoError(t, create("u1", func() {
 		require.NoError(t, create("u2", func() {}))
 	}))
+}
+
+// TestActiveTaskIsFoundByItsAgent has the database plan while no task runs, when all indexes of active tasks look as good as each other.
+func TestActiveTaskIsFoundByItsAgent(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	s, err := postgres.Open(t.Context(), url, postgres.Config{})
+	require.NoError(t, err)
+	const agents = 200
+	now := time.Now()
+	require.NoError(t, s.Update(t.Context(), func(tx fleet.Tx) error {
+		for i := range agents {
+			uid := fmt.Sprint("u", i)
+			a := &fleet.Agent{UID: uid, Name: uid, Owner: "alice", State: fleet.StateRunning, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now}
+			task := &fleet.Task{ID: uid, AgentUID: uid, AgentName: uid, Owner: "alice", Source: fleet.SourceHuman, Status: fleet.TaskCompleted, CreatedAt: now, EndedAt: now}
+			if err := errors.Join(tx.InsertAgent(a), tx.InsertTask(task)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	conn := dial(t, url)
+	_, err = conn.Exec(t.Context(), `VACUUM ANALYZE`)
+	require.NoError(t, err)
+	require.NoError(t, s.View(t.Context(), func(tx fleet.ReadTx) error {
+		for i := range agents {
+			_, err := tx.ActiveTask(fmt.Sprint("u", i))
+			_, more := tx.AgentViews([]string{fmt.Sprint("u", i)})
+			if err := errors.Join(err, more); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	require.NoError(t, s.Close()) // its connections report what they have read
+	scans := map[string]int{}
+	waittest.Until(t, "nothing signals that the connections have ended", func() bool {
+		rows, err := conn.Query(t.Context(), `SELECT indexrelname, idx_scan FROM pg_stat_user_indexes WHERE relname = 'tasks'`)
+		require.NoError(t, err)
+		var name string
+		var n int
+		_, err = pgx.ForEachRow(rows, []any{&name, &n}, func() error { scans[name] = n; return nil })
+		require.NoError(t, err)
+		return scans["tasks_current"]+scans["tasks_active"]+scans["tasks_owned"]+scans["tasks_project"] >= 2*agents
+	})
+	require.Equal(t, 2*agents, scans["tasks_current"], scans)
 }
 
 // TestPolling polls, as a store does behind a pooler that does not pass notifications on.

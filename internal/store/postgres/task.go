@@ -8,8 +8,10 @@ import (
 )
 
 const (
-	oneTask     = record.SelectTasks + `WHERE id = $1`
-	activeTask  = record.SelectTasks + `WHERE agent_uid = $1 AND ` + record.Active
+	oneTask = record.SelectTasks + `WHERE id = $1`
+	// activeTask repeats the condition of the index tasks_current. With record.Active, a plan that is made while nothing runs may use
+	// another index, and read the active tasks of all agents.
+	activeTask  = record.SelectTasks + `WHERE agent_uid = $1 AND CASE status WHEN 'pending' THEN true WHEN 'running' THEN true ELSE false END`
 	activeTasks = record.SelectTasks + `WHERE agent_uid = ANY($1) AND ` + record.Active
 	countOwn    = `SELECT count(*) FROM tasks WHERE agent_uid = $1`
 	listTasks   = `SELECT id, ` + record.TaskColumns + `, payload_removed, revision, NULL::text FROM tasks

@@ -1,0 +1,9 @@
+-- The active task of an agent, with a condition that no other index has. Indexes with the condition of tasks_active all look as good to a
+-- query for the task while nothing runs.
+
+-- +goose Up
+CREATE INDEX tasks_current ON tasks (agent_uid)
+    WHERE CASE status WHEN 'pending' THEN true WHEN 'running' THEN true ELSE false END;
+
+-- +goose Down
+DROP INDEX tasks_current;
