@@ -17,6 +17,9 @@ const (
 	positionOf  = `SELECT created_at, n FROM tasks WHERE id = $1`
 	newestFirst = ` ORDER BY created_at DESC, n DESC`
 	taskIDs     = `SELECT id FROM tasks WHERE `
+	// planEach makes the rest of the transaction plan each query for its values. How to find a text depends on how frequent it is: a plan
+	// for any text reads a whole index for one that is short.
+	planEach = `SELECT set_config('plan_cache_mode', 'force_custom_plan', true)`
 
 	oldPayloads = `SELECT id FROM tasks WHERE payload_size > 0 AND NOT payload_removed AND ended_at < $1 ORDER BY ended_at LIMIT $2
 		FOR UPDATE SKIP LOCKED`
@@ -36,6 +39,11 @@ var dropTask = []string{
 const lastChar = "\U0010FFFF"
 
 func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (fleet.FoundTasks, error) {
+	if f.Text != "" {
+		if _, err := first(t, scanString, planEach); err != nil {
+			return fleet.FoundTasks{}, err
+		}
+	}
 	return record.FindTasks(w, func(limit int) ([]*fleet.Task, error) {
 		c, offset := taskConditions(f), max(0, w.Offset)
 		if w.After != "" {
