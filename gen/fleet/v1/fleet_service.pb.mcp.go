@@ -3067,7 +3067,7 @@ const fleetServiceListTasksOutput = `{
     },
     "total_is_lower_bound": {
       "type": "boolean",
-      "description": "True if more tasks match than were counted; absent otherwise. next_cursor leads to them."
+      "description": "True if not all tasks were looked at, so that more may match than were counted; absent otherwise. next_cursor leads to them."
     }
   },
   "required": [

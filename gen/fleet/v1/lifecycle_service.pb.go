@@ -457,7 +457,7 @@ type AgentListResponse struct {
 	TotalPages int32 `protobuf:"varint,5,opt,name=total_pages,json=totalPages,proto3" json:"total_pages,omitempty"`
 	// Where to continue, as cursor of the next call; absent on the last page.
 	NextCursor *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
-	// True if there are more contracts than were counted; absent otherwise. next_cursor leads to them.
+	// True if there may be more contracts than were counted; absent otherwise. next_cursor leads to them.
 	TotalIsLowerBound *bool `protobuf:"varint,22,opt,name=total_is_lower_bound,json=totalIsLowerBound,proto3,oneof" json:"total_is_lower_bound,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache

@@ -407,7 +407,7 @@ const lifecycleServiceAgentListOutput = `{
     },
     "total_is_lower_bound": {
       "type": "boolean",
-      "description": "True if there are more contracts than were counted; absent otherwise. next_cursor leads to them."
+      "description": "True if there may be more contracts than were counted; absent otherwise. next_cursor leads to them."
     }
   },
   "required": [
