@@ -9,8 +9,8 @@ import (
 )
 
 // watchLeases makes the database record each lease that changes hands before its time is over, and each output that a server
-// writes without the lease on the agent. Servers connect with their name as application_name. In the end both may be invisible in
-// the log, because other guards hide most effects.
+// writes without the lease on the agent. Such faults rarely show in the log, because other guards hide their effects. Servers
+// connect with their name as application_name.
 const watchLeases = `
 CREATE TABLE lease_servers (owner text PRIMARY KEY, server text NOT NULL);
 CREATE TABLE lease_problems (text text NOT NULL);

@@ -15,7 +15,7 @@ import (
 // ctx is done.
 //
 // So cmd.WaitDelay limits only how long the program may take to end after the command's context is done, and how long
-// it takes to end the reading of cmd.Stdin.
+// cmd.Stdin may be copied after the program's end.
 func Run(ctx context.Context, cmd *exec.Cmd, patience time.Duration) error {
 	ours, childs := map[io.Writer]*os.File{}, map[io.Writer]*os.File{}
 	closeAll := func(files map[io.Writer]*os.File) {
@@ -67,8 +67,8 @@ func Run(ctx context.Context, cmd *exec.Cmd, patience time.Duration) error {
 	return err
 }
 
-// Copy copies from the pipe until its end or its read deadline, and closes it. At the deadline it still copies what is
-// in the pipe. So the output of processes that have ended before the deadline is complete.
+// Copy copies from the pipe until its end or its read deadline, and closes it. After the deadline it copies what is left
+// in the pipe, without waiting for more. So the output of processes that ended before the deadline is complete.
 func Copy(to io.Writer, from *os.File) error {
 	defer func() { _ = from.Close() }()
 	buffer := make([]byte, 64<<10)
