@@ -17,6 +17,7 @@ const (
 	EventTaskCreated   EventType = "task_created"
 	EventTaskStarted   EventType = "task_started"
 	EventTaskOutput    EventType = "task_output"
+	EventTaskMore      EventType = "task_more_output"
 	EventTaskStep      EventType = "task_step"
 	EventTaskMessage   EventType = "task_message"
 	EventTaskQuestion  EventType = "task_question"
@@ -30,7 +31,7 @@ const (
 )
 
 // OutputEvents are the types that EventFilter.Quiet leaves out: what a task says while it works.
-var OutputEvents = []EventType{EventTaskOutput, EventTaskStep, EventTaskMessage}
+var OutputEvents = []EventType{EventTaskOutput, EventTaskMore, EventTaskStep, EventTaskMessage}
 
 // ChangesSight reports whether the event may change who sees the agent.
 func (t EventType) ChangesSight() bool { return t == EventAgentShared || t == EventAgentUnshared }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"fleet/internal/fleet"
 )
@@ -85,9 +86,23 @@ var errFollowed = errors.New("another process has recorded the run's output mean
 // beyond its limit it adds the last part when the run has ended; ended reports that once the queue is closed.
 func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan fleet.Output, ended func() bool) error {
 	var rest lastOutput
-	full := false // the store has no space, so output is lost
-	for o := range queue {
-		batch := []fleet.Output{o}
+	full := false             // the store has no space, so output is lost
+	var tell <-chan time.Time // when watchers are told that there is more output
+	for {
+		var batch []fleet.Output
+		select {
+		case o, ok := <-queue:
+			if !ok {
+				return w.recordRest(ctx, taskID, cursor, &rest, ended)
+			}
+			batch = append(batch, o)
+		case <-tell:
+			tell = nil
+			if err := w.tellMore(ctx, taskID, &rest); err != nil {
+				return err
+			}
+			continue
+		}
 		for more := true; more && len(batch) < outputQueue; {
 			select {
 			case o, ok := <-queue:
@@ -141,7 +156,28 @@ func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan
 		for _, o := range left { // after a crash it comes again, since the cursor does not advance
 			rest.add(o)
 		}
+		if len(left) > 0 && tell == nil {
+			tell = time.After(tellInterval)
+		}
 	}
+}
+
+// tellInterval is how often watchers are told of output that is not in the event log.
+const tellInterval = time.Second
+
+// tellMore tells watchers that the task has output that is not in the event log. They may read it from the run.
+func (w *worker) tellMore(ctx context.Context, taskID string, rest *lastOutput) error {
+	return w.changeTask(ctx, taskID, func(tx fleet.Tx, t *fleet.Task) error {
+		err := tx.Append(t.Event(fleet.EventTaskMore, w.now(), fmt.Sprintf("%d bytes of output so far", t.OutputSize+rest.seen)))
+		if errors.Is(err, fleet.ErrStoreFull) {
+			return nil
+		}
+		return err
+	})
+}
+
+// recordRest adds the last part of an output beyond its limit to the event log, if the run has ended.
+func (w *worker) recordRest(ctx context.Context, taskID, cursor string, rest *lastOutput, ended func() bool) error {
 	if rest.seen == 0 || !ended() {
 		return nil
 	}

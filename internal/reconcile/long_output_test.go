@@ -23,6 +23,14 @@ func TestLongOutput(t *testing.T) {
 	require.Contains(t, texts[10], "FAIL: TestLogin")
 	require.Len(t, h.Events(fleet.EventTaskStep), 1)
 
+	task := h.Start("papi", "repeat 10 "+strings.Repeat("x", 200)+"\nwait gate\ndone")
+	<-h.World.Reached("gate")
+	var more []string
+	h.Stored(func() bool { more = h.TaskEvents(task.ID, fleet.EventTaskMore); return len(more) > 0 })
+	require.Equal(t, []string{"2021 bytes of output so far"}, more, "while the run goes on")
+	h.World.Release("gate")
+	h.End(task.ID)
+
 	h.End(h.Start("papi", "repeat 400 "+strings.Repeat("x", 1<<10)+"\necho FAIL: TestLogin\ndone").ID)
 	texts = h.Events(fleet.EventTaskOutput)
 	require.Contains(t, texts[len(texts)-1], "FAIL: TestLogin")

@@ -65,6 +65,9 @@ const (
 	// The agent is no longer shared with a person or a group; text says with whom. Those who see it no more get this as the
 	// last event of the agent, without a status.
 	Event_agent_unshared Event_Type = 18
+	// The agent wrote output beyond the server's max_output, which events do not have: `show_task_output` reads it. Sent at most
+	// once a second; text says how much output there is so far.
+	Event_task_more_output Event_Type = 19
 )
 
 // Enum value maps for Event_Type.
@@ -89,6 +92,7 @@ var (
 		16: "task_check",
 		17: "agent_shared",
 		18: "agent_unshared",
+		19: "task_more_output",
 	}
 	Event_Type_value = map[string]int32{
 		"type_unspecified": 0,
@@ -110,6 +114,7 @@ var (
 		"task_check":       16,
 		"agent_shared":     17,
 		"agent_unshared":   18,
+		"task_more_output": 19,
 	}
 )
 
@@ -253,7 +258,7 @@ var File_fleet_v1_event_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe7\x05\n" +
+	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x85\x06\n" +
 	"\x05Event\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x120\n" +
@@ -263,7 +268,7 @@ const file_fleet_v1_event_proto_rawDesc = "" +
 	"\atask_id\x18\x05 \x01(\tR\x06taskId\x12\x1a\n" +
 	"\x04text\x18\x06 \x01(\tB\x06\xba\xf4\x18\x02\b\bR\x04text\x12_\n" +
 	"\x06status\x18\a \x01(\tBG\xba\xf4\x18CB\x14fleet.v1.Task.StatusB\x14fleet.v1.Agent.StateB\x15fleet.v1.Agent.StatusR\x06status\x12\x14\n" +
-	"\x05owner\x18\b \x01(\tR\x05owner\"\x98\x03\n" +
+	"\x05owner\x18\b \x01(\tR\x05owner\"\xb6\x03\n" +
 	"\x04Type\x12\x14\n" +
 	"\x10type_unspecified\x10\x00\x12\x11\n" +
 	"\ragent_created\x10\x01\x12\x11\n" +
@@ -286,7 +291,8 @@ const file_fleet_v1_event_proto_rawDesc = "" +
 	"\n" +
 	"task_check\x10\x10\x12\x10\n" +
 	"\fagent_shared\x10\x11\x12\x12\n" +
-	"\x0eagent_unshared\x10\x12B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x0eagent_unshared\x10\x12\x12\x1c\n" +
+	"\x10task_more_output\x10\x13\x1a\x06\xca\xf4\x18\x02\b\x05B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_event_proto_rawDescOnce sync.Once

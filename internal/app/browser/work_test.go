@@ -6,6 +6,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
+
+	"fleet/internal/app"
 )
 
 // TestWork does the main job on the page: create an agent, start a task, follow it, send it a message, stop it, delete
@@ -99,4 +101,19 @@ func TestReconnect(t *testing.T) {
 	b.sees("the end")
 	b.sees("completed")
 	require.True(t, eval[bool](b, `window.same`))
+}
+
+// TestLongOutput follows output beyond what the event log has.
+func TestLongOutput(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(c *app.Config) { c.MaxOutput = 100 })
+	s.agent(t, "papi")
+	id := s.task(t, "papi", `seq 1 100; echo early-$((40 + 2)); until [ -e more ]; do sleep 0.1; done; echo late-$((40 + 2)); until [ -e done ]; do sleep 0.1; done`)
+	b := open(t, s.home)
+	b.goTo("/tasks/" + id)
+	b.sees("early-42")
+	s.touch(t, "papi", "more")
+	b.sees("late-42")
+	s.touch(t, "papi", "done")
+	b.sees("completed")
 }

@@ -125,7 +125,7 @@ func (s *session) eventLine(e *fleetv1.Event) string {
 	text := strings.TrimRight(e.GetText(), "\r\n")
 	text = printable(strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\n", `\n`))
 	switch e.GetType() {
-	case fleetv1.Event_task_output, fleetv1.Event_task_step, fleetv1.Event_task_message, fleetv1.Event_task_answer, fleetv1.Event_task_check: // they change no status
+	case fleetv1.Event_task_output, fleetv1.Event_task_more_output, fleetv1.Event_task_step, fleetv1.Event_task_message, fleetv1.Event_task_answer, fleetv1.Event_task_check: // they change no status
 	default:
 		text = strings.TrimSpace(e.GetStatus() + " " + text)
 	}

@@ -124,3 +124,8 @@ class Stream {
 }
 
 export const stream = new Stream()
+
+/** tellsOutput reports whether the event only says what a task puts out or does, which changes nothing else about it. */
+export function tellsOutput(e: FleetEvent): boolean {
+  return ['task_output', 'task_more_output', 'task_step'].includes(e.type)
+}
