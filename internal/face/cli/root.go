@@ -37,6 +37,14 @@ type programKey struct{}
 func New(deps Deps) *cobra.Command { return newProgram(deps).root }
 
 func newProgram(deps Deps) *program {
+	p := newHandMade(deps)
+	p.addToolsets()
+	return p
+}
+
+// newHandMade returns the program without the commands of toolsets. They are most of the commands, and their texts are read
+// from a large document.
+func newHandMade(deps Deps) *program {
 	p := &program{deps: deps.withDefaults(), output: table}
 	root := &cobra.Command{
 		Use:   "fleet",
@@ -93,13 +101,30 @@ work on. Scripts find the exit codes in "fleet help exit-codes".`,
 	version := p.newVersion()
 	version.GroupID = GroupMore
 	root.AddCommand(version, newExitCodes(), newEnvironment())
-	for _, t := range toolsets() { // their descriptions name the commands above
-		cmd := p.newToolset(t)
-		cmd.GroupID = GroupTools
-		root.AddCommand(cmd)
-	}
 	knowingHelp(root)
 	return p
+}
+
+// addToolsets adds the commands of toolsets, whose descriptions name the others.
+func (p *program) addToolsets() {
+	for _, t := range toolsets() {
+		cmd := p.newToolset(t)
+		cmd.GroupID = GroupTools
+		p.root.AddCommand(cmd)
+	}
+}
+
+// needsToolsets reports whether the commands of toolsets have a part in the command line: it calls or completes one, or shows
+// or suggests commands.
+func (p *program) needsToolsets(args []string) bool {
+	cmd, _, err := p.root.Find(args)
+	if err != nil || cmd == p.root {
+		return true
+	}
+	for cmd.Parent() != p.root {
+		cmd = cmd.Parent()
+	}
+	return cmd.GroupID != GroupWork && cmd.GroupID != GroupServer
 }
 
 func (p *program) addFlags(f *pflag.FlagSet) {

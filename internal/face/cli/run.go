@@ -14,8 +14,11 @@ import (
 // Run listens for SIGINT and SIGTERM: the first ends the command's context, after which the command may take the time
 // that it needs to finish; the second ends the process, unless Deps.Signals is set.
 func Run(ctx context.Context, args []string, deps Deps, more ...*cobra.Command) int {
-	p := newProgram(deps)
+	p := newHandMade(deps)
 	p.root.AddCommand(more...)
+	if p.needsToolsets(args) {
+		p.addToolsets()
+	}
 	p.root.SetArgs(args)
 
 	ctx, cancel := context.WithCancelCause(ctx)
