@@ -67,11 +67,14 @@ MEM  := $(shell test -w /dev/shm && test "$$(df -k --output=avail /dev/shm | tai
 # detector. Only its own tests, and those of internal/runner, watch supervisors too.
 RUNNER := $(CURDIR)/.build/fleet-runner
 
+# Every test of e2e needs a Coder: vet compiles them, `make e2e` runs them. What takes long begins first.
+PACKAGES = $$($(GO) list ./internal/app/... ./internal/toolset/... ./... | grep -v '/app/e2e$$')
+
 # Most tests wait for other processes, so more of them than there are processors run at a time. The detector would let each
 # program sleep for a second before it ends.
 race: ## the tests, with the race detector, recordings replayed
 	CGO_ENABLED=0 $(GO) build -o $(RUNNER) ./cmd/fleet-runner
-	$(MEM) GORACE=atexit_sleep_ms=0 $(GO) test $(RACE) -vet=off -ldflags="-w -X 'fleet/internal/runner/sandbox.linked=$(RUNNER)'" -p 4 -parallel 6 -timeout 30m $(FLAGS) ./...
+	$(MEM) GORACE=atexit_sleep_ms=0 $(GO) test $(RACE) -vet=off -ldflags="-w -X 'fleet/internal/runner/sandbox.linked=$(RUNNER)'" -p 4 -parallel 6 -timeout 30m $(FLAGS) $(PACKAGES)
 
 test-postgres: ## the suites of stores, the API and crashes over Postgres; installs Debian's package if it is missing
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || { \
