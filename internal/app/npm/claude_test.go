@@ -102,7 +102,7 @@ func TestClaudeConversation(t *testing.T) {
 	prompt, _ := c.asked("Rest.")[0].prompt()
 	require.NotContains(t, prompt, "You lead.", "it must be told once")
 
-	// A lost conversation is detected, and the next task starts a new one.
+	// The loss of a conversation is detected. The next task starts a new one, and its agent is told.
 	lost, err := filepath.Glob(c.home.path("data", "agents", "*", "home", ".claude", "projects", "*"))
 	require.NoError(t, err)
 	require.NotEmpty(t, lost)
@@ -110,10 +110,12 @@ func TestClaudeConversation(t *testing.T) {
 		require.NoError(t, os.RemoveAll(dir))
 	}
 	task := c.do(t, "papi", "Go on.", "model: say Where?")
-	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
-	require.Contains(t, task.GetReason(), "No conversation found")
-	require.Contains(t, task.GetReason(), "the agent's next task begins a new conversation")
-	require.Equal(t, "Here", c.do(t, "papi", "Go on.", "model: say Here").GetSummary())
+	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
+	q = c.asked("Go on.")[0]
+	require.NotContains(t, q.said(), "Seven")
+	require.Contains(t, q.said(), "could not be restored")
+	c.do(t, "papi", "Go there.", "model: say Here")
+	require.Contains(t, c.asked("Go there.")[0].said(), "assistant: Where?")
 }
 
 func TestClaudeStop(t *testing.T) {
