@@ -92,6 +92,10 @@ func newStub(t *testing.T) *stub {
 // like a crash.
 func (s *stub) listen(t *testing.T, address string) (string, func()) {
 	l, err := net.Listen("tcp", cmp.Or(address, "127.0.0.1:0"))
+	for errors.Is(err, syscall.EADDRINUSE) && t.Context().Err() == nil { // another program has the port of a server that restarts
+		<-time.After(10 * time.Millisecond)
+		l, err = net.Listen("tcp", address)
+	}
 	require.NoError(t, err)
 	server := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 		if s.unary != nil {
