@@ -76,6 +76,10 @@ func RequireSame(t *testing.T, one, two fleet.Store) {
 		found, err := tx.FindTasks(fleet.TaskFilter{Text: "BUILD"}, fleet.TaskWindow{Limit: 10})
 		return found.Tasks, err
 	})
+	both(t, one, two, func(tx fleet.ReadTx) ([]fleet.UsageRow, error) {
+		rows, _, err := tx.Usage(fleet.TaskFilter{}, fleet.UsageByDay, 10)
+		return rows, err
+	})
 	for _, s := range []fleet.Store{one, two} {
 		ago, ok, err := s.Noted(t.Context(), "poll/local")
 		require.NoError(t, err)
