@@ -109,7 +109,11 @@ func (p Principal) Access(a *Agent) Access {
 
 // May returns what p may do with the agent with the credentials that it called with.
 func (p Principal) May(a *Agent) Access {
-	access := p.Access(a)
+	return p.Limit(p.Access(a))
+}
+
+// Limit returns how much of the access the credentials allow that p called with.
+func (p Principal) Limit(access Access) Access {
 	if p.Scope < ScopeRun && access.Allows(AccessView) {
 		return AccessView
 	}

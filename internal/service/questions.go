@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -17,8 +18,9 @@ type ListQuestionsRequest struct {
 // Questions is a part of the matching questions, newest first.
 type Questions struct {
 	Questions []*fleet.Question
-	Total     int    // number of matching questions
-	Next      string // cursor after these; "" on the last page
+	Access    []fleet.Access // what the caller may do with the agent of each
+	Total     int            // number of matching questions
+	Next      string         // cursor after these; "" on the last page
 }
 
 // ListQuestions returns questions of the agents that the caller sees, newest first.
@@ -55,8 +57,19 @@ func (s *Service) ListQuestions(ctx context.Context, r ListQuestionsRequest) (*Q
 			}
 			f.TaskID = t.ID
 		}
-		q.Questions, q.Total, err = tx.Questions(f, count, offset)
-		return err
+		if q.Questions, q.Total, err = tx.Questions(f, count, offset); err != nil {
+			return err
+		}
+		q.Access = make([]fleet.Access, len(q.Questions))
+		for i, question := range q.Questions {
+			access, err := accessTo(tx, p, question.Owner, question.AgentUID)
+			if err != nil {
+				return err
+			}
+			// A share can end between the selection and this transaction.
+			q.Access[i] = cmp.Or(p.Limit(access), fleet.AccessView)
+		}
+		return nil
 	})
 	q.Next = fleet.NextCursor(offset, len(q.Questions), q.Total)
 	return q, err

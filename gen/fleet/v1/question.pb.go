@@ -171,7 +171,10 @@ type Question struct {
 	// Name of the principal that answered, or "policy" when the policy of the agent's role did; absent until there is an answer.
 	AnsweredBy *string `protobuf:"bytes,15,opt,name=answered_by,json=answeredBy,proto3,oneof" json:"answered_by,omitempty"`
 	// When the question was answered; absent until it was.
-	AnsweredAt    *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=answered_at,json=answeredAt,proto3,oneof" json:"answered_at,omitempty"`
+	AnsweredAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=answered_at,json=answeredAt,proto3,oneof" json:"answered_at,omitempty"`
+	// What the caller may do with the agent, in `list_questions`; absent if it may do everything. To view the agent is not enough to
+	// answer.
+	Access        *Share_Access `protobuf:"varint,17,opt,name=access,proto3,enum=fleet.v1.Share_Access,oneof" json:"access,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -318,11 +321,18 @@ func (x *Question) GetAnsweredAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Question) GetAccess() Share_Access {
+	if x != nil && x.Access != nil {
+		return *x.Access
+	}
+	return Share_access_unspecified
+}
+
 var File_fleet_v1_question_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_question_proto_rawDesc = "" +
 	"\n" +
-	"\x17fleet/v1/question.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc2\x06\n" +
+	"\x17fleet/v1/question.proto\x12\bfleet.v1\x1a\x14fleet/v1/share.proto\x1a\x14fleet/v1/value.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x82\a\n" +
 	"\bQuestion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x1d\n" +
@@ -344,7 +354,8 @@ const file_fleet_v1_question_proto_rawDesc = "" +
 	"\vanswered_by\x18\x0f \x01(\tH\x03R\n" +
 	"answeredBy\x88\x01\x01\x12@\n" +
 	"\vanswered_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampH\x04R\n" +
-	"answeredAt\x88\x01\x01\":\n" +
+	"answeredAt\x88\x01\x01\x123\n" +
+	"\x06access\x18\x11 \x01(\x0e2\x16.fleet.v1.Share.AccessH\x05R\x06access\x88\x01\x01\":\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10kind_unspecified\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -361,7 +372,8 @@ const file_fleet_v1_question_proto_rawDesc = "" +
 	"\n" +
 	"\b_messageB\x0e\n" +
 	"\f_answered_byB\x0e\n" +
-	"\f_answered_atB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\f_answered_atB\t\n" +
+	"\a_accessB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_question_proto_rawDescOnce sync.Once
@@ -383,6 +395,7 @@ var file_fleet_v1_question_proto_goTypes = []any{
 	(*Question)(nil),              // 2: fleet.v1.Question
 	(*structpb.Struct)(nil),       // 3: google.protobuf.Struct
 	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
+	(Share_Access)(0),             // 5: fleet.v1.Share.Access
 }
 var file_fleet_v1_question_proto_depIdxs = []int32{
 	0, // 0: fleet.v1.Question.kind:type_name -> fleet.v1.Question.Kind
@@ -391,11 +404,12 @@ var file_fleet_v1_question_proto_depIdxs = []int32{
 	4, // 3: fleet.v1.Question.asked_at:type_name -> google.protobuf.Timestamp
 	4, // 4: fleet.v1.Question.expires_at:type_name -> google.protobuf.Timestamp
 	4, // 5: fleet.v1.Question.answered_at:type_name -> google.protobuf.Timestamp
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	5, // 6: fleet.v1.Question.access:type_name -> fleet.v1.Share.Access
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_question_proto_init() }
@@ -403,6 +417,7 @@ func file_fleet_v1_question_proto_init() {
 	if File_fleet_v1_question_proto != nil {
 		return
 	}
+	file_fleet_v1_share_proto_init()
 	file_fleet_v1_value_proto_init()
 	file_fleet_v1_question_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}

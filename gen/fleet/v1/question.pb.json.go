@@ -39,5 +39,8 @@ func (m *Question) AppendJSON(b []byte) []byte {
 	if m.AnsweredAt != nil {
 		b = wire.AppendTime(append(b, `,"answered_at":`...), m.AnsweredAt)
 	}
+	if m.Access != nil {
+		b = wire.AppendEnum(append(b, `,"access":`...), *m.Access, Share_Access_name)
+	}
 	return wire.End(b, begin)
 }

@@ -20,8 +20,12 @@ func (f *Fleet) ListQuestions(ctx context.Context, r *fleetv1.ListQuestionsReque
 		return nil, err
 	}
 	out := &fleetv1.ListQuestionsResponse{TotalCount: int32Of(q.Total), NextCursor: some(q.Next)}
-	for _, question := range q.Questions {
-		out.Questions = append(out.Questions, questionOf(question))
+	for i, question := range q.Questions {
+		row := questionOf(question)
+		if q.Access[i] != fleet.AccessOwn {
+			row.Access = accessOf(q.Access[i]).Enum()
+		}
+		out.Questions = append(out.Questions, row)
 	}
 	return out, nil
 }
