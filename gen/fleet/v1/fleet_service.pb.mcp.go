@@ -3972,6 +3972,14 @@ const fleetServiceListQuestionsOutput = `{
           ],
           "format": "date-time",
           "description": "When the question was answered; absent until it was."
+        },
+        "access": {
+          "type": "string",
+          "enum": [
+            "view",
+            "run"
+          ],
+          "description": "What the caller may do with the agent, in ` + "`" + `list_questions` + "`" + `; absent if it may do everything. To view the agent is not enough to answer.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
         }
       },
       "required": [
@@ -4134,6 +4142,14 @@ const fleetServiceAnswerQuestionOutput = `{
           ],
           "format": "date-time",
           "description": "When the question was answered; absent until it was."
+        },
+        "access": {
+          "type": "string",
+          "enum": [
+            "view",
+            "run"
+          ],
+          "description": "What the caller may do with the agent, in ` + "`" + `list_questions` + "`" + `; absent if it may do everything. To view the agent is not enough to answer.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
         }
       },
       "required": [

@@ -69,6 +69,7 @@ export async function events(query: {
   cursor: string
   task_id?: string
   max_events?: number
+  quiet?: boolean
 }): Promise<{ events: FleetEvent[]; cursor: string }> {
   const text = await data(api.GET('/v1/events', { params: { query }, parseAs: 'text' }))
   const batches = text

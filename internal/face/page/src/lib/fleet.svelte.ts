@@ -11,6 +11,7 @@ import {
   type Question,
   type Scope,
 } from './api'
+import { retry } from './retry'
 import { stream } from './stream.svelte'
 
 // What has changed is shown at most this often, in milliseconds, and less often if showing it takes long.
@@ -94,18 +95,12 @@ class Fleet {
     stream.missed = () => void this.load()
   }
 
-  /** load reads the fleet, again until that succeeds, and follows it from then on. */
-  async load() {
-    for (let pause = 500; ; pause = Math.min(2 * pause, 10_000)) {
-      try {
-        await this.loadOnce()
-        return
-      } catch (e) {
-        this.problem = e instanceof Error ? e.message : String(e)
-        if (e instanceof Problem && e.status === 401) return
-      }
-      await new Promise((done) => setTimeout(done, pause))
-    }
+  /** load reads the fleet, and follows it from then on. */
+  load(): Promise<void> {
+    return retry(
+      () => this.loadOnce(),
+      (_, words) => (this.problem = words),
+    )
   }
 
   /**
@@ -167,11 +162,12 @@ class Fleet {
     // The caller no longer sees an agent whose agent_unshared has no status.
     if (e.type === 'agent_deleted' || (e.type === 'agent_unshared' && !e.status)) {
       if (this.byKey.delete(key)) this.changed(true)
-      for (const q of this.byId.values()) if (keyOf({ owner: q.owner, name: q.agent_name }) === key) this.askLater()
+      this.askOf(key)
       return
     }
     // A share can make the agent visible, or end that. Agents of other toolsets have events too, and are in no list.
     if (e.type === 'agent_created' || e.type === 'agent_shared' || e.type === 'agent_unshared') this.readLater(e)
+    if (e.type === 'agent_shared' || e.type === 'agent_unshared') this.askOf(key) // what the caller may do with it changes
     if (!row) return
     const change = changeOf(e, row)
     if (!change) {
@@ -245,6 +241,11 @@ class Fleet {
       (agents) => (this.byKey = new Map(agents.map((a) => [keyOf(a), a]))),
     )
     this.changed(true)
+  }
+
+  /** askOf reads the questions again if the agent has one. */
+  private askOf(key: string) {
+    for (const q of this.byId.values()) if (keyOf({ owner: q.owner, name: q.agent_name }) === key) this.askLater()
   }
 
   private askLater() {
