@@ -1,0 +1,112 @@
+package browser
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/waittest"
+)
+
+// gated is a proxy in front of a server. It holds requests until they may pass.
+type gated struct {
+	home    string
+	arrived chan struct{} // receives when a request is held
+	pass    chan struct{} // closed when held requests may pass
+}
+
+// gate starts a proxy that holds the requests that held chooses.
+func gate(t *testing.T, home string, held func(*http.Request) bool) *gated {
+	t.Helper()
+	target, err := url.Parse(home)
+	require.NoError(t, err)
+	g := &gated{arrived: make(chan struct{}, 100), pass: make(chan struct{})}
+	proxy := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if held(r) {
+			g.arrived <- struct{}{}
+			select {
+			case <-g.pass:
+			case <-r.Context().Done():
+				return
+			}
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(server.CloseClientConnections) // streams do not end by themselves
+	g.home = server.URL
+	return g
+}
+
+// TestViewBeforeStream reads a view, changes what it shows, and only then lets the page ask where the log of events ends. No event
+// tells the page of the change.
+func TestViewBeforeStream(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.agent(t, "papi")
+	id := s.task(t, "papi", `echo begun; while ! [ -e end ]; do sleep 0.1; done`)
+	g := gate(t, s.home, func(r *http.Request) bool {
+		return r.URL.Path == "/v1/events" && r.URL.Query().Get("cursor") == "now"
+	})
+	b := open(t, g.home)
+	b.goTo("/tasks/" + id)
+	select {
+	case <-g.arrived:
+	case <-waittest.Context(t).Done():
+		require.Fail(t, "the page does not ask where the log ends")
+	}
+	b.sees("running")
+	s.touch(t, "papi", "end")
+	s.ended(t, id)
+	require.NotContains(t, b.text(), "completed", "the view is older than the change")
+	close(g.pass)
+	b.sees("completed")
+}
+
+// TestPastOfLanes shows in the timeline what an agent did before the page was opened, and what it does from then on.
+func TestPastOfLanes(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	ago := func(minutes int) { s.late.Store(int64(time.Duration(minutes) * time.Minute)) }
+	ago(50)
+	s.agent(t, "papi")
+	s.agent(t, "quiet")
+	ago(45)
+	b := open(t, s.home)
+	b.goTo("/attention")
+	id := s.task(t, "papi", `while ! [ -e ask ]; do sleep 0.1; done; "$FLEET_ASK" question "tabs or spaces?" tabs spaces; while ! [ -e end ]; do sleep 0.1; done`)
+	ago(40)
+	s.touch(t, "papi", "ask")
+	b.sees("tabs or spaces?")
+	ago(30)
+	b.press("spaces")
+	b.sees("No agent waits for an answer.")
+	ago(20)
+	s.touch(t, "papi", "end")
+	s.ended(t, id)
+	ago(10)
+	_, err := s.api.StopAgent(t.Context(), &fleetv1.StopAgentRequest{AgentName: "papi"})
+	require.NoError(t, err)
+	b.goTo("/?view=timeline")
+	past := func(agent, kinds string) {
+		t.Helper()
+		require.NoError(t, b.until(`(agent, kinds) => {
+			const lane = [...document.querySelectorAll('.lanes [role=listitem]')].find(l => l.querySelector('a')?.textContent === agent)
+			const words = lane?.querySelector('.bars > .sr')?.textContent ?? ''
+			return words.split(', ').map(w => w.split(' ')[0]).join(' ') === kinds
+		}`, agent, kinds))
+	}
+	past("papi", "offline idle working asking working")
+	past("quiet", "idle")
+	ago(0)
+	_, err = s.api.StartAgent(t.Context(), &fleetv1.StartAgentRequest{AgentName: "papi"})
+	require.NoError(t, err)
+	past("papi", "idle offline idle working asking")
+}
