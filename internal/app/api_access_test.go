@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -93,7 +94,13 @@ func TestAccess(t *testing.T) {
 		case "lists":
 			want := forget(t, call("alice")) // who has nothing else
 			for _, by := range []string{"viewer", "runner", "root"} {
-				require.Equal(t, want, forget(t, call(by)), "%s by %s", name, by)
+				got := forget(t, call(by))
+				if access := map[string]string{"viewer": "view", "runner": "run"}[by]; name == "list_questions" && access != "" {
+					said := `"access":"` + access + `",`
+					require.Contains(t, got, said, "%s by %s", name, by)
+					got = strings.Replace(got, said, "", 1)
+				}
+				require.Equal(t, want, got, "%s by %s", name, by)
 			}
 			require.NotContains(t, want, "INVALID")
 			require.NotEqual(t, want, forget(t, call("stranger")), name)
