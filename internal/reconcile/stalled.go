@@ -63,11 +63,12 @@ func (w *worker) stepStalled(ctx context.Context, t *fleet.Task) (time.Duration,
 	if limit <= 0 {
 		return retryMost, nil
 	}
-	if t.Waiting > 0 { // it waits for an answer
+	asking := t.Waiting > 0
+	if asking {
 		w.progress.touch(w.now())
 	}
 	quiet, step := w.progress.quiet(w.now())
-	stalled := quiet >= limit
+	stalled := !asking && quiet >= limit // this process may have been suspended after the touch
 	switch {
 	case stalled && t.Stalled():
 		return retryMost, nil
