@@ -1,0 +1,89 @@
+package browser
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+)
+
+// focusTo moves the focus with the Tab key to what has the name, as somebody without a mouse does.
+func (b *tab) focusTo(name string) {
+	b.t.Helper()
+	const is = `name => { const e = document.activeElement
+		return [e.getAttribute('aria-label'), e.placeholder, e.closest('label')?.innerText, e.textContent].some(t => t?.trim().startsWith(name)) && e !== document.body && e.id !== 'main' }`
+	var met []string
+	for range 1000 { // what it looks for may be on its way
+		if eval[bool](b, `(`+is+`)(`+"`"+name+"`"+`)`) {
+			return
+		}
+		if len(met) < 60 {
+			met = append(met, eval[string](b, `document.activeElement.outerHTML.slice(0, 60)`))
+		}
+		b.run(chromedp.KeyEvent(kb.Tab))
+	}
+	require.Fail(b.t, "the focus never comes to "+name, "it was on:\n%s", strings.Join(met, "\n"))
+}
+
+// hit moves the focus to what has the name, and presses Enter.
+func (b *tab) hit(name string) {
+	b.t.Helper()
+	b.focusTo(name)
+	b.run(chromedp.KeyEvent(kb.Enter))
+}
+
+// TestKeyboardWalk does the whole job with the keyboard alone, as a new user does it: create the first agent, give it a task, answer
+// its question, read the result, visit every room, stop and delete the agent.
+func TestKeyboardWalk(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	b := open(t, s.home)
+	b.expect("404") // its task changes nothing in a repository
+	write := func(text string) { b.run(chromedp.KeyEvent(text)) }
+	b.goTo("/")
+	b.sees("No agents yet")
+	b.hit("Create the first agent")
+	b.sees("What the agent is for")
+	b.focusTo("Name")
+	write("papi")
+	b.focusTo("What the agent is for")
+	write("Try things")
+	b.hit("Create agent")
+	b.sees("Next task")
+	b.sees("papi")
+
+	b.focusTo("Next task")
+	write(`"$FLEET_ASK" question "tabs or spaces?" tabs spaces && echo it is $((40 + 2))`)
+	b.hit("Start task")
+	b.sees("tabs or spaces?")
+	b.hit("Attention")
+	b.sees("papi asks")
+	b.hit("spaces")
+	b.sees("No agent waits for an answer.")
+
+	b.hit("Tasks")
+	b.sees("completed")
+	b.hit(`"$FLEET_ASK"`)
+	b.sees("it is 42")
+	for _, view := range []string{"result", "changes", "checks", "steps", "output"} {
+		b.hit(view)
+		require.NoError(t, b.until(`view => document.activeElement.textContent.trim() === view && document.activeElement.getAttribute('aria-pressed') === 'true'`, view))
+	}
+	for _, room := range [][2]string{{"Usage", "Tasks by day"}, {"Toolsets", "contracts"}, {"Admin", "The server is ready."}, {"Fleet", "1 agent"}} {
+		b.hit(room[0])
+		b.sees(room[1])
+	}
+	b.hit("timeline")
+	b.sees("papi")
+	b.hit("table")
+	b.hit("papi")
+	b.sees("What it is for")
+	b.hit("Stop")
+	b.hit("Yes")
+	b.sees("stopped")
+	b.hit("Delete")
+	b.hit("Yes")
+	b.sees("No agents yet")
+}
