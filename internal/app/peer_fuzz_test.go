@@ -61,7 +61,7 @@ func (a answering) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(a))}, nil
 }
 
-// FuzzPlaceAnswer checks that any answer of another server, which may be newer, is an answer or an error for the caller.
+// FuzzPlaceAnswer checks that whatever another server answers, the caller gets an answer or an error. The other server may be newer.
 func FuzzPlaceAnswer(f *testing.F) {
 	f.Add([]byte(`{"projects":[{"Name":"a"},null],"roles":[{}],"log":["\u0000"],"more":true}`))
 	f.Add([]byte(`{"error":{"reason":"NEWER_REASON","message":"%s","next_step":"{x","metadata":{"a":"\ud800"}}}`))

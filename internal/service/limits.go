@@ -133,7 +133,7 @@ func limitUses(all fleet.Limits, tx fleet.ReadTx, p fleet.Principal) ([]LimitUse
 	return uses, nil
 }
 
-// useOf returns the limit with what counts for it of what the principal or project has.
+// useOf returns the limit, and how much of it a principal or a project with so many agents, tasks and bytes uses.
 func useOf(limit fleet.Limit, agents, runningTasks int, storedBytes int64) LimitUse {
 	use := LimitUse{limit, -1}
 	switch limit.Kind {

@@ -149,7 +149,7 @@ func (d *database) FailOver(served func()) error {
 	return nil
 }
 
-// urlThrough returns the URL of the database for the server, which reaches its nodes through the links.
+// urlThrough returns the URL with which the server reaches the nodes of the database through the links.
 func urlThrough(server string, links [2]*pgtest.Link) string {
 	q := url.Values{"application_name": {server}, "target_session_attrs": {"read-write"}, "sslmode": {"disable"}, "user": {"fleet"}, "connect_timeout": {"2"}}
 	return fmt.Sprintf("postgres://127.0.0.1:%d,127.0.0.1:%d/postgres?%s", links[0].Port(), links[1].Port(), q.Encode())

@@ -17,7 +17,7 @@ import (
 // So cmd.WaitDelay limits only how long the program may take to end after the command's context is done, and how long
 // cmd.Stdin may be copied after the program's end.
 func Run(ctx context.Context, cmd *exec.Cmd, patience time.Duration) error {
-	ours, childs := map[io.Writer]*os.File{}, map[io.Writer]*os.File{}
+	ours, theirs := map[io.Writer]*os.File{}, map[io.Writer]*os.File{}
 	closeAll := func(files map[io.Writer]*os.File) {
 		for _, f := range files {
 			_ = f.Close()
@@ -28,19 +28,19 @@ func Run(ctx context.Context, cmd *exec.Cmd, patience time.Duration) error {
 		if _, ok := to.(*os.File); ok || to == nil {
 			continue
 		}
-		if childs[to] == nil {
+		if theirs[to] == nil {
 			r, w, err := os.Pipe()
 			if err != nil {
 				closeAll(ours)
-				closeAll(childs)
+				closeAll(theirs)
 				return err
 			}
-			ours[to], childs[to] = r, w
+			ours[to], theirs[to] = r, w
 		}
-		*output = childs[to]
+		*output = theirs[to]
 	}
 	err := cmd.Start()
-	closeAll(childs)
+	closeAll(theirs)
 	if err != nil {
 		closeAll(ours)
 		return err

@@ -76,8 +76,8 @@ func appendBetween(tasks []UsageTasks, f fleet.TaskFilter, from, to time.Time) [
 	return tasks
 }
 
-// ScanUsage reads the usage of a key, after a column that says whether it is of all keys. All numbers are floating point; the cost is in
-// billionths of a dollar.
+// ScanUsage reads a row of usage. Its first column is 1 in the row with the sum of all keys, which has no key, and 0 in the others. All
+// other numbers are floating point; the cost is in billionths of a dollar.
 func ScanUsage(row Scanner) (u fleet.UsageRow, err error) {
 	var all int
 	var tasks, completed, failed, stopped, cost, in, out, calls, took float64
