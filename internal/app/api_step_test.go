@@ -29,7 +29,7 @@ type step struct {
 	Save  map[string]string `yaml:"save"`
 	By    string            `yaml:"by"`
 
-	Heard string `yaml:"heard"` // a server that was heard, and does not run
+	Heard string `yaml:"heard"` // the name of another server that registered itself; it does not run
 
 	World map[string]any `yaml:"world"`
 	// Second changes the second place, as World changes the first.

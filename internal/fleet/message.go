@@ -4,19 +4,19 @@ import (
 	"time"
 )
 
-// Message is a follow-up to a task that runs. It is kept until the agent has it, so that it outlives the process that
-// took it: whoever follows the task gives it to the agent.
+// Message is a follow-up to a running task. The store keeps it until it has been delivered to the agent, so it is not lost
+// if the process that accepted it ends: any process that follows the task can deliver it.
 type Message struct {
 	ID        string
 	TaskID    string
 	Text      string
 	CreatedAt time.Time
-	GivenAt   time.Time // when the agent had it; zero: not yet
+	GivenAt   time.Time // when it was delivered; zero: not yet
 
-	// Refused is why the agent will never have it, and RefusedText the same in words; empty: it may.
+	// Refused is why it will never be delivered, and RefusedText says the same in words. Both are empty if it still may be.
 	Refused     Reason
 	RefusedText string
 }
 
-// Open says whether the message is still to be given to the agent.
+// Open reports whether the message is still to be delivered.
 func (m *Message) Open() bool { return m.GivenAt.IsZero() && m.Refused == "" }

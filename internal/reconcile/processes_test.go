@@ -18,15 +18,15 @@ import (
 	"fleet/internal/store/sqlite"
 )
 
-// TestTwoProcesses lets two services and reconcilers, each with a connection of its own to one store, do a mix of
-// everything to the same agents: no task is given twice, and everything comes to rest where it was wanted.
+// TestTwoProcesses runs two services and reconcilers on one store, each with a connection of its own, and calls both at
+// random about the same agents. No task may be dispatched twice, and each agent must end in the state that was asked for.
 func TestTwoProcesses(t *testing.T) {
 	t.Parallel()
 	t.Run("store works", func(t *testing.T) { t.Parallel(); twoProcesses(t, 0) })
 	t.Run("store fails now and then", func(t *testing.T) { t.Parallel(); twoProcesses(t, 7) })
 }
 
-// twoProcesses lets every so many accesses of one of the two to the store fail, 0 for none.
+// twoProcesses makes every n-th access of the first of the two to the store fail, where n is fails; with 0 none fails.
 func twoProcesses(t *testing.T, fails int64) {
 	h, flaky := servicetest.NewFlaky(t, func(c *state.Config) { c.LeaseTTL = 300 * time.Millisecond })
 	second, err := sqlite.Open(t.Context(), h.Path, sqlite.Config{})

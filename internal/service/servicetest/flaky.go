@@ -16,7 +16,7 @@ import (
 // FlakyStore is a store that a test can let fail and wait.
 type FlakyStore struct {
 	fleet.Store
-	Fails atomic.Int64 // every so many calls fail; 0: none
+	Fails atomic.Int64 // every n-th call fails, where n is this number; 0: none
 	calls atomic.Int64 // of what can fail
 
 	mu        sync.Mutex
