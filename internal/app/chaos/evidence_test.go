@@ -30,6 +30,11 @@ func (f *fleetUnder) evidence(t *testing.T) *evidence {
 	if err := f.caughtUp(ctx, e.log[len(e.log)-1].GetCursor()); err != nil {
 		f.history.problem("%v", err)
 	}
+	for _, s := range f.servers {
+		for _, problem := range s.internalErrors() {
+			f.history.problem("%s", problem)
+		}
+	}
 	for _, w := range f.watchers {
 		e.watched[w.name] = w.all()
 	}

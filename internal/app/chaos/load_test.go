@@ -200,10 +200,7 @@ func (f *fleetUnder) call(r *rand.Rand, method string, request, answer proto.Mes
 	defer cancel()
 	err := over(ctx, s, method, request, answer)
 	f.history.called(method, err)
-	switch refusal, ok := errors.AsType[*refusal](err); {
-	case ok && refusal.Reason == "INTERNAL":
-		f.history.problem("%s of %s is INTERNAL: %s", method, s.name, refusal.Message)
-	case err != nil && !ok:
+	if _, ok := errors.AsType[*refusal](err); err != nil && !ok {
 		time.Sleep(unreachedFor) // a server that is down refuses at once, and callers would do nothing else
 	}
 	return err

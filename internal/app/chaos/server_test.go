@@ -1,12 +1,16 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -74,6 +78,28 @@ func freeAddress(t *testing.T) string {
 func tail(path string, n int64) string {
 	b, _ := os.ReadFile(path)
 	return string(b[max(0, int64(len(b))-n):])
+}
+
+// failedCall is the line of a log about a call that failed with an internal error.
+var failedCall = regexp.MustCompile(`(?m)^time=\S+ level=ERROR msg=call method=(\S+) .* code=\w+ error=(.*)$`)
+
+// internalErrors returns the internal errors in the server's log: each with how many calls failed with it, and the method of the
+// first of them.
+func (s *server) internalErrors() []string {
+	content, err := os.ReadFile(s.log.Name())
+	if err != nil {
+		return []string{err.Error()}
+	}
+	counts, methods := map[string]int{}, map[string]string{}
+	for _, m := range failedCall.FindAllStringSubmatch(string(content), -1) {
+		counts[m[2]]++
+		methods[m[2]] = cmp.Or(methods[m[2]], m[1])
+	}
+	var all []string
+	for _, e := range slices.Sorted(maps.Keys(counts)) {
+		all = append(all, fmt.Sprintf("%d calls of %s, the first of %s, failed with the internal error %s", counts[e], s.name, methods[e], e))
+	}
+	return all
 }
 
 // Start starts the process with a clock that is wrong by skew. If the process ends by itself, it is started again.
