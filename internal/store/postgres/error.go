@@ -24,6 +24,7 @@ const (
 	codeReadOnly      = "25006"
 	codeDiskFull      = "53100"
 	codeDivision      = "22012" // by zero
+	codeNoDatabase    = "3D000"
 	codeRefused       = "FL001"
 )
 
@@ -62,14 +63,16 @@ func conflict(err error) bool {
 
 // unreachable reports whether the database does not answer, or serves only reads, as a standby does.
 func unreachable(err error) bool {
+	_, connecting := errors.AsType[*pgconn.ConnectError](err)
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch {
+		case connecting: // a server with a full disk refuses connections with errors of many kinds
+			return !strings.HasPrefix(e.Code, "28") && e.Code != codeNoDatabase
 		case e.Code == codeReadOnly, strings.HasPrefix(e.Code, "57P"), strings.HasPrefix(e.Code, "08"), strings.HasPrefix(e.Code, "53") && e.Code != codeDiskFull:
 			return true // shutting down, connection failure, too many connections
 		}
 		return e.Code == "25P03" // idle in the transaction for too long
 	}
-	_, connecting := errors.AsType[*pgconn.ConnectError](err)
 	_, network := errors.AsType[net.Error](err)
 	return connecting || network || errors.Is(err, errNoAnswer) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		pgconn.SafeToRetry(err) || err != nil && strings.Contains(err.Error(), "conn closed")

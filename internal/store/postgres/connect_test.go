@@ -1,0 +1,51 @@
+package postgres
+
+import (
+	"net"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgproto3"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+// TestRefusedConnections checks what a refusal of the database to open a connection means: a server in trouble counts as one that does
+// not answer, whatever it says. A wrong password or database is not said to go away by itself.
+func TestRefusedConnections(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]fleet.Reason{
+		"XX000": fleet.ReasonBackendUnavailable, // could not write init file: the disk is full
+		"58P01": fleet.ReasonBackendUnavailable,
+		"53300": fleet.ReasonBackendUnavailable,
+		"57P03": fleet.ReasonBackendUnavailable,
+		"28P01": fleet.ReasonInternal,
+		"3D000": fleet.ReasonInternal,
+	} {
+		_, err := pgx.Connect(t.Context(), "postgres://fleet@"+refuse(t, code)+"/fleet?sslmode=disable")
+		require.Error(t, err)
+		require.Equal(t, want, fleet.ReasonOf(translate(err)), "%s: %v", code, err)
+	}
+}
+
+// refuse serves a database that refuses connections with the code, and returns its address.
+func refuse(t *testing.T, code string) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			b := pgproto3.NewBackend(conn, conn)
+			_, _ = b.ReceiveStartupMessage()
+			b.Send(&pgproto3.ErrorResponse{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: code, Message: "refused"})
+			_ = b.Flush()
+			_ = conn.Close()
+		}
+	}()
+	return l.Addr().String()
+}
