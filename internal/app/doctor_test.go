@@ -16,24 +16,16 @@ import (
 
 	"fleet/internal/face/inbound/certtest"
 	"fleet/internal/identity/oidc/oidctest"
+	"fleet/internal/loopback/loopbacktest"
 	"fleet/internal/store/postgres/pgtest"
 	"fleet/internal/store/sqlite"
 )
-
-// freeAddress returns a loopback address that nobody uses.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	return l.Addr().String()
-}
 
 // examined returns the findings about a server with the settings, by check.
 func examined(t *testing.T, file string, environ ...string) map[string]finding {
 	t.Helper()
 	environ = append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "FLEET_DATA=" + t.TempDir(), "FLEET_HTTP=" + freeAddress(t), "FLEET_GRPC=" + freeAddress(t),
+		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "FLEET_DATA=" + t.TempDir(), "FLEET_HTTP=" + loopbacktest.Address(t), "FLEET_GRPC=" + loopbacktest.Address(t),
 	}, environ...)
 	all := map[string]finding{}
 	for _, f := range examine(t.Context(), writeConfig(t, file), environ) {
@@ -79,7 +71,7 @@ func TestDoctor(t *testing.T) {
 		"no repository":       {file: "local: {projects: [{name: a, repository: /none/here}]}\n", check: "project a", want: failing, says: "/none/here"},
 		"an address in use":   {environ: []string{"FLEET_GRPC=" + taken.Addr().String()}, check: "address grpc", want: failing, says: "another program"},
 		"a foreign address":   {file: "insecure_plaintext: true\nauth: tokens\n", environ: []string{"FLEET_HTTP=192.0.2.1:1"}, check: "address http", want: failing, says: "192.0.2.1"},
-		"no Postgres":         {environ: []string{"FLEET_STORE=postgres://me:s3cret@" + freeAddress(t) + "/x"}, check: "store", want: failing, says: "connection refused"},
+		"no Postgres":         {environ: []string{"FLEET_STORE=postgres://me:s3cret@" + loopbacktest.Address(t) + "/x"}, check: "store", want: failing, says: "connection refused"},
 		"no Coder":            {environ: []string{"FLEET_PLACES=coder"}, check: "coder", want: failing, says: "no Coder deployment"},
 		"a certificate":       {file: cert(30 * 24 * time.Hour), check: "tls", want: good, says: "valid until"},
 		"soon":                {file: cert(24 * time.Hour), check: "tls", want: warning, says: "expires on"},

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +22,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"fleet/internal/fleet"
+	"fleet/internal/loopback/loopbacktest"
 	"fleet/internal/store/postgres/pgtest"
 )
 
@@ -47,7 +47,7 @@ type server struct {
 }
 
 func newServer(t *testing.T, name, data string) *server {
-	s := &server{t: t, name: name, http: freeAddress(t), grpc: freeAddress(t), data: data, limits: fleet.Limits{Agents: 1000, RunningTasks: 1000}}
+	s := &server{t: t, name: name, http: loopbacktest.Address(t), grpc: loopbacktest.Address(t), data: data, limits: fleet.Limits{Agents: 1000, RunningTasks: 1000}}
 	var err error
 	s.conn, err = grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithConnectParams(grpc.ConnectParams{
 		Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.2, MaxDelay: 200 * time.Millisecond}, MinConnectTimeout: time.Second,
@@ -65,14 +65,6 @@ func newServer(t *testing.T, name, data string) *server {
 		_ = s.log.Close()
 	})
 	return s
-}
-
-// freeAddress returns an address that nothing listens on.
-func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
 
 func tail(path string, n int64) string {

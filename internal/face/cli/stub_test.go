@@ -33,6 +33,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/loopback/loopbacktest"
 )
 
 // stub is an in-memory fleet whose agents run their tasks with sh. It survives its servers, as a database would.
@@ -88,14 +89,10 @@ func newStub(t *testing.T) *stub {
 	return s
 }
 
-// listen serves the stub at the address, or at a free one. It returns the address and a function that ends the server
-// like a crash.
+// listen serves the stub at the address, or at one that nobody else gets. It returns the address and a function that ends the
+// server like a crash.
 func (s *stub) listen(t *testing.T, address string) (string, func()) {
-	l, err := net.Listen("tcp", cmp.Or(address, "127.0.0.1:0"))
-	for errors.Is(err, syscall.EADDRINUSE) && t.Context().Err() == nil { // another program has the port of a server that restarts
-		<-time.After(10 * time.Millisecond)
-		l, err = net.Listen("tcp", address)
-	}
+	l, err := net.Listen("tcp", cmp.Or(address, loopbacktest.Address(t)))
 	require.NoError(t, err)
 	server := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 		if s.unary != nil {
