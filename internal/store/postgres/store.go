@@ -64,6 +64,7 @@ type Store struct {
 	stamping *pgxpool.Pool
 	pulse    *pulse
 	stamper  *stamper
+	leasing  gather[leaseCall]
 	full     fullness
 	schema   int64        // version that this program needs
 	seen     atomic.Int64 // a number that the log has reached
@@ -79,6 +80,7 @@ func Open(ctx context.Context, url string, cfg Config) (_ *Store, err error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	s.leasing.run = s.leaseAll
 	defer func() {
 		if err != nil {
 			s.closePools()

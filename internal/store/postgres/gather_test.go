@@ -1,0 +1,63 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/waittest"
+)
+
+func TestCallsShareTheNextRun(t *testing.T) {
+	t.Parallel()
+	begun, goOn := make(chan int), make(chan error)
+	g := gather[int]{run: func(calls []*int) error {
+		begun <- len(calls)
+		for i, c := range calls {
+			*c = i + 1
+		}
+		return <-goOn
+	}}
+	results, errs := make([]int, 11), make(chan error, 11)
+	call := func(ctx context.Context, i int) { errs <- g.do(ctx, &results[i]) }
+	waiting := func(n int) {
+		waittest.Until(t, "a waiting call gives no signal", func() bool {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			return g.next != nil && len(g.next.calls) == n
+		})
+	}
+
+	go call(t.Context(), 0)
+	require.Equal(t, 1, <-begun)
+	for i := range 9 {
+		go call(t.Context(), i+1)
+	}
+	waiting(9)
+	canceled, cancel := context.WithCancel(t.Context())
+	go call(canceled, 10)
+	waiting(10)
+	cancel()
+	require.ErrorIs(t, <-errs, context.Canceled, "it does not wait for the run")
+
+	failed := errors.New("the second run failed")
+	goOn <- nil
+	require.NoError(t, <-errs)
+	require.Equal(t, 10, <-begun, "all that waited")
+	goOn <- failed
+	sum := 0
+	for range 9 {
+		require.ErrorIs(t, <-errs, failed)
+	}
+	for _, n := range results[1:] {
+		sum += n
+	}
+	require.Equal(t, 55, sum, "each has its own result")
+
+	go call(t.Context(), 0)
+	require.Equal(t, 1, <-begun, "it begins again")
+	goOn <- nil
+	require.NoError(t, <-errs)
+}
