@@ -4,14 +4,17 @@ GO    ?= go
 BUF   := $(GO) tool -modfile=.tools/buf.mod buf
 LINT  := $(GO) tool -modfile=.tools/lint.mod golangci-lint
 # What the race detector does not watch. SQLite is C that was translated to Go, and its memory lies outside of Go's heap. The
-# others only compute, on what their caller gives them, and take a third of the time in which a program starts with the
-# detector; programs start hundreds of times in the tests. A package that instantiates generic types of sync or sync/atomic,
-# as for sync.Map, must not be here: the linker keeps one copy of an instance for all packages, and this one would hide the
-# order of accesses from the detector. sync.Pool tells the detector itself.
+# others only compute, on what their caller gives them, and take half of the time of a test that the detector watches. A package
+# that instantiates generic types of sync or sync/atomic must not be here: the linker keeps one copy of an instance for all
+# packages, and this one would hide the order of accesses from the detector. sync.Pool tells the detector itself.
 UNWATCHED := modernc.org/sqlite/lib modernc.org/libc modernc.org/memory \
-  regexp/... strconv compress/flate github.com/blevesearch/vellum/levenshtein
+  regexp/... strconv compress/flate github.com/blevesearch/vellum/levenshtein \
+  github.com/santhosh-tekuri/jsonschema/v6/... github.com/goccy/go-yaml/...
+# encoding/json keeps what it knows of types in a sync.Map. Without inlining (-l) it calls what the detector watches, for sync
+# and for reflect, which reads the values. Its copies of instances are then the smaller ones, and the linker keeps the larger.
+JSON := '-gcflags=encoding/json=-race=false -l'
 # What vet, lint and race build with, so that a clean machine compiles the dependencies once, not once for each.
-RACE  := -race $(UNWATCHED:%=-gcflags=%=-race=false)
+RACE  := -race $(UNWATCHED:%=-gcflags=%=-race=false) $(JSON)
 BASE  ?= HEAD
 DEPS  := .build/protodeps/.stamp
 FLAGS ?=
@@ -67,14 +70,19 @@ MEM  := $(shell test -w /dev/shm && test "$$(df -k --output=avail /dev/shm | tai
 # detector. Only its own tests, and those of internal/runner, watch supervisors too.
 RUNNER := $(CURDIR)/.build/fleet-runner
 
+# Commands start hundreds of times in the scripts. Those that face/cli runs with the detector too are the client without it.
+CLIENT := $(CURDIR)/.build/client
+
 # Every test of e2e needs a Coder: vet compiles them, `make e2e` runs them. What takes long begins first.
 PACKAGES = $$($(GO) list ./internal/app/... ./internal/toolset/... ./... | grep -v '/app/e2e$$')
 
 # Most tests wait for other processes, so more of them than there are processors run at a time. The detector would let each
-# program sleep for a second before it ends.
+# program sleep for a second before it ends. It would give the shadow of each allocation above 32 kB back to the system, which
+# then gives it again, page by page.
 race: ## the tests, with the race detector, recordings replayed
 	CGO_ENABLED=0 $(GO) build -o $(RUNNER) ./cmd/fleet-runner
-	$(MEM) GORACE=atexit_sleep_ms=0 $(GO) test $(RACE) -vet=off -ldflags="-w -X 'fleet/internal/runner/sandbox.linked=$(RUNNER)'" -p 4 -parallel 6 -timeout 30m $(FLAGS) $(PACKAGES)
+	CGO_ENABLED=0 $(GO) build -o $(CLIENT) ./internal/face/cli/client
+	$(MEM) GORACE='atexit_sleep_ms=0 clear_shadow_mmap_threshold=16777216' $(GO) test $(RACE) -vet=off -ldflags="-w -X 'fleet/internal/runner/sandbox.linked=$(RUNNER)' -X 'fleet/internal/app/scripts.client=$(CLIENT)'" -p 4 -parallel 6 -timeout 30m $(FLAGS) $(PACKAGES)
 
 test-postgres: ## the suites of stores, the API and crashes over Postgres; installs Debian's package if it is missing
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || { \

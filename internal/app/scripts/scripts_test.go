@@ -47,9 +47,21 @@ esac
 	return path
 }
 
+// client is the path of face/cli/client, which the linker sets; empty means this executable.
+var client string
+
+// TestScripts runs the scripts that also run in face/cli, where the race detector watches the commands. Here it watches the
+// server, and the commands may be those of client.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	play(t, "../../../testdata/cli")
+	playWith(t, "../../../testdata/cli", func(e *testscript.Env, _ *app.Config) {
+		if client == "" {
+			return
+		}
+		bin := t.TempDir()
+		require.NoError(t, os.Symlink(client, filepath.Join(bin, "fleet")))
+		e.Setenv("PATH", bin+string(filepath.ListSeparator)+e.Getenv("PATH"))
+	})
 }
 
 // TestAskingScripts runs the scripts about agents that ask questions.
