@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"google.golang.org/grpc"
@@ -58,9 +59,10 @@ type App struct {
 	telemetry  *telemetry.Telemetry
 	coderUsers *coderusers.Users // nil if Coder session tokens are not taken
 	limits     inbound.Limits
-	recent     *recent    // the last lines of the log; nil if there is none
-	rates      *rpc.Rates // nil if requests are not limited
-	slots      *rpc.Slots // nil if calls do not wait for each other
+	heartbeat  time.Duration // see Options
+	recent     *recent       // the last lines of the log; nil if there is none
+	rates      *rpc.Rates    // nil if requests are not limited
+	slots      *rpc.Slots    // nil if calls do not wait for each other
 	// address is the base URL of REST and MCP, "https://HOST:PORT" with TLS, and forAgents that for agents on this machine,
 	// which is without TLS. They are nil while nothing is served.
 	address, forAgents atomic.Pointer[string]
@@ -77,6 +79,7 @@ type Options struct {
 	// LocalUser returns the user whose calls need no token; nil: the user who runs this process.
 	LocalUser func() int
 	Limits    inbound.Limits // for connections of unknown callers
+	Heartbeat time.Duration  // of event streams over HTTP, see rest.Config
 	// CoderUsers replaces parts of the source of Coder users.
 	CoderUsers coderusers.Options
 	// Spans returns what exports traces, or nil if nothing does; nil: nothing.
@@ -131,6 +134,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if err := a.claimName(ctx); err != nil {
 		return nil, err
 	}
+	a.heartbeat = o.Heartbeat
 	catalog := newCatalog(cfg)
 	a.places = &places{cfg: cfg, options: o, store: a.store, wrap: func(t http.RoundTripper) http.RoundTripper { return outward{a.telemetry.Transport(t)} }, catalog: catalog, log: log, open: map[string]fleet.Place{}}
 	a.places.service = func() *service.Service { return a.service }

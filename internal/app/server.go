@@ -158,7 +158,7 @@ func (s *Server) closeListeners() error {
 func (a *App) handler(version string) (http.Handler, error) {
 	conn := inProcess{a.channel, false} // for calls that are forwarded for callers
 	signIn := a.protectedResource()
-	restConfig := rest.Config{Version: version, MaxBodyBytes: int64(a.cfg.maxMessage()), Identify: a.identify}
+	restConfig := rest.Config{Version: version, MaxBodyBytes: int64(a.cfg.maxMessage()), Identify: a.identify, Heartbeat: a.heartbeat}
 	mcpConfig := mcp.Config{
 		Version: version, Log: a.log, MaxBody: int64(a.cfg.maxMessage()), Identify: a.identifyMCP, Rights: rpc.Rights, Refused: rpc.Refused, Take: a.calls.Take,
 		MaxResult: a.cfg.MCP.MaxResult,

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
@@ -214,7 +215,13 @@ func (b *tab) fill(label, text string) {
 	}`, label, text), "no field is called %q", label)
 }
 
-// picture saves screenshots with the widths in .build/page, which git ignores.
+// scheme makes the system want light or dark colours.
+func (b *tab) scheme(name string) {
+	b.t.Helper()
+	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}})
+}
+
+// picture saves screenshots, light and dark, with the widths in .build/page, which git ignores.
 func (b *tab) picture(name string, widths ...int64) {
 	b.t.Helper()
 	if os.Getenv("FLEET_TEST_PICTURES") == "" { // `make page-pictures` sets it
@@ -222,11 +229,14 @@ func (b *tab) picture(name string, widths ...int64) {
 	}
 	dir := filepath.Join("..", "..", "..", ".build", "page")
 	require.NoError(b.t, os.MkdirAll(dir, 0o755))
-	for _, width := range widths {
-		b.run(chromedp.EmulateViewport(width, 900))
-		data := result(b, chromedp.CaptureScreenshot())
-		file := filepath.Join(dir, name+"-"+strconv.FormatInt(width, 10)+".png")
-		require.NoError(b.t, os.WriteFile(file, data, 0o644))
+	for _, scheme := range []string{"light", "dark"} {
+		b.scheme(scheme)
+		for _, width := range widths {
+			b.run(chromedp.EmulateViewport(width, 900))
+			data := result(b, chromedp.CaptureScreenshot())
+			file := filepath.Join(dir, name+"-"+strconv.FormatInt(width, 10)+"-"+scheme+".png")
+			require.NoError(b.t, os.WriteFile(file, data, 0o644))
+		}
 	}
 	b.run(chromedp.EmulateViewport(1280, 900))
 }

@@ -5,7 +5,6 @@ import (
 	"os"
 	"testing"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 )
@@ -53,7 +52,7 @@ func TestRooms(t *testing.T) {
 		}
 		eval[any](b, string(axe)+"; null")
 		for scheme, rules := range map[string]string{"light": `{resultTypes: ['violations']}`, "dark": `{resultTypes: ['violations'], runOnly: ['color-contrast']}`} {
-			call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+			b.scheme(scheme)
 			found := eval[string](b, `axe.run(document, `+rules+`).then(r => JSON.stringify(r.violations.map(v => ({rule: v.id, help: v.help, where: v.nodes.map(n => n.html).slice(0, 3)}))))`)
 			var violations []any
 			require.NoError(t, json.Unmarshal([]byte(found), &violations))

@@ -23,6 +23,7 @@ import (
 // server is a fleet of this machine with its listeners.
 type server struct {
 	cfg  app.Config
+	beat time.Duration // app.Options.Heartbeat
 	home string
 	api  fleetv1.FleetServiceClient
 	stop func()
@@ -31,6 +32,12 @@ type server struct {
 
 // serve starts a server whose project "shell" runs tasks as shell scripts. Its agents may ask for permissions.
 func serve(t *testing.T, change func(*app.Config)) *server {
+	t.Helper()
+	return serveBeating(t, 0, change)
+}
+
+// serveBeating is serve, with event streams that are silent for so long at most; 0 is the default.
+func serveBeating(t *testing.T, beat time.Duration, change func(*app.Config)) *server {
 	t.Helper()
 	cfg := app.DefaultConfig()
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.StopGrace = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), 500*time.Millisecond
@@ -41,7 +48,7 @@ func serve(t *testing.T, change func(*app.Config)) *server {
 	if change != nil {
 		change(&cfg)
 	}
-	s := &server{cfg: cfg}
+	s := &server{cfg: cfg, beat: beat}
 	s.start(t)
 	t.Cleanup(func() { s.stop() })
 	return s
@@ -50,7 +57,7 @@ func serve(t *testing.T, change func(*app.Config)) *server {
 // start starts the server, or restarts it with the same data and addresses.
 func (s *server) start(t *testing.T) {
 	t.Helper()
-	a, err := app.Open(context.Background(), s.cfg, app.Options{Core: func(c *state.Config) {
+	a, err := app.Open(context.Background(), s.cfg, app.Options{Heartbeat: s.beat, Core: func(c *state.Config) {
 		c.Now = func() time.Time { return time.Now().Add(-time.Duration(s.late.Load())) }
 	}})
 	require.NoError(t, err)

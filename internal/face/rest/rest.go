@@ -25,6 +25,9 @@ import (
 // DefaultMaxBodyBytes is the default of Config.MaxBodyBytes.
 const DefaultMaxBodyBytes = 16 << 20
 
+// DefaultHeartbeat is the default of Config.Heartbeat.
+const DefaultHeartbeat = 10 * time.Second
+
 // Config holds the optional settings of the face. The zero value suits a server on this machine alone.
 type Config struct {
 	// MaxBodyBytes is the largest request body that is read, in bytes; 0 means DefaultMaxBodyBytes.
@@ -37,6 +40,8 @@ type Config struct {
 	Challenge func(r *http.Request) string
 	// Version is the server's version, shown on the index page.
 	Version string
+	// Heartbeat is the longest silence of a stream of server-sent events; 0 means DefaultHeartbeat.
+	Heartbeat time.Duration
 }
 
 // face is the HTTP handler. It serves fixed pages itself and leaves the rest to the gateway.
@@ -50,9 +55,8 @@ type face struct {
 	fleet   fleetv1.FleetServiceClient
 	health  fleetv1.HealthServiceClient
 
-	opening   time.Duration // how long to wait for a stream's first answer, which decides the HTTP status
-	heartbeat time.Duration // longest silence of a stream of server-sent events
-	patience  time.Duration // how long a client may take to receive one write of a stream
+	opening  time.Duration // how long to wait for a stream's first answer, which decides the HTTP status
+	patience time.Duration // how long a client may take to receive one write of a stream
 }
 
 // Handler returns the REST face of the services behind conn. It starts nothing. A stream ends when its request's
@@ -65,15 +69,17 @@ func newFace(conn grpc.ClientConnInterface, config Config) (*face, error) {
 	if config.MaxBodyBytes == 0 {
 		config.MaxBodyBytes = DefaultMaxBodyBytes
 	}
+	if config.Heartbeat == 0 {
+		config.Heartbeat = DefaultHeartbeat
+	}
 	f := &face{
-		config:    config,
-		byKey:     map[string]*route{},
-		conn:      conn,
-		fleet:     fleetv1.NewFleetServiceClient(conn),
-		health:    fleetv1.NewHealthServiceClient(conn),
-		opening:   100 * time.Millisecond,
-		heartbeat: 10 * time.Second,
-		patience:  30 * time.Second,
+		config:   config,
+		byKey:    map[string]*route{},
+		conn:     conn,
+		fleet:    fleetv1.NewFleetServiceClient(conn),
+		health:   fleetv1.NewHealthServiceClient(conn),
+		opening:  100 * time.Millisecond,
+		patience: 30 * time.Second,
 	}
 	var err error
 	if f.routes, err = routesOf(fleetv1.File_fleet_v1_fleet_service_proto, fleetv1.File_fleet_v1_token_service_proto,

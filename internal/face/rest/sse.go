@@ -13,6 +13,9 @@ import (
 
 const sseType = "text/event-stream"
 
+// heartbeatHeader says how many seconds a stream of server-sent events is silent at most. A connection that is silent for longer is dead.
+const heartbeatHeader = "Fleet-Heartbeat"
+
 // sse writes server-sent events. Each event of the fleet becomes one, with its cursor as the id, so that a client that
 // reconnects continues where it stopped.
 type sse struct{}

@@ -63,7 +63,7 @@ func (f *face) turn(rt *route) (runtime.HandlerFunc, error) {
 		}
 		p := &pipe{w: w, control: http.NewResponseController(w), form: messages{}, patience: f.patience}
 		defer p.close()
-		p.run(ctx, answers, f.opening, f.heartbeat)
+		p.run(ctx, answers, f.opening, f.config.Heartbeat)
 	}, nil
 }
 

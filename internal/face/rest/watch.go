@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -60,7 +61,8 @@ func (f *face) watch(w http.ResponseWriter, r *http.Request, _ map[string]string
 	}()
 	p := &pipe{w: w, control: http.NewResponseController(w), form: form, patience: f.patience}
 	defer p.close()
-	p.run(ctx, answers, f.opening, f.heartbeat)
+	w.Header().Set(heartbeatHeader, strconv.FormatFloat(f.config.Heartbeat.Seconds(), 'f', -1, 64))
+	p.run(ctx, answers, f.opening, f.config.Heartbeat)
 }
 
 // watchRequest returns the request, and the format that the client wants.

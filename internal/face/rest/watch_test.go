@@ -194,6 +194,7 @@ func TestSilentStreamSendsHeartbeats(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, answer.StatusCode)
 		require.Equal(t, 100*time.Millisecond, time.Since(begin))
+		require.Equal(t, "10", answer.Header.Get("Fleet-Heartbeat"))
 		body := bufio.NewReader(answer.Body)
 		for _, want := range []string{"retry: 2000\n", "\n", ": heartbeat\n", "\n", ": heartbeat\n", "\n", ": heartbeat\n"} {
 			line, err := body.ReadString('\n')

@@ -105,11 +105,41 @@ export async function session(): Promise<Session> {
   return (await fetch('/session')).json() as Promise<Session>
 }
 
-/** fetchRenewed is fetch, again with a new session if the old one has expired. */
+/** fetchRenewed sends the request, again with a new session if the old one has expired. */
 async function fetchRenewed(request: Request): Promise<Response> {
   const again = request.clone()
-  const response = await fetch(request)
-  return response.status === 401 && (await renewSession()) ? fetch(again) : response
+  const response = await fetchAlive(request)
+  return response.status === 401 && (await renewSession()) ? fetchAlive(again) : response
+}
+
+let patience = 25_000 // milliseconds
+const mostPatience = 100_000
+/** setPatience sets how long a read waits for its answer at first. */
+export function setPatience(ms: number) {
+  patience = ms
+}
+
+/**
+ * fetchAlive sends the request. A read without an answer may be on a connection that is dead although nobody closed it, so it
+ * is sent again on another one, and then has more time.
+ */
+async function fetchAlive(request: Request): Promise<Response> {
+  if (request.method !== 'GET') return fetch(request)
+  for (let limit = patience; ; limit = Math.min(2 * limit, mostPatience)) {
+    const late = new AbortController()
+    const timer = setTimeout(() => late.abort(), limit)
+    try {
+      const response = await fetch(request, {
+        cache: 'no-store',
+        signal: AbortSignal.any([request.signal, late.signal]),
+      })
+      return response.body ? new Response(await response.arrayBuffer(), response) : response
+    } catch (e) {
+      if (request.signal.aborted || !late.signal.aborted) throw e
+    } finally {
+      clearTimeout(timer)
+    }
+  }
 }
 
 let renewing: Promise<boolean> | undefined

@@ -23,7 +23,7 @@ export function moment(time: string | null | undefined): string {
 
 /** duration writes how long something took that is known in whole seconds. */
 export function duration(ms: number): string {
-  return ms < 1000 ? 'less than 1 s' : span(ms)
+  return ms < 1000 ? 'less than 1\u00a0s' : span(ms)
 }
 
 export function bytes(n: number): string {

@@ -15,8 +15,10 @@ export type Ask =
 /** News is what the hub says to a tab. */
 export type News =
   | { kind: 'events'; events: FleetEvent[] }
-  | { kind: 'open' }
-  | { kind: 'lost' }
+  /** The stream is open. Whatever is silent for longer than patience, in milliseconds, may wait on a dead connection. */
+  | { kind: 'open'; patience: number }
+  /** The stream is closed; what was heard until since is all that a tab has. */
+  | { kind: 'lost'; since: number }
   /** The server wants another token, so that no stream is open until a tab asks again. */
   | { kind: 'refused' }
   /** The tab has missed events, and must read everything again. */
@@ -35,8 +37,11 @@ interface Tab {
   untaken: number // messages with events that the tab has not taken yet
 }
 
-// A stream is taken for dead when it was silent for this long. The server writes something every 10 s.
-const silence = 25_000
+// The server says in a header how long it is silent at most. A stream that is silent for this many times longer is dead.
+const missedBeats = 2.5
+const usualPatience = 25_000 // milliseconds, until a server has said it
+const opening = 5000 // milliseconds for the server to answer when the stream is opened; twice as many with each failure
+const mostConnections = 6 // of a browser to a server
 // A tab that the browser has frozen takes nothing. Beyond this many messages it gets no more, and reads everything again.
 const mostUntaken = 500
 const mostTasks = 100 // what output_of of watch_fleet takes
@@ -55,6 +60,7 @@ export class Hub {
   private stream: AbortController | undefined
   private open = false
   private failures = 0
+  private patience = usualPatience
   private timer: ReturnType<typeof setTimeout> | undefined
 
   constructor() {
@@ -132,21 +138,35 @@ export class Hub {
     this.shown = [...new Set(this.following().flatMap(([, tab]) => tab.tasks))].slice(0, mostTasks)
     const query = new URLSearchParams({ follow: 'true', quiet: 'true', cursor: this.cursor })
     for (const id of this.shown) query.append('output_of', id)
-    const watchdog = { timer: setTimeout(() => this.fail(mine), silence) }
+    let heard = Date.now()
+    let watchdog: ReturnType<typeof setTimeout> | undefined
+    const watch = (limit: number) => {
+      clearTimeout(watchdog)
+      watchdog = setTimeout(() => {
+        this.fail(mine, heard)
+        dropConnections()
+      }, limit)
+    }
+    const hear = () => {
+      heard = Date.now()
+      watch(this.patience)
+    }
+    // A slow server gets more time with each try, and one that cannot be reached does not hold up the next try for long.
+    watch(Math.min(opening * 2 ** this.failures, usualPatience))
     try {
       const response = await fetch('/v1/events?' + query, {
         headers: { Accept: 'text/event-stream' },
+        cache: 'no-store', // otherwise the browser holds it while another request for the same address ends
         signal: mine.signal,
       })
       if (mine.signal.aborted) return
       if (response.ok && response.body) {
         this.open = true
         this.failures = 0
-        this.tell({ kind: 'open' })
-        for await (const events of batches(response.body, () => {
-          clearTimeout(watchdog.timer)
-          watchdog.timer = setTimeout(() => this.fail(mine), silence)
-        })) {
+        this.patience = patienceOf(response)
+        hear()
+        this.tell({ kind: 'open', patience: this.patience })
+        for await (const events of batches(response.body, hear)) {
           if (mine.signal.aborted) return
           this.pass(events)
         }
@@ -161,7 +181,7 @@ export class Hub {
     } catch {
       this.fail(mine)
     } finally {
-      clearTimeout(watchdog.timer)
+      clearTimeout(watchdog)
     }
   }
 
@@ -175,12 +195,12 @@ export class Hub {
     this.close()
   }
 
-  /** fail opens the stream again after a pause, which grows. */
-  private fail(mine: AbortController) {
+  /** fail opens the stream again after a pause, which grows. since is when the connection was last known to work. */
+  private fail(mine: AbortController, since = Date.now()) {
     if (this.stream !== mine) return
     mine.abort()
     this.open = false
-    this.tell({ kind: 'lost' })
+    this.tell({ kind: 'lost', since })
     clearTimeout(this.timer)
     this.timer = setTimeout(() => this.connect(), Math.min(500 * 2 ** this.failures++, 10_000))
   }
@@ -201,6 +221,21 @@ export class Hub {
       port.postMessage({ kind: 'events', events: news })
     }
   }
+}
+
+/** patienceOf is how many milliseconds the stream may be silent. */
+function patienceOf(response: Response): number {
+  const beat = Number(response.headers.get('Fleet-Heartbeat'))
+  return beat > 0 ? missedBeats * beat * 1000 : usualPatience
+}
+
+/**
+ * dropConnections makes the browser close the idle connections that it would use again, which may be dead as the stream's was:
+ * each carries a request, and is closed when that has no answer.
+ */
+function dropConnections() {
+  const signal = AbortSignal.timeout(opening)
+  for (let i = 0; i < mostConnections; i++) void fetch('/healthz', { cache: 'no-store', signal }).catch(() => {})
 }
 
 /** batches reads server-sent events. It yields what arrives together, and calls alive for everything that arrives. */

@@ -1,4 +1,4 @@
-import type { FleetEvent } from './api'
+import { setPatience, type FleetEvent } from './api'
 import { Hub, type Ask, type News } from './hub'
 
 type Listener = (events: FleetEvent[]) => void
@@ -92,9 +92,10 @@ class Stream {
         break
       case 'open':
         this.open = true
+        setPatience(news.patience)
         break
       case 'lost':
-        this.lost()
+        this.lost(news.since)
         break
       case 'refused':
         this.lost()
@@ -110,8 +111,8 @@ class Stream {
     }
   }
 
-  private lost() {
-    if (this.open) this.since = Date.now()
+  private lost(since = Date.now()) {
+    if (this.open) this.since = since
     this.open = false
   }
 

@@ -1,0 +1,109 @@
+package browser
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/app"
+	"fleet/internal/fleet"
+	"fleet/internal/place/local"
+)
+
+// fits requires that nothing in the view is wider than a small phone, neither the view nor a table in it.
+func (b *tab) fits(room string) {
+	b.t.Helper()
+	b.run(chromedp.EmulateViewport(400, 900))
+	wide := eval[string](b, `[document.documentElement, ...document.querySelectorAll('main .scroll')]
+		.filter(e => e.scrollWidth > e.clientWidth).map(e => e.outerHTML.slice(0, 200) + ' needs ' + e.scrollWidth + ' of ' + e.clientWidth).join()`)
+	require.Empty(b.t, wide, "%s scrolls sideways", room)
+	b.run(chromedp.EmulateViewport(1280, 900))
+}
+
+// TestNarrow shows every room on a small phone, with names and texts as long as they may be and without a place to break them.
+func TestNarrow(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("W", fleet.MaxNameLength)
+	word := strings.Repeat("unbreakable", 15)
+	s := serve(t, func(cfg *app.Config) {
+		cfg.Local.Projects = append(cfg.Local.Projects, local.Project{Name: word, Roles: []local.Role{{Name: word}}})
+	})
+	s.agentOf(t, long, word, "", word)
+	s.agentOf(t, "asker", "shell", "", word)
+	failed := s.task(t, long, "echo "+word+" | tee /dev/stderr; exit 3")
+	s.ended(t, failed)
+	asking := s.task(t, "asker", `"$FLEET_ASK" question "`+word+`?" `+word+` no`)
+	b := open(t, s.home)
+	b.expect("/changes") // a project without a repository has no changes
+	for _, room := range []struct{ name, path, sees string }{
+		{"fleet", "/", "waiting 1"},
+		{"timeline", "/?view=timeline", "15 min"},
+		{"attention", "/attention", word + "?"},
+		{"tasks", "/tasks", "2 tasks"},
+		{"agent", "/agents/" + long, "What it is for"},
+		{"asker", "/agents/asker", word + "?"},
+		{"task", "/tasks/" + failed, "Summary"},
+		{"asking", "/tasks/" + asking, word + "?"},
+		{"usage", "/usage", "2 tasks"},
+		{"usage-projects", "/usage?by=projects", word},
+		{"contracts", "/toolsets/contracts", "No contracts"},
+		{"sessions", "/toolsets/sessions", "No sessions yet"},
+		{"providers", "/toolsets/providers", "provider"},
+		{"subagents", "/toolsets/subagents", "No subagents"},
+		{"admin", "/admin", "2 of 1,000"},
+	} {
+		b.goTo(room.path)
+		b.sees(room.sees)
+		b.picture("long-"+room.name, 400, 1280, 2560)
+		b.fits(room.name)
+	}
+}
+
+// TestEmptyRooms shows every room of a new server, and what is said where something is not there.
+func TestEmptyRooms(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	b := open(t, s.home)
+	b.expect("404")
+	for _, room := range []struct{ name, path, sees string }{
+		{"fleet", "/", "No agents yet"},
+		{"timeline", "/?view=timeline", "No agents yet"},
+		{"attention", "/attention", "No task has failed"},
+		{"tasks", "/tasks", "No tasks yet"},
+		{"usage", "/usage", "No tasks in this time"},
+		{"sessions", "/toolsets/sessions", "No sessions yet"},
+		{"admin", "/admin", "No tokens"},
+		{"no-agent", "/agents/nobody", "nobody"},
+		{"no-task", "/tasks/nothing", "nothing"},
+		{"no-session", "/toolsets/sessions/nothing", "nothing"},
+		{"no-room", "/tasks/a/b", "a"},
+	} {
+		b.goTo(room.path)
+		b.sees(room.sees)
+		b.picture("empty-"+room.name, 400, 1280)
+		b.fits(room.name)
+	}
+	b.expect("ERR_")
+	b.expect("Failed to load")
+	s.stop()
+	b.sees("No connection to the server")
+	b.picture("lost", 400, 1280)
+	b.fits("lost")
+}
+
+// TestNarrowSignIn shows the view that asks for a token, and refuses one.
+func TestNarrowSignIn(t *testing.T) {
+	t.Parallel()
+	s, _ := serveTokens(t, "alice")
+	b := open(t, s.home)
+	b.expect("401")
+	b.goTo("/")
+	b.sees("Sign in")
+	b.fill("Token", strings.Repeat("wrong", 40))
+	b.press("Sign in")
+	b.sees("token")
+	b.picture("sign-in", 400, 1280)
+	b.fits("sign in")
+}
