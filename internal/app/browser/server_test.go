@@ -18,6 +18,7 @@ import (
 	"fleet/internal/place/local"
 	"fleet/internal/runner/driver"
 	"fleet/internal/state"
+	"fleet/internal/store/sqlite/sqlitetest"
 )
 
 // server is a fleet of this machine with its listeners.
@@ -41,6 +42,7 @@ func serveBeating(t *testing.T, beat time.Duration, change func(*app.Config)) *s
 	t.Helper()
 	cfg := app.DefaultConfig()
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.StopGrace = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), 500*time.Millisecond
+	require.NoError(t, sqlitetest.Create(filepath.Join(cfg.Data, "fleet.db")))
 	cfg.Local.PassEnv = []string{"GORACE"} // lets shims end at once, also under the race detector
 	cfg.Local.Projects = []local.Project{{Name: "shell", Roles: []local.Role{{Name: "coder", Permissions: &driver.Permissions{
 		Allow: []string{"Bash(ls *)"},

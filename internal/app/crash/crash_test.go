@@ -4,6 +4,7 @@ package crash
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -30,6 +31,7 @@ import (
 	"fleet/internal/runner/driver"
 	"fleet/internal/state"
 	"fleet/internal/store/postgres/pgtest"
+	"fleet/internal/store/sqlite/sqlitetest"
 	"fleet/internal/waittest"
 )
 
@@ -123,8 +125,11 @@ func supervise(t *testing.T, point string) *supervisor {
 func superviseOn(t *testing.T, point, store string) *supervisor {
 	dir := t.TempDir()
 	s := &supervisor{t: t, data: filepath.Join(dir, "data"), store: store, done: make(chan struct{})}
-	for _, dir := range []string{witness(s.data), definitions(s.data)} {
+	for _, dir := range []string{s.data, witness(s.data), definitions(s.data)} {
 		require.NoError(t, os.Mkdir(dir, 0o700))
+	}
+	if store == "" {
+		require.NoError(t, sqlitetest.Create(filepath.Join(s.data, "fleet.db")))
 	}
 	s.begin(point)
 	go func() {
@@ -155,7 +160,7 @@ func superviseOn(t *testing.T, point, store string) *supervisor {
 
 func (s *supervisor) begin(point string) {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", dataEnv+"="+s.data, storeEnv+"="+s.store, pointEnv+"="+point, "ANTHROPIC_API_KEY="+stubKey)
+	cmd.Env = append(os.Environ(), "GORACE="+cmp.Or(os.Getenv("GORACE"), "atexit_sleep_ms=0"), dataEnv+"="+s.data, storeEnv+"="+s.store, pointEnv+"="+point, "ANTHROPIC_API_KEY="+stubKey)
 	cmd.Stderr = &logs{t: s.t}
 	out, err := cmd.StdoutPipe()
 	if err == nil {
