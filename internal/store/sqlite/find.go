@@ -152,17 +152,12 @@ func (q *textQuery) numbers(behind position, limit, offset int) ([]int64, error)
 // finds for it; more says that there can be more.
 func (q *textQuery) count(most int) (n int, more bool, err error) {
 	if q.long && !q.rare {
-		ns, err := all(q.readTx, scanInt64, newestRows, q.match, 4*most)
-		if err != nil {
-			return 0, false, err
+		if q.checked < countedRows {
+			_, err = q.newestAmong(countedRows, most)
 		}
-		rows, err := q.list(ns)
-		if err != nil {
-			return 0, false, err
+		if !q.rare || err != nil {
+			return min(q.matched, most), true, err
 		}
-		c := q.among(rows)
-		n, err = first(q.readTx, scanInt, `SELECT count(*) FROM (SELECT 1 FROM tasks WHERE `+c.where+`true LIMIT ?)`, append(c.args, most)...)
-		return n, len(ns) == 4*most, err
 	}
 	if err := q.load(); err != nil {
 		return 0, false, err

@@ -22,8 +22,10 @@ const (
 	textRows   = `(SELECT rowid FROM tasks_text WHERE tasks_text MATCH ?)`
 	someRows   = `SELECT rowid FROM tasks_text WHERE tasks_text MATCH ? LIMIT ?`
 	newestRows = `SELECT rowid FROM tasks_text WHERE tasks_text MATCH ? ORDER BY rowid DESC LIMIT ?`
-	// earliestNumber hides the number, in whose order SQLite would read all tasks.
-	earliestNumber = `SELECT min(+n) FROM tasks WHERE created_at >= ?`
+	// latestBefore returns a time after which no task was created that has a number below the given one.
+	latestBefore = `SELECT max(
+		coalesce((SELECT max(latest) FROM task_times WHERE block < ?1 / 1000), 0),
+		coalesce((SELECT max(+created_at) FROM tasks WHERE n BETWEEN ?1 / 1000 * 1000 AND ?1 - 1), 0))`
 	// someRow is where a piece has been found several times: the later, the fewer tasks have it.
 	someRow = `SELECT rowid FROM tasks_text WHERE tasks_text MATCH ? LIMIT 1 OFFSET ?`
 )
@@ -35,11 +37,12 @@ const (
 	minPieces, piecesSought = 3, 4
 )
 
-// Most first pages are among the firstRows newest tasks that the index finds. Reading all tasks that have a text is faster than a walk
-// through the newest tasks, which begins with firstSpan of them, if there are at most rareText.
+// Most first pages are among the firstRows newest tasks that the index finds, and for a text of several pieces among moreRows. Reading all
+// tasks that have a text is faster than a walk through the newest tasks, which begins with firstSpan of them, if there are at most rareText.
 const (
 	firstRows     = 500
-	maxNewer      = 50_000 // tasks of which the earliest number is asked
+	moreRows      = 4000
+	countedRows   = 2000 // tasks among which those with a text of several pieces are counted
 	rareText      = 2000
 	maxCandidates = 6000 // the same as rareText where some of the tasks do not have the text
 	firstSpan     = 4000
@@ -58,11 +61,14 @@ type textQuery struct {
 	rows   string  // the tasks that the index finds for a text that is rare, as JSON
 	found  []int64 // the tasks that match a text that is rare; nil until they are known
 	first  int     // how many of the tasks that the index finds are tried first, the newest ones
-	span   int     // how many tasks the first span of time has that is searched for a text that is not rare
+	more   int     // how many of them are tried next, if the text is long
+
+	checked, matched int // how many of the newest tasks that the index finds were tried, and how many of those match
+	span             int // how many tasks the first span of time has that is searched for a text that is not rare
 }
 
 func (t *readTx) textQuery(f fleet.TaskFilter) (q textQuery, err error) {
-	q = textQuery{readTx: t, filter: f, first: firstRows, span: firstSpan}
+	q = textQuery{readTx: t, filter: f, first: firstRows, more: moreRows, span: firstSpan}
 	if utf8.RuneCountInString(f.Text) < minIndexed {
 		return q, nil
 	}
@@ -110,30 +116,39 @@ func (q *textQuery) list(ns []int64) (string, error) {
 	return string(list), nil
 }
 
-// newest returns the newest numbers of tasks that match, if there are as many among the newest tasks that the index finds.
+// newest returns the newest numbers of tasks that match, if there are as many among the newest tasks that the index finds, and no
+// other task can be newer.
 func (q *textQuery) newest(count int) ([]int64, error) {
-	ns, err := all(q.readTx, scanInt64, newestRows, q.match, q.first)
+	numbers, err := q.newestAmong(q.first, count)
+	if len(numbers) > 0 || err != nil || q.loaded || !q.long {
+		return numbers, err
+	}
+	return q.newestAmong(q.more, count)
+}
+
+// newestAmong is newest among so many tasks that the index finds.
+func (q *textQuery) newestAmong(rows, count int) ([]int64, error) {
+	ns, err := all(q.readTx, scanInt64, newestRows, q.match, rows)
 	if err != nil {
 		return nil, err
 	}
-	if len(ns) < q.first {
+	if len(ns) < rows {
 		return nil, q.setRare(ns)
 	}
-	rows, err := q.list(ns)
+	list, err := q.list(ns)
 	if err != nil {
 		return nil, err
 	}
-	c := q.among(rows)
-	found, err := all(q.readTx, scanPosition, `SELECT created_at, n FROM tasks WHERE `+c.where+`true`+newestFirst+` LIMIT ?`, append(c.args, count)...)
+	c := q.among(list)
+	found, err := all(q.readTx, scanPosition, `SELECT created_at, n FROM tasks WHERE `+c.where+`true`+newestFirst, c.args...)
+	q.checked, q.matched = rows, len(found)
 	if err != nil || len(found) < count {
 		return nil, err
 	}
-	// Numbers of tasks rise nearly as their times do. Whether another task is as new is only asked if few tasks are.
-	if ns[0]-found[count-1].n > maxNewer {
-		return nil, nil
-	}
-	earliest, err := first(q.readTx, scanInt64, earliestNumber, found[count-1].createdAt)
-	if err != nil || earliest < ns[len(ns)-1] {
+	found = found[:count]
+	// Numbers of tasks rise nearly as their times do, but clocks can go back.
+	latest, err := first(q.readTx, scanInt64, latestBefore, ns[len(ns)-1])
+	if err != nil || latest >= found[count-1].createdAt {
 		return nil, err
 	}
 	var numbers []int64

@@ -246,16 +246,36 @@ func TestQueryPlansOfFewTasks(t *testing.T) {
 // A text is searched for in different ways, which find the same. Tasks need not be in the order in which they were created.
 func TestTextIsFoundInAllWays(t *testing.T) {
 	t.Parallel()
+	for order, second := range map[string]func(i int) int{
+		"in order":        func(i int) int { return i },
+		"nearly in order": func(i int) int { return i - i%7*3 },
+		"in no order":     func(i int) int { return i * 37 % 50 },
+		"until the clock was set back": func(i int) int {
+			if i < 40 {
+				return i + 100
+			}
+			return i
+		},
+	} {
+		t.Run(order, func(t *testing.T) { t.Parallel(); textIsFoundInAllWays(t, second) })
+	}
+}
+
+func textIsFoundInAllWays(t *testing.T, second func(i int) int) {
 	s := openTest(t)
 	begun := time.Unix(1_700_000_000, 0)
 	const long, decoy = "fix the Login", "the fix is in the login"
-	require.NoError(t, s.Update(t.Context(), func(tx fleet.Tx) error {
+	require.NoError(t, s.Update(t.Context(), func(w fleet.Tx) error {
 		a := &fleet.Agent{UID: "u", Name: "a", Owner: "x", State: fleet.StateRunning, Desired: fleet.DesiredRunning, CreatedAt: begun, UpdatedAt: begun}
-		require.NoError(t, tx.InsertAgent(a))
+		require.NoError(t, w.InsertAgent(a))
+		first := &fleet.Task{ID: "first", AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Source: fleet.SourceHuman, Status: fleet.TaskCompleted, CreatedAt: begun, EndedAt: begun}
+		require.NoError(t, w.InsertTask(first))
+		_, err := w.(*tx).exec(`UPDATE tasks SET n = 950 WHERE id = 'first'`) // so that the numbers of the others are of two blocks
+		require.NoError(t, err)
 		for i := range 100 {
 			task := &fleet.Task{
 				ID: fmt.Sprint("t", i), AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Source: fleet.SourceHuman, Status: fleet.TaskCompleted,
-				CreatedAt: begun.Add(time.Duration(i*37%50) * time.Second), EndedAt: begun,
+				CreatedAt: begun.Add(time.Duration(second(i)) * time.Second), EndedAt: begun,
 			}
 			switch i % 3 {
 			case 0:
@@ -263,7 +283,7 @@ func TestTextIsFoundInAllWays(t *testing.T) {
 			case 1:
 				task.Summary = decoy
 			}
-			require.NoError(t, tx.InsertTask(task))
+			require.NoError(t, w.InsertTask(task))
 		}
 		return nil
 	}))
@@ -276,6 +296,7 @@ func TestTextIsFoundInAllWays(t *testing.T) {
 			ways := map[string]func(*textQuery){"as the store chooses": func(*textQuery) {}}
 			for _, n := range []int{1, 40, 200} {
 				ways[fmt.Sprint("first ", n)] = func(q *textQuery) { q.first = n }
+				ways[fmt.Sprint("more ", n)] = func(q *textQuery) { q.first, q.more = 1, n }
 				ways[fmt.Sprint("span ", n)] = func(q *textQuery) { q.loaded, q.span = true, n }
 			}
 			ways["all rows"] = func(q *textQuery) { require.NoError(t, q.load()) }
