@@ -15,13 +15,13 @@ type row struct {
 	before func() error                                                         // called before each call, not measured; may be nil
 	call   func(client int) error                                               // called with the number of the client, from 0
 	turns  func(d time.Duration) (took []time.Duration, clients int, err error) // in place of calls: other clients do a turn
-	after  func()                                                               // waits for what the calls of a turn have begun; may be nil
+	after  func()                                                               // waits for the end of what the calls of a turn have begun; may be nil
 	peers  []peer
 	tail   float64 // goal: how many times p50 the p99 may be; 0: none
 	p99    float64 // goal: milliseconds; 0: none
 
 	took  []time.Duration // duration of each call
-	rates []float64       // calls per second in each turn
+	rates []float64       // calls per second in each turn, see turn
 	used                  // in all turns
 }
 
@@ -31,8 +31,10 @@ type peer struct {
 	least float64
 }
 
-// turn does a turn and adds its results.
+// turn does a turn and adds its results. Its rate is that of the calls; with what they have begun, so that no work is left out, if the row
+// waits for that.
 func (r *row) turn(ctx context.Context, clients int, d time.Duration) {
+	begun := time.Now()
 	var took []time.Duration
 	var err error
 	if r.turns != nil {
@@ -42,10 +44,12 @@ func (r *row) turn(ctx context.Context, clients int, d time.Duration) {
 	}
 	check(err)
 	r.took = append(r.took, took...)
-	r.rates = append(r.rates, float64(len(took)*clients)/sum(took).Seconds())
-	if r.after != nil {
-		r.after()
+	if r.after == nil {
+		r.rates = append(r.rates, float64(len(took)*clients)/sum(took).Seconds())
+		return
 	}
+	r.after()
+	r.rates = append(r.rates, float64(len(took))/time.Since(begun).Seconds())
 }
 
 // calls lets every client repeat the call until the time is over, at least once.
