@@ -51,12 +51,12 @@ func resultText(r fleet.CheckResult) string {
 	return r.Reason
 }
 
-// ended deals with a run that has ended: its checks are run before its task ends, if it has any.
-func (w *worker) ended(ctx context.Context, a *fleet.Agent, t *fleet.Task, o fleet.Outcome) error {
+// ended deals with a run that has ended: its checks are run before its task ends, if it has any. known is what is known of them.
+func (w *worker) ended(ctx context.Context, a *fleet.Agent, t *fleet.Task, known *fleet.TaskChecks, o fleet.Outcome) error {
 	if o.Status != fleet.TaskCompleted || contracted(a) {
 		return w.finish(ctx, t.ID, o)
 	}
-	checks, err := w.checksOf(ctx, a, t)
+	checks, err := w.checksOf(ctx, a, known)
 	if err != nil {
 		w.log.WarnContext(ctx, "the checks of a task are not known and are asked for again", slog.String("task", t.ID), slog.Any("error", err))
 		w.retryLater(t)
@@ -78,8 +78,8 @@ func contracted(a *fleet.Agent) bool {
 	return a.Toolset == fleet.ToolsetLifecycle || a.Config != nil && a.Config.Reports
 }
 
-// checksOf returns the checks of the task: of the project and the role of its agent, and of its own.
-func (w *worker) checksOf(ctx context.Context, a *fleet.Agent, t *fleet.Task) (fleet.Checks, error) {
+// checksOf returns the checks of the task: of the project and the role of its agent, and of its own, which known has.
+func (w *worker) checksOf(ctx context.Context, a *fleet.Agent, known *fleet.TaskChecks) (fleet.Checks, error) {
 	var checks fleet.Checks
 	place, inRole := w.places.Of(a), a.Role != ""
 	if a.Config != nil && a.Config.Driver != "" { // it makes the agent, and may say where that works
@@ -99,9 +99,8 @@ func (w *worker) checksOf(ctx context.Context, a *fleet.Agent, t *fleet.Task) (f
 		}
 		checks = project.Checks.With(role.Checks)
 	}
-	known, err := w.checks(ctx, t.ID)
-	if err != nil || known == nil {
-		return checks, err
+	if known == nil {
+		return checks, nil
 	}
 	return checks.With(known.Asked), nil
 }

@@ -8,10 +8,15 @@ import (
 	"fleet/internal/fleet"
 )
 
+// checksContracts reports whether the contracts of the agent may have checks.
+func (w *worker) checksContracts(a *fleet.Agent) bool {
+	return contracted(a) && w.places.Of(a).Facts.Checks
+}
+
 // checkContract runs the checks of a contract that was fulfilled, before the agent is deleted. What they say is recorded
 // and changes nothing, since the agent's word is final. It returns how long to wait for them; 0: there is nothing to wait for.
 func (w *worker) checkContract(ctx context.Context, a *fleet.Agent) (time.Duration, error) {
-	if !contracted(a) || !a.OneTask || w.contractChecked || !w.places.Of(a).Facts.Checks {
+	if !a.OneTask || w.contractChecked || !w.checksContracts(a) {
 		return 0, nil
 	}
 	if f := w.follow; f != nil && f.checks != nil {
@@ -27,8 +32,12 @@ func (w *worker) checkContract(ctx context.Context, a *fleet.Agent) (time.Durati
 		return 0, nil
 	}
 	var last []*fleet.Task
+	var known *fleet.TaskChecks
 	if err := w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		last, err = tx.LastTasks([]string{a.UID})
+		if last, err = tx.LastTasks([]string{a.UID}); err != nil || len(last) == 0 {
+			return err
+		}
+		known, err = tx.Checks(last[0].ID)
 		return err
 	}); err != nil {
 		return 0, err
@@ -38,7 +47,7 @@ func (w *worker) checkContract(ctx context.Context, a *fleet.Agent) (time.Durati
 		return 0, nil
 	}
 	t := last[0]
-	checks, err := w.checksOf(ctx, a, t)
+	checks, err := w.checksOf(ctx, a, known)
 	if err != nil {
 		w.log.WarnContext(ctx, "contract checks not known", slog.String("task", t.ID), slog.Any("error", err))
 	}

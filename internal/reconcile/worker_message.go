@@ -59,22 +59,27 @@ func (w *worker) stepMessages(ctx context.Context, a *fleet.Agent, t *fleet.Task
 	return nil
 }
 
-// messages returns the messages of the task's run, oldest first: those that are to be given, and those that were. What was
-// given before the agent tried again was given to another run.
+// messages returns the messages of the task's run, see runMessages.
 func (w *worker) messages(ctx context.Context, t *fleet.Task) (open, given []fleet.Message, err error) {
-	err = w.store.View(ctx, func(tx fleet.ReadTx) error {
-		all, err := tx.Messages(t.ID)
-		open, given = nil, nil
-		for _, m := range all {
-			switch {
-			case m.Open():
-				open = append(open, *m)
-			case m.Refused == "" && (t.Try == 0 || !m.GivenAt.Before(t.Dispatched)):
-				given = append(given, *m)
-			}
-		}
+	err = w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		open, given, err = runMessages(tx, t)
 		return err
 	})
+	return open, given, err
+}
+
+// runMessages returns the messages of the task's run, oldest first: those that are to be given, and those that were. What was
+// given before the agent tried again was given to another run.
+func runMessages(tx fleet.ReadTx, t *fleet.Task) (open, given []fleet.Message, err error) {
+	all, err := tx.Messages(t.ID)
+	for _, m := range all {
+		switch {
+		case m.Open():
+			open = append(open, *m)
+		case m.Refused == "" && (t.Try == 0 || !m.GivenAt.Before(t.Dispatched)):
+			given = append(given, *m)
+		}
+	}
 	return open, given, err
 }
 
@@ -152,14 +157,10 @@ func (w *worker) recordDelivery(ctx context.Context, m fleet.Message, err error)
 	})
 }
 
-// deliverRest asks the host of a run that has ended about the messages of which nobody knows yet whether the agent has them.
-// Those that it has not are for its next try, or are refused with the end of the task.
-func (w *worker) deliverRest(ctx context.Context, a *fleet.Agent, t *fleet.Task) error {
-	open, given, err := w.messages(ctx, t)
+// deliverRest asks the host of a run that has ended about its open messages: nobody knows yet whether the agent has them. Those that it has
+// not are for its next try, or are refused with the end of the task.
+func (w *worker) deliverRest(ctx context.Context, a *fleet.Agent, t *fleet.Task, open, given []fleet.Message) error {
 	for _, m := range open {
-		if err != nil {
-			return err
-		}
 		r := t.Run(true)
 		r.Messages = given
 		sent := w.ask(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Connect(*a).Send(ctx, r, m.ID, m.Text) })
@@ -171,7 +172,9 @@ func (w *worker) deliverRest(ctx context.Context, a *fleet.Agent, t *fleet.Task)
 		case mayRetry(sent):
 			continue
 		}
-		err = w.recordDelivery(ctx, m, sent)
+		if err := w.recordDelivery(ctx, m, sent); err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }

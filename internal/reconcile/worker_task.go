@@ -188,7 +188,18 @@ func (w *worker) followed(ctx context.Context, v *fleet.AgentView, f *follower) 
 		return w.checked(ctx, a, t, f)
 	case f.err == nil:
 		w.cfg.Fault(FaultFinishBefore)
-		if err := w.deliverRest(ctx, a, t); err != nil {
+		var open, given []fleet.Message
+		var known *fleet.TaskChecks
+		if err := w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+			if open, given, err = runMessages(tx, t); err != nil {
+				return err
+			}
+			known, err = tx.Checks(t.ID)
+			return err
+		}); err != nil {
+			return err
+		}
+		if err := w.deliverRest(ctx, a, t, open, given); err != nil {
 			return err
 		}
 		if !f.outcome.Terminal {
@@ -196,7 +207,7 @@ func (w *worker) followed(ctx context.Context, v *fleet.AgentView, f *follower) 
 				return err
 			}
 		}
-		return w.ended(ctx, a, t, reportedOutcome(a, f.outcome))
+		return w.ended(ctx, a, t, known, reportedOutcome(a, f.outcome))
 	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && !t.StopAsked.IsZero():
 		return w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskStopped})
 	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && a.State == fleet.StateRunning:
@@ -307,9 +318,22 @@ func (w *worker) stopAct(a *fleet.Agent, t *fleet.Task) (text string, act func(c
 	return fmt.Sprintf("it did not end within %s: killing", w.places.Of(a).Grace), interrupt(true)
 }
 
-// finish records how the task ended, unless it has ended before.
+// finish records how the task ended, unless it has ended before. With an agent that had nothing else to do begins its deletion, unless the
+// checks of its contract come first.
 func (w *worker) finish(ctx context.Context, taskID string, o fleet.Outcome) error {
-	return w.changeTask(ctx, taskID, func(tx fleet.Tx, t *fleet.Task) error { return state.EndTask(tx, t, o, w.now()) })
+	return w.changeTask(ctx, taskID, func(tx fleet.Tx, t *fleet.Task) error {
+		var deleted *fleet.Agent
+		err := state.EndTask(tx, t, o, w.now(), func(a *fleet.Agent) {
+			if a.OneTask && (t.Status != fleet.TaskCompleted || !w.checksContracts(a)) {
+				a.State, a.StateReason = fleet.StateDeleting, ""
+				deleted = a
+			}
+		})
+		if err != nil || deleted == nil {
+			return err
+		}
+		return tx.Append(deleted.Event(fleet.EventAgentChanged, w.now(), stateText(deleted.State, "")))
+	})
 }
 
 // endActive ends the agent's active task, if it has one, in tx.
@@ -319,7 +343,7 @@ func (r *Reconciler) endActive(tx fleet.Tx, agentUID string, s fleet.TaskStatus,
 		return err
 	}
 	t.StopAsked = time.Time{}
-	return state.EndTask(tx, t, fleet.Outcome{Status: s, Reason: reason}, r.now())
+	return state.EndTask(tx, t, fleet.Outcome{Status: s, Reason: reason}, r.now(), nil)
 }
 
 // changeTask changes the agent's task, unless it has ended.

@@ -51,7 +51,7 @@ func (s *Service) conclude(ctx context.Context, uid string, limit int, outcome f
 			if all := task.PayloadSize + len(o.Payload); limit > 0 && all > limit {
 				return payloadTooLarge(all, limit)
 			}
-			return state.EndTask(tx, task, o, s.now())
+			return state.EndTask(tx, task, o, s.now(), nil)
 		}
 		last, err := tx.LastTasks([]string{uid})
 		if err == nil && len(last) == 0 {

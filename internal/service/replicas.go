@@ -146,7 +146,7 @@ func (s *Service) forgetAgent(ctx context.Context, uid, server string, lost *For
 		}
 		if t != nil {
 			t.StopAsked = time.Time{} // it was lost, not stopped
-			if err := state.EndTask(tx, t, fleet.Outcome{Status: fleet.TaskFailed, Reason: "its agent was lost: " + reason}, now); err != nil {
+			if err := state.EndTask(tx, t, fleet.Outcome{Status: fleet.TaskFailed, Reason: "its agent was lost: " + reason}, now, nil); err != nil {
 				return err
 			}
 			if a, err = tx.Agent(uid); err != nil {

@@ -66,8 +66,8 @@ func TimedOut(t *fleet.Task) string {
 	return fmt.Sprintf("it ran longer than its limit of %s", t.Timeout)
 }
 
-// EndTask makes the task one that has ended so, with its event.
-func EndTask(tx fleet.Tx, t *fleet.Task, o fleet.Outcome, now time.Time) error {
+// EndTask makes the task one that has ended so, with its event. also makes other changes to its agent, if that exists; it may be nil.
+func EndTask(tx fleet.Tx, t *fleet.Task, o fleet.Outcome, now time.Time, also func(a *fleet.Agent)) error {
 	t.Status, t.Reason = o.Status, o.Reason
 	if !t.StopAsked.IsZero() && o.Status != fleet.TaskCompleted {
 		t.Status, t.Reason = fleet.TaskStopped, t.StopReason
@@ -106,6 +106,9 @@ func EndTask(tx fleet.Tx, t *fleet.Task, o fleet.Outcome, now time.Time) error {
 		a.Conversed = a.Conversed || o.Conversation
 		if a.OneTask {
 			a.Desired = fleet.DesiredDeleted
+		}
+		if also != nil {
+			also(a)
 		}
 		if a.Config != nil {
 			if err := RevokeAgentTokens(tx, a.UID, now); err != nil {
