@@ -30,8 +30,11 @@ type AgentReader interface {
 	// Holdings returns how much the owner has.
 	Holdings(owner string) (Holdings, error)
 
-	// HoldingsOf returns the same, except that it counts agents of these toolsets only: counting thousands of agents takes long.
-	HoldingsOf(owner string, toolsets ...Toolset) (Holdings, error)
+	// TaskHoldings returns the same without agents: counting thousands of them takes long.
+	TaskHoldings(owner string) (Holdings, error)
+
+	// OwnAgents returns how many agents of the toolset the owner has.
+	OwnAgents(owner string, toolset Toolset) (int, error)
 
 	// InProject returns how much is in the project, whoever owns it.
 	InProject(project string) (ProjectHoldings, error)

@@ -145,11 +145,11 @@ func (s *Service) insertLaunched(ctx context.Context, tx fleet.Tx, p fleet.Princ
 	if r.MaxAgents == 0 {
 		return v, nil
 	}
-	h, err := tx.HoldingsOf(p.Name, r.Toolset)
+	n, err := tx.OwnAgents(p.Name, r.Toolset)
 	if err != nil {
 		return nil, err
 	}
-	if n := h.Agents[r.Toolset]; n > r.MaxAgents { // the new one counts already
+	if n > r.MaxAgents { // the new one counts already
 		return nil, r.TooMany(n - 1)
 	}
 	return v, nil

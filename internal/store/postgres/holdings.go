@@ -5,12 +5,11 @@ import (
 	"fleet/internal/store/record"
 )
 
-// These count everything in one query, because each start of a task asks for it.
+// One query counts everything, because each start of a task asks for it.
 const (
-	ownedThings   = agentsOfOwner + ` GROUP BY toolset UNION ALL ` + ownedTasks
-	ownedOf       = agentsOfOwner + ` AND toolset = ANY($2) GROUP BY toolset UNION ALL ` + ownedTasks
-	agentsOfOwner = `SELECT 'agents', toolset, count(*) FROM agents WHERE owner = $1 AND deleted_at IS NULL`
-	ownedTasks    = `SELECT 'tasks', '', count(*) FROM tasks WHERE owner = $1 AND ` + record.Active + `
+	ownedThings = `SELECT 'agents', toolset, count(*) FROM agents WHERE owner = $1 AND deleted_at IS NULL GROUP BY toolset UNION ALL ` + ownedTasks
+	ownedOf     = `SELECT count(*) FROM agents WHERE owner = $1 AND toolset = $2 AND deleted_at IS NULL`
+	ownedTasks  = `SELECT 'tasks', '', count(*) FROM tasks WHERE owner = $1 AND ` + record.Active + `
 		UNION ALL SELECT 'bytes', '', ((SELECT coalesce(sum(bytes), 0) FROM stored WHERE owner = $1)
 			+ (SELECT coalesce(sum(bytes), 0) FROM stored_changes WHERE owner = $1))::bigint`
 )
@@ -27,18 +26,20 @@ func (t *readTx) InProject(project string) (h fleet.ProjectHoldings, err error) 
 }
 
 func (t *readTx) Holdings(owner string) (fleet.Holdings, error) {
-	return t.holdings(owner, ownedThings, owner)
+	return t.holdings(owner, ownedThings)
 }
 
-func (t *readTx) HoldingsOf(owner string, toolsets ...fleet.Toolset) (fleet.Holdings, error) {
-	if len(toolsets) == 0 {
-		return t.holdings(owner, ownedTasks, owner)
-	}
-	return t.holdings(owner, ownedOf, owner, toolsets)
+func (t *readTx) TaskHoldings(owner string) (fleet.Holdings, error) {
+	return t.holdings(owner, ownedTasks)
+}
+
+func (t *readTx) OwnAgents(owner string, toolset fleet.Toolset) (int, error) {
+	t.lock(lockHoldings, owner)
+	return first(t, scanInt, ownedOf, owner, toolset)
 }
 
 // holdings returns what the query finds of the owner.
-func (t *readTx) holdings(owner, query string, args ...any) (h fleet.Holdings, err error) {
+func (t *readTx) holdings(owner, query string) (h fleet.Holdings, err error) {
 	t.lock(lockHoldings, owner)
 	h.Agents = map[fleet.Toolset]int{}
 	if err := t.each(func(row scanner) error {
@@ -56,7 +57,7 @@ func (t *readTx) holdings(owner, query string, args ...any) (h fleet.Holdings, e
 			h.StoredBytes = n
 		}
 		return nil
-	}, query, args...); err != nil {
+	}, query, owner); err != nil {
 		return h, t.failed(err)
 	}
 	return h, nil

@@ -27,6 +27,9 @@ func (t *readTx) InProject(project string) (h fleet.ProjectHoldings, err error) 
 }
 
 func (t *readTx) Holdings(owner string) (h fleet.Holdings, err error) {
+	if h, err = t.TaskHoldings(owner); err != nil {
+		return h, err
+	}
 	h.Agents = map[fleet.Toolset]int{}
 	if err := t.each(func(row scanner) error {
 		var toolset fleet.Toolset
@@ -37,26 +40,14 @@ func (t *readTx) Holdings(owner string) (h fleet.Holdings, err error) {
 	}, ownedAgents, owner); err != nil {
 		return h, t.failed(err)
 	}
-	return t.holdings(owner, h.Agents)
+	return h, nil
 }
 
-func (t *readTx) HoldingsOf(owner string, toolsets ...fleet.Toolset) (h fleet.Holdings, err error) {
-	agents := map[fleet.Toolset]int{}
-	for _, toolset := range toolsets {
-		n, err := first(t, scanInt, ownedOf, owner, string(toolset))
-		if err != nil {
-			return h, err
-		}
-		if n > 0 {
-			agents[toolset] = n
-		}
-	}
-	return t.holdings(owner, agents)
+func (t *readTx) OwnAgents(owner string, toolset fleet.Toolset) (int, error) {
+	return first(t, scanInt, ownedOf, owner, string(toolset))
 }
 
-// holdings returns what the owner has, with these agents.
-func (t *readTx) holdings(owner string, agents map[fleet.Toolset]int) (h fleet.Holdings, err error) {
-	h.Agents = agents
+func (t *readTx) TaskHoldings(owner string) (h fleet.Holdings, err error) {
 	if h.RunningTasks, err = first(t, scanInt, ownedTasks, owner); err != nil {
 		return h, err
 	}
