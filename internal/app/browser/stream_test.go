@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -68,6 +69,47 @@ func TestViewBeforeStream(t *testing.T) {
 	require.NotContains(t, b.text(), "completed", "the view is older than the change")
 	close(g.pass)
 	b.sees("completed")
+}
+
+// TestRetry refuses what the views of a room read. What a refusal may be over for is read again, and nothing else.
+func TestRetry(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	target, err := url.Parse(s.home)
+	require.NoError(t, err)
+	proxy := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	var audits, principals, tokens atomic.Int64
+	refuse := func(w http.ResponseWriter, status int, message string) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(`{"error":"REFUSED","message":"` + message + `"}`))
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/v1/principals":
+			principals.Add(1)
+			refuse(w, http.StatusBadRequest, "never possible")
+		case r.URL.Path == "/v1/tokens" && tokens.Add(1) <= 4:
+			refuse(w, http.StatusServiceUnavailable, "not possible now")
+		case r.URL.Path == "/v1/audit" && audits.Add(1) <= 2:
+			refuse(w, http.StatusTooManyRequests, "too many requests")
+		default:
+			proxy.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(server.CloseClientConnections) // streams do not end by themselves
+	b := open(t, server.URL)
+	b.expect("Failed to load")
+	b.expect("status of")
+	b.goTo("/admin")
+	b.sees("never possible")
+	b.sees("not possible now")
+	b.sees("No tokens.")
+	b.sees("No calls yet")
+	require.NotContains(t, b.text(), "not possible now")
+	b.sees("never possible")
+	require.LessOrEqual(t, principals.Load(), int64(2), "read at first, and again when the stream begins")
 }
 
 // TestPastOfLanes shows in the timeline what an agent did before the page was opened, and what it does from then on.

@@ -1,7 +1,7 @@
-/** age says how long ago a moment was, in one unit. */
+/** age says how long ago a moment was. */
 export function age(time: string | null | undefined, now: number): string {
   if (!time) return ''
-  return span(Math.max(0, now - Date.parse(time)))
+  return duration(now - Date.parse(time))
 }
 
 /** span writes milliseconds in one or two units. */
@@ -21,7 +21,7 @@ export function moment(time: string | null | undefined): string {
   return time ? new Date(time).toLocaleString() : ''
 }
 
-/** duration writes how long something took that is known in whole seconds. */
+/** duration writes a time that is known in whole seconds. */
 export function duration(ms: number): string {
   return ms < 1000 ? 'less than 1\u00a0s' : span(ms)
 }
