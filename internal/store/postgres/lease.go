@@ -52,8 +52,11 @@ const leaseTries = 2
 func (s *Store) Lease(ctx context.Context, key, owner string, ttl time.Duration) (epoch int64, err error) {
 	for range leaseTries {
 		c := &leaseCall{key: key, owner: owner, ttl: ttl}
-		if err := s.leasing.do(ctx, c); err != nil || c.done {
-			return c.epoch, err
+		if err := s.leasing.do(ctx, c); err != nil {
+			return 0, err // the call may still be running
+		}
+		if c.done {
+			return c.epoch, nil
 		}
 	}
 	err = s.one(ctx, func(row scanner) error { return row.Scan(&epoch) }, takeLease, key, owner, ttl.Microseconds())
