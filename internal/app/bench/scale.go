@@ -23,9 +23,11 @@ import (
 // scale measures lists and searches of a store with many agents and tasks, on SQLite and on Postgres, and the start of a server on it.
 func (r *report) scale(ctx context.Context, tasks int, dir string) {
 	if dir == "" {
-		dir = must(os.MkdirTemp("", "fleet-bench-"))
-		defer func() { check(os.RemoveAll(dir)) }()
+		temp := must(os.MkdirTemp("", "fleet-bench-"))
+		defer func() { check(os.RemoveAll(temp)) }()
+		dir = temp
 	}
+	dir = filepath.Join(dir, "data") // which others cannot read, whatever dir is: a server refuses it otherwise
 	check(os.MkdirAll(dir, 0o700))
 	s := newStock(max(1, tasks/10), tasks)
 	path := filepath.Join(dir, "fleet.db")
