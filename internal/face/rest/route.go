@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -50,8 +49,6 @@ func routesOf(files ...protoreflect.FileDescriptor) ([]*route, error) {
 	return routes, nil
 }
 
-var pathField = regexp.MustCompile(`\{(\w+)\}`)
-
 func routeOf(m protoreflect.MethodDescriptor) (*route, error) {
 	rule, _ := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
 	rt := &route{hasBody: rule.GetBody() == "*", method: m}
@@ -69,10 +66,14 @@ func routeOf(m protoreflect.MethodDescriptor) (*route, error) {
 	default:
 		return nil, errors.New("there is none")
 	}
-	for _, match := range pathField.FindAllStringSubmatch(rt.template, -1) {
-		rt.fields = append(rt.fields, match[1])
+	parts := strings.Split(rt.template, "{")
+	ok := !strings.ContainsAny(parts[0], "}*")
+	for _, part := range parts[1:] {
+		field, rest, closed := strings.Cut(part, "}")
+		ok = ok && closed && field != "" && !strings.ContainsAny(field, "=*") && !strings.ContainsAny(rest, "}*")
+		rt.fields = append(rt.fields, field)
 	}
-	if strings.ContainsAny(pathField.ReplaceAllString(rt.template, ""), "{}*") {
+	if !ok {
 		return nil, fmt.Errorf("%s has a field of more than one segment", rt.template)
 	}
 	rt.list = rt.isList()
@@ -91,7 +92,7 @@ func (rt *route) verbs() []string {
 
 // key returns the verb and the route's path in the gateway's notation.
 func (rt *route) key(verb string) string {
-	return verb + " " + pathField.ReplaceAllString(rt.template, "{$1=*}")
+	return verb + " " + strings.ReplaceAll(rt.template, "}", "=*}")
 }
 
 // fullMethod returns the gRPC name of the method: "/package.Service/Method".
