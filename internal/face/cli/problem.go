@@ -130,6 +130,9 @@ func unreachable(message string, t Target) *failure {
 		f.hint = "give it with --client-cert and --client-key"
 	case strings.Contains(message, "handshake"):
 		f.hint = "if that server has no TLS, add --insecure"
+	case !t.plain() && t.ClientCert == "" && (strings.Contains(message, "broken pipe") || strings.Contains(message, "connection reset by peer")):
+		// With TLS 1.3 the server refuses after the handshake, perhaps before the client has read why.
+		f.hint = "if the server wants a client certificate, give it with --client-cert and --client-key"
 	case strings.Contains(message, "server preface") && t.plain():
 		f.message = t.Server + " does not answer as a gRPC server without TLS"
 		f.hint = fmt.Sprintf("if it speaks TLS, name it as https://%s; the port of gRPC is %s by default", t.Server, defaultPort)
