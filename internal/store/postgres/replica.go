@@ -8,8 +8,9 @@ import (
 )
 
 const (
+	// Both times are the same, which two calls of clock_timestamp() are not.
 	hearReplica = `INSERT INTO replicas AS r (name, machine, address, version, started_at, heard_at, stopped, forgotten)
-		VALUES ($1, $2, $3, $4, clock_timestamp(), clock_timestamp(), $5, false)
+		VALUES ($1, $2, $3, $4, statement_timestamp(), statement_timestamp(), $5, false)
 		ON CONFLICT (name) DO UPDATE SET machine = excluded.machine, address = excluded.address, version = excluded.version,
 			started_at = CASE WHEN $6 THEN excluded.started_at ELSE r.started_at END, heard_at = excluded.heard_at,
 			stopped = excluded.stopped, forgotten = false
