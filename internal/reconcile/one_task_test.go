@@ -1,0 +1,45 @@
+package reconcile_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
+	"fleet/internal/state"
+)
+
+// The deletion of an agent that had one task begins in the transaction that ends the task.
+func TestDeletionBeginsWithTheEndOfTheTask(t *testing.T) {
+	t.Parallel()
+	h, store := servicetest.NewFlaky(t, func(*state.Config) {})
+	var late atomic.Bool
+	store.OnView(func(ctx context.Context) {
+		_ = store.Store.View(ctx, func(tx fleet.ReadTx) error {
+			agents, err := tx.Agents()
+			for _, a := range agents {
+				if a.Desired == fleet.DesiredDeleted && a.State == fleet.StateRunning {
+					late.Store(true)
+				}
+			}
+			return err
+		})
+	})
+	v, err := h.Launch(h.Context(), service.LaunchRequest{
+		Method: "Test", Toolset: fleet.ToolsetSubagents, Project: "Setup", Spec: "x", Name: "once", Prompt: "done", OneTask: true,
+	})
+	require.NoError(t, err)
+	var a *fleet.Agent
+	h.Stored(func() bool {
+		require.NoError(t, store.Store.View(t.Context(), func(tx fleet.ReadTx) (err error) {
+			a, err = tx.Agent(v.UID)
+			return err
+		}))
+		return !a.DeletedAt.IsZero()
+	})
+	require.False(t, late.Load(), "its task had ended and it was not being deleted")
+}
