@@ -48,11 +48,13 @@ demo: build bin/model-stub ## the main job, from nothing, in under 30 s, and one
 bin/model-stub: build # for what needs a model: a stub, so that no key is needed
 	$(GO) build -o $@ ./internal/place/placetest/model/stub
 
-# What needs neither the compiler nor many processors is checked beside the tests. It says its own when it has ended.
+# What needs neither the compiler nor many processors is checked beside the tests, and so is what only needs what vet has
+# compiled. Each says its own when it has ended.
 test: ## all that must hold before a change lands
 	@mkdir -p .build
-	@{ $(MAKE) --no-print-directory checks >.build/checks 2>&1; s=$$?; cat .build/checks; exit $$s; } & \
-	  $(MAKE) --no-print-directory vet lint race; s=$$?; wait $$! && exit $$s
+	@beside() { { $(MAKE) --no-print-directory $$1 >.build/$$1 2>&1; s=$$?; cat .build/$$1; exit $$s; } & }; \
+	  beside checks; checks=$$!; $(MAKE) --no-print-directory vet; s=$$?; beside lint; lint=$$!; \
+	  [ $$s != 0 ] || { $(MAKE) --no-print-directory race; s=$$?; }; wait $$checks && wait $$lint && exit $$s
 
 checks: generated proto-lint deploy-lint page-check
 
