@@ -4,9 +4,9 @@ GO    ?= go
 BUF   := $(GO) tool -modfile=.tools/buf.mod buf
 LINT  := $(GO) tool -modfile=.tools/lint.mod golangci-lint
 # What the race detector does not watch. SQLite is C that was translated to Go, and its memory lies outside of Go's heap. The
-# others only compute, on what their caller gives them, and take half of the time of a test that the detector watches. A package
-# that instantiates generic types of sync or sync/atomic must not be here: the linker keeps one copy of an instance for all
-# packages, and this one would hide the order of accesses from the detector. sync.Pool tells the detector itself.
+# others only compute, on what their caller gives them, and take a third of the time in which a program starts with the
+# detector. A package that instantiates generic types of sync or sync/atomic must not be here: the linker keeps one copy of an
+# instance for all packages, and this one would hide the order of accesses from the detector. sync.Pool tells the detector itself.
 UNWATCHED := modernc.org/sqlite/lib modernc.org/libc modernc.org/memory \
   regexp/... strconv compress/flate github.com/blevesearch/vellum/levenshtein \
   github.com/santhosh-tekuri/jsonschema/v6/... github.com/goccy/go-yaml/...
