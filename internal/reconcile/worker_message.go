@@ -157,8 +157,8 @@ func (w *worker) recordDelivery(ctx context.Context, m fleet.Message, err error)
 	})
 }
 
-// deliverRest asks the host of a run that has ended about its open messages: nobody knows yet whether the agent has them. Those that it has
-// not are for its next try, or are refused with the end of the task.
+// deliverRest asks the host of a run that has ended whether the agent has received its open messages. Those that it has not received are for
+// its next try, or are refused when the task ends.
 func (w *worker) deliverRest(ctx context.Context, a *fleet.Agent, t *fleet.Task, open, given []fleet.Message) error {
 	for _, m := range open {
 		r := t.Run(true)

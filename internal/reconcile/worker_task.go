@@ -318,8 +318,8 @@ func (w *worker) stopAct(a *fleet.Agent, t *fleet.Task) (text string, act func(c
 	return fmt.Sprintf("it did not end within %s: killing", w.places.Of(a).Grace), interrupt(true)
 }
 
-// finish records how the task ended, unless it has ended before. With an agent that had nothing else to do begins its deletion, unless the
-// checks of its contract come first.
+// finish records how the task ended, unless it has ended before. If the agent was made for this task only, its deletion begins in the same
+// transaction, unless the checks of its contract come first.
 func (w *worker) finish(ctx context.Context, taskID string, o fleet.Outcome) error {
 	return w.changeTask(ctx, taskID, func(tx fleet.Tx, t *fleet.Task) error {
 		var deleted *fleet.Agent

@@ -66,7 +66,7 @@ func TimedOut(t *fleet.Task) string {
 	return fmt.Sprintf("it ran longer than its limit of %s", t.Timeout)
 }
 
-// EndTask makes the task one that has ended so, with its event. also makes other changes to its agent, if that exists; it may be nil.
+// EndTask ends the task with the outcome, and adds the event. If the agent exists, also makes other changes to it; also may be nil.
 func EndTask(tx fleet.Tx, t *fleet.Task, o fleet.Outcome, now time.Time, also func(a *fleet.Agent)) error {
 	t.Status, t.Reason = o.Status, o.Reason
 	if !t.StopAsked.IsZero() && o.Status != fleet.TaskCompleted {

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// gather lets calls that come while another one runs share the next run. So many calls at the same time need few commits.
+// gather lets calls that come during a run share the next run, so that many calls at the same time need few commits.
 type gather[T any] struct {
 	run func([]*T) error // sets the results in the calls
 
