@@ -12,14 +12,15 @@ import (
 	"fleet/internal/place/local"
 )
 
-// fits requires that nothing in the view is wider than a small phone, neither the view nor a table in it.
+// fits requires that nothing in the view is wider than a small phone and a usual window, neither the view nor a table in it.
 func (b *tab) fits(room string) {
 	b.t.Helper()
-	b.run(chromedp.EmulateViewport(400, 900))
-	wide := eval[string](b, `[document.documentElement, ...document.querySelectorAll('main .scroll')]
-		.filter(e => e.scrollWidth > e.clientWidth).map(e => e.outerHTML.slice(0, 200) + ' needs ' + e.scrollWidth + ' of ' + e.clientWidth).join()`)
-	require.Empty(b.t, wide, "%s scrolls sideways", room)
-	b.run(chromedp.EmulateViewport(1280, 900))
+	for _, width := range []int64{400, 1280} {
+		b.run(chromedp.EmulateViewport(width, 900))
+		wide := eval[string](b, `[document.documentElement, ...document.querySelectorAll('main .scroll')]
+			.filter(e => e.scrollWidth > e.clientWidth).map(e => e.outerHTML.slice(0, 200) + ' needs ' + e.scrollWidth + ' of ' + e.clientWidth).join()`)
+		require.Empty(b.t, wide, "%s scrolls sideways at %d px", room, width)
+	}
 }
 
 // TestNarrow shows every room on a small phone, with names and texts as long as they may be and without a place to break them.

@@ -28,7 +28,7 @@ export class Problem extends Error {
     readonly reason: string,
     message: string,
   ) {
-    super(message)
+    super(message.charAt(0).toUpperCase() + message.slice(1)) // the API's messages are parts of sentences in other places
   }
 }
 
