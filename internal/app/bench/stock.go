@@ -125,6 +125,7 @@ func (s *stock) fill(ctx context.Context, path string) (err error) {
 		for _, q := range append(derived,
 			`INSERT INTO tasks_text (rowid, description, summary) SELECT n, description, summary FROM tasks`,
 			`INSERT INTO stored (owner, bytes) SELECT owner, sum(octet_length(description) + octet_length(summary)) FROM tasks GROUP BY owner`,
+			`INSERT INTO task_times SELECT n / 1000, max(created_at) FROM tasks GROUP BY n / 1000`,
 			`INSERT INTO usage_days SELECT day, owner, project, sum(tasks), sum(completed), sum(failed), sum(stopped), sum(cost), sum(input_tokens),
 				sum(output_tokens), sum(tool_calls), sum(took) FROM task_usage GROUP BY day, owner, project`) {
 			must(tx.ExecContext(ctx, q))
