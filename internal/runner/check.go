@@ -44,7 +44,7 @@ func (w Agent) Check(ctx context.Context, r fleet.Run, c fleet.Check) (fleet.Che
 	if given, err := settleUnclaimed(w.home.run(r.TaskID)); err != nil {
 		return fleet.CheckResult{}, err
 	} else if !given {
-		return fleet.CheckResult{}, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q has no task %s", w.name, r.TaskID)
+		return fleet.CheckResult{}, w.noTask(r.TaskID)
 	}
 	for again := false; ; again = true {
 		run := w.home.checkRun(r, c.ID, again)

@@ -36,9 +36,12 @@ func (w Agent) Follow(ctx context.Context, r fleet.Run, cursor string, sink func
 		return fleet.Outcome{}, err
 	}
 	if !given {
-		return fleet.Outcome{}, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q has no task %s", w.name, r.TaskID)
+		return fleet.Outcome{}, w.noTask(r.TaskID)
 	}
 	f, err := newFollower(run, cursor, sink)
+	if _, gone := os.Stat(string(run)); err != nil && isMissing(gone) { // the agent was deleted meanwhile
+		return fleet.Outcome{}, w.noTask(r.TaskID)
+	}
 	if err != nil {
 		return fleet.Outcome{}, err
 	}
@@ -51,6 +54,10 @@ func (w Agent) Follow(ctx context.Context, r fleet.Run, cursor string, sink func
 		return fleet.Outcome{}, err
 	}
 	return w.host.outcome(w.home, run, f, exit)
+}
+
+func (w Agent) noTask(id string) error {
+	return fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q has no task %s", w.name, id)
 }
 
 // maxFormat limits the description of a run's output format, in bytes.

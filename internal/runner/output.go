@@ -23,7 +23,7 @@ func (w Agent) Output(ctx context.Context, r fleet.Run, offset int64, limit int)
 	case err != nil && !isMissing(err):
 		return fleet.OutputPage{}, HostError("cannot read the run", err)
 	case claim == nil || claim.Void:
-		return fleet.OutputPage{}, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q has no task %s", w.name, r.TaskID)
+		return fleet.OutputPage{}, w.noTask(r.TaskID)
 	}
 	ended, _ := run.Exit() // read before the output, whose file is created when the run starts
 	p, ok, err := run.Page("output", offset, int64(min(limit, maxPage)))

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/waittest"
 )
 
 // wire is a network between a browser and a server. It can lose everything without closing a connection, as a router does that
@@ -19,6 +21,9 @@ import (
 type wire struct {
 	home   string
 	target string
+
+	streaming chan struct{} // closed when the server has begun to answer with a stream
+	begun     sync.Once
 
 	mu    sync.Mutex
 	lossy bool
@@ -35,7 +40,7 @@ func newWire(t *testing.T, home string) *wire {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	w := &wire{home: "http://" + l.Addr().String(), target: strings.TrimPrefix(home, "http://")}
+	w := &wire{home: "http://" + l.Addr().String(), target: strings.TrimPrefix(home, "http://"), streaming: make(chan struct{})}
 	var work sync.WaitGroup
 	work.Go(func() {
 		for {
@@ -72,12 +77,20 @@ func (w *wire) carry(browser net.Conn) {
 	w.mu.Unlock()
 	var back sync.WaitGroup
 	defer back.Wait()
-	back.Go(func() { k.pass(browser, server) })
-	k.pass(server, browser)
+	back.Go(func() {
+		k.pass(browser, server, func(b []byte) {
+			if bytes.Contains(b, []byte("text/event-stream")) {
+				w.begun.Do(func() { close(w.streaming) })
+			}
+		})
+	})
+	k.pass(server, browser, func([]byte) {})
 }
 
-func (k *link) pass(to, from net.Conn) {
+// pass passes bytes on, and shows them to see afterwards.
+func (k *link) pass(to, from net.Conn, see func([]byte)) {
 	_, err := io.Copy(writer(func(b []byte) (int, error) {
+		defer see(b)
 		if k.dead.Load() {
 			return len(b), nil
 		}
@@ -125,10 +138,17 @@ func TestHalfOpen(t *testing.T) {
 	id := s.task(t, "papi", `echo be''gun; while ! [ -e stream ]; do sleep 0.1; done; echo str''eamed; while ! [ -e go ]; do sleep 0.1; done; seq -f "line %g" 1 50; while ! [ -e end ]; do sleep 0.1; done`)
 	w := newWire(t, s.home)
 	b := open(t, w.home)
-	b.goTo("/tasks/" + id)
+	b.goTo("/")
+	b.sees("2 agents")
+	require.NoError(t, b.until(`to => { const a = document.querySelector('a[href="/tasks/' + to + '"]'); a?.click(); return a !== null }`, id))
 	b.sees("begun")
+	select {
+	case <-w.streaming:
+	case <-waittest.Context(t).Done():
+		require.Fail(t, "the page opens no stream")
+	}
 	s.touch(t, "papi", "stream")
-	b.sees("streamed") // so the stream is open
+	b.sees("streamed")
 	eval[any](b, `window.same = true; window.lost = Date.now(); null`)
 
 	w.lose()

@@ -67,8 +67,10 @@ func TestViewBeforeStream(t *testing.T) {
 	s.touch(t, "papi", "end")
 	s.ended(t, id)
 	require.NotContains(t, b.text(), "completed", "the view is older than the change")
+	b.sees("The server has not answered for")
 	close(g.pass)
 	b.sees("completed")
+	b.misses("The server has not answered for")
 }
 
 // TestRetry refuses what the views of a room read. What a refusal may be over for is read again, and nothing else.
@@ -103,12 +105,12 @@ func TestRetry(t *testing.T) {
 	b.expect("Failed to load")
 	b.expect("status of")
 	b.goTo("/admin")
-	b.sees("never possible")
-	b.sees("not possible now")
+	b.sees("Never possible")
+	b.sees("Not possible now")
 	b.sees("No tokens.")
 	b.sees("No calls yet")
-	require.NotContains(t, b.text(), "not possible now")
-	b.sees("never possible")
+	require.NotContains(t, b.text(), "Not possible now")
+	b.sees("Never possible")
 	require.LessOrEqual(t, principals.Load(), int64(2), "read at first, and again when the stream begins")
 }
 
