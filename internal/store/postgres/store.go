@@ -87,17 +87,17 @@ func Open(ctx context.Context, url string, cfg Config) (_ *Store, err error) {
 			err = fmt.Errorf("open the store %s: %w", Redact(url), translate(err))
 		}
 	}()
-	if s.writer, err = newPool(ctx, url, 0); err != nil {
+	if s.writer, err = newPool(ctx, url, 0, sessionSettings, keyedSettings); err != nil {
 		return nil, err
 	}
 	s.turns = turn.NewQueue(make([]struct{}, s.writer.Config().MaxConns)...)
-	if s.reader, err = newPool(ctx, url, 0); err != nil {
+	if s.reader, err = newPool(ctx, url, 0, sessionSettings); err != nil {
 		return nil, err
 	}
-	if s.side, err = newPool(ctx, url, sideConns); err != nil {
+	if s.side, err = newPool(ctx, url, sideConns, sessionSettings, keyedSettings); err != nil {
 		return nil, err
 	}
-	if s.stamping, err = newPool(ctx, url, stampConns); err != nil {
+	if s.stamping, err = newPool(ctx, url, stampConns, sessionSettings, keyedSettings); err != nil {
 		return nil, err
 	}
 	if err := checkServer(ctx, s.side); err != nil {
@@ -114,8 +114,9 @@ func Open(ctx context.Context, url string, cfg Config) (_ *Store, err error) {
 	return s, nil
 }
 
-// newPool returns a pool of at most n connections; 0 means what the URL says. It connects when a connection is needed.
-func newPool(ctx context.Context, url string, n int32) (*pgxpool.Pool, error) {
+// newPool returns a pool of at most n connections; 0 means what the URL says. It connects when a connection is needed. The settings hold
+// for each connection unless the URL says otherwise, whatever the database's defaults are.
+func newPool(ctx context.Context, url string, n int32, settings ...map[string]string) (*pgxpool.Pool, error) {
 	c, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, errors.New("the URL cannot be read: it is like postgres://user:password@host:5432/database") // err may have the password
@@ -145,7 +146,7 @@ func newPool(ctx context.Context, url string, n int32) (*pgxpool.Pool, error) {
 	if c.ConnConfig.RuntimeParams["application_name"] == "" {
 		c.ConnConfig.RuntimeParams["application_name"] = "fleet"
 	}
-	c.AfterConnect = prepareConn
+	c.AfterConnect = func(ctx context.Context, c *pgx.Conn) error { return prepareConn(ctx, c, settings) }
 	c.BeforeClose = func(c *pgx.Conn) { // one that is dead would keep its place in the pool for 15 s, waiting for the server's end
 		_ = c.PgConn().Conn().SetDeadline(time.Now().Add(pingLimit))
 	}
@@ -153,21 +154,32 @@ func newPool(ctx context.Context, url string, n int32) (*pgxpool.Pool, error) {
 	return pool, err
 }
 
-// sessionSettings hold for each connection unless the URL says otherwise, whatever the database's defaults are. A transaction of
-// a replica that was paused ends by itself, so that its locks keep nobody waiting for long. They are set after connecting, because
-// poolers refuse parameters that they do not know.
+// sessionSettings are for all connections. A transaction of a replica that was paused ends by itself, so that its locks keep nobody waiting
+// for long. Compiling a plan (jit) takes longer than any statement here should.
 var sessionSettings = map[string]string{
 	"default_transaction_isolation":       "read committed",
 	"default_transaction_read_only":       "off",
+	"jit":                                 "off",
 	"idle_in_transaction_session_timeout": "15s",
 	"client_min_messages":                 "warning",
 }
 
-func prepareConn(ctx context.Context, c *pgx.Conn) error {
+// keyedSettings are for connections whose statements find their rows by key. The rows of leases, messages and questions come and go, so their
+// tables are often empty when the database analyses them. It would then read them whole, and go on with that plan after they have grown.
+// One plan is enough for all values, and a connection need not make five to find that out.
+var keyedSettings = map[string]string{
+	"enable_seqscan":  "off",
+	"plan_cache_mode": "force_generic_plan",
+}
+
+// prepareConn sets the settings after connecting, because poolers refuse parameters that they do not know.
+func prepareConn(ctx context.Context, c *pgx.Conn, settings []map[string]string) error {
 	var b strings.Builder
-	for name, value := range sessionSettings {
-		if c.Config().RuntimeParams[name] == "" {
-			fmt.Fprintf(&b, "SET %s = '%s'; ", name, value)
+	for _, group := range settings {
+		for name, value := range group {
+			if c.Config().RuntimeParams[name] == "" {
+				fmt.Fprintf(&b, "SET %s = '%s'; ", name, value)
+			}
 		}
 	}
 	_, err := c.Exec(ctx, b.String(), pgx.QueryExecModeSimpleProtocol)
