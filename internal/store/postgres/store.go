@@ -46,9 +46,9 @@ type Config struct {
 
 // These are numbers of connections. A replica has one more to listen with.
 const (
-	mainConns  = 16 // for updates and for views each, unless the URL has pool_max_conns
-	sideConns  = 3  // for leases and notifying, which must not wait for transactions
-	stampConns = 1  // for stamping, which must not wait for leases either: every write waits for it
+	mainConns  = 8 // for updates and for views each, unless the URL has pool_max_conns; so four replicas fit into the default max_connections of 100
+	sideConns  = 3 // for leases and notifying, which must not wait for transactions
+	stampConns = 1 // for stamping, which must not wait for leases either: every write waits for it
 )
 
 // dialTimeout limits how long a connection may take, unless the URL has connect_timeout.
