@@ -125,13 +125,11 @@ func (r *Reconciler) watch(ctx context.Context) {
 	defer cancel()
 	again := time.NewTicker(r.cfg.LeaseTTL / 2)
 	defer again.Stop()
-	var seen []*fleet.AgentView
 	for all := true; ; {
-		views, err := r.scan(ctx, seen, all)
+		err := r.scan(ctx, all)
 		if err != nil && ctx.Err() == nil {
 			r.log.ErrorContext(ctx, "the store does not answer", slog.Any("error", err))
 		}
-		seen = views
 		select {
 		case <-signal:
 			all = err != nil
@@ -143,33 +141,25 @@ func (r *Reconciler) watch(ctx context.Context) {
 	}
 }
 
-// scan sees to it that each agent with something to do has a worker, and that the worker knows when the agent has
-// changed since it was last seen. Unless all is set, agents that have not changed are passed over. It returns the
-// agents as it saw them, in the snapshot's order.
-func (r *Reconciler) scan(ctx context.Context, seen []*fleet.AgentView, all bool) ([]*fleet.AgentView, error) {
+// scan sees to it that each agent with something to do has a worker, and that the worker knows when the agent has changed. Unless all is
+// set, only agents that have changed since the last scan are looked at.
+func (r *Reconciler) scan(ctx context.Context, all bool) error {
 	if err := r.snap.Refresh(ctx); err != nil {
-		return seen, err
+		return err
 	}
-	views := r.snap.All()
+	views := r.snap.TakeChanged()
 	if all {
+		views = r.snap.All()
 		if err := r.places.SyncElsewhere(ctx, views); err != nil {
-			return seen, err
+			return err
 		}
 	}
-	rest := seen
 	for _, v := range views {
-		for len(rest) > 0 && rest[0] != v && state.ByName(rest[0], v) <= 0 { // gone, or what v was before
-			rest = rest[1:]
-		}
-		same := len(rest) > 0 && rest[0] == v
-		if same {
-			rest = rest[1:]
-		}
-		if (all || !same) && needsWork(v) && r.places.Lookup(v.Place) != nil {
+		if needsWork(v) && r.places.Lookup(v.Place) != nil {
 			r.wake(ctx, v.UID)
 		}
 	}
-	return views, nil
+	return nil
 }
 
 // needsWork says whether there is something to do for the agent.

@@ -24,6 +24,7 @@ type Snapshot struct {
 	byName map[string][]*fleet.AgentView // lower-case name
 	sorted []*fleet.AgentView            // by name and owner; nil if it must be rebuilt
 	listed *listing                      // of sorted; nil until it is asked for
+	fresh  map[string]struct{}           // what TakeChanged returns next, by uid
 	shares *Shares
 
 	loading chan struct{} // holds a value during a refresh: one runs at a time, and others wait for it
@@ -31,7 +32,7 @@ type Snapshot struct {
 
 // newSnapshot returns a snapshot that is loaded by its first refresh.
 func newSnapshot(store fleet.Store, n *newest) *Snapshot {
-	return &Snapshot{store: store, newest: n, byUID: map[string]*fleet.AgentView{}, byName: map[string][]*fleet.AgentView{}, shares: &Shares{}, loading: make(chan struct{}, 1)}
+	return &Snapshot{store: store, newest: n, byUID: map[string]*fleet.AgentView{}, byName: map[string][]*fleet.AgentView{}, fresh: map[string]struct{}{}, shares: &Shares{}, loading: make(chan struct{}, 1)}
 }
 
 // Refresh loads what was committed before it was called.
@@ -101,8 +102,9 @@ func (s *Snapshot) apply(seq int64, changed []string, views []*fleet.AgentView, 
 	if len(changed)+len(views) == 0 {
 		return
 	}
-	s.sorted = slices.Clone(s.sorted) // callers hold the old one
-	s.listed = nil
+	if s.listed != nil { // callers hold the old one
+		s.sorted, s.listed = slices.Clone(s.sorted), nil
+	}
 	replaced := map[string]bool{}
 	for _, v := range views {
 		replaced[v.UID] = s.replace(v)
@@ -135,7 +137,7 @@ func (s *Snapshot) replace(v *fleet.AgentView) bool {
 	if old == nil || !v.DeletedAt.IsZero() || ByName(old, v) != 0 {
 		return false
 	}
-	s.byUID[v.UID] = v
+	s.byUID[v.UID], s.fresh[v.UID] = v, struct{}{}
 	key := strings.ToLower(v.Name)
 	named := slices.Clone(s.byName[key])
 	named[slices.Index(named, old)] = v
@@ -147,7 +149,7 @@ func (s *Snapshot) replace(v *fleet.AgentView) bool {
 }
 
 func (s *Snapshot) add(v *fleet.AgentView) {
-	s.byUID[v.UID] = v
+	s.byUID[v.UID], s.fresh[v.UID] = v, struct{}{}
 	key := strings.ToLower(v.Name)
 	s.byName[key] = append(slices.Clone(s.byName[key]), v)
 	if s.sorted != nil {
@@ -162,6 +164,7 @@ func (s *Snapshot) remove(uid string) {
 		return
 	}
 	delete(s.byUID, uid)
+	delete(s.fresh, uid)
 	key := strings.ToLower(v.Name)
 	rest := slices.DeleteFunc(slices.Clone(s.byName[key]), func(x *fleet.AgentView) bool { return x.UID == uid })
 	if len(rest) == 0 {
@@ -219,6 +222,18 @@ func (s *Snapshot) Shares() *Shares {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.shares
+}
+
+// TakeChanged returns the agents that were loaded since it was last called, in no order. It has one caller, which need not look through all agents.
+func (s *Snapshot) TakeChanged() []*fleet.AgentView {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed := make([]*fleet.AgentView, 0, len(s.fresh))
+	for uid := range s.fresh {
+		changed = append(changed, s.byUID[uid])
+	}
+	s.fresh = map[string]struct{}{} // a map that was large would stay so
+	return changed
 }
 
 // All returns every agent, by name and owner.
