@@ -2,6 +2,7 @@
 -- insertion. Text is compared byte by byte, so that every database orders it in the same way.
 
 -- +goose Up
+-- +goose StatementBegin
 CREATE TABLE agents (
     n             bigint      GENERATED ALWAYS AS IDENTITY UNIQUE,
     uid           text        COLLATE "C" PRIMARY KEY CHECK (uid <> ''),
@@ -106,7 +107,6 @@ CREATE INDEX tasks_listed_owner ON tasks (owner, created_at, n, status, source, 
 CREATE INDEX tasks_listed ON tasks (created_at, n, status, source, toolset, project, name_key);
 
 -- The extension is optional. Without it, text search uses no index.
--- +goose StatementBegin
 DO $$
 BEGIN
     CREATE EXTENSION IF NOT EXISTS pg_trgm;
@@ -114,14 +114,11 @@ BEGIN
 EXCEPTION WHEN OTHERS THEN
     RAISE NOTICE 'pg_trgm cannot be used, so searching tasks by text is slow: %', SQLERRM;
 END $$;
--- +goose StatementEnd
 
--- +goose StatementBegin
 CREATE FUNCTION fleet_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION '%', TG_ARGV[0] USING ERRCODE = 'FL001';
 END $$;
--- +goose StatementEnd
 
 CREATE TRIGGER tasks_ended BEFORE UPDATE ON tasks FOR EACH ROW
     WHEN (OLD.status IN ('completed', 'failed', 'stopped') AND NEW.payload_removed = OLD.payload_removed)
@@ -264,7 +261,6 @@ CREATE INDEX stored_changes_owner ON stored_changes (owner);
 
 -- fleet_stamp gives events of the inbox the next numbers of the log, at most as many as most, and returns the numbers by their ids.
 -- It is one statement for its caller and commits by itself, so a caller that is paused or dies does not hold others up.
--- +goose StatementBegin
 CREATE FUNCTION fleet_stamp(most integer) RETURNS TABLE (stamped_id bigint, stamped_seq bigint) LANGUAGE plpgsql AS $$
 DECLARE
     last bigint;
@@ -297,9 +293,7 @@ BEGIN
         )
         SELECT a.id, a.seq FROM added a;
 END $$;
--- +goose StatementEnd
 
--- +goose StatementBegin
 CREATE FUNCTION fleet_stored_task() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     delta bigint := 0;
@@ -315,12 +309,10 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
--- +goose StatementEnd
 CREATE TRIGGER stored_task AFTER INSERT OR DELETE ON tasks FOR EACH ROW EXECUTE FUNCTION fleet_stored_task();
 CREATE TRIGGER stored_task_changed AFTER UPDATE ON tasks FOR EACH ROW
     WHEN (OLD.description <> NEW.description OR OLD.summary <> NEW.summary) EXECUTE FUNCTION fleet_stored_task();
 
--- +goose StatementBegin
 CREATE FUNCTION fleet_stored_rest() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     delta bigint := 0;
@@ -335,10 +327,8 @@ BEGIN
         SELECT owner, delta FROM tasks WHERE id = CASE TG_OP WHEN 'DELETE' THEN OLD.task_id ELSE NEW.task_id END AND delta <> 0;
     RETURN NULL;
 END $$;
--- +goose StatementEnd
 CREATE TRIGGER stored_rest AFTER INSERT OR UPDATE OR DELETE ON task_descriptions FOR EACH ROW EXECUTE FUNCTION fleet_stored_rest();
 
--- +goose StatementBegin
 CREATE FUNCTION fleet_stored_payload() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     delta bigint := 0;
@@ -353,17 +343,14 @@ BEGIN
         SELECT owner, delta FROM tasks WHERE id = CASE TG_OP WHEN 'DELETE' THEN OLD.task_id ELSE NEW.task_id END AND delta <> 0;
     RETURN NULL;
 END $$;
--- +goose StatementEnd
 CREATE TRIGGER stored_payload AFTER INSERT OR UPDATE OR DELETE ON payloads FOR EACH ROW EXECUTE FUNCTION fleet_stored_payload();
 
--- +goose StatementBegin
 CREATE FUNCTION fleet_stored_events() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO stored_changes (owner, bytes)
         SELECT owner, -sum(octet_length(text) + coalesce(octet_length(data), 0)) FROM gone GROUP BY owner;
     RETURN NULL;
 END $$;
--- +goose StatementEnd
 CREATE TRIGGER stored_events AFTER DELETE ON events REFERENCING OLD TABLE AS gone
     FOR EACH STATEMENT EXECUTE FUNCTION fleet_stored_events();
 
@@ -465,9 +452,12 @@ CREATE TABLE secrets (
     name  text  COLLATE "C" PRIMARY KEY,
     value bytea NOT NULL
 );
+-- +goose StatementEnd
 
 -- +goose Down
+-- +goose StatementBegin
 DROP TABLE secrets, notes, leases, agent_remains, tools, sessions, tokens, requests, stored_changes, stored, sequencer, events, inbox,
     questions, messages, task_checks, task_changes, payloads, task_descriptions, tasks, recipes, agents;
 DROP SEQUENCE lease_epochs;
 DROP FUNCTION fleet_stamp, fleet_stored_task, fleet_stored_rest, fleet_stored_payload, fleet_stored_events, fleet_refuse;
+-- +goose StatementEnd

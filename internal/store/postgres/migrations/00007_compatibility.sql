@@ -2,11 +2,15 @@
 -- own number; others leave it alone.
 
 -- +goose Up
+-- +goose StatementBegin
 CREATE TABLE compatibility (
     id     integer PRIMARY KEY CHECK (id = 1),
     oldest bigint  NOT NULL
 );
 INSERT INTO compatibility (id, oldest) VALUES (1, 7);
+-- +goose StatementEnd
 
 -- +goose Down
+-- +goose StatementBegin
 DROP TABLE compatibility;
+-- +goose StatementEnd

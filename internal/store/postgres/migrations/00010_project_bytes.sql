@@ -2,6 +2,7 @@
 -- of the project's rows in stored_changes. The latter are for the owner too, and fleet_stamp deletes them.
 
 -- +goose Up
+-- +goose StatementBegin
 LOCK TABLE tasks, task_descriptions, payloads, events, stored_changes IN SHARE ROW EXCLUSIVE MODE; -- what is added meanwhile would not be counted
 
 CREATE TABLE stored_projects (
@@ -22,7 +23,6 @@ SELECT project, sum(bytes) FROM (
     SELECT t.project, octet_length(e.text) + coalesce(octet_length(e.data), 0) FROM events e JOIN tasks t ON t.id = e.task_id WHERE e.task_id <> ''
 ) AS b WHERE project <> '' GROUP BY project;
 
--- +goose StatementBegin
 CREATE OR REPLACE FUNCTION fleet_stored_task() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     delta bigint := 0;
@@ -39,9 +39,7 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
--- +goose StatementEnd
 
--- +goose StatementBegin
 CREATE OR REPLACE FUNCTION fleet_stored_rest() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     delta bigint := 0;
@@ -56,9 +54,7 @@ BEGIN
         SELECT owner, project, delta FROM tasks WHERE id = CASE TG_OP WHEN 'DELETE' THEN OLD.task_id ELSE NEW.task_id END AND delta <> 0;
     RETURN NULL;
 END $$;
--- +goose StatementEnd
 
--- +goose StatementBegin
 CREATE OR REPLACE FUNCTION fleet_stored_payload() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     delta bigint := 0;
@@ -73,9 +69,7 @@ BEGIN
         SELECT owner, project, delta FROM tasks WHERE id = CASE TG_OP WHEN 'DELETE' THEN OLD.task_id ELSE NEW.task_id END AND delta <> 0;
     RETURN NULL;
 END $$;
--- +goose StatementEnd
 
--- +goose StatementBegin
 CREATE OR REPLACE FUNCTION fleet_stored_events() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO stored_changes (owner, project, bytes)
@@ -83,10 +77,8 @@ BEGIN
         FROM gone g LEFT JOIN tasks t ON g.task_id <> '' AND t.id = g.task_id GROUP BY g.owner, t.project;
     RETURN NULL;
 END $$;
--- +goose StatementEnd
 
 -- Both triggers run in fleet_stamp, which holds the row of sequencer, so that no two write stored_projects at the same time.
--- +goose StatementBegin
 CREATE FUNCTION fleet_stored_project_events() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO stored_projects AS s (project, bytes)
@@ -95,11 +87,9 @@ BEGIN
         ON CONFLICT (project) DO UPDATE SET bytes = s.bytes + excluded.bytes;
     RETURN NULL;
 END $$;
--- +goose StatementEnd
 CREATE TRIGGER stored_project_events AFTER INSERT ON events REFERENCING NEW TABLE AS added
     FOR EACH STATEMENT EXECUTE FUNCTION fleet_stored_project_events();
 
--- +goose StatementBegin
 CREATE FUNCTION fleet_stored_project_changes() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO stored_projects AS s (project, bytes)
@@ -107,17 +97,17 @@ BEGIN
         ON CONFLICT (project) DO UPDATE SET bytes = s.bytes + excluded.bytes;
     RETURN NULL;
 END $$;
--- +goose StatementEnd
 CREATE TRIGGER stored_project_changes AFTER DELETE ON stored_changes REFERENCING OLD TABLE AS summed
     FOR EACH STATEMENT EXECUTE FUNCTION fleet_stored_project_changes();
+-- +goose StatementEnd
 
 -- +goose Down
+-- +goose StatementBegin
 DROP TRIGGER stored_project_changes ON stored_changes;
 DROP FUNCTION fleet_stored_project_changes;
 DROP TRIGGER stored_project_events ON events;
 DROP FUNCTION fleet_stored_project_events;
 
--- +goose StatementBegin
 CREATE OR REPLACE FUNCTION fleet_stored_task() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     delta bigint := 0;
@@ -133,9 +123,7 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
--- +goose StatementEnd
 
--- +goose StatementBegin
 CREATE OR REPLACE FUNCTION fleet_stored_rest() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     delta bigint := 0;
@@ -150,9 +138,7 @@ BEGIN
         SELECT owner, delta FROM tasks WHERE id = CASE TG_OP WHEN 'DELETE' THEN OLD.task_id ELSE NEW.task_id END AND delta <> 0;
     RETURN NULL;
 END $$;
--- +goose StatementEnd
 
--- +goose StatementBegin
 CREATE OR REPLACE FUNCTION fleet_stored_payload() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     delta bigint := 0;
@@ -167,16 +153,14 @@ BEGIN
         SELECT owner, delta FROM tasks WHERE id = CASE TG_OP WHEN 'DELETE' THEN OLD.task_id ELSE NEW.task_id END AND delta <> 0;
     RETURN NULL;
 END $$;
--- +goose StatementEnd
 
--- +goose StatementBegin
 CREATE OR REPLACE FUNCTION fleet_stored_events() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO stored_changes (owner, bytes)
         SELECT owner, -sum(octet_length(text) + coalesce(octet_length(data), 0)) FROM gone GROUP BY owner;
     RETURN NULL;
 END $$;
--- +goose StatementEnd
 
 ALTER TABLE stored_changes DROP COLUMN project;
 DROP TABLE stored_projects;
+-- +goose StatementEnd

@@ -1,6 +1,7 @@
 -- The servers that use the store, each with when it was last heard.
 
 -- +goose Up
+-- +goose StatementBegin
 CREATE TABLE replicas (
     name       text        COLLATE "C" PRIMARY KEY CHECK (name <> ''),
     machine    text        COLLATE "C" NOT NULL,
@@ -11,6 +12,9 @@ CREATE TABLE replicas (
     stopped    boolean     NOT NULL,
     forgotten  boolean     NOT NULL
 );
+-- +goose StatementEnd
 
 -- +goose Down
+-- +goose StatementBegin
 DROP TABLE replicas;
+-- +goose StatementEnd

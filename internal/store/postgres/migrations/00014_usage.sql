@@ -2,6 +2,7 @@
 -- afterwards. As for stored bytes, writers only add rows to stored_changes, and fleet_stamp sums them up.
 
 -- +goose Up
+-- +goose StatementBegin
 LOCK TABLE tasks, stored_changes IN SHARE ROW EXCLUSIVE MODE; -- what ends meanwhile would not be counted
 
 -- What each task counts. Sums of these numbers are exact up to 2^53, so they do not depend on the order in which they are added up.
@@ -41,7 +42,6 @@ ALTER TABLE stored_changes
     ADD COLUMN cost double precision, ADD COLUMN input_tokens double precision, ADD COLUMN output_tokens double precision,
     ADD COLUMN tool_calls double precision, ADD COLUMN took double precision;
 
--- +goose StatementBegin
 CREATE FUNCTION fleet_usage_task() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     sign integer := CASE TG_OP WHEN 'DELETE' THEN -1 ELSE 1 END;
@@ -52,7 +52,6 @@ BEGIN
         FROM task_usage WHERE n = CASE TG_OP WHEN 'DELETE' THEN OLD.n ELSE NEW.n END;
     RETURN CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
 END $$;
--- +goose StatementEnd
 CREATE TRIGGER usage_task_added AFTER INSERT ON tasks FOR EACH ROW
     WHEN (NEW.status NOT IN ('pending', 'running')) EXECUTE FUNCTION fleet_usage_task();
 CREATE TRIGGER usage_task_ended AFTER UPDATE OF status ON tasks FOR EACH ROW
@@ -61,7 +60,6 @@ CREATE TRIGGER usage_task_removed BEFORE DELETE ON tasks FOR EACH ROW
     WHEN (OLD.status NOT IN ('pending', 'running')) EXECUTE FUNCTION fleet_usage_task();
 
 -- It runs in fleet_stamp, which holds the row of sequencer, so that no two write usage_days at the same time.
--- +goose StatementBegin
 CREATE FUNCTION fleet_usage_changes() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO usage_days AS d (day, owner, project, tasks, completed, failed, stopped, cost, input_tokens, output_tokens, tool_calls, took)
@@ -74,11 +72,12 @@ BEGIN
             tool_calls = d.tool_calls + excluded.tool_calls, took = d.took + excluded.took;
     RETURN NULL;
 END $$;
--- +goose StatementEnd
 CREATE TRIGGER usage_changes AFTER DELETE ON stored_changes REFERENCING OLD TABLE AS summed
     FOR EACH STATEMENT EXECUTE FUNCTION fleet_usage_changes();
+-- +goose StatementEnd
 
 -- +goose Down
+-- +goose StatementBegin
 DROP TRIGGER usage_changes ON stored_changes;
 DROP FUNCTION fleet_usage_changes;
 DROP TRIGGER usage_task_removed ON tasks;
@@ -90,3 +89,4 @@ ALTER TABLE stored_changes
     DROP COLUMN input_tokens, DROP COLUMN output_tokens, DROP COLUMN tool_calls, DROP COLUMN took;
 DROP TABLE usage_days;
 DROP VIEW task_usage;
+-- +goose StatementEnd

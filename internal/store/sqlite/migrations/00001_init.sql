@@ -2,6 +2,7 @@
 -- Constraints enforce the rules that every program must keep. 'name_key' is the name in lower case.
 
 -- +goose Up
+-- +goose StatementBegin
 CREATE TABLE agents (
     n            INTEGER PRIMARY KEY, -- order of insertion
     uid          TEXT    NOT NULL UNIQUE CHECK (uid <> ''),
@@ -64,12 +65,10 @@ CREATE TABLE tasks (
 CREATE UNIQUE INDEX tasks_active ON tasks (agent_uid) WHERE status IN ('pending', 'running');
 CREATE INDEX tasks_history ON tasks (agent_uid, created_at, n);
 
--- +goose StatementBegin
 CREATE TRIGGER tasks_ended BEFORE UPDATE ON tasks WHEN OLD.status IN ('completed', 'failed', 'stopped')
 BEGIN
     SELECT RAISE(ABORT, 'a task that has ended is never changed');
 END;
--- +goose StatementEnd
 
 -- The part of a description after its first 4 KiB. A separate table keeps lists and frequent writes of tasks small.
 CREATE TABLE task_descriptions (
@@ -102,12 +101,10 @@ CREATE INDEX events_owner ON events (owner, seq);
 CREATE INDEX events_task ON events (task_id, seq) WHERE task_id <> '';
 CREATE INDEX events_changes ON events (seq, agent_uid, type) WHERE type <> 'task_output';
 
--- +goose StatementBegin
 CREATE TRIGGER events_append_only BEFORE UPDATE ON events
 BEGIN
     SELECT RAISE(ABORT, 'an event is never changed');
 END;
--- +goose StatementEnd
 
 CREATE TABLE requests (
     principal  TEXT    NOT NULL,
@@ -147,8 +144,10 @@ CREATE TABLE commits (
 ) STRICT;
 
 INSERT INTO commits (id, n) VALUES (1, 0);
+-- +goose StatementEnd
 
 -- +goose Down
+-- +goose StatementBegin
 DROP TABLE commits;
 DROP TABLE leases;
 DROP TABLE tokens;
@@ -158,3 +157,4 @@ DROP TABLE payloads;
 DROP TABLE task_descriptions;
 DROP TABLE tasks;
 DROP TABLE agents;
+-- +goose StatementEnd

@@ -2,6 +2,7 @@
 -- that belong to an agent.
 
 -- +goose Up
+-- +goose StatementBegin
 ALTER TABLE agents ADD COLUMN toolset TEXT NOT NULL DEFAULT '';
 ALTER TABLE agents ADD COLUMN backend TEXT NOT NULL DEFAULT '';
 ALTER TABLE agents ADD COLUMN one_task INTEGER NOT NULL DEFAULT 0 CHECK (one_task IN (0, 1));
@@ -56,8 +57,10 @@ CREATE TABLE tools (
     updated_at INTEGER NOT NULL,
     UNIQUE (owner, name, agent)
 ) STRICT;
+-- +goose StatementEnd
 
 -- +goose Down
+-- +goose StatementBegin
 DROP TABLE tools;
 DROP TABLE sessions;
 DROP INDEX tokens_agent;
@@ -73,3 +76,4 @@ DROP TABLE recipes;
 ALTER TABLE agents DROP COLUMN one_task;
 ALTER TABLE agents DROP COLUMN backend;
 ALTER TABLE agents DROP COLUMN toolset;
+-- +goose StatementEnd

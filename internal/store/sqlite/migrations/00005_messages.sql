@@ -1,6 +1,7 @@
 -- Messages to running tasks, stored until they are delivered.
 
 -- +goose Up
+-- +goose StatementBegin
 CREATE TABLE messages (
     n            INTEGER PRIMARY KEY, -- order of insertion
     id           TEXT    NOT NULL UNIQUE CHECK (id <> ''),
@@ -15,7 +16,6 @@ CREATE TABLE messages (
 
 CREATE INDEX messages_task ON messages (task_id, n);
 
--- +goose StatementBegin
 CREATE TRIGGER messages_settled BEFORE UPDATE ON messages WHEN OLD.given_at IS NOT NULL OR OLD.refused <> ''
 BEGIN
     SELECT RAISE(ABORT, 'what has become of a message never changes');
@@ -23,4 +23,6 @@ END;
 -- +goose StatementEnd
 
 -- +goose Down
+-- +goose StatementBegin
 DROP TABLE messages;
+-- +goose StatementEnd

@@ -1,6 +1,7 @@
 -- Lists of tasks across agents, and payloads that are removed after their retention.
 
 -- +goose Up
+-- +goose StatementBegin
 DROP TRIGGER tasks_ended;
 
 -- Copied from the task's agent, so that lists need no join.
@@ -12,12 +13,10 @@ UPDATE tasks SET (name_key, project, toolset) = (SELECT name_key, project, tools
 -- The payload was removed. Only this field of an ended task can change.
 ALTER TABLE tasks ADD COLUMN payload_removed INTEGER NOT NULL DEFAULT 0 CHECK (payload_removed IN (0, 1));
 
--- +goose StatementBegin
 CREATE TRIGGER tasks_ended BEFORE UPDATE OF status ON tasks WHEN OLD.status IN ('completed', 'failed', 'stopped')
 BEGIN
     SELECT RAISE(ABORT, 'a task that has ended is never changed');
 END;
--- +goose StatementEnd
 
 -- These indexes cover all filters, so that only the rows of one page are read.
 CREATE INDEX tasks_listed_owner ON tasks (owner, created_at, n, status, source, toolset, project, name_key);
@@ -29,20 +28,15 @@ CREATE INDEX agents_ever ON agents (name_key, created_at, n);
 CREATE VIRTUAL TABLE tasks_text USING fts5 (description, summary, content = '', contentless_delete = 1, tokenize = 'trigram');
 INSERT INTO tasks_text (rowid, description, summary) SELECT n, description, summary FROM tasks;
 
--- +goose StatementBegin
 CREATE TRIGGER tasks_text_added AFTER INSERT ON tasks
 BEGIN
     INSERT INTO tasks_text (rowid, description, summary) VALUES (NEW.n, NEW.description, NEW.summary);
 END;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE TRIGGER tasks_text_changed AFTER UPDATE OF description, summary ON tasks
     WHEN OLD.description <> NEW.description OR OLD.summary <> NEW.summary
 BEGIN
     UPDATE tasks_text SET description = NEW.description, summary = NEW.summary WHERE rowid = NEW.n;
 END;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE TRIGGER tasks_text_removed AFTER DELETE ON tasks
 BEGIN
     DELETE FROM tasks_text WHERE rowid = OLD.n;
@@ -50,6 +44,7 @@ END;
 -- +goose StatementEnd
 
 -- +goose Down
+-- +goose StatementBegin
 DROP TRIGGER tasks_text_removed;
 DROP TRIGGER tasks_text_changed;
 DROP TRIGGER tasks_text_added;
@@ -63,7 +58,6 @@ ALTER TABLE tasks DROP COLUMN payload_removed;
 ALTER TABLE tasks DROP COLUMN toolset;
 ALTER TABLE tasks DROP COLUMN project;
 ALTER TABLE tasks DROP COLUMN name_key;
--- +goose StatementBegin
 CREATE TRIGGER tasks_ended BEFORE UPDATE ON tasks WHEN OLD.status IN ('completed', 'failed', 'stopped')
 BEGIN
     SELECT RAISE(ABORT, 'a task that has ended is never changed');

@@ -1,6 +1,7 @@
 -- Questions of agents during tasks.
 
 -- +goose Up
+-- +goose StatementBegin
 ALTER TABLE tasks ADD COLUMN waiting INTEGER NOT NULL DEFAULT 0 CHECK (waiting >= 0);
 
 CREATE TABLE questions (
@@ -33,7 +34,6 @@ CREATE INDEX questions_owner ON questions (owner, n);
 CREATE INDEX questions_waiting ON questions (n) WHERE status = 'waiting';
 CREATE INDEX questions_not_given ON questions (task_id) WHERE status = 'answered' AND given_at IS NULL;
 
--- +goose StatementBegin
 CREATE TRIGGER questions_settled BEFORE UPDATE ON questions
 WHEN OLD.given_at IS NOT NULL OR OLD.status IN ('expired', 'withdrawn') OR NEW.status = 'waiting'
 BEGIN
@@ -42,5 +42,7 @@ END;
 -- +goose StatementEnd
 
 -- +goose Down
+-- +goose StatementBegin
 DROP TABLE questions;
 ALTER TABLE tasks DROP COLUMN waiting;
+-- +goose StatementEnd

@@ -1,6 +1,7 @@
 -- Leases with epochs. The epoch shows a paused worker that another one has taken its lease.
 
 -- +goose Up
+-- +goose StatementBegin
 ALTER TABLE leases ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
 
 CREATE TABLE lease_epochs (
@@ -9,7 +10,10 @@ CREATE TABLE lease_epochs (
 ) STRICT;
 
 INSERT INTO lease_epochs (id, n) VALUES (1, 0);
+-- +goose StatementEnd
 
 -- +goose Down
+-- +goose StatementBegin
 DROP TABLE lease_epochs;
 ALTER TABLE leases DROP COLUMN epoch;
+-- +goose StatementEnd

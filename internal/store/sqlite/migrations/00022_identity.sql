@@ -2,6 +2,7 @@
 -- by an older version: its admin column says which scope it has.
 
 -- +goose Up
+-- +goose StatementBegin
 ALTER TABLE tokens ADD COLUMN scope TEXT NOT NULL DEFAULT '' CHECK (scope IN ('', 'read', 'run', 'admin'));
 ALTER TABLE tokens ADD COLUMN projects TEXT NOT NULL DEFAULT ''; -- one a line; empty: all
 
@@ -12,8 +13,11 @@ CREATE TABLE identities (
     created_at INTEGER NOT NULL,
     UNIQUE (source, subject_id)
 ) STRICT, WITHOUT ROWID;
+-- +goose StatementEnd
 
 -- +goose Down
+-- +goose StatementBegin
 DROP TABLE identities;
 ALTER TABLE tokens DROP COLUMN projects;
 ALTER TABLE tokens DROP COLUMN scope;
+-- +goose StatementEnd

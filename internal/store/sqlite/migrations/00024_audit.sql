@@ -1,6 +1,7 @@
 -- The audit log. The transaction of a call adds its line; the outcome is written when the call has ended. It is empty until then.
 
 -- +goose Up
+-- +goose StatementBegin
 CREATE TABLE audit (
     n          INTEGER PRIMARY KEY AUTOINCREMENT,
     time       INTEGER NOT NULL,
@@ -23,6 +24,9 @@ CREATE TABLE audit (
 CREATE INDEX audit_time ON audit (time);
 CREATE INDEX audit_principal ON audit (principal, n);
 CREATE INDEX audit_agent ON audit (name_key, n) WHERE name_key <> '';
+-- +goose StatementEnd
 
 -- +goose Down
+-- +goose StatementBegin
 DROP TABLE audit;
+-- +goose StatementEnd

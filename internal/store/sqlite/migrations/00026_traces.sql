@@ -2,9 +2,13 @@
 -- about it later belongs to the same trace.
 
 -- +goose Up
+-- +goose StatementBegin
 ALTER TABLE agents ADD COLUMN traceparent TEXT NOT NULL DEFAULT '';
 ALTER TABLE tasks ADD COLUMN traceparent TEXT NOT NULL DEFAULT '';
+-- +goose StatementEnd
 
 -- +goose Down
+-- +goose StatementBegin
 ALTER TABLE tasks DROP COLUMN traceparent;
 ALTER TABLE agents DROP COLUMN traceparent;
+-- +goose StatementEnd

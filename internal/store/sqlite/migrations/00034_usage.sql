@@ -1,7 +1,7 @@
 -- What the tasks of a day have used, so that sums over many tasks need not read them. A task is added when it ends; it does not change afterwards.
 
 -- +goose Up
-
+-- +goose StatementBegin
 -- What each task counts. Sums of these numbers are exact up to 2^53, so they do not depend on the order in which they are added up.
 CREATE VIEW task_usage AS
 SELECT *,
@@ -33,7 +33,6 @@ SELECT day, owner, project, total(tasks), total(completed), total(failed), total
     total(tool_calls), total(took)
 FROM task_usage WHERE status NOT IN ('pending', 'running') GROUP BY day, owner, project;
 
--- +goose StatementBegin
 CREATE TRIGGER usage_task_added AFTER INSERT ON tasks WHEN NEW.status NOT IN ('pending', 'running')
 BEGIN
     INSERT INTO usage_days
@@ -44,8 +43,6 @@ BEGIN
             input_tokens = input_tokens + excluded.input_tokens, output_tokens = output_tokens + excluded.output_tokens,
             tool_calls = tool_calls + excluded.tool_calls, took = took + excluded.took;
 END;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE TRIGGER usage_task_ended AFTER UPDATE OF status ON tasks
     WHEN OLD.status IN ('pending', 'running') AND NEW.status NOT IN ('pending', 'running')
 BEGIN
@@ -57,8 +54,6 @@ BEGIN
             input_tokens = input_tokens + excluded.input_tokens, output_tokens = output_tokens + excluded.output_tokens,
             tool_calls = tool_calls + excluded.tool_calls, took = took + excluded.took;
 END;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE TRIGGER usage_task_removed BEFORE DELETE ON tasks WHEN OLD.status NOT IN ('pending', 'running')
 BEGIN
     UPDATE usage_days AS d SET tasks = d.tasks - t.tasks, completed = d.completed - t.completed, failed = d.failed - t.failed,
@@ -69,8 +64,10 @@ END;
 -- +goose StatementEnd
 
 -- +goose Down
+-- +goose StatementBegin
 DROP TRIGGER usage_task_removed;
 DROP TRIGGER usage_task_ended;
 DROP TRIGGER usage_task_added;
 DROP TABLE usage_days;
 DROP VIEW task_usage;
+-- +goose StatementEnd

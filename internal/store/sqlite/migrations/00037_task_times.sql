@@ -2,7 +2,7 @@
 -- number can be as new as what it has found.
 
 -- +goose Up
-
+-- +goose StatementBegin
 CREATE TABLE task_times (
     block  INTEGER NOT NULL PRIMARY KEY, -- a thousand numbers
     latest INTEGER NOT NULL -- at least created_at of each of its tasks
@@ -10,13 +10,10 @@ CREATE TABLE task_times (
 
 INSERT INTO task_times SELECT n / 1000, max(created_at) FROM tasks GROUP BY n / 1000;
 
--- +goose StatementBegin
 CREATE TRIGGER task_times_added AFTER INSERT ON tasks
 BEGIN
     INSERT INTO task_times VALUES (NEW.n / 1000, NEW.created_at) ON CONFLICT DO UPDATE SET latest = max(latest, excluded.latest);
 END;
--- +goose StatementEnd
--- +goose StatementBegin
 CREATE TRIGGER task_times_changed AFTER UPDATE OF created_at ON tasks WHEN NEW.created_at > OLD.created_at
 BEGIN
     UPDATE task_times SET latest = max(latest, NEW.created_at) WHERE block = NEW.n / 1000;
@@ -24,6 +21,8 @@ END;
 -- +goose StatementEnd
 
 -- +goose Down
+-- +goose StatementBegin
 DROP TRIGGER task_times_changed;
 DROP TRIGGER task_times_added;
 DROP TABLE task_times;
+-- +goose StatementEnd
