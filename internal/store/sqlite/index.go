@@ -15,7 +15,7 @@ type header [96]byte
 type index struct {
 	file   *os.File
 	memory []byte // nil if this system cannot map the file
-	conn   *conn  // is not used. It keeps SQLite from replacing the file.
+	conn   *conn  // keeps SQLite from replacing the file; the pulse reads with it
 }
 
 // openIndex opens the index.

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
 )
 
 func TestNewestEventIsKnownWithoutAQuery(t *testing.T) {
@@ -19,4 +21,26 @@ func TestNewestEventIsKnownWithoutAQuery(t *testing.T) {
 	again, err := s.LastSeq(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, first, again)
+}
+
+func TestCommitsAreCountedWithoutAQuery(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	require.NoError(t, s.Update(t.Context(), func(x fleet.Tx) error { return x.Append(&fleet.Event{}) }))
+	first, err := s.pulse.commits(t.Context())
+	require.NoError(t, err)
+	conn := s.index.conn
+	s.index.conn = nil // a query would panic
+	again, err := s.pulse.commits(t.Context())
+	s.index.conn = conn
+	require.NoError(t, err)
+	require.Equal(t, first, again)
+
+	other, err := Open(t.Context(), s.path, Config{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, other.Close()) }()
+	require.NoError(t, other.Update(t.Context(), func(x fleet.Tx) error { return x.Append(&fleet.Event{}) }))
+	later, err := s.pulse.commits(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, first+1, later)
 }

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"sync"
 	"time"
 
@@ -14,7 +13,10 @@ const pollInterval = 250 * time.Millisecond
 
 // pulse notifies subscribers of commits.
 type pulse struct {
-	db *sql.DB
+	index *index
+
+	counting sync.Mutex // guards the connection of the index, and counted
+	counted  *counted   // nil if unknown
 
 	mu      sync.Mutex
 	seen    int64 // the newest commit that subscribers were notified of
@@ -24,8 +26,14 @@ type pulse struct {
 	pollers sync.WaitGroup
 }
 
-func newPulse(ctx context.Context, db *sql.DB) (*pulse, error) {
-	p := &pulse{db: db}
+// counted is the number of commits at a header of the index.
+type counted struct {
+	header header
+	n      int64
+}
+
+func newPulse(ctx context.Context, x *index) (*pulse, error) {
+	p := &pulse{index: x}
 	var err error
 	p.seen, err = p.commits(ctx)
 	return p, err
@@ -87,9 +95,24 @@ func (p *pulse) poll(ctx context.Context) {
 	}
 }
 
-// commits counts the commits of all processes, on the connection that the readers' pool does not use.
-func (p *pulse) commits(ctx context.Context) (n int64, err error) {
-	return n, p.db.QueryRowContext(ctx, `SELECT n FROM commits`).Scan(&n)
+// commits counts the commits of all processes. It asks SQLite only if something was committed since it last did.
+func (p *pulse) commits(ctx context.Context) (int64, error) {
+	p.counting.Lock()
+	defer p.counting.Unlock()
+	known := p.index.memory != nil
+	var now header
+	if known {
+		now = p.index.header() // before the query, so that the count is never older
+		if p.counted != nil && p.counted.header == now {
+			return p.counted.n, ctx.Err()
+		}
+	}
+	// The query reads one row and never waits. Making it interruptible would double its cost.
+	n, err := p.index.conn.int64(context.WithoutCancel(ctx), `SELECT n FROM commits`)
+	if err == nil && known {
+		p.counted = &counted{now, n}
+	}
+	return n, plain(ctx, err)
 }
 
 // close ends the poller and waits for it.

@@ -123,15 +123,15 @@ func (s *Store) open(ctx context.Context) error {
 	if err := s.retry(ctx, func() (err error) { s.schema, err = migrate(ctx, w); return err }); err != nil {
 		return err
 	}
-	r, err := s.db(path, reading, readers()+3) // one more for the pulse, for the index, and for the check
+	r, err := s.db(path, reading, readers()+2) // two more, for the index and for the check
 	if err != nil {
 		return err
 	}
 	s.writer, s.reader = newPool(w, 1), newPool(r, readers())
-	if s.pulse, err = newPulse(ctx, r); err != nil {
+	if s.index, err = openIndex(ctx, r, path); err != nil {
 		return err
 	}
-	if s.index, err = openIndex(ctx, r, path); err != nil {
+	if s.pulse, err = newPulse(ctx, s.index); err != nil {
 		return err
 	}
 	beside, err := s.db(path, url.Values{"_busy_timeout": {"250"}}, 1)
