@@ -38,10 +38,7 @@ func (w Agent) Follow(ctx context.Context, r fleet.Run, cursor string, sink func
 	if !given {
 		return fleet.Outcome{}, w.noTask(r.TaskID)
 	}
-	f, err := newFollower(run, cursor, sink)
-	if _, gone := os.Stat(string(run)); err != nil && isMissing(gone) { // the agent was deleted meanwhile
-		return fleet.Outcome{}, w.noTask(r.TaskID)
-	}
+	f, err := w.newFollower(r, cursor, sink)
 	if err != nil {
 		return fleet.Outcome{}, err
 	}
@@ -82,13 +79,17 @@ type follower struct {
 	questions journal
 }
 
-func newFollower(run shim.Run, cursor string, sink func(fleet.Output) error) (*follower, error) {
+func (w Agent) newFollower(r fleet.Run, cursor string, sink func(fleet.Output) error) (*follower, error) {
+	run := w.home.run(r.TaskID)
 	f := &follower{run: run, sink: sink}
 	var err error
 	if f.after, err = parsePosition(cursor); err != nil {
 		return nil, err
 	}
 	if f.spec, err = run.Spec(); err != nil && !errors.Is(err, agentfile.ErrReplaced) { // the outcome can be found without it
+		if _, gone := os.Stat(string(run)); isMissing(gone) { // the agent was deleted meanwhile
+			return nil, w.noTask(r.TaskID)
+		}
 		return nil, HostError("cannot read the run", err)
 	}
 	b, err := agentfile.Read(run.Path(formatFile), maxFormat)
