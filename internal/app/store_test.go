@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
@@ -73,6 +74,12 @@ func TestImport(t *testing.T) {
 		return err
 	}))
 	storetest.RequireSame(t, from, openPostgres(t, url))
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(context.Background())) }()
+	var rows float64
+	require.NoError(t, conn.QueryRow(t.Context(), `SELECT reltuples FROM pg_class WHERE oid = 'tasks'::regclass`).Scan(&rows))
+	require.InDelta(t, 2, rows, 0, "the database plans with statistics of what was imported")
 }
 
 func openPostgres(t *testing.T, url string) *postgres.Store {

@@ -60,6 +60,9 @@ func Import(ctx context.Context, url string, places map[string]string, rows func
 		}
 		return countSums(ctx, tx, "ENABLE")
 	})
+	if err == nil { // autovacuum does the same, later, and queries are slow until then: a failure needs no report
+		_, _ = pool.Exec(ctx, `VACUUM (ANALYZE) `+strings.Join(imported, `, `))
+	}
 	return counts, translate(err)
 }
 
