@@ -17,9 +17,6 @@ const (
 	positionOf  = `SELECT created_at, n FROM tasks WHERE id = $1`
 	newestFirst = ` ORDER BY created_at DESC, n DESC`
 	taskIDs     = `SELECT id FROM tasks WHERE `
-	// planEach makes the rest of the transaction plan each query for its values. How to find a text depends on how frequent it is: a plan
-	// for any text reads a whole index for one that is short.
-	planEach = `SELECT set_config('plan_cache_mode', 'force_custom_plan', true)`
 
 	oldPayloads = `SELECT id FROM tasks WHERE payload_size > 0 AND NOT payload_removed AND ended_at < $1 ORDER BY ended_at LIMIT $2
 		FOR UPDATE SKIP LOCKED`
@@ -40,29 +37,30 @@ const lastChar = "\U0010FFFF"
 
 func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (fleet.FoundTasks, error) {
 	if f.Text != "" {
-		if _, err := first(t, scanString, planEach); err != nil {
-			return fleet.FoundTasks{}, err
-		}
+		return t.findText(f, w)
 	}
 	return record.FindTasks(w, func(limit int) ([]*fleet.Task, error) {
 		c, offset := taskConditions(f), max(0, w.Offset)
-		if w.After != "" {
-			after, err := all(t, scanPosition, positionOf, w.After)
-			if err != nil {
-				return nil, err
-			}
-			if len(after) > 0 {
-				c.where += `(created_at, n) < (` + c.arg(after[0].createdAt) + `, ` + c.arg(after[0].n) + `) AND `
-				offset = 0
-			}
+		behind, err := t.position(w.After)
+		if err != nil {
+			return nil, err
+		}
+		if behind != nil {
+			c.behind(*behind)
+			offset = 0
 		}
 		page := newestFirst + ` LIMIT ` + c.arg(limit) + ` OFFSET ` + c.arg(offset) + `)` + newestFirst
 		return all(t, record.ScanTask, findTasks+c.where+`true`+page, c.args...)
 	}, func(most int) (int, bool, error) {
-		c := taskConditions(f)
-		n, err := first(t, scanInt, countTasks+c.where+`true LIMIT `+c.arg(most)+`) AS counted`, c.args...)
+		n, err := t.countTasks(f, most)
 		return n, false, err
 	})
+}
+
+// countTasks counts the tasks of the filter, at most so many.
+func (t *readTx) countTasks(f fleet.TaskFilter, most int) (int, error) {
+	c := taskConditions(f)
+	return first(t, scanInt, countTasks+c.where+`true LIMIT `+c.arg(most)+`) AS counted`, c.args...)
 }
 
 // position is where a task is in the order of lists.
@@ -71,7 +69,21 @@ type position struct {
 	n         int64
 }
 
-func scanPosition(row scanner) (p position, err error) { return p, row.Scan(&p.createdAt, &p.n) }
+// position returns where the task is; nil if it does not exist.
+func (t *readTx) position(id string) (*position, error) {
+	if id == "" {
+		return nil, nil //nolint:nilnil // see above
+	}
+	return first(t, func(row scanner) (*position, error) {
+		p := &position{}
+		return p, row.Scan(&p.createdAt, &p.n)
+	}, positionOf, id)
+}
+
+// behind selects what comes after the position in the order of lists.
+func (c *clause) behind(p position) {
+	c.where += `(created_at, n) < (` + c.arg(p.createdAt) + `, ` + c.arg(p.n) + `) AND `
+}
 
 // taskConditions returns the filter as SQL.
 func taskConditions(f fleet.TaskFilter) *clause {
@@ -112,8 +124,13 @@ func (c *clause) filter(f fleet.TaskFilter) {
 		c.add(`created_at < ?`, f.Until)
 	}
 	if f.Text != "" {
-		c.add(`search LIKE ?`, "%"+strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(strings.ToLower(f.Text))+"%")
+		c.text(f.Text)
 	}
+}
+
+// text selects the tasks with the text.
+func (c *clause) text(text string) {
+	c.add(`search LIKE ?`, "%"+strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(strings.ToLower(text))+"%")
 }
 
 func (t *readTx) TaskIDs(prefix string, f fleet.TaskFilter, limit int) ([]string, error) {

@@ -22,7 +22,7 @@ func FindTasks(w fleet.TaskWindow, rows func(limit int) ([]*fleet.Task, error), 
 		return found, nil
 	}
 	n, more, err := count(w.Count + 1)
-	if more {
+	if more && !found.Last { // the window may be behind the end
 		n = max(n, max(0, w.Offset)+len(found.Tasks))
 	}
 	found.Total, found.More = min(n, w.Count), more || n > w.Count

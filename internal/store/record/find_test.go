@@ -36,3 +36,12 @@ func TestCountThatIsNotComplete(t *testing.T) {
 		require.Equal(t, c.more || c.counted > 100, found.More)
 	}
 }
+
+// A window behind the end says nothing of how many tasks match.
+func TestCountBehindTheEnd(t *testing.T) {
+	t.Parallel()
+	none := func(int) ([]*fleet.Task, error) { return nil, nil }
+	found, err := record.FindTasks(fleet.TaskWindow{Limit: 10, Offset: 40, Count: 100}, none, func(int) (int, bool, error) { return 20, true, nil })
+	require.NoError(t, err)
+	require.Equal(t, fleet.FoundTasks{Total: 20, More: true, Last: true}, found)
+}
