@@ -43,7 +43,7 @@ func TestUnmarshalReadsWhatProtojsonReads(t *testing.T) {
 func FuzzUnmarshal(f *testing.F) {
 	types := typesOf[wire.Request](f)
 	for i, seed := range []string{
-		``, `null`, `{}`, `[]`, `{"agent_name":"papi","page":1,"page_size":20}`, `{"page":"x"}`, `{"page":1e2}`, `{"page":-0}`, `{"page":1.0e0}`,
+		``, `null`, `{}`, `[]`, `[1e999]`, `{"agent_name":"papi","page":1,"page_size":20}`, `{"page":"x"}`, `{"page":1e2}`, `{"page":-0}`, `{"page":1.0e0}`,
 		`{"task_ids":["a","b"],"mode":"any","timeout_seconds":5}`, `{"name":"papi","project":"Setup","spec":"\ud83d\ude00"}`,
 		`{"status":"idle","offset":"12","cursor":null,"since":"2025-10-29T10:00:00Z"}`, `{"since":"2025-10-29T10:00:00.5+01:00"}`,
 		`{"context":{"b":[{"c":[1,2,{}]},true,false,null,"x",1e2]}}`, "{\"name\":\"\xff\"}", `{"name":"a"}{`, `{"status":1}`, `{"follow":true,"cursor":"now"}`,

@@ -191,7 +191,7 @@ func (r *Reader) object(depth int) *structpb.Struct {
 		key := string(r.field)
 		r.field = field
 		if _, twice := s.Fields[key]; twice {
-			r.fail("%s has the key %q twice; give it once.", r.path(), short(key))
+			r.fail("%s has the key %q twice; give it once.", r.subject(), short(key))
 			return s
 		}
 		s.Fields[key] = r.any(depth + 1)
@@ -229,7 +229,7 @@ func (r *Reader) any(depth int) *structpb.Value {
 	n, ok := r.number()
 	x, err := strconv.ParseFloat(string(n), 64)
 	if ok && err != nil {
-		r.fail("%s has a number that is too large: %s.", r.path(), short(string(n)))
+		r.fail("%s has a number that is too large: %s.", r.subject(), short(string(n)))
 	}
 	return structpb.NewNumberValue(x)
 }

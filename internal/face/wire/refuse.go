@@ -24,11 +24,24 @@ func (r *Reader) path() string {
 	return string(r.field)
 }
 
+// subject returns what is read, for the beginning of a message: no field if the JSON is not an object.
+func (r *Reader) subject() string {
+	if len(r.field) == 0 {
+		return "The JSON"
+	}
+	return r.path()
+}
+
 // fail fails with the reason of the field that is read.
 func (r *Reader) fail(format string, args ...any) {
-	if r.err == nil {
-		r.err = Invalid(InvalidReason(r.descriptor()), r.path(), format, args...)
+	if r.err != nil {
+		return
 	}
+	reason := invalidArgument
+	if f := r.descriptor(); f != nil {
+		reason = InvalidReason(f)
+	}
+	r.err = Invalid(reason, r.path(), format, args...)
 }
 
 // invalid fails because the next byte cannot follow in JSON. It returns false.
