@@ -15,13 +15,8 @@ const (
 	tasksNumbered = `SELECT id, ` + record.TaskColumns + `, payload_removed, revision, NULL::text FROM tasks WHERE n = ANY($1)` + newestFirst
 )
 
-// A text is looked for among the newest tasks at first. If some have it, but not enough, then it is looked for among so many that enough
-// should have it, unless it takes less time to find all tasks that have it.
-const (
-	fewNewest  = 5_000
-	manyNewest = 4 * fewNewest
-	mostNewest = 12 * fewNewest // for a long text
-)
+// fewNewest is the number of the newest tasks among which a text is looked for at first.
+const fewNewest = 5_000
 
 // longText is the number of characters from which on a text has so many pieces in the index that finding all tasks with it takes long.
 const longText = 9
@@ -33,17 +28,34 @@ type textSearch struct {
 	*readTx
 	filter fleet.TaskFilter
 	long   bool
+	few    int // how many of the newest tasks are read first
+	many   int // how many are read at most if they are likely to be enough; then finding all that have the text takes more time
 	most   int // how many tasks are counted
 
 	counted bool // total is the number of tasks that match, or at least most
 	total   int  // how many match at least
 }
 
+func newTextSearch(t *readTx, f fleet.TaskFilter, most int) *textSearch {
+	s := &textSearch{readTx: t, filter: f, long: utf8.RuneCountInString(f.Text) >= longText, few: fewNewest, many: 4 * fewNewest, most: most}
+	apart := f.Owner != "" || f.Place != "" || f.Project != "" || len(f.Projects) > 0 || f.Status != "" // few such tasks are on one page of the disk
+	switch {
+	case s.long:
+		s.many *= 3
+	case apart:
+		s.many = 0
+	}
+	if apart {
+		s.few /= 2
+	}
+	return s
+}
+
 func (t *readTx) findText(f fleet.TaskFilter, w fleet.TaskWindow) (fleet.FoundTasks, error) {
 	if _, err := first(t, scanString, planEach); err != nil {
 		return fleet.FoundTasks{}, err
 	}
-	s := &textSearch{readTx: t, filter: f, long: utf8.RuneCountInString(f.Text) >= longText, most: max(0, w.Count) + 1}
+	s := newTextSearch(t, f, max(0, w.Count)+1)
 	return record.FindTasks(w, func(limit int) ([]*fleet.Task, error) {
 		behind, err := t.position(w.After)
 		if err != nil {
@@ -67,7 +79,7 @@ func (s *textSearch) numbers(behind *position, limit, offset int) ([]int64, erro
 	if behind == nil {
 		most = max(most, s.most)
 	}
-	ns, whole, err := s.among(fewNewest, behind, most)
+	ns, whole, err := s.among(s.few, behind, most)
 	if read := s.enough(len(ns), need, most); err == nil && !whole && read > 0 {
 		ns, whole, err = s.among(read, behind, most)
 	}
@@ -80,13 +92,12 @@ func (s *textSearch) numbers(behind *position, limit, offset int) ([]int64, erro
 // enough returns among how many tasks as many as needed, or as are counted at most, should match if n of the newest do. It returns 0 if that
 // is not worthwhile.
 func (s *textSearch) enough(n, need, most int) int {
-	limit := manyNewest
 	if s.long { // it is not counted exactly
-		limit, most = mostNewest, need
+		most = need
 	}
 	for _, wanted := range []int{most, need} {
-		if n > 0 && n < wanted && fewNewest*wanted/n*3/2 <= limit {
-			return fewNewest * wanted / n * 3 / 2
+		if read := s.few * wanted / max(1, n) * 3 / 2; n > 0 && n < wanted && read <= s.many {
+			return read
 		}
 	}
 	return 0
@@ -135,7 +146,7 @@ func (s *textSearch) all(behind *position, limit, offset int) ([]int64, error) {
 // have it; more says that there can be more.
 func (s *textSearch) count(most int) (n int, more bool, err error) {
 	if !s.counted && s.total == 0 && s.long {
-		_, _, err = s.among(fewNewest, nil, most)
+		_, _, err = s.among(s.few, nil, most)
 	}
 	switch {
 	case err != nil || s.counted:

@@ -131,13 +131,21 @@ func textScans(t *testing.T, conn *pgx.Conn, url, text string) int {
 	return scans() - before
 }
 
+// checkWindow compares the window with what is wanted, among all tasks and among those of their owner, which are the same.
 func checkWindow(t *testing.T, s fleet.Store, text string, want []string, w fleet.TaskWindow) {
 	t.Helper()
-	var found fleet.FoundTasks
-	require.NoError(t, s.View(t.Context(), func(tx fleet.ReadTx) (err error) {
-		found, err = tx.FindTasks(fleet.TaskFilter{Text: text}, w)
-		return err
-	}))
+	for _, owner := range []string{"", "alice"} {
+		var found fleet.FoundTasks
+		require.NoError(t, s.View(t.Context(), func(tx fleet.ReadTx) (err error) {
+			found, err = tx.FindTasks(fleet.TaskFilter{Owner: owner, Text: text}, w)
+			return err
+		}))
+		checkFound(t, found, text, want, w)
+	}
+}
+
+func checkFound(t *testing.T, found fleet.FoundTasks, text string, want []string, w fleet.TaskWindow) {
+	t.Helper()
 	var ids []string
 	for _, task := range found.Tasks {
 		ids = append(ids, task.ID)
