@@ -1,8 +1,11 @@
 package app
 
 import (
+	"flag"
 	"os"
+	"runtime"
 	"slices"
+	"strconv"
 	"testing"
 
 	"fleet/internal/store/postgres/pgtest"
@@ -12,6 +15,12 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && slices.Contains([]string{shimCommand, acpCommand, askCommand, modelCommand}, os.Args[1]) {
 		os.Exit(Main(os.Args[1:]))
+	}
+	// Most of these tests compute, unlike those of other packages. More of them at a time only make each cost more.
+	flag.Parse()
+	parallel, most := flag.Lookup("test.parallel").Value, runtime.GOMAXPROCS(0)+1
+	if n, err := strconv.Atoi(parallel.String()); err == nil && n > most {
+		_ = parallel.Set(strconv.Itoa(most))
 	}
 	os.Exit(pgtest.Run(m))
 }
