@@ -33,8 +33,9 @@ type AgentReader interface {
 	// TaskHoldings returns the same without agents: counting thousands of them takes long.
 	TaskHoldings(owner string) (Holdings, error)
 
-	// OwnAgents returns how many agents of the toolset the owner has.
-	OwnAgents(owner string, toolset Toolset) (int, error)
+	// OwnAgents returns how many agents of the toolset the owner has. If each transaction that inserts one counts afterwards, and commits only if
+	// there are at most most, there are never more, also while others do the same.
+	OwnAgents(owner string, toolset Toolset, most int) (int, error)
 
 	// InProject returns how much is in the project, whoever owns it.
 	InProject(project string) (ProjectHoldings, error)

@@ -145,7 +145,7 @@ func (s *Service) insertLaunched(ctx context.Context, tx fleet.Tx, p fleet.Princ
 	if r.MaxAgents == 0 {
 		return v, nil
 	}
-	n, err := tx.OwnAgents(p.Name, r.Toolset)
+	n, err := tx.OwnAgents(p.Name, r.Toolset, r.MaxAgents)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ type Examination struct {
 
 // Examine asks the database about itself. It changes nothing.
 func Examine(ctx context.Context, url string) (x Examination, err error) {
-	pool, err := newPool(ctx, url, sideConns)
+	pool, err := newPool(ctx, url, sideConns, nil)
 	if err != nil {
 		return x, err
 	}

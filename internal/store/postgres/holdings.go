@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"errors"
+
 	"fleet/internal/fleet"
 	"fleet/internal/store/record"
 )
@@ -33,9 +35,23 @@ func (t *readTx) TaskHoldings(owner string) (fleet.Holdings, error) {
 	return t.holdings(owner, ownedTasks)
 }
 
-func (t *readTx) OwnAgents(owner string, toolset fleet.Toolset) (int, error) {
-	t.lock(lockHoldings, owner)
-	return first(t, scanInt, ownedOf, owner, toolset)
+// errNear means that a number is too near its limit to be counted while others add to it.
+var errNear = errors.New("the number is near its limit: count it alone")
+
+// OwnAgents keeps out others who add agents of the owner, but only near the limit: otherwise they would all wait for each other's commits. Far
+// from it, all transactions that the server can have at the same time do not reach it together.
+func (t *readTx) OwnAgents(owner string, toolset fleet.Toolset, most int) (int, error) {
+	if t.view || t.near || most <= t.others {
+		t.lock(lockHoldings, owner)
+		return first(t, scanInt, ownedOf, owner, toolset)
+	}
+	t.share(lockHoldings, owner)
+	n, err := first(t, scanInt, ownedOf, owner, toolset)
+	if err == nil && n > most-t.others {
+		t.near = true
+		return 0, t.failed(errNear) // and begin again with the lock: two that have shared it would wait for each other
+	}
+	return n, err
 }
 
 // holdings returns what the query finds of the owner.

@@ -29,12 +29,12 @@ var replaced = []string{"notes", "secrets", "stored", "stored_changes", "stored_
 // times are microseconds since 1970, and truth is 0 or 1. Columns that this store does not have are left out. places has
 // the new names of places by their old names; it may be nil.
 func Import(ctx context.Context, url string, places map[string]string, rows func(table string) (*sql.Rows, error)) (counts map[string]int64, err error) {
-	pool, err := newPool(ctx, url, sideConns)
+	pool, err := newPool(ctx, url, sideConns, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer pool.Close()
-	if err := checkServer(ctx, pool); err != nil {
+	if _, err := checkServer(ctx, pool); err != nil {
 		return nil, translate(err)
 	}
 	if _, err := migrate(ctx, pool); err != nil {

@@ -51,7 +51,7 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) (version int64, err error)
 // Versions returns the version of the schema of the database, 0 when it has none, and the one that this program needs. It
 // changes nothing.
 func Versions(ctx context.Context, url string) (have, want int64, err error) {
-	pool, err := newPool(ctx, url, sideConns)
+	pool, err := newPool(ctx, url, sideConns, nil)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -67,6 +67,7 @@ type Store struct {
 	leasing  gather[leaseCall]
 	full     fullness
 	schema   int64        // version that this program needs
+	others   int          // transactions that the server can have at the same time
 	seen     atomic.Int64 // a number that the log has reached
 
 	mu     sync.Mutex
@@ -87,20 +88,20 @@ func Open(ctx context.Context, url string, cfg Config) (_ *Store, err error) {
 			err = fmt.Errorf("open the store %s: %w", Redact(url), translate(err))
 		}
 	}()
-	if s.writer, err = newPool(ctx, url, 0, sessionSettings, keyedSettings); err != nil {
+	if s.writer, err = newPool(ctx, url, 0, keyedSettings); err != nil {
 		return nil, err
 	}
 	s.turns = turn.NewQueue(make([]struct{}, s.writer.Config().MaxConns)...)
-	if s.reader, err = newPool(ctx, url, 0, sessionSettings); err != nil {
+	if s.reader, err = newPool(ctx, url, 0, nil); err != nil {
 		return nil, err
 	}
-	if s.side, err = newPool(ctx, url, sideConns, sessionSettings, keyedSettings); err != nil {
+	if s.side, err = newPool(ctx, url, sideConns, keyedSettings); err != nil {
 		return nil, err
 	}
-	if s.stamping, err = newPool(ctx, url, stampConns, sessionSettings, keyedSettings); err != nil {
+	if s.stamping, err = newPool(ctx, url, stampConns, keyedSettings); err != nil {
 		return nil, err
 	}
-	if err := checkServer(ctx, s.side); err != nil {
+	if s.others, err = checkServer(ctx, s.side); err != nil {
 		return nil, err
 	}
 	if s.schema, err = migrate(ctx, s.side); err != nil {
@@ -115,8 +116,8 @@ func Open(ctx context.Context, url string, cfg Config) (_ *Store, err error) {
 }
 
 // newPool returns a pool of at most n connections; 0 means what the URL says. It connects when a connection is needed. The settings hold
-// for each connection unless the URL says otherwise, whatever the database's defaults are.
-func newPool(ctx context.Context, url string, n int32, settings ...map[string]string) (*pgxpool.Pool, error) {
+// for each connection, with sessionSettings, unless the URL says otherwise, whatever the database's defaults are.
+func newPool(ctx context.Context, url string, n int32, settings map[string]string) (*pgxpool.Pool, error) {
 	c, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, errors.New("the URL cannot be read: it is like postgres://user:password@host:5432/database") // err may have the password
@@ -173,9 +174,9 @@ var keyedSettings = map[string]string{
 }
 
 // prepareConn sets the settings after connecting, because poolers refuse parameters that they do not know.
-func prepareConn(ctx context.Context, c *pgx.Conn, settings []map[string]string) error {
+func prepareConn(ctx context.Context, c *pgx.Conn, settings map[string]string) error {
 	var b strings.Builder
-	for _, group := range settings {
+	for _, group := range []map[string]string{sessionSettings, settings} {
 		for name, value := range group {
 			if c.Config().RuntimeParams[name] == "" {
 				fmt.Fprintf(&b, "SET %s = '%s'; ", name, value)
@@ -189,20 +190,21 @@ func prepareConn(ctx context.Context, c *pgx.Conn, settings []map[string]string)
 // minVersion is the oldest version of Postgres that is tested, as server_version_num.
 const minVersion = 150000
 
-// checkServer returns an error if the server cannot keep a fleet.
-func checkServer(ctx context.Context, pool *pgxpool.Pool) error {
+// checkServer returns how many connections the server may have, and an error if it cannot keep a fleet.
+func checkServer(ctx context.Context, pool *pgxpool.Pool) (conns int, err error) {
 	var version int
 	var encoding string
-	err := pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_encoding')`).Scan(&version, &encoding)
+	err = pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), current_setting('max_connections')::int`).
+		Scan(&version, &encoding, &conns)
 	switch {
 	case err != nil:
-		return err
+		return 0, err
 	case version < minVersion:
-		return fmt.Errorf("its server is Postgres %d, which is too old: use version %d or newer", version/10000, minVersion/10000)
+		return 0, fmt.Errorf("its server is Postgres %d, which is too old: use version %d or newer", version/10000, minVersion/10000)
 	case encoding != "UTF8":
-		return fmt.Errorf("the database has the encoding %s: create it with ENCODING 'UTF8'", encoding)
+		return 0, fmt.Errorf("the database has the encoding %s: create it with ENCODING 'UTF8'", encoding)
 	}
-	return nil
+	return conns, nil
 }
 
 // enter starts a call and leave ends it. Close waits in between.

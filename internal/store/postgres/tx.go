@@ -31,16 +31,18 @@ const endTimeout = 30 * time.Second
 // readTx is a read transaction. It holds the context of its call, because the port's methods take none. The transaction
 // begins with its first statement.
 type readTx struct {
-	ctx   context.Context //nolint:containedctx // see above
-	conn  *pgxpool.Conn
-	begin string // the statement that begins the transaction; "" once it was sent
-	view  bool
-	last  bool  // the view is shown also when its events are not in the log yet
-	early bool  // the view has changes whose events are not in the log yet
-	err   error // the first failure, or errOver
-	locks locks
-	later []deferred // writes for the next statement
-	sent  time.Time  // when the last statement was sent
+	ctx    context.Context //nolint:containedctx // see above
+	conn   *pgxpool.Conn
+	begin  string // the statement that begins the transaction; "" once it was sent
+	view   bool
+	last   bool  // the view is shown also when its events are not in the log yet
+	early  bool  // the view has changes whose events are not in the log yet
+	err    error // the first failure, or errOver
+	locks  locks
+	near   bool       // a number is near its limit: it is counted alone
+	others int        // transactions that the server can have at the same time
+	later  []deferred // writes for the next statement
+	sent   time.Time  // when the last statement was sent
 }
 
 // tx is a write transaction.
@@ -60,9 +62,9 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	var t *tx
 	var ids []int64
 	after := s.seen.Load()
-	collided := false
+	collided, near := false, false
 	err := s.retry(ctx, func() (again bool, err error) {
-		t = &tx{readTx: readTx{ctx: ctx, begin: beginUpdate}, full: &s.full}
+		t = &tx{readTx: readTx{ctx: ctx, begin: beginUpdate, near: near, others: s.others}, full: &s.full}
 		if collided {
 			t.locks.alone()
 		}
@@ -74,10 +76,12 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 			}
 			return err
 		}
-		return s.run(&t.readTx, do, func() (err error) {
+		again, err = s.run(&t.readTx, do, func() (err error) {
 			ids, err = t.commit()
 			return err
 		})
+		near = t.near
+		return again || errors.Is(err, errNear), err
 	})
 	s.full.saw(err)
 	switch {

@@ -43,7 +43,7 @@ func (t *readTx) Holdings(owner string) (h fleet.Holdings, err error) {
 	return h, nil
 }
 
-func (t *readTx) OwnAgents(owner string, toolset fleet.Toolset) (int, error) {
+func (t *readTx) OwnAgents(owner string, toolset fleet.Toolset, _ int) (int, error) {
 	return first(t, scanInt, ownedOf, owner, string(toolset))
 }
 

@@ -67,7 +67,7 @@ var concurrentCases = []testCase{
 				h, err := tx.Holdings("alice")
 				return h.AllAgents(), err
 			}
-			return tx.OwnAgents("alice", fleet.ToolsetSubagents)
+			return tx.OwnAgents("alice", fleet.ToolsetSubagents, limit)
 		}
 		errs := together(30, func(i int) error {
 			return both[i%2].Update(t.Context(), func(tx fleet.Tx) error {
@@ -82,6 +82,41 @@ var concurrentCases = []testCase{
 			})
 		})
 		require.Len(t, errs, 30-limit)
+		for _, err := range errs {
+			require.ErrorIs(t, err, errTest)
+		}
+		require.Equal(t, limit, holdings(t, s, "alice").AllAgents())
+	}},
+
+	{"a high limit holds for concurrent transactions", func(t *testing.T, s fleet.Store) {
+		both := []fleet.Store{s, reopen(t, s)}
+		const limit, more = 1_000, 5
+		add := func(tx fleet.Tx, n int) error {
+			return tx.InsertAgent(newAgent(id("u", n), id("a", n), "alice"))
+		}
+		begun := func(i int) error {
+			return both[i%2].Update(t.Context(), func(tx fleet.Tx) error {
+				if err := add(tx, i); err != nil {
+					return err
+				}
+				n, err := tx.OwnAgents("alice", fleet.ToolsetSubagents, limit)
+				if err == nil && n > limit {
+					err = errTest
+				}
+				return err
+			})
+		}
+		require.Empty(t, together(10, begun), "far from it")
+		update(t, s, func(tx fleet.Tx) error {
+			for n := 10; n < limit-more; n++ {
+				if err := add(tx, n); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		errs := together(20, func(i int) error { return begun(limit + i) })
+		require.Len(t, errs, 20-more)
 		for _, err := range errs {
 			require.ErrorIs(t, err, errTest)
 		}

@@ -30,7 +30,7 @@ var holdingCases = []testCase{
 		require.Equal(t, map[fleet.Toolset]int{fleet.ToolsetFleet: 2, fleet.ToolsetLifecycle: 1}, h.Agents)
 		require.Equal(t, 3, h.AllAgents())
 		of := func(toolset fleet.Toolset) int {
-			return read(t, s, func(tx fleet.ReadTx) (int, error) { return tx.OwnAgents("alice", toolset) })
+			return read(t, s, func(tx fleet.ReadTx) (int, error) { return tx.OwnAgents("alice", toolset, 1) })
 		}
 		require.Equal(t, 2, of(fleet.ToolsetFleet))
 		require.Equal(t, 1, of(fleet.ToolsetLifecycle))
