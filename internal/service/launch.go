@@ -108,6 +108,15 @@ func (s *Service) insertLaunched(ctx context.Context, tx fleet.Tx, p fleet.Princ
 	if r.Prompt != "" || r.selfStarted {
 		wanted.tasks = 1
 	}
+	if r.MaxAgents > 0 { // it is the lowest limit: a store may keep others out from the start if the first number is near its limit, but not later
+		n, err := tx.OwnAgents(p.Name, r.Toolset, r.MaxAgents)
+		if err != nil {
+			return nil, err
+		}
+		if n >= r.MaxAgents {
+			return nil, r.TooMany(n)
+		}
+	}
 	if err := admit(s.cfg.Limits, tx, p.Name, wanted); err != nil {
 		return nil, err
 	}
@@ -141,16 +150,6 @@ func (s *Service) insertLaunched(ctx context.Context, tx fleet.Tx, p fleet.Princ
 		if err := tx.Append(v.Task.Event(fleet.EventTaskCreated, now, v.Task.Title())); err != nil {
 			return nil, err
 		}
-	}
-	if r.MaxAgents == 0 {
-		return v, nil
-	}
-	n, err := tx.OwnAgents(p.Name, r.Toolset, r.MaxAgents)
-	if err != nil {
-		return nil, err
-	}
-	if n > r.MaxAgents { // the new one counts already
-		return nil, r.TooMany(n - 1)
 	}
 	return v, nil
 }

@@ -68,9 +68,9 @@ func admitOwner(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) error
 // heldFor returns what the owner has, with the number of agents only if the limits ask for it.
 func heldFor(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) (fleet.Holdings, error) {
 	if m.agents > 0 && l.Agents > 0 {
-		return tx.Holdings(owner)
+		return tx.Holdings(owner, l)
 	}
-	return tx.TaskHoldings(owner)
+	return tx.TaskHoldings(owner, l)
 }
 
 func admitProject(l fleet.ProjectLimits, tx fleet.ReadTx, m increase) error {

@@ -70,7 +70,7 @@ func (s *Service) ListPrincipals(ctx context.Context, cursor string, limit *int)
 
 func principalUse(all fleet.Limits, tx fleet.ReadTx, name string) (use PrincipalUse, err error) {
 	use.Name = name
-	if use.Holdings, err = tx.Holdings(name); err != nil {
+	if use.Holdings, err = tx.Holdings(name, fleet.Limits{}); err != nil {
 		return use, err
 	}
 	groups, err := groupsOf(all, tx, name)

@@ -81,7 +81,7 @@ func (s *Service) CreateToken(ctx context.Context, r CreateTokenRequest) (t *fle
 			}
 			return err
 		}
-		h, err := tx.Holdings(r.Name)
+		h, err := tx.Holdings(r.Name, fleet.Limits{})
 		if err != nil {
 			return err
 		}

@@ -27,54 +27,70 @@ func (t *readTx) InProject(project string) (h fleet.ProjectHoldings, err error) 
 	return h, t.failed(err)
 }
 
-func (t *readTx) Holdings(owner string) (fleet.Holdings, error) {
-	return t.holdings(owner, ownedThings)
+func (t *readTx) Holdings(owner string, l fleet.Limits) (fleet.Holdings, error) {
+	return t.holdings(owner, ownedThings, l)
 }
 
-func (t *readTx) TaskHoldings(owner string) (fleet.Holdings, error) {
-	return t.holdings(owner, ownedTasks)
+func (t *readTx) TaskHoldings(owner string, l fleet.Limits) (fleet.Holdings, error) {
+	return t.holdings(owner, ownedTasks, l)
+}
+
+func (t *readTx) OwnAgents(owner string, toolset fleet.Toolset, most int) (n int, err error) {
+	err = t.counted(owner, func() bool { return n <= most-t.others }, func() (err error) {
+		n, err = first(t, scanInt, ownedOf, owner, toolset)
+		return err
+	})
+	return n, err
 }
 
 // errNear means that a number is too near its limit to be counted while others add to it.
 var errNear = errors.New("the number is near its limit: count it alone")
 
-// OwnAgents keeps out others who add agents of the owner, but only near the limit: otherwise they would all wait for each other's commits. Far
-// from it, all transactions that the server can have at the same time do not reach it together.
-func (t *readTx) OwnAgents(owner string, toolset fleet.Toolset, most int) (int, error) {
-	if t.view || t.near || most <= t.others {
+// counted counts what the owner has. far says whether the numbers, which are 0 before they are counted, are so far from their limits that all
+// transactions which the server can have at the same time do not reach them together. Only near the limits are others kept out who add
+// something: otherwise they would all wait for each other's commits.
+func (t *readTx) counted(owner string, far func() bool, count func() error) error {
+	if t.view || t.near || !far() || t.locks.held[lockKey(lockHoldings, owner)] {
 		t.lock(lockHoldings, owner)
-		return first(t, scanInt, ownedOf, owner, toolset)
+		return count()
 	}
 	t.share(lockHoldings, owner)
-	n, err := first(t, scanInt, ownedOf, owner, toolset)
-	if err == nil && n > most-t.others {
+	err := count()
+	if err == nil && !far() {
 		t.near = true
-		return 0, t.failed(errNear) // and begin again with the lock: two that have shared it would wait for each other
+		return t.failed(errNear) // and begin again with the lock: two that have shared it would wait for each other
 	}
-	return n, err
+	return err
 }
 
+// mostText is more than a call adds to the bytes of its owner.
+const mostText = 1 << 20
+
 // holdings returns what the query finds of the owner.
-func (t *readTx) holdings(owner, query string) (h fleet.Holdings, err error) {
-	t.lock(lockHoldings, owner)
+func (t *readTx) holdings(owner, query string, l fleet.Limits) (h fleet.Holdings, err error) {
 	h.Agents = map[fleet.Toolset]int{}
-	if err := t.each(func(row scanner) error {
-		var what, toolset string
-		var n int64
-		if err := row.Scan(&what, &toolset, &n); err != nil {
-			return err
-		}
-		switch what {
-		case "agents":
-			h.Agents[fleet.Toolset(toolset)] = int(n)
-		case "tasks":
-			h.RunningTasks = int(n)
-		default:
-			h.StoredBytes = n
-		}
-		return nil
-	}, query, owner); err != nil {
-		return h, t.failed(err)
+	far := func() bool {
+		return (l.Agents == 0 || h.AllAgents() <= l.Agents-t.others) &&
+			(l.RunningTasks == 0 || h.RunningTasks <= l.RunningTasks-t.others) &&
+			(l.StoredBytes == 0 || h.StoredBytes <= l.StoredBytes-int64(t.others)*mostText)
 	}
-	return h, nil
+	err = t.counted(owner, far, func() error {
+		return t.each(func(row scanner) error {
+			var what, toolset string
+			var n int64
+			if err := row.Scan(&what, &toolset, &n); err != nil {
+				return err
+			}
+			switch what {
+			case "agents":
+				h.Agents[fleet.Toolset(toolset)] = int(n)
+			case "tasks":
+				h.RunningTasks = int(n)
+			default:
+				h.StoredBytes = n
+			}
+			return nil
+		}, query, owner)
+	})
+	return h, t.failed(err)
 }

@@ -62,16 +62,9 @@ var concurrentCases = []testCase{
 	{"a limit holds for concurrent transactions", func(t *testing.T, s fleet.Store) {
 		both := []fleet.Store{s, reopen(t, s)}
 		const limit = 5
-		count := func(tx fleet.Tx, i int) (int, error) {
-			if i%4 < 2 {
-				h, err := tx.Holdings("alice")
-				return h.AllAgents(), err
-			}
-			return tx.OwnAgents("alice", fleet.ToolsetSubagents, limit)
-		}
 		errs := together(30, func(i int) error {
 			return both[i%2].Update(t.Context(), func(tx fleet.Tx) error {
-				n, err := count(tx, i)
+				n, err := counted(tx, i, limit)
 				if err != nil {
 					return err
 				}
@@ -99,7 +92,7 @@ var concurrentCases = []testCase{
 				if err := add(tx, i); err != nil {
 					return err
 				}
-				n, err := tx.OwnAgents("alice", fleet.ToolsetSubagents, limit)
+				n, err := counted(tx, i, limit)
 				if err == nil && n > limit {
 					err = errTest
 				}
@@ -227,4 +220,13 @@ var concurrentCases = []testCase{
 			require.NoError(t, <-done)
 		}
 	}},
+}
+
+// counted counts alice's agents, in the one or the other way, as a transaction that keeps to the limit.
+func counted(tx fleet.Tx, i, limit int) (int, error) {
+	if i%4 < 2 {
+		h, err := tx.Holdings("alice", fleet.Limits{Agents: limit})
+		return h.AllAgents(), err
+	}
+	return tx.OwnAgents("alice", fleet.ToolsetSubagents, limit)
 }

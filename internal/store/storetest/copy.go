@@ -51,7 +51,7 @@ func RequireSame(t *testing.T, one, two fleet.Store) {
 	both(t, one, two, fleet.ReadTx.LiveAgentViews)
 	both(t, one, two, fleet.ReadTx.Tokens)
 	both(t, one, two, fleet.ReadTx.LastSeq)
-	both(t, one, two, func(tx fleet.ReadTx) (fleet.Holdings, error) { return tx.Holdings("alice") })
+	both(t, one, two, func(tx fleet.ReadTx) (fleet.Holdings, error) { return tx.Holdings("alice", fleet.Limits{}) })
 	both(t, one, two, func(tx fleet.ReadTx) (fleet.ProjectHoldings, error) { return tx.InProject("Setup") })
 	require.Equal(t, audit(t, one, fleet.AuditFilter{}, 10), audit(t, two, fleet.AuditFilter{}, 10))
 	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent("u2") })
@@ -70,7 +70,7 @@ func RequireSame(t *testing.T, one, two fleet.Store) {
 	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Question, error) { return tx.Question("t1-1") })
 	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Request, error) { return tx.Request("alice", "r1") })
 	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Session, error) { return tx.Session("s1") })
-	both(t, one, two, func(tx fleet.ReadTx) (fleet.Holdings, error) { return tx.Holdings("alice") })
+	both(t, one, two, func(tx fleet.ReadTx) (fleet.Holdings, error) { return tx.Holdings("alice", fleet.Limits{}) })
 	both(t, one, two, func(tx fleet.ReadTx) ([]fleet.Event, error) { return tx.Events(fleet.EventFilter{}, 0, 100) })
 	both(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Task, error) {
 		found, err := tx.FindTasks(fleet.TaskFilter{Text: "BUILD"}, fleet.TaskWindow{Limit: 10})

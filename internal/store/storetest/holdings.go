@@ -41,7 +41,9 @@ var holdingCases = []testCase{
 		task := newTask("t1", withAgent(t, s))
 		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
 		require.Equal(t, 1, holdings(t, s, "alice").RunningTasks)
-		without := read(t, s, func(tx fleet.ReadTx) (fleet.Holdings, error) { return tx.TaskHoldings("alice") })
+		without := read(t, s, func(tx fleet.ReadTx) (fleet.Holdings, error) {
+			return tx.TaskHoldings("alice", fleet.Limits{RunningTasks: 1})
+		})
 		require.Equal(t, 1, without.RunningTasks)
 		require.Zero(t, without.AllAgents())
 		require.Zero(t, holdings(t, s, "bob").RunningTasks)
@@ -143,5 +145,5 @@ func inProject(t tb, s fleet.Store, project string) fleet.ProjectHoldings {
 
 func holdings(t tb, s fleet.Store, owner string) fleet.Holdings {
 	t.Helper()
-	return read(t, s, func(tx fleet.ReadTx) (fleet.Holdings, error) { return tx.Holdings(owner) })
+	return read(t, s, func(tx fleet.ReadTx) (fleet.Holdings, error) { return tx.Holdings(owner, fleet.Limits{}) })
 }
