@@ -52,7 +52,7 @@ func newStub() *stub {
 }
 
 // conn is the stub as the connection of a face.
-func (s *stub) conn() *inprocgrpc.Channel {
+func (s *stub) conn() grpc.ClientConnInterface {
 	c := (&inprocgrpc.Channel{}).WithServerUnaryInterceptor(
 		func(ctx context.Context, request any, info *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
 			s.remember(ctx, info.FullMethod, request.(proto.Message))
@@ -65,7 +65,20 @@ func (s *stub) conn() *inprocgrpc.Channel {
 	fleetv1.RegisterSessionServiceServer(c, fleetv1.UnimplementedSessionServiceServer{})
 	fleetv1.RegisterSubagentServiceServer(c, fleetv1.UnimplementedSubagentServiceServer{})
 	fleetv1.RegisterHealthServiceServer(c, fleetv1.UnimplementedHealthServiceServer{})
-	return c
+	return keeping{c}
+}
+
+// keeping is a channel that keeps its streams for ever. The finalizer of a stream that is collected ends the stream's context, which only the
+// synctest bubble of its test may do.
+type keeping struct{ *inprocgrpc.Channel }
+
+var streams sync.Map
+
+// NewStream implements grpc.ClientConnInterface.
+func (k keeping) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	stream, err := k.Channel.NewStream(ctx, desc, method, opts...)
+	streams.Store(stream, nil)
+	return stream, err
 }
 
 func (s *stub) remember(ctx context.Context, method string, request proto.Message) {
