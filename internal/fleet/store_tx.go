@@ -27,14 +27,14 @@ type AgentReader interface {
 	// LiveAgentViews returns every agent that exists, with its active task.
 	LiveAgentViews() ([]*AgentView, error)
 
-	// Holdings returns how much the owner has. If each transaction that adds something looks, and commits only if the limits allow it, they are
-	// never passed, also while others do the same. Limits say which those are; without any, nothing is promised.
+	// Holdings returns how much the owner has. It promises that the limits hold while transactions add something at the same time, if each of
+	// them asks, and commits only what the limits allow. Without limits it promises nothing.
 	Holdings(owner string, l Limits) (Holdings, error)
 
 	// TaskHoldings returns the same without agents: counting thousands of them takes long.
 	TaskHoldings(owner string, l Limits) (Holdings, error)
 
-	// OwnAgents returns how many agents of the toolset the owner has. The same holds for it and the limit most.
+	// OwnAgents returns how many agents of the toolset the owner has. It makes the promise of Holdings for the limit most.
 	OwnAgents(owner string, toolset Toolset, most int) (int, error)
 
 	// InProject returns how much is in the project, whoever owns it.

@@ -108,7 +108,7 @@ func (s *Service) insertLaunched(ctx context.Context, tx fleet.Tx, p fleet.Princ
 	if r.Prompt != "" || r.selfStarted {
 		wanted.tasks = 1
 	}
-	if r.MaxAgents > 0 { // it is the lowest limit: a store may keep others out from the start if the first number is near its limit, but not later
+	if r.MaxAgents > 0 { // the lowest limit comes first: a store that locks only near a limit may have to begin again if it locks later
 		n, err := tx.OwnAgents(p.Name, r.Toolset, r.MaxAgents)
 		if err != nil {
 			return nil, err

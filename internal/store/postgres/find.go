@@ -73,7 +73,7 @@ func (t *readTx) findText(f fleet.TaskFilter, w fleet.TaskWindow) (fleet.FoundTa
 	}, s.count)
 }
 
-// numbers returns the numbers of the tasks that match behind the position, or from the first one on if it is nil.
+// numbers returns the column n of a page of the tasks that match: of those behind the position, or of all if it is nil.
 func (s *textSearch) numbers(behind *position, limit, offset int) ([]int64, error) {
 	need, most := offset+limit, offset+limit
 	if behind == nil {

@@ -14,7 +14,6 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/store/postgres"
 	"fleet/internal/store/postgres/pgtest"
-	"fleet/internal/waittest"
 )
 
 // manyTasks is more than a search reads before it looks at how many of the newest tasks have the text.
@@ -121,17 +120,12 @@ func textScans(t *testing.T, conn *pgx.Conn, url, text string) int {
 		require.Len(t, found.Tasks, 20)
 		return err
 	}))
-	require.NoError(t, s.Close()) // its connections report what they have read
-	waittest.Until(t, "nothing signals that the connections have ended", func() bool {
-		var others int
-		require.NoError(t, conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
-			AND backend_type = 'client backend'`).Scan(&others))
-		return others == 0
-	})
+	require.NoError(t, s.Close())
+	alone(t, conn)
 	return scans() - before
 }
 
-// checkWindow compares the window with what is wanted, among all tasks and among those of their owner, which are the same.
+// checkWindow compares the window with what is wanted, with and without a filter by owner: all tasks have the same.
 func checkWindow(t *testing.T, s fleet.Store, text string, want []string, w fleet.TaskWindow) {
 	t.Helper()
 	for _, owner := range []string{"", "alice"} {

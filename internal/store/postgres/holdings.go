@@ -46,11 +46,12 @@ func (t *readTx) OwnAgents(owner string, toolset fleet.Toolset, most int) (n int
 // errNear means that a number is too near its limit to be counted while others add to it.
 var errNear = errors.New("the number is near its limit: count it alone")
 
-// counted counts what the owner has. far says whether the numbers, which are 0 before they are counted, are so far from their limits that all
-// transactions which the server can have at the same time do not reach them together. Only near the limits are others kept out who add
-// something: otherwise they would all wait for each other's commits.
+// counted counts what the owner has. Only near a limit does it keep out others who add something: otherwise they would all wait for each
+// other's commits. far says whether the numbers, which are 0 before they are counted, are so far from the limits that all transactions
+// which the server can have at the same time do not reach them together.
 func (t *readTx) counted(owner string, far func() bool, count func() error) error {
-	if t.view || t.near || !far() || t.locks.held[lockKey(lockHoldings, owner)] {
+	alone, shared := t.locks.held[lockKey(lockHoldings, owner)]
+	if t.view || t.near || alone || !shared && !far() {
 		t.lock(lockHoldings, owner)
 		return count()
 	}
@@ -63,7 +64,7 @@ func (t *readTx) counted(owner string, far func() bool, count func() error) erro
 	return err
 }
 
-// mostText is more than a call adds to the bytes of its owner.
+// mostText is more than one call adds to the stored bytes of an owner.
 const mostText = 1 << 20
 
 // holdings returns what the query finds of the owner.

@@ -115,8 +115,8 @@ func Open(ctx context.Context, url string, cfg Config) (_ *Store, err error) {
 	return s, nil
 }
 
-// newPool returns a pool of at most n connections; 0 means what the URL says. It connects when a connection is needed. The settings hold
-// for each connection, with sessionSettings, unless the URL says otherwise, whatever the database's defaults are.
+// newPool returns a pool of at most n connections; 0 means what the URL says. It connects when a connection is needed. Each connection
+// has sessionSettings and settings, unless the URL says otherwise.
 func newPool(ctx context.Context, url string, n int32, settings map[string]string) (*pgxpool.Pool, error) {
 	c, err := pgxpool.ParseConfig(url)
 	if err != nil {

@@ -222,7 +222,7 @@ var concurrentCases = []testCase{
 	}},
 }
 
-// counted counts alice's agents, in the one or the other way, as a transaction that keeps to the limit.
+// counted counts alice's agents in a transaction that keeps to the limit, with Holdings or with OwnAgents.
 func counted(tx fleet.Tx, i, limit int) (int, error) {
 	if i%4 < 2 {
 		h, err := tx.Holdings("alice", fleet.Limits{Agents: limit})
