@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/face/facetest"
 	"fleet/internal/face/mcp"
 )
 
@@ -46,20 +47,7 @@ func newStub() *stub {
 func (s *stub) conn() grpc.ClientConnInterface {
 	c := &inprocgrpc.Channel{}
 	fleetv1.RegisterFleetServiceServer(c, s)
-	return keeping{c}
-}
-
-// keeping is a channel that keeps its streams for ever. The finalizer of a stream that is collected ends the stream's context, which only the
-// synctest bubble of its test may do.
-type keeping struct{ *inprocgrpc.Channel }
-
-var streams sync.Map
-
-// NewStream implements grpc.ClientConnInterface.
-func (k keeping) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	stream, err := k.Channel.NewStream(ctx, desc, method, opts...)
-	streams.Store(stream, nil)
-	return stream, err
+	return facetest.KeepStreams(c)
 }
 
 // serve runs the handler over the stub.

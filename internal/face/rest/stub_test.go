@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/face/facetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -65,20 +66,7 @@ func (s *stub) conn() grpc.ClientConnInterface {
 	fleetv1.RegisterSessionServiceServer(c, fleetv1.UnimplementedSessionServiceServer{})
 	fleetv1.RegisterSubagentServiceServer(c, fleetv1.UnimplementedSubagentServiceServer{})
 	fleetv1.RegisterHealthServiceServer(c, fleetv1.UnimplementedHealthServiceServer{})
-	return keeping{c}
-}
-
-// keeping is a channel that keeps its streams for ever. The finalizer of a stream that is collected ends the stream's context, which only the
-// synctest bubble of its test may do.
-type keeping struct{ *inprocgrpc.Channel }
-
-var streams sync.Map
-
-// NewStream implements grpc.ClientConnInterface.
-func (k keeping) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	stream, err := k.Channel.NewStream(ctx, desc, method, opts...)
-	streams.Store(stream, nil)
-	return stream, err
+	return facetest.KeepStreams(c)
 }
 
 func (s *stub) remember(ctx context.Context, method string, request proto.Message) {

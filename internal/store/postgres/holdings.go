@@ -64,8 +64,8 @@ func (t *readTx) counted(owner string, far func() bool, count func() error) erro
 	return err
 }
 
-// mostText is more than one call adds to the stored bytes of an owner.
-const mostText = 1 << 20
+// mostBytes is how much a call adds at most to the stored bytes of an owner: a specification and a description.
+const mostBytes = 2 * fleet.MaxText
 
 // holdings returns what the query finds of the owner.
 func (t *readTx) holdings(owner, query string, l fleet.Limits) (h fleet.Holdings, err error) {
@@ -73,7 +73,7 @@ func (t *readTx) holdings(owner, query string, l fleet.Limits) (h fleet.Holdings
 	far := func() bool {
 		return (l.Agents == 0 || h.AllAgents() <= l.Agents-t.others) &&
 			(l.RunningTasks == 0 || h.RunningTasks <= l.RunningTasks-t.others) &&
-			(l.StoredBytes == 0 || h.StoredBytes <= l.StoredBytes-int64(t.others)*mostText)
+			(l.StoredBytes == 0 || h.StoredBytes <= l.StoredBytes-int64(t.others)*mostBytes)
 	}
 	err = t.counted(owner, far, func() error {
 		return t.each(func(row scanner) error {

@@ -12,7 +12,7 @@ import (
 	"fleet/internal/store/record"
 )
 
-// Each direction of a migration is one statement for goose. Where it looks for the ends of statements, it takes a buffer of 4 MB for each line.
+// Each direction of a migration is given to goose as one statement: to find the ends of several, it takes a buffer of 4 MB for each line.
 //
 //go:embed migrations/*.sql
 var migrations embed.FS
