@@ -1,9 +1,11 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -104,7 +106,26 @@ func (s signing) Do(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	return s.base.Do(req)
+	res, err := s.base.Do(req)
+	if err != nil || res.StatusCode == http.StatusOK {
+		return res, err
+	}
+	return whole(res)
+}
+
+// maxRefusal limits the body of a response that is not OK, in bytes.
+const maxRefusal = 1 << 20
+
+// whole reads the response, which says why a call failed. Connect takes what is left of one that was cut for the answer of a runner
+// without the call.
+func whole(res *http.Response) (*http.Response, error) {
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxRefusal))
+	if err != nil {
+		return nil, err
+	}
+	res.Body = io.NopCloser(bytes.NewReader(body))
+	return res, nil
 }
 
 // handshake returns the result of the last handshake. It makes a handshake if there was none.
@@ -164,10 +185,13 @@ func (c *Client) classify(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*fleet.Error](err); ok {
 		return e
 	}
+	if no := refusal(err); no != nil {
+		return no
+	}
 	return errors.Join(errLost, err)
 }
 
-// refusal interprets a final error without a Fault. Such an error may also come from an incomplete response.
+// refusal returns the meaning of an error without a Fault that a next call would get as well; nil if it has none.
 func refusal(err error) error {
 	switch connect.CodeOf(err) {
 	case connect.CodeUnimplemented:
@@ -195,33 +219,22 @@ func (c *Client) callWithRetry(ctx context.Context, a fleet.Agent, call func(con
 
 // attempts counts the attempts of a call.
 type attempts struct {
-	client  *Client
-	agent   fleet.Agent
-	begun   time.Time
-	pause   time.Duration
-	refused int // consecutive refusals
+	client *Client
+	agent  fleet.Agent
+	begun  time.Time
+	pause  time.Duration
 }
 
 func (c *Client) attempts(a fleet.Agent) *attempts {
 	return &attempts{client: c, agent: a, begun: c.config.Now(), pause: firstPause}
 }
 
-// maxRefused is the number of refusals that are treated as incomplete responses.
-const maxRefused = 3
-
 // again waits until the next attempt, or returns an error if there is none.
 func (t *attempts) again(ctx context.Context, err error) error {
-	no := refusal(err)
 	if err = t.client.classify(ctx, err); !errors.Is(err, errLost) {
 		return err
 	}
-	if t.refused++; no == nil {
-		t.refused = 0
-	}
-	switch {
-	case t.refused >= maxRefused:
-		return no
-	case t.client.config.Now().Sub(t.begun) >= t.client.config.Patience:
+	if t.client.config.Now().Sub(t.begun) >= t.client.config.Patience {
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the runner of the agent %q does not answer", t.agent.Name).WithCause(err)
 	}
 	timer := time.NewTimer(t.pause)

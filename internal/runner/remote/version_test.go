@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"connectrpc.com/connect"
@@ -110,6 +111,26 @@ func TestOldRunner(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCutRefusal cuts responses that are not OK. What is left of them must not count as the answer of an older runner.
+func TestCutRefusal(t *testing.T) {
+	runner := &other{handshake: &runnerv1.HandshakeResponse{Protocol: Protocol, OldestProtocol: OldestProtocol}}
+	var cuts atomic.Int32
+	a := runner.serve(t, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !strings.HasSuffix(r.URL.Path, "/Interrupt") || cuts.Add(1) > 4 {
+				next.ServeHTTP(w, r)
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Content-Length", "100")
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"code":`)) // the server cuts a response that is shorter than it said
+		})
+	})
+	require.NoError(t, a.Interrupt(t.Context(), fleet.Run{TaskID: "task"}, false))
+	require.EqualValues(t, 5, cuts.Load())
 }
 
 // TestNewRunner checks that Fleet ignores unknown messages of a newer runner.
