@@ -80,18 +80,22 @@ PACKAGES = $$($(GO) list ./internal/app/... ./internal/toolset/... ./... | grep 
 
 # Most tests wait for other processes, so more of them than there are processors run at a time. The detector would let each
 # program sleep for a second before it ends. It would give the shadow of each allocation above 32 kB back to the system, which
-# then gives it again, page by page.
-race: ## the tests, with the race detector, recordings replayed
+# then gives it again, page by page. GOGC also makes the linker and the servers of the tests collect less often.
+TEST = $(MEM) GORACE='atexit_sleep_ms=0 clear_shadow_mmap_threshold=16777216' GOGC=400 \
+  $(GO) test $(RACE) -vet=off -ldflags="-s -w -X 'fleet/internal/runner/sandbox.linked=$(RUNNER)' -X 'fleet/internal/app/scripts.client=$(CLIENT)'" -p 4 -parallel 6 -timeout 30m
+
+race: beside-tests ## the tests, with the race detector, recordings replayed
+	$(TEST) $(FLAGS) $(PACKAGES)
+
+beside-tests: # the programs that tests start
 	CGO_ENABLED=0 $(GO) build -o $(RUNNER) ./cmd/fleet-runner
 	CGO_ENABLED=0 $(GO) build -o $(CLIENT) ./internal/face/cli/client
-	$(MEM) GORACE='atexit_sleep_ms=0 clear_shadow_mmap_threshold=16777216' $(GO) test $(RACE) -vet=off -ldflags="-w -X 'fleet/internal/runner/sandbox.linked=$(RUNNER)' -X 'fleet/internal/app/scripts.client=$(CLIENT)'" -p 4 -parallel 6 -timeout 30m $(FLAGS) $(PACKAGES)
 
-test-postgres: ## the suites of stores, the API and crashes over Postgres; installs Debian's package if it is missing
+test-postgres: beside-tests ## the suites of the store, the API and crashes over Postgres; installs Debian's package if it is missing
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || { \
 	  sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
 	  $$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends postgresql; }
-	$(MEM) FLEET_TEST_POSTGRES=1 $(GO) test -count=1 -vet=off -parallel 6 -timeout 15m $(FLAGS) ./internal/store/postgres/... ./internal/app/crash ./internal/app/chaos
-	$(MEM) FLEET_TEST_POSTGRES=1 $(GO) test -count=1 -vet=off -parallel 6 -timeout 15m -run 'TestAPI|TestCanaries|TestIsolation|TestImport|TestMigrate|TestReplicas' $(FLAGS) ./internal/app ./internal/app/bench
+	FLEET_TEST_POSTGRES=1 $(TEST) -count=1 $(FLAGS) ./internal/app ./internal/app/crash ./internal/app/chaos ./internal/app/bench ./internal/store/postgres/...
 
 test-upgrade: ## the program of BASE (default HEAD) works with a database that this one, and a later one, have upgraded
 	@rm -rf .build/old && mkdir -p .build/old
@@ -216,4 +220,4 @@ bench-coder: ## list_agents of 300 agents beside Coder's own lists
 
 .PHONY: coder-up coder-down e2e record chaos chaos-store soak bench-coder
 .PHONY: page page-pictures page-dev page-check
-.PHONY: help build fleet-runner release run demo test checks deploy-lint test-postgres test-upgrade vet lint race generate generated proto-lint breaking fmt bench bench-page bench-large conformance lint-openapi test-claude test-agents fuzz
+.PHONY: help build fleet-runner release run demo test checks deploy-lint test-postgres test-upgrade vet lint race beside-tests generate generated proto-lint breaking fmt bench bench-page bench-large conformance lint-openapi test-claude test-agents fuzz

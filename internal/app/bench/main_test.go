@@ -44,9 +44,7 @@ func TestLargeStoreIsMeasured(t *testing.T) {
 // TestReplicasAreMeasured skips the check that the data is on a disk.
 func TestReplicasAreMeasured(t *testing.T) {
 	t.Parallel()
-	if !pgtest.Needed() {
-		t.Skip("it takes long: `make test-postgres` runs it")
-	}
+	pgtest.Need(t)
 	var out strings.Builder
 	o := options{only: regexp.MustCompile("replicas: 2|pgbench"), rounds: 1, each: 1, agents: 200, watchers: 3, events: 2, clients: 2}
 	o.startDatabase = func() (*pgtest.Server, error) { return pgtest.Start("") }

@@ -56,9 +56,7 @@ func TestExtent(t *testing.T) {
 // TestChaos lets faults happen to three servers on Postgres, to its primary and standby, and to one server on SQLite, while
 // callers create and delete agents, start, stop and watch tasks, and send messages, on all faces.
 func TestChaos(t *testing.T) {
-	if !pgtest.Needed() {
-		t.Skip("it takes long: `make chaos-store` and `make test-postgres` run it")
-	}
+	pgtest.Need(t)
 	length, err := extentOf(os.Getenv("CHAOS"))
 	require.NoError(t, err)
 	seed := uint64(20261122)

@@ -31,9 +31,7 @@ type database struct {
 // startPostgres starts a server of Postgres without a standby, for a test that `make test-postgres` runs.
 func startPostgres(t *testing.T) *pgtest.Server {
 	t.Helper()
-	if !pgtest.Needed() {
-		t.Skip("`make test-postgres` runs it")
-	}
+	pgtest.Need(t)
 	db, err := pgtest.Start("")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Stop()) })
@@ -52,9 +50,6 @@ func newDatabase(t *testing.T, small bool) *database {
 		t.Logf("the disk of Postgres is not filled: %v", err)
 		d.small = false
 		primary, err = pgtest.Start("")
-	}
-	if missing, ok := errors.AsType[*pgtest.MissingError](err); ok && !pgtest.Needed() {
-		t.Skip(missing)
 	}
 	require.NoError(t, err)
 	d.nodes[0] = primary

@@ -18,7 +18,7 @@ import (
 // ones.
 func TestDeadConnections(t *testing.T) {
 	t.Parallel()
-	pgtest.URL(t) // skips
+	pgtest.Need(t)
 	server, err := pgtest.Start("")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop()) })

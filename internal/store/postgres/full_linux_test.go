@@ -21,7 +21,7 @@ import (
 // is lost, and what was refused is not there.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	pgtest.URL(t) // skips
+	pgtest.Need(t)
 	server, err := pgtest.Start("")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop()) })

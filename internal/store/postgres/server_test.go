@@ -45,7 +45,7 @@ func alone(t *testing.T, conn *pgx.Conn) {
 // TestUnreachable kills the database's server under a store that is used, and starts it again.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
-	pgtest.URL(t) // skips
+	pgtest.Need(t)
 	server, err := pgtest.Start("")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop()) })

@@ -17,11 +17,19 @@ import (
 	"fleet/internal/store/postgres"
 )
 
-// needEnv names the environment variable that makes tests fail, in place of being skipped, where Postgres is missing.
+// needEnv names the environment variable that asks for the tests over Postgres.
 const needEnv = "FLEET_TEST_POSTGRES"
 
-// Needed reports whether tests that take long on Postgres are asked for: `make test-postgres` does.
+// Needed reports whether tests over Postgres are asked for: `make test-postgres` does.
 func Needed() bool { return os.Getenv(needEnv) != "" }
+
+// Need skips the test if tests over Postgres are not asked for. They fail where it is missing.
+func Need(t testing.TB) {
+	t.Helper()
+	if !Needed() {
+		t.Skip("`make test-postgres` runs it")
+	}
+}
 
 var shared struct {
 	sync.Mutex
@@ -47,8 +55,7 @@ func Run(m interface{ Run() int }) int {
 // template is the database with the schema of a store, which tests get copies of.
 const template = "fleet_template"
 
-// URL returns the URL of a database with the schema of a store and nothing in it. The test is skipped where Postgres is not
-// installed.
+// URL returns the URL of a database with the schema of a store and nothing in it. See Need.
 func URL(t testing.TB) string {
 	t.Helper()
 	s := start(t)
@@ -66,7 +73,7 @@ func URL(t testing.TB) string {
 	return s.URL(name)
 }
 
-// Empty returns the URL of a fresh database without a schema.
+// Empty returns the URL of a fresh database without a schema. See Need.
 func Empty(t testing.TB) string {
 	t.Helper()
 	s := start(t)
@@ -122,13 +129,11 @@ func (s *Server) give(name string) {
 // start starts the server of this program, once.
 func start(t testing.TB) *Server {
 	t.Helper()
+	Need(t)
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.server == nil && shared.failed == nil {
 		shared.server, shared.failed = prepare()
-	}
-	if missing, ok := shared.failed.(*MissingError); ok && !Needed() { //nolint:errorlint // our own, not wrapped
-		t.Skip(missing)
 	}
 	require.NoError(t, shared.failed)
 	return shared.server

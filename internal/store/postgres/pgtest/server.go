@@ -22,12 +22,7 @@ import (
 // superuser is the name of the server's only role.
 const superuser = "fleet"
 
-// MissingError says that Postgres is not installed.
-type MissingError struct{}
-
-func (*MissingError) Error() string {
-	return "Postgres is not installed: `make test-postgres` installs it, or run `apt-get install postgresql`"
-}
+var errMissing = errors.New("Postgres is not installed: `make test-postgres` installs it, or run `apt-get install postgresql`") //nolint:staticcheck // a name begins it
 
 // Server is a Postgres server on a Unix socket in a directory of its own.
 type Server struct {
@@ -58,7 +53,7 @@ func Start(bin string, settings ...string) (*Server, error) {
 func begin(s *Server) (_ *Server, err error) {
 	if s.bin == "" {
 		if s.bin = findBin(); s.bin == "" {
-			return nil, &MissingError{}
+			return nil, errMissing
 		}
 	}
 	if err := s.makeDir(); err != nil {
