@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,9 +34,17 @@ func Address(t testing.TB) string {
 		l, err := net.Listen("tcp", address)
 		if err == nil {
 			require.NoError(t, l.Close())
+			Release()
 			return address
 		}
 	}
 	require.Fail(t, "every port is in use", "of %s", host)
 	return ""
+}
+
+// Release waits until each program that this process is starting runs. Until then it has what was open when its start began, so that an
+// address is in use though its listener is closed. A server that starts again at its address calls it first.
+func Release() {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 }
