@@ -13,7 +13,7 @@ UNWATCHED := modernc.org/sqlite/lib modernc.org/libc modernc.org/memory \
 # encoding/json keeps what it knows of types in a sync.Map. Without inlining (-l) it calls what the detector watches, for sync
 # and for reflect, which reads the values. Its copies of instances are then the smaller ones, and the linker keeps the larger.
 JSON := '-gcflags=encoding/json=-race=false -l'
-# What vet, lint and race build with, so that a clean machine compiles the dependencies once, not once for each.
+# What lint and race build with, so that a clean machine compiles the dependencies once, not once for each.
 RACE  := -race $(UNWATCHED:%=-gcflags=%=-race=false) $(JSON)
 BASE  ?= HEAD
 DEPS  := .build/protodeps/.stamp
@@ -48,20 +48,16 @@ demo: build bin/model-stub ## the main job, from nothing, in under 30 s, and one
 bin/model-stub: build # for what needs a model: a stub, so that no key is needed
 	$(GO) build -o $@ ./internal/place/placetest/model/stub
 
-# What needs neither the compiler nor many processors is checked beside the tests, and so is what only needs what vet has
-# compiled. Each says its own when it has ended.
+# What needs neither the compiler nor many processors is checked beside the rest, and printed at the end. Lint comes before
+# the tests, so that a clean machine compiles the dependencies once.
 test: ## all that must hold before a change lands
 	@mkdir -p .build
-	@beside() { { $(MAKE) --no-print-directory $$1 >.build/$$1 2>&1; s=$$?; cat .build/$$1; exit $$s; } & }; \
-	  beside checks; checks=$$!; $(MAKE) --no-print-directory vet; s=$$?; beside lint; lint=$$!; \
-	  [ $$s != 0 ] || { $(MAKE) --no-print-directory race; s=$$?; }; wait $$checks && wait $$lint && exit $$s
+	@$(MAKE) --no-print-directory checks >.build/checks 2>&1 & \
+	  $(MAKE) --no-print-directory lint race; s=$$?; wait $$!; c=$$?; cat .build/checks; exit $$((s | c))
 
 checks: generated proto-lint deploy-lint page-check
 
-vet:
-	$(GO) vet $(RACE) ./...
-
-lint: ## golangci-lint, without what vet has
+lint: ## golangci-lint, which vets too
 	lint=$$($(GO) tool -n -modfile=.tools/lint.mod golangci-lint) && GOFLAGS="$$($(GO) env GOFLAGS) $(RACE)" "$$lint" run
 
 # Tests make and remove many small files, which costs less in memory, where the system has a gigabyte of it for files. Test
@@ -75,7 +71,7 @@ RUNNER := $(CURDIR)/.build/fleet-runner
 # Commands start hundreds of times in the scripts. Those that face/cli runs with the detector too are the client without it.
 CLIENT := $(CURDIR)/.build/client
 
-# Every test of e2e needs a Coder: vet compiles them, `make e2e` runs them. What takes long begins first.
+# Every test of e2e needs a Coder: lint compiles them, `make e2e` runs them. What takes long begins first.
 PACKAGES = $$($(GO) list ./internal/app/... ./internal/toolset/... ./... | grep -v '/app/e2e$$')
 
 # Most tests wait for other processes, so more of them than there are processors run at a time. The detector would let each
@@ -220,4 +216,4 @@ bench-coder: ## list_agents of 300 agents beside Coder's own lists
 
 .PHONY: coder-up coder-down e2e record chaos chaos-store soak bench-coder
 .PHONY: page page-pictures page-dev page-check
-.PHONY: help build fleet-runner release run demo test checks deploy-lint test-postgres test-upgrade vet lint race beside-tests generate generated proto-lint breaking fmt bench bench-page bench-large conformance lint-openapi test-claude test-agents fuzz
+.PHONY: help build fleet-runner release run demo test checks deploy-lint test-postgres test-upgrade lint race beside-tests generate generated proto-lint breaking fmt bench bench-page bench-large conformance lint-openapi test-claude test-agents fuzz

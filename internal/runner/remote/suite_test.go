@@ -56,8 +56,8 @@ func (p *place) Close() error {
 	return p.Place.Close()
 }
 
-// open serves the runners of the place, and returns the place for a client.
-func open(t *testing.T, b fleet.Place, dir string, change func(*remote.ClientConfig)) *place {
+// open serves the runners of the place, and returns the place for a client whose streams last for maxWait; 0: until their runs end.
+func open(t *testing.T, b fleet.Place, dir string, maxWait time.Duration) *place {
 	public, key, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
 	s, err := remote.NewServer(b, remote.ServerConfig{Key: public, Heartbeat: 100 * time.Millisecond})
@@ -65,9 +65,8 @@ func open(t *testing.T, b fleet.Place, dir string, change func(*remote.ClientCon
 	server := httptest.NewServer(s.Handler())
 	cutter := newCutter(t, server.Listener.Addr().String())
 	transport := &http.Transport{}
-	c := remote.ClientConfig{URL: "http://" + cutter.addr(), Key: key, HTTP: &http.Client{Transport: transport}, Silence: 5 * time.Second, Patience: waittest.Limit}
-	if change != nil {
-		change(&c)
+	c := remote.ClientConfig{
+		URL: "http://" + cutter.addr(), Key: key, HTTP: &http.Client{Transport: transport}, Silence: 5 * time.Second, Patience: waittest.Limit, MaxWait: maxWait,
 	}
 	return &place{b, dir, remote.NewClient(c), sync.OnceFunc(func() {
 		transport.CloseIdleConnections()
@@ -95,15 +94,8 @@ func openLocal(t *testing.T, dir, repository string, talker placetest.FakeClaude
 	return b
 }
 
-// TestSuite runs the suite with a remote runner behind a proxy that cuts connections.
-func TestSuite(t *testing.T) { suite(t, nil) }
-
-// TestSuiteBounded runs the suite with streams that end before their runs.
-func TestSuiteBounded(t *testing.T) {
-	suite(t, func(c *remote.ClientConfig) { c.MaxWait = 150 * time.Millisecond })
-}
-
-func suite(t *testing.T, change func(*remote.ClientConfig)) {
+// TestSuite runs the suite with a remote runner of real processes behind a proxy that cuts connections.
+func TestSuite(t *testing.T) {
 	repository := t.TempDir()
 	out, err := exec.CommandContext(t.Context(), "sh", "-c",
 		`git init -q -b main "$0" && cd "$0" && echo one >file && git add file && git -c user.name=a -c user.email=a@example.com commit -qm one`, repository).CombinedOutput()
@@ -112,12 +104,12 @@ func suite(t *testing.T, change func(*remote.ClientConfig)) {
 	placetest.Run(t, placetest.Harness{
 		New: func(t *testing.T) fleet.Place {
 			dir := t.TempDir()
-			return open(t, openLocal(t, dir, repository, talker), dir, change)
+			return open(t, openLocal(t, dir, repository, talker), dir, 0)
 		},
 		Reopen: func(t *testing.T, b fleet.Place) fleet.Place {
 			old := b.(*place)
 			old.close()
-			return open(t, openLocal(t, old.dir, repository, talker), old.dir, change)
+			return open(t, openLocal(t, old.dir, repository, talker), old.dir, 0)
 		},
 		Project:    "shell",
 		Repository: "repository",
@@ -148,21 +140,20 @@ func suite(t *testing.T, change func(*remote.ClientConfig)) {
 	})
 }
 
-// TestSuiteFake runs the suite with the fake place, which reports changes and checks at once.
+// TestSuiteFake runs the suite with the fake place, which reports changes and checks at once, also with streams that end before their runs.
 func TestSuiteFake(t *testing.T) {
 	for name, wait := range map[string]time.Duration{"whole": 0, "bounded": 150 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
-			change := func(c *remote.ClientConfig) { c.MaxWait = wait }
 			placetest.Run(t, placetest.Harness{
 				New: func(t *testing.T) fleet.Place {
 					b := fake.New(fake.Config{Traits: fleet.Traits{Changes: true, Output: true, Checks: true, Bundles: true}})
 					t.Cleanup(b.Destroy)
-					return open(t, b, "", change)
+					return open(t, b, "", wait)
 				},
 				Reopen: func(t *testing.T, b fleet.Place) fleet.Place {
 					old := b.(*place)
 					old.close()
-					return open(t, old.Place, "", change)
+					return open(t, old.Place, "", wait)
 				},
 				Project: "Setup",
 				Role:    "operator",
