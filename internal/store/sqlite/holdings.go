@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	ownedAgents = `SELECT toolset, count(*) FROM agents WHERE owner = ? AND deleted_at IS NULL GROUP BY toolset`
-	ownedOf     = `SELECT count(*) FROM agents WHERE owner = ? AND toolset = ? AND deleted_at IS NULL`
+	ownedAgents = `SELECT toolset, agents FROM owned WHERE owner = ? AND agents > 0`
+	ownedOf     = `SELECT agents FROM owned WHERE owner = ? AND toolset = ?`
 	ownedTasks  = `SELECT count(*) FROM tasks WHERE owner = ? AND ` + record.Active
 	agentsIn    = `SELECT count(*) FROM agents WHERE project = ? AND deleted_at IS NULL`
 	tasksIn     = `SELECT count(*) FROM tasks WHERE project = ? AND ` + record.Active

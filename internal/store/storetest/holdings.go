@@ -35,6 +35,14 @@ var holdingCases = []testCase{
 		require.Equal(t, 2, of(fleet.ToolsetFleet))
 		require.Equal(t, 1, of(fleet.ToolsetLifecycle))
 		require.Zero(t, of(fleet.ToolsetSessions))
+
+		first := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(id("u", 0)) })
+		first.State, first.DeletedAt = fleet.StateDeleted, noon
+		for range 2 { // what is deleted already is not counted off again
+			update(t, s, func(tx fleet.Tx) error { return tx.UpdateAgent(first) })
+			require.Equal(t, 1, of(fleet.ToolsetFleet))
+		}
+		require.Equal(t, map[fleet.Toolset]int{fleet.ToolsetFleet: 1, fleet.ToolsetLifecycle: 1}, holdings(t, s, "alice").Agents)
 	}},
 
 	{"tasks that have not ended", func(t *testing.T, s fleet.Store) {

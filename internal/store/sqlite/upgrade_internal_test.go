@@ -11,8 +11,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestUsageBeforeItsSums checks that an upgrade makes the sums of the tasks that are there.
-func TestUsageBeforeItsSums(t *testing.T) {
+// TestSumsOfAnUpgrade checks that an upgrade makes the sums and counts of the tasks and agents that are there.
+func TestSumsOfAnUpgrade(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "fleet.db")
 	s, err := Open(t.Context(), path, Config{})
@@ -37,8 +37,16 @@ func TestUsageBeforeItsSums(t *testing.T) {
 		}))
 		return rows
 	}
-	before := usage()
+	owned := func() (h fleet.Holdings) {
+		require.NoError(t, s.View(t.Context(), func(tx fleet.ReadTx) (err error) {
+			h, err = tx.Holdings("o0", fleet.Limits{})
+			return err
+		}))
+		return h
+	}
+	before, held := usage(), owned()
 	require.Len(t, before, 5)
+	require.Equal(t, 4, held.AllAgents())
 	require.NoError(t, s.Close())
 
 	s = &Store{path: path, cfg: Config{BusyTimeout: time.Second}}
@@ -55,4 +63,5 @@ func TestUsageBeforeItsSums(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	require.Equal(t, before, usage())
+	require.Equal(t, held, owned())
 }
