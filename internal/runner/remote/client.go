@@ -116,8 +116,8 @@ func (s signing) Do(req *http.Request) (*http.Response, error) {
 // maxRefusal limits the body of a response that is not OK, in bytes.
 const maxRefusal = 1 << 20
 
-// whole reads the response, which says why a call failed. Connect takes what is left of one that was cut for the answer of a runner
-// without the call.
+// whole reads a response that says why a call failed, or fails if it was cut. Connect does not see the cut: it would take a "not found"
+// whose body is incomplete for the answer of a runner that lacks the call.
 func whole(res *http.Response) (*http.Response, error) {
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxRefusal))
