@@ -83,9 +83,11 @@ TEST = $(MEM) GORACE='atexit_sleep_ms=0 clear_shadow_mmap_threshold=16777216' GO
 race: beside-tests ## the tests, with the race detector, recordings replayed
 	$(TEST) $(FLAGS) $(PACKAGES)
 
+# A program that has not changed keeps its time: otherwise Go would run the tests that start it again.
 beside-tests: # the programs that tests start
-	CGO_ENABLED=0 $(GO) build -o $(RUNNER) ./cmd/fleet-runner
-	CGO_ENABLED=0 $(GO) build -o $(CLIENT) ./internal/face/cli/client
+	@mkdir -p .build/new
+	CGO_ENABLED=0 $(GO) build -o .build/new/ ./cmd/fleet-runner ./internal/face/cli/client
+	@for p in $(RUNNER) $(CLIENT); do cmp -s .build/new/$${p##*/} $$p || install .build/new/$${p##*/} $$p || exit 1; done
 
 test-postgres: beside-tests ## the suites of the store, the API and crashes over Postgres; installs Debian's package if it is missing
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || { \
