@@ -20,6 +20,10 @@ const (
 	stampMost  = 2000            // events in one statement
 	stampEvery = time.Second     // for events of replicas that died before they could stamp them
 	stampLimit = 5 * time.Second // for one statement, and for all that a caller waits for
+	// While updates come so fast that stampMany events or more share a statement, one begins at most every stampPause: most of what a statement
+	// costs does not depend on the number of events.
+	stampMany  = 3
+	stampPause = 5 * time.Millisecond
 )
 
 // stamper moves events from the inbox into the log. All that wait at the same time are served by one statement.
@@ -34,13 +38,13 @@ type stamper struct {
 	mu    sync.Mutex
 	next  *round
 	now   *round                   // the one that runs; nil if none does
-	last  [rememberedRounds]*round // the ones that have ended, the newest at the place of their count
+	last  [rememberedRounds]*round // the ones with events that have ended, the newest at the place of their count
 	ended int
 }
 
-// rememberedRounds is how many rounds may end between the commit of an event and the question for its number, for example because
-// the server has much else to do. After more rounds the number is read from the log.
-const rememberedRounds = 16
+// rememberedRounds is how many rounds with events may end between the commit of an event and the question for its number, for example
+// because the server has much else to do. After more rounds the number is read from the log.
+const rememberedRounds = 64
 
 // round is one run of the statement, for all who asked before it began.
 type round struct {
@@ -128,6 +132,7 @@ func (s *stamper) run(ctx context.Context) {
 		r := s.next
 		s.next, s.now = &round{done: make(chan struct{})}, r
 		s.mu.Unlock()
+		began := time.Now()
 		if r.seqs, r.err = s.once(ctx); r.err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "events not added to the log, retrying", slog.Any("error", r.err))
 		}
@@ -135,12 +140,17 @@ func (s *stamper) run(ctx context.Context) {
 		if s.now = nil; r.err != nil { // another database may answer from now on, which gives ids again
 			clear(s.last[:])
 		}
-		s.last[s.ended%rememberedRounds] = r
-		s.ended++
+		if len(r.seqs) > 0 {
+			s.last[s.ended%rememberedRounds] = r
+			s.ended++
+		}
 		s.mu.Unlock()
 		close(r.done)
 		if asked || len(r.seqs) > 0 {
 			s.pulse.committed()
+		}
+		if len(r.seqs) >= stampMany {
+			sleep(ctx, stampPause-time.Since(began))
 		}
 	}
 	s.mu.Lock()
