@@ -90,6 +90,10 @@ type Task struct {
 
 	Trace string // of the call that started it, a W3C traceparent; empty if it was not traced
 
+	// These say that there are, or were, messages to the task, questions of its agent, and something that is known of its checks. Only the
+	// store sets them, so that nobody looks for what is not there.
+	HasMessages, HasQuestions, HasChecks bool
+
 	Revision int64 // incremented by every write; set by the store
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/state"
 )
 
 // These are how long a worker waits before it looks or retries.
@@ -24,6 +25,7 @@ type worker struct {
 	uid             string
 	woken           chan struct{}
 	follow          *follower // of the agent's running task
+	runEnded        bool      // following it had ended before the agent was loaded, so that what was loaded has all that the run did
 	stop            stopping  // progress of the task's stop
 	progress        progress  // progress of the task
 	failures        failures  // consecutive errors of dispatching and following the task
@@ -56,6 +58,7 @@ func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 	defer w.unfollow()
 	for {
 		w.drain()
+		w.runEnded = w.follow != nil && closed(w.follow.done)
 		v, err := w.load(held)
 		switch {
 		case held.Err() != nil:
@@ -82,20 +85,18 @@ func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 	}
 }
 
-// load returns the agent; nil if it was deleted. An agent with a task to hand over, or without any, comes from the snapshot, so that workers
-// share its reading. The snapshot has neither the output of a task nor changes whose events are not in the log yet.
+// load returns the agent; nil if it was deleted. It comes from the snapshot, so that workers share its reading, except where a run begins to
+// be followed or has ended: the snapshot does not know how far the output of a task was recorded.
 func (w *worker) load(ctx context.Context) (v *fleet.AgentView, err error) {
 	if err := w.snap.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	if v = w.snap.Get(w.uid); v == nil || v.Settled() && (v.Task == nil || v.Task.Dispatched.IsZero()) {
+	v = w.snap.Get(w.uid)
+	if v == nil || v.Task == nil || v.Task.Dispatched.IsZero() || w.follow != nil && w.follow.taskID == v.Task.ID && !w.runEnded {
 		return v, nil
 	}
-	err = w.store.View(ctx, func(tx fleet.ReadTx) error {
-		views, err := tx.AgentViews([]string{w.uid})
-		if err == nil && len(views) > 0 {
-			v = views[0]
-		}
+	err = w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		v, err = state.AgentView(tx, w.uid)
 		return err
 	})
 	return v, err
@@ -106,6 +107,16 @@ func (w *worker) drain() {
 	select {
 	case <-w.woken:
 	default:
+	}
+}
+
+// closed reports whether the channel is closed.
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 

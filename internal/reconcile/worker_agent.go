@@ -153,12 +153,10 @@ func (w *worker) linger(v *fleet.AgentView) time.Duration {
 	if w.follow == nil || v.Task != nil || !a.OneTask || a.Config == nil || !a.Config.Reports {
 		return 0
 	}
-	select {
-	case <-w.follow.done:
+	if closed(w.follow.done) {
 		return 0
-	default:
-		return max(a.UpdatedAt.Add(maxLinger).Sub(w.now()), 0)
 	}
+	return max(a.UpdatedAt.Add(maxLinger).Sub(w.now()), 0)
 }
 
 // delete destroys the agent's workspace, and ends its task with it.
@@ -195,7 +193,7 @@ func (w *worker) delete(ctx context.Context, v *fleet.AgentView) (_ time.Duratio
 	}
 	w.cfg.Fault(FaultDeleteAfter)
 	return 0, w.change(ctx, fleet.EventAgentDeleted, func(a *fleet.Agent, tx fleet.Tx) (string, error) {
-		if err := w.endActive(tx, a.UID, fleet.TaskStopped, "its agent was deleted"); err != nil {
+		if err := w.endActive(tx, a, fleet.TaskStopped, "its agent was deleted"); err != nil {
 			return "", err
 		}
 		left, err := tx.Remains(a.UID)
@@ -212,12 +210,11 @@ func (w *worker) delete(ctx context.Context, v *fleet.AgentView) (_ time.Duratio
 
 // recordDeleted writes that the agent is deleted: its workspace was, behind Fleet's back.
 func (r *Reconciler) recordDeleted(tx fleet.Tx, a *fleet.Agent) error {
-	now := r.now()
-	a.State, a.Desired, a.DeletedAt, a.UpdatedAt = fleet.StateDeleted, fleet.DesiredDeleted, now, now
-	a.StateReason = "its workspace was deleted at its host"
-	if err := r.endActive(tx, a.UID, fleet.TaskFailed, a.StateReason); err != nil {
+	now, reason := r.now(), "its workspace was deleted at its host"
+	if err := r.endActive(tx, a, fleet.TaskFailed, reason); err != nil {
 		return err
 	}
+	a.State, a.Desired, a.StateReason, a.DeletedAt, a.UpdatedAt = fleet.StateDeleted, fleet.DesiredDeleted, reason, now, now
 	if err := tx.UpdateAgent(a); err != nil {
 		return err
 	}

@@ -106,9 +106,12 @@ func (w *worker) checksOf(ctx context.Context, a *fleet.Agent, known *fleet.Task
 }
 
 // checks returns what is known of the task's checks; nil when nothing is.
-func (r *Reconciler) checks(ctx context.Context, taskID string) (known *fleet.TaskChecks, err error) {
+func (r *Reconciler) checks(ctx context.Context, t *fleet.Task) (known *fleet.TaskChecks, err error) {
+	if !t.HasChecks {
+		return nil, nil //nolint:nilnil // nothing is known, and that is no error
+	}
 	err = r.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		known, err = tx.Checks(taskID)
+		known, err = tx.Checks(t.ID)
 		return err
 	})
 	return known, err
@@ -134,7 +137,7 @@ func (w *worker) checkRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, ch
 func (w *worker) runChecks(ctx context.Context, a *fleet.Agent, t *fleet.Task, checks fleet.Checks) (err error) {
 	ctx, end := w.cfg.Span(ctx, "task.check", a, t)
 	defer func() { end(err) }()
-	known, err := w.checks(ctx, t.ID)
+	known, err := w.checks(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -197,7 +200,7 @@ func (w *worker) checked(ctx context.Context, a *fleet.Agent, t *fleet.Task, f *
 		w.retryLater(t)
 		return nil
 	}
-	known, err := w.checks(ctx, t.ID)
+	known, err := w.checks(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -251,7 +254,7 @@ func (w *worker) feedback(ctx context.Context, t *fleet.Task) (string, error) {
 	if t.Try == 0 {
 		return "", nil
 	}
-	known, err := w.checks(ctx, t.ID)
+	known, err := w.checks(ctx, t)
 	if err != nil || known == nil {
 		return "", err
 	}

@@ -61,6 +61,9 @@ func (w *worker) stepMessages(ctx context.Context, a *fleet.Agent, t *fleet.Task
 
 // messages returns the messages of the task's run, see runMessages.
 func (w *worker) messages(ctx context.Context, t *fleet.Task) (open, given []fleet.Message, err error) {
+	if !t.HasMessages {
+		return nil, nil, nil
+	}
 	err = w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		open, given, err = runMessages(tx, t)
 		return err

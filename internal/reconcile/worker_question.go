@@ -78,6 +78,9 @@ func (w *worker) stepAnswers(ctx context.Context, a *fleet.Agent, t *fleet.Task)
 	if d := w.answering.next.Sub(w.now()); d > 0 && w.answering.taskID == t.ID {
 		return d, nil
 	}
+	if !t.HasQuestions {
+		return 0, nil
+	}
 	var open []*fleet.Question
 	if err := w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		open, _, err = tx.Questions(fleet.QuestionFilter{TaskID: t.ID, NotGiven: true}, state.MaxQuestions, 0)

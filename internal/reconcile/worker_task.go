@@ -44,14 +44,10 @@ const maxRunRetry = 5 * time.Second
 // agent's workspace.
 func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Duration, done bool, err error) {
 	a, t := &v.Agent, v.Task
-	if f := w.follow; f != nil && f.taskID == t.ID {
-		select {
-		case <-f.done:
-			w.follow = nil
-			f.delivery.end()
-			return 0, false, w.followed(ctx, v, f)
-		default:
-		}
+	if f := w.follow; f != nil && f.taskID == t.ID && w.runEnded {
+		w.follow = nil
+		f.delivery.end()
+		return 0, false, w.followed(ctx, v, f)
 	}
 	wanted := a.Desired == fleet.DesiredRunning && a.Restart == a.Restarted
 	left := t.StartedAt.Add(t.Timeout + deadlineGrace).Sub(w.now())
@@ -129,6 +125,9 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 			if err := tx.Append(t.Event(fleet.EventTaskStarted, t.Dispatched, text)); err != nil || t.Try > 0 {
 				return err
 			}
+			if !t.HasMessages {
+				return nil
+			}
 			early, err := tx.Messages(t.ID)
 			for _, m := range early {
 				if err := tx.Append(t.Event(fleet.EventTaskMessage, t.Dispatched, m.Text)); err != nil {
@@ -188,15 +187,12 @@ func (w *worker) followed(ctx context.Context, v *fleet.AgentView, f *follower) 
 		return w.checked(ctx, a, t, f)
 	case f.err == nil:
 		w.cfg.Fault(FaultFinishBefore)
-		var open, given []fleet.Message
-		var known *fleet.TaskChecks
-		if err := w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-			if open, given, err = runMessages(tx, t); err != nil {
-				return err
-			}
-			known, err = tx.Checks(t.ID)
+		open, given, err := w.messages(ctx, t)
+		if err != nil {
 			return err
-		}); err != nil {
+		}
+		known, err := w.checks(ctx, t)
+		if err != nil {
 			return err
 		}
 		if err := w.deliverRest(ctx, a, t, open, given); err != nil {
@@ -321,29 +317,33 @@ func (w *worker) stopAct(a *fleet.Agent, t *fleet.Task) (text string, act func(c
 // finish records how the task ended, unless it has ended before. If the agent was made for this task only, its deletion begins in the same
 // transaction, unless the checks of its contract come first.
 func (w *worker) finish(ctx context.Context, taskID string, o fleet.Outcome) error {
-	return w.changeTask(ctx, taskID, func(tx fleet.Tx, t *fleet.Task) error {
-		var deleted *fleet.Agent
-		err := state.EndTask(tx, t, o, w.now(), func(a *fleet.Agent) {
-			if a.OneTask && (t.Status != fleet.TaskCompleted || !w.checksContracts(a)) {
-				a.State, a.StateReason = fleet.StateDeleting, ""
-				deleted = a
-			}
-		})
-		if err != nil || deleted == nil {
+	return w.store.Update(ctx, func(tx fleet.Tx) error {
+		v, err := state.AgentView(tx, w.uid)
+		if err != nil || v == nil || v.Task == nil || v.Task.ID != taskID {
 			return err
 		}
-		return tx.Append(deleted.Event(fleet.EventAgentChanged, w.now(), stateText(deleted.State, "")))
+		deleted := false
+		err = state.EndTask(tx, &v.Agent, v.Task, o, w.now(), func(a *fleet.Agent) {
+			if a.OneTask && (v.Task.Status != fleet.TaskCompleted || !w.checksContracts(a)) {
+				a.State, a.StateReason = fleet.StateDeleting, ""
+				deleted = true
+			}
+		})
+		if err != nil || !deleted {
+			return err
+		}
+		return tx.Append(v.Event(fleet.EventAgentChanged, w.now(), stateText(v.State, "")))
 	})
 }
 
-// endActive ends the agent's active task, if it has one, in tx.
-func (r *Reconciler) endActive(tx fleet.Tx, agentUID string, s fleet.TaskStatus, reason string) error {
-	t, err := tx.ActiveTask(agentUID)
+// endActive ends the active task of the agent, which tx has read, if it has one.
+func (r *Reconciler) endActive(tx fleet.Tx, a *fleet.Agent, s fleet.TaskStatus, reason string) error {
+	t, err := tx.ActiveTask(a.UID)
 	if err != nil || t == nil {
 		return err
 	}
 	t.StopAsked = time.Time{}
-	return state.EndTask(tx, t, fleet.Outcome{Status: s, Reason: reason}, r.now(), nil)
+	return state.EndTask(tx, a, t, fleet.Outcome{Status: s, Reason: reason}, r.now(), nil)
 }
 
 // changeTask changes the agent's task, unless it has ended.

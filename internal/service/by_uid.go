@@ -31,10 +31,11 @@ func (s *Service) Remove(ctx context.Context, uid string) error {
 		return err
 	}
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
-		a, err := ownAgent(tx, p, uid)
-		if err != nil || a.Desired == fleet.DesiredDeleted || !a.DeletedAt.IsZero() {
+		v, err := ownAgent(tx, p, uid)
+		if err != nil || v.Desired == fleet.DesiredDeleted || !v.DeletedAt.IsZero() {
 			return err
 		}
+		a := &v.Agent
 		a.Desired, a.Attempts, a.RetryAt, a.UpdatedAt = fleet.DesiredDeleted, 0, time.Time{}, s.now()
 		if err := tx.UpdateAgent(a); err != nil {
 			return err
@@ -136,7 +137,10 @@ func (s *Service) AgentByUID(ctx context.Context, uid string) (a *fleet.Agent, e
 		return nil, err
 	}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		a, err = ownAgent(tx, p, uid)
+		v, err := ownAgent(tx, p, uid)
+		if err == nil {
+			a = &v.Agent
+		}
 		return err
 	})
 	return a, err

@@ -40,18 +40,17 @@ func (s *Service) conclude(ctx context.Context, uid string, limit int, outcome f
 	var a *fleet.Agent
 	ended := false
 	err = s.store.Update(ctx, func(tx fleet.Tx) error {
-		if a, err = ownAgent(tx, p, uid); err != nil {
+		v, err := ownAgent(tx, p, uid)
+		if err != nil {
 			return err
 		}
-		if task, err = tx.ActiveTask(uid); err != nil {
-			return err
-		}
+		a, task = &v.Agent, v.Task
 		if ended = task != nil; ended {
 			o := outcome(p)
 			if all := task.PayloadSize + len(o.Payload); limit > 0 && all > limit {
 				return payloadTooLarge(all, limit)
 			}
-			return state.EndTask(tx, task, o, s.now(), nil)
+			return state.EndTask(tx, a, task, o, s.now(), nil)
 		}
 		last, err := tx.LastTasks([]string{uid})
 		if err == nil && len(last) == 0 {

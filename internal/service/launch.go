@@ -269,14 +269,14 @@ func (s *Service) newTask(ctx context.Context, p fleet.Principal, a *fleet.Agent
 	}
 }
 
-// ownAgent returns an agent by its uid if p may change it. It may be deleted.
-func ownAgent(tx fleet.ReadTx, p fleet.Principal, uid string) (*fleet.Agent, error) {
-	a, err := tx.Agent(uid)
+// ownAgent returns an agent by its uid, with its active task, if p may change it. It may be deleted.
+func ownAgent(tx fleet.ReadTx, p fleet.Principal, uid string) (*fleet.AgentView, error) {
+	v, err := state.AgentView(tx, uid)
 	if err != nil {
 		return nil, err
 	}
-	if a == nil || !p.MayTouch(a) {
+	if v == nil || !p.MayTouch(&v.Agent) {
 		return nil, fleet.Errorf(fleet.ReasonAgentNotFound, "agent %q not found", fleet.Shorten(uid, 60)).With("agent_id", fleet.Shorten(uid, 60))
 	}
-	return a, nil
+	return v, nil
 }

@@ -53,18 +53,15 @@ func (s *Service) insertMessage(ctx context.Context, c Call, ref, id, message st
 		return nil, err
 	}
 	return s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
-		a, err := agentForUpdate(tx, p, v, fleet.AccessRun)
+		v, err := agentForUpdate(tx, p, v, fleet.AccessRun)
 		if err != nil {
 			return nil, err
 		}
-		task, err := tx.ActiveTask(a.UID)
-		if err != nil {
-			return nil, err
-		}
-		switch now := (&fleet.AgentView{Agent: *a, Task: task}); {
+		a, task := &v.Agent, v.Task
+		switch {
 		case task == nil:
-			return nil, noRunningTask(now)
-		case now.Status() != fleet.StatusBusy:
+			return nil, noRunningTask(v)
+		case v.Status() != fleet.StatusBusy:
 			return nil, agentOffline(a)
 		case !task.StopAsked.IsZero():
 			return nil, fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q is being stopped: wait for that, and start another one", a.Name).With("agent_name", a.Name)

@@ -89,14 +89,11 @@ func (s *Service) AppendPayload(ctx context.Context, uid string, piece []byte, l
 		c.Body = []string{uid, fleet.HashSecret(string(piece))}
 	}
 	task, err := s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
-		a, err := ownAgent(tx, p, uid)
+		v, err := ownAgent(tx, p, uid)
 		if err != nil {
 			return nil, err
 		}
-		t, err := tx.ActiveTask(uid)
-		if err != nil {
-			return nil, err
-		}
+		a, t := &v.Agent, v.Task
 		if t == nil {
 			return nil, fleet.Errorf(fleet.ReasonNoRunningTask, "agent %q runs no more, so nothing can be added to its payload", uid).With("agent_name", uid) // callers know it by this id
 		}

@@ -134,22 +134,16 @@ func (s *Service) forgetAgent(ctx context.Context, uid, server string, lost *For
 	tasks := 0
 	err := s.store.Update(ctx, func(tx fleet.Tx) error {
 		gone, tasks = nil, 0
-		a, err := tx.Agent(uid)
-		if err != nil || a == nil || !a.DeletedAt.IsZero() {
+		v, err := state.AgentView(tx, uid)
+		if err != nil || v == nil || !v.DeletedAt.IsZero() {
 			return err
 		}
+		a, t := &v.Agent, v.Task
 		now := s.now()
 		reason := fmt.Sprintf("it was on the machine of the server %s, which was forgotten because it never comes back", server)
-		t, err := tx.ActiveTask(uid)
-		if err != nil {
-			return err
-		}
 		if t != nil {
 			t.StopAsked = time.Time{} // it was lost, not stopped
-			if err := state.EndTask(tx, t, fleet.Outcome{Status: fleet.TaskFailed, Reason: "its agent was lost: " + reason}, now, nil); err != nil {
-				return err
-			}
-			if a, err = tx.Agent(uid); err != nil {
+			if err := state.EndTask(tx, a, t, fleet.Outcome{Status: fleet.TaskFailed, Reason: "its agent was lost: " + reason}, now, nil); err != nil {
 				return err
 			}
 			tasks = 1

@@ -134,13 +134,13 @@ func (s *Service) storedAgent(ctx context.Context, uid string) (*fleet.AgentView
 
 // agentForUpdate loads the agent in tx for a change by p: NotFound if it was deleted since it was resolved, and an error if a
 // share that p needs has ended since.
-func agentForUpdate(tx fleet.Tx, p fleet.Principal, v *fleet.AgentView, needed fleet.Access) (*fleet.Agent, error) {
-	a, err := tx.Agent(v.UID)
+func agentForUpdate(tx fleet.Tx, p fleet.Principal, v *fleet.AgentView, needed fleet.Access) (*fleet.AgentView, error) {
+	now, err := state.AgentView(tx, v.UID)
 	if err != nil {
 		return nil, err
 	}
-	if a == nil || !a.DeletedAt.IsZero() || a.Desired == fleet.DesiredDeleted {
+	if now == nil || !now.DeletedAt.IsZero() || now.Desired == fleet.DesiredDeleted {
 		return nil, fleet.AgentNotFound(v.Name)
 	}
-	return a, requireAccess(p, a, needed)
+	return now, requireAccess(p, &now.Agent, needed)
 }

@@ -110,10 +110,11 @@ func (s *Service) writeShares(ctx context.Context, c Call, ref string, change fu
 		return nil, err
 	}
 	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
-		a, err := agentForUpdate(tx, p, v, fleet.AccessOwn)
+		now, err := agentForUpdate(tx, p, v, fleet.AccessOwn)
 		if err != nil {
 			return Made{}, err
 		}
+		a := &now.Agent
 		made := Made{AgentUID: a.UID}
 		text, err := change(p, a)
 		if err != nil || text == "" {

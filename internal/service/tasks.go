@@ -76,23 +76,20 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*fleet.Tas
 		return nil, err
 	}
 	task, err := s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
-		a, err := agentForUpdate(tx, p, v, fleet.AccessRun)
+		v, err := agentForUpdate(tx, p, v, fleet.AccessRun)
 		if err != nil {
 			return nil, err
 		}
+		a := &v.Agent
 		if err := s.checkConfined(p, a); err != nil {
 			return nil, err
 		}
 		if t := s.places.Of(a).Traits(); len(r.Checks.Commands) > 0 && !t.Checks {
 			return nil, fleet.Errorf(fleet.ReasonUnimplemented, "agents of the place %q cannot run checks: leave checks out, and check the work of agent %q yourself", t.Name, a.Name)
 		}
-		active, err := tx.ActiveTask(a.UID)
-		if err != nil {
-			return nil, err
-		}
-		switch now := (&fleet.AgentView{Agent: *a, Task: active}); now.Status() {
+		switch v.Status() {
 		case fleet.StatusBusy:
-			return nil, agentBusy(a.Name, active)
+			return nil, agentBusy(a.Name, v.Task)
 		case fleet.StatusOffline:
 			return nil, agentOffline(a)
 		}
@@ -214,16 +211,13 @@ func (s *Service) askStop(ctx context.Context, c Call, p fleet.Principal, ref st
 		return nil, err
 	}
 	return s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
-		a, err := agentForUpdate(tx, p, v, fleet.AccessRun)
+		v, err := agentForUpdate(tx, p, v, fleet.AccessRun)
 		if err != nil {
 			return nil, err
 		}
-		task, err := tx.ActiveTask(a.UID)
-		if err != nil {
-			return nil, err
-		}
+		task := v.Task
 		if task == nil {
-			return nil, noRunningTask(&fleet.AgentView{Agent: *a})
+			return nil, noRunningTask(v)
 		}
 		now := s.now()
 		if !task.StopAsked.IsZero() {

@@ -36,16 +36,14 @@ func (s *Service) Turn(ctx context.Context, r TurnRequest) (*fleet.Task, error) 
 		c.Body = r
 	}
 	return s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
-		a, err := ownAgent(tx, p, r.AgentUID)
+		v, err := ownAgent(tx, p, r.AgentUID)
 		if err != nil {
 			return nil, err
 		}
-		active, err := tx.ActiveTask(a.UID)
+		a := &v.Agent
 		switch {
-		case err != nil:
-			return nil, err
-		case active != nil:
-			return nil, agentBusy(a.Name, active)
+		case v.Task != nil:
+			return nil, agentBusy(a.Name, v.Task)
 		case a.Desired != fleet.DesiredRunning || a.State != fleet.StateRunning && !a.State.Moving():
 			return nil, agentOffline(a)
 		}

@@ -34,6 +34,9 @@ func RefuseMessage(tx fleet.Tx, t *fleet.Task, m *fleet.Message, now time.Time, 
 
 // refuseMessages records, of a task that ends, that the agent never gets the messages that it has not got by now.
 func refuseMessages(tx fleet.Tx, t *fleet.Task, now time.Time) error {
+	if !t.HasMessages {
+		return nil
+	}
 	all, err := tx.Messages(t.ID)
 	for _, m := range all {
 		if err == nil && m.Open() {
@@ -51,6 +54,9 @@ const MaxQuestions = 1000
 // withdrawQuestions records, of a task that ends, that nobody waits for answers any more.
 func withdrawQuestions(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	t.Waiting = 0
+	if !t.HasQuestions {
+		return nil
+	}
 	all, _, err := tx.Questions(fleet.QuestionFilter{TaskID: t.ID}, MaxQuestions, 0)
 	for _, q := range all {
 		if err == nil && q.Open() {
@@ -66,8 +72,9 @@ func TimedOut(t *fleet.Task) string {
 	return fmt.Sprintf("it ran longer than its limit of %s", t.Timeout)
 }
 
-// EndTask ends the task with the outcome, and adds the event. If the agent exists, also makes other changes to it; also may be nil.
-func EndTask(tx fleet.Tx, t *fleet.Task, o fleet.Outcome, now time.Time, also func(a *fleet.Agent)) error {
+// EndTask ends the task with the outcome, writes it and its agent, and adds the event. If the agent exists, also makes other changes to
+// it; also may be nil. The transaction has read both.
+func EndTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time, also func(a *fleet.Agent)) error {
 	t.Status, t.Reason = o.Status, o.Reason
 	if !t.StopAsked.IsZero() && o.Status != fleet.TaskCompleted {
 		t.Status, t.Reason = fleet.TaskStopped, t.StopReason
@@ -97,11 +104,7 @@ func EndTask(tx fleet.Tx, t *fleet.Task, o fleet.Outcome, now time.Time, also fu
 	if text == "" {
 		text = t.Headline()
 	}
-	a, err := tx.Agent(t.AgentUID)
-	if err != nil {
-		return err
-	}
-	if a != nil && a.DeletedAt.IsZero() {
+	if a.DeletedAt.IsZero() {
 		a.UpdatedAt = now
 		a.Conversed = a.Conversed || o.Conversation
 		if a.OneTask {

@@ -12,7 +12,7 @@ const (
 	// for any text reads a whole index for one that is short.
 	planEach = `SELECT set_config('plan_cache_mode', 'force_custom_plan', true)`
 
-	tasksNumbered = `SELECT id, ` + record.TaskColumns + `, payload_removed, revision, NULL::text FROM tasks WHERE n = ANY($1)` + newestFirst
+	tasksNumbered = `SELECT ` + record.ReadColumns + `, NULL::text FROM tasks WHERE n = ANY($1)` + newestFirst
 )
 
 // fewNewest is the number of the newest tasks among which a text is looked for at first.

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	findTasks   = `SELECT id, ` + record.TaskColumns + `, payload_removed, revision, NULL::text FROM tasks WHERE n IN (SELECT n FROM tasks WHERE `
+	findTasks   = `SELECT ` + record.ReadColumns + `, NULL::text FROM tasks WHERE n IN (SELECT n FROM tasks WHERE `
 	countTasks  = `SELECT count(*) FROM (SELECT FROM tasks WHERE `
 	positionOf  = `SELECT created_at, n FROM tasks WHERE id = $1`
 	newestFirst = ` ORDER BY created_at DESC, n DESC`

@@ -55,37 +55,56 @@ func encode(args []any) []any {
 	return out
 }
 
+// query is a query, and what is called with every row of its result.
+type query struct {
+	each func(scanner) error
+	text string
+	args []any
+}
+
 // each calls f with every row of the query's result.
-func (t *readTx) each(f func(scanner) error, query string, args ...any) (err error) {
+func (t *readTx) each(f func(scanner) error, text string, args ...any) error {
+	return t.ask(query{f, text, args})
+}
+
+// ask sends the queries together, and reads their results in order.
+func (t *readTx) ask(queries ...query) error {
 	if t.err != nil {
 		return t.err
 	}
-	err = answering(t.ctx, answerLimit, func(ctx context.Context) error { return t.query(ctx, f, query, args) })
+	err := answering(t.ctx, answerLimit, func(ctx context.Context) error { return t.send(ctx, queries) })
 	return plain(t.ctx, translate(err))
 }
 
-// query calls f with every row of the query's result. The first query of a transaction also begins it.
-func (t *readTx) query(ctx context.Context, f func(scanner) error, query string, args []any) (err error) {
+// send sends the queries, after what must precede them: the first ones of a transaction also begin it.
+func (t *readTx) send(ctx context.Context, queries []query) (err error) {
 	b := &pgx.Batch{}
 	before := t.queueBefore(b)
-	if b.Len() == 0 {
-		rows, err := t.conn.Query(ctx, query, encode(args)...)
+	if b.Len() == 0 && len(queries) == 1 {
+		rows, err := t.conn.Query(ctx, queries[0].text, encode(queries[0].args)...)
 		if err != nil {
 			return err
 		}
-		return read(rows, f)
+		return read(rows, queries[0].each)
 	}
-	b.Queue(query, encode(args)...)
+	for _, q := range queries {
+		b.Queue(q.text, encode(q.args)...)
+	}
 	r := t.conn.SendBatch(ctx, b)
 	defer func() { err = errors.Join(err, r.Close()) }()
 	if err := before(r); err != nil {
 		return err
 	}
-	rows, err := r.Query()
-	if err != nil {
-		return err
+	for _, q := range queries {
+		rows, err := r.Query()
+		if err != nil {
+			return err
+		}
+		if err := read(rows, q.each); err != nil {
+			return err
+		}
 	}
-	return read(rows, f)
+	return nil
 }
 
 func read(rows pgx.Rows, f func(scanner) error) error {
@@ -115,17 +134,21 @@ func (t *tx) revise(query string, args ...any) (revision int64, err error) {
 }
 
 // all returns every row of the query's result, converted by scan.
-func all[T any](t *readTx, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
+func all[T any](t *readTx, scan func(scanner) (T, error), text string, args ...any) ([]T, error) {
 	var out []T
-	err := t.each(func(row scanner) error {
-		v, err := scan(row)
-		out = append(out, v)
-		return err
-	}, query, args...)
-	if err != nil {
+	if err := t.each(into(&out, scan), text, args...); err != nil {
 		return nil, t.failed(err)
 	}
 	return out, nil
+}
+
+// into returns a function that appends a row, converted by scan, to the list.
+func into[T any](list *[]T, scan func(scanner) (T, error)) func(scanner) error {
+	return func(row scanner) error {
+		v, err := scan(row)
+		*list = append(*list, v)
+		return err
+	}
 }
 
 // first returns the first row of the query's result, converted by scan; the zero value if there is none.

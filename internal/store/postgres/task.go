@@ -14,9 +14,9 @@ const (
 	activeTask  = record.SelectTasks + `WHERE agent_uid = $1 AND CASE status WHEN 'pending' THEN true WHEN 'running' THEN true ELSE false END`
 	activeTasks = record.SelectTasks + `WHERE agent_uid = ANY($1) AND ` + record.Active
 	countOwn    = `SELECT count(*) FROM tasks WHERE agent_uid = $1`
-	listTasks   = `SELECT id, ` + record.TaskColumns + `, payload_removed, revision, NULL::text FROM tasks
+	listTasks   = `SELECT ` + record.ReadColumns + `, NULL::text FROM tasks
 		WHERE agent_uid = $1 ORDER BY created_at DESC, n DESC LIMIT $2 OFFSET $3`
-	sessionTasks = `SELECT id, ` + record.TaskColumns + `, payload_removed, revision, rest FROM (
+	sessionTasks = `SELECT ` + record.ReadColumns + `, rest FROM (
 			SELECT * FROM tasks WHERE session_id <> '' AND session_id = $1 ORDER BY created_at DESC, n DESC LIMIT $2
 		) AS newest LEFT JOIN task_descriptions ON task_id = id ORDER BY created_at, n`
 	lastTasks = record.SelectTasks + `WHERE n IN (SELECT max(n) FROM tasks WHERE agent_uid = ANY($1) GROUP BY agent_uid)`

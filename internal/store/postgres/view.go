@@ -14,19 +14,20 @@ func (t *readTx) AgentViews(uids []string) ([]*fleet.AgentView, error) {
 	if len(uids) == 1 { // the plan for a list is made anew for each
 		agents, active, arg = oneAgent, activeTask, uids[0]
 	}
-	views, err := all(t, record.ScanView, agents, arg)
-	if err != nil {
-		return nil, err
-	}
-	tasks, err := all(t, record.ScanTask, active, arg)
-	return record.Join(views, tasks), err
+	return t.views(query{text: agents, args: []any{arg}}, query{text: active, args: []any{arg}})
 }
 
 func (t *readTx) LiveAgentViews() ([]*fleet.AgentView, error) {
-	views, err := all(t, record.ScanView, liveAgents)
-	if err != nil {
-		return nil, err
+	return t.views(query{text: liveAgents}, query{text: record.SelectTasks + `WHERE ` + record.Active})
+}
+
+// views returns the agents with their tasks.
+func (t *readTx) views(agents, active query) ([]*fleet.AgentView, error) {
+	var views []*fleet.AgentView
+	var tasks []*fleet.Task
+	agents.each, active.each = into(&views, record.ScanView), into(&tasks, record.ScanTask)
+	if err := t.ask(agents, active); err != nil {
+		return nil, t.failed(err)
 	}
-	tasks, err := all(t, record.ScanTask, record.SelectTasks+`WHERE `+record.Active)
-	return record.Join(views, tasks), err
+	return record.Join(views, tasks), nil
 }

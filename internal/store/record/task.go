@@ -15,8 +15,11 @@ const TaskColumns = `traceparent, agent_uid, agent_name, owner, source, status, 
 	model, input_tokens, output_tokens, tool_calls, self_started, reported, payload_gap_offset, payload_gap_size, waiting,
 	stalled_at, last_step, terminal, conversation_lost, try, checks_failed, description`
 
+// ReadColumns are the columns of tasks that ScanTask reads. The rest of the description follows them; it is NULL if it is short, or not wanted.
+const ReadColumns = `id, ` + TaskColumns + `, payload_removed, has_messages, has_questions, has_checks, revision`
+
 // SelectTasks is the beginning of a query whose rows ScanTask reads.
-const SelectTasks = `SELECT id, ` + TaskColumns + `, payload_removed, revision, rest FROM tasks LEFT JOIN task_descriptions ON task_id = id `
+const SelectTasks = `SELECT ` + ReadColumns + `, rest FROM tasks LEFT JOIN task_descriptions ON task_id = id `
 
 // Active is the condition of the index tasks_active. Queries contain it as it is, so that the database uses the index.
 const Active = `status IN ('pending', 'running')`
@@ -57,7 +60,7 @@ func ScanTask(row Scanner) (*fleet.Task, error) {
 		&t.OutputSize, (*Time)(&t.StopAsked), &t.StopReason, &t.Summary, &t.PayloadSize, &t.ExitCode, &t.CostUSD, &t.Turns,
 		&t.SessionID, &t.Usage.Model, &t.Usage.InputTokens, &t.Usage.OutputTokens, &t.Usage.ToolCalls, &t.SelfStarted, &t.Reported,
 		&t.PayloadGap.Offset, &t.PayloadGap.Size, &t.Waiting, (*Time)(&t.StalledAt), &t.LastStep, &t.Terminal, &t.ConversationLost, &t.Try,
-		&t.ChecksFailed, &t.Description, &t.PayloadRemoved, &t.Revision, &rest)
+		&t.ChecksFailed, &t.Description, &t.PayloadRemoved, &t.HasMessages, &t.HasQuestions, &t.HasChecks, &t.Revision, &rest)
 	if err != nil {
 		return nil, err
 	}

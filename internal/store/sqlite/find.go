@@ -11,7 +11,7 @@ import (
 const (
 	newestFirst = ` ORDER BY created_at DESC, n DESC`
 	taskNumbers = `SELECT n FROM tasks WHERE `
-	tasksOf     = `SELECT id, ` + record.TaskColumns + `, payload_removed, revision, NULL FROM tasks WHERE n ` + uidsIn + newestFirst
+	tasksOf     = `SELECT ` + record.ReadColumns + `, NULL FROM tasks WHERE n ` + uidsIn + newestFirst
 
 	countFirst = `SELECT count(*) FROM (SELECT 1 FROM (SELECT rowid AS r FROM tasks_text WHERE tasks_text MATCH ? ORDER BY rowid DESC LIMIT ?)
 		CROSS JOIN tasks ON n = r WHERE `

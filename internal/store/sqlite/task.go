@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	listTasks = `SELECT id, ` + record.TaskColumns + `, payload_removed, revision, NULL FROM tasks
+	listTasks = `SELECT ` + record.ReadColumns + `, NULL FROM tasks
 		WHERE agent_uid = ? ORDER BY created_at DESC, n DESC LIMIT ? OFFSET ?`
-	sessionTasks = `SELECT id, ` + record.TaskColumns + `, payload_removed, revision, rest FROM (
+	sessionTasks = `SELECT ` + record.ReadColumns + `, rest FROM (
 			SELECT * FROM tasks WHERE session_id <> '' AND session_id = ? ORDER BY created_at DESC, n DESC LIMIT ?
 		) LEFT JOIN task_descriptions ON task_id = id ORDER BY created_at, n`
 	lastTasks = record.SelectTasks + `WHERE n IN (SELECT max(n) FROM tasks WHERE agent_uid ` + uidsIn + ` GROUP BY agent_uid)`

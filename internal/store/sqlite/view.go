@@ -18,11 +18,15 @@ func (t *readTx) AgentViews(uids []string) ([]*fleet.AgentView, error) {
 	if len(uids) == 0 {
 		return nil, t.err
 	}
-	views, err := all(t, record.ScanView, record.SelectAgents+`WHERE uid `+uidsIn+byName, list(uids))
+	which, arg := uidsIn, list(uids)
+	if len(uids) == 1 {
+		which, arg = `= ?`, uids[0]
+	}
+	views, err := all(t, record.ScanView, record.SelectAgents+`WHERE uid `+which+byName, arg)
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := all(t, record.ScanTask, record.SelectTasks+`WHERE agent_uid `+uidsIn+` AND `+record.Active, list(uids))
+	tasks, err := all(t, record.ScanTask, record.SelectTasks+`WHERE agent_uid `+which+` AND `+record.Active, arg)
 	return record.Join(views, tasks), err
 }
 

@@ -138,6 +138,33 @@ var taskCases = []testCase{
 		}
 	}},
 
+	{"a task says what else there is of it", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		task := newTask("t1", a)
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+		has := func() []bool {
+			now := getTask(t, s, "t1")
+			active := read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.ActiveTask(a.UID) })
+			require.Equal(t, now.Status.Ended(), active == nil)
+			if active != nil {
+				require.Equal(t, now, active)
+			}
+			return []bool{now.HasMessages, now.HasQuestions, now.HasChecks}
+		}
+		require.Equal(t, []bool{false, false, false}, has())
+		for _, id := range []string{"m1", "m2"} {
+			update(t, s, func(tx fleet.Tx) error { return tx.InsertMessage(&fleet.Message{ID: id, TaskID: "t1", CreatedAt: noon}) })
+			require.Equal(t, []bool{true, false, false}, has())
+		}
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertQuestion(newQuestion("q1", "t1", a)) })
+		update(t, s, func(tx fleet.Tx) error { return tx.UpdateTask(task) }) // which has not read that since
+		require.Equal(t, []bool{true, true, false}, has())
+		task.Status = fleet.TaskCompleted
+		update(t, s, func(tx fleet.Tx) error { return tx.UpdateTask(task) })
+		update(t, s, func(tx fleet.Tx) error { return tx.PutChecks("t1", &fleet.TaskChecks{Try: 1}) }) // of a contract
+		require.Equal(t, []bool{true, true, true}, has())
+	}},
+
 	{"newest first, in pages", func(t *testing.T, s fleet.Store) {
 		a, other := withAgent(t, s), newAgent("u2", "sony", "alice")
 		update(t, s, func(tx fleet.Tx) error {

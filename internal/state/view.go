@@ -1,0 +1,12 @@
+package state
+
+import "fleet/internal/fleet"
+
+// AgentView returns the agent with its active task, also a deleted one; nil if it never was.
+func AgentView(tx fleet.ReadTx, uid string) (*fleet.AgentView, error) {
+	views, err := tx.AgentViews([]string{uid})
+	if err != nil || len(views) == 0 {
+		return nil, err
+	}
+	return views[0], nil
+}
