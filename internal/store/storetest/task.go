@@ -153,7 +153,9 @@ var taskCases = []testCase{
 		}
 		require.Equal(t, []bool{false, false, false}, has())
 		for _, id := range []string{"m1", "m2"} {
-			update(t, s, func(tx fleet.Tx) error { return tx.InsertMessage(&fleet.Message{ID: id, TaskID: "t1", CreatedAt: noon}) })
+			update(t, s, func(tx fleet.Tx) error {
+				return tx.InsertMessage(&fleet.Message{ID: id, TaskID: "t1", CreatedAt: noon})
+			})
 			require.Equal(t, []bool{true, false, false}, has())
 		}
 		update(t, s, func(tx fleet.Tx) error { return tx.InsertQuestion(newQuestion("q1", "t1", a)) })
