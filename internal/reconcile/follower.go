@@ -17,6 +17,7 @@ const outputQueue = 64
 // store is busy is written together in the next transaction.
 type follower struct {
 	taskID   string
+	run      fleet.Run
 	ctx      context.Context //nolint:containedctx // of following, also for the messages meanwhile
 	cancel   context.CancelFunc
 	delivery *delivery     // of the run's messages; nil if there were none
@@ -30,7 +31,7 @@ type follower struct {
 // followRun starts following the task's run from the end of the event log. A run that is new was not given messages yet.
 func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, isNew bool) {
 	ctx, cancel := context.WithCancel(ctx)
-	f := &follower{taskID: t.ID, ctx: ctx, cancel: cancel, done: make(chan struct{})}
+	f := &follower{taskID: t.ID, run: t.Run(true), ctx: ctx, cancel: cancel, done: make(chan struct{})}
 	w.follow = f
 	progressed := w.now()
 	if t.Stalled() { // as an earlier process has found, and it stays so until there is output

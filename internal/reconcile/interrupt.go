@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"fleet/internal/fleet"
 	"fleet/internal/state"
 )
 
@@ -24,9 +25,19 @@ func (r *Reconciler) interruptEnded(ctx context.Context) {
 }
 
 func (r *Reconciler) interrupt(ctx context.Context, q state.Interrupt) error {
+	err := r.tellEnded(ctx, q.Agent, q.Task.Run(true))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if w := r.workers[q.Agent.UID]; w != nil && err == nil {
+		w.told.Store(&q.Task.ID)
+	}
+	return err
+}
+
+// tellEnded tells the run's host that the run's task has ended.
+func (r *Reconciler) tellEnded(ctx context.Context, a fleet.Agent, run fleet.Run) error {
 	ctx, cancel := context.WithTimeout(ctx, interruptTimeout)
 	defer cancel()
-	run := q.Task.Run(true)
 	run.Linger = maxLinger
-	return r.places.Of(&q.Agent).Connect(q.Agent).Interrupt(ctx, run, false)
+	return r.places.Of(&a).Connect(a).Interrupt(ctx, run, false)
 }

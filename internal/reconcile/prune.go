@@ -15,8 +15,8 @@ const (
 	prunePause = 50 * time.Millisecond
 )
 
-// prune periodically removes what is older than its retention, and lets places remove what has expired there. Only one
-// reconciler per store does it.
+// prune periodically removes what is older than its retention, which one reconciler of the store does for all, and lets its places remove
+// what has expired there.
 func (r *Reconciler) prune(ctx context.Context) {
 	next := time.NewTimer(r.cfg.PruneEvery / 60) // not during the start
 	defer next.Stop()
@@ -27,7 +27,7 @@ func (r *Reconciler) prune(ctx context.Context) {
 			return
 		}
 		next.Reset(r.cfg.PruneEvery)
-		if err := r.pruneOnce(ctx); err != nil && ctx.Err() == nil {
+		if err := errors.Join(r.expire(ctx), r.pruneOnce(ctx)); err != nil && ctx.Err() == nil {
 			r.log.ErrorContext(ctx, "what is old could not be removed, and is tried again", slog.Any("error", err))
 		}
 	}
@@ -39,9 +39,6 @@ func (r *Reconciler) pruneOnce(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	if err := r.expire(held); err != nil {
-		return err
-	}
 	for _, kind := range []struct {
 		what      string
 		retention time.Duration

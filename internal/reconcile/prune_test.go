@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -39,19 +40,35 @@ func (s prunedStore) notify() {
 }
 
 // newPruned starts a fleet, and returns a channel that receives after each batch of pruning.
-func newPruned(t *testing.T, with func(*state.Config)) (*servicetest.Harness, <-chan struct{}) {
+func newPruned(t *testing.T, with func(*state.Config), more ...fleet.Place) (*servicetest.Harness, <-chan struct{}) {
 	t.Helper()
 	pruned := make(chan struct{}, 1)
-	return servicetest.NewOver(t, fake.Config{}, with, func(s fleet.Store) fleet.Store { return prunedStore{s, pruned} }), pruned
+	return servicetest.NewOver(t, fake.Config{}, with, func(s fleet.Store) fleet.Store { return prunedStore{s, pruned} }, more...), pruned
 }
 
-// TestPayloadRetention checks that old payloads are removed and that their tasks say so.
+// untidy is a place that cannot remove what has expired.
+type untidy struct {
+	fleet.Place
+	asked chan struct{} // has room for one call of Tidy
+}
+
+func (p untidy) Tidy(context.Context, time.Time) error {
+	select {
+	case p.asked <- struct{}{}:
+	default: // a call is noted
+	}
+	return errors.New("the disk is read-only")
+}
+
+// TestPayloadRetention checks that old payloads are removed and that their tasks say so, also if a place cannot remove what it has.
 func TestPayloadRetention(t *testing.T) {
 	t.Parallel()
+	place := untidy{servicetest.Second(t, fake.Config{}), make(chan struct{}, 1)}
 	h, pruned := newPruned(t, func(c *state.Config) {
 		c.Retention, c.PayloadRetention, c.PruneEvery = -1, 200*time.Millisecond, 60*time.Millisecond
-	})
-	h.Create("papi")
+	}, place)
+	<-place.asked
+	h.MustCreate("papi", "fake/Setup")
 	task, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "payload all\ndone well"})
 	require.NoError(t, err)
 	h.End(task.ID)

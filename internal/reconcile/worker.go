@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"fleet/internal/fleet"
@@ -24,11 +25,12 @@ type worker struct {
 	*Reconciler
 	uid             string
 	woken           chan struct{}
-	follow          *follower // of the agent's running task
-	runEnded        bool      // following it had ended before the agent was loaded, so that what was loaded has all that the run did
-	stop            stopping  // progress of the task's stop
-	progress        progress  // progress of the task
-	failures        failures  // consecutive errors of dispatching and following the task
+	follow          *follower              // of the agent's running task
+	runEnded        bool                   // following it had ended before the agent was loaded, so that what was loaded has all that the run did
+	stop            stopping               // progress of the task's stop
+	told            atomic.Pointer[string] // id of the task whose run was told that the task has ended
+	progress        progress               // progress of the task
+	failures        failures               // consecutive errors of dispatching and following the task
 	answering       answering
 	contractChecked bool          // the checks of its contract were run, or there are none
 	inspect         time.Duration // how long until the next look at a moving workspace

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"maps"
 	"time"
 
@@ -146,9 +147,10 @@ func (w *worker) as(a *fleet.Agent, s fleet.State) *fleet.Agent {
 // maxLinger is how long a request to its model, or anything else that a run has begun, may take when its task has ended.
 const maxLinger = 2 * time.Minute
 
-// linger returns how long to wait before the workspace of an agent that reports is deleted: its task has ended, and its
-// run was told, and is still followed.
-func (w *worker) linger(v *fleet.AgentView) time.Duration {
+// linger returns how long to wait before the workspace of an agent that reports is deleted: its task has ended, and its run is still
+// followed. The server that has ended the task tells the run. If it has not done so in time, for example because the run is on the machine of
+// this one, the worker does it.
+func (w *worker) linger(ctx context.Context, v *fleet.AgentView) time.Duration {
 	a := &v.Agent
 	if w.follow == nil || v.Task != nil || !a.OneTask || a.Config == nil || !a.Config.Reports {
 		return 0
@@ -156,13 +158,25 @@ func (w *worker) linger(v *fleet.AgentView) time.Duration {
 	if closed(w.follow.done) {
 		return 0
 	}
-	return max(a.UpdatedAt.Add(maxLinger).Sub(w.now()), 0)
+	left := max(a.UpdatedAt.Add(maxLinger).Sub(w.now()), 0)
+	if told := w.told.Load(); told != nil && *told == w.follow.taskID {
+		return left
+	}
+	if untold := a.UpdatedAt.Add(interruptTimeout).Sub(w.now()); untold > 0 {
+		return untold
+	}
+	if err := w.tellEnded(ctx, *a, w.follow.run); err != nil {
+		w.log.WarnContext(ctx, "run not told that its task has ended, which is tried again", slog.String("task", w.follow.taskID), slog.Any("error", err))
+		return min(left, retryFirst)
+	}
+	w.told.Store(&w.follow.taskID)
+	return left
 }
 
 // delete destroys the agent's workspace, and ends its task with it.
 func (w *worker) delete(ctx context.Context, v *fleet.AgentView) (_ time.Duration, err error) {
 	a := &v.Agent
-	if d := w.linger(v); d > 0 {
+	if d := w.linger(ctx, v); d > 0 {
 		return d, nil
 	}
 	if d, err := w.checkContract(ctx, a); d > 0 || err != nil {

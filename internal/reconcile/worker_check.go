@@ -120,7 +120,7 @@ func (r *Reconciler) checks(ctx context.Context, t *fleet.Task) (known *fleet.Ta
 // checkRun begins to run the checks of the task's run in the background, in the place of following it.
 func (w *worker) checkRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, checks fleet.Checks, o fleet.Outcome) {
 	ctx, cancel := context.WithCancel(ctx)
-	f := &follower{taskID: t.ID, ctx: ctx, cancel: cancel, done: make(chan struct{}), outcome: o, checks: &checks}
+	f := &follower{taskID: t.ID, run: t.Run(true), ctx: ctx, cancel: cancel, done: make(chan struct{}), outcome: o, checks: &checks}
 	w.follow = f
 	w.progress.begin(t.ID, w.now())
 	w.progress.saw(fleet.Output{Open: 1}, w.now()) // a check has a time limit of its own

@@ -228,7 +228,10 @@ func agentOf(id string, v *fleet.AgentView, preview string) *Agent {
 	t := v.Task
 	a := &Agent{
 		ID: id, Known: true, Started: t.StartedAt, Ended: t.EndedAt, Summary: t.Summary, Reason: t.Reason, Preview: preview,
-		Payload: t.PayloadSize, CostUSD: t.CostUSD, Checks: v.Checks,
+		CostUSD: t.CostUSD, Checks: v.Checks,
+	}
+	if !t.PayloadRemoved {
+		a.Payload = t.PayloadSize
 	}
 	switch t.Status {
 	case fleet.TaskCompleted:
