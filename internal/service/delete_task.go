@@ -29,9 +29,5 @@ func (s *Service) DeleteTask(ctx context.Context, id, requestID string) (string,
 		}
 		return Made{AgentUID: task.AgentUID, TaskID: task.ID}, tx.Append(task.Event(fleet.EventTaskDeleted, s.now(), "task deleted by "+p.Name))
 	})
-	if err != nil {
-		return "", err
-	}
-	s.ended.forget(made.AgentUID)
-	return made.TaskID, nil
+	return made.TaskID, err
 }

@@ -9,7 +9,7 @@ import (
 // endedMost is the capacity of one generation of endedAgents.
 const endedMost = 20000
 
-// endedAgents caches deleted agents with one ended task. They never change, and callers who wait for them ask for them
+// endedAgents caches deleted agents with one ended task. They hardly ever change, and callers who wait for them ask for them
 // repeatedly. It has two generations: when the young one is full, it becomes the old one. A lookup moves an entry of
 // the old generation into the young one.
 type endedAgents struct {

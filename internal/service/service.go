@@ -29,7 +29,9 @@ type Service struct {
 // New returns a service over the state. It starts nothing: without a Reconciler on the same store, requested
 // changes do not happen.
 func New(s *state.Fleet) *Service {
-	return &Service{store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, tail: s.Tail, interrupts: s.Interrupts, audit: newAuditLog(s.Store, s.Log)}
+	svc := &Service{store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, tail: s.Tail, interrupts: s.Interrupts, audit: newAuditLog(s.Store, s.Log)}
+	s.Snapshot.OnChange(svc.ended.forget)
+	return svc
 }
 
 // AuditLog returns where the lines of ended calls go.

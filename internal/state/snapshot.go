@@ -27,13 +27,19 @@ type Snapshot struct {
 	fresh  map[string]struct{}           // what TakeChanged returns next, by uid
 	shares *Shares
 
+	changed func(uid string) // see OnChange
+
 	loading chan struct{} // holds a value during a refresh: one runs at a time, and others wait for it
 }
 
 // newSnapshot returns a snapshot that is loaded by its first refresh.
 func newSnapshot(store fleet.Store, n *newest) *Snapshot {
-	return &Snapshot{store: store, newest: n, byUID: map[string]*fleet.AgentView{}, byName: map[string][]*fleet.AgentView{}, fresh: map[string]struct{}{}, shares: &Shares{}, loading: make(chan struct{}, 1)}
+	return &Snapshot{store: store, newest: n, byUID: map[string]*fleet.AgentView{}, byName: map[string][]*fleet.AgentView{}, fresh: map[string]struct{}{}, shares: &Shares{}, changed: func(string) {}, loading: make(chan struct{}, 1)}
 }
+
+// OnChange has Refresh call f for each agent of which something has changed, also a deleted one, before Refresh returns. It is called before
+// the first Refresh.
+func (s *Snapshot) OnChange(f func(uid string)) { s.changed = f }
 
 // Refresh loads what was committed before it was called.
 func (s *Snapshot) Refresh(ctx context.Context) error {
@@ -101,6 +107,9 @@ func (s *Snapshot) apply(seq int64, changed []string, views []*fleet.AgentView, 
 	s.shares = s.shares.with(shared)
 	if len(changed)+len(views) == 0 {
 		return
+	}
+	for _, uid := range changed {
+		s.changed(uid)
 	}
 	if s.listed != nil { // callers hold the old one
 		s.sorted, s.listed = slices.Clone(s.sorted), nil
