@@ -116,7 +116,7 @@ func (d *directory) read(root *os.Root, src source, remembers bool) (*Definition
 	if err != nil {
 		return nil, err
 	}
-	if src.flat && !hasFrontmatter(data) {
+	if src.single && !hasFrontmatter(data) {
 		return nil, errNoDefinition // for example a README
 	}
 	var memory []byte

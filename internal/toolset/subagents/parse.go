@@ -45,7 +45,7 @@ func parse(src source, data, memory []byte, drivers []fleet.Driver) (*Definition
 		Project: h.Project, Role: h.Role, Driver: h.Driver, Command: h.Command, Model: h.Model, PassEnv: h.PassEnv,
 		Allow: h.Permissions.Allow, Deny: h.Permissions.Deny, Ask: h.Permissions.Ask, System: body, Warnings: warnings,
 	}
-	if src.flat && h.Name != "" {
+	if src.single && h.Name != "" {
 		d.Name = h.Name // Claude Code uses the name in the file
 	}
 	if d.Model == inheritModel {
