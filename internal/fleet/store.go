@@ -42,7 +42,7 @@ type Store interface {
 	// their epochs by key. It makes no lease shorter.
 	RenewLeases(ctx context.Context, owner string, ttl time.Duration) (epochs map[string]int64, err error)
 
-	// Release gives the lease back. One that the owner does not have is no error.
+	// Release gives the lease back. It does nothing if the owner does not have the lease.
 	Release(ctx context.Context, key, owner string) error
 
 	// Leases returns the owners, by key, of the leases whose keys begin with the prefix and whose time is not over.
@@ -55,8 +55,8 @@ type Store interface {
 	// Replicas returns the servers that were heard and not forgotten, by name.
 	Replicas(ctx context.Context) ([]Replica, error)
 
-	// ForgetReplica forgets the server of the name, so that it is not heard any more. Another machine's server can have the name. One
-	// that was never heard is no error.
+	// ForgetReplica forgets the server of the name, so that it is not heard any more. Another machine's server can have the name. It does
+	// nothing if the server was never heard.
 	ForgetReplica(ctx context.Context, name string) error
 
 	// Note keeps under a key that something was done, so long ago; no subscriber is told.

@@ -121,7 +121,7 @@ func (d *Definition) checkNames(h header) error {
 	}{{"allowed_callers", d.AllowedCallers}, {"calls", d.Calls}} {
 		for _, n := range list.names {
 			if n == "" || len(n) > 64 || strings.ContainsFunc(n, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-				return fmt.Errorf("%s: %q is no name", list.key, fleet.Shorten(n, 64))
+				return fmt.Errorf("%s: %q is not a valid name", list.key, fleet.Shorten(n, 64))
 			}
 		}
 	}
