@@ -12,7 +12,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// right is what the proto says about who may call a method.
+// right has the proto's options that say who may call a method.
 type right struct {
 	needs      fleet.Scope
 	forAgents  bool // also an agent with its own token

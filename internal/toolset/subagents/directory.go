@@ -24,7 +24,7 @@ type directory struct {
 	known map[string]entry // by file
 }
 
-// entry is what a definition's files contained when they were read.
+// entry is a definition as it was when its files were read.
 type entry struct {
 	agent, memory stamp
 	read          time.Time
