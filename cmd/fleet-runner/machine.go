@@ -24,19 +24,19 @@ type settings struct {
 	asks        bool // the agent can ask people
 	permissions permissions
 
-	maxOutput int64
-	outputMax int64
-	grace     time.Duration
-	logger    *slog.Logger
+	maxPayloadOutput int64 // output in the payload of a run
+	maxRawOutput     int64 // raw output that is kept of a run
+	grace            time.Duration
+	logger           *slog.Logger
 }
 
-// permissions apply if the agent can ask.
+// permissions are the tools that the agent may and may not use without a question. They have effect only if asks is set.
 type permissions struct {
 	Allow, Deny list
 	Timeout     time.Duration
 }
 
-// drivers returns the values of -driver: kinds of drivers, and agent CLIs that need no options.
+// drivers returns the allowed values of the flag -driver: kinds of drivers, and agent CLIs that need no options.
 func drivers() []string {
 	names := slices.Clone(driver.Kinds)
 	for _, k := range driver.CLIs() {
@@ -58,8 +58,8 @@ func (s settings) program() (driver.Driver, error) {
 	return driver.New(o)
 }
 
-// machine is the workspace in which the agent works. Each agent has its own directory for runs. A workspace has one
-// agent, but Fleet may import it again under another uid.
+// machine serves the agents of the workspace in which fleet-runner runs. There is normally one. Each agent has its own
+// directory for runs, because Fleet can import the same workspace again as an agent with another uid.
 type machine struct {
 	settings
 	program driver.Driver
@@ -97,7 +97,7 @@ func newMachine(s settings) (*machine, error) {
 	}
 	return &machine{s, program, worktree.New(environ(nil)), runner.New(runner.Config{
 		ShimCommand: []string{self, "shim"}, ACPCommand: []string{self, "acp"}, AskCommand: []string{self, "ask"},
-		MaxOutput: s.maxOutput, OutputMax: s.outputMax, StopGrace: s.grace, Logger: s.logger,
+		MaxOutput: s.maxPayloadOutput, OutputMax: s.maxRawOutput, StopGrace: s.grace, Logger: s.logger,
 	})}, nil
 }
 
@@ -114,13 +114,14 @@ type workspace struct {
 	home  string
 }
 
-// Ready implements runner.Workspace. It creates the agent's directory.
+// Ready implements runner.Workspace. It creates the directory for the agent's runs, and returns AGENT_OFFLINE if the working
+// directory is missing.
 func (w workspace) Ready() error {
 	if err := runner.Home(w.home).Make(); err != nil {
 		return runner.HostError("cannot create the directory for runs", err)
 	}
 	if info, err := os.Stat(w.dir); err != nil || !info.IsDir() {
-		return fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q cannot work: its directory %s does not exist", w.agent.Name, w.dir)
+		return fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q cannot work: %s is not a directory: create it, or set -dir", w.agent.Name, w.dir)
 	}
 	return nil
 }
@@ -150,8 +151,8 @@ func (w workspace) Work(fleet.Run) (runner.Work, error) {
 	}, nil
 }
 
-// environ returns the environment of a run: that of the workspace, plus the variables that describe the task. It leaves
-// out Coder's own variables and its git credential helpers, which give access to the owner's logins.
+// environ returns the environment of a run: that of the workspace, plus the variables that describe the task. It omits the
+// variables of Fleet and Coder, and Coder's git credential helpers, which give access to the logins of the workspace's owner.
 func environ(own map[string]string) []string {
 	env := map[string]string{}
 	for _, v := range os.Environ() {
@@ -167,8 +168,9 @@ func reserved(name string) bool {
 	return strings.HasPrefix(name, "FLEET_") || strings.HasPrefix(name, "CODER_") || name == "GIT_ASKPASS" || name == "GIT_SSH_COMMAND"
 }
 
-// Tree implements runner.Workspace. It returns the repository that contains the agent's directory, if there is one. A
-// repository that also contains the runs is not the agent's work: it may be a home directory.
+// Tree implements runner.Workspace. It returns the repository that contains the agent's directory, if there is one. It
+// returns nil for a repository that also contains the state of fleet-runner: that is probably a home directory under git,
+// not the agent's work.
 func (w workspace) Tree() (*runner.Tree, error) {
 	for dir := w.dir; ; dir = filepath.Dir(dir) {
 		if path, err := filepath.Rel(dir, w.state); err == nil && filepath.IsLocal(path) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,31 +12,31 @@ import (
 	"fleet/cmd/internal/option"
 )
 
-// These options say how an answer is made to fit into a tool's result.
+// These options from fleet/v1/options.proto limit the size of a tool's result.
 const (
-	portion     = protoreflect.FullName("fleet.v1.portion")
-	cut         = protoreflect.FullName("fleet.v1.cut")
-	defaultText = protoreflect.FullName("fleet.v1.tool_default_text")
+	portion = protoreflect.FullName("fleet.v1.portion")
+	cut     = protoreflect.FullName("fleet.v1.cut")
 )
 
-// bound writes how the answers of a method are made to fit, and returns what the tool's description says about it.
-func (g generator) bound(m *protogen.Method) (string, error) {
+// writeLimits writes the fields Portion and Cuts of a method's tool. It returns the sentence of the tool's description
+// that says how to get the rest of a long answer; empty if there is none.
+func (g generator) writeLimits(m *protogen.Method) (string, error) {
 	var hint string
 	if v, ok := g.options.Get(m.Desc, portion); ok {
 		limit, of := option.TextIn(v.Message(), "limit"), option.TextIn(v.Message(), "of")
 		f := fieldOf(m.Input, protoreflect.Name(limit))
 		if !isOptionalInt32(f) {
-			return "", fmt.Errorf("%s says limit %q, but %s has no such optional int32", portion, limit, m.Input.Desc.Name())
+			return "", fmt.Errorf("%s names the limit field %q, but %s has no optional int32 field of that name", portion, limit, m.Input.Desc.Name())
 		}
-		counted, err := countedBy(m.Output, of)
+		counted, err := sizedField(m.Output, of)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", portion, err)
 		}
 		if !hintsOf(m).readOnly {
-			return "", fmt.Errorf("%s is for a method without side effects, because the call is repeated", portion)
+			return "", fmt.Errorf("%s needs a method without side effects, because the call is repeated", portion)
 		}
-		unless := g.options.Text(m.Desc, eventStream, "follow")
-		g.P("Portion: ", toolPackage.Ident("Portion"), "{Limit: ", strconv.Quote(limit), ", Of: ", strconv.Quote(of), ", Unless: ", strconv.Quote(unless), "},")
+		follow := g.options.Text(m.Desc, eventStream, "follow") // a call with this field set cannot be repeated
+		g.P("Portion: ", toolPackage.Ident("Portion"), "{Limit: ", strconv.Quote(limit), ", Of: ", strconv.Quote(of), ", Unless: ", strconv.Quote(follow), "},")
 		if hint, err = portionHint(m, counted, option.TextIn(v.Message(), "next"), option.TextIn(v.Message(), "from")); err != nil {
 			return "", fmt.Errorf("%s: %w", portion, err)
 		}
@@ -57,12 +58,15 @@ func portionHint(m *protogen.Method, counted *protogen.Field, next, from string)
 	if next == "" && from == "" {
 		return "", nil
 	}
-	beside := m.Output
+	container := m.Output // the message that must contain the field next
 	if !counted.Desc.IsList() {
-		beside = counted.Parent
+		container = counted.Parent
 	}
-	if fieldOf(beside, protoreflect.Name(next)) == nil || fieldOf(m.Input, protoreflect.Name(from)) == nil {
-		return "", fmt.Errorf("%s has no field %q, or %s no field %q", beside.Desc.Name(), next, m.Input.Desc.Name(), from)
+	if fieldOf(container, protoreflect.Name(next)) == nil {
+		return "", fmt.Errorf("%s has no field %q, which next names", container.Desc.Name(), next)
+	}
+	if fieldOf(m.Input, protoreflect.Name(from)) == nil {
+		return "", fmt.Errorf("%s has no field %q, which from names", m.Input.Desc.Name(), from)
 	}
 	if counted.Desc.IsList() {
 		return fmt.Sprintf("A long answer has the first %s only: call again with %s as %s for more.", counted.Desc.Name(), next, from), nil
@@ -99,7 +103,7 @@ func cutOf(m *protogen.Method, in *protogen.Message, f *protogen.Field, path str
 	isText := f.Desc.Kind() == protoreflect.StringKind && !f.Desc.IsList()
 	if next := option.TextIn(v, "next_offset"); next != "" {
 		if !isText || !isOptionalInt32(fieldOf(in, protoreflect.Name(next))) {
-			return "", fmt.Errorf("next_offset is for a text in a message with an optional int32 %q", next)
+			return "", fmt.Errorf("next_offset needs a string field, and an optional int32 field %q beside it", next)
 		}
 		text += ", NextOffset: " + strconv.Quote(next)
 	}
@@ -110,31 +114,31 @@ func cutOf(m *protogen.Method, in *protogen.Message, f *protogen.Field, path str
 	if cursor := option.TextIn(v, "cursor"); cursor != "" {
 		item := option.TextIn(v, "item_cursor")
 		if !f.Desc.IsList() || f.Message == nil || fieldOf(f.Message, protoreflect.Name(item)) == nil || fieldOf(in, protoreflect.Name(cursor)) == nil {
-			return "", fmt.Errorf("cursor is for a list of messages with a field item_cursor, in a message with a field %q", cursor)
+			return "", fmt.Errorf("cursor needs a list of messages that have the field %q (item_cursor), and a field %q beside the list", item, cursor)
 		}
 		text += ", Cursor: " + strconv.Quote(cursor) + ", ItemCursor: " + strconv.Quote(item)
 	}
 	if v.Get(v.Descriptor().Fields().ByName("keep_last")).Bool() {
 		if !f.Desc.IsList() || f.Message == nil {
-			return "", fmt.Errorf("keep_last is for a list of messages")
+			return "", errors.New("keep_last needs a list of messages")
 		}
 		text += ", KeepLast: true"
 	}
 	return text + "}", nil
 }
 
-// countedBy returns the field at the path: a list or a text.
-func countedBy(m *protogen.Message, path string) (*protogen.Field, error) {
+// sizedField returns the field at the path. It returns an error if the field is neither a list nor a string.
+func sizedField(m *protogen.Message, path string) (*protogen.Field, error) {
 	for in := m; ; {
 		name, more, deeper := strings.Cut(path, ".")
 		f := fieldOf(in, protoreflect.Name(name))
 		switch {
 		case f == nil || deeper && (f.Message == nil || f.Desc.IsList()):
-			return nil, fmt.Errorf("%s has no field %q", m.Desc.Name(), path)
+			return nil, fmt.Errorf("%s has no field %q", in.Desc.Name(), path)
 		case deeper:
 			in, path = f.Message, more
 		case !f.Desc.IsList() && f.Desc.Kind() != protoreflect.StringKind:
-			return nil, fmt.Errorf("%s.%s is not a list and not a text", m.Desc.Name(), path)
+			return nil, fmt.Errorf("%s.%s is neither a list nor a string", in.Desc.Name(), path)
 		default:
 			return f, nil
 		}

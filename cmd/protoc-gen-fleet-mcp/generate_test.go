@@ -135,7 +135,7 @@ func TestErrors(t *testing.T) {
 			"string name = 1;", "fleet.v1.event_stream of Watch names a field that does not exist",
 		},
 		{"result without a last message", `// D.
-			rpc M(Q) returns (stream Q) { option (fleet.v1.last_is_result) = true; }`, "", "with an enum that marks the last one"},
+			rpc M(Q) returns (stream Q) { option (fleet.v1.last_is_result) = true; }`, "", "with a value that is marked as last"},
 		{"rest of no field", `// D.
 			rpc M(Q) returns (Q) {
 				option idempotency_level = NO_SIDE_EFFECTS;
@@ -167,7 +167,7 @@ func TestNames(t *testing.T) {
 		"GetHTTPLog":           {"get_http_log", "Get http log"},
 		"Ping":                 {"ping", "Ping"},
 	} {
-		require.Equal(t, want[0], snake(name))
+		require.Equal(t, want[0], snakeCase(name))
 		require.Equal(t, want[1], title(name))
 	}
 }

@@ -83,7 +83,7 @@ func (g generator) service(s *protogen.Service, set string) error {
 
 // method writes the tool of a method.
 func (g generator) method(s *protogen.Service, m *protogen.Method) error {
-	name := snake(m.GoName)
+	name := snakeCase(m.GoName)
 	switch {
 	case m.Desc.IsStreamingClient():
 		return fmt.Errorf("a method that streams requests cannot be a tool: remove the toolset from its service, or the stream from its request")
@@ -112,7 +112,7 @@ func (g generator) method(s *protogen.Service, m *protogen.Method) error {
 	g.P("ReadOnly: ", h.readOnly, ", Destructive: ", h.destructive, ", Idempotent: ", h.idempotent, ",")
 	g.P("Input: ", constant(s, m, "Input"), ",")
 	g.P("Output: ", constant(s, m, "Output"), ",")
-	hint, err := g.bound(m)
+	hint, err := g.writeLimits(m)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (g generator) callOptions(m *protogen.Method) ([]any, error) {
 	for _, f := range m.Input.Fields {
 		if v, ok := g.options.Get(f.Desc, defaultText); ok {
 			if f.Desc.Kind() != protoreflect.StringKind || f.Desc.HasPresence() || f.Desc.IsList() {
-				return nil, fmt.Errorf("%s is for a string that is not optional, but %s is not one", defaultText, f.Desc.Name())
+				return nil, fmt.Errorf("%s needs a string field that is not optional, but %s is not one", defaultText, f.Desc.Name())
 			}
 			fill = append(fill, "\n", toolPackage.Ident("DefaultText"), "(&q.", f.GoName, ", ", strconv.Quote(v.String()), ")")
 		}

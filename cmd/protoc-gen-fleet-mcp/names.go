@@ -19,10 +19,10 @@ func split(name string) []string {
 	return append(words, string(runes[begin:]))
 }
 
-// snake returns the name of a method's tool.
-func snake(name string) string { return strings.ToLower(strings.Join(split(name), "_")) }
+// snakeCase converts a method's Go name to the name of its tool: ShowAgentLog becomes show_agent_log.
+func snakeCase(name string) string { return strings.ToLower(strings.Join(split(name), "_")) }
 
-// title returns a name for people.
+// title returns a Go name as words: ShowAgentLog becomes "Show agent log".
 func title(name string) string {
 	words := split(name)
 	for i := 1; i < len(words); i++ {
@@ -31,7 +31,7 @@ func title(name string) string {
 	return strings.Join(words, " ")
 }
 
-// lowerFirst returns an unexported name.
+// lowerFirst returns the name with its first letter in lower case, so that Go does not export it.
 func lowerFirst(name string) string { return strings.ToLower(name[:1]) + name[1:] }
 
 // comment returns the leading comment as text, one line for each paragraph.
@@ -45,7 +45,7 @@ func comment(c protogen.CommentSet) string {
 	return strings.Join(paragraphs, "\n")
 }
 
-// description returns a field's comment without the leading behaviour word, which the schema expresses.
+// description returns a field's comment without a leading "Required." or similar word, because the schema says that.
 func description(c protogen.CommentSet) string {
 	text := comment(c)
 	for _, word := range []string{"Required. ", "Optional. ", "Output only. ", "Immutable. "} {

@@ -14,12 +14,14 @@ const (
 	progressField = protoreflect.FullName("fleet.v1.progress_agent_field")
 	eventStream   = protoreflect.FullName("fleet.v1.event_stream")
 	toolDefault   = protoreflect.FullName("fleet.v1.tool_default")
+	defaultText   = protoreflect.FullName("fleet.v1.tool_default_text")
 	noTool        = protoreflect.FullName("fleet.v1.no_tool")
 )
 
-// hints returns the MCP hints of a tool, derived from the HTTP verb and the idempotency level.
+// hints are the MCP annotations of a tool.
 type hints struct{ readOnly, destructive, idempotent bool }
 
+// hintsOf derives the hints from the method's HTTP verb and idempotency level.
 func hintsOf(m *protogen.Method) hints {
 	level := descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN
 	if o, ok := m.Desc.Options().(*descriptorpb.MethodOptions); ok {

@@ -9,16 +9,18 @@ import (
 	"fleet/cmd/internal/option"
 )
 
-// lastOf returns the argument that detects the last message of a stream, which is the method's result.
+// lastOf returns the source code of an argument: a function that reports whether a message of the stream is its last one.
+// The last message is the method's result.
 func (g generator) lastOf(m *protogen.Method) ([]any, error) {
 	f, v := g.options.Last(m.Output)
 	if f == nil || !m.Desc.IsStreamingServer() {
-		return nil, fmt.Errorf("%s is for a method that streams messages, with an enum that marks the last one", option.LastIsResult)
+		return nil, fmt.Errorf("%s needs a streaming method whose messages have an enum field with a value that is marked as last", option.LastIsResult)
 	}
 	return []any{", func(m *", m.Output.GoIdent, ") bool { return m.Get", f.GoName, "() == ", v.GoIdent, " }"}, nil
 }
 
-// watch writes the variable that the tools with progress share, if the service has any.
+// watch writes the variable "watch", through which tools with progress read events. It writes nothing if no method of the
+// service reports progress.
 func (g generator) watch(s *protogen.Service) error {
 	needed := false
 	for _, m := range s.Methods {
@@ -28,7 +30,7 @@ func (g generator) watch(s *protogen.Service) error {
 	if !needed {
 		return nil
 	}
-	m := g.eventStream()
+	m := g.eventStreamMethod()
 	if m == nil {
 		return fmt.Errorf("%s needs a streaming method in this package with %s", progressField, eventStream)
 	}
@@ -51,8 +53,8 @@ func (g generator) watch(s *protogen.Service) error {
 	return nil
 }
 
-// eventStream returns the method of the file's package that streams events; nil if there is none.
-func (g generator) eventStream() *protogen.Method {
+// eventStreamMethod returns the method of the file's package that streams events; nil if there is none.
+func (g generator) eventStreamMethod() *protogen.Method {
 	for _, f := range g.plugin.Files {
 		if f.GoImportPath != g.file.GoImportPath {
 			continue
@@ -68,31 +70,31 @@ func (g generator) eventStream() *protogen.Method {
 	return nil
 }
 
-// texts writes the function that extracts the progress texts of a message: the description of each event in it, its own
-// description, or the message as JSON.
+// texts writes a function that returns the progress texts of a message. If the message wraps a list of events, these are
+// the texts of the events. Otherwise it is the message's own text, or the message as JSON.
 func (g generator) texts(m *protogen.Method) {
 	g.P()
 	g.P("// ", textsOf(m), " returns what a message of ", m.GoName, " says, for people.")
 	g.P("func ", textsOf(m), "(m *", m.Output.GoIdent, ") []string {")
 	defer g.P("}")
 	if f := g.options.Field(m.Output, "wrapped"); f != nil && f.Desc.IsList() {
-		if words := g.eventText("e", f.Message); words != nil {
+		if text := g.eventText("e", f.Message); text != nil {
 			g.P("var texts []string")
 			g.P("for _, e := range m.Get", f.GoName, "() {")
-			g.P(append(append([]any{"texts = append(texts, "}, words...), ")")...)
+			g.P(append(append([]any{"texts = append(texts, "}, text...), ")")...)
 			g.P("}")
 			g.P("return texts")
 			return
 		}
 	}
-	if words := g.eventText("m", m.Output); words != nil {
-		g.P(append(append([]any{"return []string{"}, words...), "}")...)
+	if text := g.eventText("m", m.Output); text != nil {
+		g.P(append(append([]any{"return []string{"}, text...), "}")...)
 		return
 	}
 	g.P("return []string{", toolPackage.Ident("JSON"), "(m)}")
 }
 
-// eventText returns the expression for the description of a message; nil if it has none.
+// eventText returns the expression for the text of a message; nil if it has none.
 func (g generator) eventText(variable string, m *protogen.Message) []any {
 	text, kind := g.options.Field(m, "words"), g.options.Field(m, "kind")
 	switch {

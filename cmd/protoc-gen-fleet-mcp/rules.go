@@ -19,7 +19,8 @@ var formats = map[protoreflect.Name]string{
 	"email": "email", "hostname": "hostname", "ipv4": "ipv4", "ipv6": "ipv6", "uri": "uri", "uuid": "uuid",
 }
 
-// rules adds the keywords for a field's rules. Results have no rules.
+// rules adds the JSON Schema keywords for a field's validation rules. It adds nothing to the schema of a result, because
+// Fleet validates only requests.
 func (s schemas) rules(o *object, r *validate.FieldRules) *object {
 	if !s.input || r == nil {
 		return o
@@ -28,14 +29,14 @@ func (s schemas) rules(o *object, r *validate.FieldRules) *object {
 	if kind == nil {
 		return o
 	}
-	of := r.ProtoReflect().Get(kind).Message()
-	fields := of.Descriptor().Fields()
+	typed := r.ProtoReflect().Get(kind).Message() // the rules for the field's type
+	fields := typed.Descriptor().Fields()
 	for i := range fields.Len() { // in the order of declaration, so that the output is deterministic
 		rule := fields.Get(i)
-		if !of.Has(rule) || rule.Kind() == protoreflect.MessageKind {
+		if !typed.Has(rule) || rule.Kind() == protoreflect.MessageKind {
 			continue
 		}
-		value := of.Get(rule)
+		value := typed.Get(rule)
 		if format, ok := formats[rule.Name()]; ok && value.Bool() {
 			o.set("format", format)
 		}

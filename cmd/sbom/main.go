@@ -1,5 +1,5 @@
-// Command sbom writes the software bill of materials of Go programs as CycloneDX JSON to standard output. It takes them
-// from what the Go linker recorded in the programs, so it lists exactly the modules that are in them.
+// Command sbom writes the software bill of materials of Go programs as CycloneDX JSON to standard output. It reads the
+// build information that the Go linker records in each program, so it lists exactly the modules that the programs contain.
 package main
 
 import (
@@ -53,7 +53,7 @@ func run(w io.Writer, args []string) error {
 	return cdx.NewBOMEncoder(w, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom)
 }
 
-// module returns the component of a module, or of what replaces it.
+// module returns the component for a module, or for its replacement if go.mod replaces it.
 func module(m *debug.Module) cdx.Component {
 	if m.Replace != nil {
 		m = m.Replace

@@ -55,7 +55,7 @@ type tokenConfig struct {
 	Kind  fleet.Kind `yaml:"kind"`
 	Admin bool       `yaml:"admin"`
 	Scope string     `yaml:"scope"` // empty: run
-	// Projects are the only ones that the token is good for; empty: all.
+	// Projects are the only ones that the token is valid for; empty: all.
 	Projects []string `yaml:"projects"`
 	Revoked  bool     `yaml:"revoked"`
 }

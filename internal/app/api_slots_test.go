@@ -42,7 +42,7 @@ func (f *testFleet) queued(t *testing.T, n int) {
 	waittest.Until(t, "a call that waits tells nobody", func() bool { return f.slots.Waiting() == n })
 }
 
-// TestCallsWaitForTheirTurn calls a server that works on as many calls as it may, on all faces. One call waits and is
+// TestCallsWaitForTheirTurn calls a server whose slots for calls are all taken, on all faces. One call waits and is
 // answered in the end. Further ones of the same principal are refused. Health and metrics are answered at once.
 func TestCallsWaitForTheirTurn(t *testing.T) {
 	t.Parallel()
@@ -63,7 +63,7 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 		require.NoError(t, err)
 		require.NotNil(t, r.err, face)
 		require.Equal(t, "LIMIT_REACHED", r.err.Reason)
-		require.Equal(t, "the server is busy, and as many of your calls wait for it as may, 1: make fewer at the same time, or ask the operator to raise limits.waiting_calls", r.err.Message)
+		require.Equal(t, "the server is busy, and you have 1 waiting calls, which is the limit: make fewer at the same time, or ask the operator to raise limits.waiting_calls", r.err.Message)
 		require.Equal(t, map[string]any{"limit": "limits.waiting_calls", "used": "1", "max": "1", "retry_after_seconds": json.Number("1")}, r.err.Details)
 
 		f.slots.Leave()

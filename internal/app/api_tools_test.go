@@ -67,7 +67,7 @@ func TestToolsShown(t *testing.T) {
 			r, err := f.callMCP(t.Context(), call{method: m, args: x.attack(t, m), by: by})
 			require.NoError(t, err, "%s by %s", name, by)
 			// Others are refused for what they ask for, such as an agent of a registry that is not allowed.
-			if r.err == nil || r.err.Reason != "PERMISSION_DENIED" || !regexp.MustCompile("his call needs scope|is good for agents of the projects").MatchString(r.err.Message) {
+			if r.err == nil || r.err.Reason != "PERMISSION_DENIED" || !regexp.MustCompile("his call needs scope|is (good|valid) for agents of the projects").MatchString(r.err.Message) {
 				allowed[toolsetOf(m)] = append(allowed[toolsetOf(m)], snake(string(m.Name())))
 			}
 		}

@@ -17,7 +17,7 @@ import (
 // doctorPatience limits each examination, so that what does not answer does not keep the report.
 const doctorPatience = 10 * time.Second
 
-// verdict is how a finding is to be taken.
+// verdict is the severity of a finding.
 type verdict string
 
 const (

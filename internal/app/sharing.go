@@ -6,11 +6,11 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// sharing is how messages pass through the in-process channel. Each call has messages of its own, which the sender does
+// sharing passes messages through the in-process channel. Each call has messages of its own, which the sender does
 // not use any more when the other side has them, so the receiver's message takes over the lists and messages in them. A
 // message of a stream is cloned when it is sent, because its sender goes on at once.
 //
-// The values in an answer may belong to the service. Who changes more than the fields of an answer has to clone it.
+// The values in an answer may belong to the service. Code that changes more than the fields of an answer must clone it.
 type sharing struct{ inprocgrpc.ProtoCloner }
 
 // Copy sets the fields of out to those of in.

@@ -5,34 +5,34 @@ import (
 	"time"
 )
 
-// AgentConfig says how an agent is made that no project of its backend describes: what its definition says, or the toolset
-// that makes it. It is kept with the agent, so that the agent stays as it was made when its definition changes. It names
-// secrets and never holds them: "${NAME}" in an MCP server's environment or headers is put in by the backend when the
-// agent is given a run, from the server's environment.
+// AgentConfig configures an agent that is not described by a project of its place. It comes from the agent's definition, or
+// from the toolset that creates the agent. It is stored with the agent, so a later change of the definition does not change
+// the agent. It names secrets and never contains them: when a run starts, the place replaces "${NAME}" in an MCP server's
+// environment or headers with the value from the server's environment.
 type AgentConfig struct {
-	// Name is what its definition calls the agent.
+	// Name is the agent's name in its definition.
 	Name string `json:"name,omitempty"`
-	// Driver is what runs the agent, one of the place's Traits.Drivers; empty: the agent's project says it, and the
-	// configuration adds no more than Reports.
+	// Driver runs the agent. It is one of the place's Traits.Drivers. If it is empty, the driver is that of the agent's
+	// project, and the configuration only adds Reports.
 	Driver string `json:"driver,omitempty"`
-	// Command is the program and its arguments, for a driver that needs them. See the backend for what is put in.
+	// Command is the program and its arguments, for a driver that needs them. The place replaces actions such as "{{.Model}}" in it.
 	Command []string `json:"command,omitempty"`
-	// Document is a whole definition in the driver's own format, for one that takes it.
+	// Document is a whole definition in the driver's own format, for a driver that needs one.
 	Document string `json:"document,omitempty"`
-	// Agent is which agent of the document is meant; empty: its root.
+	// Agent names the agent of the document; empty: its root.
 	Agent string `json:"agent,omitempty"`
 	// Model is the model's name as the driver knows it; empty: the driver's default.
 	Model string `json:"model,omitempty"`
-	// System is added to what the driver tells the model about itself.
+	// System is appended to the driver's system prompt.
 	System string `json:"system,omitempty"`
-	// SystemOnly says that System is all that the model is told about itself, where the driver can leave its own words out.
+	// SystemOnly means that System replaces the driver's system prompt, if the driver supports that.
 	SystemOnly bool `json:"system_only,omitempty"`
-	// Allow and Deny are the tools the agent may and may not use without asking, in the driver's own notation. Unless it may
-	// ask, what is not allowed is denied. A nil Allow leaves it to the driver.
+	// Allow and Deny are the tools that the agent may and may not use without asking, in the driver's own notation. If Ask is
+	// nil, tools that are not allowed are denied. If Allow is nil, the driver decides.
 	Allow []string `json:"allow"`
 	Deny  []string `json:"deny,omitempty"`
-	// Ask says that the agent asks for what is neither allowed nor denied, and may ask questions; nil: it asks nobody. Ask
-	// names tools that it has besides those of Allow. AskTimeout is how long a question waits; 0: the place's default.
+	// Ask names tools that the agent has in addition to those of Allow. If Ask is not nil, the agent asks before it uses a tool
+	// that is neither allowed nor denied, and may ask questions. AskTimeout is how long a question waits; 0: the place's default.
 	Ask        []string      `json:"ask"`
 	AskTimeout time.Duration `json:"ask_timeout,omitempty"`
 	// MCPServers are the agent's own MCP servers; it has no others.
@@ -41,22 +41,24 @@ type AgentConfig struct {
 	Tools []Tool `json:"tools,omitempty"`
 	// Inside names hosts on the server's own networks that the Tools may call. They may call public addresses anyway.
 	Inside []string `json:"inside,omitempty"`
-	// Foreign says that the Document is not the operator's: what is in it reaches public addresses only.
+	// Foreign means that the Document does not come from the operator. It can then use public addresses only.
 	Foreign bool `json:"foreign,omitempty"`
-	// Dir is the directory the agent works in, on the backend's machine; empty: one of its own.
+	// Dir is the directory in which the agent works, on the place's machine; empty: the agent has its own directory.
 	Dir string `json:"dir,omitempty"`
-	// Place is the place whose project, Agent.Project, the agent works in: it makes a working copy of it. Empty: Dir.
+	// Place is the place that has the project Agent.Project. The agent works in a working copy of the project. If Place is
+	// empty, the agent works in Dir.
 	Place string `json:"place,omitempty"`
-	// PassEnv names the variables of the server's environment that the agent gets, besides what its backend gives to all.
+	// PassEnv names the variables of the server's environment that the agent gets, in addition to those that its place
+	// gives to all agents.
 	PassEnv []string `json:"pass_env,omitempty"`
-	// Edits says that the agent may change files in the directory that it works in without asking, where its role does not
-	// say what it may do. Allow, when it is set, says all.
+	// Edits means that the agent may change files in its working directory without asking, unless its role or Allow sets its
+	// permissions.
 	Edits bool `json:"edits,omitempty"`
-	// Keep is how long the backend keeps the files of an agent without a repository after the agent was deleted; 0: not at
-	// all. Only a backend with Traits.Keeps does.
+	// Keep is how long the place keeps the files of an agent without a repository after the agent was deleted; 0: it does not
+	// keep them. Only a place with Traits.Keeps keeps files.
 	Keep time.Duration `json:"keep,omitempty"`
-	// Reports says that the agent ends its task by the tool agent_complete. A backend whose agents are
-	// models of Fleet's own gives it to them and ends the run with what it was called with; others get Run.Report for it.
+	// Reports means that the agent ends its task with the tool agent_complete. A place that runs models itself provides the
+	// tool, and ends the run with the tool's arguments. Other places get Run.Report.
 	Reports bool `json:"reports,omitempty"`
 	// Calls are the names of other subagents that the agent may run, and Depth how many agents stand above it.
 	Calls []string `json:"calls,omitempty"`
@@ -96,8 +98,8 @@ type MCPTool struct {
 	Tool   string    `json:"tool,omitempty"` // empty: the same name
 }
 
-// Report is how an agent outside this process reaches Fleet: the address of an MCP endpoint and a token that is good for
-// the agent itself alone, as long as its task runs. The token is a secret: it goes into a file that only the agent can
+// Report is how an agent outside this process reaches Fleet: the address of an MCP endpoint and a token that is valid
+// only for this agent, and only while its task runs. The token is a secret: it goes into a file that only the agent can
 // read.
 type Report struct {
 	URL   string

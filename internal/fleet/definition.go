@@ -12,14 +12,15 @@ const (
 	DefinitionFleet DefinitionSource = "fleet" // agents of the fleet, by name
 )
 
-// Definition describes an agent for sessions. Its place has read it from a document, unless it is an agent of the fleet.
+// Definition describes an agent for sessions. A place has read it from a document, or it stands for an
+// agent of the fleet.
 type Definition struct {
 	Name        string
 	Description string
 	Source      DefinitionSource
-	Path        string   // of a file, in the agents directory
-	Reference   string   // of an artifact
-	Digest      string   // of an artifact
+	Path        string   // of the file in the agents directory, if Source is DefinitionFiles
+	Reference   string   // of the artifact, if Source is DefinitionStore
+	Digest      string   // of the artifact, if Source is DefinitionStore
 	Agents      []string // agents of the document, beginning with the one that users talk to
 	Document    string
 	Problem     string // why it cannot be used; empty if it can
@@ -28,15 +29,16 @@ type Definition struct {
 	Warnings []string
 }
 
-// Pulled is an artifact that was pulled.
+// Pulled identifies an artifact that was pulled or removed.
 type Pulled struct{ Digest, Reference string }
 
-// Catalog is the port to definitions that a place keeps. Its errors are *Error: AGENT_NOT_FOUND if there is no such definition,
+// Catalog is the interface to the definitions that a place has. Its errors are *Error: AGENT_NOT_FOUND if there is no such definition,
 // DEFINITION_INVALID if it exists but cannot be used.
 type Catalog interface {
 	// Files lists the definitions in the agents directory by path, including those that cannot be used.
 	Files(ctx context.Context) ([]Definition, error)
-	// File returns the definition in a file. The path is relative to the agents directory, or points into it.
+	// File returns the definition in a file. The path is relative to the agents directory. It may also be absolute, begin
+	// with ~/, or be relative to the server's working directory, if it leads into the agents directory.
 	File(ctx context.Context, path string) (Definition, error)
 
 	// Stored lists the artifacts that the context's principal has pulled, by reference. An admin gets those of all

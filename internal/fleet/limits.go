@@ -228,7 +228,7 @@ func LimitReached(key string, used, most int64, what, next string) *Error {
 		With("limit", key).With("used", strconv.FormatInt(used, 10)).With("max", strconv.FormatInt(most, 10))
 }
 
-// TooManyRequests returns the error of a principal that has sent as many requests as it may.
+// TooManyRequests returns the error for a principal that has reached its request rate limit.
 func TooManyRequests(most int, wait time.Duration) *Error {
 	const key = "limits.requests_per_second"
 	e := Errorf(ReasonLimitReached, "you may send %d requests a second: wait a moment and send fewer, or ask the operator to raise %s", most, key).
@@ -240,7 +240,7 @@ func TooManyRequests(most int, wait time.Duration) *Error {
 // TooManyWaiting returns LIMIT_REACHED for a principal that already has most waiting calls. wait is when it may try again.
 func TooManyWaiting(most int, wait time.Duration) *Error {
 	const key = "limits.waiting_calls"
-	e := Errorf(ReasonLimitReached, "the server is busy, and as many of your calls wait for it as may, %d: make fewer at the same time, or ask the operator to raise %s", most, key).
+	e := Errorf(ReasonLimitReached, "the server is busy, and you have %d waiting calls, which is the limit: make fewer at the same time, or ask the operator to raise %s", most, key).
 		With("limit", key).With("used", strconv.Itoa(most)).With("max", strconv.Itoa(most))
 	e.RetryAfter = wait
 	return e

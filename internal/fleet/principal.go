@@ -44,7 +44,7 @@ type Principal struct {
 	Name  string
 	Kind  Kind
 	Scope Scope
-	// Projects are the only projects that the principal's credentials are good for; empty: all.
+	// Projects are the projects to which the principal's credentials are restricted; empty: all.
 	Projects []string
 	// Groups are the groups that the issuer of the credentials has put the principal in.
 	Groups []string
@@ -60,8 +60,8 @@ type Principal struct {
 // Admin reports whether p sees and changes what others own.
 func (p Principal) Admin() bool { return p.Scope >= ScopeAdmin }
 
-// Reaches reports whether p's credentials are good for the project of the place. An agent of a toolset may have no project,
-// and is only for credentials that are good for all.
+// Reaches reports whether p's credentials are valid for the project of the place. An agent of a toolset may have no project.
+// It is then reached only by credentials that are not restricted to projects.
 func (p Principal) Reaches(place, project string) bool {
 	return len(p.Projects) == 0 || project != "" && slices.ContainsFunc(p.Projects, func(ref string) bool {
 		return ref == project || ref == place+"/"+project

@@ -19,7 +19,7 @@ type Token struct {
 	Name      string // also the name of its principal
 	Kind      Kind
 	Scope     Scope
-	Projects  []string // the only projects that it is good for; empty: all
+	Projects  []string // the only projects that it is valid for; empty: all
 	Hash      string   // hex SHA-256 of the secret
 	CreatedAt time.Time
 	ExpiresAt time.Time // zero if it does not expire

@@ -1,7 +1,8 @@
 package fleet
 
-// Toolset is the service that an agent belongs to. The fleet's own agents have names and live until they are deleted.
-// Agents of the other toolsets are made for one piece of work, and only their toolset lists them.
+// Toolset names the group of tools (a gRPC service) that created an agent and lists it. Agents of ToolsetFleet have names
+// that users choose, and exist until they are deleted. Agents of the other toolsets exist for one contract, request,
+// session or subagent run, and only their toolset lists them.
 type Toolset string
 
 // The toolsets.

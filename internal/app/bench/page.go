@@ -66,7 +66,7 @@ bench.fill = (label, text) => {
 }
 `
 
-// usage is how the page did while it was used.
+// usage has the frame rate of the page while it was used, and its longest task.
 type usage struct{ FPS, Longest float64 }
 
 // onPage measures the live page in Chromium: its first load, a large fleet that changes, a long output that grows, and a

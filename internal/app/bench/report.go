@@ -21,7 +21,7 @@ type report struct {
 	database *pgtest.Server // of the rows that are measured; nil if they have none
 }
 
-// used is what this process has used, for clients and servers together. Rows with a database count its CPU time too.
+// used has the resources that this process has used, for clients and servers together. Rows with a database count its CPU time too.
 type used struct {
 	cpu            time.Duration
 	objects, bytes uint64 // allocated on the heap

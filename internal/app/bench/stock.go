@@ -14,7 +14,7 @@ import (
 	"fleet/internal/store/sqlite"
 )
 
-// stock is what a large store has: idle agents, and tasks of the last 100 days that have ended.
+// stock is the content of a large store: idle agents, and tasks of the last 100 days that have ended.
 type stock struct {
 	agents, tasks int
 	now           time.Time

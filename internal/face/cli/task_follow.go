@@ -110,7 +110,7 @@ func orNone(cursor string) string {
 	return cursor
 }
 
-// marks are how the events of a task begin on standard error.
+// marks are the prefixes of the events of a task on standard error.
 var marks = map[fleetv1.Event_Type]string{
 	fleetv1.Event_task_step: "· ", fleetv1.Event_task_message: "> ", fleetv1.Event_task_answer: "> ", fleetv1.Event_task_question: "? ",
 	fleetv1.Event_task_check: "= ", fleetv1.Event_task_stalled: "! ", fleetv1.Event_task_recovered: "! ", fleetv1.Event_task_stopping: "! ",

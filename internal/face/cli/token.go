@@ -64,7 +64,7 @@ Keep the secret in a file that only its holder can read, and give the file with
 	}
 	addEnum(cmd, &req.Kind, fleetv1.Token_Kind_name, "kind", "its holder is of `KIND`: human, controller (an AI) or agent")
 	addEnum(cmd, &req.Scope, fleetv1.Scope_name, "scope", "its holder may do `SCOPE`: read, run (the default) or admin")
-	cmd.Flags().StringArrayVar(&req.Projects, "project", nil, "it is good for agents of `PROJECT` only; can be repeated")
+	cmd.Flags().StringArrayVar(&req.Projects, "project", nil, "the token is valid for agents of `PROJECT` only; can be repeated")
 	complete(cmd, "project", flagValue(p.completeProjects()))
 	cmd.Flags().BoolVar(&req.Admin, "admin", false, "its holder sees and changes everything, not only its own: the same as --scope admin")
 	addSeconds(cmd, "ttl", "it stops working after `DURATION`, such as 12h or 90d (default never)", func(n int32) { req.TtlSeconds = n })

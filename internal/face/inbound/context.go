@@ -76,7 +76,7 @@ func (t transport) Clone() credentials.TransportCredentials {
 	return transport{t.TransportCredentials.Clone()}
 }
 
-// authInfo is what the handshake found out, with the connection.
+// authInfo is the result of the handshake, with the connection.
 type authInfo struct {
 	credentials.AuthInfo
 	conn *Conn

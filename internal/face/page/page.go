@@ -63,7 +63,7 @@ func wantsHTML(r *http.Request) bool {
 	return slices.ContainsFunc(r.Header.Values("Accept"), func(v string) bool { return strings.Contains(v, "text/html") })
 }
 
-// content is what a browser loads.
+// content has the files that a browser loads.
 type content struct {
 	index http.Handler
 	files map[string]http.Handler // by their paths

@@ -14,10 +14,10 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// Path is where the metadata of the whole server is. That of an MCP endpoint is at Path + "/mcp/fleet".
+// Path is the path of the metadata of the whole server. The metadata of an MCP endpoint is at Path + "/mcp/fleet".
 const Path = "/.well-known/oauth-protected-resource"
 
-// Resource is what the server is to OAuth clients.
+// Resource describes the server to OAuth clients, as a protected resource.
 type Resource struct {
 	// Issuer is the identifier of the issuer whose tokens the server takes.
 	Issuer string

@@ -15,7 +15,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// seen is what is known of a call. The request and the answer may be nil.
+// seen has the facts about a call that are recorded. The request and the answer may be nil.
 type seen struct {
 	request, answer any
 	stream          bool
@@ -122,8 +122,8 @@ var targets = []protoreflect.Name{
 	"agent_name", "agent_id", "task_id", "question_id", "agent_session_id", "tool_name", "registry_ref", "subagent", "subagent_name", "name", "agent",
 }
 
-// target returns the name of what the call concerns, or "" if no field names it. For a call that creates something,
-// this is what its answer names.
+// target returns the name of the object that the call concerns, or "" if no field names it. For a call that creates
+// something, the answer names it.
 func target(messages ...any) string {
 	for _, m := range messages {
 		for _, name := range targets {

@@ -35,7 +35,7 @@ func (f *Fleet) DownloadTaskPayload(r *fleetv1.DownloadTaskPayloadRequest, out g
 	}, d)
 }
 
-// DownloadAgentBundle sends the work of an agent that exists nowhere else.
+// DownloadAgentBundle sends a git bundle of the agent's work that exists nowhere else.
 func (f *Fleet) DownloadAgentBundle(r *fleetv1.DownloadAgentBundleRequest, out grpc.ServerStreamingServer[httpbody.HttpBody]) error {
 	a, content, err := f.svc.DownloadBundle(out.Context(), r.GetAgentName())
 	if err != nil {
@@ -47,7 +47,7 @@ func (f *Fleet) DownloadAgentBundle(r *fleetv1.DownloadAgentBundleRequest, out g
 	}, bytes.NewReader(content))
 }
 
-// DownloadPayload sends the payload of a contract's agent, compressed with gzip.
+// DownloadPayload sends the payload of an agent that agent_start created, compressed with gzip.
 func (l *Lifecycle) DownloadPayload(r *fleetv1.DownloadPayloadRequest, out grpc.ServerStreamingServer[httpbody.HttpBody]) error {
 	packed, err := l.svc.Payload(out.Context(), r.GetAgentId())
 	if err != nil {
@@ -59,8 +59,8 @@ func (l *Lifecycle) DownloadPayload(r *fleetv1.DownloadPayloadRequest, out grpc.
 	}, bytes.NewReader(packed))
 }
 
-// sendContent sends the content in messages of at most payloadChunk bytes. The first message describes it, and is sent
-// even if there is no content.
+// sendContent sends the content in messages of at most payloadChunk bytes. The first message also has the
+// info, and is sent even if the content is empty.
 func sendContent(out grpc.ServerStreamingServer[httpbody.HttpBody], kind string, info *fleetv1.PayloadInfo, content io.Reader) error {
 	about, err := anypb.New(info)
 	if err != nil {

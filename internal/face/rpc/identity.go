@@ -53,7 +53,7 @@ func Refused(ctx context.Context) error {
 	return nil
 }
 
-// Take waits for a slot for work that is no call of the API, such as to list the tools of MCP. The context is that of Identify.
+// Take waits for a slot for work that is not a call of the API, such as a list of the MCP tools. The context is that of Identify.
 // Call leave after the work, at least once. Unknown callers need no slot.
 func (i *Interceptor) Take(ctx context.Context) (leave func(), err error) {
 	one := &slot{}

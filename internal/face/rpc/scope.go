@@ -12,7 +12,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// right is what the proto says about who may call a method.
+// right has the proto's options that say who may call a method.
 type right struct {
 	needs      fleet.Scope
 	forAgents  bool // also an agent with its own token
@@ -69,12 +69,12 @@ func rightsOf(method string) right {
 func (r right) mayCall(p fleet.Principal) error {
 	switch {
 	case p.AgentUID != "" && !r.forAgents:
-		return fleet.Errorf(fleet.ReasonPermissionDenied, "an agent's own token is not good for this: it may report on its task and call what its definition allows")
+		return fleet.Errorf(fleet.ReasonPermissionDenied, "an agent's own token is not valid for this call: it may report on its task and call what its definition allows")
 	case p.Scope < r.needs:
 		return fleet.Errorf(fleet.ReasonPermissionDenied, "this call needs scope %s, and %q has scope %s", r.needs, p.Name, p.Scope).
 			With("needs", r.needs.String()).With("has", p.Scope.String()).Next("an admin can give you scope " + r.needs.String())
 	case len(p.Projects) > 0 && !r.inProjects:
-		return fleet.Errorf(fleet.ReasonPermissionDenied, "the token of %q is good for agents of the projects %s only, and this call is about something else", p.Name, fleet.JoinNames(p.Projects))
+		return fleet.Errorf(fleet.ReasonPermissionDenied, "the token of %q is valid for agents of the projects %s only, and this call is about something else", p.Name, fleet.JoinNames(p.Projects))
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func (f *Fleet) ShareAgent(ctx context.Context, r *fleetv1.ShareAgentRequest) (*
 	return &fleetv1.ShareAgentResponse{Message: message, Shares: sharesOf(a.Shares)}, nil
 }
 
-// UnshareAgent ends the sharing of an agent.
+// UnshareAgent removes the share of one person or group.
 func (f *Fleet) UnshareAgent(ctx context.Context, r *fleetv1.UnshareAgentRequest) (*fleetv1.UnshareAgentResponse, error) {
 	a, message, err := f.svc.UnshareAgent(ctx, service.ShareRequest{
 		Agent: r.GetAgentName(), Grantee: fleet.Grantee{Person: r.GetPerson(), Group: r.GetGroup()}, RequestID: r.GetRequestId(),

@@ -10,17 +10,17 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Answer is a message that the server sends. protoc-gen-fleet-json generates its method.
+// Answer is a message that the server sends. protoc-gen-fleet-json generates its method AppendJSON.
 type Answer interface {
 	proto.Message
 	// AppendJSON appends the message to b; null if it is nil.
 	AppendJSON(b []byte) []byte
 }
 
-// Marshal returns the message as compact JSON, with snake_case keys, the proto's lower-case enum names, and a key for
-// every field that is not declared optional; a message or wrapper that is not set is null. It writes what protojson
-// writes with UseProtoNames and EmitUnpopulated, without the spaces that protojson inserts at random. Equal messages
-// have equal bytes, and clients may rely on that.
+// Marshal returns the message as compact JSON. Keys are in snake_case, and enum values are the proto's lower-case names.
+// Every field has a key, except unset optional ones. An unset message or wrapper is null. The result is that of protojson
+// with UseProtoNames and EmitUnpopulated, without the spaces that protojson inserts at random. Equal messages have equal
+// bytes, and clients may rely on that.
 //
 // A message of another package, or one that the server never sends, is left to protojson.
 func Marshal(m proto.Message) ([]byte, error) {
@@ -30,9 +30,10 @@ func Marshal(m proto.Message) ([]byte, error) {
 	}
 	// JSON is larger than the wire format; allocating more is cheaper than growing.
 	b := a.AppendJSON(make([]byte, 0, 64+5*proto.Size(m)))
+	// AppendJSON appends the byte unwritable, which is not UTF-8, for a value that JSON cannot represent.
 	if !utf8.Valid(b) {
 		at := firstInvalid(b)
-		return nil, fmt.Errorf("wire: marshal %s: a text is not valid UTF-8, or a value has no JSON form, after %.40q",
+		return nil, fmt.Errorf("wire: marshal %s: invalid UTF-8 or a value that JSON cannot represent, after %.40q",
 			m.ProtoReflect().Descriptor().FullName(), b[max(0, at-40):at])
 	}
 	return b, nil

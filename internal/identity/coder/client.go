@@ -18,7 +18,7 @@ import (
 // askTimeout is how long Coder may take to say who the holder of a token is.
 const askTimeout = 10 * time.Second
 
-// user is what Coder says of the holder of a token.
+// user is Coder's user who holds a token.
 type user struct {
 	id, name string
 	roles    []string // of the deployment, not of an organization

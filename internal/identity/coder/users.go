@@ -44,7 +44,7 @@ type Users struct {
 	answers map[[sha256.Size]byte]*answer // by the hash of the token
 }
 
-// answer is what is known of a token.
+// answer is the cached result of a check of a token.
 type answer struct {
 	done      chan struct{} // closed when the fields below are set
 	principal fleet.Principal

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Examination is what an issuer tells about itself.
+// Examination is the result of Examine.
 type Examination struct {
 	Keys  int       // how many keys it publishes that can verify tokens
 	Clock time.Time // its time; zero if it does not tell

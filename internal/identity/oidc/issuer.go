@@ -46,7 +46,7 @@ type Issuer struct {
 	done chan struct{} // closed when what Start began has ended; nil before Start
 }
 
-// published is what the issuer has published about itself.
+// published is the metadata that the issuer publishes.
 type published struct {
 	provider *oidc.Provider
 	keys     *keys

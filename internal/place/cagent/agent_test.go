@@ -204,7 +204,7 @@ func checkLimits(t *testing.T) {
 	})
 	t.Run("requests", func(t *testing.T) {
 		d := newFixture(t, fleet.AgentConfig{}, func(c *cagent.Config) { c.MaxRequests = 5 })
-		d.model.Answer(func(model.Request) model.Step {
+		d.model.SetAnswer(func(model.Request) model.Step {
 			return model.Step{Calls: []model.Call{{Name: "think", Input: []byte(`{"thought":"hm"}`)}}}
 		})
 		_, o := d.does("think")
@@ -397,7 +397,7 @@ agents:
   root: {model: stub, description: Leads., instruction: You lead., sub_agents: [writer]}
   writer: {model: stub, description: Writes., instruction: You write.}
 `}, nil)
-	d.model.Answer(func(r model.Request) model.Step {
+	d.model.SetAnswer(func(r model.Request) model.Step {
 		if strings.Contains(r.System, "You write.") {
 			return model.Step{Text: "a poem"}
 		}

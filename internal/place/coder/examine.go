@@ -8,7 +8,7 @@ import (
 	"github.com/coder/coder/v2/codersdk"
 )
 
-// Examination is what a deployment says about itself.
+// Examination is the result of Examine.
 type Examination struct {
 	Version string
 	User    string    // of Fleet's token

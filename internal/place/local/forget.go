@@ -12,22 +12,23 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// forget removes the conversations that the agent's program stores outside the agent's directory. It leaves those of
-// shared working directories, which other programs may use. Errors are logged, and the deletion continues.
+// forget removes the conversations that the agent's program stores outside the agent's directory. It does nothing if the
+// agent works in another directory than its own, because other programs may have conversations for that directory.
+// Errors are logged, and the deletion continues.
 func (b *Place) forget(ctx context.Context, a fleet.Agent, h home) {
 	p, err := b.kind(a)
 	if err != nil || p.dir != "" {
 		return
 	}
-	keeper, ok := p.driver.(driver.ConversationStore)
+	store, ok := p.driver.(driver.ConversationStore)
 	if !ok {
 		return
 	}
-	own, err := filepath.EvalSymlinks(string(h)) // the program sees the real path
+	realHome, err := filepath.EvalSymlinks(string(h)) // the program sees the real path
 	if err != nil {
 		return
 	}
-	root, path := keeper.Conversations(b.environ(p, nil, nil), filepath.Join(own, filepath.Base(h.work())))
+	root, path := store.Conversations(b.environ(p, nil, nil), filepath.Join(realHome, filepath.Base(h.work())))
 	if path == "" {
 		return
 	}

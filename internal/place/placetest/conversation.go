@@ -60,7 +60,7 @@ echo '{"type":"result","subtype":"success","result":"task '$(($(wc -l <"$dir/$id
 func conversation(x *fixture) {
 	p := x.h.Prompts.Converses
 	if p.Text == "" {
-		x.Skip("the backend has no agent that keeps a conversation")
+		x.Skip("the place has no agent that keeps a conversation")
 	}
 	talk := func(a fleet.Agent, continues bool, want string, lost bool) {
 		x.Helper()

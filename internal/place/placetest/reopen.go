@@ -71,7 +71,7 @@ func sendTakeOver(x *fixture) {
 	p := x.h.Prompts.Listens
 	x.need(p, "messages")
 	if x.h.RunsEndAtClose {
-		x.Skip("runs end with their backend")
+		x.Skip("runs end with their place")
 	}
 	a := x.ready()
 	r := x.dispatch(a, p)
@@ -160,7 +160,7 @@ func (x *fixture) survivesClose(a fleet.Agent) {
 // timeLimitAlone checks that a run ends at its time limit while no place is open.
 func timeLimitAlone(x *fixture) {
 	if x.h.RunsEndAtClose {
-		x.Skip("runs end with the backend")
+		x.Skip("runs end with the place")
 	}
 	a := x.ready()
 	r := x.run(x.h.Prompts.Works)

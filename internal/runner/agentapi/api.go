@@ -87,8 +87,8 @@ type client struct {
 }
 
 // client returns a client for the AgentAPI of a workspace that has one.
-func (all *Runners) client(f Facts) *client {
-	return &client{http: f.HTTP, base: f.URL, now: all.config.Now, skew: &atomic.Int64{}}
+func (runners *Runners) client(f Facts) *client {
+	return &client{http: f.HTTP, base: f.URL, now: runners.config.Now, skew: &atomic.Int64{}}
 }
 
 // do sends a request and returns a successful response. The caller closes its body.

@@ -12,21 +12,21 @@ import (
 
 // begun waits until the agent has started the run by itself. An agent that stays idle will not start it. begun then returns
 // an error. It does not send the prompt, because the agent might get it twice.
-func (all *Runners) begun(ctx context.Context, a fleet.Agent, r fleet.Run, at Workspace, api *client) error {
-	t := all.runs.of(r.TaskID)
-	rests, misses := 0, 0
+func (runners *Runners) begun(ctx context.Context, a fleet.Agent, r fleet.Run, workspace Workspace, api *client) error {
+	t := runners.runs.of(r.TaskID)
+	rests, failures := 0, 0
 	for {
 		v, err := api.look(ctx)
 		switch {
 		case err != nil:
-			if misses++; misses >= maxMisses {
-				return notTaken(a, err)
+			if failures++; failures >= maxFailures {
+				return notAccepted(a, err)
 			}
-			if err := all.missed(ctx, a, at, err); err != nil {
+			if err := runners.afterFailure(ctx, a, workspace, err); err != nil {
 				return err
 			}
 			continue
-		case all.locate(v, a, r, t) >= 0:
+		case runners.locate(v, a, r, t) >= 0:
 			return nil
 		case v.status == statusStable:
 			if rests++; rests > maxIdleChecks {
@@ -34,7 +34,7 @@ func (all *Runners) begun(ctx context.Context, a fleet.Agent, r fleet.Run, at Wo
 					"the agent %q has not begun to work on its spec by itself: its template does not give it to AgentAPI; set spec_is_task to false for the project", a.Name)
 			}
 		}
-		if err := all.config.Wait(ctx, settlePause); err != nil {
+		if err := runners.config.Wait(ctx, settlePause); err != nil {
 			return err
 		}
 	}

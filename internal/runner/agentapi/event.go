@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 )
@@ -31,15 +32,15 @@ func (x *client) watch(ctx context.Context, changed func(*view) bool) error {
 		if err := v.apply(name, data); err != nil {
 			return err
 		}
-		// The first status event follows after all existing messages.
 		v.skew = x.ahead()
+		// The server sends all existing messages before the first status event, so the view is complete when it has a status.
 		if v.status != "" && !changed(&v) {
 			return nil
 		}
 	}
 }
 
-// apply applies an event to the view.
+// apply updates the view with an event. It ignores events that it does not know.
 func (v *view) apply(name string, data []byte) error {
 	switch name {
 	case "message_update":
@@ -71,6 +72,8 @@ func (v *view) apply(name string, data []byte) error {
 	return nil
 }
 
+var errEventSize = fmt.Errorf("a server-sent event is too long: more than %d bytes", maxConversation)
+
 // ReadEvent reads one server-sent event.
 func ReadEvent(r *bufio.Reader) (name string, data []byte, err error) {
 	for {
@@ -78,7 +81,7 @@ func ReadEvent(r *bufio.Reader) (name string, data []byte, err error) {
 		var long []byte
 		for errors.Is(err, bufio.ErrBufferFull) {
 			if long = append(long, line...); len(long) > maxConversation {
-				return "", nil, errors.New("an event is too long")
+				return "", nil, errEventSize
 			}
 			line, err = r.ReadSlice('\n')
 		}
@@ -96,7 +99,7 @@ func ReadEvent(r *bufio.Reader) (name string, data []byte, err error) {
 			name = string(bytes.TrimSpace(line[len("event:"):]))
 		case bytes.HasPrefix(line, []byte("data:")):
 			if data = append(data, bytes.TrimSpace(line[len("data:"):])...); len(data) > maxConversation {
-				return "", nil, errors.New("an event is too long")
+				return "", nil, errEventSize
 			}
 		}
 	}

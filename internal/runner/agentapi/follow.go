@@ -21,18 +21,18 @@ const (
 
 // Follow implements fleet.Runner.
 func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
-	all, a := w.all, w.agent
+	runners, a := w.runners, w.agent
 	if err := ctx.Err(); err != nil {
 		return fleet.Outcome{}, err
 	}
-	t := all.runs.of(r.TaskID)
+	t := runners.runs.of(r.TaskID)
 	select {
 	case t.turn <- struct{}{}:
 		defer func() { <-t.turn }()
 	case <-ctx.Done():
 		return fleet.Outcome{}, ctx.Err()
 	}
-	f := &follower{all: all, find: w.find, agent: a, run: r, sink: sink, transcript: t, resumed: cursor != ""}
+	f := &follower{runners: runners, find: w.find, agent: a, run: r, sink: sink, transcript: t, resumed: cursor != ""}
 	var err error
 	if f.next, err = t.after(cursor); err != nil {
 		return fleet.Outcome{}, err
@@ -56,7 +56,7 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 
 // follower follows one run.
 type follower struct {
-	all        *Runners
+	runners    *Runners
 	find       Find
 	agent      fleet.Agent
 	run        fleet.Run
@@ -65,8 +65,8 @@ type follower struct {
 	next       int  // index of the first output that sink has not accepted
 	resumed    bool // a part of the run was passed on before
 
-	at  Workspace
-	api *client
+	workspace Workspace
+	api       *client
 
 	streamless time.Time // since when there is no event stream; zero: unknown
 
@@ -79,7 +79,7 @@ type follower struct {
 	pressed int       // number of interrupts so far
 }
 
-func (f *follower) now() time.Time { return f.all.config.Now() }
+func (f *follower) now() time.Time { return f.runners.config.Now() }
 
 func (f *follower) follow(ctx context.Context) (fleet.Outcome, error) {
 	if err := f.deliver(); err != nil {
@@ -89,14 +89,14 @@ func (f *follower) follow(ctx context.Context) (fleet.Outcome, error) {
 		return o, nil
 	}
 	var err error
-	if f.at, err = f.find(ctx); err != nil {
+	if f.workspace, err = f.find(ctx); err != nil {
 		return fleet.Outcome{}, err
 	}
-	if f.at == nil {
+	if f.workspace == nil {
 		return failed("its workspace was deleted"), nil
 	}
 	for {
-		if why := f.at.Facts().Ended; why != "" {
+		if why := f.workspace.Facts().Ended; why != "" {
 			return failed(why), nil
 		}
 		o, ended, err := f.watch(ctx)
@@ -104,10 +104,10 @@ func (f *follower) follow(ctx context.Context) (fleet.Outcome, error) {
 			return o, err
 		}
 		// The agent cannot be reached. Check whether it still exists.
-		if err := f.all.config.Wait(ctx, pollPause); err != nil {
+		if err := f.runners.config.Wait(ctx, pollPause); err != nil {
 			return fleet.Outcome{}, err
 		}
-		there, err := f.at.Refresh(ctx)
+		there, err := f.workspace.Refresh(ctx)
 		if err != nil {
 			return fleet.Outcome{}, err
 		}
@@ -115,7 +115,7 @@ func (f *follower) follow(ctx context.Context) (fleet.Outcome, error) {
 			return failed("its workspace was deleted"), nil
 		}
 		if f.now().Sub(f.lost) > patienceLost {
-			reason := f.at.Facts().Problem
+			reason := f.workspace.Facts().Problem
 			if reason == "" {
 				reason = "AgentAPI does not answer"
 			}
@@ -181,10 +181,10 @@ func (f *follower) step(ctx context.Context) (o fleet.Outcome, ended bool, err e
 	return f.limit(ctx, i, end)
 }
 
-func (f *follower) locate(v *view) int { return f.all.locate(v, f.agent, f.run, f.transcript) }
+func (f *follower) locate(v *view) int { return f.runners.locate(v, f.agent, f.run, f.transcript) }
 
 func (f *follower) segment(v *view, i int) (end int, last bool) {
-	return f.all.segment(v, f.agent, f.transcript, i)
+	return f.runners.segment(v, f.agent, f.transcript, i)
 }
 
 // atRest reports whether the agent became idle after it got the run.
@@ -198,7 +198,7 @@ func (f *follower) missing() (fleet.Outcome, bool, error) {
 	switch {
 	case f.transcript.wasInterrupted():
 		return fleet.Outcome{Status: fleet.TaskStopped, Reason: "the agent was restarted while it was being stopped"}, true, nil
-	case given || f.resumed || f.seen() || f.at.Facts().restarted(f.run):
+	case given || f.resumed || f.seen() || f.workspace.Facts().restarted(f.run):
 		return failed("the agent was restarted while it worked, and no longer knows the task"), true, nil
 	}
 	return fleet.Outcome{}, false, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q has no task %s", f.agent.Name, f.run.TaskID)
@@ -224,14 +224,14 @@ func (f *follower) check(ctx context.Context, i, end int) (o fleet.Outcome, ende
 		return o, false, nil
 	}
 	f.checked = now
-	there, err := f.at.Refresh(ctx)
+	there, err := f.workspace.Refresh(ctx)
 	if err != nil {
 		return o, false, err
 	}
 	if !there {
 		return failed("its workspace was deleted"), true, nil
 	}
-	facts := f.at.Facts()
+	facts := f.workspace.Facts()
 	if facts.Ended != "" {
 		return failed(facts.Ended), true, nil
 	}
@@ -264,7 +264,7 @@ func (f *follower) wake(ctx context.Context, end int, now time.Time) error {
 	if err := f.api.send(ctx, typeRaw, keyType); err != nil {
 		return err
 	}
-	if err := f.all.config.Wait(ctx, tickTime); err != nil {
+	if err := f.runners.config.Wait(ctx, tickTime); err != nil {
 		return err
 	}
 	return f.api.send(ctx, typeRaw, keyErase)

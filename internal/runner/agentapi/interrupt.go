@@ -10,27 +10,27 @@ import (
 // Interrupt implements fleet.Runner. It sends the key that stops an agent in its terminal: Esc, or Ctrl-C with kill
 // set. If the agent cannot be reached, the caller can stop its workspace.
 func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
-	all, a := w.all, w.agent
-	at, err := w.find(ctx)
-	if err != nil || at == nil {
+	runners, a := w.runners, w.agent
+	workspace, err := w.find(ctx)
+	if err != nil || workspace == nil {
 		return err
 	}
-	api, err := all.reach(a, at)
+	api, err := runners.reach(a, workspace)
 	if err != nil {
 		return nil //nolint:nilerr // runs end with their workspace
 	}
-	t := all.runs.of(r.TaskID)
+	t := runners.runs.of(r.TaskID)
 	if _, ended := t.result(); ended {
 		return nil
 	}
-	for misses := 0; ; {
+	for failures := 0; ; {
 		v, err := api.look(ctx)
 		if err == nil {
-			i := all.locate(v, a, r, t)
+			i := runners.locate(v, a, r, t)
 			if i < 0 {
 				return nil
 			}
-			if _, last := all.segment(v, a, t, i); !last || v.status == statusStable && !t.waits() {
+			if _, last := runners.segment(v, a, t, i); !last || v.status == statusStable && !t.waits() {
 				return nil
 			}
 			t.interrupt()
@@ -44,13 +44,13 @@ func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 			}
 		}
 		var unreachable *unreachableError
-		if misses++; misses >= 3 {
+		if failures++; failures >= 3 {
 			if errors.As(err, &unreachable) {
 				return nil
 			}
-			return notTaken(a, err)
+			return notAccepted(a, err)
 		}
-		if err := all.missed(ctx, a, at, err); err != nil {
+		if err := runners.afterFailure(ctx, a, workspace, err); err != nil {
 			if fleet.ReasonOf(err) == fleet.ReasonAgentOffline {
 				return nil
 			}

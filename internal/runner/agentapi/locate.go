@@ -20,8 +20,9 @@ const (
 	followUp = 8 * time.Second
 )
 
-// locate returns the index of the run's message; -1 if the conversation does not contain it.
-func (all *Runners) locate(v *view, a fleet.Agent, r fleet.Run, t *transcript) int {
+// locate returns the index of the run's message; -1 if the conversation does not contain it. It records in t which message
+// it is.
+func (runners *Runners) locate(v *view, a fleet.Agent, r fleet.Run, t *transcript) int {
 	prompt := typed(r.Prompt)
 	if r.SelfStarted {
 		v.showPrompt(prompt)
@@ -49,7 +50,7 @@ func (all *Runners) locate(v *view, a fleet.Agent, r fleet.Run, t *transcript) i
 			break
 		}
 		fits := m.ID == shownID || !m.Time.Before(r.Started.Add(v.skew-messageSkew))
-		if at < 0 && fits && all.runs.taskOf(a.UID, m.Time, r.TaskID) == "" {
+		if at < 0 && fits && runners.runs.taskOf(a.UID, m.Time, r.TaskID) == "" {
 			at = i
 		}
 	}
@@ -61,14 +62,14 @@ func (all *Runners) locate(v *view, a fleet.Agent, r fleet.Run, t *transcript) i
 }
 
 // segment returns the end of the run whose message is at i. last reports that nothing followed it.
-func (all *Runners) segment(v *view, a fleet.Agent, t *transcript, i int) (end int, last bool) {
+func (runners *Runners) segment(v *view, a fleet.Agent, t *transcript, i int) (end int, last bool) {
 	for end = i + 1; end < len(v.messages); end++ {
 		m := v.messages[end]
 		// A message on its way appears here before it is known to have arrived.
 		if m.Role != roleUser || t.hasMessageAt(m.Time) || t.isWaiting(m.Content) {
 			continue
 		}
-		if all.runs.taskOf(a.UID, m.Time, "") != "" || m.Time.Sub(v.messages[end-1].Time) > followUp {
+		if runners.runs.taskOf(a.UID, m.Time, "") != "" || m.Time.Sub(v.messages[end-1].Time) > followUp {
 			return end, false
 		}
 	}

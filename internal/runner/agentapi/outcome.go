@@ -18,7 +18,7 @@ func (f *follower) since(i int) time.Time {
 	if given, since := f.transcript.start(); given {
 		return since
 	}
-	return f.view.messages[i].Time.Add(f.at.Facts().Ahead - f.view.skew - time.Second)
+	return f.view.messages[i].Time.Add(f.workspace.Facts().Ahead - f.view.skew - time.Second)
 }
 
 // finishSealed finishes a run at its end, unless a message is on its way to it.
@@ -37,7 +37,7 @@ func (f *follower) finish(ctx context.Context, v *view, i, end int, last bool) (
 	if err := f.said(i, end, true); err != nil {
 		return fleet.Outcome{}, false, err
 	}
-	there, err := f.at.Refresh(ctx)
+	there, err := f.workspace.Refresh(ctx)
 	if err != nil {
 		return fleet.Outcome{}, false, err
 	}
@@ -47,7 +47,7 @@ func (f *follower) finish(ctx context.Context, v *view, i, end int, last bool) (
 	}
 	var said Report
 	if there {
-		said = f.at.Facts().report(f.since(i), until)
+		said = f.workspace.Facts().report(f.since(i), until)
 	}
 	return f.outcome(messages, said), true, nil
 }

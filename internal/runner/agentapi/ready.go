@@ -23,11 +23,11 @@ type Prompt struct {
 // was ready before, in the same build of its workspace, is ready while AgentAPI answers. started returns the text with
 // which the agent may have been started. Errors other than ErrNoAnswer and RefusalError must be passed to
 // Workspace.Translate.
-func (all *Runners) Ready(ctx context.Context, f Facts, before bool, started func() Prompt) (bool, error) {
+func (runners *Runners) Ready(ctx context.Context, f Facts, before bool, started func() Prompt) (bool, error) {
 	if f.URL == nil {
 		return false, ErrNoAnswer
 	}
-	x := all.client(f)
+	x := runners.client(f)
 	bounded, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	ready := before

@@ -23,19 +23,21 @@ type Runners struct {
 func New(c Config) *Runners { return &Runners{config: c, runs: newRuns()} }
 
 // Connect returns the runner of the agent. It makes no request.
-func (all *Runners) Connect(a fleet.Agent, find Find) fleet.Runner { return runner{all, a, find} }
+func (runners *Runners) Connect(a fleet.Agent, find Find) fleet.Runner {
+	return runner{runners, a, find}
+}
 
 // Knows reports whether these Runners have dispatched or followed the run.
-func (all *Runners) Knows(taskID string) bool { return all.runs.known(taskID) }
+func (runners *Runners) Knows(taskID string) bool { return runners.runs.known(taskID) }
 
 // Waiting returns how many messages are waiting until the run's agent is idle.
-func (all *Runners) Waiting(taskID string) int { return all.runs.of(taskID).pendingCount() }
+func (runners *Runners) Waiting(taskID string) int { return runners.runs.of(taskID).pendingCount() }
 
 // runner runs the tasks of one agent.
 type runner struct {
-	all   *Runners
-	agent fleet.Agent
-	find  Find
+	runners *Runners
+	agent   fleet.Agent
+	find    Find
 }
 
 // Answer implements fleet.Runner. Questions cannot be recognised in the agent's terminal.

@@ -81,11 +81,11 @@ func (t *transcript) unseal() {
 
 // Send implements fleet.Runner. A busy agent gets the message when it is idle.
 func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
-	all, a := w.all, w.agent
+	runners, a := w.runners, w.agent
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	t := all.runs.of(r.TaskID)
+	t := runners.runs.of(r.TaskID)
 	if t.hasMessage(id) {
 		return nil
 	}
@@ -95,7 +95,7 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 	}
 	l := &pendingMessage{id: id, text: typed(text), dropped: make(chan struct{})}
 	if l.text == "" {
-		return fleet.Invalid(fleet.ReasonInvalidArgument, "message", "it has no text that can be typed into a terminal: write it in words")
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "message", "message has no characters that can be typed into a terminal: write the message as text")
 	}
 	entered := t.addPending(l)
 	defer t.removePending(l)
@@ -116,7 +116,7 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 			if errors.As(err, &e) {
 				pause = max(pause, e.RetryAfter)
 			}
-			if all.config.Wait(ctx, pause) == nil {
+			if runners.config.Wait(ctx, pause) == nil {
 				continue
 			}
 		}
@@ -130,26 +130,26 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 // post delivers the message to the agent. again reports whether a later attempt may succeed. The run may have got the
 // message before it ended.
 func (w runner) post(ctx context.Context, r fleet.Run, t *transcript, l *pendingMessage, entered bool, over error) (again bool, err error) {
-	all, a := w.all, w.agent
-	at, err := w.find(ctx)
+	runners, a := w.runners, w.agent
+	workspace, err := w.find(ctx)
 	if err != nil {
 		return fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable, err
 	}
-	api, err := all.reach(a, at)
+	api, err := runners.reach(a, workspace)
 	if err != nil {
-		return at != nil && at.Facts().Running, err
+		return workspace != nil && workspace.Facts().Running, err
 	}
-	_, err = all.deliverOnce(ctx, a, at, api, delivery{
-		done: func(v *view) bool {
-			i := all.locate(v, a, r, t)
+	_, err = runners.deliverOnce(ctx, a, workspace, api, delivery{
+		find: func(v *view) bool {
+			i := runners.locate(v, a, r, t)
 			return i >= 0 && t.findMessage(v.messages[i+1:], l.id, l.text)
 		},
 		text: func(v *view) (string, error) {
-			i := all.locate(v, a, r, t)
+			i := runners.locate(v, a, r, t)
 			if i < 0 || !entered {
 				return "", over
 			}
-			if _, last := all.segment(v, a, t, i); !last {
+			if _, last := runners.segment(v, a, t, i); !last {
 				return "", over
 			}
 			return l.text, nil
@@ -165,7 +165,7 @@ func (w runner) post(ctx context.Context, r fleet.Run, t *transcript, l *pending
 	case fleet.ReasonBackendUnavailable, fleet.ReasonAgentBusy:
 		return true, err
 	case fleet.ReasonAgentOffline:
-		return at.Facts().Running, err
+		return workspace.Facts().Running, err
 	}
 	return false, err
 }

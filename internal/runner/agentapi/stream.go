@@ -36,12 +36,12 @@ func (d *feed) get() *view {
 
 // watch follows the run while its agent can be reached. It uses AgentAPI's event stream, and polls if there is none.
 func (f *follower) watch(ctx context.Context) (o fleet.Outcome, ended bool, err error) {
-	facts := f.at.Facts()
+	facts := f.workspace.Facts()
 	if facts.URL == nil {
 		f.isLost()
 		return o, false, ctx.Err()
 	}
-	f.api = f.all.client(facts)
+	f.api = f.runners.client(facts)
 	for {
 		if f.streamless.IsZero() || f.now().Sub(f.streamless) > streamAgain {
 			if o, ended, err = f.stream(ctx); err != nil || ended {
@@ -57,7 +57,7 @@ func (f *follower) watch(ctx context.Context) (o fleet.Outcome, ended bool, err 
 		if o, ended, err = f.step(ctx); err != nil || ended {
 			return o, ended, f.through(ctx, err)
 		}
-		if err := f.all.config.Wait(ctx, pollPause); err != nil {
+		if err := f.runners.config.Wait(ctx, pollPause); err != nil {
 			return o, false, err
 		}
 	}
@@ -146,7 +146,7 @@ func (f *follower) broken(ctx context.Context, err error) error {
 		f.isLost()
 		return nil
 	}
-	return f.at.Translate("following the agent "+f.agent.Name, err)
+	return f.workspace.Translate("following the agent "+f.agent.Name, err)
 }
 
 func sameView(a, b *view) bool {

@@ -63,18 +63,18 @@ func offline(a fleet.Agent, why string) error {
 }
 
 // reach returns a client for a running agent. at is nil if the agent has no workspace.
-func (all *Runners) reach(a fleet.Agent, at Workspace) (*client, error) {
-	if at == nil {
+func (runners *Runners) reach(a fleet.Agent, workspace Workspace) (*client, error) {
+	if workspace == nil {
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q has no workspace", a.Name)
 	}
-	f := at.Facts()
+	f := workspace.Facts()
 	if f.Offline != nil {
 		return nil, f.Offline
 	}
 	if f.URL == nil {
 		return nil, offline(a, "its workspace has no AgentAPI")
 	}
-	return all.client(f), nil
+	return runners.client(f), nil
 }
 
 // restarted reports whether the workspace was started after the run, so that the earlier conversation is lost.
@@ -82,13 +82,13 @@ func (f Facts) restarted(r fleet.Run) bool { return f.Started.After(r.Started.Ad
 
 // reported returns the time of the agent's last report.
 func (f Facts) reported() time.Time {
-	at := f.Started
+	workspace := f.Started
 	for _, r := range f.Reports {
-		if r.At.After(at) {
-			at = r.At
+		if r.At.After(workspace) {
+			workspace = r.At
 		}
 	}
-	return at
+	return workspace
 }
 
 // report returns the agent's report between the times. A zero until means now. It ignores reports of the screen

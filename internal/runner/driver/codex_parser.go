@@ -119,7 +119,7 @@ func (p *codexParser) Line(line []byte) []Piece {
 var digits = regexp.MustCompile(`\d+`)
 
 // notice handles an error after which Codex continues, for example a lost connection. Repeated errors are reported
-// once, because they are no progress.
+// once, because they are not progress.
 func (p *codexParser) notice(message string) []Piece {
 	message = codexFailure(message)
 	same := digits.ReplaceAllString(message, "") == digits.ReplaceAllString(p.lastError, "")

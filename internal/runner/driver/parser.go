@@ -66,7 +66,7 @@ type Piece struct {
 	Lost string // why a new conversation starts, see fleet.Output.ConversationLost
 }
 
-// Exit is how the program ended by itself.
+// Exit describes how the program ended by itself.
 type Exit struct {
 	Code   int    // -1 if a signal ended it
 	Signal string // the signal that ended it

@@ -12,7 +12,7 @@ type unknownLines struct {
 	garbage string // the last line that is not an event
 }
 
-// notEvent handles a line that is no event of a known format. A line that is not JSON is output of the program.
+// notEvent handles a line that is not an event of a known format. A line that is not JSON is output of the program.
 func (u *unknownLines) notEvent(line []byte) []Piece {
 	u.skip(line)
 	if line[0] == '{' && json.Valid(line) {

@@ -1,6 +1,6 @@
 // Package process identifies processes by their pid, their start time and the boot of the machine. So a pid that now
 // belongs to another process is never mistaken for the old one, and never signalled. It also runs programs whose output
-// must not be lost. Packages that start processes use it; nothing may signal a stored pid in another way.
+// must not be lost. Packages that start processes use it. Code that stored a pid must signal it only with ID.Signal.
 package process
 
 import (
@@ -91,8 +91,9 @@ func Members(group int) ([]Entry, error) {
 	return found, nil
 }
 
-// KillDescendants kills all descendants of the process once, and returns how many there were. Repeat it until it
-// returns 0, because the killed processes may have started others.
+// KillDescendants sends SIGKILL to all current descendants of the process, and to the process groups that they are in. It
+// returns the number of descendants that it found. Call it until it returns 0, because a killed process may have started
+// others.
 func KillDescendants(root int) (int, error) {
 	found, err := Descendants(root)
 	groups := map[int]bool{root: true, syscall.Getpgrp(): true}
@@ -111,11 +112,11 @@ func KillDescendants(root int) (int, error) {
 
 // KillMarked kills every process with the variable in its environment, and the processes that these start meanwhile.
 // The variable is "NAME=value", or "NAME=directory/" for all values within the directory. It returns how many processes
-// it could not kill. It finds processes that lost their parent when that was killed. It finds none on systems that do
-// not show environments.
+// it could not kill. It also finds orphans, which are no longer descendants. On systems that do not show the environments
+// of processes it finds nothing and returns 0.
 func KillMarked(variable string) int {
 	left := 0
-	for range 100 { // each pass kills what the processes of the last one started before they died
+	for range 100 { // each pass kills the processes that were started during the previous pass
 		ids := marked(variable)
 		left = 0
 		for _, id := range ids {

@@ -44,7 +44,7 @@ const (
 	refusedTime = "expired"
 )
 
-// claim is what is signed.
+// claim is the signed content of a request.
 type claim struct {
 	procedure, agent, instance, nonce, body string
 	expires                                 int64

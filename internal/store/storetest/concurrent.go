@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// concurrentCases run concurrent transactions, also in two processes. A store may serialise them.
+// concurrentCases run concurrent transactions, on two open stores with the same data. A store may serialise them.
 var concurrentCases = []testCase{
 	{"an event that is committed late is not skipped", func(t *testing.T, s fleet.Store) {
 		other := reopen(t, s)
@@ -48,7 +48,7 @@ var concurrentCases = []testCase{
 				read()
 				require.Len(t, seen, 1)
 				early <- nil
-			case <-time.After(20 * time.Millisecond): // it waits for the other transaction
+			case <-time.After(20 * time.Millisecond): // this store makes early wait for late
 			}
 			close(goOn)
 			require.NoError(t, <-late)
@@ -87,7 +87,7 @@ var concurrentCases = []testCase{
 		add := func(tx fleet.Tx, n int) error {
 			return tx.InsertAgent(newAgent(id("u", n), id("a", n), "alice"))
 		}
-		begun := func(i int) error {
+		addAndCount := func(i int) error {
 			return both[i%2].Update(t.Context(), func(tx fleet.Tx) error {
 				if err := add(tx, i); err != nil {
 					return err
@@ -99,7 +99,7 @@ var concurrentCases = []testCase{
 				return err
 			})
 		}
-		require.Empty(t, together(10, begun), "far from it")
+		require.Empty(t, together(10, addAndCount), "far below the limit")
 		update(t, s, func(tx fleet.Tx) error {
 			for n := 10; n < limit-more; n++ {
 				if err := add(tx, n); err != nil {
@@ -108,7 +108,7 @@ var concurrentCases = []testCase{
 			}
 			return nil
 		})
-		errs := together(20, func(i int) error { return begun(limit + i) })
+		errs := together(20, func(i int) error { return addAndCount(limit + i) })
 		require.Len(t, errs, 20-more)
 		for _, err := range errs {
 			require.ErrorIs(t, err, errTest)
@@ -116,7 +116,7 @@ var concurrentCases = []testCase{
 		require.Equal(t, limit, holdings(t, s, "alice").AllAgents())
 	}},
 
-	{"a row that was missing does not appear before the commit", func(t *testing.T, s fleet.Store) {
+	{"a transaction fails if another one changes what it has read", func(t *testing.T, s fleet.Store) {
 		both := []fleet.Store{s, reopen(t, s)}
 		for i := range 20 { // the result is either a new task or a deleted agent
 			a := newAgent(id("u", i), id("a", i), "alice")
@@ -162,7 +162,7 @@ var concurrentCases = []testCase{
 		require.Len(t, read(t, s, fleet.ReadTx.Agents), 1)
 	}},
 
-	{"transactions in different order both succeed", func(t *testing.T, s fleet.Store) {
+	{"transactions that update rows in different order both succeed", func(t *testing.T, s fleet.Store) {
 		both := []fleet.Store{s, reopen(t, s)}
 		one, two := newAgent("u1", "a", "alice"), newAgent("u2", "b", "alice")
 		update(t, s, func(tx fleet.Tx) error {
@@ -190,7 +190,7 @@ var concurrentCases = []testCase{
 		}
 	}},
 
-	{"a view with a task's end has its events", func(t *testing.T, s fleet.Store) {
+	{"a view that shows a task as ended shows the event of its end", func(t *testing.T, s fleet.Store) {
 		other := reopen(t, s)
 		a := withAgent(t, s)
 		for i := range 20 {
@@ -222,7 +222,8 @@ var concurrentCases = []testCase{
 	}},
 }
 
-// counted counts alice's agents in a transaction that keeps to the limit, with Holdings or with OwnAgents.
+// counted returns the number of alice's agents, read as callers read it to enforce the limit. It alternates between
+// Holdings and OwnAgents.
 func counted(tx fleet.Tx, i, limit int) (int, error) {
 	if i%4 < 2 {
 		h, err := tx.Holdings("alice", fleet.Limits{Agents: limit})

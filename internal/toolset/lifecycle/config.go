@@ -15,7 +15,7 @@ type Config struct {
 	Backend string `yaml:"backend"`
 	// Driver runs the agents there: claude or command with local, cagent with cagent. It is empty if Project is set.
 	Driver string `yaml:"driver"`
-	// Project and Role make the agents like those of the fleet, in a project of the backend: local or Coder. A request
+	// Project and Role make the agents like those of the fleet, in a project of the place: local or Coder. A request
 	// can name another project of the fleet.
 	Project string `yaml:"project"`
 	Role    string `yaml:"role"`

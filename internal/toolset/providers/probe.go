@@ -38,7 +38,7 @@ const probesAtOnce = 16
 // maxModels is how many models of a server a detail lists.
 const maxModels = 8
 
-// Outside is what probes use: the network and the server's programs. Both methods return promptly with the context's
+// Outside gives probes access to the network and the server's programs. Both methods return promptly with the context's
 // error when their context is done. They are safe for concurrent use.
 type Outside interface {
 	// Get requests the URL with the headers and returns the status and at most 1 MiB of the body. It does not follow

@@ -235,12 +235,12 @@ func TestModels(t *testing.T) {
 func TestModelFailure(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)
-	r.model.Answer(func(model.Request) model.Step {
+	r.model.SetAnswer(func(model.Request) model.Step {
 		return model.Step{Status: 400, Text: "the key " + claudeKey + " has no credit"}
 	})
 	a := r.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
 	require.Contains(t, a.Error, "has no credit")
-	r.model.Answer(model.Scripted)
+	r.model.SetAnswer(model.Scripted)
 	a = r.execute(providers.ExecuteRequest{Agent: "custom", Prompt: "model: refuse 401 Incorrect API key provided: 9f3c****************b0e5"})
 	require.Contains(t, a.Error, "Incorrect API key provided: [redacted]")
 	a = r.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "model: hang gate", Timeout: ptr(1)})

@@ -7,10 +7,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Content is one thing that an agent did in a turn. Exactly one of its parts is set.
+// Content is one thing that an agent did in a turn: a tool call (Tool, Status, CallID, Arguments), its result (Tool, Status,
+// CallID, Result), a Message, a Usage or a Warning. Agent is set in addition if the event names it.
 type Content struct {
 	Agent     string          // the agent that did it
-	Tool      string          // the tool that it used, or that answered
+	Tool      string          // name of the tool, or the text of the step if the place reports no more
 	Status    string          // of the tool: started, completed or failed
 	CallID    string          // of the tool
 	Arguments json.RawMessage // of the tool call
@@ -26,7 +27,7 @@ type Result struct {
 	IsError bool
 }
 
-// step is the JSON of an output; see fleet.Output.
+// step has the fields of every JSON object that fleet.Output.Data can contain.
 type step struct {
 	Type         string          `json:"type"`
 	Agent        string          `json:"agent"`
@@ -41,7 +42,7 @@ type step struct {
 	Message      string          `json:"message"`
 }
 
-// contentOf returns the content of an event of the turn; ok is false if the event has none.
+// contentOf converts an event of a turn. ok is false if the event shows nothing that the agent did.
 func contentOf(e fleet.Event) (c Content, ok bool) {
 	if e.Type != fleet.EventTaskOutput && e.Type != fleet.EventTaskStep {
 		return Content{}, false
@@ -53,7 +54,7 @@ func contentOf(e fleet.Event) (c Content, ok bool) {
 	case e.Type == fleet.EventTaskOutput:
 		c.Message = e.Text
 		return c, e.Text != ""
-	case !known: // the backend knows only the text
+	case !known: // the place reports only the text
 		c.Tool, c.Status = e.Text, "started"
 		return c, e.Text != ""
 	}
@@ -76,7 +77,7 @@ func contentOf(e fleet.Event) (c Content, ok bool) {
 	return c, true
 }
 
-// speaker returns the name of the task's agent: the name in its definition, or its own.
+// speaker returns the name to show for the task's agent: the name in the agent's definition, or else the agent's name.
 func (s *Service) speaker(ctx context.Context, t *fleet.Task) (string, error) {
 	a, err := s.core.AgentByUID(ctx, t.AgentUID)
 	switch {

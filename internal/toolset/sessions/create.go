@@ -31,7 +31,7 @@ func (s *Service) find(ctx context.Context, name string) (found, error) {
 	case strings.TrimSpace(name) == "":
 		return found{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent", "the agent is empty").Next("{list_agents} shows which there are")
 	case utf8.RuneCountInString(name) > maxReference || !utf8.ValidString(name) || strings.ContainsRune(name, 0):
-		return found{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent", "the agent %q is no file, reference or name", fleet.Shorten(strings.ToValidUTF8(name, "?"), 60))
+		return found{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent", "the agent %q is not a file, a reference or a name", fleet.Shorten(strings.ToValidUTF8(name, "?"), 60))
 	}
 	d, err := s.catalog.File(ctx, name)
 	if err == nil {

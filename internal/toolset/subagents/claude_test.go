@@ -9,7 +9,7 @@ import (
 // TestParseClaude checks that agent files written for Claude Code load unchanged.
 func TestParseClaude(t *testing.T) {
 	t.Parallel()
-	flat := source{file: "team/reviewer.md", name: "reviewer", flat: true}
+	flat := source{file: "team/reviewer.md", name: "reviewer", single: true}
 	for name, tc := range map[string]struct {
 		front string
 		want  Definition

@@ -13,7 +13,7 @@ import (
 // Main is the name that definitions use for callers that are not agents: people and AI controllers.
 const Main = "main"
 
-// These are the places where subagents run, named as the core names its backends.
+// These are the places where subagents run.
 const (
 	inLocal = "local"
 	inCoder = "coder"

@@ -24,7 +24,7 @@ type directory struct {
 	known map[string]entry // by file
 }
 
-// entry is what a definition's files contained when they were read.
+// entry is a definition as it was when its files were read.
 type entry struct {
 	agent, memory stamp
 	read          time.Time
@@ -116,7 +116,7 @@ func (d *directory) read(root *os.Root, src source, remembers bool) (*Definition
 	if err != nil {
 		return nil, err
 	}
-	if src.flat && !hasFrontmatter(data) {
+	if src.single && !hasFrontmatter(data) {
 		return nil, errNoDefinition // for example a README
 	}
 	var memory []byte

@@ -45,7 +45,7 @@ func parse(src source, data, memory []byte, drivers []fleet.Driver) (*Definition
 		Project: h.Project, Role: h.Role, Driver: h.Driver, Command: h.Command, Model: h.Model, PassEnv: h.PassEnv,
 		Allow: h.Permissions.Allow, Deny: h.Permissions.Deny, Ask: h.Permissions.Ask, System: body, Warnings: warnings,
 	}
-	if src.flat && h.Name != "" {
+	if src.single && h.Name != "" {
 		d.Name = h.Name // Claude Code uses the name in the file
 	}
 	if d.Model == inheritModel {
@@ -121,7 +121,7 @@ func (d *Definition) checkNames(h header) error {
 	}{{"allowed_callers", d.AllowedCallers}, {"calls", d.Calls}} {
 		for _, n := range list.names {
 			if n == "" || len(n) > 64 || strings.ContainsFunc(n, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-				return fmt.Errorf("%s: %q is no name", list.key, fleet.Shorten(n, 64))
+				return fmt.Errorf("%s: %q is not a valid name", list.key, fleet.Shorten(n, 64))
 			}
 		}
 	}

@@ -109,9 +109,9 @@ func TestParseRefuses(t *testing.T) {
 
 		{"name: 'a b'", `name is "a b", and its directory "a": give both the same name`},
 		{"name: other", `name is "other", and its directory "a": give both the same name`},
-		{"allowed_callers: ['']", `allowed_callers: "" is no name`},
+		{"allowed_callers: ['']", `allowed_callers: "" is not a valid name`},
 		{"calls: [main]", `"main" is not a subagent`},
-		{"calls: ['a b']", `calls: "a b" is no name`},
+		{"calls: ['a b']", `calls: "a b" is not a valid name`},
 		{"permissions: {allow: ['Bash(ls', Read]}", `"Bash(ls" is not a tool`},
 		{"permissions: {deny: ['Read,Write']}", `"Read,Write" is not a tool`},
 		{"permissions: {ask: ['Read,Write']}", `"Read,Write" is not a tool`},

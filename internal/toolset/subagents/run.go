@@ -120,7 +120,7 @@ type run struct {
 func (r *run) launch() service.LaunchRequest {
 	l := service.LaunchRequest{
 		Method: method, RequestID: r.call.RequestID, Body: r.call.Body, Caller: r.call.Caller,
-		Toolset: fleet.ToolsetSubagents, Place: r.backend(r.d), Name: r.d.Name, UID: r.fleet.NewID(),
+		Toolset: fleet.ToolsetSubagents, Place: r.placeOf(r.d), Name: r.d.Name, UID: r.fleet.NewID(),
 		Config: r.d.agentConfig(r.caller.depth, r.cfg.MaxDepth), Timeout: r.d.Timeout,
 	}
 	if l.Config == nil {

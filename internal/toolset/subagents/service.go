@@ -125,8 +125,8 @@ func (s *Service) notFound(c caller, name string) error {
 
 // usable returns why a valid subagent cannot be run here and now.
 func (s *Service) usable(d *Definition) error {
-	if _, ok := s.fleet.TraitsOf(s.backend(d)); !ok {
-		return fleet.Errorf(fleet.ReasonDefinitionInvalid, "this server has no backend %q to run it", d.RunsIn)
+	if _, ok := s.fleet.TraitsOf(s.placeOf(d)); !ok {
+		return fleet.Errorf(fleet.ReasonDefinitionInvalid, "this server has no place %q to run it", d.RunsIn)
 	}
 	if err := d.missing(s.cfg.Lookup); err != nil {
 		return err
@@ -137,8 +137,8 @@ func (s *Service) usable(d *Definition) error {
 	return nil
 }
 
-// backend returns the name of the place that runs the subagent.
-func (s *Service) backend(d *Definition) string {
+// placeOf returns the name of the place that runs the subagent.
+func (s *Service) placeOf(d *Definition) string {
 	if d.RunsIn == inLocal {
 		return s.cfg.Local
 	}

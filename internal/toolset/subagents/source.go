@@ -9,36 +9,36 @@ import (
 	"strings"
 )
 
-// These are the files of a definition with a directory of its own.
+// These are the files in the directory of a definition: NAME/agent.md and NAME/memory.md.
 const (
 	agentFile  = "agent.md"
 	memoryFile = "memory.md"
 )
 
-// maxLevels is how deep below the directory of definitions a file may be, since collections of agent files are sorted
-// into folders.
+// maxLevels is the number of directory levels that are searched, including the directory of definitions itself.
+// Collections of agent files are often sorted into folders.
 const maxLevels = 3
 
 // source is a file that may define a subagent.
 type source struct {
 	file   string // path within the directory of definitions
 	memory string // path of its memory.md; empty if it has none
-	name   string // name of its directory or, for a flat file, its name without .md
-	flat   bool   // NAME.md, as in Claude Code, instead of NAME/agent.md
+	name   string // name of its directory or, if single is set, its own name without .md
+	single bool   // the definition is the file NAME.md, as in Claude Code, not NAME/agent.md
 }
 
 func directorySource(dir string) source {
 	return source{file: path.Join(dir, agentFile), memory: path.Join(dir, memoryFile), name: path.Base(dir)}
 }
 
-// findSources returns the files that may define subagents, ordered by path: first every NAME/agent.md, then every other
-// .md file. It skips hidden entries and the main agent's directory.
+// findSources returns the files that may define subagents: first every NAME/agent.md, then every other .md file, each in
+// the order of a directory walk. It skips hidden entries and the main agent's directory.
 func findSources(root *os.Root) ([]source, error) {
-	directories, flat, err := walkSources(root, ".", maxLevels)
-	return append(directories, flat...), err
+	directories, single, err := walkSources(root, ".", maxLevels)
+	return append(directories, single...), err
 }
 
-func walkSources(root *os.Root, dir string, levels int) (directories, flat []source, err error) {
+func walkSources(root *os.Root, dir string, levels int) (directories, single []source, err error) {
 	entries, err := fs.ReadDir(root.FS(), dir)
 	if err != nil {
 		return nil, nil, err
@@ -59,14 +59,14 @@ func walkSources(root *os.Root, dir string, levels int) (directories, flat []sou
 			if levels == 1 || !e.IsDir() {
 				continue
 			}
-			// An unreadable folder does not hide the others.
-			below, flatBelow, _ := walkSources(root, at, levels-1)
-			directories, flat = append(directories, below...), append(flat, flatBelow...)
+			// The error is ignored, so that one unreadable folder does not make the whole search fail.
+			below, singleBelow, _ := walkSources(root, at, levels-1)
+			directories, single = append(directories, below...), append(single, singleBelow...)
 		case isMarkdown:
-			flat = append(flat, source{file: at, name: name, flat: true})
+			single = append(single, source{file: at, name: name, single: true})
 		}
 	}
-	return directories, flat, nil
+	return directories, single, nil
 }
 
 // hasFrontmatter reports whether a file begins with frontmatter.

@@ -126,7 +126,7 @@ func (p *Proxy) Close() error {
 	return err
 }
 
-// fate is what happens to one request.
+// fate describes the fault that is injected into one request.
 type fate struct {
 	wait          time.Duration
 	refuse, after bool

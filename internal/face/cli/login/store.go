@@ -16,7 +16,7 @@ import (
 	"github.com/zalando/go-keyring"
 )
 
-// Tokens are what the issuer has given a person.
+// Tokens are the tokens that the issuer has issued to a person.
 type Tokens struct {
 	ID      string    `json:"id_token"`
 	Refresh string    `json:"refresh_token,omitempty"`

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// writer writes one answer in the format of an API: begin, then texts and calls, then end. Or fail alone.
+// writer writes one answer in the format of an API. Call begin, then text and call any number of times, then end. For an
+// error, call only fail.
 type writer interface {
 	fail(status int, message string)
 	begin()
@@ -28,7 +29,7 @@ func (e events) open() {
 }
 
 func (e events) send(name string, v any) {
-	b, _ := json.Marshal(v) // maps of strings and numbers
+	b, _ := json.Marshal(v) // cannot fail: v consists of maps, slices, strings and numbers
 	if name != "" {
 		_, _ = fmt.Fprintf(e.w, "event: %s\n", name)
 	}
@@ -39,10 +40,11 @@ func (e events) send(name string, v any) {
 // anthropic writes answers of the Messages API.
 type anthropic struct {
 	events
-	q     Request
-	index int
-	whole []any
-	last  *strings.Builder // the open text block
+	q      Request
+	index  int
+	blocks []any
+	// openText is the open text block. When streaming it stays empty, and only says that a block is open.
+	openText *strings.Builder
 }
 
 func anthropicWriter(w http.ResponseWriter, q Request) writer {
@@ -63,7 +65,7 @@ func kind(status int) string {
 }
 
 func (a *anthropic) fail(status int, message string) {
-	a.w.Header().Set("X-Should-Retry", "false") // tests need not wait for retries of intended errors
+	a.w.Header().Set("X-Should-Retry", "false") // the client must not retry: the test wants this error
 	writeJSON(a.w, status, map[string]any{"type": "error", "error": map[string]any{"type": kind(status), "message": message}})
 }
 
@@ -83,14 +85,14 @@ func (a *anthropic) begin() {
 
 func (a *anthropic) text(s string) {
 	if !a.q.Stream {
-		if a.last == nil {
-			a.last = &strings.Builder{}
+		if a.openText == nil {
+			a.openText = &strings.Builder{}
 		}
-		a.last.WriteString(s)
+		a.openText.WriteString(s)
 		return
 	}
-	if a.last == nil {
-		a.last = &strings.Builder{}
+	if a.openText == nil {
+		a.openText = &strings.Builder{}
 		a.start(map[string]any{"type": "text", "text": ""})
 	}
 	a.delta(map[string]any{"type": "text_delta", "text": s})
@@ -106,15 +108,15 @@ func (a *anthropic) delta(d map[string]any) {
 
 // closeText ends the open text block.
 func (a *anthropic) closeText() {
-	if a.last == nil {
+	if a.openText == nil {
 		return
 	}
 	if a.q.Stream {
 		a.stop()
 	} else {
-		a.whole = append(a.whole, map[string]any{"type": "text", "text": a.last.String()})
+		a.blocks = append(a.blocks, map[string]any{"type": "text", "text": a.openText.String()})
 	}
-	a.last = nil
+	a.openText = nil
 }
 
 func (a *anthropic) stop() {
@@ -125,7 +127,7 @@ func (a *anthropic) stop() {
 func (a *anthropic) call(c Call) {
 	a.closeText()
 	if !a.q.Stream {
-		a.whole = append(a.whole, map[string]any{"type": "tool_use", "id": c.ID, "name": c.Name, "input": c.Input})
+		a.blocks = append(a.blocks, map[string]any{"type": "tool_use", "id": c.ID, "name": c.Name, "input": c.Input})
 		return
 	}
 	a.start(map[string]any{"type": "tool_use", "id": c.ID, "name": c.Name, "input": map[string]any{}})
@@ -140,7 +142,7 @@ func (a *anthropic) end(tools bool) {
 		reason = "tool_use"
 	}
 	if !a.q.Stream {
-		writeJSON(a.w, http.StatusOK, a.message(a.whole, reason, OutputTokens))
+		writeJSON(a.w, http.StatusOK, a.message(a.blocks, reason, OutputTokens))
 		return
 	}
 	a.send("message_delta", map[string]any{

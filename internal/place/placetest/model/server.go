@@ -20,15 +20,15 @@ const (
 	OutputTokens = 500
 )
 
-// Server is a stub of the APIs at one address.
+// Server is a stub of the model APIs in the package comment.
 type Server struct {
-	URL string // without a path; for clients of chat completions it ends in /v1
+	URL string // without a path; clients of chat completions need URL + "/v1"
 
 	http *http.Server
 
 	mu       sync.Mutex
 	requests []Request
-	grown    chan struct{} // closed and replaced with every request
+	changed  chan struct{} // closed when a request is recorded, and then replaced
 	gates    map[string]*Gate
 	answer   func(Request) Step
 	key      string
@@ -53,7 +53,7 @@ func Listen(address string) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		URL: "http://" + l.Addr().String(), gates: map[string]*Gate{}, grown: make(chan struct{}), answer: Scripted,
+		URL: "http://" + l.Addr().String(), gates: map[string]*Gate{}, changed: make(chan struct{}), answer: Scripted,
 		models: []string{"stub-large", "stub-small"},
 	}
 	s.http = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
@@ -64,21 +64,21 @@ func Listen(address string) (*Server, error) {
 // Close closes the server and aborts waiting answers.
 func (s *Server) Close() { _ = s.http.Close() }
 
-// Answer sets the function that returns the answers, instead of Scripted.
-func (s *Server) Answer(f func(Request) Step) {
+// SetAnswer replaces Scripted, the function that returns the answer to a request.
+func (s *Server) SetAnswer(f func(Request) Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer = f
 }
 
-// RequireKey refuses requests with another key from now on. They are still recorded.
+// RequireKey makes the server refuse requests with another key. The requests are still recorded.
 func (s *Server) RequireKey(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.key = key
 }
 
-// Gate returns the gate with the name.
+// Gate returns the gate with the name, and creates it if needed.
 func (s *Server) Gate(name string) *Gate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,13 +107,13 @@ func (s *Server) Asked(text string) []Request {
 func (s *Server) Await(ctx context.Context, n int) ([]Request, error) {
 	for {
 		s.mu.Lock()
-		requests, grown := slices.Clone(s.requests), s.grown
+		requests, changed := slices.Clone(s.requests), s.changed
 		s.mu.Unlock()
 		if len(requests) >= n {
 			return requests, nil
 		}
 		select {
-		case <-grown:
+		case <-changed:
 		case <-ctx.Done():
 			return requests, ctx.Err()
 		}
@@ -150,7 +150,7 @@ const maxBody = 64 << 20
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, parse func([]byte) (Request, error), out func(http.ResponseWriter, Request) writer) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
-		return // the client has gone
+		return // the client has gone, or the body is too large
 	}
 	q, err := parse(body)
 	q.Path, q.Header = r.URL.Path, r.Header.Clone()
@@ -161,8 +161,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, parse func([]byte
 	}
 	s.mu.Lock()
 	s.requests = append(s.requests, q)
-	close(s.grown)
-	s.grown = make(chan struct{})
+	close(s.changed)
+	s.changed = make(chan struct{})
 	answer, key := s.answer, s.key
 	s.mu.Unlock()
 	problem := q.problem()
@@ -201,7 +201,7 @@ func (s *Server) say(ctx context.Context, a writer, step Step) {
 	}
 	switch {
 	case step.Cut:
-		panic(http.ErrAbortHandler) // the way to break a connection in net/http
+		panic(http.ErrAbortHandler) // net/http closes the connection without finishing the response
 	case step.Forever:
 		g := s.Gate("forever")
 		g.arrive()
@@ -216,7 +216,7 @@ func (s *Server) say(ctx context.Context, a writer, step Step) {
 	a.end(len(step.Calls) > 0)
 }
 
-// forever writes until the gate is open, at the pace of a slow model. No test waits for this pace.
+// forever writes a text every 5 ms until the gate is open. Tests do not depend on the interval.
 func forever(ctx context.Context, g *Gate, a writer) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
