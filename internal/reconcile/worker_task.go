@@ -55,7 +55,7 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 	case !wanted && t.StopAsked.IsZero():
 		return 0, false, w.askStop(ctx, t, "its agent was stopped or restarted")
 	case left <= 0 && t.StopAsked.IsZero():
-		return 0, false, w.askStop(ctx, t, state.TimedOut(t))
+		return 0, false, w.askStop(ctx, t, state.TimeoutReason(t))
 	case t.Dispatched.IsZero() && !t.StopAsked.IsZero():
 		return 0, false, w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskStopped})
 	case a.State == fleet.StateStopped || a.State == fleet.StateFailed || a.State == fleet.StateCanceled:

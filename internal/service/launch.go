@@ -88,7 +88,7 @@ func (s *Service) launch(
 		return nil, Made{}, false, err
 	}
 	if !p.Reaches(r.Place, r.Project) {
-		return nil, Made{}, false, fleet.Errorf(fleet.ReasonPermissionDenied, "the token of %q is good for agents of the projects %s only", p.Name, fleet.JoinNames(p.Projects))
+		return nil, Made{}, false, fleet.Errorf(fleet.ReasonPermissionDenied, "the token of %q is valid for agents of the projects %s only", p.Name, fleet.JoinNames(p.Projects))
 	}
 	made, repeated, err = s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
 		if v, err = s.insertLaunched(ctx, tx, p, r); err != nil {

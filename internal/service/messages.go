@@ -64,7 +64,7 @@ func (s *Service) insertMessage(ctx context.Context, c Call, ref, id, message st
 		case v.Status() != fleet.StatusBusy:
 			return nil, agentOffline(a)
 		case !task.StopAsked.IsZero():
-			return nil, fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q is being stopped: wait for that, and start another one", a.Name).With("agent_name", a.Name)
+			return nil, fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q is being stopped: wait for that, then start a new task", a.Name).With("agent_name", a.Name)
 		}
 		if err := s.places.Of(a).Available(); err != nil {
 			return nil, err

@@ -7,18 +7,18 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Overview is the state of the fleet in a few numbers, of what the caller may see.
+// Overview is a summary, in numbers, of the agents that the caller may see.
 type Overview struct {
 	Agents, Busy, Waiting, Stalled, Idle, Offline int
-	Questions                                     int            // that wait for an answer
+	Questions                                     int            // open ones
 	LastDay                                       fleet.UsageRow // what the tasks of the last 24 hours used
 	Caller                                        string
 	Scope                                         fleet.Scope // of the caller
-	Projects                                      []string    // the only ones that the caller is good for; empty: all
+	Projects                                      []string    // to which the caller is restricted; empty: all
 	Limits                                        []LimitUse  // of the caller; for admins also of projects
 }
 
-// Overview counts the agents, the open questions, and what the last day used.
+// Overview returns the numbers of agents and of open questions, and the usage of the last 24 hours.
 func (s *Service) Overview(ctx context.Context) (*Overview, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

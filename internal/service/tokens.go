@@ -48,7 +48,7 @@ type CreateTokenRequest struct {
 	Name  string
 	Kind  fleet.Kind
 	Scope fleet.Scope
-	// Projects are the only projects that the token is good for; empty: all.
+	// Projects are the only projects that the token is valid for; empty: all.
 	Projects []string
 	TTL      time.Duration // 0: it does not expire
 }

@@ -23,16 +23,16 @@ func RevokeAgentTokens(tx fleet.Tx, uid string, now time.Time) error {
 	return nil
 }
 
-// RefuseMessage records that the agent never gets the message.
-func RefuseMessage(tx fleet.Tx, t *fleet.Task, m *fleet.Message, now time.Time, r fleet.Reason, words string) error {
-	m.Refused, m.RefusedText = r, words
+// RefuseMessage records that the message will not be delivered, and why.
+func RefuseMessage(tx fleet.Tx, t *fleet.Task, m *fleet.Message, now time.Time, r fleet.Reason, text string) error {
+	m.Refused, m.RefusedText = r, text
 	if err := tx.UpdateMessage(m); err != nil {
 		return err
 	}
-	return tx.Append(t.Event(fleet.EventTaskStep, now, "a message was not given to the agent: "+words))
+	return tx.Append(t.Event(fleet.EventTaskStep, now, "a message was not delivered to the agent: "+text))
 }
 
-// refuseMessages records, of a task that ends, that the agent never gets the messages that it has not got by now.
+// refuseMessages records that the task's undelivered messages will not be delivered, because the task ends.
 func refuseMessages(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	if !t.HasMessages {
 		return nil
@@ -40,18 +40,18 @@ func refuseMessages(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	all, err := tx.Messages(t.ID)
 	for _, m := range all {
 		if err == nil && m.Open() {
-			words := fmt.Sprintf("the task of agent %q ended before the agent could take the message: start another one", t.AgentName)
-			err = RefuseMessage(tx, t, m, now, fleet.ReasonNoRunningTask, words)
+			text := fmt.Sprintf("the task of agent %q ended before the message was delivered: start a new task", t.AgentName)
+			err = RefuseMessage(tx, t, m, now, fleet.ReasonNoRunningTask, text)
 		}
 	}
 	return err
 }
 
-// MaxQuestions is how many questions one task can have. The runner denies more than that itself; this bounds what one
-// that is not to be trusted can put into the store.
+// MaxQuestions is the maximum number of questions of one task. Runners have their own limit. This limit also protects the store from an
+// untrusted runner.
 const MaxQuestions = 1000
 
-// withdrawQuestions records, of a task that ends, that nobody waits for answers any more.
+// withdrawQuestions marks the open questions of a task that ends as withdrawn.
 func withdrawQuestions(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	t.Waiting = 0
 	if !t.HasQuestions {
@@ -67,28 +67,28 @@ func withdrawQuestions(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	return err
 }
 
-// TimedOut is the reason of a task that ran longer than it may.
-func TimedOut(t *fleet.Task) string {
+// TimeoutReason returns the reason for a task that exceeded its time limit.
+func TimeoutReason(t *fleet.Task) string {
 	return fmt.Sprintf("it ran longer than its limit of %s", t.Timeout)
 }
 
-// EndTask ends the task with the outcome, writes it and its agent, and adds the event. If the agent exists, also makes other changes to
-// it; also may be nil. The transaction has read both.
-func EndTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time, also func(a *fleet.Agent)) error {
+// EndTask ends the task of the agent with the outcome, writes both, and appends an EventTaskEnded. The transaction has read both. If the
+// agent exists, EndTask calls change, which may be nil, before it writes the agent.
+func EndTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time, change func(a *fleet.Agent)) error {
 	t.Status, t.Reason = o.Status, o.Reason
 	if !t.StopAsked.IsZero() && o.Status != fleet.TaskCompleted {
 		t.Status, t.Reason = fleet.TaskStopped, t.StopReason
-		if t.StopReason == TimedOut(t) {
+		if t.StopReason == TimeoutReason(t) {
 			t.Status = fleet.TaskFailed
 		}
 	}
 	if t.Status == fleet.TaskFailed && t.Reason == "" {
-		t.Reason = "the agent does not say why"
+		t.Reason = "the agent gave no reason"
 	}
 	t.EndedAt, t.StalledAt, t.LastStep = now, time.Time{}, ""
 	if !o.EndedAt.IsZero() && o.EndedAt.Before(now) { // Fleet may have noticed much later, for example after its own restart
 		t.EndedAt = o.EndedAt
-		if t.EndedAt.Before(t.StartedAt) { // by another clock
+		if t.EndedAt.Before(t.StartedAt) { // the host's clock may be behind
 			t.EndedAt = t.StartedAt
 		}
 	}
@@ -110,8 +110,8 @@ func EndTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now ti
 		if a.OneTask {
 			a.Desired = fleet.DesiredDeleted
 		}
-		if also != nil {
-			also(a)
+		if change != nil {
+			change(a)
 		}
 		if a.Config != nil {
 			if err := RevokeAgentTokens(tx, a.UID, now); err != nil {
@@ -134,7 +134,7 @@ func EndTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now ti
 	return tx.Append(t.Event(fleet.EventTaskEnded, now, text))
 }
 
-// keepPayload keeps the payload, behind what was kept while the task ran, in one piece.
+// keepPayload appends the payload to the part that was stored while the task ran, and stores both as one payload.
 func keepPayload(tx fleet.Tx, t *fleet.Task, payload []byte, gap fleet.Gap, now time.Time) error {
 	if len(payload) == 0 && t.PayloadSize == 0 {
 		return nil
@@ -153,7 +153,7 @@ func keepPayload(tx fleet.Tx, t *fleet.Task, payload []byte, gap fleet.Gap, now 
 		t.PayloadGap = gap
 	}
 	err := tx.PutPayload(t.ID, payload)
-	if errors.Is(err, fleet.ErrStoreFull) { // how the task ended matters more
+	if errors.Is(err, fleet.ErrStoreFull) { // the task's end must be recorded even if the payload cannot be
 		t.PayloadSize, t.PayloadGap = before, hole
 		return tx.Append(t.Event(fleet.EventTaskStep, now, fmt.Sprintf("a payload of %d bytes is not kept: the disk of the server's data is full", len(payload))))
 	}

@@ -3422,7 +3422,7 @@ const fleetServiceShowFleetOutput = `{
       "items": {
         "type": "string"
       },
-      "description": "Names of the only projects that the caller's token is good for; empty: all."
+      "description": "Names of the only projects that the caller's token is valid for; empty: all."
     }
   },
   "required": [
@@ -5294,7 +5294,7 @@ const fleetServiceListPrincipalsInput = `{
     "limit": {
       "type": "integer",
       "minimum": 1,
-      "description": "Return at most this many principals, at most 1000; 100 when not given."
+      "description": "Maximum number of principals in the answer, 1 to 1000; 100 when not given."
     }
   },
   "additionalProperties": false
@@ -5308,7 +5308,7 @@ const fleetServiceListPrincipalsOutput = `{
       "items": {
         "$ref": "#/$defs/Principal"
       },
-      "description": "Those that have agents, a valid token, or limits of their own; also the caller."
+      "description": "Principals with an agent, a valid token or their own limits, and the caller."
     },
     "next_cursor": {
       "type": "string",
@@ -5336,14 +5336,14 @@ const fleetServiceListPrincipalsOutput = `{
         },
         "stored_bytes": {
           "type": "number",
-          "description": "Size of the descriptions, summaries, output and payloads that are stored, before compression; a double because it can be more than 2 GiB."
+          "description": "Size of the descriptions, summaries, output and payloads that are stored, before compression; a double, because it can exceed the range of int32, and JSON would show an int64 as a string."
         },
         "limits": {
           "type": "array",
           "items": {
             "$ref": "#/$defs/Limit"
           },
-          "description": "What the principal may have, and has. Only what is limited."
+          "description": "Limits of the principal, and how much of each is used. A resource without a limit is left out."
         }
       },
       "required": [
@@ -5353,7 +5353,7 @@ const fleetServiceListPrincipalsOutput = `{
         "stored_bytes",
         "limits"
       ],
-      "description": "Principal is somebody who calls Fleet, with what they have and may have."
+      "description": "Principal is a caller of Fleet, with its current usage and its limits."
     },
     "Limit": {
       "type": "object",

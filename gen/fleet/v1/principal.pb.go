@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Principal is somebody who calls Fleet, with what they have and may have.
+// Principal is a caller of Fleet, with its current usage and its limits.
 type Principal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the principal.
@@ -32,10 +32,10 @@ type Principal struct {
 	Agents int32 `protobuf:"varint,2,opt,name=agents,proto3" json:"agents,omitempty"`
 	// Number of tasks that have not ended, of all toolsets.
 	RunningTasks int32 `protobuf:"varint,3,opt,name=running_tasks,json=runningTasks,proto3" json:"running_tasks,omitempty"`
-	// Size of the descriptions, summaries, output and payloads that are stored, before compression; a double because it can be
-	// more than 2 GiB.
+	// Size of the descriptions, summaries, output and payloads that are stored, before compression; a double, because it can
+	// exceed the range of int32, and JSON would show an int64 as a string.
 	StoredBytes float64 `protobuf:"fixed64,4,opt,name=stored_bytes,json=storedBytes,proto3" json:"stored_bytes,omitempty"`
-	// What the principal may have, and has. Only what is limited.
+	// Limits of the principal, and how much of each is used. A resource without a limit is left out.
 	Limits        []*Limit `protobuf:"bytes,5,rep,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -111,7 +111,7 @@ type ListPrincipalsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. Continue from here: the next_cursor of the previous answer.
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Optional. Return at most this many principals, at most 1000; 100 when not given.
+	// Optional. Maximum number of principals in the answer, 1 to 1000; 100 when not given.
 	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -161,10 +161,10 @@ func (x *ListPrincipalsRequest) GetLimit() int32 {
 	return 0
 }
 
-// ListPrincipalsResponse has principals, by name.
+// ListPrincipalsResponse is a page of principals, sorted by name.
 type ListPrincipalsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Those that have agents, a valid token, or limits of their own; also the caller.
+	// Principals with an agent, a valid token or their own limits, and the caller.
 	Principals []*Principal `protobuf:"bytes,1,rep,name=principals,proto3" json:"principals,omitempty"`
 	// Where to continue, as cursor of the next call; absent on the last page.
 	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`

@@ -97,7 +97,7 @@ type Token struct {
 	RevokedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
 	// What the holder may do.
 	Scope Scope `protobuf:"varint,7,opt,name=scope,proto3,enum=fleet.v1.Scope" json:"scope,omitempty"`
-	// The only projects whose agents the holder sees and creates; empty when the token is good for all.
+	// The only projects whose agents the holder sees and creates; empty when the token is valid for all.
 	Projects      []string `protobuf:"bytes,8,rep,name=projects,proto3" json:"projects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -202,8 +202,8 @@ type CreateTokenRequest struct {
 	TtlSeconds int32 `protobuf:"varint,4,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`
 	// Optional. What the holder may do; run when not given.
 	Scope Scope `protobuf:"varint,5,opt,name=scope,proto3,enum=fleet.v1.Scope" json:"scope,omitempty"`
-	// Optional. The only projects that the token is good for; all when not given. Agents of other projects do not exist for its
-	// holder. Such a token can have scope read or run, and is good for the fleet's own methods only, not for other toolsets.
+	// Optional. The only projects that the token is valid for; all when not given. Agents of other projects do not exist for its
+	// holder. Such a token can have scope read or run, and is valid for the fleet's own methods only, not for other toolsets.
 	Projects      []string `protobuf:"bytes,6,rep,name=projects,proto3" json:"projects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

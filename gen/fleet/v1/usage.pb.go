@@ -592,7 +592,7 @@ type ShowFleetResponse struct {
 	Limits []*Limit `protobuf:"bytes,10,rep,name=limits,proto3" json:"limits,omitempty"`
 	// What the caller may do.
 	Scope Scope `protobuf:"varint,11,opt,name=scope,proto3,enum=fleet.v1.Scope" json:"scope,omitempty"`
-	// Names of the only projects that the caller's token is good for; empty: all.
+	// Names of the only projects that the caller's token is valid for; empty: all.
 	Projects      []string `protobuf:"bytes,12,rep,name=projects,proto3" json:"projects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

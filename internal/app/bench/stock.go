@@ -75,7 +75,7 @@ func (s *stock) task(i int) *fleet.Task {
 	}
 	switch s.random.IntN(50) {
 	case 0:
-		t.Status, t.Reason = fleet.TaskFailed, "the agent does not say why"
+		t.Status, t.Reason = fleet.TaskFailed, "the agent gave no reason"
 	case 1:
 		t.Status, t.Reason = fleet.TaskStopped, "somebody stopped it"
 	}

@@ -62,7 +62,7 @@ func goodHistory() (*history, *evidence) {
 	add(fleetv1.Event_task_created, "papi", "2", "", "echo tag=t000003")
 	add(fleetv1.Event_task_output, "papi", "2", "", "tag=t000003\n")
 	add(fleetv1.Event_task_message, "papi", "2", "", "m000002")
-	add(fleetv1.Event_task_step, "papi", "2", "", "a message was not given to the agent: too late")
+	add(fleetv1.Event_task_step, "papi", "2", "", "a message was not delivered to the agent: too late")
 	add(fleetv1.Event_task_ended, "papi", "2", "stopped", "")
 	e.watched = map[string][]*fleetv1.Event{"gRPC": slices.Clone(e.log), "MCP": slices.Clone(e.log)}
 	return h, e

@@ -5,15 +5,15 @@ import (
 	"unicode/utf8"
 )
 
-// Postgres refuses text that is not UTF-8 or has a zero byte. Output of agents can be such text. Each byte that Postgres refuses is
-// stored as the character at escapes plus the byte's value. These characters are in a private range. If they are part of the text,
-// their bytes are stored in the same way.
-const escapes = 0x10FE00
+// escapeBase is the first of 256 private-use characters. Postgres refuses text that is not UTF-8 or contains a zero byte, and agents can
+// produce such text. Each refused byte b is stored as the character escapeBase+b. If the text already contains one of these characters,
+// each byte of that character is stored in the same way.
+const escapeBase = 0x10FE00
 
-// escapeMark is how the UTF-8 of every character of that range begins. Few other characters begin with it.
+// escapeMark is the first two bytes, in UTF-8, of every character from escapeBase on. Text without them needs no unescaping.
 const escapeMark = "\xf4\x8f"
 
-// escape returns the text in the form in which it is kept.
+// escape returns the text as it is stored in Postgres.
 func escape(s string) string {
 	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 && !strings.Contains(s, escapeMark) {
 		return s
@@ -23,7 +23,7 @@ func escape(s string) string {
 		r, n := utf8.DecodeRuneInString(s[i:])
 		if r == 0 || r == utf8.RuneError && n == 1 || escaped(r) {
 			for _, c := range []byte(s[i : i+n]) {
-				b.WriteRune(escapes + rune(c))
+				b.WriteRune(escapeBase + rune(c))
 			}
 		} else {
 			b.WriteString(s[i : i+n])
@@ -33,7 +33,7 @@ func escape(s string) string {
 	return b.String()
 }
 
-// unescape returns the text that escape was given.
+// unescape reverses escape.
 func unescape(s string) string {
 	if !strings.Contains(s, escapeMark) {
 		return s
@@ -41,7 +41,7 @@ func unescape(s string) string {
 	var b strings.Builder
 	for _, r := range s {
 		if escaped(r) {
-			b.WriteByte(byte(r - escapes))
+			b.WriteByte(byte(r - escapeBase))
 		} else {
 			b.WriteRune(r)
 		}
@@ -49,4 +49,4 @@ func unescape(s string) string {
 	return b.String()
 }
 
-func escaped(r rune) bool { return r >= escapes && r < escapes+0x100 }
+func escaped(r rune) bool { return r >= escapeBase && r < escapeBase+0x100 }

@@ -2,7 +2,7 @@ package record
 
 import "fleet/internal/fleet"
 
-// AuditColumns are the columns of the audit log that a line fills. AuditArgs returns their values.
+// AuditColumns are the columns that an insert of an audit entry sets. AuditArgs returns their values in the same order.
 const AuditColumns = `time, principal, kind, caller, method, method_key, face, remote, target, agent_name, name_key, owner, request_id, outcome, count`
 
 // SelectAudit is the beginning of a query whose rows ScanAudit reads.
@@ -16,14 +16,14 @@ func AuditArgs(e *fleet.AuditEntry) []any {
 	}
 }
 
-// ScanAudit returns the line of a row of SelectAudit.
+// ScanAudit reads an audit entry from a row of a SelectAudit query.
 func ScanAudit(row Scanner) (e fleet.AuditEntry, err error) {
 	err = row.Scan(&e.ID, (*Time)(&e.Time), &e.Principal, (*string)(&e.Kind), &e.Caller, &e.Method, &e.Face, &e.Remote, &e.Target, &e.AgentName, &e.Owner,
 		&e.RequestID, &e.Outcome, &e.Count)
 	return e, err
 }
 
-// AuditConditions adds the conditions of the filter, each with one ? for its value.
+// AuditConditions calls add for each condition of the filter. Each condition has one ? for its value.
 func AuditConditions(f fleet.AuditFilter, add func(condition string, value any)) {
 	if f.Principal != "" {
 		add(`principal = ?`, f.Principal)
