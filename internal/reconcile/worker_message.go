@@ -134,7 +134,7 @@ func mayRetry(err error) bool {
 // recordDelivery records what has become of the message: the agent has it, or err says why it never will.
 func (w *worker) recordDelivery(ctx context.Context, m fleet.Message, err error) error {
 	if err != nil {
-		w.log.WarnContext(ctx, "a message was not given to its agent", slog.String("task", m.TaskID), slog.Any("error", err))
+		w.log.WarnContext(ctx, "a message was not delivered to its agent", slog.String("task", m.TaskID), slog.Any("error", err))
 	}
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
 		now, known := tx.Message(m.ID)

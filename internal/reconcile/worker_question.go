@@ -106,10 +106,10 @@ func (w *worker) stepAnswers(ctx context.Context, a *fleet.Agent, t *fleet.Task)
 			w.answering.count++
 			d := backoff(w.answering.count, maxRunRetry)
 			w.answering.next = w.now().Add(d)
-			w.log.WarnContext(ctx, "an answer was not given to its agent and is tried again", slog.String("task", t.ID), slog.Any("error", err))
+			w.log.WarnContext(ctx, "an answer was not delivered to its agent and is tried again", slog.String("task", t.ID), slog.Any("error", err))
 			return d, nil
 		case err != nil:
-			w.log.InfoContext(ctx, "an answer was not given to its agent", slog.String("task", t.ID), slog.Any("error", err))
+			w.log.InfoContext(ctx, "an answer was not delivered to its agent", slog.String("task", t.ID), slog.Any("error", err))
 		}
 		w.answering = answering{}
 		if err := w.answered(ctx, q.ID, err); err != nil {

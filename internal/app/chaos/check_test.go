@@ -372,7 +372,7 @@ func (h *history) checkMessages(v *verdict, e *evidence) {
 		case fleetv1.Event_task_message:
 			said[event.GetText()]++
 		case fleetv1.Event_task_step:
-			if strings.Contains(event.GetText(), "a message was not given") {
+			if strings.Contains(event.GetText(), "a message was not delivered") {
 				late[event.GetTaskId()]++
 			}
 		}
