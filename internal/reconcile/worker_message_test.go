@@ -251,3 +251,31 @@ func TestMessageThatIsTriedAgain(t *testing.T) {
 	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
 	require.Equal(t, []string{"hi"}, h.World.Messages(task.ID))
 }
+
+// TestMessageAfterItsRequestIsForgotten repeats a message when the store no longer knows its request, and sends one of the same request id to
+// another task.
+func TestMessageAfterItsRequestIsForgotten(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	task := h.Start("papi", "wait gate\nlisten\ndone")
+	<-h.World.Reached("gate")
+	forget := func() {
+		_, err := h.Store.Prune(t.Context(), time.Now(), 500)
+		require.NoError(t, err)
+	}
+	for range 2 {
+		_, err := message(h, "more light", "m1")
+		require.NoError(t, err)
+		forget()
+	}
+	h.World.Release("gate")
+	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+	require.Equal(t, []string{"more light"}, h.World.Messages(task.ID))
+	forget()
+	task = h.Start("papi", "listen\ndone")
+	_, err := message(h, "more light", "m1")
+	require.NoError(t, err)
+	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
+	require.Equal(t, []string{"more light"}, h.World.Messages(task.ID))
+}

@@ -61,7 +61,9 @@ func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*flee
 	for _, uid := range uids {
 		v := s.snap.Get(uid)
 		if v == nil || v.Task == nil {
-			v = s.ended.get(uid)
+			if v = s.ended.get(uid); v != nil && s.payloadExpires(v.Task) {
+				v = nil
+			}
 		}
 		if v == nil {
 			others = append(others, uid)
@@ -97,6 +99,11 @@ func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*flee
 		return fill(tx)
 	})
 	return views, previews, err
+}
+
+// payloadExpires reports whether the task's payload was removed, or is to be, because its retention is over.
+func (s *Service) payloadExpires(t *fleet.Task) bool {
+	return t.PayloadSize > 0 && s.cfg.PayloadRetention >= 0 && t.EndedAt.Add(s.cfg.PayloadRetention).Before(s.now())
 }
 
 // loadEnded adds the agents, each with its newest task, to found.

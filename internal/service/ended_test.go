@@ -1,12 +1,15 @@
 package service_test
 
 import (
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/place/fake"
 	"fleet/internal/service/servicetest"
+	"fleet/internal/state"
 )
 
 // TestDeletedTaskOfAnEndedAgent deletes the task of an agent that another server has in its cache.
@@ -29,4 +32,31 @@ func TestDeletedTaskOfAnEndedAgent(t *testing.T) {
 		require.NoError(t, err)
 		require.Nil(t, views[0].Task)
 	}
+}
+
+// TestExpiredPayloadOfAnEndedAgent removes the payload of an agent that is in the cache.
+func TestExpiredPayloadOfAnEndedAgent(t *testing.T) {
+	t.Parallel()
+	second := servicetest.Second(t, fake.Config{})
+	var late atomic.Int64 // by how much the clock is ahead
+	h := servicetest.New(t, fake.Config{}, func(c *state.Config) {
+		servicetest.Others(second)(c)
+		c.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load())) }
+		c.PayloadRetention = 30 * 24 * time.Hour
+	})
+	v, err := h.Launch(h.Context(), servicetest.Launch("payload all\ndone well"))
+	require.NoError(t, err)
+	h.Gone(v.UID)
+	removed := func() bool {
+		views, _, err := h.AgentsByUID(h.Context(), []string{v.UID})
+		require.NoError(t, err)
+		require.Equal(t, 3, views[0].Task.PayloadSize)
+		return views[0].Task.PayloadRemoved
+	}
+	require.False(t, removed())
+	late.Store(int64(31 * 24 * time.Hour))
+	n, err := h.Store.PrunePayloads(t.Context(), h.Config.Now().Add(-30*24*time.Hour), 100)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.True(t, removed())
 }

@@ -20,9 +20,12 @@ func (s *Service) SendMessage(ctx context.Context, ref, message, requestID strin
 		return nil, "", err
 	}
 	c := Call{Method: "SendTaskMessage", RequestID: requestID, Body: []string{ref, message}}
-	id := s.cfg.NewID()
-	if requestID != "" { // the same for a repeat
-		id = p.Name + "/" + requestID
+	fresh := s.cfg.NewID()
+	id := func(t *fleet.Task) string {
+		if requestID == "" {
+			return fresh
+		}
+		return p.Name + "/" + t.ID + "/" + requestID // the same for a repeat
 	}
 	task, err := s.taskBefore(ctx, c)
 	if err == nil && task == nil {
@@ -31,7 +34,7 @@ func (s *Service) SendMessage(ctx context.Context, ref, message, requestID strin
 	if err != nil {
 		return nil, "", err
 	}
-	m, err := s.awaitMessage(ctx, id)
+	m, err := s.awaitMessage(ctx, id(task))
 	switch {
 	case err != nil:
 		return nil, "", err
@@ -47,7 +50,7 @@ func (s *Service) SendMessage(ctx context.Context, ref, message, requestID strin
 }
 
 // insertMessage puts the message into the store, where the worker of the agent finds it.
-func (s *Service) insertMessage(ctx context.Context, c Call, ref, id, message string) (*fleet.Task, error) {
+func (s *Service) insertMessage(ctx context.Context, c Call, ref string, id func(*fleet.Task) string, message string) (*fleet.Task, error) {
 	v, p, err := s.agent(ctx, ref, fleet.AccessRun)
 	if err != nil {
 		return nil, err
@@ -69,11 +72,14 @@ func (s *Service) insertMessage(ctx context.Context, c Call, ref, id, message st
 		if err := s.places.Of(a).Available(); err != nil {
 			return nil, err
 		}
+		if known, err := tx.Message(id(task)); err != nil || known != nil { // a repeat of a request that was forgotten since
+			return task, err
+		}
 		if err := admit(s.cfg.Limits, tx, a.Owner, increase{bytes: len(message), project: a.Project}); err != nil {
 			return nil, err
 		}
 		now := s.now()
-		if err := tx.InsertMessage(&fleet.Message{ID: id, TaskID: task.ID, Text: message, CreatedAt: now}); err != nil {
+		if err := tx.InsertMessage(&fleet.Message{ID: id(task), TaskID: task.ID, Text: message, CreatedAt: now}); err != nil {
 			return nil, err
 		}
 		if task.Dispatched.IsZero() && task.Try == 0 { // its start comes first: dispatch appends the event

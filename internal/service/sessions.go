@@ -265,7 +265,8 @@ func (s *Service) CloseSession(ctx context.Context, x *fleet.Session, reason str
 	if err != nil || a == nil {
 		return err
 	}
-	ctx = fleet.WithPrincipal(ctx, fleet.Principal{Name: x.Owner})
+	// Who may close a session ends its turn, also where the agent belongs to somebody else.
+	ctx = fleet.WithPrincipal(ctx, fleet.Principal{Name: x.Owner, Scope: fleet.ScopeAdmin})
 	if a.Toolset == fleet.ToolsetFleet {
 		if turn == nil {
 			return nil

@@ -16,10 +16,11 @@ import (
 // cookieName is the name of the cookie. Its value is the token; scripts cannot read it, and other sites cannot use it.
 const cookieName = "fleet_session"
 
-// linkLife is how long a link of `fleet open` works, and maxLinks how many there are at once.
+// linkLife is how long a link of `fleet open` works, tokenLinks how many a token has at once, and maxLinks how many there are in all.
 const (
-	linkLife = time.Minute
-	maxLinks = 100
+	linkLife   = time.Minute
+	tokenLinks = 10
+	maxLinks   = 1000
 )
 
 // cookieLife is how long the browser keeps the cookie, in seconds.
@@ -140,7 +141,8 @@ func (s *Sessions) link(w http.ResponseWriter, r *http.Request) {
 	}
 	token := ""
 	if len(authorization) == 1 {
-		token = strings.TrimSpace(strings.TrimPrefix(authorization[0], "Bearer "))
+		_, token, _ = strings.Cut(authorization[0], " ") // the scheme was checked
+		token = strings.TrimSpace(token)
 	}
 	code := ""
 	if token != "" { // without one, the server takes everybody who may reach it
@@ -157,13 +159,16 @@ func (s *Sessions) link(w http.ResponseWriter, r *http.Request) {
 func (s *Sessions) keep(token string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.c.Now()
+	now, own := s.c.Now(), 0
 	for code, l := range s.links {
-		if now.After(l.expires) {
+		switch {
+		case now.After(l.expires):
 			delete(s.links, code)
+		case l.token == token:
+			own++
 		}
 	}
-	if len(s.links) >= maxLinks {
+	if own >= tokenLinks || len(s.links) >= maxLinks {
 		return ""
 	}
 	code := rand.Text()

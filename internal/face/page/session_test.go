@@ -19,7 +19,7 @@ func testPage(t *testing.T, now *time.Time) http.Handler {
 	t.Helper()
 	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.Header.Get("Authorization"))) })
 	identify := func(_ context.Context, authorization []string) error {
-		if len(authorization) == 1 && authorization[0] == "Bearer good" {
+		if len(authorization) == 1 && (authorization[0] == "Bearer good" || authorization[0] == "bearer also-good" || authorization[0] == "Bearer also-good") {
 			return nil
 		}
 		return status.Error(codes.Unauthenticated, "the token is unknown")
@@ -66,8 +66,8 @@ func TestLinks(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	h := testPage(t, &now)
-	link := func() string {
-		w := serve(h, "POST", "/session/links", "", "Authorization", "Bearer good")
+	link := func(authorization string) string {
+		w := serve(h, "POST", "/session/links", "", "Authorization", authorization)
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
 		var answer struct{ Code string }
 		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
@@ -75,20 +75,22 @@ func TestLinks(t *testing.T) {
 	}
 	require.Equal(t, http.StatusUnauthorized, serve(h, "POST", "/session/links", "").Code)
 
-	code := link()
+	code := link("Bearer good")
 	require.Equal(t, http.StatusNoContent, serve(h, "POST", "/session", code).Code)
 	require.Equal(t, http.StatusUnauthorized, serve(h, "POST", "/session", code).Code, "a link works once")
 
-	code = link()
+	code = link("Bearer good")
 	now = now.Add(linkLife + time.Second)
 	require.Equal(t, http.StatusUnauthorized, serve(h, "POST", "/session", code).Code, "a link works for a minute")
 
-	for range maxLinks {
-		link()
+	for range tokenLinks {
+		link("Bearer good")
 	}
 	require.Equal(t, http.StatusTooManyRequests, serve(h, "POST", "/session/links", "", "Authorization", "Bearer good").Code)
+	code = link("bearer also-good")
+	require.Equal(t, http.StatusNoContent, serve(h, "POST", "/session", code).Code, "other tokens have their own links, and the scheme has any case")
 	now = now.Add(linkLife + time.Second)
-	link()
+	link("Bearer good")
 }
 
 func TestFiles(t *testing.T) {

@@ -581,3 +581,30 @@ func TestNoHost(t *testing.T) {
 	w.hired("alice", "papi")
 	require.Equal(t, "still here", w.say("alice", w.begin("alice", "papi"), "done still here").Text)
 }
+
+// TestAdminClosesASession closes a session whose agent belongs to somebody else: its turn is stopped.
+func TestAdminClosesASession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.hired("alice", "papi")
+	root := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "root", Kind: fleet.Human, Scope: fleet.ScopeAdmin})
+	x, err := w.svc.Create(root, "papi", "", "", sessions.Place{})
+	require.NoError(t, err)
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		_, _ = w.svc.Send(root, x.ID, "echo at it\nlisten", "", nil)
+	}()
+	w.until(func() bool {
+		i, err := w.svc.Info(root, x.ID)
+		require.NoError(t, err)
+		return i.Working
+	})
+	require.NoError(t, w.svc.Close(root, x.ID))
+	<-sent
+	w.until(func() bool {
+		v, err := w.core.ShowAgent(w.as("alice"), "papi")
+		require.NoError(t, err)
+		return v.Task == nil
+	})
+}
