@@ -12,6 +12,10 @@ import (
 // give them up.
 var ErrShutdown = errors.New("the server is shutting down")
 
+// ShuttingDown reports whether ctx ended because the server shuts down. What the call began then continues: the caller
+// has not given it up, and can ask another server for the result.
+func ShuttingDown(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ErrShutdown) }
+
 // Code is the class of an error: what kind of thing a caller can do about it. The faces turn it into their own codes.
 type Code int
 

@@ -55,6 +55,8 @@ type Principal struct {
 	// AgentUID and AgentName identify an agent with a token of its own. Name is then its owner, and only methods for
 	// agents may be called.
 	AgentUID, AgentName string
+	// UnconfinedIn is the place in which the principal may run unconfined programs without being an admin; empty: none.
+	UnconfinedIn string
 }
 
 // Admin reports whether p sees and changes what others own.

@@ -111,6 +111,41 @@ func TestSelfStartedNowhere(t *testing.T) {
 	})
 }
 
+// TestSelfStartedStopped stops a task that the agent begins by itself before its workspace runs. The workspace starts the
+// agent all the same, so the run is interrupted once it exists, and the agent is free after that.
+func TestSelfStartedStopped(t *testing.T) {
+	t.Parallel()
+	stops := map[string]func(h *servicetest.Harness, task *fleet.Task){
+		"on request": func(h *servicetest.Harness, task *fleet.Task) {
+			stopped, _, text, err := h.StopTask(h.Context(), "papi", "")
+			require.NoError(h.T, err)
+			require.Equal(h.T, fleet.TaskRunning, stopped.Status)
+			require.Contains(h.T, text, "is being stopped and has not ended yet")
+		},
+		"after its time limit": func(h *servicetest.Harness, task *fleet.Task) {
+			h.Config.Now = func() time.Time { return time.Now().Add(task.Timeout + time.Minute) }
+			h.Restart()
+			h.Until("papi", func(v *fleet.AgentView) bool { return v.Task != nil && !v.Task.StopAsked.IsZero() })
+		},
+	}
+	for name, stop := range stops {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := servicetest.New(t, promptFirst(), func(c *state.Config) { c.CreateWait = 50 * time.Millisecond })
+			gate := h.World.HoldBuilds()
+			defer gate.Open()
+			v, err := begin(h, "echo a\nwait gate\ndone built")
+			require.NoError(t, err)
+			stop(h, v.Task)
+			gate.Open()
+			task := h.End(v.Task.ID)
+			require.Equal(t, task.StopReason, task.Reason)
+			require.NotZero(t, h.World.Calls(fake.Interrupt), "the run was told")
+			require.Equal(t, fleet.TaskCompleted, h.End(h.Start("papi", "done").ID).Status)
+		})
+	}
+}
+
 // first is the agent's first task.
 func first(h *servicetest.Harness, uid string) (task *fleet.Task) {
 	h.T.Helper()

@@ -56,7 +56,7 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 		return 0, false, w.askStop(ctx, t, "its agent was stopped or restarted")
 	case left <= 0 && t.StopAsked.IsZero():
 		return 0, false, w.askStop(ctx, t, state.TimeoutReason(t))
-	case t.Dispatched.IsZero() && !t.StopAsked.IsZero():
+	case t.Dispatched.IsZero() && !t.StopAsked.IsZero() && (!wanted || !startsUnasked(a, t)):
 		return 0, false, w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskStopped})
 	case a.State == fleet.StateStopped || a.State == fleet.StateFailed || a.State == fleet.StateCanceled:
 		w.unfollow()
@@ -66,6 +66,8 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 		return 0, false, w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the agent's workspace is " + string(a.State) + reasonSuffix(a.StateReason)})
 	case t.Dispatched.IsZero() && a.State == fleet.StateRunning:
 		return 0, false, w.dispatch(ctx, a, t, false)
+	case t.Dispatched.IsZero() && !t.StopAsked.IsZero():
+		return inspectMost, a.State.Moving(), nil
 	case t.Dispatched.IsZero():
 		return min(left, inspectMost), a.State.Moving(), nil
 	}
@@ -90,6 +92,10 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 	// A run that nothing could end goes with its workspace, when that is to stop anyway.
 	return next, a.State.Moving() || !wanted && w.stop.step == stopWorkspace && !w.stop.started.IsZero(), err
 }
+
+// startsUnasked reports whether the agent will work on the task even if Fleet never dispatches it. Such a task can only be
+// stopped once it runs. An agent with one task is deleted instead.
+func startsUnasked(a *fleet.Agent, t *fleet.Task) bool { return t.SelfStarted && t.Try == 0 && !a.OneTask }
 
 func reasonSuffix(reason string) string {
 	if reason == "" {
@@ -204,10 +210,10 @@ func (w *worker) followed(ctx context.Context, v *fleet.AgentView, f *follower) 
 			}
 		}
 		return w.ended(ctx, a, t, known, reportedOutcome(a, f.outcome))
-	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && !t.StopAsked.IsZero():
+	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && !t.StopAsked.IsZero() && (w.given(t) || !startsUnasked(a, t)):
 		return w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskStopped})
 	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && a.State == fleet.StateRunning:
-		if w.failures.taskID != t.ID || !w.failures.given {
+		if !w.given(t) {
 			return w.dispatch(ctx, a, t, true) // certainly never given
 		}
 		w.failures.given = false
@@ -225,10 +231,13 @@ func reportedOutcome(a *fleet.Agent, o fleet.Outcome) fleet.Outcome {
 	return withMarker(o)
 }
 
+// given reports whether the agent said, to this worker, that it has the task.
+func (w *worker) given(t *fleet.Task) bool { return w.failures.taskID == t.ID && w.failures.given }
+
 // retryLater counts a failure with the task, and sets when it is tried again: later and later, until there is output.
 func (w *worker) retryLater(t *fleet.Task) {
 	if w.failures.taskID != t.ID || w.failures.cursor != t.Cursor {
-		w.failures = failures{taskID: t.ID, cursor: t.Cursor, given: w.failures.taskID == t.ID && w.failures.given}
+		w.failures = failures{taskID: t.ID, cursor: t.Cursor, given: w.given(t)}
 	}
 	w.failures.count++
 	w.failures.next = w.now().Add(backoff(w.failures.count, maxRunRetry))

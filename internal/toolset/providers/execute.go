@@ -143,6 +143,9 @@ func (s *Service) execute(ctx context.Context, p *Provider, a *Answer, r service
 	if err == nil {
 		return s.answer(ctx, a, task, timeout)
 	}
+	if fleet.ShuttingDown(ctx) { // the run continues, and the request can be repeated at another server
+		return nil, err
+	}
 	stopping, done := context.WithTimeout(context.WithoutCancel(ctx), spare)
 	defer done()
 	if ctx.Err() != nil { // the caller has disconnected: stop without waiting; the task records the usage

@@ -285,6 +285,27 @@ func TestCancelStopsTheRun(t *testing.T) {
 	require.Equal(t, 1, h.models.Deliveries(a.TaskID))
 }
 
+// TestShutdownLeavesTheRun checks that a run survives a shutdown of the server, and that the repeated request gets its answer.
+func TestShutdownLeavesTheRun(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	ctx, cancel := context.WithCancelCause(h.as("alice"))
+	r := providers.ExecuteRequest{Agent: "claude", Prompt: "wait gate\ndone at last", RequestID: "one"}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := h.Execute(ctx, r)
+		ended <- err
+	}()
+	<-h.models.Reached("gate")
+	cancel(fleet.ErrShutdown)
+	require.ErrorIs(t, <-ended, context.Canceled)
+	h.models.Release("gate")
+	a := h.execute(r)
+	require.Empty(t, a.Error)
+	require.Equal(t, "at last", a.Content)
+	require.Equal(t, 1, h.models.Deliveries(a.TaskID))
+}
+
 func TestRequestID(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)

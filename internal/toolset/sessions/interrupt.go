@@ -2,7 +2,6 @@ package sessions
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -103,7 +102,7 @@ func (l *listeners) close() {
 // id, after a while without a retry, since the caller may only have lost the connection. If the server ends the call by
 // shutting down, nothing is interrupted: agents outside the server continue, and their answers are in the history.
 func (s *Service) left(ctx context.Context, task, requestID string, gaveUp bool) {
-	if !gaveUp || errors.Is(context.Cause(ctx), fleet.ErrShutdown) {
+	if !gaveUp || fleet.ShuttingDown(ctx) {
 		s.listeners.leave(task, 0, nil)
 		return
 	}

@@ -32,7 +32,7 @@ func (s *Service) callerFrom(ctx context.Context) (caller, error) {
 	if err != nil {
 		return caller{}, err
 	}
-	c := caller{agent: true, uid: p.AgentUID, owner: fleet.Principal{Name: p.Name, Kind: fleet.AgentKind}}
+	c := caller{agent: true, uid: p.AgentUID, owner: s.fleet.Delegate(a)}
 	if a.Config != nil && a.Config.Name != "" {
 		c.name, c.calls, c.depth = a.Config.Name, a.Config.Calls, a.Config.Depth+1
 	}

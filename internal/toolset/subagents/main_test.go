@@ -142,7 +142,10 @@ type world struct {
 }
 
 // newWorld starts a world. change modifies the tests' default configuration.
-func newWorld(t *testing.T, change func(*subagents.Config)) *world {
+func newWorld(t *testing.T, change func(*subagents.Config)) *world { return newWorldWith(t, sandbox.Auto, change) }
+
+// newWorldWith is newWorld with agents on this machine that are confined as mode says.
+func newWorldWith(t *testing.T, mode sandbox.Mode, change func(*subagents.Config)) *world {
 	t.Helper()
 	dir := t.TempDir()
 	for _, d := range []string{"bin", "home/calls", "agents"} {
@@ -157,7 +160,7 @@ func newWorld(t *testing.T, change func(*subagents.Config)) *world {
 	store, err := sqlitetest.Open(t.Context(), filepath.Join(dir, "fleet.db"))
 	require.NoError(t, err)
 	environ := []string{"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, "home"), "GORACE=atexit_sleep_ms=0", "KEY=s3cret", "FLEET_TOKEN=never"}
-	host, err := local.New(local.Config{Dir: filepath.Join(dir, "data"), ShimCommand: []string{supervisor, "shim"}, StopGrace: 200 * time.Millisecond, Environ: environ, PassEnv: []string{"GORACE"}, Read: []string{exe}, Write: []string{dir}})
+	host, err := local.New(local.Config{Dir: filepath.Join(dir, "data"), ShimCommand: []string{supervisor, "shim"}, StopGrace: 200 * time.Millisecond, Sandbox: mode, Environ: environ, PassEnv: []string{"GORACE"}, Read: []string{exe}, Write: []string{dir}})
 	require.NoError(t, err)
 	w := &world{t: t, store: store, remote: fake.New(fake.Config{Traits: fleet.Traits{Name: "coder"}}), dir: dir}
 	log := slog.New(slog.NewTextHandler(logWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
+	"fleet/internal/runner/sandbox"
 	"fleet/internal/toolset/subagents"
 )
 
@@ -117,6 +118,22 @@ func TestNestedConversations(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEqual(t, own.SessionID, theirs.SessionID)
 	}
+}
+
+// TestNestingUnconfined checks that a subagent whose programs nothing confines can run others of that kind. Callers who are
+// not admins cannot.
+func TestNestingUnconfined(t *testing.T) {
+	t.Parallel()
+	w := newWorldWith(t, sandbox.None, nil)
+	w.define("lead", "calls: [worker]", "You lead.")
+	w.define("worker", "allowed_callers: [main, lead]", "You work.")
+	_, err := w.run("worker", "say no")
+	fails(t, err, fleet.ReasonPermissionDenied, "are for admins only")
+	lead, end := w.working(asRoot(t.Context()), "lead")
+	defer end()
+	r, err := w.Run(asAgent(t.Context(), lead), subagents.Request{Agent: "worker", Prompt: "say done"})
+	require.NoError(t, err)
+	require.Equal(t, "done", r.Text)
 }
 
 func TestCycles(t *testing.T) {

@@ -38,7 +38,8 @@ type Result struct {
 }
 
 // Run lets a subagent answer the request. It waits for the answer. If ctx ends before, Run stops the subagent and
-// returns after it has ended.
+// returns after it has ended, unless the server is shutting down: the subagent then continues, and the same request can be
+// repeated at another server.
 func (s *Service) Run(ctx context.Context, r Request) (*Result, error) {
 	begun := s.cfg.Now()
 	c, err := s.callerFrom(ctx)
@@ -290,7 +291,7 @@ func (r *run) failed(t *fleet.Task) error {
 const stopWait = time.Minute
 
 // follow waits until the task has ended. If ctx ends before, or the subagent's time is over, it stops the task and
-// returns after that.
+// returns after that. When the server shuts down, the task continues.
 func (r *run) follow(ctx context.Context, taskID string) (*fleet.Task, error) {
 	within := ctx
 	if r.limit > 0 {
@@ -310,8 +311,12 @@ func (r *run) follow(ctx context.Context, taskID string) (*fleet.Task, error) {
 		With("agent_name", r.d.Name).With("task_id", taskID)
 }
 
-// stopAndWait stops the task and waits until it has ended, even if ctx is done.
+// stopAndWait stops the task and waits until it has ended, even if ctx is done. It does nothing if the server is shutting
+// down.
 func (r *run) stopAndWait(ctx context.Context, taskID string) {
+	if fleet.ShuttingDown(ctx) {
+		return
+	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
 	defer cancel()
 	err := r.fleet.AskStopTask(late, taskID)
@@ -323,8 +328,11 @@ func (r *run) stopAndWait(ctx context.Context, taskID string) {
 	}
 }
 
-// remove deletes the agent of a call.
+// remove deletes the agent of a call. If the server is shutting down, the agent continues, and sweep deletes it later.
 func (r *run) remove(ctx context.Context, uid string) {
+	if fleet.ShuttingDown(ctx) {
+		return
+	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
 	defer cancel()
 	if err := r.fleet.Remove(late, uid); err != nil {

@@ -173,6 +173,34 @@ func TestRunIsCancelled(t *testing.T) {
 	}
 }
 
+// TestRunDuringShutdown checks that a shutdown of the server leaves runs alone, and that the repeated request gets their result.
+func TestRunDuringShutdown(t *testing.T) {
+	t.Parallel()
+	for name, frontMatter := range map[string]string{"plain": "", "session": "session: true", "json": "output_format: json"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, nil)
+			w.define("a", frontMatter, "Do it.")
+			r := subagents.Request{Agent: "a", Prompt: "wait\nsay 1", RequestID: "one"}
+			ctx, cancel := context.WithCancelCause(w.ctx())
+			done := make(chan error, 1)
+			go func() {
+				_, err := w.Run(ctx, r)
+				done <- err
+			}()
+			w.begun(1)
+			cancel(fleet.ErrShutdown) // as the server does with calls at shutdown
+			require.ErrorIs(t, <-done, context.Canceled)
+			require.NotEmpty(t, w.processes())
+			w.open()
+			again, err := w.Run(w.ctx(), r)
+			require.NoError(t, err)
+			require.Equal(t, "1", again.Text)
+			require.Len(t, w.calls(), 1)
+		})
+	}
+}
+
 func TestRunLongTexts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
