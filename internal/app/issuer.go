@@ -36,8 +36,11 @@ func (a *App) protectedResource() *protected.Resource {
 func (a *App) sessionConfig() page.SessionConfig {
 	c := page.SessionConfig{
 		Identify: func(ctx context.Context, authorization []string) error {
-			_, err := a.identify(ctx, "", authorization)
-			return err
+			ctx, err := a.identify(ctx, "", authorization)
+			if err != nil {
+				return err
+			}
+			return rpc.Refused(ctx)
 		},
 		Now: time.Now, Auth: a.cfg.Auth, PublicURL: a.cfg.PublicURL,
 	}

@@ -95,7 +95,9 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 
 // startsUnasked reports whether the agent will work on the task even if Fleet never dispatches it. Such a task can only be
 // stopped once it runs. An agent with one task is deleted instead.
-func startsUnasked(a *fleet.Agent, t *fleet.Task) bool { return t.SelfStarted && t.Try == 0 && !a.OneTask }
+func startsUnasked(a *fleet.Agent, t *fleet.Task) bool {
+	return t.SelfStarted && t.Try == 0 && !a.OneTask
+}
 
 func reasonSuffix(reason string) string {
 	if reason == "" {

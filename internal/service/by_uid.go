@@ -92,8 +92,10 @@ func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*flee
 	if inMemory {
 		return views, previews, fill(nil)
 	}
+	l := s.ended.begin(others)
+	defer s.ended.end(l)
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		if err := s.loadEnded(tx, others, found); err != nil {
+		if err := s.loadEnded(tx, l, found); err != nil {
 			return err
 		}
 		return fill(tx)
@@ -106,16 +108,16 @@ func (s *Service) payloadExpires(t *fleet.Task) bool {
 	return t.PayloadSize > 0 && s.cfg.PayloadRetention >= 0 && t.EndedAt.Add(s.cfg.PayloadRetention).Before(s.now())
 }
 
-// loadEnded adds the agents, each with its newest task, to found.
-func (s *Service) loadEnded(tx fleet.ReadTx, uids []string, found map[string]*fleet.AgentView) error {
-	if len(uids) == 0 {
+// loadEnded adds the agents of the load, each with its newest task, to found.
+func (s *Service) loadEnded(tx fleet.ReadTx, l *load, found map[string]*fleet.AgentView) error {
+	if len(l.uids) == 0 {
 		return nil
 	}
-	agents, err := tx.AgentViews(uids)
+	agents, err := tx.AgentViews(l.uids)
 	if err != nil {
 		return err
 	}
-	tasks, err := tx.LastTasks(uids)
+	tasks, err := tx.LastTasks(l.uids)
 	if err != nil {
 		return err
 	}
@@ -131,7 +133,7 @@ func (s *Service) loadEnded(tx fleet.ReadTx, uids []string, found map[string]*fl
 				}
 				shortenOutputs(v.Checks)
 			}
-			s.ended.put(v)
+			s.ended.put(l, v)
 		}
 	}
 	return nil

@@ -15,7 +15,11 @@ const endedMost = 20000
 type endedAgents struct {
 	mu         sync.Mutex
 	young, old map[string]*fleet.AgentView
+	loading    map[string]*load // by agent: the newest load that may still put it
 }
+
+// load is one reading of agents from the store, from before its transaction begins until after it has ended.
+type load struct{ uids []string }
 
 // get returns the agent; nil if it is not cached.
 func (e *endedAgents) get(uid string) *fleet.AgentView {
@@ -31,8 +35,34 @@ func (e *endedAgents) get(uid string) *fleet.AgentView {
 	return v
 }
 
-// put caches the agent if it can no longer change.
-func (e *endedAgents) put(v *fleet.AgentView) {
+// begin starts a load of the agents. The caller must end it.
+func (e *endedAgents) begin(uids []string) *load {
+	l := &load{uids}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.loading == nil {
+		e.loading = map[string]*load{}
+	}
+	for _, uid := range uids {
+		e.loading[uid] = l
+	}
+	return l
+}
+
+// end ends the load.
+func (e *endedAgents) end(l *load) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, uid := range l.uids {
+		if e.loading[uid] == l {
+			delete(e.loading, uid)
+		}
+	}
+}
+
+// put caches an agent of the load if it can no longer change. It does nothing if the agent was forgotten since the load began,
+// because the load may have read what was there before.
+func (e *endedAgents) put(l *load, v *fleet.AgentView) {
 	if !v.OneTask || v.DeletedAt.IsZero() || v.Task == nil || v.Task.Active() {
 		return
 	}
@@ -43,7 +73,9 @@ func (e *endedAgents) put(v *fleet.AgentView) {
 	small.Task = &task
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.keep(&small)
+	if e.loading[v.UID] == l {
+		e.keep(&small)
+	}
 }
 
 // forget removes the agent.
@@ -52,6 +84,7 @@ func (e *endedAgents) forget(uid string) {
 	defer e.mu.Unlock()
 	delete(e.young, uid)
 	delete(e.old, uid)
+	delete(e.loading, uid)
 }
 
 func (e *endedAgents) keep(v *fleet.AgentView) {

@@ -10,6 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"fleet/internal/face/wire"
 )
 
@@ -47,7 +50,8 @@ type Sessions struct {
 
 // SessionConfig configures Sessions. Identify and Now are required.
 type SessionConfig struct {
-	// Identify returns the error of a caller that is not accepted, a gRPC status.
+	// Identify returns a gRPC status for a caller that is not accepted. Its code is ResourceExhausted for a known caller who
+	// has sent too many requests.
 	Identify func(ctx context.Context, authorization []string) error
 	Now      func() time.Time
 	// Auth lists what callers can identify themselves with: "none", or some of "tokens", "coder" and "oidc".
@@ -100,9 +104,11 @@ func (s *Sessions) show(w http.ResponseWriter, r *http.Request) {
 	if c, err := r.Cookie(cookieName); err == nil && c.Value != "" {
 		authorization = []string{"Bearer " + c.Value}
 	}
+	err := s.c.Identify(r.Context(), authorization)
+	known := err == nil || status.Code(err) == codes.ResourceExhausted
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{ // the client may have disconnected
-		"auth": s.c.Auth, "issuer": s.c.IssuerURL, "signed_in": s.c.Identify(r.Context(), authorization) == nil,
+		"auth": s.c.Auth, "issuer": s.c.IssuerURL, "signed_in": known,
 	})
 }
 

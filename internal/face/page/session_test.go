@@ -22,6 +22,9 @@ func testPage(t *testing.T, now *time.Time) http.Handler {
 		if len(authorization) == 1 && (authorization[0] == "Bearer good" || authorization[0] == "bearer also-good" || authorization[0] == "Bearer also-good") {
 			return nil
 		}
+		if len(authorization) == 1 && authorization[0] == "Bearer busy" {
+			return status.Error(codes.ResourceExhausted, "too many requests")
+		}
 		return status.Error(codes.Unauthenticated, "the token is unknown")
 	}
 	h, err := Handler(api, NewSessions(SessionConfig{Identify: identify, Now: func() time.Time { return *now }}))
@@ -91,6 +94,17 @@ func TestLinks(t *testing.T) {
 	require.Equal(t, http.StatusNoContent, serve(h, "POST", "/session", code).Code, "other tokens have their own links, and the scheme has any case")
 	now = now.Add(linkLife + time.Second)
 	link("Bearer good")
+}
+
+// TestRateLimit checks that a caller who has sent too many requests gets no link and no cookie, and is not signed out.
+func TestRateLimit(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	h := testPage(t, &now)
+	require.Equal(t, http.StatusTooManyRequests, serve(h, "POST", "/session/links", "", "Authorization", "Bearer busy").Code)
+	require.Equal(t, http.StatusTooManyRequests, serve(h, "POST", "/session", `{"token":"busy"}`).Code)
+	require.Contains(t, serve(h, "GET", "/session", "", "Cookie", cookieName+"=busy").Body.String(), `"signed_in":true`)
+	require.Contains(t, serve(h, "GET", "/session", "", "Cookie", cookieName+"=bad").Body.String(), `"signed_in":false`)
 }
 
 func TestFiles(t *testing.T) {

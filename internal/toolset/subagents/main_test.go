@@ -142,7 +142,9 @@ type world struct {
 }
 
 // newWorld starts a world. change modifies the tests' default configuration.
-func newWorld(t *testing.T, change func(*subagents.Config)) *world { return newWorldWith(t, sandbox.Auto, change) }
+func newWorld(t *testing.T, change func(*subagents.Config)) *world {
+	return newWorldWith(t, sandbox.Auto, change)
+}
 
 // newWorldWith is newWorld with agents on this machine that are confined as mode says.
 func newWorldWith(t *testing.T, mode sandbox.Mode, change func(*subagents.Config)) *world {
