@@ -38,7 +38,7 @@ func (t EventType) ChangesSight() bool { return t == EventAgentShared || t == Ev
 
 // Event is one row of the append-only log.
 type Event struct {
-	Seq       int64 // position in the log; set by the store
+	Seq       int64 // position in the log; 0 in events that were not read from it
 	Time      time.Time
 	Type      EventType
 	AgentUID  string

@@ -178,8 +178,8 @@ type EventReader interface {
 
 // EventWriter writes the event log and remembered requests.
 type EventWriter interface {
-	// Append adds an event to the log. Its Seq is set when Update returns. The log is complete up to its newest event: none
-	// with a lower Seq appears later.
+	// Append adds an event to the log, which shows it when Update returns. Only events that are read have a Seq. The log is
+	// complete up to its newest event: none with a lower Seq appears later.
 	Append(e *Event) error
 
 	// PutRequest remembers the request. One of the same principal and id is an error.

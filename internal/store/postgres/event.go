@@ -44,18 +44,7 @@ func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
 	if unreachable(err) && ctx.Err() == nil { // the connection may have been cut while nobody used it
 		err = answering(ctx, answerLimit, read)
 	}
-	s.reached(seq)
 	return seq, plain(ctx, translate(err))
-}
-
-// reached remembers that the log has reached the number.
-func (s *Store) reached(seq int64) {
-	for {
-		old := s.seen.Load()
-		if seq <= old || s.seen.CompareAndSwap(old, seq) {
-			return
-		}
-	}
 }
 
 func (t *readTx) LastSeq() (int64, error) { return first(t, scanInt64, lastSeq) }

@@ -19,8 +19,10 @@ import (
 
 func appendEvent(ctx context.Context, s fleet.Store, text string) (seq int64, err error) {
 	e := &fleet.Event{Type: fleet.EventAgentChanged, AgentUID: "u1", Text: text}
-	err = s.Update(ctx, func(tx fleet.Tx) error { return tx.Append(e) })
-	return e.Seq, err
+	if err := s.Update(ctx, func(tx fleet.Tx) error { return tx.Append(e) }); err != nil {
+		return 0, err
+	}
+	return s.LastSeq(ctx)
 }
 
 func dial(t *testing.T, url string) *pgx.Conn {

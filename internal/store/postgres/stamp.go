@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,9 +15,8 @@ import (
 )
 
 const (
-	stamp      = `SELECT stamped_id, stamped_seq FROM fleet_stamp($1)`
+	stamp      = `SELECT stamped_id FROM fleet_stamp($1)`
 	inboxWaits = `SELECT EXISTS (SELECT FROM inbox)`
-	stampedAs  = `SELECT id, seq FROM events WHERE seq > $1 AND id = ANY($2)`
 	stampMost  = 2000            // events in one statement
 	stampEvery = time.Second     // for events of replicas that died before they could stamp them
 	stampLimit = 5 * time.Second // for one statement, and for all that a caller waits for
@@ -42,13 +42,13 @@ type stamper struct {
 	ended int
 }
 
-// rememberedRounds is how many rounds with events may end between the commit of an event and the question for its number, for example
-// because the server has much else to do. After more rounds the number is read from the log.
+// rememberedRounds is how many rounds with events may end between the commit of an event and the question whether it is in the log,
+// for example because the server has much else to do. After more rounds, the caller waits for another round.
 const rememberedRounds = 64
 
 // round is one run of the statement, for all who asked before it began.
 type round struct {
-	seqs map[int64]int64 // by id
+	ids  map[int64]bool // of the events that it has moved
 	err  error
 	done chan struct{}
 }
@@ -73,38 +73,35 @@ func (s *stamper) stamp(ctx context.Context) error {
 	return r.wait(ctx)
 }
 
-// numbers returns the numbers of the committed events as far as rounds of this replica gave them, once all are in the log. Most events
-// are in a round that began after their commit, and before this call.
-func (s *stamper) numbers(ctx context.Context, ids []int64) (seqs map[int64]int64, err error) {
+// await returns when the committed events are in the log, whichever replica moved them. Most events are in a round of this replica
+// that began after their commit, and before this call.
+func (s *stamper) await(ctx context.Context, ids []int64) error {
 	s.mu.Lock()
 	r := s.now
+	moved := s.moved(ids)
 	s.mu.Unlock()
-	if seqs = s.known(ids); len(seqs) < len(ids) && r != nil {
+	if !moved && r != nil {
 		if err := r.wait(ctx); ctx.Err() != nil {
-			return nil, err
+			return err
 		}
-		seqs = s.known(ids)
+		s.mu.Lock()
+		moved = s.moved(ids)
+		s.mu.Unlock()
 	}
-	if len(seqs) < len(ids) {
-		err = s.stamp(ctx)
-		seqs = s.known(ids)
+	if moved {
+		return nil
 	}
-	return seqs, err
+	return s.stamp(ctx)
 }
 
-// known returns the numbers that the last rounds gave to the events.
-func (s *stamper) known(ids []int64) map[int64]int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	seqs := map[int64]int64{}
+// moved reports whether the last rounds have moved all of the events. The caller holds mu.
+func (s *stamper) moved(ids []int64) bool {
 	for _, id := range ids {
-		for _, r := range s.last {
-			if r != nil && r.seqs[id] != 0 {
-				seqs[id] = r.seqs[id]
-			}
+		if !slices.ContainsFunc(s.last[:], func(r *round) bool { return r != nil && r.ids[id] }) {
+			return false
 		}
 	}
-	return seqs
+	return true
 }
 
 func (r *round) wait(ctx context.Context) error {
@@ -133,23 +130,23 @@ func (s *stamper) run(ctx context.Context) {
 		s.next, s.now = &round{done: make(chan struct{})}, r
 		s.mu.Unlock()
 		began := time.Now()
-		if r.seqs, r.err = s.once(ctx); r.err != nil && ctx.Err() == nil {
+		if r.ids, r.err = s.once(ctx); r.err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "events not added to the log, retrying", slog.Any("error", r.err))
 		}
 		s.mu.Lock()
 		if s.now = nil; r.err != nil { // another database may answer from now on, which gives ids again
 			clear(s.last[:])
 		}
-		if len(r.seqs) > 0 {
+		if len(r.ids) > 0 {
 			s.last[s.ended%rememberedRounds] = r
 			s.ended++
 		}
 		s.mu.Unlock()
 		close(r.done)
-		if asked || len(r.seqs) > 0 {
+		if asked || len(r.ids) > 0 {
 			s.pulse.committed()
 		}
-		if len(r.seqs) >= stampMany {
+		if len(r.ids) >= stampMany {
 			sleep(ctx, stampPause-time.Since(began))
 		}
 	}
@@ -159,37 +156,33 @@ func (s *stamper) run(ctx context.Context) {
 	close(s.next.done)
 }
 
-// once stamps what is in the inbox.
-func (s *stamper) once(ctx context.Context) (map[int64]int64, error) {
-	seqs := map[int64]int64{}
+// once stamps what is in the inbox, and returns the ids of the events.
+func (s *stamper) once(ctx context.Context) (map[int64]bool, error) {
+	ids := map[int64]bool{}
 	for {
-		n := len(seqs)
+		n := len(ids)
 		err := answering(ctx, stampLimit, func(ctx context.Context) error {
 			rows, err := s.pool.Query(ctx, stamp, stampMost)
 			if err != nil {
 				return err
 			}
-			return readSeqs(rows, seqs)
+			var id int64
+			_, err = pgx.ForEachRow(rows, []any{&id}, func() error {
+				ids[id] = true
+				return nil
+			})
+			return err
 		})
 		if errors.Is(err, errNoAnswer) {
 			s.pool.Reset()
 		}
 		if err != nil {
-			return seqs, translate(err)
+			return ids, translate(err)
 		}
-		if len(seqs)-n < stampMost {
-			return seqs, nil
+		if len(ids)-n < stampMost {
+			return ids, nil
 		}
 	}
-}
-
-func readSeqs(rows pgx.Rows, seqs map[int64]int64) error {
-	var id, seq int64
-	_, err := pgx.ForEachRow(rows, []any{&id, &seq}, func() error {
-		seqs[id] = seq
-		return nil
-	})
-	return err
 }
 
 func (s *stamper) close() {
@@ -197,37 +190,19 @@ func (s *stamper) close() {
 	<-s.done
 }
 
-// number waits until the committed events are in the log, and sets their Seq. They are committed whatever happens: if the
-// database does not answer now, a replica stamps them later. The error keeps callers from being told of what reads do not show yet.
-//
-// after is a number that the log had reached before they were committed.
-func (s *Store) number(ctx context.Context, events []*fleet.Event, ids []int64, after int64) error {
-	var seqs map[int64]int64
+// awaitLog waits until the committed events are in the log. They are committed whatever happens: if the database does not
+// answer now, a replica stamps them later. The error keeps callers from being told of what reads do not show yet.
+func (s *Store) awaitLog(ctx context.Context, ids []int64) error {
 	err := answering(context.WithoutCancel(ctx), stampLimit, func(ctx context.Context) error {
-		var err error
-		seqs, err = s.stamper.numbers(ctx, ids)
+		err := s.stamper.await(ctx, ids)
 		for unreachable(err) && ctx.Err() == nil && sleep(ctx, pollLeast) {
-			seqs, err = s.stamper.numbers(ctx, ids)
+			err = s.stamper.await(ctx, ids)
 		}
-		if err != nil || len(seqs) == len(ids) {
-			return err
-		}
-		rows, err := s.reader.Query(ctx, stampedAs, after, ids) // another replica has stamped them
-		if err != nil {
-			return err
-		}
-		return readSeqs(rows, seqs)
+		return err
 	})
 	if code(err) == codeDiskFull { // not a refusal: what was asked for is done
 		s.full.saw(err)
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the disk of the server's data is full, and what was asked for may be done: free space there, then look").WithCause(err)
 	}
-	if err != nil {
-		return translate(err)
-	}
-	for i, id := range ids {
-		events[i].Seq = seqs[id]
-		s.reached(seqs[id])
-	}
-	return nil
+	return translate(err)
 }

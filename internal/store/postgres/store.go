@@ -21,7 +21,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -68,7 +67,6 @@ type Store struct {
 	full     fullness
 	schema   int64        // version that this program needs
 	others   int          // transactions that the server can have at the same time
-	seen     atomic.Int64 // a number that the log has reached
 
 	mu     sync.Mutex
 	closed bool

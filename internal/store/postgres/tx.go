@@ -61,7 +61,6 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	defer s.leave()
 	var t *tx
 	var ids []int64
-	after := s.seen.Load()
 	collided, near := false, false
 	err := s.retry(ctx, func() (again bool, err error) {
 		t = &tx{readTx: readTx{ctx: ctx, begin: beginUpdate, near: near, others: s.others}, full: &s.full}
@@ -93,7 +92,7 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 		s.pulse.committed()
 		return nil
 	}
-	return s.number(ctx, t.events, ids, after)
+	return s.awaitLog(ctx, ids)
 }
 
 // settle is for a transaction that has read and not written. It waits until the log has the events of everything that the

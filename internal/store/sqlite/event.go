@@ -93,12 +93,11 @@ func (t *tx) Append(e *fleet.Event) error {
 			return err
 		}
 	}
-	seq, err := t.exec(insertEvent, micros(e.Time), string(e.Type), e.AgentUID, e.AgentName, record.Key(e.AgentName), e.Owner,
+	_, err := t.exec(insertEvent, micros(e.Time), string(e.Type), e.AgentUID, e.AgentName, record.Key(e.AgentName), e.Owner,
 		e.TaskID, e.Status, e.Text, e.Data)
 	if err != nil {
 		return t.failed(fmt.Errorf("append event %s of agent %s: %w", e.Type, e.AgentUID, err))
 	}
-	e.Seq = seq
 	if t.first == nil {
 		t.first = e
 	}

@@ -248,7 +248,9 @@ func appendEvent(t testing.TB, s fleet.Store) int64 {
 	t.Helper()
 	e := &fleet.Event{Time: time.Now(), Type: fleet.EventAgentChanged, AgentUID: "u1", AgentName: "papi", Owner: "alice"}
 	require.NoError(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Append(e) }))
-	return e.Seq
+	seq, err := s.LastSeq(t.Context())
+	require.NoError(t, err)
+	return seq
 }
 
 // raw opens the file without the store.

@@ -31,7 +31,7 @@ var processCases = []testCase{
 		require.Equal(t, []*fleet.Agent{a}, read(t, s, fleet.ReadTx.Agents))
 		require.Equal(t, task, getTask(t, s, "t1"))
 		require.Equal(t, []byte("result"), getPayload(t, s, "t1"))
-		require.Equal(t, []fleet.Event{*e}, events(t, s, fleet.EventFilter{}, 0, 10))
+		requireEvents(t, events(t, s, fleet.EventFilter{}, 0, 10), e)
 		require.Equal(t, r, getRequest(t, s, "alice", "r1"))
 		require.Equal(t, k, getToken(t, s, "alice"))
 		require.Zero(t, lease(t, s, "k", "two", time.Hour))

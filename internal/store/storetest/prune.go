@@ -53,7 +53,7 @@ var pruneCases = []testCase{
 		require.Equal(t, before, after)
 		e := newEvent(fleet.EventAgentChanged, a, "")
 		update(t, s, func(tx fleet.Tx) error { return tx.Append(e) })
-		require.Greater(t, e.Seq, before)
+		require.Greater(t, read(t, s, fleet.ReadTx.LastSeq), before)
 		require.Equal(t, []string{a.UID}, changed(t, s, before))
 	}},
 

@@ -119,11 +119,14 @@ var subscribeCases = []testCase{
 	}},
 }
 
+// appendOne appends an event and returns its Seq. Nobody else may append at the same time.
 func appendOne(t tb, s fleet.Store) int64 {
 	t.Helper()
 	e := newEvent(fleet.EventAgentChanged, newAgent("u1", "papi", "alice"), "")
 	update(t, s, func(tx fleet.Tx) error { return tx.Append(e) })
-	return e.Seq
+	seq, err := s.LastSeq(t.Context())
+	require.NoError(t, err)
+	return seq
 }
 
 // receive waits for a notification. The timeout only bounds a failing test.

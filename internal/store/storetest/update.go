@@ -25,7 +25,7 @@ var updateCases = []testCase{
 			require.Equal(t, a, got)
 			events, err := tx.Events(fleet.EventFilter{}, 0, 10)
 			require.NoError(t, err)
-			require.Equal(t, []fleet.Event{*e}, events)
+			requireEvents(t, events, e)
 			r, err := tx.Request("alice", "r1")
 			require.NoError(t, err)
 			require.NotNil(t, r)
@@ -101,7 +101,7 @@ var updateCases = []testCase{
 			require.Equal(t, a.Attempts+1, got.Attempts)
 			events, err := tx.Events(fleet.EventFilter{}, 0, 10)
 			require.NoError(t, err)
-			require.Equal(t, []fleet.Event{*e}, events)
+			requireEvents(t, events, e)
 			return nil
 		})
 	}},
