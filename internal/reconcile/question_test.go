@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,6 +10,7 @@ import (
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
 	"fleet/internal/service/servicetest"
+	"fleet/internal/state"
 )
 
 // TestQuestionSurvivesRestart restarts Fleet while a question waits.
@@ -42,4 +44,36 @@ func TestForgedAnswer(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, fleet.QuestionAnswered, all.Questions[0].Status)
 	require.Equal(t, fleet.ByUnknown, all.Questions[0].AnsweredBy)
+}
+
+// TestTooManyQuestions lets an agent ask more than Fleet keeps of a task. The log tells why nobody sees the last one.
+func TestTooManyQuestions(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	task := h.Start("papi", "ask tabs?\nask spaces?")
+	first := h.Asked(task.ID)
+	require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error {
+		for n := 1; n < state.MaxQuestions; n++ {
+			q := *first
+			q.ID = fmt.Sprintf("%s-old-%d", task.ID, n)
+			q.Status, q.GivenAt = fleet.QuestionExpired, q.AskedAt
+			if err := tx.InsertQuestion(&q); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	_, _, err := h.AnswerQuestion(h.Context(), service.AnswerQuestionRequest{ID: first.ID, Answer: "tabs"})
+	require.NoError(t, err)
+	h.Stored(func() bool {
+		var last []fleet.Event
+		require.NoError(t, h.Store.View(t.Context(), func(tx fleet.ReadTx) (err error) {
+			last, err = tx.LastEvents(fleet.EventFilter{TaskID: task.ID, Types: []fleet.EventType{fleet.EventTaskStep}}, 1)
+			return err
+		}))
+		return len(last) == 1 && last[0].Text == "the agent asked a question that nobody can answer: a task has at most 1000"
+	})
+	_, _, _, err = h.StopTask(h.Context(), "papi", "")
+	require.NoError(t, err)
 }

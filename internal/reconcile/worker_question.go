@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -32,8 +33,13 @@ func (w *worker) takeQuestion(tx fleet.Tx, t *fleet.Task, q fleet.Question) erro
 	}
 	if old == nil {
 		_, total, err := tx.Questions(fleet.QuestionFilter{TaskID: t.ID}, 0, 0)
-		if err != nil || total >= state.MaxQuestions {
+		switch {
+		case err != nil:
 			return err
+		case total >= state.MaxQuestions && q.Status == fleet.QuestionWaiting:
+			return tx.Append(t.Event(fleet.EventTaskStep, w.now(), fmt.Sprintf("the agent asked a question that nobody can answer: a task has at most %d", state.MaxQuestions)))
+		case total >= state.MaxQuestions:
+			return nil
 		}
 		return w.newQuestion(tx, t, &q)
 	}

@@ -101,6 +101,9 @@ func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (
 	if err := checkText(fleet.ReasonInvalidArgument, "answer", "the answer", r.Answer); err != nil {
 		return nil, "", err
 	}
+	if err := checkSize("message", "the message", r.Message); err != nil {
+		return nil, "", err
+	}
 	for field, text := range map[string]string{"answer": r.Answer, "message": r.Message} {
 		if len(text) > fleet.MaxAnswer {
 			return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s has %d bytes: give at most %d", field, len(text), fleet.MaxAnswer)
