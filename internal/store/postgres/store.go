@@ -65,8 +65,8 @@ type Store struct {
 	stamper  *stamper
 	leasing  gather[leaseCall]
 	full     fullness
-	schema   int64        // version that this program needs
-	others   int          // transactions that the server can have at the same time
+	schema   int64 // version that this program needs
+	others   int   // transactions that the server can have at the same time
 
 	mu     sync.Mutex
 	closed bool
