@@ -31,28 +31,44 @@ type bundle struct {
 	turn chan struct{} // held while the bundle is created
 	file *os.File      // nil: not created yet
 	size int64
+
+	readers int         // calls that create or send it; guarded by bundles.mu
+	expiry  *time.Timer // removes the bundle; runs while there are no readers
 }
 
-// of returns the bundle with the id. It is removed after a while.
-func (b *bundles) of(id string) *bundle {
+// open returns the bundle with the id, which stays until bundleKept after the last of its readers has called close.
+func (b *bundles) open(id string) (_ *bundle, close func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if known := b.byID[id]; known != nil {
-		return known
+	r := b.byID[id]
+	if r == nil {
+		r = &bundle{turn: make(chan struct{}, 1)}
+		b.byID[id] = r
 	}
-	made := &bundle{turn: make(chan struct{}, 1)}
-	b.byID[id] = made
-	time.AfterFunc(bundleKept, func() {
+	r.readers++
+	if r.expiry != nil {
+		r.expiry.Stop()
+	}
+	return r, func() {
 		b.mu.Lock()
-		delete(b.byID, id)
-		b.mu.Unlock()
-		made.turn <- struct{}{}
-		defer func() { <-made.turn }()
-		if made.file != nil {
-			_ = made.file.Close()
+		defer b.mu.Unlock()
+		if r.readers--; r.readers == 0 {
+			r.expiry = time.AfterFunc(bundleKept, func() { b.expire(id, r) })
 		}
-	})
-	return made
+	}
+}
+
+// expire removes the bundle if nobody has begun to read it in the meantime.
+func (b *bundles) expire(id string, r *bundle) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r.readers > 0 || b.byID[id] != r {
+		return
+	}
+	delete(b.byID, id)
+	if r.file != nil {
+		_ = r.file.Close()
+	}
 }
 
 // make creates the bundle if necessary. begun says that the caller has already received a part.
@@ -101,7 +117,8 @@ func (s *Server) Bundle(ctx context.Context, req *connect.Request[runnerv1.Bundl
 	}
 	heartbeat := &runnerv1.BundleResponse{Event: &runnerv1.BundleResponse_Heartbeat{Heartbeat: &runnerv1.Heartbeat{}}}
 	a := answer(ctx, s, stream, heartbeat, 0)
-	b := s.bundles.of(req.Msg.GetAgent().GetUid() + "\x00" + id)
+	b, closeBundle := s.bundles.open(req.Msg.GetAgent().GetUid() + "\x00" + id)
+	defer closeBundle()
 	err = b.make(a.ctx, r, offset > 0)
 	a.end()
 	if err != nil {

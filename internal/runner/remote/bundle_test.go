@@ -9,8 +9,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -112,6 +115,37 @@ func TestBundleRestarted(t *testing.T) {
 
 	full := errors.New("full")
 	require.Equal(t, full, a.Bundle(t.Context(), writer(func([]byte) (int, error) { return 0, full })))
+}
+
+// TestBundleExpires checks that a bundle stays while somebody reads it, however long that takes, and is removed some time
+// after its last reader.
+func TestBundleExpires(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		all := bundles{byID: map[string]*bundle{}}
+		read, end := all.open("id")
+		require.NoError(t, read.make(t.Context(), &bundler{text: []byte("bundle")}, false))
+		time.Sleep(2 * bundleKept)
+
+		again, endAgain := all.open("id") // the connection of the first reader broke, which it has not noticed
+		require.Same(t, read, again)
+		end()
+		time.Sleep(2 * bundleKept)
+		require.Contains(t, all.byID, "id")
+		_, err := again.file.ReadAt(make([]byte, 6), 0)
+		require.NoError(t, err)
+
+		endAgain()
+		time.Sleep(bundleKept - time.Second)
+		_, end = all.open("id")
+		end()
+		time.Sleep(bundleKept - time.Second)
+		require.Contains(t, all.byID, "id")
+		time.Sleep(2 * time.Second)
+		require.Empty(t, all.byID)
+		_, err = again.file.ReadAt(make([]byte, 6), 0)
+		require.ErrorIs(t, err, os.ErrClosed)
+	})
 }
 
 type writer func([]byte) (int, error)
