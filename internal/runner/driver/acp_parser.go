@@ -19,7 +19,7 @@ type acpParser struct {
 
 	session       string
 	heard         bool
-	said          string // the current or last message of the agent
+	said          []byte // the current or last message of the agent
 	message       string // its id
 	broken        bool   // the next text starts a message
 	midline       bool   // the output does not end with a newline
@@ -104,12 +104,10 @@ func (p *acpParser) text(l acp.Line) []Piece {
 	var said []Piece
 	if p.broken || l.ID != p.message {
 		said = p.endLine()
-		p.said = ""
+		p.said = p.said[:0]
 	}
 	p.heard, p.broken, p.message = true, false, l.ID
-	if len(p.said)+len(l.Text) <= maxSaid {
-		p.said += l.Text
-	}
+	p.said = join(p.said, l.Text)
 	p.midline = !strings.HasSuffix(l.Text, "\n")
 	return append(said, Piece{Text: valid(l.Text)})
 }
@@ -183,11 +181,11 @@ func (p *acpParser) Result(e Exit) Result {
 			o.Reason = shorten(valid(p.failed+" (its last error: "+last+")"), maxReason)
 		}
 	case e.Code == 0 && p.errored:
-		fail(&o, shorten(valid(codexFailure(p.said)), maxReason))
+		fail(&o, shorten(valid(codexFailure(string(p.said))), maxReason))
 	case e.Code == 0 && p.turns == 0:
 		fail(&o, p.format.Program+" ended without a result")
 	}
-	report(&o, p.said)
+	report(&o, string(p.said))
 	o.Turns, o.CostUSD = p.turns, max(0, p.cost-p.before)
 	o.Usage = fleet.Usage{InputTokens: p.used.in, OutputTokens: p.used.out, ToolCalls: p.tools}
 	return Result{Outcome: o, Session: p.conversation()}

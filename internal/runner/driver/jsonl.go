@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"unicode/utf8"
 
 	"fleet/internal/fleet"
 )
@@ -25,7 +26,7 @@ type jsonParser struct {
 
 	delta    bool
 	reported string
-	said     string // the last text, or its last pieces
+	said     []byte // the last text
 	broken   bool   // the next text starts a new one
 	failed   string
 	dollars  float64
@@ -60,6 +61,15 @@ func newJSONParser(f Fields) (*jsonParser, error) {
 // maxSaid limits a text that is joined from pieces, in bytes.
 const maxSaid = 1 << 20
 
+// join appends the piece to the text, as many of its characters as maxSaid allows.
+func join(text []byte, piece string) []byte {
+	n := min(len(piece), maxSaid-len(text))
+	for n > 0 && n < len(piece) && !utf8.RuneStart(piece[n]) {
+		n--
+	}
+	return append(text, piece[:n]...)
+}
+
 func (p *jsonParser) Line(line []byte) []Piece {
 	var v map[string]any
 	if err := json.Unmarshal(line, &v); err != nil {
@@ -70,10 +80,12 @@ func (p *jsonParser) Line(line []byte) []Piece {
 	var said []Piece
 	if s := p.text.text(v); s != "" {
 		switch {
-		case p.delta && !p.broken && len(p.said)+len(s) <= maxSaid:
-			p.said += s
+		case !p.delta:
+			p.said = []byte(s)
+		case p.broken:
+			p.said = join(nil, s)
 		default:
-			p.said = s
+			p.said = join(p.said, s)
 		}
 		p.broken = false
 		if !p.delta {
@@ -112,7 +124,7 @@ func (p *jsonParser) Result(e Exit) Result {
 	o.CostUSD = p.dollars
 	full := p.reported
 	if full == "" {
-		full = p.said
+		full = string(p.said)
 	}
 	if e.Code == 0 && p.failed != "" && full == "" {
 		o.Status, o.Reason = fleet.TaskFailed, shorten(valid(p.failed), maxReason)

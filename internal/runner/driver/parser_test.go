@@ -141,6 +141,16 @@ func TestLongLines(t *testing.T) {
 	require.Equal(t, string(data), whole(said))
 }
 
+// TestLongTexts checks that a text of many pieces keeps its beginning, up to a limit.
+func TestLongTexts(t *testing.T) {
+	t.Parallel()
+	piece := strings.Repeat("é", 50_000)
+	for kind, line := range map[string]string{"jsonl": `{"a":"` + piece + `"}`, "acp": `{"type":"text","text":"` + piece + `"}`} {
+		_, r := feed(t, Format{Kind: kind, Fields: Fields{Text: "a", Delta: true}}, []byte(strings.Repeat(line+"\n", 12)), func() int { return 1 << 20 })
+		require.Equal(t, strings.Repeat("é", maxSaid/2), string(r.Outcome.Payload), kind)
+	}
+}
+
 func TestPath(t *testing.T) {
 	t.Parallel()
 	v := map[string]any{
