@@ -34,7 +34,7 @@ func FuzzAttempt(f *testing.F) {
 
 // FuzzOwnPath checks the same of an address that comes as ?to=.
 func FuzzOwnPath(f *testing.F) {
-	for _, to := range []string{"/agents/papi?x=1", "//evil.example", `/\evil.example`, "/\t/evil.example", "/agents\n", "/?a=//b", "/#//c", "/agents/%5c%5cevil"} {
+	for _, to := range []string{"/agents/papi?x=1", "//evil.example", `/\evil.example`, "/\t/evil.example", "/agents\n", "/?a=//b", "/#//c", "/agents/%5c%5cevil", "/?\u0085"} {
 		f.Add(to)
 	}
 	f.Fuzz(func(t *testing.T, to string) {

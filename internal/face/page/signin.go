@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode"
 
 	"fleet/internal/face/wire"
 )
@@ -237,10 +238,12 @@ func (s *Sessions) base(r *http.Request) string {
 	return "http://" + r.Host // the guard has checked it
 }
 
-// ownPath returns the path if it is one of the page, and "/" otherwise: a link must not lead to another site.
+// ownPath returns the path if it is one of the page, and "/" otherwise: a link must not lead to another site. Browsers
+// drop some control characters and read a backslash as a slash, so a path with either is refused.
 func ownPath(to string) string {
+	unsafe := func(c rune) bool { return unicode.IsControl(c) || c == '\\' }
 	u, err := url.Parse(to)
-	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.Contains(to, `\`) || !isRoom(u.Path) {
+	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsFunc(to, unsafe) || !isRoom(u.Path) {
 		return "/"
 	}
 	return to
