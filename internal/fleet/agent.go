@@ -69,13 +69,13 @@ type Agent struct {
 	Spec        string
 	Toolset     Toolset      // the toolset that it belongs to
 	Place       string       // name of the place where it lives; never changes
-	Config      *AgentConfig // how it is made, if not by a project; never changes
+	Config      *AgentConfig // its configuration, in addition to a project or in place of one; never changes
 	OneTask     bool         // it is deleted when its task has ended
-	Conversed   bool         // its tasks are a conversation that has begun
-	WorkspaceID string       // the place's id of the workspace; empty until it has one
+	Conversed   bool         // its tasks are a conversation, and that has begun
+	WorkspaceID string       // the place's id of the workspace; empty until the workspace exists
 	Location    string       // where it works, for people
 	Metadata    map[string]string
-	Shares      []Share // with whom it is shared, also after its deletion; nil if with nobody
+	Shares      []Share // kept after the agent's deletion; nil if it is not shared
 
 	State       State
 	StateReason string // for people
@@ -91,7 +91,7 @@ type Agent struct {
 	Refused      Reason
 	RefusedField string
 
-	Trace string // of the last call that wanted something of its workspace, a W3C traceparent; empty if it was not traced
+	Trace string // W3C traceparent of the last call that changed Desired or Restart; empty if that call was not traced
 
 	Revision  int64 // incremented by every write; set by the store
 	CreatedAt time.Time
@@ -99,7 +99,7 @@ type Agent struct {
 	DeletedAt time.Time // zero if it exists
 }
 
-// Settled reports whether the agent's workspace is as desired.
+// Settled reports whether the agent's workspace has reached the desired state, or has failed to.
 func (a *Agent) Settled() bool {
 	switch a.Desired {
 	case DesiredDeleted:
@@ -115,7 +115,7 @@ func (a *Agent) Settled() bool {
 type AgentView struct {
 	Agent
 	Task *Task // its pending or running task; nil if it has none
-	// Checks are those of an ended Task, with short outputs; only AgentsByUID sets them.
+	// Checks are the checks of an ended Task, with short outputs. Only AgentsByUID sets them.
 	Checks *TaskChecks
 }
 
@@ -150,7 +150,7 @@ func ValidateName(name string) error {
 	case len([]rune(name)) > MaxNameLength:
 		return Invalid(ReasonInvalidName, "name", "the agent's name %q is %d characters long: %s", Shorten(name, 40), len([]rune(name)), rule)
 	case !namePattern.MatchString(name):
-		return Invalid(ReasonInvalidName, "name", "the agent's name %q has characters or hyphens in places it must not: %s", name, rule)
+		return Invalid(ReasonInvalidName, "name", "the agent's name %q has characters that it must not have, or hyphens in the wrong places: %s", name, rule)
 	}
 	return nil
 }
@@ -168,8 +168,8 @@ func (a *Agent) Event(t EventType, now time.Time, text string) *Event {
 	}
 }
 
-// AgentNotFound returns the error for a name that no agent has that the caller may see.
+// AgentNotFound returns the error for a name. No agent that the caller may see has that name.
 func AgentNotFound(name string) *Error {
 	return Errorf(ReasonAgentNotFound, "agent %q not found", Shorten(name, 60)).With("agent_name", Shorten(name, 60)).
-		Next("{list_agents} shows the agents there are")
+		Next("{list_agents} shows the existing agents")
 }

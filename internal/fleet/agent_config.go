@@ -60,12 +60,13 @@ type AgentConfig struct {
 	// Reports means that the agent ends its task with the tool agent_complete. A place that runs models itself provides the
 	// tool, and ends the run with the tool's arguments. Other places get Run.Report.
 	Reports bool `json:"reports,omitempty"`
-	// Calls are the names of other subagents that the agent may run, and Depth how many agents stand above it.
+	// Calls are the names of other subagents that the agent may run. Depth is the number of agents above it: 0 if no agent
+	// runs it.
 	Calls []string `json:"calls,omitempty"`
 	Depth int      `json:"depth,omitempty"`
 }
 
-// MCPServer is an MCP server of an agent's own: a program that is started, or a URL.
+// MCPServer is an MCP server of one agent: a program that is started, or a URL.
 type MCPServer struct {
 	Name    string            `json:"name"`
 	Command string            `json:"command,omitempty"`
@@ -75,7 +76,7 @@ type MCPServer struct {
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
-// Tool is a tool that agents can call, with what does the work. One of HTTP, MCP and Command is set.
+// Tool is a tool that agents can call. One of HTTP, MCP and Command is set, and does the work.
 type Tool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`

@@ -17,9 +17,9 @@ type Call struct {
 	Slot Slot // nil if the call needs none
 }
 
-// Slot is the place of a call among those that a server works on at the same time.
+// Slot is a call's permission to run: a server works on a limited number of calls at the same time.
 type Slot interface {
-	// Release gives the slot to another call. It may be called again, also when the call has ended.
+	// Release gives the slot to another call. Further calls of Release do nothing.
 	Release()
 }
 
@@ -30,7 +30,7 @@ func WithCall(ctx context.Context, c *Call) context.Context {
 	return context.WithValue(ctx, callKey{}, c)
 }
 
-// CallFrom returns the id of the call that the context belongs to; zero if it belongs to none.
+// CallFrom returns the id of the context's call; zero if the context has no call.
 func CallFrom(ctx context.Context) CallID {
 	if c, ok := ctx.Value(callKey{}).(*Call); ok {
 		return c.ID
@@ -38,9 +38,9 @@ func CallFrom(ctx context.Context) CallID {
 	return 0
 }
 
-// ReleaseSlot gives up the slot of the context's call, if it has one. Call it before a wait that can be long: for a change of an
-// agent or a task, for a message, for another server. Otherwise calls that only wait keep out others, among them those that
-// they wait for. The call gets no slot again afterwards.
+// ReleaseSlot gives up the slot of the context's call, if it has one. Call it before a wait that can be long: for a change
+// of an agent or a task, for a message, for another server. Otherwise calls that only wait block other calls, which may
+// include the very calls that they wait for. The call does not get another slot afterwards.
 func ReleaseSlot(ctx context.Context) {
 	if c, ok := ctx.Value(callKey{}).(*Call); ok && c.Slot != nil {
 		c.Slot.Release()

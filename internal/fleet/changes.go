@@ -12,7 +12,7 @@ type Changes struct {
 	Base    string `json:"base"`   // commit at which the task began
 	Commit  string `json:"commit"` // contains the tree at the end of the task, including uncommitted changes
 	Ref     string `json:"ref"`    // keeps Commit in the repository
-	Branch  string `json:"branch"` // the agent's branch; empty if it was on none
+	Branch  string `json:"branch"` // the branch that the agent was on; empty if it was on no branch
 	Commits int    `json:"commits"`
 	Dirty   bool   `json:"dirty"`  // Commit contains uncommitted changes
 	Pushed  bool   `json:"pushed"` // a branch of a remote contains all of the agent's commits
@@ -27,10 +27,10 @@ type Changes struct {
 	LeftOut []string `json:"left_out,omitempty"`
 
 	At time.Time `json:"at"` // when the tree was examined
-	// Problem says why the changes are not known; everything else is zero then.
+	// Problem says why the changes are not known. The other fields are then zero, except At and Later.
 	Problem string `json:"problem,omitempty"`
-	// Later says that the problem may be over later, such as a workspace that does not run: Fleet asks again before the
-	// agent's next task and before its deletion.
+	// Later means that the problem is temporary, for example a workspace that does not run. Fleet examines the tree again
+	// before the agent's next task and before the agent's deletion.
 	Later bool `json:"later,omitempty"`
 }
 

@@ -12,8 +12,8 @@ const (
 	DefinitionFleet DefinitionSource = "fleet" // agents of the fleet, by name
 )
 
-// Definition describes an agent for sessions. A place has read it from a document, or it stands for an
-// agent of the fleet.
+// Definition describes an agent for sessions. It comes from a document that a place has read, or it stands for an agent of
+// the fleet.
 type Definition struct {
 	Name        string
 	Description string
@@ -21,9 +21,9 @@ type Definition struct {
 	Path        string   // of the file in the agents directory, if Source is DefinitionFiles
 	Reference   string   // of the artifact, if Source is DefinitionStore
 	Digest      string   // of the artifact, if Source is DefinitionStore
-	Agents      []string // agents of the document, beginning with the one that users talk to
+	Agents      []string // agents of the document; users talk to the first
 	Document    string
-	Problem     string // why it cannot be used; empty if it can
+	Problem     string // why it cannot be used; empty if it can be used
 	// Warnings describe parts that will not work although the definition can be used, for example a missing key or a
 	// refused tool.
 	Warnings []string
@@ -32,8 +32,8 @@ type Definition struct {
 // Pulled identifies an artifact that was pulled or removed.
 type Pulled struct{ Digest, Reference string }
 
-// Catalog is the interface to the definitions that a place has. Its errors are *Error: AGENT_NOT_FOUND if there is no such definition,
-// DEFINITION_INVALID if it exists but cannot be used.
+// Catalog gives access to the definitions of a place. Its errors are *Error: AGENT_NOT_FOUND if the definition does not
+// exist, DEFINITION_INVALID if it exists but cannot be used.
 type Catalog interface {
 	// Files lists the definitions in the agents directory by path, including those that cannot be used.
 	Files(ctx context.Context) ([]Definition, error)
@@ -44,8 +44,8 @@ type Catalog interface {
 	// Stored lists the artifacts that the context's principal has pulled, by reference. An admin gets those of all
 	// principals.
 	Stored(ctx context.Context) ([]Definition, error)
-	// Artifact returns an artifact by its reference, or by the last part of it. The principal's own artifacts take
-	// precedence.
+	// Artifact returns an artifact by its reference, or by the last part of its reference. The principal's own artifacts
+	// take precedence.
 	Artifact(ctx context.Context, reference string) (Definition, error)
 	// Pull downloads an artifact from its registry and keeps it for the context's principal. It replaces an artifact
 	// with the same reference.

@@ -8,31 +8,31 @@ import (
 	"time"
 )
 
-// ErrShutdown is the cause of the cancellation of calls that the server ends because it shuts down. Their callers did not
-// give them up.
+// ErrShutdown is the cancellation cause of calls that the server ends because it shuts down. Their callers have not
+// cancelled them.
 var ErrShutdown = errors.New("the server is shutting down")
 
-// ShuttingDown reports whether ctx ended because the server shuts down. What the call began then continues: the caller
-// has not given it up, and can ask another server for the result.
+// ShuttingDown reports whether ctx ended because the server shuts down. The work that the call began then continues: its
+// caller has not cancelled it and can ask another server for the result.
 func ShuttingDown(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ErrShutdown) }
 
-// Code is the class of an error: what kind of thing a caller can do about it. The faces turn it into their own codes.
+// Code is the class of an error. It tells a caller what it can do about the error. Each face has its own code for it.
 type Code int
 
 // The classes of errors.
 const (
-	Internal           Code = iota // a bug, or something unforeseen; the caller is told nothing of the inside
-	InvalidArgument                // the request can never succeed as it is
-	NotFound                       // what the request names does not exist, or is not the caller's to see
-	AlreadyExists                  // what the request makes exists
+	Internal           Code = iota // a bug, or something unforeseen; the caller gets no details
+	InvalidArgument                // the request can never succeed in this form
+	NotFound                       // the object of the request does not exist, or the caller may not see it
+	AlreadyExists                  // the object to create already exists
 	FailedPrecondition             // the state must change before the request can succeed
-	Aborted                        // someone else was first
+	Aborted                        // another request came first
 	Unavailable                    // a part that Fleet depends on does not answer; try again
-	Unauthenticated                // nobody knows who calls
-	PermissionDenied               // the caller is known and may not
+	Unauthenticated                // the caller could not be identified
+	PermissionDenied               // the caller is known but may not do this
 	ResourceExhausted              // a limit is reached
 	Unimplemented                  // the agent's host cannot do this
-	DeadlineExceeded               // what was asked for took longer than it may
+	DeadlineExceeded               // the request took longer than its time limit
 )
 
 // Reason says why a call failed, for programs. The values are those of the proto enum ErrorReason.
@@ -127,31 +127,31 @@ var reasonCodes = map[Reason]Code{
 	ReasonInternal:           Internal,
 }
 
-// Error is the one error type of the core, and of what plugs into it. Any other error counts as Internal.
+// Error is the error type of the core, of places and of stores. Any other error counts as Internal.
 type Error struct {
 	Code       Code
 	Reason     Reason
-	Message    string            // for people: names the thing, and says what to do
-	NextStep   string            // what to do next, where that is a call: {list_agents} stands for the tool of that name
-	Field      string            // request field that is to blame, where there is one
+	Message    string            // for people: says what failed and what to do
+	NextStep   string            // the call that helps, in a sentence; see Next
+	Field      string            // the request field at fault; empty if no single field is
 	Metadata   map[string]string // for programs
-	RetryAfter time.Duration     // when to try again, where it is known
+	RetryAfter time.Duration     // how long to wait before another try; 0 if that is not known
 	Cause      error             // for the log; never shown to a caller
 }
 
-// Errorf makes an error of the reason, with the reason's own code.
+// Errorf returns an error with the reason and with the reason's code.
 func Errorf(r Reason, format string, args ...any) *Error {
 	return &Error{Code: reasonCodes[r], Reason: r, Message: fmt.Sprintf(format, args...)}
 }
 
-// Invalid makes an error about the value of a request field.
+// Invalid returns an InvalidArgument error about the value of a request field.
 func Invalid(r Reason, field, format string, args ...any) *Error {
 	e := Errorf(r, format, args...)
 	e.Code, e.Field = InvalidArgument, field
 	return e.With("field", field)
 }
 
-// With adds a key for programs, and returns e.
+// With adds a key to the metadata of e and returns e.
 func (e *Error) With(key, value string) *Error {
 	m := maps.Clone(e.Metadata)
 	if m == nil {
@@ -162,8 +162,8 @@ func (e *Error) With(key, value string) *Error {
 	return e
 }
 
-// Next sets the calls that help, and returns e. The names of tools stand in braces, since the faces call them otherwise:
-// "{list_agents} shows the agents there are".
+// Next sets the next step of e, a sentence that names the calls that help, and returns e. Names of tools are in braces,
+// because each face writes them in its own way: "{list_agents} shows the existing agents".
 func (e *Error) Next(step string) *Error {
 	e.NextStep = step
 	return e
@@ -175,7 +175,7 @@ func (e *Error) WithCause(cause error) *Error {
 	return e
 }
 
-// Error is the message, with the cause where there is one. Callers of the API see Message only.
+// Error returns the message, with the cause if there is one. Callers of the API see only Message.
 func (e *Error) Error() string {
 	if e.Cause != nil {
 		return e.Message + ": " + e.Cause.Error()
@@ -197,7 +197,8 @@ func ReasonOf(err error) Reason {
 	return ReasonInternal
 }
 
-// PublicMessage returns what a caller may be told about err: the message of a core error, and nothing of any other.
+// PublicMessage returns the part of err that a caller may see: the message of an *Error, and a general text for other
+// errors.
 func PublicMessage(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Message
@@ -205,5 +206,5 @@ func PublicMessage(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "it took too long"
 	}
-	return "something went wrong inside; the server's log has the cause"
+	return "an internal error occurred; the server's log has the cause"
 }

@@ -30,10 +30,10 @@ const (
 	EventTaskDeleted   EventType = "task_deleted"
 )
 
-// OutputEvents are the types that EventFilter.Quiet leaves out: what a task says while it works.
+// OutputEvents are the types of the events that a task's run produces while it works. EventFilter.Quiet leaves them out.
 var OutputEvents = []EventType{EventTaskOutput, EventTaskMore, EventTaskStep, EventTaskMessage}
 
-// ChangesSight reports whether the event may change who sees the agent.
+// ChangesSight reports whether an event of the type may change who sees the agent.
 func (t EventType) ChangesSight() bool { return t == EventAgentShared || t == EventAgentUnshared }
 
 // Event is one row of the append-only log.
@@ -47,5 +47,5 @@ type Event struct {
 	TaskID    string // empty if the event is about the agent alone
 	Text      string // a description, or the output itself
 	Status    string // state or task status after the event, if it changed
-	Data      []byte // the step for programs, see Output; nil if there is none
+	Data      []byte // the step as JSON, see Output.Data; nil if the event is not a step
 }

@@ -23,7 +23,7 @@ func Expand(text string, lookup func(name string) (value string, ok bool)) (stri
 		}
 		value, ok := lookup(name)
 		if !ok {
-			return "", Errorf(ReasonInvalidArgument, "the variable %s is not set in the server's environment, or is one of the server's own that no agent gets: set it and start the server again", name).With("variable", name)
+			return "", Errorf(ReasonInvalidArgument, "the variable %s is not set in the server's environment, or is reserved for the server: set it and start the server again", name).With("variable", name)
 		}
 		b.WriteString(value)
 		text = after

@@ -6,8 +6,8 @@ import (
 
 // Health says whether the server can serve callers, and which parts are degraded.
 type Health struct {
-	// Ready is false before the first complete listing of at least one place, unless no place has agents of its own,
-	// and while the store cannot be read or written.
+	// Ready is false until at least one place has been listed completely, unless no place hosts agents, and while the store
+	// cannot be read or written.
 	Ready    bool
 	Degraded []Degraded
 }

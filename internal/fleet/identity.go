@@ -6,32 +6,32 @@ import (
 	"unicode"
 )
 
-// Subject is a person as a source outside Fleet knows it.
+// Subject is a person as an identity source outside Fleet describes them.
 type Subject struct {
 	Source string // "coder" or "oidc"
 	// ID never changes and is never given to another person: the id of a Coder user, the issuer and sub of a JWT.
 	ID string
 	// Name is for people. It can change, and can be given to another person.
 	Name string
-	// Groups are the groups that the source puts the person in now.
+	// Groups are the person's current groups.
 	Groups []string
 }
 
-// Identity says which subject is which principal. Only its Groups change.
+// Identity maps a subject to a principal. Only its Groups change.
 type Identity struct {
 	Principal string // name
 	Source    string
 	SubjectID string
 	CreatedAt time.Time
-	Groups    []string // of the person, as last seen
+	Groups    []string // the person's groups at their last call
 }
 
-// maxSubjectName is the largest number of characters that a principal's name has from its subject.
+// maxSubjectName limits how many characters of a subject's name become part of the principal's name.
 const maxSubjectName = 80
 
-// PrincipalName returns the name of the subject's principal if nobody has it yet: "coder:alice". The name of a token has
-// no colon, so a subject never has the name of a token. Characters that could mislead readers, or that do not fit into
-// a reference to an agent, are replaced.
+// PrincipalName returns the name that the subject's principal gets if the name is free, for example "coder:alice". The
+// name of a token contains no colon, so a subject never gets the name of a token. Characters that could mislead readers,
+// or that do not fit into a reference to an agent, are replaced.
 func (s Subject) PrincipalName() string {
 	n := 0
 	name := strings.Map(func(r rune) rune {

@@ -5,13 +5,14 @@ import (
 	"errors"
 )
 
-// Lease is the right of one owner to work on what the key names. Another owner can take it when its time is over.
+// Lease is the exclusive right of one owner to work on the object that the key names. Another owner can take it when it
+// has expired.
 type Lease struct {
 	Key   string
-	Epoch int64 // grows whenever the lease changes hands
+	Epoch int64 // increases whenever the lease gets another owner
 }
 
-// AgentLease is the beginning of the keys of leases that workers hold on their agents, each with the agent's uid behind it.
+// AgentLease is the prefix of the lease keys of workers; the agent's uid follows.
 const AgentLease = "agent/"
 
 // ErrLeaseLost is the error of an Update whose lease another owner has taken.
@@ -19,8 +20,8 @@ var ErrLeaseLost = errors.New("the lease was lost: another replica has taken ove
 
 type leaseKey struct{}
 
-// WithLease returns a context whose updates of a store hold only while the lease does. A worker that was paused for
-// longer than its lease cannot write with it.
+// WithLease returns a context whose updates of a store succeed only while the lease is held. A worker that was paused for
+// longer than its lease therefore cannot write.
 func WithLease(ctx context.Context, l Lease) context.Context {
 	return context.WithValue(ctx, leaseKey{}, l)
 }

@@ -18,23 +18,23 @@ type Limits struct {
 	StoredBytes int64 `yaml:"stored_bytes"`
 	// RequestsPerSecond limits the requests, on all faces and servers together.
 	RequestsPerSecond int `yaml:"requests_per_second"`
-	// CallsPerCPU limits the calls of all principals that a server works on at the same time, for each of its CPUs. Further
-	// ones wait, and principals take turns.
+	// CallsPerCPU limits how many calls a server works on at the same time, for each of its CPUs. Further calls wait, and
+	// principals take turns.
 	CallsPerCPU int `yaml:"calls_per_cpu"`
 	// WaitingCalls limits the waiting calls of one principal on a server.
 	WaitingCalls int `yaml:"waiting_calls"`
 	// WaitingTime limits how long a call waits.
 	WaitingTime time.Duration `yaml:"waiting_time"`
-	// Principals has other limits for principals, by name.
+	// Principals has other limits for single principals, by name.
 	Principals map[string]PrincipalLimits `yaml:"principals"`
-	// Groups has other limits for each member of a group, by its name. Those of Principals come first. For members of several
-	// groups, the highest limit counts.
+	// Groups has other limits for each member of a group, by the group's name. Limits in Principals take precedence. For a
+	// member of several groups, the highest limit counts.
 	Groups map[string]PrincipalLimits `yaml:"groups"`
 	// Projects limits what all principals together have in a project, by its name.
 	Projects map[string]ProjectLimits `yaml:"projects"`
 }
 
-// PrincipalLimits are the limits of one principal. Those that are nil are those of all.
+// PrincipalLimits are the limits of one principal. A limit that is nil is that of all principals.
 type PrincipalLimits struct {
 	Agents            *int   `yaml:"agents"`
 	RunningTasks      *int   `yaml:"running_tasks"`
@@ -110,7 +110,7 @@ type Limit struct {
 	Group, Principal, Project string
 }
 
-// Setting returns the setting that has the limit, such as limits.groups.GROUP.agents.
+// Setting returns the name of the setting that sets the limit, such as limits.groups.GROUP.agents.
 func (l Limit) Setting() string {
 	switch {
 	case l.Project != "":
@@ -123,7 +123,7 @@ func (l Limit) Setting() string {
 	return "limits." + l.Kind
 }
 
-// Of returns the limits that For returns, without those that are 0, and says whose each is.
+// Of returns the limits that For returns, except those that are 0. Each says whose limit it is.
 func (l Limits) Of(principal string, groups []string) (limits []Limit) {
 	unset := Limits{Agents: -1, RunningTasks: -1, StoredBytes: -1, RequestsPerSecond: -1}
 	own := l.Principals[principal].over(unset).byKind()
@@ -145,7 +145,7 @@ func (l Limits) Of(principal string, groups []string) (limits []Limit) {
 	return limits
 }
 
-// OfProject returns the limits of the project, without those that are 0.
+// OfProject returns the limits of the project, except those that are 0.
 func (l Limits) OfProject(name string) (limits []Limit) {
 	p := l.Projects[name]
 	for _, limit := range (Limits{Agents: p.Agents, RunningTasks: p.RunningTasks, StoredBytes: p.StoredBytes}).byKind() {
@@ -156,7 +156,7 @@ func (l Limits) OfProject(name string) (limits []Limit) {
 	return limits
 }
 
-// byKind returns the limits that a principal can have.
+// byKind returns l as one Limit for each kind.
 func (l Limits) byKind() []Limit {
 	return []Limit{
 		{Kind: "agents", Max: int64(l.Agents)},
@@ -166,7 +166,7 @@ func (l Limits) byKind() []Limit {
 	}
 }
 
-// ofGroups returns the limits of those of the groups that have some.
+// ofGroups returns the limits of the groups that have limits.
 func (l Limits) ofGroups(groups []string) (own []PrincipalLimits) {
 	for _, name := range groups {
 		if g, ok := l.Groups[name]; ok {
@@ -176,7 +176,7 @@ func (l Limits) ofGroups(groups []string) (own []PrincipalLimits) {
 	return own
 }
 
-// over returns the limits in which those of p replace others.
+// over returns l with the limits that p sets.
 func (p PrincipalLimits) over(l Limits) Limits {
 	override(&l.Agents, p.Agents)
 	override(&l.RunningTasks, p.RunningTasks)
@@ -221,8 +221,8 @@ func (h Holdings) AllAgents() (n int) {
 	return n
 }
 
-// LimitReached returns the error of a caller who has used all, or nearly all, of the limit with the setting key. what
-// names the counted things, and next says what the caller can do.
+// LimitReached returns the error of a caller who has used all, or nearly all, of the limit that the setting key sets. what
+// names the counted things; next says what the caller can do.
 func LimitReached(key string, used, most int64, what, next string) *Error {
 	return Errorf(ReasonLimitReached, "you have %d %s and the limit is %d: %s, or ask the operator to raise %s", used, what, most, next, key).
 		With("limit", key).With("used", strconv.FormatInt(used, 10)).With("max", strconv.FormatInt(most, 10))
@@ -237,7 +237,7 @@ func TooManyRequests(most int, wait time.Duration) *Error {
 	return e
 }
 
-// TooManyWaiting returns LIMIT_REACHED for a principal that already has most waiting calls. wait is when it may try again.
+// TooManyWaiting returns LIMIT_REACHED for a principal that already has most waiting calls. It may try again after wait.
 func TooManyWaiting(most int, wait time.Duration) *Error {
 	const key = "limits.waiting_calls"
 	e := Errorf(ReasonLimitReached, "the server is busy, and you have %d waiting calls, which is the limit: make fewer at the same time, or ask the operator to raise %s", most, key).
@@ -246,7 +246,7 @@ func TooManyWaiting(most int, wait time.Duration) *Error {
 	return e
 }
 
-// WaitedTooLong returns LIMIT_REACHED for a call that has waited for most and got no slot. wait is when it may be tried again.
+// WaitedTooLong returns LIMIT_REACHED for a call that got no slot within most. The caller may try again after wait.
 func WaitedTooLong(most, wait time.Duration) *Error {
 	const key = "limits.waiting_time"
 	seconds := strconv.FormatFloat(most.Seconds(), 'f', -1, 64)

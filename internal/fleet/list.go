@@ -11,7 +11,7 @@ type ListAgentsRequest struct {
 	PageRequest
 }
 
-// AgentRows are a part of the matching agents, by name. Calls share them, and nobody changes them.
+// AgentRows are a page of the matching agents, sorted by name. Calls share them, so they are never changed.
 type AgentRows struct {
 	Agents []*AgentView
 	Total  int    // number of matching agents
@@ -21,7 +21,8 @@ type AgentRows struct {
 	derived any
 }
 
-// Derive returns what make returns, for example an encoding of the rows. Only the first call runs make; the others get its result.
+// Derive returns the result of make, for example an encoding of the rows. Only the first call runs make; later calls get
+// the same result.
 func (r *AgentRows) Derive(make func() any) any {
 	r.once.Do(func() { r.derived = make() })
 	return r.derived

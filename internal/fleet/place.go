@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// Place is where agents live. The reconciler calls it. A place has no rules about agents; what it needs to find its
-// workspaces and runs after a crash, it keeps in the workspaces themselves.
+// Place is where agents live. The reconciler calls it. A place has no rules about agents. It keeps in the workspaces
+// themselves whatever it needs to find its workspaces and runs after a crash.
 //
-// Every method returns promptly with the context's error when its context is done, and leaves things so that the same
-// call can finish the job. Errors are *Error: BACKEND_UNAVAILABLE if the host does not answer, so that the caller
-// retries; others if a retry does not help. Methods are safe for concurrent use. Calls for one agent come one at a
-// time, except Interrupt and Send during Follow, and List at any time.
+// Every method returns promptly with the context's error when its context is done. The same call can then be repeated to
+// finish the work. Errors are *Error: BACKEND_UNAVAILABLE if the host does not answer, so that the caller retries; others
+// if a retry does not help. Methods are safe for concurrent use. The methods for one agent are called one at a time,
+// except that Interrupt and Send may be called during Follow, and List at any time.
 type Place interface {
 	// Traits returns facts about the place. They never change.
 	Traits() Traits
 
-	// Projects lists what agents can work on, by name. No projects is not an error.
+	// Projects lists the projects that agents can work on, by name. An empty list is not an error.
 	Projects(ctx context.Context) ([]Project, error)
 
 	// Roles lists the roles of the project with exactly this Project.Name, in the project's order, at least one.
 	// PROJECT_NOT_FOUND if there is no such project.
 	Roles(ctx context.Context, project string) ([]Role, error)
 
-	// Provision makes the agent's workspace and returns it; the workspace may still be starting. Called again for the
-	// same Agent.UID it returns the same workspace, even if the first call was interrupted after making it.
-	// PROVISIONING_FAILED if it cannot be made now, AGENT_EXISTS if somebody else's workspace has the name.
-	// INVALID_ARGUMENT, INVALID_NAME and the like if it can never be made for this agent; the agent is then given up.
+	// Provision creates the agent's workspace and returns it. The workspace may still be starting. Another call for the
+	// same Agent.UID returns the same workspace, even if the first call was interrupted. The error is PROVISIONING_FAILED if
+	// the workspace cannot be created now, and AGENT_EXISTS if somebody else's workspace has the name. It is
+	// INVALID_ARGUMENT, INVALID_NAME or the like if the workspace can never be created; the caller then does not retry.
 	Provision(ctx context.Context, a Agent) (Workspace, error)
 
 	// Start starts a stopped or failed workspace, with the agent's current role. It does nothing if the workspace runs
@@ -38,16 +38,18 @@ type Place interface {
 	// Stop stops a workspace and keeps its content; runs in it end. It does nothing if the workspace is stopped.
 	Stop(ctx context.Context, a Agent) error
 
-	// Delete destroys the workspace and ends what runs in it. After a nil error only kept is left of it: work that must
-	// not be lost, named for people. A missing workspace is not an error.
+	// Delete destroys the workspace and ends the runs in it. kept describes, for people, the work that Delete has kept
+	// because it must not be lost. Nothing else is left of the workspace after a nil error. A missing workspace is not an
+	// error.
 	Delete(ctx context.Context, a Agent) (kept string, err error)
 
 	// Inspect returns the state of one workspace. A missing workspace has StateDeleted and is not an error.
 	Inspect(ctx context.Context, a Agent) (Workspace, error)
 
 	// List returns all workspaces that host agents, including those that Fleet's store does not know. A problem with
-	// one workspace does not fail the listing: the workspace is listed with what is known and a Reason. A workspace
-	// without a Name is not adopted yet. If the Role is missing, Owner, Role and Spec are taken from a later listing.
+	// one workspace does not fail the listing: the workspace is listed with a Reason and the fields that are known. A
+	// workspace without a Name is not adopted yet. If the Role is missing, Owner, Role and Spec are taken from a later
+	// listing.
 	List(ctx context.Context) ([]Workspace, error)
 
 	// Log returns the last lines of the workspace's log, at most n, oldest first, and whether there were more.
@@ -63,33 +65,33 @@ type Place interface {
 // Runner executes the runs of one agent. Its methods follow the rules of Place's methods. They are safe for concurrent
 // use; calls for one agent come one at a time, except Interrupt and Send during Follow.
 type Runner interface {
-	// Dispatch gives the run to the agent and returns when the agent has it. A run with the same Run.TaskID is given
-	// only once. A run that the agent begins by itself (Run.SelfStarted) is never given: Dispatch waits until the agent
-	// has begun it, and returns TASK_NOT_FOUND if the agent does not. AGENT_OFFLINE if the workspace does not run;
-	// AGENT_BUSY if the agent works on something else.
+	// Dispatch gives the run to the agent and returns when the agent has received it. The agent gets a run with the same
+	// Run.TaskID only once. An agent begins a run with Run.SelfStarted by itself: Dispatch then waits until the agent has
+	// begun it, and returns TASK_NOT_FOUND if the agent does not. The error is AGENT_OFFLINE if the workspace does not run,
+	// and AGENT_BUSY if the agent works on something else.
 	Dispatch(ctx context.Context, r Run) error
 
 	// Follow passes the run's output after cursor ("" is the beginning) to sink, in order, without gaps or repetitions,
 	// until the run has ended, and returns how it ended. It waits as long as the run takes. If sink returns an error,
 	// Follow returns it. Follow can be called again with the cursor of the last Output that sink accepted, at any time
-	// after Dispatch, also by another process and long after the end of the run. TASK_NOT_FOUND if the agent was
-	// certainly never given the run.
+	// after Dispatch, also by another process and long after the end of the run. The error is TASK_NOT_FOUND if the agent
+	// has certainly never received the run.
 	Follow(ctx context.Context, r Run, cursor string, sink func(Output) error) (Outcome, error)
 
-	// Interrupt asks the run, and a running check of it, to end; if kill is set, by force. It does not wait: Follow and
-	// Check report the end. It is not an error if they have ended.
+	// Interrupt asks the run, and a running check of it, to end. If kill is set, it ends them by force. It does not wait:
+	// Follow and Check report the end. It is not an error if they have already ended.
 	Interrupt(ctx context.Context, r Run, kill bool) error
 
-	// Send gives a message to a running run and returns when the agent has it. If the agent can accept it only later,
-	// Send waits, and the run does not end meanwhile. A message with the same id is given only once, also by another
-	// process, which knows from Run.Messages what the run has had. UNIMPLEMENTED if the agent accepts no messages while
-	// it works; NO_RUNNING_TASK if the run has ended.
+	// Send delivers a message to a running run and returns when the agent has received it. If the agent can accept it only
+	// later, Send waits, and the run does not end meanwhile. The agent gets a message with the same id only once, also from
+	// different processes: each knows from Run.Messages which messages the run has received. The error is UNIMPLEMENTED if
+	// the agent accepts no messages while it works, and NO_RUNNING_TASK if the run has ended.
 	Send(ctx context.Context, r Run, id, message string) error
 
-	// Answer gives the run the answer to a question that Follow reported, identified by Question.LocalID, and returns
-	// when the run has it. Only the first answer counts: a further one, even the same, changes nothing and is not an
-	// error; Follow reports which answer the run got. QUESTION_CLOSED if the question expired or was withdrawn before,
-	// QUESTION_NOT_FOUND if the run never asked it, NO_RUNNING_TASK if the run has ended. Answer is called only if
+	// Answer delivers the answer to a question that Follow has reported, identified by Question.LocalID, and returns when
+	// the run has received it. Only the first answer counts. A further answer changes nothing and is not an error; Follow
+	// reports which answer the run got. The error is QUESTION_CLOSED if the question has expired or was withdrawn,
+	// QUESTION_NOT_FOUND if the run never asked it, and NO_RUNNING_TASK if the run has ended. Answer is called only if
 	// Traits.Asks is set.
 	Answer(ctx context.Context, r Run, q Question) error
 
@@ -102,31 +104,31 @@ type Runner interface {
 	// AGENT_OFFLINE if the workspace has to run for that and does not.
 	Changes(ctx context.Context, r Run) (*Changes, error)
 
-	// Patch returns at most limit bytes of the patch from Base to Commit of a result of Changes, from the offset, for
-	// one file if path is set, and whether there is more. It works as long as the place has the repository, which is
-	// after Delete too if Traits.KeepsWork is set. CHANGES_NOT_FOUND if the place no longer has it, AGENT_OFFLINE if
-	// the workspace has to run for that and does not.
+	// Patch returns a part of the patch from Base to Commit of a result of Changes: at most limit bytes from the offset, and
+	// whether there is more. If path is set, the patch is that of one file. Patch works as long as the place has the
+	// repository; if Traits.KeepsWork is set, also after Delete. The error is CHANGES_NOT_FOUND if the place no longer has
+	// the repository, and AGENT_OFFLINE if the workspace has to run for that and does not.
 	Patch(ctx context.Context, c Changes, path string, offset int64, limit int) (text []byte, more bool, err error)
 
-	// Output returns a page of the run's raw output, at most limit bytes from the offset, or from so many bytes before the
-	// end if the offset is negative. It works while the run is under way and after it has ended, as long as the runner
-	// keeps the run, and can be called at any time. OUTPUT_NOT_FOUND if the runner no longer keeps the output,
-	// TASK_NOT_FOUND if the agent was never given the run or nothing is left of it, UNIMPLEMENTED for a workspace that
-	// does not support it, AGENT_OFFLINE if the workspace has to run for that and does not.
+	// Output returns a page of the run's raw output: at most limit bytes from the offset. A negative offset counts from the
+	// end. Output can be called at any time, during the run and after it, as long as the runner keeps the run. The error is
+	// OUTPUT_NOT_FOUND if the runner no longer keeps the output, TASK_NOT_FOUND if the agent never received the run or
+	// nothing is left of it, UNIMPLEMENTED for a workspace that does not support it, and AGENT_OFFLINE if the workspace has
+	// to run for that and does not.
 	Output(ctx context.Context, r Run, offset int64, limit int) (OutputPage, error)
 
 	// Check executes the check's command in the agent's working tree after the run has ended, confined like the agent's
 	// own programs, and returns the result. It waits for the command, which Check.Timeout limits even if nobody waits.
-	// A command is executed once: called again with the same run and Check.ID, also by another process, Check waits for
-	// the earlier execution or returns its result. It executes the command again only if the machine failed meanwhile.
-	// The agent counts as busy until then. TASK_NOT_FOUND if the agent was never given the run, AGENT_OFFLINE if the
-	// workspace does not run, AGENT_BUSY if the agent works on something else, UNIMPLEMENTED for a workspace that does
-	// not support it.
+	// A command is executed once: another call with the same run and Check.ID, also from another process, waits for the
+	// earlier execution or returns its result. Check executes the command again only if the machine failed meanwhile. The
+	// agent counts as busy until the command ends. The error is TASK_NOT_FOUND if the agent never received the run,
+	// AGENT_OFFLINE if the workspace does not run, AGENT_BUSY if the agent works on something else, and UNIMPLEMENTED for a
+	// workspace that does not support checks.
 	Check(ctx context.Context, r Run, c Check) (CheckResult, error)
 
-	// Bundle writes the agent's work that exists nowhere else to w, as a git bundle: commits that no remote has, and
-	// what Changes has saved. It writes nothing if there is nothing. If w returns an error, Bundle returns it.
-	// UNIMPLEMENTED for a workspace that does not support it, AGENT_OFFLINE if the workspace has to run for that and
+	// Bundle writes a git bundle of the agent's work that exists nowhere else to w: commits that no remote has, and commits
+	// that Changes has made. It writes nothing if there is no such work. If w returns an error, Bundle returns it. The error
+	// is UNIMPLEMENTED for a workspace that does not support it, and AGENT_OFFLINE if the workspace has to run for that and
 	// does not.
 	Bundle(ctx context.Context, w io.Writer) error
 }
@@ -141,11 +143,11 @@ type Traits struct {
 	StopGrace time.Duration
 	// StopEndsRuns means that stopping the workspace is a last resort to end a run that survived a kill.
 	StopEndsRuns bool
-	// Adopts means that listed workspaces that the store does not know are agents to be adopted.
+	// Adopts means that a listed workspace becomes an agent if the store has no agent for it.
 	Adopts bool
 	// Drivers are what AgentConfig.Driver can name; a place without drivers accepts no configurations.
 	Drivers []Driver
-	// TakesReport means that its agents can reach Fleet over the network as Run.Report says.
+	// TakesReport means that its agents can reach Fleet at the address in Run.Report.
 	TakesReport bool
 	// Keeps means that Delete keeps files as AgentConfig.Keep says. The place is then a Tidier.
 	Keeps bool
@@ -161,7 +163,7 @@ type Traits struct {
 	ProjectChecks bool
 	// Bundles means that its runners support Bundle.
 	Bundles bool
-	// KeepsWork means that the content of a bundle survives the workspace: Bundle writes the same after Delete.
+	// KeepsWork means that a bundle's content survives the workspace: Bundle writes the same content after Delete.
 	KeepsWork bool
 	// UniqueNames means that the host has a single namespace for the agents of all owners.
 	UniqueNames bool
@@ -172,9 +174,9 @@ type Driver struct {
 	Name string
 	// Tools means that it holds its agent to AgentConfig.Allow and AgentConfig.Deny.
 	Tools bool
-	// LimitsTools means that AgentConfig.Allow has the names of Claude Code's tools, and that its agent has no others.
+	// LimitsTools means that AgentConfig.Allow has the names of Claude Code's tools, and that its agent has no other tools.
 	LimitsTools bool
-	// Asks means that it takes AgentConfig.Ask.
+	// Asks means that it supports AgentConfig.Ask.
 	Asks bool
 	// MCPServers means that it gives its agent the configuration's MCP servers.
 	MCPServers bool
@@ -186,13 +188,14 @@ type Driver struct {
 	Scripts bool
 	// NeedsCommand means that it starts the program of AgentConfig.Command, and has none of its own.
 	NeedsCommand bool
-	// AddsArguments means that AgentConfig.Command has more arguments for its program. Otherwise it replaces the program.
+	// AddsArguments means that AgentConfig.Command has additional arguments for the driver's own program. Otherwise the
+	// command replaces that program.
 	AddsArguments bool
 	// NeedsDocument means that its agents are defined by AgentConfig.Document.
 	NeedsDocument bool
 }
 
-// Driver returns the driver of the name; ok is false if the place has none.
+// Driver returns the driver with the name. ok is false if the place has no such driver.
 func (t Traits) Driver(name string) (d Driver, ok bool) {
 	for _, d := range t.Drivers {
 		if d.Name == name {
@@ -216,13 +219,13 @@ func DriverNames(drivers []Driver, is func(Driver) bool) (names []string) {
 }
 
 // Confiner is implemented by a place whose agents may run programs on a shared machine. Unconfined says why the agent's
-// programs could reach what is not the agent's own, and what to do about it; empty means that they cannot.
+// programs could reach files and processes of others, and what to do about it. It is empty if they cannot.
 type Confiner interface {
 	Unconfined(a Agent) string
 }
 
-// Tidier is implemented by a place that keeps things for a limited time. Tidy removes expired ones. It is called
-// periodically and retries what it could not remove.
+// Tidier is implemented by a place that keeps things for a limited time. Tidy removes expired things. It is called
+// periodically, and tries again to remove what it could not remove before.
 type Tidier interface {
 	Tidy(ctx context.Context, now time.Time) error
 }
@@ -254,63 +257,65 @@ func (w Workspace) Offline(agent string) error {
 	return Errorf(ReasonAgentOffline, "the agent %q cannot work, its workspace is %s", agent, words).With("state", string(w.State))
 }
 
-// Run is a task in the form in which its agent gets it.
+// Run is a task, or one try of it, in the form that its agent gets.
 type Run struct {
 	TaskID  string
 	Prompt  string
 	Timeout time.Duration // the host ends the run by then, even if Fleet is down; always set
 	Started time.Time
-	Again   bool // an earlier Dispatch of this run may have been interrupted
+	Again   bool // an earlier Dispatch of this run may have been interrupted by a crash
 	// SelfStarted means that the agent begins the run by itself: its project has Project.SpecIsTask set, and Prompt is
 	// its spec.
 	SelfStarted bool
-	// Feedback is what checks found wrong with the previous run, when the agent has to try again. It is the next turn
-	// of an agent that remembers, and is added to Prompt for others. Only Dispatch gets it.
+	// Feedback describes the failed checks of the previous run if the agent has to try again. If the agent remembers its
+	// conversation, Feedback is the next turn; otherwise it is added to Prompt. Only Dispatch gets it.
 	Feedback string
 	// Continues means that the agent has a conversation that the run continues. A runner that has lost it, for example
 	// with the agent's workspace, begins a new one and reports that with Output.ConversationLost.
 	Continues bool
-	// Messages are the messages that the run was given so far, oldest first. Follow and Send get them.
+	// Messages are the messages that the run has received so far, oldest first. Follow and Send get them.
 	Messages []Message
-	// Linger is how long a running request to its model may take to end by itself when the run is interrupted and not
-	// killed; 0 means no longer than the host allows anyway. Only Interrupt gets it.
+	// Linger is how long an interrupted run may wait for the response to a request to its model; 0 means the host's default.
+	// A run that is killed does not wait. Only Interrupt gets it.
 	Linger time.Duration
-	// Report is how an agent outside this process reports, if its AgentConfig says that it does; nil otherwise. Only
-	// Dispatch gets it.
+	// Report is how an agent outside this process reports its result; nil if its AgentConfig does not say that it reports.
+	// Only Dispatch gets it.
 	Report *Report
 }
 
-// Output is a piece of a run's output. Without Text and Data it only shows progress.
+// Output is a piece of a run's output. An Output without Text and Data only shows that the run makes progress.
 type Output struct {
 	Cursor string // position after it
 	Step   bool   // a step of the agent (a tool that it used), not its text
 	Text   string
-	// Data is the step for programs, a JSON object with the "type" "tool_call" (id, name, arguments), "tool_result"
-	// (id, name, result, is_error), "usage" (input_tokens, output_tokens), "warning" (message) or "text"; nil if the
-	// place knows only the text. It can name one of several agents as "agent".
+	// Data is the step as a JSON object for programs; nil if the place has only the text. Its "type" is "tool_call" (with
+	// id, name, arguments), "tool_result" (id, name, result, is_error), "usage" (input_tokens, output_tokens), "warning"
+	// (message) or "text". If the run has several agents, "agent" names the one that took the step.
 	Data []byte
-	// Open is how many tool calls are running after it, if known: the run is not stalled while there are any.
+	// Open is the number of tool calls that are running after this output; 0 if it is not known. A run with running tool
+	// calls is not stalled.
 	Open int
 	// Terminal means that the text was read from the agent's terminal. Long lines may be broken, and the text may
 	// contain parts of the screen.
 	Terminal bool
-	// ConversationLost says why the run began a new conversation although the agent had one; empty if it did not. Text
-	// says it for people.
+	// ConversationLost says why the run began a new conversation although the agent had one; empty if it did not. Text says
+	// the same for people.
 	ConversationLost string
-	// Question is set, and the rest is not, if the agent has asked something or a question has changed. Its ID is the
-	// runner's own. Status, Kind, Text, Tool, Input, Options, AskedAt and ExpiresAt are set, and for an answered
-	// question Answer, Message, AnsweredBy and AnsweredAt. Each Follow reports all open questions of the run, whatever
-	// its cursor, since the cursor does not count questions.
+	// Question is set if the agent has asked a question or a question has changed. All other fields are then empty. The
+	// question's ID is the runner's. Status, Kind, Text, Tool, Input, Options, AskedAt and ExpiresAt are set; if the question
+	// was answered, also Answer, Message, AnsweredBy and AnsweredAt. Each Follow reports all open questions of the run,
+	// whatever its cursor, because the cursor does not count questions.
 	Question *Question
 }
 
 // OutputPage is a part of a run's raw output, byte for byte.
 type OutputPage struct {
 	Data []byte
-	// Offset is where Data begins. It is later than the requested one if bytes are missing there, and not after Size.
+	// Offset is where Data begins. It is greater than the requested offset if the bytes there are missing, and at most Size.
 	Offset int64
-	Size   int64 // how many bytes the run has put out so far, including the missing ones
-	// GapOffset is where bytes of the whole output are missing, and GapSize how many; 0 means none. No Data contains the gap.
+	Size   int64 // how many bytes the run has written so far, including the missing bytes
+	// GapOffset is the offset of the missing bytes, and GapSize is their number; 0 means that no bytes are missing. Data is
+	// either before or after the gap.
 	GapOffset, GapSize int64
 }
 
@@ -341,8 +346,8 @@ type Usage struct {
 	ToolCalls                 int
 }
 
-// PlaceOn returns the name of a place that is bound to the machine of one server: each server that shares a store has one of its
-// own. replica names the server; "" if it shares the store with none.
+// PlaceOn returns the name of a place that is bound to the machine of one server. Each of several servers that share a
+// store has its own place of the kind. replica names the server; it is empty if only one server uses the store.
 func PlaceOn(kind, replica string) string {
 	if replica == "" {
 		return kind
@@ -350,8 +355,8 @@ func PlaceOn(kind, replica string) string {
 	return kind + "@" + replica
 }
 
-// ReplicaOf returns which server has the place of the name, and the name that the place has there without it. replica is "" for a
-// place that every server reaches.
+// ReplicaOf splits the name of a place into the kind and the name of its server. replica is empty for a place that every
+// server reaches.
 func ReplicaOf(place string) (kind, replica string) {
 	kind, replica, _ = strings.Cut(place, "@")
 	return kind, replica

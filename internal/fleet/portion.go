@@ -8,7 +8,7 @@ import (
 type PortionRequest struct {
 	Offset *int // where it begins
 	Limit  *int // at most this many bytes
-	Tail   *int // the last so many bytes, instead of Offset
+	Tail   *int // only this many bytes from the end; not together with Offset
 }
 
 // Portion is a part of a text or of a payload.
@@ -44,8 +44,9 @@ func (r *PortionRequest) Check(prefix string) error {
 	return nil
 }
 
-// Of returns the requested part of b. It does not split UTF-8 characters: it includes a character that contains the
-// offset, and leaves one that contains the limit for the next portion, unless it is the only one.
+// Of returns the requested part of b. It does not split UTF-8 characters. If the offset is within a character, the portion
+// includes the whole character. If the limit is within a character, the character is left for the next portion, unless it
+// would be the only one.
 func (r *PortionRequest) Of(b []byte, prefix string) (*Portion, error) {
 	from, n := 0, len(b)
 	if r.Offset != nil {

@@ -16,12 +16,12 @@ const (
 	AgentKind  Kind = "agent"
 )
 
-// Scope is what a principal may do. Scopes are ordered: each includes those before it.
+// Scope is what a principal may do. Scopes are ordered: each includes the scopes before it.
 type Scope int8
 
 // The scopes.
 const (
-	ScopeRead  Scope = iota // read what the principal may see; the zero value, so that a scope that was not set allows least
+	ScopeRead  Scope = iota // read what the principal may see; the zero value, so that an unset scope allows least
 	ScopeRun                // also change what the principal owns: create agents, start tasks
 	ScopeAdmin              // also see and change what others own, and manage the server
 )
@@ -46,31 +46,31 @@ type Principal struct {
 	Scope Scope
 	// Projects are the projects to which the principal's credentials are restricted; empty: all.
 	Projects []string
-	// Groups are the groups that the issuer of the credentials has put the principal in.
+	// Groups are the principal's groups according to the issuer of the credentials.
 	Groups []string
 	// ExpiresAt is when the credentials expire; zero if they do not, or if the time is not known.
 	ExpiresAt time.Time
-	// TokenHash is the hash of the secret that the principal has identified itself with; empty if that is not one of a Token.
+	// TokenHash is the hash of the caller's token; empty if the caller did not use a Token.
 	TokenHash string
-	// AgentUID and AgentName identify an agent with a token of its own. Name is then its owner, and only methods for
-	// agents may be called.
+	// AgentUID and AgentName identify the agent if the caller is an agent with its own token. Name is then the agent's
+	// owner, and the caller may only call methods for agents.
 	AgentUID, AgentName string
-	// UnconfinedIn is the place in which the principal may run unconfined programs without being an admin; empty: none.
+	// UnconfinedIn is the place where the principal may run unconfined programs without being an admin; empty: nowhere.
 	UnconfinedIn string
 }
 
 // Admin reports whether p sees and changes what others own.
 func (p Principal) Admin() bool { return p.Scope >= ScopeAdmin }
 
-// Reaches reports whether p's credentials are valid for the project of the place. An agent of a toolset may have no project.
-// It is then reached only by credentials that are not restricted to projects.
+// Reaches reports whether p's credentials are valid for the project of the place. An agent of a toolset may have no
+// project; then only credentials without a restriction to projects are valid for it.
 func (p Principal) Reaches(place, project string) bool {
 	return len(p.Projects) == 0 || project != "" && slices.ContainsFunc(p.Projects, func(ref string) bool {
 		return ref == project || ref == place+"/"+project
 	})
 }
 
-// LocalPrincipal is the name of the caller on a server without tokens.
+// LocalPrincipal is the name of every caller of a server that does not require tokens.
 const LocalPrincipal = "local"
 
 // Source returns the source of tasks that p starts.
@@ -84,15 +84,15 @@ func (p Principal) Source() Source {
 	return SourceHuman
 }
 
-// Owns reports whether p may do everything with what owner owns: the owner may, and so may an admin. What is not of an
-// agent is never shared, so that this is also who may see it.
+// Owns reports whether p may do everything with the things of owner: the owner may, and so may an admin. Only agents can
+// be shared. So for things that do not belong to an agent, Owns also decides who may see them.
 func (p Principal) Owns(owner string) bool { return p.Admin() || p.Name == owner }
 
-// OwnsAll reports whether p owns everything of the owner's, in all projects and in none.
+// OwnsAll reports whether p may do everything with all things of owner, whatever their project.
 func (p Principal) OwnsAll(owner string) bool { return p.Owns(owner) && len(p.Projects) == 0 }
 
-// Access returns what p may do with the agent, and with its tasks, questions and events. It is the only rule for them:
-// filters of the store select by it (see state.Shares).
+// Access returns what p may do with the agent and with its tasks, questions and events. No other rule decides that: the
+// filters of the store implement this one (see state.Shares).
 func (p Principal) Access(a *Agent) Access {
 	if !p.Reaches(a.Place, a.Project) {
 		return AccessNone
@@ -109,12 +109,12 @@ func (p Principal) Access(a *Agent) Access {
 	return best
 }
 
-// May returns what p may do with the agent with the credentials that it called with.
+// May returns what p may do with the agent, limited by the scope of p's credentials.
 func (p Principal) May(a *Agent) Access {
 	return p.Limit(p.Access(a))
 }
 
-// Limit returns how much of the access the credentials allow that p called with.
+// Limit returns the access, limited by the scope of p's credentials.
 func (p Principal) Limit(access Access) Access {
 	if p.Scope < ScopeRun && access.Allows(AccessView) {
 		return AccessView
@@ -125,7 +125,7 @@ func (p Principal) Limit(access Access) Access {
 // Sees reports whether the agent exists for p.
 func (p Principal) Sees(a *Agent) bool { return p.Access(a) != AccessNone }
 
-// MayUse reports whether the project exists for p. An agent with a token of its own is in no groups.
+// MayUse reports whether the project exists for p. An agent with its own token is not in any group.
 func (p Principal) MayUse(project Project) bool {
 	if !p.Reaches(project.Place, project.Name) {
 		return false

@@ -8,18 +8,18 @@ import (
 
 // Project is what agents work on.
 type Project struct {
-	Name         string // what create takes; compared without case
+	Name         string // as in create_agent; compared ignoring case
 	Place        string // where it is; set by the core
 	DisplayName  string
 	Description  string
 	TemplateID   string
 	TemplateName string
-	// SpecIsTask says that an agent of the project begins to work on its spec by itself, as soon as it is there: the spec
+	// SpecIsTask means that an agent of the project begins to work on its spec by itself when its workspace runs: the spec
 	// is its first task.
 	SpecIsTask bool
-	// Checks are of all tasks in the project.
+	// Checks apply to all tasks in the project.
 	Checks Checks
-	// Groups are those who may use the project, besides admins; empty: everybody.
+	// Groups may use the project, and so may admins; empty: everybody may.
 	Groups []string
 }
 
@@ -29,7 +29,8 @@ type ProjectAccess struct {
 	Groups []string `yaml:"groups"`
 }
 
-// Validate returns an error unless there are groups. It may be called on nil, which is no restriction.
+// Validate returns an error if a names no groups, or has an invalid group. A nil a does not restrict the project and is
+// valid.
 func (a *ProjectAccess) Validate() error {
 	if a == nil {
 		return nil
@@ -45,7 +46,7 @@ func (a *ProjectAccess) Validate() error {
 	return nil
 }
 
-// List returns the groups; none if a is nil.
+// List returns the groups; nil if a is nil.
 func (a *ProjectAccess) List() []string {
 	if a == nil {
 		return nil
@@ -53,15 +54,14 @@ func (a *ProjectAccess) List() []string {
 	return a.Groups
 }
 
-// Matches says whether a caller who writes s means the project. Its name, template name and display name are all
-// good, in any case.
+// Matches reports whether s is the project's name, template name or display name. It ignores case.
 func (p Project) Matches(s string) bool {
 	return strings.EqualFold(s, p.Name) || strings.EqualFold(s, p.TemplateName) && s != "" || strings.EqualFold(s, p.DisplayName) && s != ""
 }
 
 // Role is how an agent behaves in a project.
 type Role struct {
-	Name        string // what create takes; compared without case
+	Name        string // as in create_agent; compared ignoring case
 	DisplayName string
 	Description string
 	Default     bool // used when create names none

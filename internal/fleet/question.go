@@ -23,7 +23,8 @@ const (
 // QuestionStatus is the state of a question.
 type QuestionStatus string
 
-// These are the states of a question. Expired and withdrawn are final; so is answered once the agent has the answer.
+// These are the states of a question. Expired and withdrawn are final. Answered is final once the agent has received the
+// answer.
 const (
 	QuestionWaiting   QuestionStatus = "waiting"   // the agent waits for an answer
 	QuestionAnswered  QuestionStatus = "answered"  // by a principal, or by the policy of its role
@@ -34,7 +35,7 @@ const (
 // These are the values of AnsweredBy that are not principals.
 const (
 	ByPolicy  = "policy"  // the policy of the agent's role
-	ByUnknown = "unknown" // somebody who did not ask Fleet, for example an unconfined agent
+	ByUnknown = "unknown" // a program that did not use Fleet's API, for example an unconfined agent
 )
 
 // These limit questions.
@@ -45,8 +46,8 @@ const (
 	MaxAnswer          = 64 << 10 // of an answer and of its message, in bytes
 )
 
-// Question is a permission or an answer that an agent asks for while it works. The run waits for it. The runner names
-// questions within a run (see LocalID); the ID is unique in the fleet.
+// Question is a request of a working agent for a permission or an answer. The run waits for the answer. The runner gives
+// the question an id within the run (see LocalID); ID is unique in the fleet.
 type Question struct {
 	ID        string
 	TaskID    string
@@ -56,8 +57,8 @@ type Question struct {
 	Kind      QuestionKind
 	Status    QuestionStatus
 	Text      string
-	Tool      string   // that the agent wants to use; empty if none
-	Input     []byte   // of the tool, a JSON object; nil if none
+	Tool      string   // the tool that the agent wants to use; empty if the question is not about a tool
+	Input     []byte   // arguments of the tool, a JSON object; nil if there are none
 	Options   []string // answers that the agent suggests
 	AskedAt   time.Time
 	ExpiresAt time.Time
@@ -66,10 +67,10 @@ type Question struct {
 	Message    string // to the agent with the answer, for example why it was denied
 	AnsweredBy string // name of the principal, or ByPolicy
 	AnsweredAt time.Time
-	GivenAt    time.Time // when the agent got the answer; zero if it has not
+	GivenAt    time.Time // when the agent received the answer; zero if it has not
 }
 
-// Open reports whether the question still needs something: an answer, or the delivery of the answer.
+// Open reports whether the question still needs an answer, or the answer still has to be delivered.
 func (q *Question) Open() bool {
 	return q.Status == QuestionWaiting || q.Status == QuestionAnswered && q.GivenAt.IsZero()
 }
@@ -79,15 +80,15 @@ func (q *Question) LocalID() string { return q.ID[strings.LastIndexByte(q.ID, '-
 
 // QuestionFilter selects questions; the zero value selects all.
 type QuestionFilter struct {
-	Owner     string   // of this principal; "" for all
-	Shared    []string // with an Owner: also of these agents, by uid
-	Projects  []string // of agents of these projects, each a name or PLACE/NAME; empty: of all agents
-	AgentUID  string   // of this agent, not others of its name
+	Owner     string   // only questions of this principal's agents; empty: of all agents
+	Shared    []string // uids of agents of other owners to include; only with Owner
+	Projects  []string // only questions of agents in these projects, each a name or PLACE/NAME; empty: of all agents
+	AgentUID  string   // only questions of this agent, not of other agents with its name
 	AgentName string   // compared ignoring case
 	TaskID    string
-	Prefix    string // of the id
-	Waiting   bool   // only those that wait for an answer
-	NotGiven  bool   // only answered ones whose agents do not have the answer yet
+	Prefix    string // of the question's ID
+	Waiting   bool   // only questions that wait for an answer
+	NotGiven  bool   // only answered questions whose agents have not received the answer
 }
 
 // Outcome returns the end of the question for the event log.
@@ -96,7 +97,7 @@ func (q *Question) Outcome() string {
 	case QuestionExpired:
 		return "nobody answered in time: denied"
 	case QuestionWithdrawn:
-		return "the agent does not wait for an answer any more"
+		return "the agent no longer waits for an answer"
 	}
 	text := q.AnsweredBy + " answered: " + Shorten(q.Answer, 200)
 	if q.Message != "" {

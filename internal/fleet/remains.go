@@ -4,9 +4,9 @@ import (
 	"time"
 )
 
-// Remains is what is kept of an agent when it is deleted, beside its tasks.
+// Remains describes what the store keeps of a deleted agent, in addition to its tasks.
 type Remains struct {
 	KeptAt time.Time
-	Size   int    // of the bundle, in bytes; 0: there is none
-	Lost   string // what may be lost with the workspace, in words; empty: nothing
+	Size   int    // size of the bundle in bytes; 0 if there is no bundle
+	Lost   string // describes, for people, the work that may be lost with the workspace; empty if none is
 }

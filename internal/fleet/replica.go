@@ -2,16 +2,16 @@ package fleet
 
 import "time"
 
-// ReplicaLease is the beginning of the keys of leases that servers hold while they serve, each with its name behind it.
+// ReplicaLease is the prefix of the keys of the leases that servers hold while they serve; the server's name follows.
 const ReplicaLease = "server/"
 
-// Replica is what the store knows of a server. Its times are by the clock of the store.
+// Replica is the store's record of a server. Its times are times of the store's clock.
 type Replica struct {
 	Name    string
-	Machine string // tells it from a server of the same name with another data directory
-	Address string // for other servers; "" if it has none
-	Version string // of its program
-	// StartedAt is when it was first heard since it started, and HeardAt when it was last heard.
+	Machine string // distinguishes it from a server of the same name with another data directory
+	Address string // where other servers reach it; empty if they cannot
+	Version string // version of its program
+	// StartedAt is the time of its first sign of life since it started, and HeardAt that of its last one.
 	StartedAt, HeardAt time.Time
-	Stopped            bool // it has ended by itself
+	Stopped            bool // it has shut down by itself
 }

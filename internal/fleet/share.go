@@ -10,10 +10,10 @@ import (
 // Access is what a principal may do with an agent.
 type Access string
 
-// The levels of access. Each includes those before it.
+// The levels of access. Each includes the levels before it.
 const (
 	AccessNone Access = ""     // the agent does not exist for the principal
-	AccessView Access = "view" // see the agent, its tasks, and what they put out
+	AccessView Access = "view" // see the agent, its tasks and their output
 	AccessRun  Access = "run"  // give it tasks, stop them, send messages, answer questions
 	AccessOwn  Access = "own"  // everything
 )
@@ -31,7 +31,7 @@ type Grantee struct {
 	Group  string `json:"group,omitempty"`
 }
 
-// String returns the grantee in words.
+// String returns the person's name, or "group " and the group's name.
 func (g Grantee) String() string {
 	if g.Group != "" {
 		return "group " + g.Group
@@ -49,7 +49,7 @@ const maxGrantee = 200
 func (g Grantee) Validate() error {
 	for field, name := range map[string]string{"person": g.Person, "group": g.Group} {
 		if len(name) > maxGrantee || strings.ContainsFunc(name, unicode.IsControl) || name != strings.TrimSpace(name) {
-			return Invalid(ReasonInvalidArgument, field, "%s %q is not a name: give at most %d bytes without control characters and spaces around it", field, Shorten(name, 60), maxGrantee)
+			return Invalid(ReasonInvalidArgument, field, "%s %q is not a name: give at most %d bytes, without control characters and without spaces at the ends", field, Shorten(name, 60), maxGrantee)
 		}
 	}
 	switch {
@@ -69,7 +69,7 @@ type Share struct {
 	At     time.Time `json:"at"`
 }
 
-// is reports whether g is p, or a group that p is in. An agent with a token of its own is nobody.
+// is reports whether g is p or one of p's groups. It returns false for an agent with its own token.
 func (p Principal) is(g Grantee) bool {
 	if p.AgentUID != "" {
 		return false

@@ -6,39 +6,41 @@ import (
 )
 
 // Store keeps the state of the fleet. One transaction changes the state, appends the event that describes the change, and
-// remembers the request that asked for it.
+// remembers the request that caused it.
 //
-// Errors that callers must distinguish are *Error: AGENT_EXISTS, AGENT_BUSY and TOKEN_EXISTS come from unique indexes, at
+// Errors that callers must distinguish are *Error. AGENT_EXISTS, AGENT_BUSY and TOKEN_EXISTS come from unique indexes, at
 // the write or at the commit. Other errors mean that the store does not work.
 type Store interface {
-	// Update runs fn in a transaction and commits it when fn returns nil. fn may run more than once, each time on fresh
-	// state, so it must only read and write tx. A later call on tx, or Update itself, may report the error of a write. The
-	// Revision that a write sets may not be set before Update returns. Update returns the error of fn unchanged. Rows that fn
-	// has read by a key or a name do not change before the commit. When Update returns, the appended events are in the log.
+	// Update runs fn in a transaction and commits the transaction if fn returns nil. Otherwise it returns fn's error
+	// unchanged. fn may run more than once, each time on fresh state, so it must only read and write tx. Rows that fn has
+	// read by a key or a name do not change before the commit. The error of a write may come only from a later call on tx or
+	// from Update itself. Likewise, the Revision that a write sets may be set only when Update returns. When Update returns,
+	// the appended events are in the log.
 	//
 	// If ctx has a lease (WithLease) that another owner has taken, Update writes nothing and returns ErrLeaseLost.
 	//
-	// If ctx has an entry of the audit log that is not written yet (WithAudit), a transaction that writes something adds it.
+	// If ctx has an unwritten line of the audit log (WithAudit) and the transaction writes something, it also writes the line.
 	Update(ctx context.Context, fn func(tx Tx) error) error
 
 	// View runs fn on one consistent state, which fn cannot change. As with Update, fn may run more than once.
 	View(ctx context.Context, fn func(tx ReadTx) error) error
 
-	// LastSeq returns the Seq of the newest event; 0 if there is none. It is cheap: reads call it each time.
+	// LastSeq returns the Seq of the newest event; 0 if the log is empty. It is cheap, because each read of the snapshot
+	// calls it.
 	LastSeq(ctx context.Context) (int64, error)
 
-	// Subscribe returns a channel that receives after something has been committed, by this process or another one,
-	// and a function that ends the subscription. Signals may be merged but not
-	// lost: the channel has a buffer for one signal. Commits of other processes may show up to a second later.
+	// Subscribe returns a channel that receives a signal after each commit of this process or another one, and a function
+	// that ends the subscription. Several commits may cause one signal, but none is missed: the channel has a buffer for one
+	// signal. The signal for a commit of another process may come up to a second later.
 	Subscribe() (signal <-chan struct{}, cancel func())
 
-	// Lease takes or renews the lease on the key for the owner, for ttl from now by the clock of the store, which all
-	// processes share. It returns the epoch of the lease, or 0 if another owner has a lease that has not expired. The epoch
-	// increases whenever the lease gets another owner or was released.
+	// Lease takes or renews the lease on the key for the owner. The lease expires after ttl, by the store's clock, which all
+	// processes share. Lease returns the epoch of the lease, or 0 if another owner has a lease that has not expired. The
+	// epoch increases whenever the lease gets another owner or is released.
 	Lease(ctx context.Context, key, owner string, ttl time.Duration) (epoch int64, err error)
 
-	// RenewLeases renews all leases of the owner, also expired ones that nobody has taken, and returns their epochs by key. It
-	// never makes a lease shorter.
+	// RenewLeases renews all leases of the owner and returns their epochs by key. It also renews expired leases that nobody
+	// else has taken. It never makes a lease shorter.
 	RenewLeases(ctx context.Context, owner string, ttl time.Duration) (epochs map[string]int64, err error)
 
 	// Release gives the lease back. It does nothing if the owner does not have the lease.
@@ -47,55 +49,55 @@ type Store interface {
 	// Leases returns the owners, by key, of the leases whose keys begin with the prefix and that have not expired.
 	Leases(ctx context.Context, prefix string) (owners map[string]string, err error)
 
-	// HearReplica records that the server with the name is alive now. fresh means that it has just started. If this server of
-	// this machine was forgotten, HearReplica records nothing and ok is false.
+	// HearReplica records that the server is alive now. fresh means that it has just started. If the server was forgotten
+	// (ForgetReplica), HearReplica records nothing and ok is false.
 	HearReplica(ctx context.Context, r Replica, fresh bool) (ok bool, err error)
 
 	// Replicas returns the recorded servers that were not forgotten, sorted by name.
 	Replicas(ctx context.Context) ([]Replica, error)
 
-	// ForgetReplica forgets the server with the name, so that HearReplica does not record it any more. A server of another
-	// machine can then use the name. ForgetReplica does nothing if the server was never recorded.
+	// ForgetReplica removes the server with the name from Replicas. HearReplica does not record that server again, but a
+	// server of another machine can use the name. ForgetReplica does nothing if the server was never recorded.
 	ForgetReplica(ctx context.Context, name string) error
 
-	// Note records under a key that something was done that long ago. It does not notify subscribers.
+	// Note records that the work that the key names was last done the given time ago. It does not notify subscribers.
 	Note(ctx context.Context, key string, ago time.Duration) error
 
-	// Noted returns how long ago something was last done, by the clock of the store, because the clocks of processes may
-	// differ. ok is false if it was never done.
+	// Noted returns how long ago the work was last done, as Note recorded it. It uses the store's clock, because the clocks
+	// of processes may differ. ok is false if the work was never done.
 	Noted(ctx context.Context, key string) (ago time.Duration, ok bool, err error)
 
 	// Secret returns the secret with the name. The first call stores value. Later calls, in every process, return the stored
 	// value. Secret does not notify subscribers, and no transaction reads it.
 	Secret(ctx context.Context, name string, value []byte) ([]byte, error)
 
-	// Prune removes old rows, at most limit of each kind, and returns how many it has removed: events and remembered requests
-	// from before the time, tokens of agents that were revoked before it, and leases that expired before it. It keeps the newest
-	// event, and all tasks and agents.
+	// Prune removes rows that are older than before, at most limit of each kind, and returns their number. It removes events
+	// and remembered requests, tokens of agents that were revoked, and leases that expired. It keeps the newest event, and
+	// all tasks and agents.
 	Prune(ctx context.Context, before time.Time, limit int) (removed int, err error)
 
 	// PrunePayloads removes the payloads of tasks that ended before the time, and the remains of agents that were deleted
-	// before it, at most limit of each, and returns how many it has removed. It sets PayloadRemoved in these tasks.
+	// before it, at most limit of each kind, and returns their number. It sets PayloadRemoved in these tasks.
 	PrunePayloads(ctx context.Context, before time.Time, limit int) (removed int, err error)
 
-	// PutAudit writes entries of the audit log in one transaction. It adds entries without an ID, and updates the Outcome and
-	// the Target of entries with an ID. It does not notify subscribers.
+	// PutAudit writes lines of the audit log in one transaction. It adds the lines without an ID, and updates Outcome and
+	// Target of the lines with an ID. It does not notify subscribers.
 	PutAudit(ctx context.Context, entries []AuditEntry) error
 
-	// Audit returns the entries of the audit log that match, at most limit, newest first.
+	// Audit returns the matching lines of the audit log, at most limit, newest first.
 	Audit(ctx context.Context, f AuditFilter, limit int) ([]AuditEntry, error)
 
-	// PruneAudit removes entries of the audit log from before the time, at most limit, and returns how many it has removed.
+	// PruneAudit removes lines of the audit log from before the time, at most limit, and returns their number.
 	PruneAudit(ctx context.Context, before time.Time, limit int) (removed int, err error)
 
-	// Full reports whether the store is so full that it only accepts writes that end or remove something, and since when.
-	// InsertAgent, InsertTask, InsertMessage, InsertQuestion, InsertSession, PutTool, PutPayload, AppendPayload and Append of
-	// output or of a large event then return ErrStoreFull, and the transaction can continue. Update returns ErrStoreFull if
-	// there is no space at all.
+	// Full reports whether the store is nearly full, and since when. A nearly full store accepts only writes that end or
+	// remove something. InsertAgent, InsertTask, InsertMessage, InsertQuestion, InsertSession, PutTool, PutPayload,
+	// AppendPayload, and Append of output or of a large event return ErrStoreFull; the transaction can continue. If there is
+	// no space at all, Update returns ErrStoreFull.
 	Full() (since time.Time, full bool)
 
-	// Schema returns the version of the database's schema, and the version that this program needs. have is higher if a newer
-	// program has upgraded the database.
+	// Schema returns the version of the database's schema (have), and the version that this program needs (want). have is
+	// greater if a newer program has upgraded the database.
 	Schema(ctx context.Context) (have, want int64, err error)
 
 	// Size returns the size of the database, in bytes.
@@ -106,10 +108,10 @@ type Store interface {
 }
 
 // ErrStoreFull is the error of a write for which the store has no space.
-var ErrStoreFull = Errorf(ReasonLimitReached, "the disk of the server's data is full: free space there, or delete agents; until then nothing new is taken").
+var ErrStoreFull = Errorf(ReasonLimitReached, "the disk with the server's data is full: free space there, or delete agents; until then the server accepts nothing new").
 	With("limit", "disk")
 
-// ReadTx reads one consistent state. Methods return nil, not an error, if something does not exist.
+// ReadTx reads one consistent state. Its methods return nil and no error if the requested row does not exist.
 type ReadTx interface {
 	AgentReader
 	TaskReader
@@ -134,56 +136,56 @@ type Tx interface {
 
 // EventFilter selects events; the zero value selects all.
 type EventFilter struct {
-	Owner     string   // of this principal; "" for all
-	Shared    []string // with an Owner: also of these agents, by uid
-	Projects  []string // of agents of these projects, each a name or PLACE/NAME; empty: of all agents
-	AgentName string   // compared without case
-	AgentUID  string   // of this agent, not others of its name
+	Owner     string   // only events of this principal's agents; empty: of all agents
+	Shared    []string // uids of agents of other owners to include; only with Owner
+	Projects  []string // only events of agents in these projects, each a name or PLACE/NAME; empty: of all agents
+	AgentName string   // compared ignoring case
+	AgentUID  string   // only events of this agent, not of other agents with its name
 	TaskID    string
-	Types     []EventType // of one of these types
-	Quiet     bool        // none of OutputEvents, except of the tasks in OutputOf
+	Types     []EventType // only events of these types; empty: of all types
+	Quiet     bool        // without OutputEvents, except those of the tasks in OutputOf
 	OutputOf  []string    // ids of tasks; only with Quiet
 }
 
 // TaskFilter selects tasks; the zero value selects all.
 type TaskFilter struct {
-	Owner     string   // of this principal; "" for all
-	Shared    []string // with an Owner: also of these agents, by uid
-	Projects  []string // of agents of these projects, each a name or PLACE/NAME; empty: of all agents
-	AgentUID  string   // of this agent, not others of its name
-	AgentName string   // of agents of this name, compared without case
-	Toolset   *Toolset // of agents of this toolset; nil for all
-	Place     string   // of agents of this place
-	Project   string   // of agents of this project
+	Owner     string   // only tasks of this principal's agents; empty: of all agents
+	Shared    []string // uids of agents of other owners to include; only with Owner
+	Projects  []string // only tasks of agents in these projects, each a name or PLACE/NAME; empty: of all agents
+	AgentUID  string   // only tasks of this agent, not of other agents with its name
+	AgentName string   // only tasks of agents with this name, compared ignoring case
+	Toolset   *Toolset // only tasks of agents of this toolset; nil: of all toolsets
+	Place     string   // only tasks of agents of this place; empty: of all places
+	Project   string   // only tasks of agents of this project; empty: of all projects
 	Status    TaskStatus
 	Source    Source
-	Since     time.Time // created then or later
-	Until     time.Time // created before; zero for no limit
-	Text      string    // in the summary or the first 4 KiB of the description, whatever its case
+	Since     time.Time // only tasks that were created then or later
+	Until     time.Time // only tasks that were created before; zero for no limit
+	Text      string    // only tasks with this text in the summary or the first 4 KiB of the description, ignoring case
 }
 
 // TaskWindow selects a page of the tasks that match.
 type TaskWindow struct {
 	Limit, Offset int
-	After         string // id of a task: the page begins after it, and not at Offset; ignored if there is no such task
+	After         string // id of the task before the page, instead of Offset; ignored if that task does not exist
 	Count         int    // maximum number of tasks to count
 }
 
 // FoundTasks is a page of the tasks that match.
 type FoundTasks struct {
 	Tasks []*Task
-	Total int  // number of tasks that match
-	More  bool // more than Total may match, but no more are counted
-	Last  bool // no task that matches comes after these
+	Total int  // number of tasks that match, at most TaskWindow.Count
+	More  bool // more than Total tasks may match
+	Last  bool // no matching task comes after these
 }
 
-// Request is a completed mutating call. It is remembered so that a repeated call is not executed again.
+// Request is a completed call that changed something. It is remembered so that a repeated call is not executed again.
 type Request struct {
 	Principal string
 	ID        string // the caller's choice
 	Method    string
 	BodyHash  string // hex SHA-256 of the request without its id
-	AgentUID  string // agent that it created or changed
+	AgentUID  string // the agent that the call created or changed
 	TaskID    string
 	CreatedAt time.Time
 }

@@ -4,62 +4,64 @@ package fleet
 type AgentReader interface {
 	Agent(uid string) (*Agent, error)
 
-	// AgentsByName returns the agents of the name that exist (are not deleted), compared without case, of the owner,
-	// or of all owners when owner is empty; by owner.
+	// AgentsByName returns the agents with the name that are not deleted, sorted by owner. It ignores the name's case. An
+	// empty owner means all owners.
 	AgentsByName(name, owner string) ([]*Agent, error)
 
-	// NewestAgent returns the agent of the fleet's own toolset that was created last under the name, compared without
-	// case, of the owner, or of all owners when owner is empty; also a deleted one.
+	// NewestAgent returns the newest agent with the name, even if it is deleted. It ignores the name's case, and agents of
+	// toolsets other than ToolsetFleet. An empty owner means all owners.
 	NewestAgent(name, owner string) (*Agent, error)
 
-	// AgentByWorkspace returns the newest agent that has, or had, the workspace of the place, also a deleted one.
+	// AgentByWorkspace returns the newest agent that has or had the workspace of the place, even if it is deleted.
 	AgentByWorkspace(place, workspaceID string) (*Agent, error)
 
-	// Agents returns the agents that exist, by name and owner.
+	// Agents returns the agents that are not deleted, sorted by name and owner.
 	Agents() ([]*Agent, error)
 
-	// AgentViews returns these agents with their active tasks, also deleted agents; those that never were are left out.
+	// AgentViews returns the agents with these uids and their active tasks. It includes deleted agents and leaves out uids
+	// that no agent ever had.
 	AgentViews(uids []string) ([]*AgentView, error)
 
-	// SharedAgents returns the agents that are shared, also deleted ones, by uid.
+	// SharedAgents returns the agents that are shared, including deleted ones, sorted by uid.
 	SharedAgents() ([]*Agent, error)
 
-	// LiveAgentViews returns every agent that exists, with its active task.
+	// LiveAgentViews returns all agents that are not deleted, with their active tasks.
 	LiveAgentViews() ([]*AgentView, error)
 
-	// Holdings returns how much the owner has. It promises that the limits hold while transactions add something at the same time, if each of
-	// them asks, and commits only what the limits allow. Without limits it promises nothing.
+	// Holdings returns how much the owner has. The limits hold even if several transactions add something at the same time,
+	// provided that each of them calls Holdings and adds only as much as the limits allow. If all limits are 0, concurrent
+	// transactions may change the result.
 	Holdings(owner string, l Limits) (Holdings, error)
 
-	// TaskHoldings returns the same without agents: counting thousands of them takes long.
+	// TaskHoldings is like Holdings without agents, because counting thousands of agents takes long.
 	TaskHoldings(owner string, l Limits) (Holdings, error)
 
-	// OwnAgents returns how many agents of the toolset the owner has. It makes the promise of Holdings for the limit most.
+	// OwnAgents returns how many agents of the toolset the owner has. As with Holdings, the limit most holds even if several
+	// transactions add agents at the same time.
 	OwnAgents(owner string, toolset Toolset, most int) (int, error)
 
-	// InProject returns how much is in the project, whoever owns it.
+	// InProject returns how much the project has, whoever owns it.
 	InProject(project string) (ProjectHoldings, error)
 
-	// Remains returns what is kept of an agent that is deleted, or is about to be; nil when nothing is.
+	// Remains returns what the store keeps of an agent that is deleted or is being deleted.
 	Remains(uid string) (*Remains, error)
 
-	// Bundle returns the bundle of the agent's remains; nil when there is none.
+	// Bundle returns the bundle of the agent's remains; nil if there is no bundle.
 	Bundle(uid string) ([]byte, error)
 
-	// ChangedAgents returns the uids of the agents that have events after seq which are not output, each once.
+	// ChangedAgents returns the uids of the agents that have events after seq, each once. It ignores output events.
 	ChangedAgents(after int64) ([]string, error)
 }
 
 // AgentWriter writes agents.
 type AgentWriter interface {
-	// InsertAgent adds an agent. AGENT_EXISTS when its owner has one of that name.
+	// InsertAgent adds an agent. It returns AGENT_EXISTS if the owner has an agent with that name.
 	InsertAgent(a *Agent) error
 
-	// UpdateAgent writes every field of an agent that is there, except its AgentConfig, and sets its Revision.
+	// UpdateAgent writes all fields of an existing agent except its AgentConfig, and sets its Revision.
 	UpdateAgent(a *Agent) error
 
-	// PutRemains keeps what is left of an agent, with its bundle, in place of what was kept before. Size follows from the
-	// bundle.
+	// PutRemains stores the remains of an agent and their bundle, and replaces earlier ones. It derives Size from the bundle.
 	PutRemains(uid string, r *Remains, bundle []byte) error
 }
 
@@ -70,119 +72,121 @@ type TaskReader interface {
 	// ActiveTask returns the pending or running task of the agent.
 	ActiveTask(agentUID string) (*Task, error)
 
-	// Tasks returns the agent's tasks, newest first, without descriptions beyond the first 4 KiB, and how many there are in all.
+	// Tasks returns a page of the agent's tasks, newest first, and the number of all its tasks. The descriptions contain only
+	// the first 4 KiB.
 	Tasks(agentUID string, limit, offset int) (tasks []*Task, total int, err error)
 
-	// FindTasks returns the tasks of the window that match, newest first, as Tasks does, and counts those that match.
+	// FindTasks returns the page of matching tasks that the window selects, newest first, and counts the matching tasks. The
+	// descriptions contain only the first 4 KiB.
 	FindTasks(f TaskFilter, w TaskWindow) (FoundTasks, error)
 
-	// Usage returns what the tasks that match used, by the key: at most limit rows, those with the highest cost first, then
-	// those with the most tasks; and what all of them used together.
+	// Usage sums up the usage of the matching tasks by the key. It returns at most limit rows, sorted by cost and then by
+	// number of tasks, highest first, and the sum of all tasks.
 	Usage(f TaskFilter, by UsageKey, limit int) (rows []UsageRow, total UsageRow, err error)
 
-	// TaskIDs returns the ids that begin with the prefix, of the tasks that match the filter's Owner, Shared and Projects; at most
-	// limit, in order. An empty prefix finds nothing.
+	// TaskIDs returns the task ids that begin with the prefix, sorted, at most limit. It uses only Owner, Shared and Projects
+	// of the filter. An empty prefix matches nothing.
 	TaskIDs(prefix string, f TaskFilter, limit int) ([]string, error)
 
-	// LastTasks returns the newest task of each of these agents that has one, in any order.
+	// LastTasks returns the newest task of each of these agents, in any order. It leaves out agents without tasks.
 	LastTasks(agentUIDs []string) ([]*Task, error)
 
-	// SessionTasks returns the last tasks of the session, at most limit, oldest first.
+	// SessionTasks returns the newest tasks of the session, at most limit, oldest first.
 	SessionTasks(sessionID string, limit int) ([]*Task, error)
 
-	// Payload returns the task's payload; nil when it has none.
+	// Payload returns the task's payload.
 	Payload(taskID string) ([]byte, error)
 
-	// PackedPayload returns the task's payload as it is kept, compressed by gzip, in one member where it was put in one
-	// piece; nil when it has none.
+	// PackedPayload returns the task's payload as stored: compressed by gzip. It is one gzip member if the payload was stored
+	// by one PutPayload, and several if pieces were appended.
 	PackedPayload(taskID string) ([]byte, error)
 
-	// Changes returns what the task changed; nil when that was not recorded.
+	// Changes returns the recorded changes of the task.
 	Changes(taskID string) (*Changes, error)
 
-	// Checks returns what is known of the task's checks; nil when nothing is.
+	// Checks returns the recorded state of the task's checks.
 	Checks(taskID string) (*TaskChecks, error)
 }
 
 // TaskWriter writes tasks.
 type TaskWriter interface {
-	// InsertTask adds a task. AGENT_BUSY when it is active and its agent has an active one.
+	// InsertTask adds a task. It returns AGENT_BUSY if the task is active and its agent already has an active task.
 	InsertTask(t *Task) error
 
-	// UpdateTask writes every field of a task that is there, and sets its Revision. A task that has ended is never changed.
+	// UpdateTask writes all fields of an existing task and sets its Revision. It never changes a task that has ended.
 	UpdateTask(t *Task) error
 
-	// DeleteTask removes a task that has ended, with its payload, its changes, its checks, its messages, its questions and its events. A task that has not ended,
-	// or is not there, is an error. The caller appends an event in the same transaction.
+	// DeleteTask removes a task that has ended, with its payload, changes, checks, messages, questions and events. It returns
+	// an error if the task has not ended or does not exist. The caller appends an event in the same transaction.
 	DeleteTask(id string) error
 
-	// PutPayload keeps the task's payload, compressed.
+	// PutPayload compresses and stores the task's payload.
 	PutPayload(taskID string, payload []byte) error
 
 	// AppendPayload adds a piece to the end of the task's payload.
 	AppendPayload(taskID string, piece []byte) error
 
-	// PutChanges keeps what the task changed, also of a task that has ended, in place of what was kept before.
+	// PutChanges stores the changes of the task and replaces earlier ones. The task may have ended.
 	PutChanges(taskID string, c *Changes) error
 
-	// PutChecks keeps what is known of the task's checks, also of a task that has ended, in place of what was kept before.
+	// PutChecks stores the state of the task's checks and replaces an earlier one. The task may have ended.
 	PutChecks(taskID string, c *TaskChecks) error
 }
 
 // MessageReader reads messages to tasks, and questions of tasks.
 type MessageReader interface {
-	// Message returns a message to a task.
+	// Message returns the message with the id.
 	Message(id string) (*Message, error)
 
 	// Messages returns the messages to the task, oldest first.
 	Messages(taskID string) ([]*Message, error)
 
-	// Question returns a question by its id.
+	// Question returns the question with the id.
 	Question(id string) (*Question, error)
 
-	// Questions returns the questions that match, newest first, at most limit, and how many match in all.
+	// Questions returns a page of the matching questions, newest first, and the number of all matching questions.
 	Questions(f QuestionFilter, limit, offset int) (questions []*Question, total int, err error)
 }
 
 // MessageWriter writes messages to tasks, and questions of tasks.
 type MessageWriter interface {
-	// InsertMessage adds a message to a task. One of the same id is an error.
+	// InsertMessage adds a message to a task. It returns an error if the id exists.
 	InsertMessage(m *Message) error
 
-	// UpdateMessage writes what has become of a message that is there. That it was given, or refused, never changes.
+	// UpdateMessage writes GivenAt, Refused and RefusedText of an existing message. It never changes a message that was
+	// delivered or refused.
 	UpdateMessage(m *Message) error
 
-	// InsertQuestion adds a question to a task. One of the same id is an error.
+	// InsertQuestion adds a question to a task. It returns an error if the id exists.
 	InsertQuestion(q *Question) error
 
-	// UpdateQuestion writes what has become of a question that is there: its status and its answer. One that is not open
-	// never changes.
+	// UpdateQuestion writes the status and the answer of an existing question. It never changes a question that is not open.
 	UpdateQuestion(q *Question) error
 }
 
 // EventReader reads the event log and remembered requests.
 type EventReader interface {
-	// Events returns the events after seq that match, oldest first, at most limit. A view may show changes whose events
-	// come into the log a moment later, but not with a filter for an agent's uid or a task: then its events are complete.
+	// Events returns the matching events after seq, oldest first, at most limit. If the filter has an agent's uid or a task,
+	// the events are complete. Otherwise a transaction may see a change shortly before its event appears in the log.
 	Events(f EventFilter, after int64, limit int) ([]Event, error)
 
-	// LastEvents returns the newest events that match, at most limit, oldest first.
+	// LastEvents returns the newest matching events, at most limit, oldest first.
 	LastEvents(f EventFilter, limit int) ([]Event, error)
 
-	// LastSeq returns the Seq of the newest event.
+	// LastSeq returns the Seq of the newest event; 0 if the log is empty.
 	LastSeq() (int64, error)
 
-	// Request returns what is remembered of the principal's request.
+	// Request returns the principal's remembered request with the id.
 	Request(principal, id string) (*Request, error)
 }
 
 // EventWriter writes the event log and remembered requests.
 type EventWriter interface {
-	// Append adds an event to the log, which shows it when Update returns. Only events that are read have a Seq. The log is
-	// complete up to its newest event: none with a lower Seq appears later.
+	// Append adds an event to the log. The log shows it when Update returns. Append does not set Seq; only events that were
+	// read have one. The log is complete up to its newest event: an event with a lower Seq never appears later.
 	Append(e *Event) error
 
-	// PutRequest remembers the request. One of the same principal and id is an error.
+	// PutRequest remembers the request. It returns an error if a request of the same principal with the same id exists.
 	PutRequest(r *Request) error
 }
 
@@ -190,29 +194,29 @@ type EventWriter interface {
 type SessionReader interface {
 	Session(id string) (*Session, error)
 
-	// SessionByKey returns the open session of the key.
+	// SessionByKey returns the owner's open session with the key.
 	SessionByKey(toolset Toolset, owner, key string) (*Session, error)
 
-	// Sessions returns the open sessions of the owner, or of all owners when owner is empty; the one used last first.
+	// Sessions returns the open sessions of the owner, the last used first. An empty owner means all owners.
 	Sessions(toolset Toolset, owner string) ([]*Session, error)
 
-	// Tools returns the tools that the owner has registered, in the order in which they were first.
+	// Tools returns the tools that the owner has registered, sorted by their first registration.
 	Tools(owner string) ([]*RegisteredTool, error)
 }
 
 // SessionWriter writes sessions and registered tools.
 type SessionWriter interface {
-	// InsertSession adds a session. SESSION_EXISTS when its owner has an open one of that key.
+	// InsertSession adds a session. It returns SESSION_EXISTS if the owner has an open session with that key.
 	InsertSession(s *Session) error
 
-	// UpdateSession writes every field of a session that is there, and sets its Revision.
+	// UpdateSession writes all fields of an existing session and sets its Revision.
 	UpdateSession(s *Session) error
 
-	// PutTool keeps the tool, in place of one of the same owner, name and agent, whose CreatedAt it keeps. It says
-	// whether there was one.
+	// PutTool stores the tool. It replaces a tool with the same owner, name and agent, keeps that tool's CreatedAt, and
+	// reports whether there was one.
 	PutTool(t *RegisteredTool) (replaced bool, err error)
 
-	// DeleteTool removes the tool of the owner, name and agent. One that does not exist is not an error.
+	// DeleteTool removes the tool with the owner, name and agent. It is not an error if the tool does not exist.
 	DeleteTool(owner, name, agent string) error
 }
 
@@ -230,27 +234,27 @@ type TokenReader interface {
 
 // TokenWriter writes tokens.
 type TokenWriter interface {
-	// InsertToken adds a token. TOKEN_EXISTS when there is one of that name that is not revoked.
+	// InsertToken adds a token. It returns TOKEN_EXISTS if a token with that name exists and is not revoked.
 	InsertToken(t *Token) error
 
-	// UpdateToken writes every field of a token that is there.
+	// UpdateToken writes all fields of an existing token.
 	UpdateToken(t *Token) error
 }
 
-// IdentityReader reads which subjects are which principals.
+// IdentityReader reads identities.
 type IdentityReader interface {
-	// Identity returns the identity of the source's subject.
+	// Identity returns the identity of the subject of the source.
 	Identity(source, subjectID string) (*Identity, error)
 
 	// IdentityOf returns the identity of the principal.
 	IdentityOf(principal string) (*Identity, error)
 }
 
-// IdentityWriter writes which subjects are which principals.
+// IdentityWriter writes identities.
 type IdentityWriter interface {
-	// InsertIdentity adds an identity. One of the same subject or the same principal is an error.
+	// InsertIdentity adds an identity. It returns an error if the subject or the principal already has one.
 	InsertIdentity(i *Identity) error
 
-	// UpdateGroups writes the Groups of an identity that is there.
+	// UpdateGroups writes the Groups of an existing identity.
 	UpdateGroups(i *Identity) error
 }

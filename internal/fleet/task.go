@@ -40,7 +40,7 @@ type Task struct {
 	AgentUID    string
 	AgentName   string
 	Owner       string
-	SessionID   string // the conversation that it is a turn of; empty if none
+	SessionID   string // the session that the task is a turn of; empty if the task does not belong to a session
 	Description string
 	Source      Source
 	Status      TaskStatus
@@ -53,14 +53,14 @@ type Task struct {
 	CreatedAt  time.Time
 	StartedAt  time.Time // zero if not started
 	EndedAt    time.Time // zero if not ended
-	Dispatched time.Time // when Fleet began to give it to the agent; zero if it has not. Written before the call.
+	Dispatched time.Time // when Fleet began to dispatch it to the agent, written before the call; zero if it has not begun
 	Try        int       // 0 for the first try; incremented when checks failed and the agent tries again
-	Cursor     string    // position of the run's output up to which the event log has it; in the place's notation
-	OutputSize int64     // output in the event log, in bytes
+	Cursor     string    // the event log has the run's output up to this position; in the place's notation
+	OutputSize int64     // size of the output in the event log, in bytes
 
 	Waiting int // number of the agent's questions that wait for an answer
-	// StalledAt is when the run was found to make no progress; zero if it does, or has ended. LastStep is its last
-	// known step then.
+	// StalledAt is when Fleet found that the run makes no progress; zero if it makes progress or has ended. LastStep is the
+	// last known step at that time.
 	StalledAt time.Time
 	LastStep  string
 
@@ -70,28 +70,28 @@ type Task struct {
 	// ConversationLost says why the task began a new conversation although its agent had one; empty if it did not.
 	ConversationLost string
 
-	// StopAsked is when a stop was requested, and StopReason by whom or why; zero if not requested.
+	// StopAsked is when a stop was requested; zero if none was. StopReason says who requested it, or why.
 	StopAsked  time.Time
 	StopReason string
 
-	// The run reported these at its end.
+	// The fields below describe the end of the run.
 	Summary string
-	// ChecksFailed means that the task failed because its checks did.
+	// ChecksFailed means that the task failed because its checks failed.
 	ChecksFailed bool
-	Reported     bool // the agent itself reported the end; false if it follows from the end of its run
-	PayloadSize  int  // size before compression, in bytes; the store has the payload
+	Reported     bool // the agent itself reported the result; false if Fleet derived it from the end of the run
+	PayloadSize  int  // size of the payload before compression, in bytes; the store has the payload
 	PayloadGap   Gap
-	// PayloadRemoved means that the payload was removed after its retention; only Store.PrunePayloads sets it.
+	// PayloadRemoved means that the payload was removed after its retention period. Only Store.PrunePayloads sets it.
 	PayloadRemoved bool
 	ExitCode       *int
 	CostUSD        float64
 	Turns          int
 	Usage          Usage
 
-	Trace string // of the call that started it, a W3C traceparent; empty if it was not traced
+	Trace string // W3C traceparent of the call that started the task; empty if that call was not traced
 
-	// These say that there are, or were, messages to the task, questions of its agent, and something that is known of its checks. Only the
-	// store sets them, so that nobody looks for what is not there.
+	// These report whether the store has, or had, messages, questions or check results of the task. Only the store sets them.
+	// They spare its users reads that would find nothing.
 	HasMessages, HasQuestions, HasChecks bool
 
 	Revision int64 // incremented by every write; set by the store
@@ -112,7 +112,7 @@ func (t *Task) Stalled() bool { return !t.StalledAt.IsZero() }
 // MaxTitle is the longest title of a task, in characters.
 const MaxTitle = 120
 
-// Title returns the first non-blank line of the description, shortened.
+// Title returns the first line of the description that is neither blank nor a #! line, shortened to MaxTitle.
 func (t *Task) Title() string {
 	for line := range strings.Lines(t.Description) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#!") {
@@ -128,10 +128,10 @@ const (
 	MaxRowSummary     = 500
 )
 
-// Excerpt returns the first characters of the description, as lists show it.
+// Excerpt returns the beginning of the description for lists.
 func (t *Task) Excerpt() string { return Shorten(t.Description, MaxRowDescription) }
 
-// ShortHeadline returns the headline as lists show it.
+// ShortHeadline returns the beginning of the headline for lists.
 func (t *Task) ShortHeadline() string { return Shorten(t.Headline(), MaxRowSummary) }
 
 // Headline returns the summary of the task if it has one, else its title.
@@ -142,7 +142,7 @@ func (t *Task) Headline() string {
 	return t.Title()
 }
 
-// Event returns an event about the task. It has the task's status if the event changed it.
+// Event returns an event about the task. The event has the task's status if its type means that the status changed.
 func (t *Task) Event(typ EventType, now time.Time, text string) *Event {
 	e := &Event{
 		Time: now, Type: typ, AgentUID: t.AgentUID, AgentName: t.AgentName, Owner: t.Owner, TaskID: t.ID, Text: text,
@@ -153,7 +153,7 @@ func (t *Task) Event(typ EventType, now time.Time, text string) *Event {
 	return e
 }
 
-// Run returns the task as its agent gets it.
+// Run returns the run of the task's current try, as its agent gets it.
 func (t *Task) Run(again bool) Run {
 	r := t.FirstRun()
 	r.Again = again
@@ -168,7 +168,7 @@ func (t *Task) FirstRun() Run {
 	return Run{TaskID: t.ID, Prompt: t.Description, Timeout: t.Timeout, Started: t.StartedAt, Again: true, SelfStarted: t.SelfStarted}
 }
 
-// AddUsage adds what a run cost to what the task did.
+// AddUsage adds the cost, the turns and the usage of a run to those of the task.
 func (t *Task) AddUsage(o Outcome) {
 	t.CostUSD, t.Turns = t.CostUSD+o.CostUSD, t.Turns+o.Turns
 	t.Usage.Model = cmp.Or(o.Usage.Model, t.Usage.Model)

@@ -22,10 +22,10 @@ func JoinNames(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// MaxText is the largest spec, description or message, in bytes.
+// MaxText is the maximum size of a spec, a description or a message, in bytes.
 const MaxText = 1 << 20
 
-// IsBlank reports whether the text shows nothing: it is empty or has only spaces and characters without a shape.
+// IsBlank reports whether the text shows nothing: it is empty, or has only white space and invisible characters.
 func IsBlank(s string) bool {
 	for _, r := range s {
 		switch r {

@@ -19,12 +19,12 @@ type Token struct {
 	Name      string // also the name of its principal
 	Kind      Kind
 	Scope     Scope
-	Projects  []string // the only projects that it is valid for; empty: all
+	Projects  []string // the projects that it is valid for; empty: all
 	Hash      string   // hex SHA-256 of the secret
 	CreatedAt time.Time
 	ExpiresAt time.Time // zero if it does not expire
-	RevokedAt time.Time // zero if not revoked; in the future if another secret has replaced it, and it works until then
-	AgentUID  string    // the agent that holds it; empty if it is not an agent's token
+	RevokedAt time.Time // zero if not revoked; in the future if the token was rotated and still works until then
+	AgentUID  string    // uid of the agent that holds it; empty if it is not an agent's token
 }
 
 // Principal returns the principal of the token's holder.
@@ -43,7 +43,7 @@ func (t Token) End() time.Time {
 	return t.ExpiresAt
 }
 
-// TokenPrefix makes leaked secrets easy to find.
+// TokenPrefix is the prefix of all tokens' secrets. It makes leaked secrets easy to find.
 const TokenPrefix = "fleet_"
 
 // HashSecret returns the stored hash of a secret. The secret is random and long, so a plain hash suffices.

@@ -6,8 +6,8 @@ import (
 
 type traceKey struct{}
 
-// WithTrace returns a context whose call belongs to the trace: a W3C traceparent, which names the call in it. What the
-// call starts keeps it, so that what is done later, also by another server, belongs to the same trace.
+// WithTrace returns a context for a traced call, which the W3C traceparent identifies. The agents and tasks that the call
+// changes keep the traceparent. So later work on them, also by another server, belongs to the same trace.
 func WithTrace(ctx context.Context, traceparent string) context.Context {
 	return context.WithValue(ctx, traceKey{}, traceparent)
 }

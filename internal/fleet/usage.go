@@ -2,7 +2,7 @@ package fleet
 
 import "time"
 
-// UsageKey says what usage is summed up by.
+// UsageKey says how usage is grouped.
 type UsageKey string
 
 // The keys of usage.
@@ -10,16 +10,16 @@ const (
 	UsageByAgent   UsageKey = "agent"
 	UsageByProject UsageKey = "project"
 	UsageByOwner   UsageKey = "owner"
-	UsageByDay     UsageKey = "day" // on which tasks were created, in UTC
+	UsageByDay     UsageKey = "day" // the day in UTC when a task was created
 )
 
-// UsageRow is what the tasks of a key used.
+// UsageRow is the sum of the usage of the tasks with one key.
 type UsageRow struct {
 	Key   string // name of the agent, project or owner, or the day as 2006-01-02
-	Owner string // of the agent, if the rows are by agent
+	Owner string // owner of the agent; set only by UsageByAgent
 
 	Tasks, Completed, Failed, Stopped    int
 	CostUSD                              float64
 	InputTokens, OutputTokens, ToolCalls int64
-	Took                                 time.Duration // of tasks that have started and ended
+	Took                                 time.Duration // sum over the tasks that have started and ended
 }

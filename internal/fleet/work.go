@@ -1,10 +1,10 @@
 package fleet
 
-// Work is how much a server has in hand, for its operator. The counts of leases only grow while the server runs.
+// Work describes the current work of a server, for its operator.
 type Work struct {
-	Workers int // one for each agent with something to do
-	Waiting int // workers that wait until few enough others call a place
-	Leases  int // held now
+	Workers int // one for each agent that needs work
+	Waiting int // workers that wait because the maximum number of calls to their place is running
+	Leases  int // leases that the server holds
 
-	Renewals, RenewFailures, LeasesLost int64
+	Renewals, RenewFailures, LeasesLost int64 // since the server started
 }

@@ -7,9 +7,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// saveChanges lets the agent's runner save what the task changed, and records it, unless that was done before. If the
-// runner fails, the end of the task does not wait for it; the record then contains the problem. If again is set, the
-// record of an earlier try is replaced.
+// saveChanges gets the changes of the task from the agent's runner and records them, unless they were recorded before. If
+// the runner fails, the record contains the problem, and the task ends without waiting. If again is set, saveChanges
+// replaces an earlier record.
 func (w *worker) saveChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task, again bool) error {
 	if !w.places.Of(a).Traits().Changes || t.Dispatched.IsZero() || a.WorkspaceID == "" || t.Terminal {
 		return nil
@@ -43,8 +43,8 @@ func (w *worker) saveChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task,
 	})
 }
 
-// saveMissingChanges saves the changes of the agent's task before this one if they could not be saved when that ended: the new
-// task would count them as its own.
+// saveMissingChanges saves the changes of the agent's previous task if they could not be saved when it ended. Otherwise the
+// new task would count them as its own.
 func (w *worker) saveMissingChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task) error {
 	if !w.places.Of(a).Traits().Changes {
 		return nil
@@ -78,7 +78,7 @@ func (w *worker) saveLastChanges(ctx context.Context, a *fleet.Agent) error {
 	if err := w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		last, err = tx.LastTasks([]string{a.UID})
 		return err
-	}); err != nil || len(last) == 0 || last[0].Terminal { // nobody can tell what a task changed that is read from a terminal
+	}); err != nil || len(last) == 0 || last[0].Terminal { // the changes of a task that is read from a terminal are unknown
 		return err
 	}
 	w.endRun(ctx, a, last[0])

@@ -10,7 +10,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// outputQueue is how many pieces of output may wait for the store before reading from the run pauses.
+// outputQueue is how many pieces of output may wait for the store. If there are more, reading from the run pauses.
 const outputQueue = 64
 
 // follower follows one run in the background and writes its output to the event log. Output that arrives while the
@@ -18,9 +18,9 @@ const outputQueue = 64
 type follower struct {
 	taskID   string
 	run      fleet.Run
-	ctx      context.Context //nolint:containedctx // of following, also for the messages meanwhile
+	ctx      context.Context //nolint:containedctx // context of Follow, and of the deliveries of messages meanwhile
 	cancel   context.CancelFunc
-	delivery *delivery     // of the run's messages; nil if there were none
+	delivery *delivery     // delivers the run's messages; nil if there were none
 	done     chan struct{} // closed at the end
 	outcome  fleet.Outcome
 	err      error
@@ -28,13 +28,14 @@ type follower struct {
 	checks *fleet.Checks // running checks, after the run has ended; nil while it is followed
 }
 
-// followRun starts following the task's run from the end of the event log. A run that is new was not given messages yet.
+// followRun starts to follow the task's run from the output position that the event log has. isNew means that the run was
+// just dispatched, so it has not received messages yet.
 func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, isNew bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &follower{taskID: t.ID, run: t.Run(true), ctx: ctx, cancel: cancel, done: make(chan struct{})}
 	w.follow = f
 	progressed := w.now()
-	if t.Stalled() { // as an earlier process has found, and it stays so until there is output
+	if t.Stalled() { // as an earlier process has found; only output ends it
 		progressed = t.StalledAt.Add(-w.cfg.StallTimeout)
 	}
 	w.progress.begin(t.ID, progressed)
@@ -63,7 +64,7 @@ func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, i
 		})
 		end(f.err)
 		close(queue)
-		if err := <-written; err != nil { // the end is recorded after all output
+		if err := <-written; err != nil { // wait, because the end must be recorded after all output
 			f.err = err
 		}
 	}()
@@ -72,23 +73,24 @@ func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, i
 		if err != nil {
 			cancel()
 		}
-		for range queue { // what was not recorded comes again with the next Follow
+		for range queue { // the next Follow delivers unrecorded output again
 			continue
 		}
 		written <- err
 	}()
 }
 
-// errFollowed means that another process follows the run too: this process was so slow that it lost its lease without
+// errFollowed means that another process also follows the run. This process was so slow that it has lost its lease without
 // noticing.
 var errFollowed = errors.New("another process has recorded the run's output meanwhile")
 
-// record writes what arrives through the queue after the cursor to the event log, until the queue is closed. For output
-// beyond its limit it adds the last part when the run has ended; ended reports that once the queue is closed.
+// record writes the output from the queue after the cursor to the event log, until the queue is closed. If the output
+// exceeds its limit, record adds the last part when the run has ended. When the queue is closed, ended reports whether the
+// run has ended.
 func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan fleet.Output, ended func() bool) error {
 	var rest lastOutput
 	full := false             // the store has no space, so output is lost
-	var tell <-chan time.Time // when watchers are told that there is more output
+	var tell <-chan time.Time // receives when it is time to notify watchers of more output
 	for {
 		var batch []fleet.Output
 		select {
@@ -114,7 +116,7 @@ func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan
 				more = false
 			}
 		}
-		left, at, short := batch, cursor, false // left is what exceeds the limit
+		left, at, short := batch, cursor, false // left is the output beyond the limit
 		if rest.seen == 0 || slices.ContainsFunc(batch, func(o fleet.Output) bool { return o.Question != nil }) {
 			err := w.changeTask(ctx, taskID, func(tx fleet.Tx, t *fleet.Task) error {
 				if t.Cursor != cursor {
@@ -154,7 +156,7 @@ func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan
 			cursor = at
 			w.cfg.Fault(FaultFollowOutput)
 		}
-		for _, o := range left { // after a crash it comes again, since the cursor does not advance
+		for _, o := range left { // after a crash, Follow delivers it again, because the cursor does not advance
 			rest.add(o)
 		}
 		if len(left) > 0 && tell == nil {
@@ -163,10 +165,10 @@ func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan
 	}
 }
 
-// tellInterval is how often watchers are told of output that is not in the event log.
+// tellInterval is how often watchers are notified of output that is not in the event log.
 const tellInterval = time.Second
 
-// tellMore tells watchers that the task has output that is not in the event log. They may read it from the run.
+// tellMore notifies watchers that the task has output that is not in the event log. They can read it from the run.
 func (w *worker) tellMore(ctx context.Context, taskID string, rest *lastOutput) error {
 	return w.changeTask(ctx, taskID, func(tx fleet.Tx, t *fleet.Task) error {
 		err := tx.Append(t.Event(fleet.EventTaskMore, w.now(), fmt.Sprintf("%d bytes of output so far", t.OutputSize+rest.seen)))
@@ -203,11 +205,11 @@ func (w *worker) recordRest(ctx context.Context, taskID, cursor string, rest *la
 	})
 }
 
-// lastOutputSize is how much of the end of an over-long output is written to the event log, in bytes. The payload of
+// lastOutputSize is how many bytes from the end of an output beyond the limit are written to the event log. The payload of
 // the task has more.
 const lastOutputSize = 256 << 10
 
-// lastOutput holds the last pieces of an output.
+// lastOutput keeps the last pieces of an output.
 type lastOutput struct {
 	outputs             []fleet.Output
 	seen, kept, dropped int64 // bytes
@@ -239,7 +241,7 @@ func (w *worker) take(tx fleet.Tx, t *fleet.Task, o fleet.Output) error {
 	if err := w.append(tx, t, o); err != nil || t.OutputSize <= w.cfg.MaxOutput {
 		return err
 	}
-	return tx.Append(t.Event(fleet.EventTaskStep, w.now(), fmt.Sprintf("more output than %d bytes: of the rest, the end is shown when the task has ended", w.cfg.MaxOutput)))
+	return tx.Append(t.Event(fleet.EventTaskStep, w.now(), fmt.Sprintf("the output exceeds %d bytes: the end of the rest is shown when the task has ended", w.cfg.MaxOutput)))
 }
 
 // append adds the piece of output to the event log.
@@ -255,7 +257,7 @@ func (w *worker) append(tx fleet.Tx, t *fleet.Task, o fleet.Output) error {
 	return tx.Append(e)
 }
 
-// unfollow stops following and waits for that. The run continues.
+// unfollow stops following and waits until it has stopped. The run continues.
 func (w *worker) unfollow() {
 	if w.follow != nil {
 		w.follow.cancel()

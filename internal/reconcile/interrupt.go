@@ -8,11 +8,11 @@ import (
 	"fleet/internal/state"
 )
 
-// interruptTimeout limits how long a run's host may take to notice that the run is over.
+// interruptTimeout limits how long a run's host may take to accept the interrupt.
 const interruptTimeout = 2 * time.Second
 
-// interruptEnded tells the hosts of runs whose tasks have ended in the store that the runs are over, until ctx is done.
-// Whichever replica has the lease of the agent: an interrupt can come at any time, and its caller waits for it.
+// interruptEnded interrupts the runs of tasks that have ended in the store, as the service requests it, until ctx is done.
+// It needs no lease on the agent: an interrupt is safe at any time, and its caller waits for it.
 func (r *Reconciler) interruptEnded(ctx context.Context) {
 	for {
 		select {
@@ -34,7 +34,7 @@ func (r *Reconciler) interrupt(ctx context.Context, q state.Interrupt) error {
 	return err
 }
 
-// tellEnded tells the run's host that the run's task has ended.
+// tellEnded interrupts the run because its task has ended.
 func (r *Reconciler) tellEnded(ctx context.Context, a fleet.Agent, run fleet.Run) error {
 	ctx, cancel := context.WithTimeout(ctx, interruptTimeout)
 	defer cancel()

@@ -16,7 +16,7 @@ type leases struct {
 	owner string
 	ttl   time.Duration
 	log   *slog.Logger
-	// renewed is told whether the last renewal has failed.
+	// renewed is called with the result of each renewal.
 	renewed func(error)
 
 	mu   sync.Mutex
@@ -25,11 +25,11 @@ type leases struct {
 	renewals, failures, lost atomic.Int64 // since the start
 }
 
-// holding is a lease that is held. Its context ends when it is lost, or may be.
+// holding is a lease that this process holds. Its context ends when the lease is lost, or may be lost.
 type holding struct {
 	lease  fleet.Lease
 	cancel context.CancelFunc
-	over   *time.Timer // cancels when the lease was not renewed in time
+	over   *time.Timer // cancels the context if the lease is not renewed in time
 	lost   bool
 }
 
@@ -37,11 +37,11 @@ func newLeases(store fleet.Store, owner string, ttl time.Duration, log *slog.Log
 	return &leases{store: store, owner: owner, ttl: ttl, log: log, renewed: renewed, held: map[string]*holding{}}
 }
 
-// hold takes the lease on the key and keeps it until the returned function is called. The context carries the lease, so
-// that nothing is written with it once another owner has the lease, and ends when the lease is lost. ok is false when another
-// owner has it.
+// hold takes the lease on the key and keeps it until release is called. held carries the lease, so that no write with held
+// succeeds after another owner has taken the lease. held ends when the lease is lost. ok is false if another owner has the
+// lease.
 func (l *leases) hold(ctx context.Context, key string) (held context.Context, release func(), ok bool, err error) {
-	asked := time.Now() // the store's clock began to count after it
+	asked := time.Now() // the lease begins after this time
 	epoch, err := l.store.Lease(ctx, key, l.owner, l.ttl)
 	if err != nil || epoch == 0 {
 		return nil, nil, false, err
@@ -64,7 +64,7 @@ func (l *leases) hold(ctx context.Context, key string) (held context.Context, re
 	}, true, nil
 }
 
-// lose ends the holder's context, and counts the lease as lost unless it was given back.
+// lose ends the holder's context, and counts the lease as lost unless it was released.
 func (l *leases) lose(key string, h *holding) {
 	h.cancel()
 	l.mu.Lock()
@@ -102,10 +102,10 @@ func (l *leases) keep(ctx context.Context) {
 	}
 }
 
-// renew renews the leases once. Those that another owner has taken are lost.
+// renew renews the leases once. Leases that another owner has taken are lost.
 func (l *leases) renew(ctx context.Context) error {
 	l.mu.Lock()
-	before := make([]*holding, 0, len(l.held)) // those taken later may be missing in the answer
+	before := make([]*holding, 0, len(l.held)) // leases that are taken later may be missing in the result
 	for _, h := range l.held {
 		before = append(before, h)
 	}
@@ -122,7 +122,7 @@ func (l *leases) renew(ctx context.Context) error {
 		return err
 	}
 	for _, h := range before {
-		// A timer that has fired stays fired: the holder has stopped, or is about to.
+		// If the timer has fired, the holder has stopped or is about to stop, so the lease counts as lost.
 		if epochs[h.lease.Key] != h.lease.Epoch || !h.over.Stop() {
 			l.lose(h.lease.Key, h)
 			continue

@@ -6,15 +6,15 @@ import (
 	"fleet/internal/fleet"
 )
 
-// An agent that reports may write a marker instead of calling agent_complete, alone on the last line of its final
-// message. It has no meaning anywhere else, since agents announce, quote and echo it.
+// Instead of calling agent_complete, an agent that reports may write one of these markers, alone on the last line of its
+// final message. Elsewhere a marker has no meaning, because agents also announce, quote and echo markers.
 const (
 	MarkerComplete = "[CONTRACT COMPLETE]"
 	MarkerFailed   = "[CONTRACT FAILED]"
 )
 
-// withMarker returns the outcome that the agent reported with a marker; the outcome unchanged if there is none. The
-// marker is removed from the summary, the reason and the payload.
+// withMarker returns the outcome that the agent reported with a marker, and removes the marker from the summary, the reason
+// and the payload. Without a marker it returns o unchanged.
 func withMarker(o fleet.Outcome) fleet.Outcome {
 	summary, said := cutMarker(o.Summary)
 	payload, marker := cutMarker(string(o.Payload))
@@ -33,7 +33,7 @@ func withMarker(o fleet.Outcome) fleet.Outcome {
 	if marker == MarkerFailed {
 		o.Status, o.Reason = fleet.TaskFailed, summary
 		if summary == "" {
-			o.Reason = "the agent reported that it failed, and not why"
+			o.Reason = "the agent reported a failure without a reason"
 		}
 	}
 	return o

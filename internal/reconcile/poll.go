@@ -12,14 +12,14 @@ import (
 	"fleet/internal/state"
 )
 
-// poll lists the place's workspaces periodically, so that changes made outside Fleet are noticed. Only one reconciler
-// per store does it. Each place has a poll of its own, so that none waits for another.
+// poll lists the place's workspaces periodically to notice changes from outside Fleet. Only one reconciler of the store
+// polls a place. Each place has its own poll, so that no place waits for another.
 func (r *Reconciler) poll(ctx context.Context, p *state.ManagedPlace) {
 	tick := time.NewTicker(p.Interval)
 	defer tick.Stop()
 	defer func() { _ = r.store.Release(context.WithoutCancel(ctx), p.PollKey(), r.pollOwner()) }() // otherwise the lease expires
 	for {
-		if err := r.pollOnce(ctx, p); err != nil && ctx.Err() == nil && p.ListingError() == nil { // otherwise it was logged at the first failure
+		if err := r.pollOnce(ctx, p); err != nil && ctx.Err() == nil && p.ListingError() == nil { // a listing error is logged elsewhere, once
 			r.log.ErrorContext(ctx, "poll failed", slog.String("place", p.Name), slog.Any("error", err))
 		}
 		select {
@@ -30,7 +30,8 @@ func (r *Reconciler) poll(ctx context.Context, p *state.ManagedPlace) {
 	}
 }
 
-// pollOwner owns the polling leases. It is not the owner of the other leases, which are renewed whatever the polls do.
+// pollOwner returns the owner of the polling leases. They have their own owner, because the renewal of the other leases must
+// not renew them.
 func (r *Reconciler) pollOwner() string { return "poll/" + r.leases.owner }
 
 // pollOnce lists the place's workspaces if no other process does. A place without agents of the fleet is listed only
@@ -68,7 +69,7 @@ func (r *Reconciler) pollOnce(ctx context.Context, p *state.ManagedPlace) error 
 	}
 	var errs []error // a problem with one agent must not hide others
 	listed := map[string]bool{}
-	complete, hidden := true, int64(0) // complete: every listed agent is in the store
+	complete, hidden := true, int64(0) // complete means that the store has every listed agent
 	for _, ws := range workspaces {
 		v := byUID[ws.AgentUID]
 		if v == nil {
@@ -100,7 +101,7 @@ func (r *Reconciler) pollOnce(ctx context.Context, p *state.ManagedPlace) error 
 	return errors.Join(append(errs, r.inspectAll(ctx, missing))...)
 }
 
-// list lists the workspaces of the place. Only this call decides whether the place answers.
+// list lists the workspaces of the place, and records whether the place has answered. No other call records that.
 func (r *Reconciler) list(ctx context.Context, p *state.ManagedPlace) ([]fleet.Workspace, error) {
 	limited, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
 	defer cancel()
@@ -164,7 +165,7 @@ func (r *Reconciler) recordObserved(ctx context.Context, v *fleet.AgentView, ws 
 		}
 		applyWorkspace(a, ws)
 		if a.Desired == fleet.DesiredStopped && v.WorkspaceID != "" && (a.State == fleet.StateRunning || a.State == fleet.StateStarting) {
-			a.Desired = fleet.DesiredRunning // somebody started it directly at its host
+			a.Desired = fleet.DesiredRunning // somebody started it without Fleet
 		}
 		a.UpdatedAt = r.now()
 		if a.State == fleet.StateDeleted {
@@ -177,13 +178,14 @@ func (r *Reconciler) recordObserved(ctx context.Context, v *fleet.AgentView, ws 
 	})
 }
 
-// awaitsName reports whether the workspace is an agent that cannot be adopted yet because too little is known about it.
+// awaitsName reports whether the workspace hosts an agent that cannot be adopted yet, because the place has not read enough
+// about it.
 func awaitsName(p *state.ManagedPlace, ws fleet.Workspace) bool {
 	return p.Adopts() && ws.Name == "" && ws.State != fleet.StateDeleted && ws.State != fleet.StateDeleting
 }
 
-// adopt adds an agent that the place has and the store does not know. If an agent of another place has its name, adopt
-// does nothing and returns the name of that place.
+// adopt adds the agent of a workspace that has no agent in the store. If an agent of another place has the name, adopt does
+// nothing and returns the name of that place.
 func (r *Reconciler) adopt(ctx context.Context, p *state.ManagedPlace, ws fleet.Workspace) (taken string, err error) {
 	if !p.Adopts() || ws.Name == "" || ws.State == fleet.StateDeleted || ws.State == fleet.StateDeleting {
 		return "", nil
@@ -194,7 +196,7 @@ func (r *Reconciler) adopt(ctx context.Context, p *state.ManagedPlace, ws fleet.
 			return err
 		}
 		if same, err := p.SameName(tx, ws.Name, ws.Owner); err != nil || same != nil {
-			if same != nil && same.Place != p.Name { // otherwise it is being made right now
+			if same != nil && same.Place != p.Name { // in the same place, the agent is just being created
 				taken = same.Place
 			}
 			return err

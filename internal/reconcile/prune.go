@@ -15,10 +15,10 @@ const (
 	prunePause = 50 * time.Millisecond
 )
 
-// prune periodically removes what is older than its retention, which one reconciler of the store does for all, and lets its places remove
-// what has expired there.
+// prune periodically removes rows whose retention period is over, and lets its places remove expired files. Only one
+// reconciler of the store removes rows.
 func (r *Reconciler) prune(ctx context.Context) {
-	next := time.NewTimer(r.cfg.PruneEvery / 60) // not during the start
+	next := time.NewTimer(r.cfg.PruneEvery / 60) // not at once, to keep the start fast
 	defer next.Stop()
 	for {
 		select {
@@ -28,7 +28,7 @@ func (r *Reconciler) prune(ctx context.Context) {
 		}
 		next.Reset(r.cfg.PruneEvery)
 		if err := errors.Join(r.expire(ctx), r.pruneOnce(ctx)); err != nil && ctx.Err() == nil {
-			r.log.ErrorContext(ctx, "what is old could not be removed, and is tried again", slog.Any("error", err))
+			r.log.ErrorContext(ctx, "pruning failed, retrying", slog.Any("error", err))
 		}
 	}
 }
@@ -63,7 +63,7 @@ func (r *Reconciler) pruneOnce(ctx context.Context) error {
 	return nil
 }
 
-// pruneAll removes everything from before the time, in small batches, and returns how much that was.
+// pruneAll calls prune with small limits until nothing older than before is left, and returns the number of removed rows.
 func pruneAll(ctx context.Context, before time.Time, prune func(context.Context, time.Time, int) (int, error)) (removed int, err error) {
 	for {
 		n, err := prune(ctx, before, pruneBatch)
@@ -81,7 +81,7 @@ func pruneAll(ctx context.Context, before time.Time, prune func(context.Context,
 	}
 }
 
-// expire lets the places remove what has expired.
+// expire lets the places remove expired files.
 func (r *Reconciler) expire(ctx context.Context) error {
 	var errs []error
 	for _, p := range r.places.All {

@@ -20,7 +20,7 @@ func validQuestion(q *fleet.Question) bool {
 		slices.Contains([]fleet.QuestionStatus{fleet.QuestionWaiting, fleet.QuestionAnswered, fleet.QuestionExpired, fleet.QuestionWithdrawn}, q.Status)
 }
 
-// shortenQuestion shortens what an agent has asked, since a hostile agent may make it arbitrarily long.
+// shortenQuestion shortens the texts of the question, because a hostile agent may make them arbitrarily long.
 func shortenQuestion(q *fleet.Question) {
 	q.Text, q.Tool, q.Message = fleet.Shorten(q.Text, fleet.MaxQuestionText/4), fleet.Shorten(q.Tool, 200), fleet.Shorten(q.Message, fleet.MaxAnswer/4)
 	q.Answer = fleet.Shorten(q.Answer, fleet.MaxAnswer/4)
@@ -36,7 +36,7 @@ func shortenQuestion(q *fleet.Question) {
 // maxAskTime is the longest time that a question can wait.
 const maxAskTime = 366 * 24 * time.Hour
 
-// normalizeQuestion makes the times and answers of a runner consistent, as the store requires.
+// normalizeQuestion makes the times and the answer in a runner's question consistent, as the store requires.
 func normalizeQuestion(q *fleet.Question, now time.Time) {
 	if q.AskedAt.IsZero() || q.AskedAt.Sub(now).Abs() > maxAskTime {
 		q.AskedAt = now
@@ -49,7 +49,7 @@ func normalizeQuestion(q *fleet.Question, now time.Time) {
 		return
 	}
 	if q.AnsweredBy != fleet.ByPolicy {
-		q.AnsweredBy = fleet.ByUnknown // unless the store knows the answer, which the runner then got from there
+		q.AnsweredBy = fleet.ByUnknown // the caller keeps the stored answer if there is one
 	}
 	if q.AnsweredAt.IsZero() || q.AnsweredAt.Sub(now).Abs() > maxAskTime {
 		q.AnsweredAt = now

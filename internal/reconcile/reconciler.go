@@ -11,30 +11,30 @@ import (
 	"fleet/internal/state"
 )
 
-// The points at which Config.Fault is called: a process that dies there leaves the most to be put right.
+// These are the points at which Config.Fault is called. A process that dies there leaves the most work to its successor.
 const (
-	FaultCreateCommitted  = "create.committed"   // the agent is in the store, nothing was done
-	FaultProvisionBefore  = "provision.before"   // about to make the workspace
-	FaultProvisionAfter   = "provision.after"    // the workspace is made and not recorded
-	FaultDispatchRecorded = "dispatch.recorded"  // the dispatch is recorded and not done
-	FaultDispatchAfter    = "dispatch.after"     // the agent has the run
+	FaultCreateCommitted  = "create.committed"   // the agent is in the store, and its workspace does not exist
+	FaultProvisionBefore  = "provision.before"   // the workspace is about to be created
+	FaultProvisionAfter   = "provision.after"    // the workspace exists, which is not recorded
+	FaultDispatchRecorded = "dispatch.recorded"  // the dispatch is recorded but has not begun
+	FaultDispatchAfter    = "dispatch.after"     // the agent has received the run
 	FaultFollowOutput     = "follow.output"      // output is recorded while the task runs
-	FaultMessageBefore    = "message.before"     // a message is recorded and not given to the agent
-	FaultMessageAfter     = "message.after"      // the agent has the message and that is not recorded
-	FaultAnswerBefore     = "answer.before"      // an answer is recorded and not given to the agent
-	FaultAnswerAfter      = "answer.after"       // the agent has the answer and that is not recorded
-	FaultCheckBefore      = "check.before"       // the run has ended and its checks are about to be run
-	FaultCheckAfter       = "check.after"        // a check was run and that is not recorded
-	FaultRetryRecorded    = "retry.recorded"     // that the agent tries again is recorded and not done
-	FaultFinishBefore     = "finish.before"      // the run has ended and that is not recorded
-	FaultInterruptBefore  = "interrupt.before"   // a stop is asked for and nothing was done
+	FaultMessageBefore    = "message.before"     // a message is stored but not delivered
+	FaultMessageAfter     = "message.after"      // the agent has received the message, which is not recorded
+	FaultAnswerBefore     = "answer.before"      // an answer is stored but not delivered
+	FaultAnswerAfter      = "answer.after"       // the agent has received the answer, which is not recorded
+	FaultCheckBefore      = "check.before"       // the run has ended, and its checks are about to run
+	FaultCheckAfter       = "check.after"        // a check has run, and its result is not recorded
+	FaultRetryRecorded    = "retry.recorded"     // the next try is recorded but has not begun
+	FaultFinishBefore     = "finish.before"      // the run has ended, which is not recorded
+	FaultInterruptBefore  = "interrupt.before"   // a stop is requested, and the run is not interrupted
 	FaultInterruptAfter   = "interrupt.after"    // the run was interrupted
-	FaultAgentStopBefore  = "agent-stop.before"  // about to stop the workspace
-	FaultAgentStopAfter   = "agent-stop.after"   // the workspace is stopped and that is not recorded
-	FaultAgentStartBefore = "agent-start.before" // about to start the workspace
-	FaultAgentStartAfter  = "agent-start.after"  // the workspace is started and that is not recorded
-	FaultDeleteBefore     = "delete.before"      // about to delete the workspace
-	FaultDeleteAfter      = "delete.after"       // the workspace is gone and that is not recorded
+	FaultAgentStopBefore  = "agent-stop.before"  // the workspace is about to be stopped
+	FaultAgentStopAfter   = "agent-stop.after"   // the workspace is stopped, which is not recorded
+	FaultAgentStartBefore = "agent-start.before" // the workspace is about to be started
+	FaultAgentStartAfter  = "agent-start.after"  // the workspace is started, which is not recorded
+	FaultDeleteBefore     = "delete.before"      // the workspace is about to be deleted
+	FaultDeleteAfter      = "delete.after"       // the workspace is deleted, which is not recorded
 )
 
 // FaultPoints lists the points of Config.Fault.
@@ -44,31 +44,31 @@ var FaultPoints = []string{
 	FaultAgentStopAfter, FaultAgentStartBefore, FaultAgentStartAfter, FaultDeleteBefore, FaultDeleteAfter,
 }
 
-// Reconciler makes the world follow what the store says is wanted, and the store what the world says is so. It is
-// level-triggered: whatever happened, also a crash, it looks at the rows and does the next thing. Several may run on
-// one store, in one process or many; a lease on each agent keeps them apart.
+// Reconciler brings the places to the desired state in the store, and the store to the observed state of the places. It is
+// level-triggered: after any event, even a crash, it reads the rows and takes the next step. Several reconcilers may run on
+// one store, in one or in several processes. A lease on each agent ensures that only one of them works on it.
 type Reconciler struct {
 	store  fleet.Store
 	places *state.Places
 	cfg    state.Config
 	log    *slog.Logger
 	snap   *state.Snapshot
-	leases *leases // of the agents that it works on
+	leases *leases // on the agents that it works on
 
 	interrupts *state.Interrupts
 
 	mu        sync.Mutex
 	workers   map[string]*worker // by agent uid
-	opSlots   chan struct{}      // how many slow operations go on at a time
-	callSlots chan struct{}      // how many short calls of places do
-	waiting   atomic.Int64       // workers that wait for a slot
+	opSlots   chan struct{}      // limits concurrent slow operations
+	callSlots chan struct{}      // limits concurrent short calls of places
+	waiting   atomic.Int64       // number of workers that wait for a slot
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
 	stopping  chan struct{}
 	stopOnce  sync.Once
 }
 
-// New returns a reconciler over the state. It starts nothing.
+// New returns a reconciler for the state. Start starts it.
 func New(s *state.Fleet) *Reconciler {
 	return &Reconciler{
 		store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, interrupts: s.Interrupts,
@@ -81,7 +81,7 @@ func New(s *state.Fleet) *Reconciler {
 // now returns the time with the precision of the store.
 func (r *Reconciler) now() time.Time { return r.cfg.Time() }
 
-// Start begins to work in the background, until Stop.
+// Start starts the work in the background. Stop ends it.
 func (r *Reconciler) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
@@ -94,7 +94,8 @@ func (r *Reconciler) Start() {
 	r.running.Go(func() { r.prune(ctx) })
 }
 
-// Stop ends the work and waits for it. Workspaces and runs go on, and so does the work with the next Start on the store.
+// Stop stops the background work and waits until it has stopped. Workspaces and runs continue. The next reconciler on the
+// store continues the work.
 func (r *Reconciler) Stop() {
 	if r.cancel != nil {
 		r.cancel()
@@ -103,10 +104,10 @@ func (r *Reconciler) Stop() {
 	r.running.Wait()
 }
 
-// Stopping is closed once Stop was called: nothing that is begun after it is done or recorded.
+// Stopping returns a channel that Stop closes. Work that begins afterwards is not carried out.
 func (r *Reconciler) Stopping() <-chan struct{} { return r.stopping }
 
-// Work returns what this reconciler has in hand.
+// Work returns figures about the current work of this reconciler.
 func (r *Reconciler) Work() fleet.Work {
 	w := fleet.Work{
 		Waiting: int(r.waiting.Load()), Leases: r.leases.count(),
@@ -118,8 +119,8 @@ func (r *Reconciler) Work() fleet.Work {
 	return w
 }
 
-// watch looks at what there is to do, whenever something has changed, and now and then for agents that another
-// replica has let go.
+// watch starts and wakes workers whenever something has changed. From time to time it also looks for agents whose leases
+// other replicas no longer hold.
 func (r *Reconciler) watch(ctx context.Context) {
 	signal, cancel := r.store.Subscribe()
 	defer cancel()
@@ -141,8 +142,8 @@ func (r *Reconciler) watch(ctx context.Context) {
 	}
 }
 
-// scan sees to it that each agent with something to do has a worker, and that the worker knows when the agent has changed. Unless all is
-// set, only agents that have changed since the last scan are looked at.
+// scan ensures that each agent that needs work has a worker, and wakes the workers of changed agents. Unless all is set, it
+// looks only at agents that have changed since the last scan.
 func (r *Reconciler) scan(ctx context.Context, all bool) error {
 	if err := r.snap.Refresh(ctx); err != nil {
 		return err
@@ -162,19 +163,19 @@ func (r *Reconciler) scan(ctx context.Context, all bool) error {
 	return nil
 }
 
-// needsWork says whether there is something to do for the agent.
+// needsWork reports whether a worker has something to do for the agent.
 func needsWork(v *fleet.AgentView) bool {
 	return v.DeletedAt.IsZero() && (v.Task != nil || !v.Settled())
 }
 
-// wake tells the agent's worker to look again, and starts one when there is none.
+// wake wakes the agent's worker, or starts a worker if there is none.
 func (r *Reconciler) wake(ctx context.Context, uid string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if w := r.workers[uid]; w != nil {
 		select {
 		case w.woken <- struct{}{}:
-		default: // it will look anyway
+		default: // a wake-up is already pending
 		}
 		return
 	}
@@ -186,7 +187,7 @@ func (r *Reconciler) wake(ctx context.Context, uid string) {
 	r.running.Go(func() { w.run(ctx) })
 }
 
-// leave ends the worker, unless it was woken since it last looked.
+// leave removes the worker, unless a wake-up is pending. If force is set, it always removes the worker.
 func (r *Reconciler) leave(w *worker, force bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -60,5 +60,5 @@ func TestRefusedLaunch(t *testing.T) {
 	require.NoError(t, err)
 	task := h.End(v.Task.ID)
 	require.Equal(t, fleet.TaskFailed, task.Status)
-	require.Equal(t, "its agent was not made: it is taken", task.Reason)
+	require.Equal(t, "its agent was not created: it is taken", task.Reason)
 }

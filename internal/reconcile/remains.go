@@ -12,7 +12,8 @@ import (
 	"fleet/internal/state"
 )
 
-// remainsText says what is kept of the agent and what may be lost, after what its place says that it has kept.
+// remainsText describes for people what is kept of the agent and what may be lost. kept is what the place says that it has
+// kept.
 func remainsText(r *fleet.Remains, agent, kept string) string {
 	texts := []string{kept}
 	if r != nil && r.Size > 0 {
@@ -24,8 +25,8 @@ func remainsText(r *fleet.Remains, agent, kept string) string {
 	return strings.Join(slices.DeleteFunc(texts, fleet.IsBlank), "; ")
 }
 
-// saveWork keeps what the agent has made and is nowhere else, before its workspace is deleted, where it would be lost with
-// that. What cannot be had does not keep the workspace from its deletion; what may be lost is recorded.
+// saveWork stores a bundle of the agent's work that exists nowhere else, before the workspace is deleted. If that fails, it
+// records what may be lost; the workspace is deleted anyway.
 func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) error {
 	t := w.places.Of(a).Facts
 	if !t.Bundles || t.KeepsWork || a.WorkspaceID == "" {
@@ -44,7 +45,7 @@ func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) error {
 		changes, err = tx.Changes(last[0].ID)
 		return err
 	}); err != nil || known != nil && known.Lost == "" || len(last) == 0 {
-		return err // kept before a crash, or nobody has worked there
+		return err // stored before a crash, or the agent never had a task
 	}
 	content, err := w.places.Bundle(ctx, a)
 	if ctx.Err() != nil {
@@ -66,7 +67,7 @@ func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) error {
 	return err
 }
 
-// lossReason says what may be lost with a workspace whose bundle met the error.
+// lossReason describes for people what may be lost with a workspace if its bundle failed with the error.
 func (r *Reconciler) lossReason(err error) string {
 	switch {
 	case errors.Is(err, state.ErrBundleTooLarge):
@@ -77,7 +78,7 @@ func (r *Reconciler) lossReason(err error) string {
 	return "its workspace could not be reached (" + fleet.PublicMessage(err) + "), so what the agent had not pushed is not kept"
 }
 
-// unpushedText says what is known of the work that is lost; it begins with a colon unless it is empty.
+// unpushedText describes the work that is lost, as far as it is known, as the end of a sentence. It may be empty.
 func unpushedText(c *fleet.Changes) string {
 	switch {
 	case c == nil || c.Problem != "":

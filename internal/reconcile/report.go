@@ -12,11 +12,11 @@ import (
 // reportSlack is how much longer than its task an agent's token is valid, to allow for clock differences.
 const reportSlack = time.Minute
 
-// report creates a token for the agent's task, if its configuration lets it call Fleet and it can. It revokes the agent's
-// earlier token, whose run was interrupted before it began.
+// report creates a token for the agent's task if the agent reports to Fleet itself. It revokes the token of an earlier
+// dispatch of the task, which may have been interrupted.
 func (w *worker) report(ctx context.Context, a *fleet.Agent, t *fleet.Task) (*fleet.Report, error) {
 	if a.Config == nil || !a.Config.Reports && len(a.Config.Calls) == 0 || !w.places.Of(a).Traits().TakesReport || w.cfg.MCPURL == nil {
-		return nil, nil //nolint:nilnil // there is none to be had, and that is no error
+		return nil, nil //nolint:nilnil // the agent gets no token, which is not an error
 	}
 	url := w.cfg.MCPURL()
 	if url == "" {

@@ -96,7 +96,7 @@ func TestSelfStartedNowhere(t *testing.T) {
 		h.World.Fail(fake.Provision, 1, fleet.Errorf(fleet.ReasonAgentExists, "it is taken"))
 		_, err := begin(h, "wait gate")
 		require.Equal(t, fleet.ReasonAgentExists, fleet.ReasonOf(err))
-		require.Equal(t, []string{"its agent was not made: it is taken"}, h.Events(fleet.EventTaskEnded))
+		require.Equal(t, []string{"its agent was not created: it is taken"}, h.Events(fleet.EventTaskEnded))
 	})
 	t.Run("it is deleted first", func(t *testing.T) {
 		t.Parallel()

@@ -18,7 +18,7 @@ type progress struct {
 	open   int       // number of running tool calls
 }
 
-// maxLastStep is the longest last step that is kept, in characters.
+// maxLastStep limits the stored last step, in characters.
 const maxLastStep = 200
 
 // begin resets the progress for a new task.
@@ -30,7 +30,7 @@ func (p *progress) begin(taskID string, now time.Time) {
 	}
 }
 
-// touch records that the run cannot proceed now for reasons outside it.
+// touch resets the quiet time, because the run cannot proceed now for reasons outside it.
 func (p *progress) touch(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,7 +57,8 @@ func (p *progress) quiet(now time.Time) (d time.Duration, step string) {
 	return now.Sub(p.at), p.step
 }
 
-// stepStalled records when the task's run stops making progress and when it proceeds, and returns when to check again.
+// stepStalled records when the task's run stops making progress and when it continues. It returns how long to wait before
+// the next check.
 func (w *worker) stepStalled(ctx context.Context, t *fleet.Task) (time.Duration, error) {
 	limit := w.cfg.StallTimeout
 	if limit <= 0 {
@@ -94,7 +95,7 @@ func (r *Reconciler) recovered(tx fleet.Tx, t *fleet.Task) error {
 		return nil
 	}
 	now := r.now()
-	text := fmt.Sprintf("it goes on after %s", now.Sub(t.StalledAt).Round(time.Second))
+	text := fmt.Sprintf("it continues after %s", now.Sub(t.StalledAt).Round(time.Second))
 	t.StalledAt, t.LastStep = time.Time{}, ""
 	return tx.Append(t.Event(fleet.EventTaskRecovered, now, text))
 }

@@ -12,7 +12,7 @@ import (
 	"fleet/internal/state"
 )
 
-// These are how long a worker waits before it looks or retries.
+// These are the times that a worker waits before it looks again or retries.
 const (
 	inspectFirst = 100 * time.Millisecond
 	inspectMost  = 2 * time.Second
@@ -26,9 +26,9 @@ type worker struct {
 	uid             string
 	woken           chan struct{}
 	follow          *follower              // of the agent's running task
-	runEnded        bool                   // following it had ended before the agent was loaded, so that what was loaded has all that the run did
+	runEnded        bool                   // Follow had returned before the agent was loaded, so the loaded task has all output of the run
 	stop            stopping               // progress of the task's stop
-	told            atomic.Pointer[string] // id of the task whose run was told that the task has ended
+	told            atomic.Pointer[string] // id of the ended task whose run was interrupted
 	progress        progress               // progress of the task
 	failures        failures               // consecutive errors of dispatching and following the task
 	answering       answering
@@ -36,8 +36,8 @@ type worker struct {
 	inspect         time.Duration // how long until the next look at a moving workspace
 }
 
-// run works while there is something to do. It returns only after it has released the lease: the next worker for the
-// agent takes it under the same owner, and would lose it otherwise.
+// run works while the agent needs work. It returns only after it has released the lease. Otherwise it would release the
+// lease of the next worker for the agent, which has the same owner.
 func (w *worker) run(ctx context.Context) {
 	for {
 		if idle := w.workUnderLease(ctx); w.leave(w, !idle) {
@@ -46,8 +46,8 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// workUnderLease works while the worker holds the lease. idle reports that nothing was left to do; otherwise another process has
-// the lease, or the reconciler stops.
+// workUnderLease works while the worker holds the lease. idle means that the agent needs no more work. Otherwise another
+// process has the lease, or the reconciler stops.
 func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 	held, release, ok, err := w.leases.hold(ctx, fleet.AgentLease+w.uid)
 	if err != nil || !ok {
@@ -66,7 +66,7 @@ func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 		case held.Err() != nil:
 			return false
 		case err != nil:
-			w.log.ErrorContext(ctx, "an agent cannot be loaded", slog.String("agent", w.uid), slog.Any("error", err))
+			w.log.ErrorContext(ctx, "agent not loaded, retrying", slog.String("agent", w.uid), slog.Any("error", err))
 			w.pause(held, retryFirst)
 			continue
 		case v == nil || !needsWork(v):
@@ -77,7 +77,7 @@ func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 			return false
 		}
 		if err != nil && held.Err() == nil {
-			w.log.ErrorContext(ctx, "a step failed and is tried again", slog.String("agent", v.Name), slog.Any("error", err))
+			w.log.ErrorContext(ctx, "step failed, retrying", slog.String("agent", v.Name), slog.Any("error", err))
 			w.pause(held, retryFirst)
 			continue
 		}
@@ -87,8 +87,8 @@ func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 	}
 }
 
-// load returns the agent; nil if it was deleted. It comes from the snapshot, so that workers share its reading, except where a run begins to
-// be followed or has ended: the snapshot does not know how far the output of a task was recorded.
+// load returns the agent; nil if it was deleted. It reads the snapshot, so that workers share the reads of the store. It
+// reads the store itself when a run begins to be followed or has ended, because the snapshot does not have a task's Cursor.
 func (w *worker) load(ctx context.Context) (v *fleet.AgentView, err error) {
 	if err := w.snap.Refresh(ctx); err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (w *worker) load(ctx context.Context) (v *fleet.AgentView, err error) {
 	return v, err
 }
 
-// drain discards a pending wake-up, because the worker is about to look.
+// drain discards a pending wake-up, because the worker is about to load the agent.
 func (w *worker) drain() {
 	select {
 	case <-w.woken:
@@ -142,7 +142,8 @@ func (w *worker) wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// pause waits before the worker retries. The end of a run does not shorten it: a run that has ended stays so while the store fails.
+// pause waits before the worker retries. Unlike wait, it does not return early because a run has ended: while the store
+// fails, the worker would otherwise retry without a pause.
 func (w *worker) pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -152,7 +153,7 @@ func (w *worker) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// step does the next thing for the agent and returns how long to wait before the next one; 0 for not at all.
+// step takes the next step for the agent and returns how long to wait before the following one; 0 means not to wait.
 func (w *worker) step(ctx context.Context, v *fleet.AgentView) (time.Duration, error) {
 	a := &v.Agent
 	if v.Task != nil && a.Desired != fleet.DesiredDeleted {
@@ -168,7 +169,7 @@ func (w *worker) step(ctx context.Context, v *fleet.AgentView) (time.Duration, e
 	case a.Desired == fleet.DesiredDeleted:
 		return w.delete(ctx, v)
 	case a.Desired == fleet.DesiredStopped && a.WorkspaceID == "":
-		return 0, w.set(ctx, fleet.StateStopped, "it was stopped before it was made", nil)
+		return 0, w.set(ctx, fleet.StateStopped, "it was stopped before its workspace was created", nil)
 	case a.WorkspaceID == "":
 		return w.provision(ctx, a)
 	case a.Desired == fleet.DesiredStopped && a.State != fleet.StateStopping:
@@ -180,13 +181,13 @@ func (w *worker) step(ctx context.Context, v *fleet.AgentView) (time.Duration, e
 	case a.State.Moving():
 		return w.look(ctx, a)
 	}
-	return retryMost, nil // nothing to do but wait for the task
+	return retryMost, nil // the workspace needs nothing; wait for the task
 }
 
 // errSuperseded means that an operation was cancelled because the agent's desired state has changed.
-var errSuperseded = errors.New("something else is wanted by now")
+var errSuperseded = errors.New("the desired state has changed meanwhile")
 
-// op performs a slow operation on the agent's workspace. Few agents do that concurrently.
+// op performs a slow operation on the agent's workspace. The number of concurrent slow operations is small.
 func (w *worker) op(ctx context.Context, a *fleet.Agent, fn func(context.Context) error) error {
 	return w.call(ctx, a, w.opSlots, w.cfg.OpTimeout, func(ctx context.Context) error {
 		err := fn(ctx)
@@ -200,8 +201,8 @@ func (w *worker) ask(ctx context.Context, a *fleet.Agent, fn func(context.Contex
 	return w.call(ctx, a, w.callSlots, w.cfg.CallTimeout, fn)
 }
 
-// call runs fn when there is a slot for it, and cancels it when it takes longer than the limit, or something else is
-// wanted of the agent meanwhile.
+// call runs fn when a slot is free. It cancels fn if fn takes longer than the limit, or if the agent's desired state
+// changes meanwhile.
 func (w *worker) call(ctx context.Context, a *fleet.Agent, slots chan struct{}, limit time.Duration, fn func(context.Context) error) error {
 	if err := w.takeSlot(ctx, slots); err != nil {
 		return err
@@ -249,8 +250,8 @@ func (w *worker) takeSlot(ctx context.Context, slots chan struct{}) error {
 	}
 }
 
-// change writes the agent, as change leaves it, with an event of the text. An empty text means that there is nothing to
-// write.
+// change calls the function change on the agent, writes the agent, and appends an event with the returned text. An empty
+// text means that there is nothing to write.
 func (w *worker) change(ctx context.Context, typ fleet.EventType, change func(a *fleet.Agent, tx fleet.Tx) (text string, err error)) error {
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
 		a, err := tx.Agent(w.uid)
@@ -270,7 +271,7 @@ func (w *worker) change(ctx context.Context, typ fleet.EventType, change func(a 
 	})
 }
 
-// set brings the agent into the state, and makes other changes with it.
+// set writes the agent's state and reason, and the changes of the function also, which may be nil.
 func (w *worker) set(ctx context.Context, s fleet.State, reason string, also func(a *fleet.Agent)) error {
 	w.inspect = 0
 	return w.change(ctx, fleet.EventAgentChanged, func(a *fleet.Agent, _ fleet.Tx) (string, error) {
@@ -289,14 +290,14 @@ func stateText(s fleet.State, reason string) string {
 	return fmt.Sprintf("workspace is %s: %s", s, reason)
 }
 
-// backoff is how long to wait after so many failures in a row.
+// backoff returns how long to wait after the given number of consecutive failures.
 func backoff(failures int, most time.Duration) time.Duration {
 	return min(retryFirst<<min(max(failures-1, 0), 10), most)
 }
 
-// failed records that what was tried for the agent, as it was then, did not succeed: when trying again may help, it is
-// tried again later and later, otherwise the agent goes into the state and waits for somebody to decide. When something
-// else is wanted by now, the failure counts for nothing.
+// failed records that an operation on the agent failed; tried is the agent when the operation began. If a retry may help,
+// the operation is retried with increasing waits. Otherwise the agent gets the state final, until its owner changes the
+// desired state. If the desired state has changed meanwhile, the failure is ignored.
 func (w *worker) failed(ctx context.Context, tried *fleet.Agent, err error, final fleet.State) (time.Duration, error) {
 	if ctx.Err() != nil {
 		return 0, ctx.Err()

@@ -10,13 +10,13 @@ import (
 	"fleet/internal/fleet"
 )
 
-// provision makes the agent's workspace.
+// provision creates the agent's workspace.
 func (w *worker) provision(ctx context.Context, a *fleet.Agent) (_ time.Duration, err error) {
 	ctx, end := w.cfg.Span(ctx, "agent.provision", a, nil)
 	defer func() { end(err) }()
 	w.cfg.Fault(FaultCreateCommitted)
 	if a.State != fleet.StateStarting {
-		if err := w.set(ctx, fleet.StateStarting, "its workspace is being made", nil); err != nil {
+		if err := w.set(ctx, fleet.StateStarting, "its workspace is being created", nil); err != nil {
 			return 0, err
 		}
 	}
@@ -33,11 +33,11 @@ func (w *worker) provision(ctx context.Context, a *fleet.Agent) (_ time.Duration
 		return w.failed(ctx, a, err, fleet.StateFailed)
 	}
 	w.cfg.Fault(FaultProvisionAfter)
-	done := a.Restart // a restart that was asked for meanwhile is still to do
+	done := a.Restart // read before the call: a restart that is requested meanwhile is not done by it
 	return 0, w.observe(ctx, ws, func(a *fleet.Agent) { a.Restarted = done })
 }
 
-// observe takes in how the agent's workspace is, with other changes.
+// observe writes the observed state of the agent's workspace, and the changes of the function also, which may be nil.
 func (w *worker) observe(ctx context.Context, ws fleet.Workspace, also func(a *fleet.Agent)) error {
 	return w.change(ctx, fleet.EventAgentChanged, func(a *fleet.Agent, tx fleet.Tx) (string, error) {
 		applyWorkspace(a, ws)
@@ -52,7 +52,7 @@ func (w *worker) observe(ctx context.Context, ws fleet.Workspace, also func(a *f
 	})
 }
 
-// applyWorkspace makes the agent's row say what its workspace says.
+// applyWorkspace copies the observed state of the workspace to the agent.
 func applyWorkspace(a *fleet.Agent, ws fleet.Workspace) {
 	a.WorkspaceID, a.State, a.StateReason = ws.ID, ws.State, ws.Reason
 	if ws.Location != "" {
@@ -66,19 +66,19 @@ func applyWorkspace(a *fleet.Agent, ws fleet.Workspace) {
 	}
 }
 
-// completes says whether the workspace tells what its host did not show when the agent was taken in: such an agent has no
-// role, and its specification and owner may be others too.
+// completes reports whether the workspace has the fields that were missing when the agent was adopted. Such an agent has no
+// role, and its spec and owner may be wrong.
 func completes(a *fleet.Agent, ws fleet.Workspace) bool {
 	return a.Role == "" && ws.Role != "" && a.Toolset == fleet.ToolsetFleet && a.Config == nil
 }
 
-// workspaceDiffers says whether take would change the row.
+// workspaceDiffers reports whether applyWorkspace would change the agent.
 func workspaceDiffers(a *fleet.Agent, ws fleet.Workspace) bool {
 	return completes(a, ws) || a.WorkspaceID != ws.ID || a.State != ws.State || a.StateReason != ws.Reason ||
 		ws.Location != "" && a.Location != ws.Location || ws.Metadata != nil && !maps.Equal(a.Metadata, ws.Metadata)
 }
 
-// look sees how far a workspace is that is on its way to another state.
+// look inspects a workspace whose state is changing.
 func (w *worker) look(ctx context.Context, a *fleet.Agent) (time.Duration, error) {
 	var ws fleet.Workspace
 	err := w.ask(ctx, a, func(ctx context.Context) (err error) {
@@ -91,14 +91,14 @@ func (w *worker) look(ctx context.Context, a *fleet.Agent) (time.Duration, error
 	if ws.ID == "" {
 		ws.ID = a.WorkspaceID
 	}
-	// The host may not know yet of what was just asked for.
+	// The host may not show the last request yet.
 	if ws.State == a.State || a.State == fleet.StateStopping && ws.State == fleet.StateRunning {
 		w.inspect = min(max(w.inspect*3/2, inspectFirst), inspectMost)
 		if workspaceDiffers(a, ws) && ws.State == a.State {
 			return w.inspect, w.observe(ctx, ws, nil)
 		}
 		if a.State == fleet.StateStopping && ws.State == fleet.StateRunning && w.inspect == inspectMost {
-			return 0, w.observe(ctx, ws, nil) // it did not take: stop it again
+			return 0, w.observe(ctx, ws, nil) // the stop had no effect: stop it again
 		}
 		return w.inspect, nil
 	}
@@ -137,19 +137,20 @@ func (w *worker) startWorkspace(ctx context.Context, a *fleet.Agent) (_ time.Dur
 	return 0, w.set(ctx, fleet.StateStarting, "", func(a *fleet.Agent) { a.Restarted, a.Attempts, a.RetryAt = restart, 0, time.Time{} })
 }
 
-// as is the agent in another state, as it was just written.
+// as returns a copy of the agent in another state, which was just written.
 func (w *worker) as(a *fleet.Agent, s fleet.State) *fleet.Agent {
 	c := *a
 	c.State, c.StateReason = s, ""
 	return &c
 }
 
-// maxLinger is how long a request to its model, or anything else that a run has begun, may take when its task has ended.
+// maxLinger limits how long a run may finish work that it has begun, such as a request to its model, after its task has
+// ended.
 const maxLinger = 2 * time.Minute
 
-// linger returns how long to wait before the workspace of an agent that reports is deleted: its task has ended, and its run is still
-// followed. The server that has ended the task tells the run. If it has not done so in time, for example because the run is on the machine of
-// this one, the worker does it.
+// linger returns how long to wait before the workspace of an agent that reports is deleted. Its task has ended, and its run
+// is still followed. The server that has ended the task interrupts the run. If that has not happened in time, for example
+// because the run is on this server's machine, the worker interrupts it.
 func (w *worker) linger(ctx context.Context, v *fleet.AgentView) time.Duration {
 	a := &v.Agent
 	if w.follow == nil || v.Task != nil || !a.OneTask || a.Config == nil || !a.Config.Reports {
@@ -166,7 +167,7 @@ func (w *worker) linger(ctx context.Context, v *fleet.AgentView) time.Duration {
 		return untold
 	}
 	if err := w.tellEnded(ctx, *a, w.follow.run); err != nil {
-		w.log.WarnContext(ctx, "run not told that its task has ended, which is tried again", slog.String("task", w.follow.taskID), slog.Any("error", err))
+		w.log.WarnContext(ctx, "run of ended task not interrupted, retrying", slog.String("task", w.follow.taskID), slog.Any("error", err))
 		return min(left, retryFirst)
 	}
 	w.told.Store(&w.follow.taskID)
@@ -184,7 +185,7 @@ func (w *worker) delete(ctx context.Context, v *fleet.AgentView) (_ time.Duratio
 	}
 	ctx, end := w.cfg.Span(ctx, "agent.delete", a, nil)
 	defer func() { end(err) }()
-	w.unfollow() // or the end of its run would be recorded as a failure
+	w.unfollow() // otherwise the end of its run would be recorded as a failure
 	if a.State != fleet.StateDeleting {
 		if err := w.set(ctx, fleet.StateDeleting, "", nil); err != nil {
 			return 0, err
@@ -222,7 +223,7 @@ func (w *worker) delete(ctx context.Context, v *fleet.AgentView) (_ time.Duratio
 	})
 }
 
-// recordDeleted writes that the agent is deleted: its workspace was, behind Fleet's back.
+// recordDeleted records that the agent is deleted, because its workspace was deleted outside Fleet.
 func (r *Reconciler) recordDeleted(tx fleet.Tx, a *fleet.Agent) error {
 	now, reason := r.now(), "its workspace was deleted at its host"
 	if err := r.endActive(tx, a, fleet.TaskFailed, reason); err != nil {

@@ -13,7 +13,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// retries returns how often the agent may try again.
+// retries returns how often the agent may try again after failed checks.
 func retries(c fleet.Checks) int {
 	if c.Retries == nil {
 		return fleet.DefaultRetries
@@ -51,21 +51,21 @@ func resultText(r fleet.CheckResult) string {
 	return r.Reason
 }
 
-// ended deals with a run that has ended: its checks are run before its task ends, if it has any. known is what is known of them.
+// ended handles a run that has ended. If the task has checks, they run before the task ends. known is their recorded state.
 func (w *worker) ended(ctx context.Context, a *fleet.Agent, t *fleet.Task, known *fleet.TaskChecks, o fleet.Outcome) error {
 	if o.Status != fleet.TaskCompleted || contracted(a) {
 		return w.finish(ctx, t.ID, o)
 	}
 	checks, err := w.checksOf(ctx, a, known)
 	if err != nil {
-		w.log.WarnContext(ctx, "the checks of a task are not known and are asked for again", slog.String("task", t.ID), slog.Any("error", err))
+		w.log.WarnContext(ctx, "checks of task not known, retrying", slog.String("task", t.ID), slog.Any("error", err))
 		w.retryLater(t)
 		return nil
 	}
 	switch {
 	case len(checks.Commands) == 0:
 		return w.finish(ctx, t.ID, o)
-	case !t.StopAsked.IsZero(): // nobody knows whether its work is good
+	case !t.StopAsked.IsZero(): // the work may be incomplete
 		o.Status = fleet.TaskStopped
 		return w.finish(ctx, t.ID, o)
 	}
@@ -73,16 +73,16 @@ func (w *worker) ended(ctx context.Context, a *fleet.Agent, t *fleet.Task, known
 	return nil
 }
 
-// contracted says whether the agent works under a contract: what it says of its task's end is final.
+// contracted reports whether the agent works under a contract. Its own report then decides how its task ends.
 func contracted(a *fleet.Agent) bool {
 	return a.Toolset == fleet.ToolsetLifecycle || a.Config != nil && a.Config.Reports
 }
 
-// checksOf returns the checks of the task: of the project and the role of its agent, and of its own, which known has.
+// checksOf returns all checks of the task: those of the project and the role of its agent, and its own, which known has.
 func (w *worker) checksOf(ctx context.Context, a *fleet.Agent, known *fleet.TaskChecks) (fleet.Checks, error) {
 	var checks fleet.Checks
 	place, inRole := w.places.Of(a), a.Role != ""
-	if a.Config != nil && a.Config.Driver != "" { // it makes the agent, and may say where that works
+	if a.Config != nil && a.Config.Driver != "" { // the configuration replaces the project, but may name one to work in
 		place, inRole = nil, false
 		if a.Config.Place != "" {
 			place = w.places.Lookup(a.Config.Place)
@@ -105,10 +105,10 @@ func (w *worker) checksOf(ctx context.Context, a *fleet.Agent, known *fleet.Task
 	return checks.With(known.Asked), nil
 }
 
-// checks returns what is known of the task's checks; nil when nothing is.
+// checks returns the recorded state of the task's checks; nil if there is none.
 func (r *Reconciler) checks(ctx context.Context, t *fleet.Task) (known *fleet.TaskChecks, err error) {
 	if !t.HasChecks {
-		return nil, nil //nolint:nilnil // nothing is known, and that is no error
+		return nil, nil //nolint:nilnil // nothing is recorded, which is not an error
 	}
 	err = r.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		known, err = tx.Checks(t.ID)
@@ -117,13 +117,13 @@ func (r *Reconciler) checks(ctx context.Context, t *fleet.Task) (known *fleet.Ta
 	return known, err
 }
 
-// checkRun begins to run the checks of the task's run in the background, in the place of following it.
+// checkRun starts to run the checks of the task in the background. They take the place of the follower of the run.
 func (w *worker) checkRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, checks fleet.Checks, o fleet.Outcome) {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &follower{taskID: t.ID, run: t.Run(true), ctx: ctx, cancel: cancel, done: make(chan struct{}), outcome: o, checks: &checks}
 	w.follow = f
 	w.progress.begin(t.ID, w.now())
-	w.progress.saw(fleet.Output{Open: 1}, w.now()) // a check has a time limit of its own
+	w.progress.saw(fleet.Output{Open: 1}, w.now()) // not stalled: a check has its own time limit
 	agent, task := *a, *t
 	go func() {
 		defer close(f.done)
@@ -132,8 +132,8 @@ func (w *worker) checkRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, ch
 	}()
 }
 
-// runChecks runs the checks that have no result yet, one after the other, and records how each went. After one that was
-// stopped it runs no more.
+// runChecks runs the checks that have no result yet, one after the other, and records each result. It ends after a check
+// that was stopped.
 func (w *worker) runChecks(ctx context.Context, a *fleet.Agent, t *fleet.Task, checks fleet.Checks) (err error) {
 	ctx, end := w.cfg.Span(ctx, "task.check", a, t)
 	defer func() { end(err) }()
@@ -177,7 +177,7 @@ func (w *worker) runChecks(ctx context.Context, a *fleet.Agent, t *fleet.Task, c
 	return nil
 }
 
-// noteCheck records an event about the task's checks and, unless it is nil, what is known of them.
+// noteCheck records an event about the task's checks and, unless known is nil, their state.
 func (w *worker) noteCheck(ctx context.Context, t *fleet.Task, known *fleet.TaskChecks, text string) error {
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
 		if now, err := tx.Task(t.ID); err != nil || now == nil || now.Try != t.Try {
@@ -192,11 +192,11 @@ func (w *worker) noteCheck(ctx context.Context, t *fleet.Task, known *fleet.Task
 	})
 }
 
-// checked deals with the end of the checks of the task's run.
+// checked handles the end of the task's checks.
 func (w *worker) checked(ctx context.Context, a *fleet.Agent, t *fleet.Task, f *follower) error {
 	w.progress.saw(fleet.Output{}, w.now())
 	if f.err != nil {
-		w.log.WarnContext(ctx, "the checks of a task are run again", slog.String("task", t.ID), slog.Any("error", f.err))
+		w.log.WarnContext(ctx, "checks of task failed to run, retrying", slog.String("task", t.ID), slog.Any("error", f.err))
 		w.retryLater(t)
 		return nil
 	}
@@ -205,7 +205,7 @@ func (w *worker) checked(ctx context.Context, a *fleet.Agent, t *fleet.Task, f *
 		return err
 	}
 	o := f.outcome
-	if n := len(known.Results); n > 0 { // the task ends with its checks, not with its run
+	if n := len(known.Results); n > 0 { // the task ends when its checks end, not when its run ends
 		o.EndedAt = known.Results[n-1].EndedAt
 	}
 	failed := failedChecks(known.Results)
@@ -222,7 +222,7 @@ func (w *worker) checked(ctx context.Context, a *fleet.Agent, t *fleet.Task, f *
 	return w.finish(ctx, t.ID, o)
 }
 
-// tryAgain records that the agent is to try again: its next run is dispatched after that.
+// tryAgain records the next try of the task. Its run is dispatched afterwards.
 func (w *worker) tryAgain(ctx context.Context, t *fleet.Task, o fleet.Outcome) error {
 	err := w.changeTask(ctx, t.ID, func(tx fleet.Tx, now *fleet.Task) error {
 		if now.Try != t.Try {
@@ -232,7 +232,7 @@ func (w *worker) tryAgain(ctx context.Context, t *fleet.Task, o fleet.Outcome) e
 		if err != nil {
 			return err
 		}
-		if a != nil && o.Conversation && !a.Conversed { // its next try continues the conversation
+		if a != nil && o.Conversation && !a.Conversed { // the next try continues the conversation
 			a.Conversed = true
 			if err := tx.UpdateAgent(a); err != nil {
 				return err
@@ -249,7 +249,7 @@ func (w *worker) tryAgain(ctx context.Context, t *fleet.Task, o fleet.Outcome) e
 	return err
 }
 
-// feedback is what the agent is told when it tries again; empty when it does not.
+// feedback returns the text about failed checks for the agent's next try; empty for the first try.
 func (w *worker) feedback(ctx context.Context, t *fleet.Task) (string, error) {
 	if t.Try == 0 {
 		return "", nil
@@ -261,7 +261,7 @@ func (w *worker) feedback(ctx context.Context, t *fleet.Task) (string, error) {
 	return feedbackText(known), nil
 }
 
-// bound bounds what a runner says of a check, which may come from a machine that is not to be trusted.
+// bound limits the values in a result from a runner, whose machine may not be trustworthy.
 func bound(r *fleet.CheckResult) {
 	r.Command, r.Reason = fleet.Shorten(r.Command, fleet.MaxCheckCommand), fleet.Shorten(r.Reason, fleet.MaxRowSummary)
 	if cut := len(r.Output) - fleet.MaxCheckOutput; cut > 0 {
@@ -275,7 +275,7 @@ func bound(r *fleet.CheckResult) {
 	}
 }
 
-// endText says how the check ended, for the event log.
+// endText describes the end of the check for the event log.
 func endText(r fleet.CheckResult) string {
 	if r.Status == fleet.CheckPassed {
 		return fmt.Sprintf("passed: %s", r.Command)
@@ -283,7 +283,7 @@ func endText(r fleet.CheckResult) string {
 	return fmt.Sprintf("failed (%s): %s", resultText(r), r.Command)
 }
 
-// repairable says whether the agent can do something about the checks that failed: one of them could be run.
+// repairable reports whether another try of the agent can help: at least one failed check could be run.
 func repairable(c *fleet.TaskChecks) bool {
 	for _, r := range c.Results {
 		if r.Status == fleet.CheckTimedOut || r.Status == fleet.CheckFailed && r.ExitCode != nil {
@@ -293,7 +293,7 @@ func repairable(c *fleet.TaskChecks) bool {
 	return false
 }
 
-// failureReason is why the task failed.
+// failureReason returns the reason of a task whose checks failed.
 func failureReason(c *fleet.TaskChecks, total int) string {
 	var texts []string
 	for _, r := range c.Results {
@@ -304,7 +304,7 @@ func failureReason(c *fleet.TaskChecks, total int) string {
 	return fleet.Shorten(fmt.Sprintf("%d of %d checks failed: %s", len(texts), total, strings.Join(texts, ", ")), fleet.MaxRowSummary)
 }
 
-// feedbackText tells the agent what the checks found.
+// feedbackText returns the text that tells the agent which checks failed and what they wrote.
 func feedbackText(c *fleet.TaskChecks) string {
 	var b strings.Builder
 	b.WriteString("You said that the task is done. These checks of your work failed. Correct what they found, and finish the task; they are run again after that.\n")

@@ -204,7 +204,7 @@ func TestChecks(t *testing.T) {
 			<-h.World.Reached("gate")
 			said, err := message(h, "be quick", "")
 			require.NoError(t, err)
-			require.Contains(t, said, "is kept")
+			require.Contains(t, said, "is stored")
 			meanwhile(h)
 			h.World.Release("gate")
 			require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)

@@ -8,13 +8,13 @@ import (
 	"fleet/internal/fleet"
 )
 
-// checksContracts reports whether the contracts of the agent may have checks.
+// checksContracts reports whether the agent's contract may have checks.
 func (w *worker) checksContracts(a *fleet.Agent) bool {
 	return contracted(a) && w.places.Of(a).Facts.Checks
 }
 
-// checkContract runs the checks of a contract that was fulfilled, before the agent is deleted. What they say is recorded
-// and changes nothing, since the agent's word is final. It returns how long to wait for them; 0: there is nothing to wait for.
+// checkContract runs the checks of a completed contract before the agent is deleted. Their results are only recorded,
+// because the agent's report is final. It returns how long to wait for them; 0 means not to wait.
 func (w *worker) checkContract(ctx context.Context, a *fleet.Agent) (time.Duration, error) {
 	if !a.OneTask || w.contractChecked || !w.checksContracts(a) {
 		return 0, nil
@@ -23,7 +23,7 @@ func (w *worker) checkContract(ctx context.Context, a *fleet.Agent) (time.Durati
 		select {
 		case <-f.done:
 		default:
-			return retryMost, nil // the worker wakes when they have ended
+			return retryMost, nil // the worker wakes up when they have ended
 		}
 		if f.err != nil {
 			w.log.WarnContext(ctx, "contract checks not completed", slog.String("task", f.taskID), slog.Any("error", f.err))

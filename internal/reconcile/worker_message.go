@@ -9,14 +9,15 @@ import (
 	"fleet/internal/state"
 )
 
-// delivery gives a run its messages in the background, one after the other, until there are none. The host has an agent
-// that cannot take one now wait for it, so the run does not end meanwhile.
+// delivery delivers a run's messages in the background, one after the other, until there are no more. If the agent cannot
+// accept a message now, Send waits and the run does not end meanwhile.
 type delivery struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed at the end
 }
 
-// end ends the delivery and waits for it. A message that is on its way may or may not arrive: it is given again by its id.
+// end ends the delivery and waits until it has ended. A message that is being sent may or may not arrive; sending it again
+// with the same id is safe.
 func (p *delivery) end() {
 	if p != nil {
 		p.cancel()
@@ -24,11 +25,11 @@ func (p *delivery) end() {
 	}
 }
 
-// stepMessages sees to it that somebody gives the task that is followed its messages, if it has any.
+// stepMessages starts a delivery if the followed task has undelivered messages and no delivery is running.
 func (w *worker) stepMessages(ctx context.Context, a *fleet.Agent, t *fleet.Task) error {
 	f := w.follow
 	if f.checks != nil {
-		return nil // what comes now is for the next try, if there is one
+		return nil // new messages wait for the next try, if there is one
 	}
 	if !t.StopAsked.IsZero() {
 		f.delivery.end()
@@ -39,7 +40,7 @@ func (w *worker) stepMessages(ctx context.Context, a *fleet.Agent, t *fleet.Task
 		select {
 		case <-f.delivery.done:
 		default:
-			return nil // it looks for more before it ends
+			return nil // it looks for more messages before it ends
 		}
 	}
 	open, _, err := w.messages(ctx, t)
@@ -71,8 +72,8 @@ func (w *worker) messages(ctx context.Context, t *fleet.Task) (open, given []fle
 	return open, given, err
 }
 
-// runMessages returns the messages of the task's run, oldest first: those that are to be given, and those that were. What was
-// given before the agent tried again was given to another run.
+// runMessages returns the messages of the task's current run, oldest first: open ones and delivered ones. Messages that
+// were delivered before the current try belong to an earlier run.
 func runMessages(tx fleet.ReadTx, t *fleet.Task) (open, given []fleet.Message, err error) {
 	all, err := tx.Messages(t.ID)
 	for _, m := range all {
@@ -86,7 +87,7 @@ func runMessages(tx fleet.ReadTx, t *fleet.Task) (open, given []fleet.Message, e
 	return open, given, err
 }
 
-// deliver gives the run its messages until there are none, or ctx is done.
+// deliver delivers the run's messages until there are no more, or ctx is done.
 func (w *worker) deliver(ctx context.Context, a *fleet.Agent, t *fleet.Task, r fleet.Run) {
 	for failures := 0; ctx.Err() == nil; {
 		open, given, err := w.messages(ctx, t)
@@ -112,7 +113,7 @@ func (w *worker) deliver(ctx context.Context, a *fleet.Agent, t *fleet.Task, r f
 			continue
 		}
 		failures++
-		w.log.WarnContext(ctx, "a message is given again later", slog.String("task", t.ID), slog.Any("error", err))
+		w.log.WarnContext(ctx, "message not delivered, retrying", slog.String("task", t.ID), slog.Any("error", err))
 		again := time.NewTimer(backoff(failures, maxRunRetry))
 		select {
 		case <-again.C:
@@ -122,7 +123,8 @@ func (w *worker) deliver(ctx context.Context, a *fleet.Agent, t *fleet.Task, r f
 	}
 }
 
-// mayRetry says whether a message that met the error may be taken later. If its run has ended, the agent may try again.
+// mayRetry reports whether a message that failed with the error may be accepted later. If its run has ended, the agent may
+// get another try.
 func mayRetry(err error) bool {
 	switch fleet.ReasonOf(err) {
 	case fleet.ReasonBackendUnavailable, fleet.ReasonAgentBusy, fleet.ReasonAgentOffline, fleet.ReasonTaskNotFound, fleet.ReasonNoRunningTask:
@@ -131,10 +133,10 @@ func mayRetry(err error) bool {
 	return false
 }
 
-// recordDelivery records what has become of the message: the agent has it, or err says why it never will.
+// recordDelivery records that the agent has received the message or, if err is not nil, that it will never receive it.
 func (w *worker) recordDelivery(ctx context.Context, m fleet.Message, err error) error {
 	if err != nil {
-		w.log.WarnContext(ctx, "a message was not delivered to its agent", slog.String("task", m.TaskID), slog.Any("error", err))
+		w.log.WarnContext(ctx, "message refused", slog.String("task", m.TaskID), slog.Any("error", err))
 	}
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
 		now, known := tx.Message(m.ID)
@@ -154,14 +156,14 @@ func (w *worker) recordDelivery(ctx context.Context, m fleet.Message, err error)
 			return err
 		}
 		if now.GivenAt.Sub(now.CreatedAt) < w.cfg.MessageWait {
-			return nil // its sender was told
+			return nil // its sender has received the result
 		}
-		return tx.Append(t.Event(fleet.EventTaskStep, now.GivenAt, "the agent was given the message that waited for it"))
+		return tx.Append(t.Event(fleet.EventTaskStep, now.GivenAt, "the agent has received the waiting message"))
 	})
 }
 
-// deliverRest asks the host of a run that has ended whether the agent has received its open messages. Those that it has not received are for
-// its next try, or are refused when the task ends.
+// deliverRest asks the host of an ended run whether the agent has received its open messages. Messages that it has not
+// received are delivered to its next try, or are refused when the task ends.
 func (w *worker) deliverRest(ctx context.Context, a *fleet.Agent, t *fleet.Task, open, given []fleet.Message) error {
 	for _, m := range open {
 		r := t.Run(true)

@@ -24,7 +24,7 @@ func message(h *servicetest.Harness, text, requestID string) (string, error) {
 
 const (
 	sentNow   = "Message sent to the running task"
-	sentLater = "The message is kept: the agent gets it as soon as it can take it, if its task goes on until then"
+	sentLater = "The message is stored: the agent gets it as soon as it can accept it, if its task is still running then"
 )
 
 func TestMessages(t *testing.T) {

@@ -11,18 +11,17 @@ import (
 	"fleet/internal/state"
 )
 
-// answering is what giving answers to a task's run met in a row.
+// answering counts consecutive failures to deliver answers to a task's run.
 type answering struct {
 	taskID string
 	count  int       // failures
 	next   time.Time // when to try again
 }
 
-// takeQuestion records what the runner says about a question of the task: that it is asked, or what became of it. The
-// runner says it again whenever it is followed anew.
+// takeQuestion records a question that the runner reports, or its new state. Each Follow reports the open questions again.
 func (w *worker) takeQuestion(tx fleet.Tx, t *fleet.Task, q fleet.Question) error {
 	if !validQuestion(&q) {
-		return tx.Append(t.Event(fleet.EventTaskStep, w.now(), "a question of the agent was not understood"))
+		return tx.Append(t.Event(fleet.EventTaskStep, w.now(), "the runner reported an invalid question of the agent"))
 	}
 	q.ID, q.TaskID, q.AgentUID, q.AgentName, q.Owner = questionID(t, q.ID), t.ID, t.AgentUID, t.AgentName, t.Owner
 	shortenQuestion(&q)
@@ -46,7 +45,7 @@ func (w *worker) takeQuestion(tx fleet.Tx, t *fleet.Task, q fleet.Question) erro
 	if !old.Open() || q.Status == fleet.QuestionWaiting {
 		return nil
 	}
-	// What the agent was told counts: its time may have been over before the answer came.
+	// The runner's status counts, even if somebody has answered: the question may have expired before the answer arrived.
 	answered := old.Status == fleet.QuestionAnswered && q.Status == fleet.QuestionAnswered
 	if old.Status == fleet.QuestionWaiting {
 		t.Waiting--
@@ -61,7 +60,7 @@ func (w *worker) takeQuestion(tx fleet.Tx, t *fleet.Task, q fleet.Question) erro
 	return tx.Append(t.Event(fleet.EventTaskAnswer, w.now(), old.Outcome()))
 }
 
-// newQuestion records a question that the store does not know.
+// newQuestion records a question that the store does not have.
 func (w *worker) newQuestion(tx fleet.Tx, t *fleet.Task, q *fleet.Question) error {
 	if q.Status != fleet.QuestionWaiting {
 		q.GivenAt = w.now()
@@ -79,7 +78,8 @@ func (w *worker) newQuestion(tx fleet.Tx, t *fleet.Task, q *fleet.Question) erro
 	return tx.Append(t.Event(fleet.EventTaskAnswer, w.now(), q.Outcome()))
 }
 
-// stepAnswers gives the run the answers to its questions. It returns when to try again, 0 if there is nothing to do.
+// stepAnswers delivers the answers to the run's questions. It returns how long to wait before the next try; 0 if no answer
+// is left.
 func (w *worker) stepAnswers(ctx context.Context, a *fleet.Agent, t *fleet.Task) (time.Duration, error) {
 	if d := w.answering.next.Sub(w.now()); d > 0 && w.answering.taskID == t.ID {
 		return d, nil
@@ -112,10 +112,10 @@ func (w *worker) stepAnswers(ctx context.Context, a *fleet.Agent, t *fleet.Task)
 			w.answering.count++
 			d := backoff(w.answering.count, maxRunRetry)
 			w.answering.next = w.now().Add(d)
-			w.log.WarnContext(ctx, "an answer was not delivered to its agent and is tried again", slog.String("task", t.ID), slog.Any("error", err))
+			w.log.WarnContext(ctx, "answer not delivered, retrying", slog.String("task", t.ID), slog.Any("error", err))
 			return d, nil
 		case err != nil:
-			w.log.InfoContext(ctx, "an answer was not delivered to its agent", slog.String("task", t.ID), slog.Any("error", err))
+			w.log.InfoContext(ctx, "answer refused", slog.String("task", t.ID), slog.Any("error", err))
 		}
 		w.answering = answering{}
 		if err := w.answered(ctx, q.ID, err); err != nil {
@@ -125,7 +125,7 @@ func (w *worker) stepAnswers(ctx context.Context, a *fleet.Agent, t *fleet.Task)
 	return 0, nil
 }
 
-// answered records that the agent has the answer, or, if err is not nil, that it never will.
+// answered records that the agent has received the answer or, if err is not nil, that it will never receive it.
 func (w *worker) answered(ctx context.Context, id string, err error) error {
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
 		q, lost := tx.Question(id)

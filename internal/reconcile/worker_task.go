@@ -11,37 +11,37 @@ import (
 	"fleet/internal/state"
 )
 
-// deadlineGrace is how much longer than its timeout a run may take before Fleet ends it: its host should have.
+// deadlineGrace is how much longer than its timeout a run may take before Fleet ends it. The run's host should have ended it
+// earlier.
 const deadlineGrace = 5 * time.Second
 
-// The steps of a stop: each is taken when the one before it has not ended the run in time, or could not be taken.
+// These are the steps of a stop. Each is taken if the previous step has failed or has not ended the run in time.
 const (
 	stopInterrupt = iota
 	stopKill
-	stopWorkspace // where that ends runs; else the kill again
+	stopWorkspace // if Traits.StopEndsRuns is set; otherwise another kill
 )
 
-// stopping is how far the stop of a task is.
+// stopping is the progress of the stop of a task.
 type stopping struct {
 	taskID  string
 	step    int
-	started time.Time // when the step was tried first; zero: not yet
-	next    time.Time // when the next thing is due
+	started time.Time // when the step was first tried; zero if it was not
+	next    time.Time // when the next step or retry is due
 }
 
-// failures is what handing the task over and following it met in a row.
+// failures counts consecutive failures of dispatching and following a task.
 type failures struct {
 	taskID, cursor string
 	count          int       // failures since there was output
 	next           time.Time // when to try again
-	given          bool      // the agent said that it has the task
+	given          bool      // the agent has confirmed that it has the task
 }
 
-// maxRunRetry is the longest wait before a task is handed over or followed again.
+// maxRunRetry is the longest wait before a dispatch or Follow is retried.
 const maxRunRetry = 5 * time.Second
 
-// stepTask does the next thing for the agent's task. done says that the task does not keep the worker from the
-// agent's workspace.
+// stepTask takes the next step for the agent's task. done means that the worker may now work on the agent's workspace.
 func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Duration, done bool, err error) {
 	a, t := &v.Agent, v.Task
 	if f := w.follow; f != nil && f.taskID == t.ID && w.runEnded {
@@ -89,12 +89,12 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 		return min(left, again, look), a.State.Moving(), errors.Join(err, serr)
 	}
 	next, err = w.stepStop(ctx, a, t)
-	// A run that nothing could end goes with its workspace, when that is to stop anyway.
+	// A run that could not be ended does not delay its workspace: stopping or deleting the workspace ends it.
 	return next, a.State.Moving() || !wanted && w.stop.step == stopWorkspace && !w.stop.started.IsZero(), err
 }
 
 // startsUnasked reports whether the agent will work on the task even if Fleet never dispatches it. Such a task can only be
-// stopped once it runs. An agent with one task is deleted instead.
+// stopped when it runs. An agent with OneTask is deleted instead.
 func startsUnasked(a *fleet.Agent, t *fleet.Task) bool {
 	return t.SelfStarted && t.Try == 0 && !a.OneTask
 }
@@ -106,11 +106,11 @@ func reasonSuffix(reason string) string {
 	return ": " + reason
 }
 
-// errDispatched means that another process has recorded that it hands the task over, and that the snapshot had not shown it yet.
-var errDispatched = errors.New("the task was handed over meanwhile")
+// errDispatched means that another process has recorded a dispatch of the task, which the snapshot has not shown yet.
+var errDispatched = errors.New("the task was dispatched meanwhile")
 
-// dispatch hands the task to the agent. That it sets out to is recorded first, so that after a crash the agent is
-// asked whether it has the task before it is given it again.
+// dispatch dispatches the task to the agent. It records that first. So after a crash, Fleet asks the agent whether it has
+// the task before it dispatches the task again.
 func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, again bool) (err error) {
 	ctx, end := w.cfg.Span(ctx, "task.dispatch", a, t)
 	defer func() { end(err) }()
@@ -170,20 +170,20 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 	case err == nil:
 		w.cfg.Fault(FaultDispatchAfter)
 		w.failures.taskID, w.failures.given = t.ID, true
-	case errors.Is(err, errSuperseded): // following tells whether the agent has it
+	case errors.Is(err, errSuperseded): // Follow shows whether the agent has it
 	case fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable:
-		w.log.WarnContext(ctx, "a task was not handed over and is tried again", slog.String("task", t.ID), slog.Any("error", err))
+		w.log.WarnContext(ctx, "task dispatch failed, retrying", slog.String("task", t.ID), slog.Any("error", err))
 		w.retryLater(t)
 		return nil
 	default:
-		w.log.WarnContext(ctx, "a task was not handed over", slog.String("task", t.ID), slog.Any("error", err))
+		w.log.WarnContext(ctx, "task dispatch failed", slog.String("task", t.ID), slog.Any("error", err))
 		return w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the agent did not take it: " + fleet.PublicMessage(err)})
 	}
 	w.followRun(ctx, a, t, !again)
 	return nil
 }
 
-// followed deals with the end of following.
+// followed handles the end of the follower.
 func (w *worker) followed(ctx context.Context, v *fleet.AgentView, f *follower) (err error) {
 	a, t := &v.Agent, v.Task
 	ctx, end := w.cfg.Span(ctx, "task.followed", a, t)
@@ -216,16 +216,16 @@ func (w *worker) followed(ctx context.Context, v *fleet.AgentView, f *follower) 
 		return w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskStopped})
 	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && a.State == fleet.StateRunning:
 		if !w.given(t) {
-			return w.dispatch(ctx, a, t, true) // certainly never given
+			return w.dispatch(ctx, a, t, true) // the agent certainly never received it
 		}
 		w.failures.given = false
 	}
-	w.log.WarnContext(ctx, "a run cannot be followed and is tried again", slog.String("task", t.ID), slog.Any("error", f.err))
+	w.log.WarnContext(ctx, "run not followed, retrying", slog.String("task", t.ID), slog.Any("error", f.err))
 	w.retryLater(t)
 	return nil
 }
 
-// reportedOutcome is how the agent's run has ended, with what the agent says of it where it reports.
+// reportedOutcome returns the outcome of the agent's run. If the agent reports, a marker in its last message counts.
 func reportedOutcome(a *fleet.Agent, o fleet.Outcome) fleet.Outcome {
 	if a.Config == nil || !a.Config.Reports || o.Status != fleet.TaskCompleted || o.Reported {
 		return o
@@ -233,10 +233,10 @@ func reportedOutcome(a *fleet.Agent, o fleet.Outcome) fleet.Outcome {
 	return withMarker(o)
 }
 
-// given reports whether the agent said, to this worker, that it has the task.
+// given reports whether the agent has confirmed to this worker that it has the task.
 func (w *worker) given(t *fleet.Task) bool { return w.failures.taskID == t.ID && w.failures.given }
 
-// retryLater counts a failure with the task, and sets when it is tried again: later and later, until there is output.
+// retryLater counts a failure with the task and sets the time of the next try. The waits increase until there is output.
 func (w *worker) retryLater(t *fleet.Task) {
 	if w.failures.taskID != t.ID || w.failures.cursor != t.Cursor {
 		w.failures = failures{taskID: t.ID, cursor: t.Cursor, given: w.given(t)}
@@ -245,7 +245,7 @@ func (w *worker) retryLater(t *fleet.Task) {
 	w.failures.next = w.now().Add(backoff(w.failures.count, maxRunRetry))
 }
 
-// askStop asks for the stop of the task for a reason of Fleet's own.
+// askStop requests the stop of the task for a reason that comes from Fleet, not from a caller.
 func (w *worker) askStop(ctx context.Context, t *fleet.Task, reason string) error {
 	return w.changeTask(ctx, t.ID, func(tx fleet.Tx, t *fleet.Task) error {
 		if t.StopAsked.IsZero() {
@@ -255,7 +255,7 @@ func (w *worker) askStop(ctx context.Context, t *fleet.Task, reason string) erro
 	})
 }
 
-// stepStop does the next thing to stop the run. That it has ended is for the follower to say.
+// stepStop takes the next step to stop the run. The follower reports when the run has ended.
 func (w *worker) stepStop(ctx context.Context, a *fleet.Agent, t *fleet.Task) (time.Duration, error) {
 	if w.stop.taskID != t.ID {
 		w.stop = stopping{taskID: t.ID}
@@ -284,7 +284,7 @@ func (w *worker) stepStop(ctx context.Context, a *fleet.Agent, t *fleet.Task) (t
 	case err == nil:
 		s.next = w.now().Add(w.places.Of(a).Grace)
 	default:
-		w.log.WarnContext(ctx, "a run could not be ended and is tried again", slog.String("task", t.ID), slog.Any("error", err))
+		w.log.WarnContext(ctx, "run not stopped, retrying", slog.String("task", t.ID), slog.Any("error", err))
 		s.next = w.now().Add(retryFirst)
 	}
 	if (err == nil || !s.started.Add(w.places.Of(a).Grace).After(s.next)) && s.step < stopWorkspace {
@@ -293,7 +293,7 @@ func (w *worker) stepStop(ctx context.Context, a *fleet.Agent, t *fleet.Task) (t
 	return s.next.Sub(w.now()), nil
 }
 
-// stopAct is the step that the stop has come to, in words and as a function.
+// stopAct returns the current step of the stop: a text for the event log, and the function that takes the step.
 func (w *worker) stopAct(a *fleet.Agent, t *fleet.Task) (text string, act func(context.Context) error) {
 	interrupt := func(kill bool) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -312,7 +312,7 @@ func (w *worker) stopAct(a *fleet.Agent, t *fleet.Task) (text string, act func(c
 		}
 	case w.stop.step == stopWorkspace && w.places.Of(a).Traits().StopEndsRuns:
 		return "it survived being killed: stopping its workspace", func(ctx context.Context) error {
-			if a.State == fleet.StateRunning { // or the agent would count as idle when its task has ended by that
+			if a.State == fleet.StateRunning { // otherwise the agent would count as idle as soon as this ends its task
 				if err := w.set(ctx, fleet.StateStopping, "nothing else ended its task", nil); err != nil {
 					return err
 				}
@@ -325,8 +325,8 @@ func (w *worker) stopAct(a *fleet.Agent, t *fleet.Task) (text string, act func(c
 	return fmt.Sprintf("it did not end within %s: killing", w.places.Of(a).Grace), interrupt(true)
 }
 
-// finish records how the task ended, unless it has ended before. If the agent was made for this task only, its deletion begins in the same
-// transaction, unless the checks of its contract come first.
+// finish records the outcome of the task, unless the task has already ended. If the agent has OneTask set, its deletion
+// begins in the same transaction, unless the checks of its contract must run first.
 func (w *worker) finish(ctx context.Context, taskID string, o fleet.Outcome) error {
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
 		v, err := state.AgentView(tx, w.uid)
@@ -347,7 +347,7 @@ func (w *worker) finish(ctx context.Context, taskID string, o fleet.Outcome) err
 	})
 }
 
-// endActive ends the active task of the agent, which tx has read, if it has one.
+// endActive ends the active task of the agent, if it has one. tx must have read the agent.
 func (r *Reconciler) endActive(tx fleet.Tx, a *fleet.Agent, s fleet.TaskStatus, reason string) error {
 	t, err := tx.ActiveTask(a.UID)
 	if err != nil || t == nil {

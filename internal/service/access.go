@@ -6,8 +6,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// visible returns the owner to whom filters of the store limit what p sees, and the agents of others that p sees besides. The
-// owner is empty if p sees everything.
+// visible returns Owner and Shared of a store's filter for what p may see. The owner is empty if p may see everything.
 func (s *Service) visible(ctx context.Context, p fleet.Principal) (owner string, shared []string, err error) {
 	if p.Admin() {
 		return "", nil, nil
@@ -18,16 +17,16 @@ func (s *Service) visible(ctx context.Context, p fleet.Principal) (owner string,
 	return p.Name, s.snap.Shares().With(p), nil
 }
 
-// selection is what a request with the name of an agent selects of what its caller sees.
+// selection says which agents a request is about, out of those that its caller may see.
 type selection struct {
 	name, owner string
 	shared      []string
-	projects    []string // the only ones that the caller reaches; empty: all
-	uid         string   // of the one agent that is selected; empty if name and owner say which are
+	projects    []string // the caller's credentials are restricted to these; empty: to none
+	uid         string   // the selected agent; empty if name and owner select agents
 }
 
-// selects returns what the reference selects: agents of a name, or with name@owner those of one owner; everything that p sees
-// if it is empty. AGENT_NOT_FOUND if p sees nothing of the owner.
+// selects returns the agents that the reference selects: "papi" selects all agents of that name, "papi@alice" the one of
+// alice, and "" everything that p may see. The error is AGENT_NOT_FOUND if p may not see any agent of the owner.
 func (s *Service) selects(ctx context.Context, p fleet.Principal, ref string) (sel selection, err error) {
 	if sel.owner, sel.shared, err = s.visible(ctx, p); err != nil {
 		return sel, err
@@ -49,7 +48,7 @@ func (s *Service) selects(ctx context.Context, p fleet.Principal, ref string) (s
 	return sel, nil
 }
 
-// accessTo returns what p may do with a thing of the agent, which the owner has.
+// accessTo returns what p may do with the agent, which belongs to the owner, and with its tasks, questions and events.
 func accessTo(tx fleet.ReadTx, p fleet.Principal, owner, agentUID string) (fleet.Access, error) {
 	if p.OwnsAll(owner) {
 		return fleet.AccessOwn, nil
@@ -61,7 +60,7 @@ func accessTo(tx fleet.ReadTx, p fleet.Principal, owner, agentUID string) (fleet
 	return p.Access(a), nil
 }
 
-// requireAccess returns PERMISSION_DENIED if p, who sees the agent, may not do what needs the access.
+// requireAccess returns PERMISSION_DENIED if p may see the agent but does not have the needed access to it.
 func requireAccess(p fleet.Principal, a *fleet.Agent, needed fleet.Access) error {
 	return requireLevel(p.Access(a), needed, a.Name, a.Owner)
 }

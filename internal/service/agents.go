@@ -15,10 +15,11 @@ type CreateAgentRequest struct {
 	RequestID                 string `json:"-"`
 }
 
-// CreateAgent creates an agent and waits until it is ready, at most Config.CreateWait. If it is not ready by then,
-// CreateAgent returns it as it is and says so in the message. PROVISIONING_FAILED means that its workspace could not be
-// made; the agent exists then in state failed, so that its log can be read. If the place refuses the request, for
-// example because the name is taken there, that is the error, and no agent exists.
+// CreateAgent creates an agent and waits until it is ready, at most Config.CreateWait. If the agent is not ready by then,
+// CreateAgent returns it with its current state, and the message says that it is not ready. PROVISIONING_FAILED means that
+// its workspace could not be created. The agent then exists in state failed, so that its log can be read. If the place
+// refuses the request, for example because the name is taken there, CreateAgent returns the place's error, and no agent
+// exists.
 func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet.AgentView, string, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -127,14 +128,14 @@ func (s *Service) ready(v *fleet.AgentView, done string) (*fleet.AgentView, stri
 		return v, fmt.Sprintf("Agent '%s' was stopped meanwhile: start_agent starts it", v.Name), nil
 	case v.Settled():
 		return nil, "", fleet.Errorf(fleet.ReasonProvisioningFailed,
-			"the workspace of agent %q is %s: %s. show_agent_log tells more; start_agent tries again, delete_agent removes it",
+			"the workspace of agent %q is %s: %s. show_agent_log shows details; start_agent tries again, delete_agent removes it",
 			v.Name, v.State, orUnknown(v.StateReason)).With("agent_name", v.Name).With("state", string(v.State))
 	}
 	why := ""
 	if v.StateReason != "" {
 		why = " (" + v.StateReason + ")"
 	}
-	return v, fmt.Sprintf("Agent '%s' is not ready yet, its workspace is %s%s: show_agent tells when it is", v.Name, v.State, why), nil
+	return v, fmt.Sprintf("Agent '%s' is not ready yet, its workspace is %s%s: show_agent shows its state", v.Name, v.State, why), nil
 }
 
 func orUnknown(reason string) string {
@@ -149,7 +150,7 @@ func (s *Service) DeleteAgent(ctx context.Context, ref, requestID string) (*flee
 	v, err := s.changeDesired(ctx, "DeleteAgent", ref, requestID, "", nil, func(a *fleet.Agent) {
 		a.Desired = fleet.DesiredDeleted
 		a.Attempts, a.RetryAt = 0, time.Time{}
-	}, "deletion was asked for")
+	}, "deletion requested")
 	if err != nil {
 		return nil, "", err
 	}
@@ -168,7 +169,7 @@ func (s *Service) DeleteAgent(ctx context.Context, ref, requestID string) (*flee
 		return nil, "", fleet.Errorf(fleet.ReasonBackendUnavailable, "agent %q is not deleted yet: %s. Fleet keeps trying", v.Name, orUnknown(v.StateReason)).
 			With("agent_name", v.Name)
 	}
-	return v, fmt.Sprintf("Agent '%s' is being deleted: list_agents shows when it is gone", v.Name), nil
+	return v, fmt.Sprintf("Agent '%s' is being deleted: list_agents shows it until it is deleted", v.Name), nil
 }
 
 // StartAgent starts the agent's workspace and waits until it is ready, at most Config.CreateWait.
@@ -180,7 +181,7 @@ func (s *Service) StartAgent(ctx context.Context, ref, requestID string) (*fleet
 		a.Desired = fleet.DesiredRunning
 		a.Restart++
 		a.Attempts, a.RetryAt = 0, time.Time{}
-	}, "start was asked for")
+	}, "start requested")
 	if err != nil {
 		return nil, "", err
 	}
@@ -207,7 +208,7 @@ func (s *Service) RestartAgent(ctx context.Context, ref, role, requestID string)
 		if role != "" {
 			a.Role = role
 		}
-	}, "restart was asked for")
+	}, "restart requested")
 	if err != nil {
 		return nil, "", err
 	}
@@ -230,7 +231,7 @@ func (s *Service) StopAgent(ctx context.Context, ref, requestID string) (*fleet.
 		a.Desired = fleet.DesiredStopped
 		a.Restarted = a.Restart
 		a.Attempts, a.RetryAt = 0, time.Time{}
-	}, "stop was asked for")
+	}, "stop requested")
 	if err != nil {
 		return nil, "", err
 	}
@@ -241,11 +242,11 @@ func (s *Service) StopAgent(ctx context.Context, ref, requestID string) (*fleet.
 	case v.Settled():
 		return v, fmt.Sprintf("Agent '%s' is %s", v.Name, v.State), nil
 	}
-	return v, fmt.Sprintf("Agent '%s' is not stopped yet, its workspace is %s: show_agent tells when it is", v.Name, v.State), nil
+	return v, fmt.Sprintf("Agent '%s' is not stopped yet, its workspace is %s: show_agent shows its state", v.Name, v.State), nil
 }
 
-// changeDesired changes the desired state of an agent, once per request id, and returns the agent as it was before. check may
-// refuse the change; it is not called for a repeated request, and may be nil.
+// changeDesired changes the desired state of an agent, once per request id, and returns the agent as it was before the
+// change. check can refuse the change. It may be nil, and is not called for a repeated request.
 func (s *Service) changeDesired(
 	ctx context.Context, method, ref, requestID, arg string, check func(*fleet.AgentView) error, change func(*fleet.Agent), text string,
 ) (*fleet.AgentView, error) {
@@ -255,7 +256,7 @@ func (s *Service) changeDesired(
 		return nil, err
 	}
 	if old != nil {
-		return s.storedAgent(ctx, old.AgentUID) // it may be gone by now
+		return s.storedAgent(ctx, old.AgentUID) // it may have been deleted meanwhile
 	}
 	v, _, err := s.agent(ctx, ref, fleet.AccessOwn)
 	if err != nil {
@@ -318,7 +319,7 @@ func (s *Service) ShowAgentLog(ctx context.Context, ref string, lines int) ([]st
 	return s.places.Of(&v.Agent).Log(ctx, v.Agent, lines)
 }
 
-// refusedError returns the error of a call for an agent that its host refused to make.
+// refusedError returns the error of a call that created an agent which the place then refused.
 func refusedError(a *fleet.Agent) *fleet.Error {
 	e := fleet.Errorf(a.Refused, "%s", a.StateReason).With("agent_name", a.Name)
 	if a.RefusedField != "" {

@@ -12,18 +12,19 @@ import (
 )
 
 const (
-	// auditDelay is how long the end of a call may wait for others, to be written with them.
+	// auditDelay is how long a line of a call that has ended waits for further lines, to be written together with them.
 	auditDelay = 200 * time.Millisecond
-	// auditBatch is how many lines are written in one transaction.
+	// auditBatch is the maximum number of lines in one transaction.
 	auditBatch = 500
-	// maxAuditQueue is how many lines wait while the store does not take them. Further ones are in the log only.
+	// maxAuditQueue is the maximum number of lines that wait while writes fail. Further lines go only to the server's log.
 	maxAuditQueue = 10000
 	// auditTimeout limits how long one write may take.
 	auditTimeout = 10 * time.Second
 )
 
-// AuditLog writes the lines of calls into the store. The line of a call that changes something is written by the call's
-// transaction, see fleet.WithAudit. Here its outcome follows, and the lines of calls that changed nothing, in batches.
+// AuditLog writes the audit lines of calls to the store in batches. It writes the lines of calls that changed nothing. The
+// transaction of a call that changed something has already written its line (see fleet.WithAudit); AuditLog adds the
+// outcome.
 type AuditLog struct {
 	store fleet.Store
 	log   *slog.Logger
@@ -41,8 +42,9 @@ func newAuditLog(store fleet.Store, log *slog.Logger) *AuditLog {
 	return &AuditLog{store: store, log: log, delay: auditDelay}
 }
 
-// Keep writes the line of a call that has ended, soon. A call that succeeded and is not in the store yet may have changed
-// something elsewhere: then Keep waits until its line is written. Concurrent calls share a transaction.
+// Keep queues the line of a call that has ended. If the call succeeded and its line is not in the store yet, the call may
+// have changed something outside the store. Keep then waits until the line is written. Concurrent calls share a
+// transaction.
 func (l *AuditLog) Keep(e fleet.AuditEntry) {
 	l.mu.Lock()
 	if len(l.queue) >= maxAuditQueue {
@@ -61,10 +63,11 @@ func (l *AuditLog) Keep(e fleet.AuditEntry) {
 	}
 }
 
-// Close writes what is queued. Call it when no more calls come, before the store is closed.
+// Close writes the queued lines. Call it after the last call of Keep and before the store is closed.
 func (l *AuditLog) Close() { l.write() }
 
-// write writes what is queued. When it returns, everything that was queued before is written, by whichever call, or has failed.
+// write writes the queued lines. When it returns, each line that was queued before the call is written, or its write has
+// failed, by this or a concurrent call.
 func (l *AuditLog) write() {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -88,11 +91,11 @@ func (l *AuditLog) write() {
 		lines = lines[n:]
 	}
 	if dropped > 0 {
-		l.log.ErrorContext(ctx, "lines of the audit log are only here, because the store does not take them", slog.Int("lines", dropped))
+		l.log.ErrorContext(ctx, "lines of the audit log were not stored, too many are waiting", slog.Int("lines", dropped))
 	}
 }
 
-// again queues lines that were not written.
+// again puts lines whose write failed back into the queue.
 func (l *AuditLog) again(lines []fleet.AuditEntry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,7 +107,7 @@ func (l *AuditLog) again(lines []fleet.AuditEntry) {
 	}
 }
 
-// MaxAuditLines is how many lines of the audit log are returned at most.
+// MaxAuditLines is the maximum number of lines of the audit log in one response.
 const MaxAuditLines = 1000
 
 // ListAuditRequest selects lines of the audit log.
@@ -116,8 +119,8 @@ type ListAuditRequest struct {
 
 var outcomePattern = regexp.MustCompile(`^(|ok|failed|unknown|[A-Z][A-Z_]*)$`)
 
-// ListAudit returns lines of the audit log, the newest first, also of calls of this process that have just ended, and the cursor of the next ones; "" on the last page. The interceptor
-// lets only admins call it.
+// ListAudit returns lines of the audit log, newest first, and the cursor of the next page; "" on the last page. It includes
+// calls of this process that have just ended. The interceptor lets only admins call it.
 func (s *Service) ListAudit(ctx context.Context, r ListAuditRequest) (lines []fleet.AuditEntry, next string, err error) {
 	limit := 100
 	if r.Limit != nil {
@@ -133,7 +136,7 @@ func (s *Service) ListAudit(ctx context.Context, r ListAuditRequest) (lines []fl
 	}
 	if r.Cursor != "" {
 		if r.Before, err = strconv.ParseInt(r.Cursor, 10, 64); err != nil || r.Before < 1 {
-			return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "cursor", "cursor %q is not one: give the next_cursor of an answer", fleet.Shorten(r.Cursor, 40))
+			return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "cursor", "cursor %q is not valid: give the next_cursor of an answer", fleet.Shorten(r.Cursor, 40))
 		}
 	}
 	r.AgentName, _ = fleet.ParseAgentRef(r.AgentName)

@@ -40,13 +40,13 @@ func (s *Service) Remove(ctx context.Context, uid string) error {
 		if err := tx.UpdateAgent(a); err != nil {
 			return err
 		}
-		return tx.Append(a.Event(fleet.EventAgentChanged, a.UpdatedAt, "deletion was asked for"))
+		return tx.Append(a.Event(fleet.EventAgentChanged, a.UpdatedAt, "deletion requested"))
 	})
 }
 
-// AgentsByUID returns the agents, including deleted ones, each with its newest task; nil if it does not exist or
-// belongs to another owner. It also returns the last output of running tasks, at most 4 KiB each. The configuration of a
-// deleted agent may be missing.
+// AgentsByUID returns the agents with the uids, in the same order, each with its newest task. It includes deleted agents,
+// whose configuration may be missing. An agent is nil if it does not exist or belongs to another owner. previews are the
+// ends of the outputs of running tasks, at most 4 KiB each.
 func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*fleet.AgentView, previews []string, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*flee
 	}
 	found := make(map[string]*fleet.AgentView, len(uids))
 	var others []string
-	inMemory := true // nothing of the answer is in the store alone
+	inMemory := true // the response does not need the store
 	for _, uid := range uids {
 		v := s.snap.Get(uid)
 		if v == nil || v.Task == nil {
@@ -79,7 +79,7 @@ func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*flee
 				continue
 			}
 			views[i] = v
-			if v.Task == nil || !v.Task.Active() { // the snapshot does not know the size of its output
+			if v.Task == nil || !v.Task.Active() { // the snapshot does not have the size of its output
 				continue
 			}
 			var err error
@@ -103,12 +103,12 @@ func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*flee
 	return views, previews, err
 }
 
-// payloadExpires reports whether the task's payload was removed, or is to be, because its retention is over.
+// payloadExpires reports whether the retention period of the task's payload is over. The payload may still be in the store.
 func (s *Service) payloadExpires(t *fleet.Task) bool {
 	return t.PayloadSize > 0 && s.cfg.PayloadRetention >= 0 && t.EndedAt.Add(s.cfg.PayloadRetention).Before(s.now())
 }
 
-// loadEnded adds the agents of the load, each with its newest task, to found.
+// loadEnded reads the agents of the load, each with its newest task, and adds them to found.
 func (s *Service) loadEnded(tx fleet.ReadTx, l *load, found map[string]*fleet.AgentView) error {
 	if len(l.uids) == 0 {
 		return nil
@@ -139,7 +139,8 @@ func (s *Service) loadEnded(tx fleet.ReadTx, l *load, found map[string]*fleet.Ag
 	return nil
 }
 
-// AgentByUID returns an agent that exists or existed, and that the caller may change. AGENT_NOT_FOUND if there is none.
+// AgentByUID returns the agent with the uid if the caller may change it, even if it was deleted. Otherwise the error is
+// AGENT_NOT_FOUND.
 func (s *Service) AgentByUID(ctx context.Context, uid string) (a *fleet.Agent, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -171,8 +172,8 @@ func (s *Service) TasksByUID(ctx context.Context, uid string, limit int) (tasks 
 	return tasks, err
 }
 
-// AwaitTaskReady waits until the task's agent has a workspace that runs, or the task has ended, at most d. It returns the
-// agent as it is then, and whether the condition was met.
+// AwaitTaskReady waits until the workspace of the task's agent runs or the task has ended, at most d. It returns the
+// agent's current state, and whether the condition was met.
 func (s *Service) AwaitTaskReady(ctx context.Context, t *fleet.Task, d time.Duration) (*fleet.AgentView, bool, error) {
 	ready := func(v *fleet.AgentView) bool {
 		return v.State == fleet.StateRunning || v.Task == nil || v.Task.ID != t.ID

@@ -14,7 +14,8 @@ const (
 	MaxPatchSize     = 1 << 20
 )
 
-// TaskChanges returns what the task changed. CHANGES_NOT_FOUND if that is not known, for example because the task runs.
+// TaskChanges returns the changes of the task. The error is CHANGES_NOT_FOUND if they are not known, for example because
+// the task is running.
 func (s *Service) TaskChanges(ctx context.Context, id string) (*fleet.Changes, error) {
 	c, _, err := s.taskChanges(ctx, id)
 	return c, err
@@ -26,7 +27,7 @@ type PatchRequest struct {
 	Offset, Limit int    // Limit 0 means DefaultPatchSize
 }
 
-// TaskPatch returns a part of the patch, and whether there is more. UTF-8 characters are not split.
+// TaskPatch returns a part of the patch, and whether more follows. It does not split UTF-8 characters.
 func (s *Service) TaskPatch(ctx context.Context, r PatchRequest) (c *fleet.Changes, text []byte, more bool, err error) {
 	c, a, err := s.taskChanges(ctx, r.TaskID)
 	if err != nil {
@@ -77,11 +78,11 @@ func (s *Service) taskChanges(ctx context.Context, id string) (c *fleet.Changes,
 			why := "its agent does not work in a repository that Fleet can look at"
 			switch {
 			case t.Terminal:
-				why = "its agent was read from its terminal"
+				why = "its output was read from a terminal, so its repository was not examined"
 			case t.Active():
 				why = "it has not ended: wait_tasks waits for that"
 			}
-			return fleet.Errorf(fleet.ReasonChangesNotFound, "what the task %s changed is not known: %s", t.ID, why).With("task_id", t.ID)
+			return fleet.Errorf(fleet.ReasonChangesNotFound, "the changes of the task %s are not known: %s", t.ID, why).With("task_id", t.ID)
 		}
 		a, err = tx.Agent(t.AgentUID)
 		return err

@@ -14,10 +14,10 @@ func (s *Service) checkConfined(p fleet.Principal, a *fleet.Agent) error {
 	if why == "" {
 		return nil
 	}
-	return fleet.Errorf(fleet.ReasonPermissionDenied, "agents on this machine are for admins only, since nothing confines their programs: %s", why)
+	return fleet.Errorf(fleet.ReasonPermissionDenied, "only admins may use agents on this machine, because their programs are not confined: %s", why)
 }
 
-// unconfined returns why the agent's programs could reach what is not the agent's own; empty if they cannot.
+// unconfined returns why the agent's programs could reach files and processes of others; empty if they cannot.
 func (s *Service) unconfined(a *fleet.Agent) string {
 	if c, ok := s.places.Of(a).Place.(fleet.Confiner); ok {
 		return c.Unconfined(*a)
@@ -25,8 +25,8 @@ func (s *Service) unconfined(a *fleet.Agent) string {
 	return ""
 }
 
-// Delegate returns the principal as which the agent runs other agents. They belong to the agent's owner. Their programs may
-// be unconfined if the agent's own programs are, because they gain nothing by that.
+// Delegate returns the principal that the agent acts as when it runs other agents. Those agents belong to the agent's
+// owner. If the agent's own programs are unconfined, theirs may be unconfined too, because that gives them no new rights.
 func (s *Service) Delegate(a *fleet.Agent) fleet.Principal {
 	p := fleet.Principal{Name: a.Owner, Kind: fleet.AgentKind}
 	if s.unconfined(a) != "" {

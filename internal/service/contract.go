@@ -9,10 +9,11 @@ import (
 	"fleet/internal/state"
 )
 
-// CompleteByUID ends the agent's task as completed, with the agent's report. It does not change a task that has ended,
-// and returns it. NO_RUNNING_TASK if the agent never had one.
+// CompleteByUID ends the agent's task as completed, with the agent's report. A task that has already ended is returned
+// unchanged. The error is NO_RUNNING_TASK if the agent never had a task.
 //
-// The payload is appended to what AppendPayload has stored; LIMIT_REACHED if both exceed limit.
+// The payload is appended to the bytes that AppendPayload has stored. The error is LIMIT_REACHED if both together exceed
+// limit.
 func (s *Service) CompleteByUID(ctx context.Context, uid, summary string, payload []byte, limit int) (*fleet.Task, error) {
 	if len(payload) > limit {
 		return nil, payloadTooLarge(len(payload), limit)
@@ -22,16 +23,15 @@ func (s *Service) CompleteByUID(ctx context.Context, uid, summary string, payloa
 	})
 }
 
-// StopByUID ends the agent's task as stopped. It does not change a task that has ended, and returns it.
+// StopByUID ends the agent's task as stopped. A task that has already ended is returned unchanged.
 func (s *Service) StopByUID(ctx context.Context, uid string) (*fleet.Task, error) {
 	return s.conclude(ctx, uid, 0, func(p fleet.Principal) fleet.Outcome {
 		return fleet.Outcome{Status: fleet.TaskStopped, Reason: stopReason(p)}
 	})
 }
 
-// conclude ends the agent's task at once and its run afterwards. Before it returns, it tells the run to begin nothing
-// more. What the run has begun, for example a request to its model, may end by itself; the reconciler ensures that it
-// does.
+// conclude ends the agent's task at once. Before it returns, it tells the run to begin no further work. Work that the run
+// has begun, for example a request to its model, may end by itself; the reconciler ensures that it ends.
 func (s *Service) conclude(ctx context.Context, uid string, limit int, outcome func(fleet.Principal) fleet.Outcome) (task *fleet.Task, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -68,10 +68,10 @@ func (s *Service) conclude(ctx context.Context, uid string, limit int, outcome f
 	return task, nil
 }
 
-// interruptTimeout limits how long ending a contract waits until the run's host knows.
+// interruptTimeout limits how long the end of a contract waits until the run's host has received the interrupt.
 const interruptTimeout = 2 * time.Second
 
-// interruptEnded has the run of an ended task told not to continue. It is best effort: the reconciler ends the run in any
+// interruptEnded interrupts the run of an ended task. It only logs a failure, because the reconciler ends the run in any
 // case.
 func (s *Service) interruptEnded(ctx context.Context, a *fleet.Agent, t *fleet.Task) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), interruptTimeout)

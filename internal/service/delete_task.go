@@ -6,8 +6,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// DeleteTask removes a task that has ended, with its payload, messages and events, and returns its id. TASK_RUNNING if
-// it has not ended.
+// DeleteTask removes a task that has ended, with its payload, messages and events, and returns its id. The error is
+// TASK_RUNNING if the task has not ended.
 func (s *Service) DeleteTask(ctx context.Context, id, requestID string) (string, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

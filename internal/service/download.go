@@ -22,8 +22,8 @@ type Download struct {
 	Text   bool              // whether the whole payload is text in UTF-8
 }
 
-// DownloadPayload returns the payload of the task from the offset. PAYLOAD_NOT_FOUND if the task has none, or no longer
-// has it.
+// DownloadPayload returns the payload of the task from the offset. The error is PAYLOAD_NOT_FOUND if the task has no
+// payload, or its payload was removed.
 func (s *Service) DownloadPayload(ctx context.Context, id string, offset int64) (*Download, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -90,7 +90,7 @@ func noPayload(t *fleet.Task) *fleet.Error {
 	why := "has no payload"
 	switch {
 	case t.PayloadRemoved:
-		why = "has its payload no more: its retention is over"
+		why = "no longer has its payload: the retention period is over"
 	case t.Active():
 		why = "has no payload yet"
 	}

@@ -9,16 +9,16 @@ import (
 // endedMost is the capacity of one generation of endedAgents.
 const endedMost = 20000
 
-// endedAgents caches deleted agents with one ended task. They hardly ever change, and callers who wait for them ask for them
-// repeatedly. It has two generations: when the young one is full, it becomes the old one. A lookup moves an entry of
-// the old generation into the young one.
+// endedAgents caches deleted agents whose only task has ended. They hardly ever change, and callers who wait for them
+// request them repeatedly. The cache has two generations: when the young generation is full, it becomes the old one. A
+// lookup moves an entry from the old generation to the young one.
 type endedAgents struct {
 	mu         sync.Mutex
 	young, old map[string]*fleet.AgentView
-	loading    map[string]*load // by agent: the newest load that may still put it
+	loading    map[string]*load // by agent: the newest load that may still cache it
 }
 
-// load is one reading of agents from the store, from before its transaction begins until after it has ended.
+// load is one read of agents from the store. It begins before the read's transaction and ends after it.
 type load struct{ uids []string }
 
 // get returns the agent; nil if it is not cached.
@@ -60,13 +60,13 @@ func (e *endedAgents) end(l *load) {
 	}
 }
 
-// put caches an agent of the load if it can no longer change. It does nothing if the agent was forgotten since the load began,
-// because the load may have read what was there before.
+// put caches an agent of the load if the agent can no longer change. It does nothing if forget was called for the agent
+// since the load began, because the load may have read an outdated state.
 func (e *endedAgents) put(l *load, v *fleet.AgentView) {
 	if !v.OneTask || v.DeletedAt.IsZero() || v.Task == nil || v.Task.Active() {
 		return
 	}
-	small := *v // drop large fields that nobody asks for any more
+	small := *v // without the large fields, which callers no longer need
 	small.Spec, small.Config, small.Metadata = "", nil, nil
 	task := *v.Task
 	task.Description = ""

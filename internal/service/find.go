@@ -57,7 +57,7 @@ func (s *Service) ListTasks(ctx context.Context, r ListTasksRequest) (*History, 
 	h.number(offset)
 	if n := len(h.Tasks); found.Last || n == 0 {
 		h.Next = ""
-	} else if h.Next == "" || offset+n >= w.Count { // not all are counted, and to walk there from the first task would take long
+	} else if h.Next == "" || offset+n >= w.Count { // only a part is counted, and skipping to a later task would take long
 		h.Next = strconv.Itoa(offset+n) + "." + h.Tasks[n-1].ID
 	}
 	return h, err
@@ -130,8 +130,9 @@ func (s *Service) knownProject(ctx context.Context, tx fleet.ReadTx, f fleet.Tas
 	return asInvalid(err, "project")
 }
 
-// lastAgentUID returns the uid of the agent that the caller's reference names: an existing one, or the one deleted last, of
-// which the caller's own come first. PERMISSION_DENIED as agent does.
+// lastAgentUID returns the uid of the agent that the caller's reference names: an existing agent, or else the agent of that
+// name that was deleted last. The caller's own agents take precedence. The error is PERMISSION_DENIED if the caller may see
+// the agent but does not have the needed access.
 func (s *Service) lastAgentUID(ctx context.Context, ref string, needed fleet.Access) (string, error) {
 	v, p, err := s.agent(ctx, ref, needed)
 	if err == nil {

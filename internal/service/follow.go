@@ -6,8 +6,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// FollowTask passes the task's events after the given seq to sink, which may be nil, until the task has ended, and
-// returns the ended task. It waits until then, or until ctx is done.
+// FollowTask waits until the task has ended, or ctx is done, and returns the ended task. Meanwhile it passes the task's
+// events after the given seq to sink, which may be nil.
 func (s *Service) FollowTask(ctx context.Context, id string, after int64, sink func(fleet.Event) error) (*fleet.Task, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *Service) FollowTask(ctx context.Context, id string, after int64, sink f
 	}
 }
 
-// await waits for news about the task: its end, or, with output set, any event.
+// await waits until the task has ended or, if output is set, until the task has a new event.
 func (s *Service) await(ctx context.Context, signal <-chan struct{}, t *fleet.Task, after int64, output bool) error {
 	fleet.ReleaseSlot(ctx)
 	for {

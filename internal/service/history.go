@@ -15,12 +15,12 @@ import (
 type History struct {
 	Tasks                        []*fleet.Task
 	Total, Page, PageSize, Pages int
-	More                         bool   // there are more than Total; Pages are those of Total
+	More                         bool   // there are more tasks than Total; Pages is computed from Total
 	Next                         string // cursor of the next page; "" on the last one
 }
 
-// TaskHistory returns a page of the agent's tasks. If no agent has the name, it returns those of the agent deleted
-// last. A page beyond the end is empty.
+// TaskHistory returns a page of the agent's tasks. If no existing agent has the name, it returns the tasks of the agent of
+// that name that was deleted last. A page beyond the end is empty.
 func (s *Service) TaskHistory(ctx context.Context, ref string, r fleet.PageRequest) (*History, error) {
 	h, offset, count, err := newHistory(r)
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *Service) TaskHistory(ctx context.Context, ref string, r fleet.PageReque
 	return h, err
 }
 
-// newHistory returns the requested page without its tasks, and which tasks belong to it.
+// newHistory returns the requested page without its tasks. The page's tasks are count tasks after the first offset ones.
 func newHistory(r fleet.PageRequest) (h *History, offset, count int, err error) {
 	page, size, err := r.Resolve(fleet.DefaultPageSize)
 	if err != nil {
@@ -53,7 +53,7 @@ func newHistory(r fleet.PageRequest) (h *History, offset, count int, err error) 
 	return &History{Page: page, PageSize: size}, offset, count, nil
 }
 
-// number sets the fields that depend on the total.
+// number sets the fields of h that depend on the total.
 func (h *History) number(offset int) {
 	h.Next = fleet.NextCursor(offset, len(h.Tasks), h.Total)
 	h.Pages = (h.Total + h.PageSize - 1) / h.PageSize
@@ -66,9 +66,9 @@ const previewSize = 4 << 10
 type Shown struct {
 	*fleet.Task
 	Payload *fleet.Portion    // nil if it was not requested or does not exist
-	Preview string            // end of its output while it runs
+	Preview string            // end of its output while it is running
 	Checks  *fleet.TaskChecks // nil if it has none
-	Changes *fleet.Changes    // nil while it runs, and if they are not known
+	Changes *fleet.Changes    // nil if they are not known; always nil while it is running
 }
 
 // ShowTask returns the task and the requested portion of its payload; nil requests none.
@@ -133,15 +133,15 @@ func preview(tx fleet.ReadTx, taskID string) (string, error) {
 // MinTaskPrefix is the shortest prefix of a task's id that is accepted, in bytes.
 const MinTaskPrefix = 6
 
-// task returns the task with the id, or with the prefix of an id if only one task that p sees has it. PERMISSION_DENIED if p
-// may not do with its agent what needs the access.
+// task returns the task with the id. id may be a prefix if p may see only one task whose id begins with it. The error is
+// PERMISSION_DENIED if p may see the task but does not have the needed access to its agent.
 func (s *Service) task(tx fleet.ReadTx, p fleet.Principal, id string, needed fleet.Access) (*fleet.Task, error) {
 	t, err := s.seenTask(tx, p, id)
 	if err != nil || p.OwnsAll(t.Owner) {
 		return t, err
 	}
 	access, err := accessTo(tx, p, t.Owner, t.AgentUID)
-	if err == nil && access == fleet.AccessNone { // a prefix was found among shares that have ended meanwhile
+	if err == nil && access == fleet.AccessNone { // the prefix matched a task of a share that has ended meanwhile
 		err = taskNotFound(id)
 	}
 	if err == nil {
@@ -201,10 +201,10 @@ const (
 	MaxWaitTasks = 100
 )
 
-// Until says when a wait for tasks is over; the zero value means when all have ended.
+// Until says when a wait for tasks is over; the zero value means when all tasks have ended.
 type Until struct {
-	Any      bool // when one of them has ended
-	Question bool // also when one of them waits for an answer
+	Any      bool // when any task has ended
+	Question bool // also when any task waits for an answer
 }
 
 // WaitTasks waits as until says, at most d. It returns the tasks in the order of ids, and whether the condition was
@@ -229,7 +229,7 @@ func (s *Service) WaitTasks(ctx context.Context, ids []string, until Until, d ti
 		return nil, false, err
 	}
 	for over := d == 0; ; {
-		shares := s.snap.Shares() // if they change, a task may be out of sight
+		shares := s.snap.Shares() // if they change, the caller may no longer see a task
 		err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 			for i, id := range ids {
 				if tasks[i] != nil && !tasks[i].Active() {

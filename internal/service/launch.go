@@ -15,37 +15,37 @@ import (
 type LaunchRequest struct {
 	Method  string // API method, for the request id
 	Toolset fleet.Toolset
-	// Place is the place of the agent. With an AgentConfig, the place must have the configuration's driver among its Traits, and ""
-	// means the first one that has, see PlaceWith. Otherwise Project and Role define the agent, and "" means the
-	// fleet's place that has the project.
+	// Place is the place of the agent. If Config is set, the place must support the configuration's driver, and "" means the
+	// first place that does; see PlaceWith. Otherwise Project and Role define the agent, and "" means the fleet's place that
+	// has the project.
 	Place         string
 	Project, Role string
 	Spec          string
 	Config        *fleet.AgentConfig `json:"Recipe"` // its name when the first requests were stored
-	// UID is the agent's id, for an agent that must know its own; empty means a new one.
+	// UID is the agent's uid, for a caller that needs it before the launch; empty means a new one.
 	UID string
 	// Name is the prefix of the agent's name in events; empty means its id.
 	Name    string
 	OneTask bool // the agent is deleted when its task has ended
 
-	Prompt    string // of the first task; empty if there is none yet
+	Prompt    string // description of the first task; empty if the agent begins without a task
 	Timeout   time.Duration
 	SessionID string // of the first task
 	RequestID string `json:"-"`
 	// Body is what the request id identifies; nil means this request.
 	Body any `json:"-"`
-	// Caller has chosen the request id; empty means the principal.
+	// Caller is the caller that has chosen the request id; empty means the principal.
 	Caller string `json:"-"`
-	// MaxAgents limits the principal's agents of the toolset, and TooMany is the error of one that has so many. 0 means
-	// no limit besides those of the configuration.
+	// MaxAgents limits the principal's agents of the toolset; 0 means that only the configured limits apply. TooMany is the
+	// error if the limit is reached.
 	MaxAgents int                         `json:"-"`
 	TooMany   func(have int) *fleet.Error `json:"-"`
 
-	selfStarted bool // the agent begins its spec by itself
+	selfStarted bool // the agent begins to work on its spec by itself
 }
 
-// Launch creates an agent with its first task in one transaction, and does not wait: the task counts as running
-// although the agent gets it when it is ready. A repeated request returns the same result.
+// Launch creates an agent with its first task in one transaction. It does not wait: the task is running from then on,
+// although the agent receives it only when it is ready. A repeated request returns the same result.
 func (s *Service) Launch(ctx context.Context, r LaunchRequest) (*fleet.AgentView, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -72,8 +72,8 @@ func (r LaunchRequest) call() Call {
 	return c
 }
 
-// launch creates the agent with its first task. also runs in the same transaction and may be nil; it returns what the
-// request id is remembered for. A repeated request creates nothing: launch returns what it made before.
+// launch creates the agent with its first task. also runs in the same transaction and returns the result to remember with
+// the request id; it may be nil. A repeated request creates nothing: launch returns the earlier result.
 func (s *Service) launch(
 	ctx context.Context, p fleet.Principal, r LaunchRequest, also func(fleet.Tx, *fleet.AgentView) (Made, error),
 ) (v *fleet.AgentView, made Made, repeated bool, err error) {
@@ -88,7 +88,7 @@ func (s *Service) launch(
 		return nil, Made{}, false, err
 	}
 	if !p.Reaches(r.Place, r.Project) {
-		return nil, Made{}, false, fleet.Errorf(fleet.ReasonPermissionDenied, "the token of %q is valid for agents of the projects %s only", p.Name, fleet.JoinNames(p.Projects))
+		return nil, Made{}, false, fleet.Errorf(fleet.ReasonPermissionDenied, "the token of %q is only valid for agents of these projects: %s", p.Name, fleet.JoinNames(p.Projects))
 	}
 	made, repeated, err = s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
 		if v, err = s.insertLaunched(ctx, tx, p, r); err != nil {
@@ -108,7 +108,7 @@ func (s *Service) insertLaunched(ctx context.Context, tx fleet.Tx, p fleet.Princ
 	if r.Prompt != "" || r.selfStarted {
 		wanted.tasks = 1
 	}
-	if r.MaxAgents > 0 { // the lowest limit comes first: a store that locks only near a limit may have to begin again if it locks later
+	if r.MaxAgents > 0 { // first, because it is the lowest limit: a store that locks only near a limit may have to start over if it locks later
 		n, err := tx.OwnAgents(p.Name, r.Toolset, r.MaxAgents)
 		if err != nil {
 			return nil, err
@@ -127,7 +127,7 @@ func (s *Service) insertLaunched(ctx context.Context, tx fleet.Tx, p fleet.Princ
 		State: fleet.StatePending, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now, Trace: fleet.TraceFrom(ctx),
 	}
 	prompt := r.Prompt
-	if r.selfStarted { // then both are the same text
+	if r.selfStarted { // the spec and the prompt are the same text
 		prompt = joinTexts(r.Spec, r.Prompt)
 		a.Spec = prompt
 	}
@@ -154,7 +154,7 @@ func (s *Service) insertLaunched(ctx context.Context, tx fleet.Tx, p fleet.Princ
 	return v, nil
 }
 
-// launchable checks that the agent can be made as the request wants.
+// launchable checks that the requested agent can be created.
 func (s *Service) launchable(ctx context.Context, r *LaunchRequest) error {
 	places := s.places.Fleet
 	if r.Place != "" {
@@ -195,14 +195,14 @@ func (s *Service) launchableBy(ctx context.Context, r *LaunchRequest) error {
 	return s.placeable(ctx, r)
 }
 
-// placeable checks that the configuration's project exists, and returns its name at its place.
+// placeable checks that the configuration's project exists at its place, and sets the project's exact name.
 func (s *Service) placeable(ctx context.Context, r *LaunchRequest) error {
 	if r.Config.Place == "" {
 		return nil
 	}
 	place := s.places.Lookup(r.Config.Place)
 	if place == nil {
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "this server has no place %q, whose projects agents can work in", r.Config.Place)
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "this server has no place %q with projects that agents can work in", r.Config.Place)
 	}
 	project, _, err := s.places.FindProject(ctx, r.Project, place)
 	r.Project = project.Name
@@ -214,7 +214,7 @@ func joinTexts(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, fleet.IsBlank), "\n\n")
 }
 
-// launchedBefore returns the current state of what a request made.
+// launchedBefore returns the current state of the agent that an earlier request with the same id created.
 func (s *Service) launchedBefore(ctx context.Context, made Made) (v *fleet.AgentView, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		a, err := tx.Agent(made.AgentUID)
@@ -230,8 +230,8 @@ func (s *Service) launchedBefore(ctx context.Context, made Made) (v *fleet.Agent
 	return v, err
 }
 
-// launchName returns a unique name for events. The name of an agent made by a project also names its workspace, so it
-// must be one that a person could have chosen.
+// launchName returns a unique name for events. The name of an agent of a project is also the name of its workspace, so it
+// must be valid as an agent's name.
 func launchName(r LaunchRequest) string {
 	id := strings.ReplaceAll(r.UID, "-", "")
 	if r.Config == nil || r.Config.Driver == "" {

@@ -9,14 +9,14 @@ import (
 	"fleet/internal/fleet"
 )
 
-// increase is what a call adds to its caller's holdings, and to those of the project, if it is in one.
+// increase says what a call adds to the holdings of the owner and, if project is set, of the project.
 type increase struct {
 	agents, tasks, bytes int
 	project              string
 }
 
-// admit returns LIMIT_REACHED if the owner or the project would exceed a limit with what m adds. Call it in the transaction
-// that adds it.
+// admit returns LIMIT_REACHED if the increase m would exceed a limit of the owner or of the project. Call it in the
+// transaction that makes the increase.
 func admit(all fleet.Limits, tx fleet.ReadTx, owner string, m increase) error {
 	l, err := limitsOf(all, tx, owner)
 	if err != nil {
@@ -34,7 +34,7 @@ func limitsOf(all fleet.Limits, tx fleet.ReadTx, owner string) (fleet.Limits, er
 	return all.For(owner, groups), err
 }
 
-// groupsOf returns the groups in which the owner was last seen, if groups have limits.
+// groupsOf returns the owner's last known groups if any group has limits, and nil otherwise.
 func groupsOf(all fleet.Limits, tx fleet.ReadTx, owner string) ([]string, error) {
 	if len(all.Groups) == 0 {
 		return nil, nil
@@ -65,7 +65,7 @@ func admitOwner(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) error
 	return nil
 }
 
-// heldFor returns what the owner has, with the number of agents only if the limits ask for it.
+// heldFor returns what the owner has. It counts the agents only if m adds agents and they are limited.
 func heldFor(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) (fleet.Holdings, error) {
 	if m.agents > 0 && l.Agents > 0 {
 		return tx.Holdings(owner, l)
@@ -92,29 +92,29 @@ func admitProject(l fleet.ProjectLimits, tx fleet.ReadTx, m increase) error {
 	return nil
 }
 
-// passing adds when to try again to the error of a limit that callers get below without doing anything: a task ends.
+// passing sets RetryAfter of the error: the limit is no longer reached when a running task ends.
 func passing(e *fleet.Error) *fleet.Error {
 	e.RetryAfter = taskRetry
 	return e
 }
 
-// taskRetry is when it is worth trying again to start a task. Nobody knows when one ends.
+// taskRetry is the suggested wait before another try to start a task. It is a guess: nobody knows when a task ends.
 const taskRetry = 5 * time.Second
 
-// projectFull returns the error of a project that has as much as it may. It does not say who has it.
+// projectFull returns the error of a project that has reached a limit. It does not name the users of the project.
 func projectFull(project, limit string, used, most int64, what, next string) *fleet.Error {
 	key := "limits.projects." + project + "." + limit
 	return fleet.Errorf(fleet.ReasonLimitReached, "the project %s has %d %s of all its users, and its limit is %d: %s, or ask the operator to raise %s", project, used, what, most, next, key).
 		With("limit", key).With("used", strconv.FormatInt(used, 10)).With("max", strconv.FormatInt(most, 10))
 }
 
-// LimitUse is a limit with what counts for it.
+// LimitUse is a limit and how much of it is used.
 type LimitUse struct {
 	fleet.Limit
-	Used int64 // -1 if nothing is counted
+	Used int64 // -1 for a limit without a count, such as requests a second
 }
 
-// limitUses returns the limits of the principal; for an admin also those of projects.
+// limitUses returns the limits of the principal; for an admin also the limits of projects.
 func limitUses(all fleet.Limits, tx fleet.ReadTx, p fleet.Principal) ([]LimitUse, error) {
 	own, err := principalUse(all, tx, p.Name)
 	uses := own.Limits
@@ -133,7 +133,7 @@ func limitUses(all fleet.Limits, tx fleet.ReadTx, p fleet.Principal) ([]LimitUse
 	return uses, nil
 }
 
-// useOf returns the limit, and how much of it a principal or a project with so many agents, tasks and bytes uses.
+// useOf returns the limit and the count that applies to its kind.
 func useOf(limit fleet.Limit, agents, runningTasks int, storedBytes int64) LimitUse {
 	use := LimitUse{limit, -1}
 	switch limit.Kind {

@@ -9,7 +9,7 @@ import (
 	"fleet/internal/state"
 )
 
-// asInvalid makes the error that a thing was not found one about a request's field.
+// asInvalid turns a catalog's NotFound error into an error about a request's field.
 func asInvalid(err error, field string) error {
 	if e, ok := err.(*fleet.Error); ok && e.Code == fleet.NotFound { //nolint:errorlint // only the catalog's own errors
 		e.Code, e.Field = fleet.InvalidArgument, field
@@ -53,8 +53,8 @@ func (s *Service) ListAgents(ctx context.Context, r fleet.ListAgentsRequest) (*A
 	return &AgentList{AgentRows: rows, Places: s.Places(p)}, nil
 }
 
-// resolveFilter replaces the filter's project and role by those of the catalogs; unknown ones are errors. It returns
-// the place that the project's name contains, or "" for all places.
+// resolveFilter replaces the project and the role of the filter by their exact names from the catalogs. It returns an
+// error if they are unknown. place is the place that the project's name contains, or "" for all places.
 func (s *Service) resolveFilter(ctx context.Context, r *fleet.ListAgentsRequest) (place string, err error) {
 	switch r.Status {
 	case "", fleet.StatusBusy, fleet.StatusIdle, fleet.StatusOffline:
@@ -110,8 +110,8 @@ func (s *Service) knownRole(ctx context.Context, name string, projects []fleet.P
 		With("role", fleet.Shorten(name, 60)).With("available", strings.Join(names, ", "))
 }
 
-// ListProjects returns the projects of all places by the names that create takes, and the state of the places. It fails
-// only if no place lists its projects.
+// ListProjects returns the projects of all places, with the names that create_agent accepts, and the state of the places.
+// It fails only if no place lists its projects.
 func (s *Service) ListProjects(ctx context.Context) ([]fleet.Project, []fleet.PlaceState, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

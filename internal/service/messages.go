@@ -7,10 +7,10 @@ import (
 	"fleet/internal/fleet"
 )
 
-// SendMessage gives a follow-up to the agent's running task. It waits, at most Config.MessageWait, until the agent has
-// it; what it returns beside the task says whether it has. An agent that cannot take a message now gets it when it can,
-// and its task does not end before. NO_RUNNING_TASK when it has no task, UNIMPLEMENTED when the agent takes no messages
-// while it works.
+// SendMessage sends a follow-up to the agent's running task. It waits until the agent has received the message, at most
+// Config.MessageWait. The returned text says whether the agent has received it. An agent that cannot accept a message now
+// gets it later, and its task does not end before. The error is NO_RUNNING_TASK if the agent has no task, and UNIMPLEMENTED
+// if the agent accepts no messages while it works.
 func (s *Service) SendMessage(ctx context.Context, ref, message, requestID string) (*fleet.Task, string, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -38,13 +38,13 @@ func (s *Service) SendMessage(ctx context.Context, ref, message, requestID strin
 	switch {
 	case err != nil:
 		return nil, "", err
-	case m == nil: // of a time when they were not kept
+	case m == nil: // sent by an old version, which did not store messages
 	case m.Refused == fleet.ReasonNoRunningTask:
 		return nil, "", fleet.Errorf(m.Refused, "%s", m.RefusedText).With("agent_name", task.AgentName)
 	case m.Refused != "":
 		return nil, "", fleet.Errorf(m.Refused, "%s", m.RefusedText)
 	case m.Open():
-		return task, "The message is kept: the agent gets it as soon as it can take it, if its task goes on until then", nil
+		return task, "The message is stored: the agent gets it as soon as it can accept it, if its task is still running then", nil
 	}
 	return task, "Message sent to the running task", nil
 }
@@ -72,7 +72,7 @@ func (s *Service) insertMessage(ctx context.Context, c Call, ref string, id func
 		if err := s.places.Of(a).Available(); err != nil {
 			return nil, err
 		}
-		if known, err := tx.Message(id(task)); err != nil || known != nil { // a repeat of a request that was forgotten since
+		if known, err := tx.Message(id(task)); err != nil || known != nil { // repeats a request that was removed meanwhile
 			return task, err
 		}
 		if err := admit(s.cfg.Limits, tx, a.Owner, increase{bytes: len(message), project: a.Project}); err != nil {
@@ -82,14 +82,14 @@ func (s *Service) insertMessage(ctx context.Context, c Call, ref string, id func
 		if err := tx.InsertMessage(&fleet.Message{ID: id(task), TaskID: task.ID, Text: message, CreatedAt: now}); err != nil {
 			return nil, err
 		}
-		if task.Dispatched.IsZero() && task.Try == 0 { // its start comes first: dispatch appends the event
+		if task.Dispatched.IsZero() && task.Try == 0 { // the event of its start must come first: dispatch appends both
 			return task, nil
 		}
 		return task, tx.Append(task.Event(fleet.EventTaskMessage, now, message))
 	})
 }
 
-// awaitMessage waits until it is known what has become of the message, at most Config.MessageWait.
+// awaitMessage waits until the message was delivered or refused, at most Config.MessageWait.
 func (s *Service) awaitMessage(ctx context.Context, id string) (m *fleet.Message, err error) {
 	signal, cancel := s.store.Subscribe()
 	defer cancel()

@@ -9,18 +9,20 @@ import (
 	"fleet/internal/fleet"
 )
 
-// groupsEvery is how often the groups of a principal are written at most. Credentials of the same person may tell different ones.
+// groupsEvery is the minimum time between two writes of a principal's groups. Several credentials of a person may name
+// different groups.
 const groupsEvery = time.Minute
 
-// named is what this server knows of a subject.
+// named is a cached subject.
 type named struct {
 	principal string
 	groups    []string
 	at        time.Time // when the groups were compared with those in the store
 }
 
-// NameOf returns the name of the subject's principal. The first call for a subject chooses the name for all time. If
-// another subject has it, the name gets a number: "coder:alice~2". It keeps the subject's groups, see identity.Names.
+// NameOf returns the name of the subject's principal. The first call for a subject chooses the name, which never changes.
+// If another subject already has the name, it gets a number: "coder:alice~2". NameOf also stores the subject's groups; see
+// identity.Names.
 func (s *Service) NameOf(ctx context.Context, who fleet.Subject) (string, error) {
 	type key struct{ source, id string }
 	k := key{who.Source, who.ID}
@@ -72,7 +74,7 @@ func (s *Service) identify(tx fleet.Tx, who fleet.Subject) (*fleet.Identity, err
 	return known, tx.InsertIdentity(known)
 }
 
-// SubjectOf returns the id with which the source knows the principal; empty if the principal is not one of the source.
+// SubjectOf returns the principal's id in the source; empty if the principal does not come from the source.
 func (s *Service) SubjectOf(ctx context.Context, source, principal string) (id string, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		known, err := tx.IdentityOf(principal)

@@ -16,17 +16,17 @@ const MaxRequestID = 128
 // CheckRequestID refuses a request id that is too long.
 func CheckRequestID(id string) error {
 	if n := utf8.RuneCountInString(id); n > MaxRequestID {
-		return fleet.Invalid(fleet.ReasonInvalidArgument, "request_id", "request_id has %d characters, and at most %d are taken", n, MaxRequestID)
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "request_id", "request_id has %d characters: use at most %d", n, MaxRequestID)
 	}
 	return nil
 }
 
-// Call is a mutating call. With a request id it is done only once.
+// Call is a call that changes something. A call with a request id is executed only once.
 type Call struct {
 	Method    string // of the API
-	RequestID string // chosen by the caller; empty if the call is done each time
-	Body      any    // the request without its id: another request with the same id is refused
-	Caller    string // who has chosen the id; empty means the principal
+	RequestID string // chosen by the caller; empty if the call is executed each time
+	Body      any    // the request without its id: a different request with the same id is refused
+	Caller    string // the caller that has chosen the id; empty means the principal
 }
 
 // Made names what a call made or changed.
@@ -35,7 +35,7 @@ type Made struct {
 	TaskID   string // or the id of a session
 }
 
-// key returns the row under which the call is remembered, without what it made.
+// key returns the row that remembers the call, without its result.
 func (c Call) key(p fleet.Principal) (fleet.Request, error) {
 	if err := CheckRequestID(c.RequestID); err != nil {
 		return fleet.Request{}, err
@@ -52,7 +52,7 @@ func (c Call) key(p fleet.Principal) (fleet.Request, error) {
 	return r, nil
 }
 
-// madeBefore returns what the call with the key made; nil if it is new.
+// madeBefore returns the result of the earlier call with the key; nil if there was no such call.
 func madeBefore(tx fleet.ReadTx, key fleet.Request) (*Made, error) {
 	old, err := tx.Request(key.Principal, key.ID)
 	if err != nil || old == nil {
@@ -64,8 +64,9 @@ func madeBefore(tx fleet.ReadTx, key fleet.Request) (*Made, error) {
 	return &Made{AgentUID: old.AgentUID, TaskID: old.TaskID}, nil
 }
 
-// Before returns what the same call made earlier; nil if it is new. It lets a repeated call skip checks that would fail
-// by now, for example because the agent was deleted since. Once decides.
+// Before returns the result of the same call if it was executed before; nil otherwise. With it, a repeated call can skip
+// checks that would now fail, for example because the agent was deleted meanwhile. Once decides whether the call is
+// executed.
 func (s *Service) Before(ctx context.Context, c Call) (made *Made, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil || c.RequestID == "" {
@@ -82,8 +83,8 @@ func (s *Service) Before(ctx context.Context, c Call) (made *Made, err error) {
 	return made, err
 }
 
-// Once executes fn in a transaction and remembers what it made. If the same call was done before, Once does not execute
-// fn: it returns what the call made then, and repeated is true.
+// Once executes fn in a transaction and remembers the result. If the same call was executed before, Once does not execute
+// fn. It returns the earlier result, and repeated is true.
 func (s *Service) Once(ctx context.Context, c Call, fn func(tx fleet.Tx) (Made, error)) (made Made, repeated bool, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -118,18 +119,19 @@ func (s *Service) Once(ctx context.Context, c Call, fn func(tx fleet.Tx) (Made, 
 	return made, repeated, err
 }
 
-// startedTask returns the task that an earlier call with the same request id started. TASK_NOT_FOUND if it was deleted
-// since.
+// startedTask returns the task that an earlier call with the same request id started. The error is TASK_NOT_FOUND if the
+// task was deleted meanwhile.
 func startedTask(tx fleet.ReadTx, made Made) (*fleet.Task, error) {
 	t, err := tx.Task(made.TaskID)
 	if err == nil && t == nil {
-		err = fleet.Errorf(fleet.ReasonTaskNotFound, "this request started task %q, which was deleted since: use another request_id to start a new one", made.TaskID).
+		err = fleet.Errorf(fleet.ReasonTaskNotFound, "this request started task %q, which was deleted meanwhile: use another request_id to start a new one", made.TaskID).
 			With("task_id", made.TaskID)
 	}
 	return t, err
 }
 
-// madeTask returns the task of the call. TASK_NOT_FOUND if it was deleted since, or if the caller does not see it any more.
+// madeTask returns the task of the earlier call. The error is TASK_NOT_FOUND if the task was deleted meanwhile, or if the
+// caller may no longer see it.
 func (s *Service) madeTask(ctx context.Context, made Made) (t *fleet.Task, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -148,7 +150,7 @@ func (s *Service) madeTask(ctx context.Context, made Made) (t *fleet.Task, err e
 	return t, err
 }
 
-// taskBefore returns the task of the same call made earlier; nil if it is new.
+// taskBefore returns the task of the same call if it was executed before; nil otherwise.
 func (s *Service) taskBefore(ctx context.Context, c Call) (*fleet.Task, error) {
 	made, err := s.Before(ctx, c)
 	if err != nil || made == nil {

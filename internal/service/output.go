@@ -19,11 +19,11 @@ type OutputRequest struct {
 	TaskID string
 	Offset int64
 	Limit  int // 0 means DefaultOutputSize
-	Tail   int // if positive, the last so many bytes, at most Limit; Offset does not count then
+	Tail   int // if positive, this many bytes from the end, at most Limit; Offset is then ignored
 }
 
-// TaskOutput returns a part of the raw output of the task's last run, and whether there is more. UTF-8 characters are not
-// split. OUTPUT_NOT_FOUND if the output is not kept.
+// TaskOutput returns a part of the raw output of the task's last run, and whether more follows. It does not split UTF-8
+// characters. The error is OUTPUT_NOT_FOUND if the output is not kept.
 func (s *Service) TaskOutput(ctx context.Context, r OutputRequest) (page fleet.OutputPage, more bool, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -45,13 +45,13 @@ func (s *Service) TaskOutput(ctx context.Context, r OutputRequest) (page fleet.O
 		return fleet.OutputPage{}, false, err
 	}
 	missing := func(why string) error {
-		return fleet.Errorf(fleet.ReasonOutputNotFound, "the raw output of the task %s is not there: %s", t.ID, why).With("task_id", t.ID)
+		return fleet.Errorf(fleet.ReasonOutputNotFound, "the raw output of the task %s is not available: %s", t.ID, why).With("task_id", t.ID)
 	}
 	switch {
 	case t.Dispatched.IsZero():
 		return fleet.OutputPage{}, false, missing("its agent has not begun it")
 	case !s.places.Of(a).Traits().Output:
-		return fleet.OutputPage{}, false, missing("its agent's place keeps none")
+		return fleet.OutputPage{}, false, missing("the place of its agent does not keep raw output")
 	}
 	limit := min(r.Limit, MaxOutputSize)
 	if r.Limit == 0 {
@@ -72,7 +72,7 @@ func (s *Service) TaskOutput(ctx context.Context, r OutputRequest) (page fleet.O
 	if err != nil {
 		return fleet.OutputPage{}, false, err
 	}
-	if r.Tail > 0 || page.Offset > r.Offset { // the caller did not choose where it begins
+	if r.Tail > 0 || page.Offset > r.Offset { // the caller did not choose the beginning
 		n := brokenStart(page.Data)
 		page.Data, page.Offset = page.Data[n:], page.Offset+int64(n)
 	}
@@ -82,7 +82,7 @@ func (s *Service) TaskOutput(ctx context.Context, r OutputRequest) (page fleet.O
 	return page, more, nil
 }
 
-// brokenStart returns how many bytes at the beginning belong to a UTF-8 character that began before them.
+// brokenStart returns how many bytes at the start of b are the rest of a UTF-8 character that began before b.
 func brokenStart(b []byte) int {
 	for i := range min(len(b), utf8.UTFMax) {
 		if utf8.RuneStart(b[i]) {
@@ -92,7 +92,8 @@ func brokenStart(b []byte) int {
 	return 0
 }
 
-// brokenEnd returns how many bytes at the end belong to a UTF-8 character that goes on after them. It leaves at least one.
+// brokenEnd returns how many bytes at the end of b are the beginning of a UTF-8 character that continues after b. It is
+// less than the length of b.
 func brokenEnd(b []byte) int {
 	for n := 1; n < utf8.UTFMax && n < len(b); n++ {
 		if i := len(b) - n; utf8.RuneStart(b[i]) {

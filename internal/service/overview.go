@@ -10,8 +10,8 @@ import (
 // Overview is a summary, in numbers, of the agents that the caller may see.
 type Overview struct {
 	Agents, Busy, Waiting, Stalled, Idle, Offline int
-	Questions                                     int            // open ones
-	LastDay                                       fleet.UsageRow // what the tasks of the last 24 hours used
+	Questions                                     int            // number of open questions
+	LastDay                                       fleet.UsageRow // usage of the tasks of the last 24 hours
 	Caller                                        string
 	Scope                                         fleet.Scope // of the caller
 	Projects                                      []string    // to which the caller is restricted; empty: all

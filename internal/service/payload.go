@@ -27,8 +27,8 @@ func (s *Service) Payload(ctx context.Context, taskID string) (payload []byte, e
 	return payload, err
 }
 
-// PackedPayload returns the payload of the agent's newest task, compressed with gzip as a single member, and its
-// uncompressed size. PAYLOAD_NOT_FOUND if there is none that p may see.
+// PackedPayload returns the payload of the agent's newest task, compressed as a single gzip member, and its uncompressed
+// size. The error is PAYLOAD_NOT_FOUND if the caller may not see the agent or its task has no payload.
 func (s *Service) PackedPayload(ctx context.Context, uid string) (packed []byte, size int, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *Service) AppendPayload(ctx context.Context, uid string, piece []byte, l
 		}
 		a, t := &v.Agent, v.Task
 		if t == nil {
-			return nil, fleet.Errorf(fleet.ReasonNoRunningTask, "agent %q runs no more, so nothing can be added to its payload", uid).With("agent_name", uid) // callers know it by this id
+			return nil, fleet.Errorf(fleet.ReasonNoRunningTask, "agent %q has no running task, so nothing can be added to its payload", uid).With("agent_name", uid) // its callers use the uid as its name
 		}
 		if size := t.PayloadSize + len(piece); size > limit {
 			return nil, payloadTooLarge(size, limit)
@@ -119,6 +119,6 @@ func (s *Service) AppendPayload(ctx context.Context, uid string, piece []byte, l
 }
 
 func payloadTooLarge(size, limit int) *fleet.Error {
-	return fleet.Errorf(fleet.ReasonLimitReached, "the payload would have %d bytes, and at most %d are kept: put the rest into a file", size, limit).
+	return fleet.Errorf(fleet.ReasonLimitReached, "the payload would have %d bytes and the limit is %d: put the rest into a file", size, limit).
 		With("limit", strconv.Itoa(limit)).With("field", "payload")
 }

@@ -9,8 +9,8 @@ import (
 // PlaceNames returns the names of all places, sorted.
 func (s *Service) PlaceNames() []string { return s.places.Names() }
 
-// TraitsOf returns the facts about the place with the name, "" meaning the fleet's first one; ok is false if there is
-// none.
+// TraitsOf returns the traits of the place with the name; an empty name means the fleet's first place. ok is false if there
+// is no such place.
 func (s *Service) TraitsOf(name string) (t fleet.Traits, ok bool) {
 	p := s.places.Lookup(name)
 	if p == nil {
@@ -19,8 +19,8 @@ func (s *Service) TraitsOf(name string) (t fleet.Traits, ok bool) {
 	return p.Facts, true
 }
 
-// PlaceWith returns the facts about the first place that has the driver, preferring places of the fleet; ok is false if
-// none has it.
+// PlaceWith returns the traits of the first place that has the driver. It prefers places of the fleet. ok is false if no
+// place has the driver.
 func (s *Service) PlaceWith(driver string) (t fleet.Traits, ok bool) {
 	p := s.places.With(driver)
 	if p == nil {
@@ -44,5 +44,5 @@ func (s *Service) Places(p fleet.Principal) []fleet.PlaceState {
 // PlaceOf returns the state of the agent's place.
 func (s *Service) PlaceOf(v *fleet.AgentView) fleet.PlaceState { return s.places.Of(&v.Agent).State() }
 
-// Health reports on the parts that Fleet needs. It calls the store but no place.
+// Health returns the health of the parts that Fleet needs. It calls the store but no place.
 func (s *Service) Health(ctx context.Context) fleet.Health { return s.places.Health(ctx) }

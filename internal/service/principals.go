@@ -8,18 +8,18 @@ import (
 	"fleet/internal/fleet"
 )
 
-// PrincipalUse is a principal with what it has and may have.
+// PrincipalUse is a principal with its holdings and its limits.
 type PrincipalUse struct {
 	Name string
 	fleet.Holdings
 	Limits []LimitUse
 }
 
-// MaxPrincipals is how many principals are returned at most.
+// MaxPrincipals is the maximum number of principals in one response.
 const MaxPrincipals = 1000
 
-// ListPrincipals returns the principals whose name comes after the cursor, by name, and the cursor of the next ones; "" on the last page.
-// A nil limit means 100. The interceptor lets only admins call it.
+// ListPrincipals returns the principals whose names come after the cursor, sorted by name, and the cursor of the next page;
+// "" on the last page. A nil limit means 100. The interceptor lets only admins call it.
 func (s *Service) ListPrincipals(ctx context.Context, cursor string, limit *int) (page []PrincipalUse, next string, err error) {
 	most := 100
 	if limit != nil {

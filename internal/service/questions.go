@@ -10,7 +10,7 @@ import (
 
 // ListQuestionsRequest selects questions.
 type ListQuestionsRequest struct {
-	Agent, TaskID string // only of this agent, of this task; empty means all
+	Agent, TaskID string // only questions of this agent and of this task; empty means all
 	Answered      bool   // include those that no longer wait for an answer
 	fleet.PageRequest
 }
@@ -20,7 +20,7 @@ type Questions struct {
 	Questions []*fleet.Question
 	Access    []fleet.Access // what the caller may do with the agent of each
 	Total     int            // number of matching questions
-	Next      string         // cursor after these; "" on the last page
+	Next      string         // cursor of the next page; "" on the last page
 }
 
 // ListQuestions returns questions of the agents that the caller sees, newest first.
@@ -77,23 +77,24 @@ func (s *Service) ListQuestions(ctx context.Context, r ListQuestionsRequest) (*Q
 
 // AnswerQuestionRequest is an answer to a question.
 type AnswerQuestionRequest struct {
-	ID      string // or its prefix, if only one waiting question that the caller may answer has it
+	ID      string // or a prefix of the id, if it matches only one waiting question that the caller may answer
 	Answer  string // AnswerAllow or AnswerDeny for a permission, otherwise any text
 	Message string // to the agent with the answer; may be empty
 
 	RequestID string `json:"-"`
 }
 
-// AnswerQuestion answers a question. It waits until the agent has the answer, at most Config.MessageWait, and reports
-// whether it has. The first answer counts: the same one again is not an error; another one is QUESTION_CLOSED, and so
-// is an answer to a question that no longer waits. QUESTION_NOT_FOUND if the caller may not see the question.
+// AnswerQuestion answers a question. It waits until the agent has received the answer, at most Config.MessageWait; the
+// returned text says whether the agent has received it. The first answer counts. Repeating it is not an error. The error is
+// QUESTION_CLOSED for a different answer and for a question that no longer waits, and QUESTION_NOT_FOUND if the caller may
+// not see the question.
 func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (*fleet.Question, string, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, "", err
 	}
 	if p.AgentUID != "" {
-		return nil, "", fleet.Errorf(fleet.ReasonPermissionDenied, "an agent cannot answer questions: its owner does")
+		return nil, "", fleet.Errorf(fleet.ReasonPermissionDenied, "an agent cannot answer questions: ask its owner to answer")
 	}
 	if r.ID == "" {
 		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "question_id", "question_id is required").Next("{list_questions} gives ids")
@@ -137,13 +138,13 @@ func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (
 	case q.Status != fleet.QuestionAnswered:
 		return nil, "", questionClosed(q)
 	case q.GivenAt.IsZero():
-		return q, "The answer is kept: the agent gets it as soon as its host can be reached, if it still waits then", nil
+		return q, "The answer is stored: the agent gets it as soon as its host can be reached, if it still waits then", nil
 	}
 	return q, "The agent has the answer", nil
 }
 
-// question returns the question that p wants to answer. id is its id, or a prefix that only one waiting question has.
-// PERMISSION_DENIED if p may only see it.
+// question returns the question that p wants to answer. id is its id, or a prefix that matches only one waiting question.
+// The error is PERMISSION_DENIED if p may see the question but not answer it.
 func (s *Service) question(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.Question, error) {
 	q, err := s.seenQuestion(tx, p, id)
 	if err != nil || p.OwnsAll(q.Owner) {
@@ -193,7 +194,7 @@ func (s *Service) seenQuestion(tx fleet.ReadTx, p fleet.Principal, id string) (*
 // answer records the principal's answer in tx. The agent's worker delivers it.
 func (s *Service) answer(tx fleet.Tx, p fleet.Principal, q *fleet.Question, r AnswerQuestionRequest) error {
 	if q.Kind == fleet.AskPermission && r.Answer != fleet.AnswerAllow && r.Answer != fleet.AnswerDeny {
-		return fleet.Invalid(fleet.ReasonInvalidArgument, "answer", "the agent asks for a permission: answer %q or %q, and put what else it should know into message", fleet.AnswerAllow, fleet.AnswerDeny)
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "answer", "the agent asks for a permission: answer %q or %q, and put further information into message", fleet.AnswerAllow, fleet.AnswerDeny)
 	}
 	if q.Status == fleet.QuestionAnswered && q.AnsweredBy == p.Name && q.Answer == r.Answer && q.Message == r.Message {
 		return nil

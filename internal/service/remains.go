@@ -8,7 +8,7 @@ import (
 	"fleet/internal/state"
 )
 
-// Remains returns what is kept of the agent, which the caller was given.
+// Remains returns what the store keeps of the agent. The caller has already checked the access to the agent.
 func (s *Service) Remains(ctx context.Context, v *fleet.AgentView) (r fleet.Remains, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		known, err := tx.Remains(v.UID)
@@ -20,8 +20,8 @@ func (s *Service) Remains(ctx context.Context, v *fleet.AgentView) (r fleet.Rema
 	return r, err
 }
 
-// DownloadBundle returns a git bundle of what the agent has made and is nowhere else: of one that exists as it is now, of a
-// deleted one what was kept. BUNDLE_NOT_FOUND when there is nothing.
+// DownloadBundle returns a git bundle of the agent's work that exists nowhere else: the current work of an existing agent,
+// or the kept work of a deleted agent. The error is BUNDLE_NOT_FOUND if there is no such work.
 func (s *Service) DownloadBundle(ctx context.Context, ref string) (*fleet.Agent, []byte, error) {
 	if ref == "" {
 		return nil, nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "agent_name is required").Next("{list_agents} shows the names")
@@ -64,12 +64,12 @@ func (s *Service) DownloadBundle(ctx context.Context, ref string) (*fleet.Agent,
 }
 
 func noBundle(a *fleet.Agent, kept *fleet.Remains) *fleet.Error {
-	why := "it works in no repository, or all of its work is also elsewhere"
+	why := "it does not work in a repository, or all of its work also exists elsewhere"
 	switch {
 	case kept != nil && kept.Lost != "":
 		why = kept.Lost
 	case !a.DeletedAt.IsZero() && kept == nil:
-		why = "nothing was kept of it, or its retention is over"
+		why = "nothing was kept when it was deleted, or the retention period is over"
 	}
 	return fleet.Errorf(fleet.ReasonBundleNotFound, "agent %q has nothing to rescue: %s", a.Name, why).With("agent_name", a.Name)
 }

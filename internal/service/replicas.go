@@ -12,16 +12,16 @@ import (
 	"fleet/internal/state"
 )
 
-// Replica is a server with what callers want to know of it.
+// Replica is a server with details for operators.
 type Replica struct {
 	fleet.Replica
-	Running bool // it was heard a moment ago
-	Agents  int  // on its machine
-	Answers bool // it answers this call
+	Running bool // its last sign of life is recent
+	Agents  int  // number of agents on its machine
+	Answers bool // it is the server that answers this call
 }
 
-// ListReplicas returns the servers that share the store, by name: those that were heard, and those that have agents. The interceptor lets
-// only admins call it.
+// ListReplicas returns the servers that share the store, sorted by name: all recorded servers, and servers that only have
+// agents. The interceptor lets only admins call it.
 func (s *Service) ListReplicas(ctx context.Context) ([]Replica, error) {
 	if err := s.refreshAgents(ctx); err != nil {
 		return nil, err
@@ -56,17 +56,18 @@ func (s *Service) ListReplicas(ctx context.Context) ([]Replica, error) {
 	return out, nil
 }
 
-// forgetTTL is how long forgetting a server keeps its name and its agents from being used. It is renewed for each agent.
+// forgetTTL is the duration of the leases with which ForgetReplica keeps the server from starting and its agents from being
+// used. The leases are renewed for each agent.
 const forgetTTL = time.Minute
 
-// Forgotten is what was lost with a server.
+// Forgotten describes what was lost with a server.
 type Forgotten struct {
-	Agents []fleet.Agent // that were on its machine
-	Tasks  int           // that had not ended
+	Agents []fleet.Agent // the agents on its machine
+	Tasks  int           // number of their tasks that had not ended
 }
 
-// ForgetReplica deletes the agents of a server that never comes back, fails their tasks, and forgets the server. It refuses while the
-// server runs. A call that was interrupted can be repeated. The interceptor lets only admins call it.
+// ForgetReplica forgets a server that will never run again: it deletes the server's agents and fails their tasks. It
+// returns an error while the server runs. An interrupted call can be repeated. The interceptor lets only admins call it.
 func (s *Service) ForgetReplica(ctx context.Context, name string) (lost Forgotten, err error) {
 	if name == "" {
 		return lost, fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is empty: name a server").Next("{list_replicas} describes them")
@@ -84,13 +85,13 @@ func (s *Service) ForgetReplica(ctx context.Context, name string) (lost Forgotte
 		return lost, fleet.Errorf(fleet.ReasonReplicaNotFound, "server %q not found: the servers are %s", fleet.Shorten(name, 60), fleet.JoinNames(names)).
 			With("replica", fleet.Shorten(name, 60)).Next("{list_replicas} describes them")
 	}
-	// Its leases keep it from starting meanwhile, and a worker that was paused there from writing any more.
+	// The leases keep the server from starting meanwhile, and keep a paused worker of the server from writing.
 	owner := "forget/" + s.cfg.NewID()
 	key := fleet.ReplicaLease + name
 	epochs := map[string]int64{}
 	defer func() {
 		for key := range epochs {
-			_ = s.store.Release(context.WithoutCancel(ctx), key, owner) // else it ends by itself
+			_ = s.store.Release(context.WithoutCancel(ctx), key, owner) // if this fails, the lease expires
 		}
 	}()
 	take := func(key string) error {
@@ -113,7 +114,7 @@ func (s *Service) ForgetReplica(ctx context.Context, name string) (lost Forgotte
 			}
 		}
 	}
-	if err := s.store.ForgetReplica(ctx, name); err != nil { // first: if the server starts after all, it must not work on agents that are half deleted
+	if err := s.store.ForgetReplica(ctx, name); err != nil { // first: if the server starts after all, it must not work on agents that are being deleted
 		return lost, err
 	}
 	for _, uid := range uids {
@@ -128,7 +129,7 @@ func (s *Service) ForgetReplica(ctx context.Context, name string) (lost Forgotte
 	return lost, nil
 }
 
-// forgetAgent deletes an agent of a server that is forgotten. The context has the agent's lease.
+// forgetAgent deletes an agent of the forgotten server. The context must have the agent's lease.
 func (s *Service) forgetAgent(ctx context.Context, uid, server string, lost *Forgotten) error {
 	var gone *fleet.Agent
 	tasks := 0
@@ -140,7 +141,7 @@ func (s *Service) forgetAgent(ctx context.Context, uid, server string, lost *For
 		}
 		a, t := &v.Agent, v.Task
 		now := s.now()
-		reason := fmt.Sprintf("it was on the machine of the server %s, which was forgotten because it never comes back", server)
+		reason := fmt.Sprintf("it was on the machine of the server %s, which was forgotten because it will never run again", server)
 		if t != nil {
 			t.StopAsked = time.Time{} // it was lost, not stopped
 			if err := state.EndTask(tx, a, t, fleet.Outcome{Status: fleet.TaskFailed, Reason: "its agent was lost: " + reason}, now, nil); err != nil {

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Found is what has the text that was searched for.
+// Found is the result of a search.
 type Found struct {
 	Agents    []*fleet.AgentView // by name
 	Tasks     []*fleet.Task      // newest first
@@ -21,11 +21,11 @@ const (
 	defaultFound = 10
 )
 
-// openQuestions is how many questions, the newest ones, are searched.
+// openQuestions is how many questions are searched: the newest ones.
 const openQuestions = 1000
 
-// Search returns agents, tasks of the fleet's agents and open questions that have the text, of those that the caller may
-// see; at most limit of each, 10 if it is nil.
+// Search returns the agents, tasks of the fleet's agents and open questions that contain the text and that the caller may
+// see. It returns at most limit of each; a nil limit means 10.
 func (s *Service) Search(ctx context.Context, text string, limit *int) (*Found, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *Service) Search(ctx context.Context, text string, limit *int) (*Found, 
 	return f, err
 }
 
-// has reports whether one of the texts contains the wanted one, which is in lower case.
+// has reports whether one of the texts contains wanted, ignoring case. wanted is in lower case.
 func has(wanted string, texts ...string) bool {
 	for _, t := range texts {
 		if strings.Contains(strings.ToLower(t), wanted) {

@@ -10,8 +10,8 @@ import (
 	"fleet/internal/state"
 )
 
-// Service implements the calls of the fleet. Every method acts for the principal in its context, and sees and changes
-// only what that principal may. Methods are safe for concurrent use.
+// Service implements the calls of the fleet. Every method acts for the principal in its context, and reads and changes only
+// what that principal may read and change. Methods are safe for concurrent use.
 type Service struct {
 	store  fleet.Store
 	places *state.Places
@@ -26,15 +26,15 @@ type Service struct {
 	audit      *AuditLog
 }
 
-// New returns a service over the state. It starts nothing: without a Reconciler on the same store, requested
-// changes do not happen.
+// New returns a service over the state. It starts no background work: requested changes only happen if a Reconciler runs
+// on the same store.
 func New(s *state.Fleet) *Service {
 	svc := &Service{store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, tail: s.Tail, interrupts: s.Interrupts, audit: newAuditLog(s.Store, s.Log)}
 	s.Snapshot.OnChange(svc.ended.forget)
 	return svc
 }
 
-// AuditLog returns where the lines of ended calls go.
+// AuditLog returns the log for the lines of ended calls.
 func (s *Service) AuditLog() *AuditLog { return s.audit }
 
 // NewID returns a new unique id.
@@ -43,8 +43,8 @@ func (s *Service) NewID() string { return s.cfg.NewID() }
 // now returns the time with the precision of the store.
 func (s *Service) now() time.Time { return s.cfg.Time() }
 
-// agent returns the agent of a caller's reference. PERMISSION_DENIED if the caller sees it, and may not do what needs the
-// access.
+// agent returns the agent that the caller's reference names. The error is PERMISSION_DENIED if the caller may see the agent
+// but does not have the needed access to it.
 func (s *Service) agent(ctx context.Context, ref string, needed fleet.Access) (*fleet.AgentView, fleet.Principal, error) {
 	v, p, err := s.findAgent(ctx, ref)
 	if err == nil {
@@ -56,7 +56,7 @@ func (s *Service) agent(ctx context.Context, ref string, needed fleet.Access) (*
 	return v, p, nil
 }
 
-// findAgent returns the agent of a caller's reference, if the caller sees it.
+// findAgent returns the agent that the caller's reference names, if the caller may see it.
 func (s *Service) findAgent(ctx context.Context, ref string) (*fleet.AgentView, fleet.Principal, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *Service) findAgent(ctx context.Context, ref string) (*fleet.AgentView, 
 	if ref == "" {
 		return nil, p, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "agent_name is required: name an agent, see list_agents")
 	}
-	known := s.places.Known() // before the snapshot is read, which then has what was listed
+	known := s.places.Known() // before the snapshot is read, so that the snapshot contains what was listed
 	if err := s.snap.Refresh(ctx); err != nil {
 		return nil, p, err
 	}
@@ -85,7 +85,7 @@ func (s *Service) findAgent(ctx context.Context, ref string) (*fleet.AgentView, 
 	return v, p, err
 }
 
-// waitFor waits until ok accepts the agent in the snapshot, at most d, and returns the agent as it is then. A timeout
+// waitFor waits until ok accepts the agent in the snapshot, at most d, and returns the agent's state at that time. A timeout
 // is not an error.
 func (s *Service) waitFor(ctx context.Context, uid string, d time.Duration, ok func(*fleet.AgentView) bool) (*fleet.AgentView, error) {
 	signal, cancel := s.store.Subscribe()
@@ -134,8 +134,8 @@ func (s *Service) storedAgent(ctx context.Context, uid string) (*fleet.AgentView
 	return v, err
 }
 
-// agentForUpdate loads the agent in tx for a change by p: NotFound if it was deleted since it was resolved, and an error if a
-// share that p needs has ended since.
+// agentForUpdate loads the agent in tx for a change by p. The agent was resolved before tx began. The error is NotFound if
+// the agent was deleted meanwhile, and PERMISSION_DENIED or NotFound if a share that p needs has ended meanwhile.
 func agentForUpdate(tx fleet.Tx, p fleet.Principal, v *fleet.AgentView, needed fleet.Access) (*fleet.AgentView, error) {
 	now, err := state.AgentView(tx, v.UID)
 	if err != nil {

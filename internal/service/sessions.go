@@ -10,11 +10,11 @@ import (
 // SessionView is a session with its agent, and the agent's active task.
 type SessionView struct {
 	*fleet.Session
-	Agent  *fleet.Agent // nil if the store has it no more
-	Active *fleet.Task  // of any session, or of none; nil if the agent is idle
+	Agent  *fleet.Agent // nil if the store no longer has it
+	Active *fleet.Task  // the agent's active task, which may belong to another session or to none; nil if the agent is idle
 }
 
-// Turn returns the turn of the session that is under way; nil if there is none.
+// Turn returns the running turn of the session; nil if there is none.
 func (v *SessionView) Turn() *fleet.Task {
 	if v.Active == nil || v.Active.SessionID != v.ID {
 		return nil
@@ -31,7 +31,8 @@ func viewSession(tx fleet.ReadTx, x *fleet.Session) (v *SessionView, err error) 
 	return v, err
 }
 
-// Session returns a session of the toolset that the caller may see, open or closed. SESSION_NOT_FOUND if there is none.
+// Session returns the toolset's session with the id, open or closed. The error is SESSION_NOT_FOUND if there is none that the
+// caller may see.
 func (s *Service) Session(ctx context.Context, toolset fleet.Toolset, id string) (v *SessionView, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -76,7 +77,7 @@ func (s *Service) Sessions(ctx context.Context, toolset fleet.Toolset) (all []*S
 	return all, err
 }
 
-// viewSessions returns the open sessions of the owner; of all owners if owner is empty.
+// viewSessions returns the open sessions of the owner. An empty owner means all owners.
 func viewSessions(tx fleet.ReadTx, toolset fleet.Toolset, owner string) (all []*SessionView, err error) {
 	open, err := tx.Sessions(toolset, owner)
 	for _, x := range open {
@@ -128,16 +129,17 @@ func (s *Service) SessionTasks(ctx context.Context, id string, limit int) (tasks
 
 // SessionRequest describes a session to open, with an agent that exists or with one that is launched for it.
 type SessionRequest struct {
-	Session fleet.Session  // AgentUID says which agent, unless Launch does
-	Launch  *LaunchRequest // may have a first turn; nil for an agent that exists
-	// Call identifies the request; with Launch, that does.
+	Session fleet.Session  // AgentUID is the session's agent, unless Launch is set
+	Launch  *LaunchRequest // launches the session's agent, and may have the first turn; nil for an existing agent
+	// Call identifies the request, unless Launch is set: then Launch identifies it.
 	Call Call
 	// Max limits the owner's open sessions of the toolset; 0 means no limit.
 	Max int
 }
 
-// OpenSession opens a session, with its first turn if its agent is launched with one. A repeated request returns the same
-// session and turn. LIMIT_REACHED if the owner has too many, SESSION_EXISTS if one with the key is open.
+// OpenSession opens a session. If its agent is launched with a task, that task is the first turn. A repeated request
+// returns the same session and turn. The error is LIMIT_REACHED if the owner has too many open sessions, and SESSION_EXISTS
+// if the owner has an open session with the key.
 func (s *Service) OpenSession(ctx context.Context, r SessionRequest) (x *fleet.Session, turn *fleet.Task, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -149,7 +151,7 @@ func (s *Service) OpenSession(ctx context.Context, r SessionRequest) (x *fleet.S
 			return err
 		}
 		if r.Max > 0 && len(open) >= r.Max {
-			return fleet.Errorf(fleet.ReasonLimitReached, "you have %d open sessions, which is as many as there may be", r.Max).Next("close one with {close_agent_session}").
+			return fleet.Errorf(fleet.ReasonLimitReached, "you have %d open sessions, which is the limit", r.Max).Next("close one with {close_agent_session}").
 				With("limit", "sessions")
 		}
 		c := r.Session
@@ -182,7 +184,8 @@ func (s *Service) OpenSession(ctx context.Context, r SessionRequest) (x *fleet.S
 	return x, turn, err
 }
 
-// openedBefore returns the session that a request has opened, and its first turn if it began with one.
+// openedBefore returns the session that an earlier request with the same id opened, and its first turn; nil if it began
+// without a turn.
 func (s *Service) openedBefore(ctx context.Context, made Made) (x *fleet.Session, turn *fleet.Task, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		if x, err = tx.Session(made.TaskID); err != nil || x != nil {
@@ -196,7 +199,7 @@ func (s *Service) openedBefore(ctx context.Context, made Made) (x *fleet.Session
 	return x, turn, err
 }
 
-// OpenedBefore returns the session that the same call has opened earlier; nil if it is new.
+// OpenedBefore returns the session that the same call opened before; nil if the call is new.
 func (s *Service) OpenedBefore(ctx context.Context, c Call) (*fleet.Session, error) {
 	made, err := s.Before(ctx, c)
 	if err != nil || made == nil {
@@ -206,11 +209,11 @@ func (s *Service) OpenedBefore(ctx context.Context, c Call) (*fleet.Session, err
 	return x, err
 }
 
-// SessionMessage says how a turn counts as a message of its session.
+// SessionMessage describes a turn that counts as a message of its session.
 type SessionMessage struct {
-	Max    int       // LIMIT_REACHED for a session with so many messages; 0 means no limit
+	Max    int       // maximum number of messages of the session; 0 means no limit
 	At     time.Time // when it was sent, by the toolset's clock
-	Source string    // replaces the session's source, unless it is empty
+	Source string    // replaces the session's source; empty keeps it
 }
 
 // countMessage counts a message of the session, in the transaction that begins its turn.
@@ -224,7 +227,7 @@ func countMessage(tx fleet.Tx, id string, m SessionMessage) error {
 	case !x.ClosedAt.IsZero():
 		return SessionClosed(x)
 	case m.Max > 0 && x.Messages >= m.Max:
-		return fleet.Errorf(fleet.ReasonLimitReached, "the session has %d messages, which is as many as a session takes: begin another one", x.Messages).
+		return fleet.Errorf(fleet.ReasonLimitReached, "the session has %d messages, which is the limit: begin another session", x.Messages).
 			With("limit", "messages")
 	}
 	x.Messages++
@@ -235,8 +238,8 @@ func countMessage(tx fleet.Tx, id string, m SessionMessage) error {
 	return tx.UpdateSession(x)
 }
 
-// CloseSession closes the session for the reason, ends its turn, and deletes its agent unless that is one of the fleet's
-// own. It can be repeated after an interruption.
+// CloseSession closes the session for the reason, ends its turn, and deletes its agent unless the agent belongs to
+// ToolsetFleet. An interrupted call can be repeated.
 func (s *Service) CloseSession(ctx context.Context, x *fleet.Session, reason string) error {
 	var turn *fleet.Task
 	var a *fleet.Agent
@@ -265,7 +268,7 @@ func (s *Service) CloseSession(ctx context.Context, x *fleet.Session, reason str
 	if err != nil || a == nil {
 		return err
 	}
-	// Who may close a session ends its turn, also where the agent belongs to somebody else.
+	// Whoever may close a session may end its turn, even if the agent belongs to somebody else.
 	ctx = fleet.WithPrincipal(ctx, fleet.Principal{Name: x.Owner, Scope: fleet.ScopeAdmin})
 	if a.Toolset == fleet.ToolsetFleet {
 		if turn == nil {
@@ -281,13 +284,13 @@ func (s *Service) CloseSession(ctx context.Context, x *fleet.Session, reason str
 	return s.Remove(ctx, a.UID)
 }
 
-// AllSessions returns the open sessions of the toolset of all owners, and the agents of the toolset that exist and belong
-// to none of them. It is for the toolset's own housekeeping.
+// AllSessions returns the toolset's open sessions of all owners, and the toolset's existing agents that do not belong to any
+// of these sessions. It is for the toolset's housekeeping.
 func (s *Service) AllSessions(ctx context.Context, toolset fleet.Toolset) (open []*SessionView, others []*fleet.AgentView, err error) {
 	if err := s.snap.Refresh(ctx); err != nil {
 		return nil, nil, err
 	}
-	agents := s.snap.All() // before the sessions are read, so that no agent is taken for one without its session
+	agents := s.snap.All() // before the sessions are read, so that no agent of a new session seems to have none
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		if open, err = viewSessions(tx, toolset, ""); err != nil {
 			return err

@@ -13,12 +13,12 @@ import (
 type ShareRequest struct {
 	Agent string
 	fleet.Grantee
-	Access    fleet.Access // AccessView or AccessRun; empty means AccessView; for UnshareAgent empty
+	Access    fleet.Access // AccessView or AccessRun; empty means AccessView. UnshareAgent ignores it.
 	RequestID string       `json:"-"`
 }
 
-// ShareAgent lets a person or a group see the agent, or also run tasks on it. A share with the same grantee is replaced. Only
-// the owner and admins can share.
+// ShareAgent lets a person or a group see the agent, or also run tasks on it. It replaces a share with the same grantee.
+// Only the owner and admins can share.
 func (s *Service) ShareAgent(ctx context.Context, r ShareRequest) (*fleet.Agent, string, error) {
 	r.Access = cmp.Or(r.Access, fleet.AccessView)
 	if r.Access != fleet.AccessView && r.Access != fleet.AccessRun {
@@ -37,7 +37,7 @@ func (s *Service) ShareAgent(ctx context.Context, r ShareRequest) (*fleet.Agent,
 			a.Shares = slices.Clone(a.Shares)
 			a.Shares[i] = share
 		case len(a.Shares) >= fleet.MaxShares:
-			return "", fleet.Errorf(fleet.ReasonLimitReached, "agent %q is shared %d times, and that is the limit: share it with a group", a.Name, len(a.Shares)).
+			return "", fleet.Errorf(fleet.ReasonLimitReached, "agent %q is shared %d times, which is the limit: share it with a group", a.Name, len(a.Shares)).
 				With("limit", "shares").With("agent_name", a.Name)
 		default:
 			a.Shares = append(slices.Clone(a.Shares), share)
@@ -46,8 +46,8 @@ func (s *Service) ShareAgent(ctx context.Context, r ShareRequest) (*fleet.Agent,
 	})
 }
 
-// UnshareAgent ends the share of a person or a group: at once, also for calls that wait. A share that does not exist is not an
-// error.
+// UnshareAgent ends the share of a person or a group. It takes effect at once, also for waiting calls. It is not an error if
+// the share does not exist.
 func (s *Service) UnshareAgent(ctx context.Context, r ShareRequest) (*fleet.Agent, string, error) {
 	return s.changeShares(ctx, "UnshareAgent", r, func(_ fleet.Principal, a *fleet.Agent) (string, error) {
 		i := shareWith(a, r.Grantee)
@@ -61,7 +61,7 @@ func (s *Service) UnshareAgent(ctx context.Context, r ShareRequest) (*fleet.Agen
 	})
 }
 
-// AgentShares returns with whom an agent is shared that the caller sees, also a deleted one.
+// AgentShares returns the shares of an agent that the caller may see, even if the agent is deleted.
 func (s *Service) AgentShares(ctx context.Context, ref string) (shares []fleet.Share, err error) {
 	uid, err := s.lastAgentUID(ctx, ref, fleet.AccessView)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TaskChecks returns what is known of the task's checks; nil when it has none.
+// TaskChecks returns the state of the task's checks; nil if the task has none.
 func (s *Service) TaskChecks(ctx context.Context, id string) (known *fleet.TaskChecks, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

@@ -23,7 +23,7 @@ func (s *Service) AskStopTask(ctx context.Context, id string) error {
 		if err := tx.UpdateTask(t); err != nil {
 			return err
 		}
-		return tx.Append(t.Event(fleet.EventTaskStopping, t.StopAsked, "stop was asked for by "+p.Name))
+		return tx.Append(t.Event(fleet.EventTaskStopping, t.StopAsked, "stop requested by "+p.Name))
 	})
 }
 
@@ -47,12 +47,12 @@ const MaxTaskTimeout = 30 * 24 * time.Hour
 type StartTaskRequest struct {
 	Agent, Description string
 	Timeout            time.Duration // 0 means Config.TaskTimeout
-	Checks             fleet.Checks  // in addition to those of the agent's project and role
+	Checks             fleet.Checks  // in addition to the checks of the agent's project and role
 	RequestID          string        `json:"-"`
 }
 
-// StartTask gives the agent a task and does not wait; the task is running then, and the agent busy. AGENT_OFFLINE if
-// the agent's workspace does not run, AGENT_BUSY if it has a task.
+// StartTask gives the agent a task and does not wait. From then on the task is running and the agent is busy. The error is
+// AGENT_OFFLINE if the agent's workspace does not run, and AGENT_BUSY if the agent has a task.
 func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*fleet.Task, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -121,7 +121,8 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*fleet.Tas
 	return asStarted(task), nil
 }
 
-// body returns what the request's id identifies. Without checks it is the same as before checks existed.
+// body returns the Body of the call. Without checks it is the same as in versions that had no checks, so that a request that
+// is repeated after an upgrade is recognised.
 func (r StartTaskRequest) body() any {
 	plain := struct {
 		Agent, Description string
@@ -133,7 +134,7 @@ func (r StartTaskRequest) body() any {
 	return []any{plain, r.Checks}
 }
 
-// asStarted returns the task as it was when it was started, for repeated answers to the same call.
+// asStarted returns the task in the state of its start, so that a repeated call gets the same response.
 func asStarted(t *fleet.Task) *fleet.Task {
 	if t == nil {
 		return nil
@@ -152,7 +153,7 @@ func agentBusy(name string, t *fleet.Task) *fleet.Error {
 func agentOffline(a *fleet.Agent) *fleet.Error {
 	what, next := string(a.State), "{start_agent} starts it"
 	if a.State.Moving() {
-		next = "{show_agent} tells when it is ready"
+		next = "{show_agent} shows when it is ready"
 	}
 	if a.StateReason != "" {
 		what += " (" + a.StateReason + ")"
@@ -167,11 +168,11 @@ func noRunningTask(v *fleet.AgentView) *fleet.Error {
 		return agentOffline(&v.Agent)
 	}
 	return fleet.Errorf(fleet.ReasonNoRunningTask, "agent %q has no running task", v.Name).With("agent_name", v.Name).
-		Next("{show_agent_task_history} shows the ones it had")
+		Next("{show_agent_task_history} shows its earlier tasks")
 }
 
-// StopTask stops the agent's running task and waits for its end, at most Config.CreateWait. A task that ended by itself
-// before the stop took effect is returned as it ended.
+// StopTask stops the agent's running task and waits for its end, at most Config.CreateWait. If the task ended by itself
+// before the stop took effect, it keeps its own status.
 func (s *Service) StopTask(ctx context.Context, ref, requestID string) (*fleet.Task, *fleet.AgentView, string, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -202,7 +203,7 @@ func (s *Service) StopTask(ctx context.Context, ref, requestID string) (*fleet.T
 	case fleet.TaskCompleted, fleet.TaskFailed:
 		return task, v, fmt.Sprintf("The task had %s by itself before the stop took effect", task.Status), nil
 	}
-	return task, v, "The task is being stopped and has not ended yet: show_task tells when it has", nil
+	return task, v, "The task is being stopped and has not ended yet: show_task shows its status", nil
 }
 
 func (s *Service) askStop(ctx context.Context, c Call, p fleet.Principal, ref string) (*fleet.Task, error) {
@@ -227,6 +228,6 @@ func (s *Service) askStop(ctx context.Context, c Call, p fleet.Principal, ref st
 		if err := tx.UpdateTask(task); err != nil {
 			return nil, err
 		}
-		return task, tx.Append(task.Event(fleet.EventTaskStopping, now, "stop was asked for by "+p.Name))
+		return task, tx.Append(task.Event(fleet.EventTaskStopping, now, "stop requested by "+p.Name))
 	})
 }

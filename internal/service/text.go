@@ -7,20 +7,20 @@ import (
 	"fleet/internal/fleet"
 )
 
-// checkText checks a caller's text: not empty, not too large, and valid UTF-8.
+// checkText returns an error if the caller's text is blank, too large, or not valid UTF-8.
 func checkText(r fleet.Reason, field, what, text string) error {
 	if fleet.IsBlank(text) {
-		return fleet.Invalid(r, field, "%s is empty: say in %s what is to be done", what, field)
+		return fleet.Invalid(r, field, "%s is empty: describe the work in %s", what, field)
 	}
 	return checkSize(field, what, text)
 }
 
 func checkSize(field, what, text string) error {
 	if len(text) > fleet.MaxText {
-		return fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s has %d bytes, and at most %d are taken: put the rest into a file the agent can read", what, len(text), fleet.MaxText)
+		return fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s has %d bytes and the limit is %d: put the rest into a file that the agent can read", what, len(text), fleet.MaxText)
 	}
 	if strings.ContainsRune(text, 0) {
-		return fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s contains a NUL character, which no program can be given: remove it", what)
+		return fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s contains a NUL character, which cannot be passed to programs: remove it", what)
 	}
 	if !utf8.ValidString(text) {
 		return fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s is not valid UTF-8 text", what)

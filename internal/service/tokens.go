@@ -21,7 +21,7 @@ func agentPrincipal(a *fleet.Agent) fleet.Principal {
 
 var tokenName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,40}$`)
 
-// Authenticate returns the principal of a token's secret. UNAUTHENTICATED if there is none.
+// Authenticate returns the principal of the token with the secret. The error is UNAUTHENTICATED if there is no valid token.
 func (s *Service) Authenticate(ctx context.Context, secret string) (fleet.Principal, error) {
 	var t *fleet.Token
 	var a *fleet.Agent
@@ -48,23 +48,23 @@ type CreateTokenRequest struct {
 	Name  string
 	Kind  fleet.Kind
 	Scope fleet.Scope
-	// Projects are the only projects that the token is valid for; empty: all.
+	// Projects are the projects that the token is valid for; empty: all.
 	Projects []string
 	TTL      time.Duration // 0: it does not expire
 }
 
-// CreateToken creates a token and returns it with its secret, which is not stored, and the number of existing agents that
-// an earlier token of the name has left to it.
+// CreateToken creates a token and returns it with its secret, which is not stored. owned is the number of existing agents
+// that the token inherits from an earlier token of the same name.
 func (s *Service) CreateToken(ctx context.Context, r CreateTokenRequest) (t *fleet.Token, secret string, owned int, err error) {
 	switch {
 	case !tokenName.MatchString(r.Name):
-		return nil, "", 0, fleet.Invalid(fleet.ReasonInvalidName, "name", "the token's name %q will not do: use 1 to 40 of A-Z a-z 0-9 . _ and -", fleet.Shorten(r.Name, 60))
+		return nil, "", 0, fleet.Invalid(fleet.ReasonInvalidName, "name", "the token's name %q is not valid: use 1 to 40 of A-Z a-z 0-9 . _ and -", fleet.Shorten(r.Name, 60))
 	case r.Kind != fleet.Human && r.Kind != fleet.Controller && r.Kind != fleet.AgentKind:
 		return nil, "", 0, fleet.Invalid(fleet.ReasonInvalidArgument, "kind", "kind is %q: it must be human, controller or agent", r.Kind)
 	case r.TTL < 0:
 		return nil, "", 0, negative("ttl_seconds")
 	case r.Scope == fleet.ScopeAdmin && len(r.Projects) > 0:
-		return nil, "", 0, fleet.Invalid(fleet.ReasonInvalidArgument, "projects", "a token with scope admin cannot be restricted to projects, because its holder could make one that is not: leave out projects, or give scope read or run")
+		return nil, "", 0, fleet.Invalid(fleet.ReasonInvalidArgument, "projects", "a token with scope admin cannot be restricted to projects, because its holder could create an unrestricted one: leave out projects, or give scope read or run")
 	case len(r.Projects) > maxTokenProjects:
 		return nil, "", 0, fleet.Invalid(fleet.ReasonInvalidArgument, "projects", "projects has %d names and the limit is %d", len(r.Projects), maxTokenProjects)
 	}
@@ -99,7 +99,7 @@ func (s *Service) CreateToken(ctx context.Context, r CreateTokenRequest) (t *fle
 // maxTokenProjects is how many projects a token can be restricted to.
 const maxTokenProjects = 100
 
-// tokenProjects returns the projects as a token has them: by name, or as PLACE/NAME if the caller has named the place.
+// tokenProjects returns the exact names of the projects: NAME, or PLACE/NAME if the caller's reference names the place.
 func (s *Service) tokenProjects(ctx context.Context, refs []string) (projects []string, err error) {
 	for _, ref := range refs {
 		match, place, err := s.places.MatchProjects(ctx, ref, s.places.Fleet)
@@ -123,7 +123,7 @@ func negative(field string) error {
 	return fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s is negative: give a number of seconds, or 0", field)
 }
 
-// ListTokens returns the tokens, by name and age.
+// ListTokens returns the tokens, sorted by name and age. It leaves out tokens of agents.
 func (s *Service) ListTokens(ctx context.Context) (tokens []*fleet.Token, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		tokens, err = tx.Tokens()
@@ -132,11 +132,12 @@ func (s *Service) ListTokens(ctx context.Context) (tokens []*fleet.Token, err er
 	return slices.DeleteFunc(tokens, func(t *fleet.Token) bool { return t.AgentUID != "" }), err // agents' own tokens come and go
 }
 
-// MaxOverlap is how long the old secret of a token that gets a new one can work.
+// MaxOverlap is the maximum time for which the old secret of a rotated token still works.
 const MaxOverlap = 7 * 24 * time.Hour
 
-// RotateToken gives the token a new secret and returns both, and when the old secret ends: after overlap, or when it
-// would have expired. The new secret expires after ttl; 0 means that it lasts as long as the old one was made for.
+// RotateToken gives the token a new secret and returns the token and the secret. oldEnds is when the old secret stops
+// working: after overlap, or when it would have expired. The new secret expires after ttl; 0 means after the lifetime that
+// the old secret had.
 func (s *Service) RotateToken(ctx context.Context, name string, ttl, overlap time.Duration) (t *fleet.Token, secret string, oldEnds time.Time, err error) {
 	return s.rotate(ctx, name, ttl, overlap, func(old, replacement *fleet.Token) error {
 		switch now := replacement.CreatedAt; {
@@ -149,8 +150,8 @@ func (s *Service) RotateToken(ctx context.Context, name string, ttl, overlap tim
 	})
 }
 
-// RotateOwnToken does what RotateToken does for the token that the caller has identified itself with. The new secret expires
-// after ttl, or when the old one would have; it cannot expire later.
+// RotateOwnToken is RotateToken for the caller's own token. The new secret expires after ttl, but not later than the old
+// secret; a ttl of 0 means at the same time as the old secret.
 func (s *Service) RotateOwnToken(ctx context.Context, ttl, overlap time.Duration) (t *fleet.Token, secret string, oldEnds time.Time, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -158,7 +159,7 @@ func (s *Service) RotateOwnToken(ctx context.Context, ttl, overlap time.Duration
 	}
 	if p.TokenHash == "" {
 		return nil, "", oldEnds, fleet.Errorf(fleet.ReasonTokenNotFound, "this call was made without a token of this server, so there is none to rotate").
-			Next("make the call with a token that `fleet token create` has made")
+			Next("make the call with a token from `fleet token create`")
 	}
 	return s.rotate(ctx, p.Name, ttl, overlap, func(old, replacement *fleet.Token) error {
 		if old.Hash != p.TokenHash {
@@ -168,14 +169,14 @@ func (s *Service) RotateOwnToken(ctx context.Context, ttl, overlap time.Duration
 			replacement.ExpiresAt = replacement.CreatedAt.Add(ttl)
 		}
 		if !old.ExpiresAt.IsZero() && replacement.ExpiresAt.After(old.ExpiresAt) {
-			return fleet.Invalid(fleet.ReasonInvalidArgument, "ttl_seconds", "the token expires at %s and its holder cannot prolong it: give fewer ttl_seconds, or ask an admin", old.ExpiresAt.Format(time.RFC3339))
+			return fleet.Invalid(fleet.ReasonInvalidArgument, "ttl_seconds", "the token expires at %s and its holder cannot extend that: give fewer ttl_seconds, or ask an admin", old.ExpiresAt.Format(time.RFC3339))
 		}
 		return nil
 	})
 }
 
-// rotate replaces the newest secret of the token. expire says when the replacement, which is a copy of the old token, expires; it
-// can refuse.
+// rotate replaces the newest secret of the token. expire gets the new token, a copy of the old one, and sets when it
+// expires. It can refuse the rotation.
 func (s *Service) rotate(
 	ctx context.Context, name string, ttl, overlap time.Duration, expire func(old, replacement *fleet.Token) error,
 ) (t *fleet.Token, secret string, oldEnds time.Time, err error) {
@@ -221,7 +222,7 @@ func heldToken(tx fleet.ReadTx, name string) (*fleet.Token, error) {
 	t, err := tx.Token(name)
 	if err == nil && (t == nil || t.AgentUID != "") {
 		err = fleet.Errorf(fleet.ReasonTokenNotFound, "token %q not found", fleet.Shorten(name, 60)).With("token", fleet.Shorten(name, 60)).
-			Next("{list_tokens} shows the tokens there are")
+			Next("{list_tokens} shows the existing tokens")
 	}
 	return t, err
 }

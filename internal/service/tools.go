@@ -7,7 +7,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Tools returns the tools that the caller has registered, in the order in which they were first.
+// Tools returns the tools that the caller has registered, sorted by their first registration.
 func (s *Service) Tools(ctx context.Context) (tools []*fleet.RegisteredTool, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -20,9 +20,9 @@ func (s *Service) Tools(ctx context.Context) (tools []*fleet.RegisteredTool, err
 	return tools, err
 }
 
-// RegisterTool keeps the tool for the agent, or for every agent if agent is empty. It replaces the caller's tool of the
-// same name for the same agent. It returns the caller's tools as they were before; nil for a repeated request.
-// LIMIT_REACHED if the caller has most tools already.
+// RegisterTool stores the tool for the agent, or for every agent if agent is empty. It replaces the caller's tool with the
+// same name for the same agent. before are the caller's tools before the call; nil for a repeated request. The error is
+// LIMIT_REACHED if the caller already has most tools.
 func (s *Service) RegisterTool(ctx context.Context, c Call, tool fleet.Tool, agent string, most int) (before []*fleet.RegisteredTool, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -47,8 +47,8 @@ func (s *Service) RegisterTool(ctx context.Context, c Call, tool fleet.Tool, age
 	return before, err
 }
 
-// RemoveTools removes the caller's tools of the name: the agent's, or all if agent is empty. It returns them, and the
-// caller's tools as they were before.
+// RemoveTools removes the caller's tools with the name: the tool for the agent, or all if agent is empty. before are the
+// caller's tools before the call.
 func (s *Service) RemoveTools(ctx context.Context, name, agent string) (removed, before []*fleet.RegisteredTool, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

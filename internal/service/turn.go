@@ -17,12 +17,12 @@ type TurnRequest struct {
 	RequestID string `json:"-"`
 	Body      any    `json:"-"` // see LaunchRequest
 	Caller    string `json:"-"` // see LaunchRequest
-	// Message counts the prompt as a message of the session; nil does not.
+	// Message, if not nil, counts the prompt as a message of the session.
 	Message *SessionMessage `json:"-"`
 }
 
-// Turn gives the agent its next task and does not wait. An agent that is still being made gets it when it is ready.
-// AGENT_BUSY if it has a task, AGENT_OFFLINE if its workspace neither runs nor starts.
+// Turn gives the agent its next task and does not wait. An agent whose workspace is still starting gets it later. The error
+// is AGENT_BUSY if the agent has a task, and AGENT_OFFLINE if its workspace neither runs nor starts.
 func (s *Service) Turn(ctx context.Context, r TurnRequest) (*fleet.Task, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

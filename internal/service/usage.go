@@ -9,28 +9,28 @@ import (
 	"fleet/internal/fleet"
 )
 
-// MaxUsageRows is how many rows of usage are returned at most.
+// MaxUsageRows is the maximum number of rows of usage in one response.
 const MaxUsageRows = 1000
 
-// defaultUsage is how far back usage is summed up by default.
+// defaultUsage is the period over which usage is summed up by default.
 const defaultUsage = 30 * 24 * time.Hour
 
-// UsageRequest selects tasks of all toolsets, and says what to sum up by.
+// UsageRequest selects tasks of all toolsets, and says how to group their usage.
 type UsageRequest struct {
 	By             fleet.UsageKey // "" means by agent
-	Agent, Project string         // only tasks of this agent, of this project
-	Since          time.Time      // created then or later; zero means 30 days ago
-	Until          time.Time      // created before; zero means no limit
+	Agent, Project string         // only tasks of this agent and of this project; empty: of all
+	Since          time.Time      // only tasks created then or later; zero means 30 days ago
+	Until          time.Time      // only tasks created before; zero means no limit
 }
 
-// Usage is what tasks used.
+// Usage is the usage of the selected tasks.
 type Usage struct {
-	Rows  []fleet.UsageRow // days in order, others with the highest cost first
+	Rows  []fleet.UsageRow // days in order; agents, projects and owners by cost, highest first
 	Total fleet.UsageRow
 	Since time.Time
 }
 
-// Usage sums up what the tasks that the caller may see used.
+// Usage sums up the usage of the selected tasks that the caller may see.
 func (s *Service) Usage(ctx context.Context, r UsageRequest) (*Usage, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

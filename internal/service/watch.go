@@ -12,7 +12,7 @@ import (
 	"fleet/internal/state"
 )
 
-// These limit Watch, in events if not said otherwise.
+// These limit Watch, in events unless another unit is given.
 const (
 	MaxWatchEvents     = 10000
 	defaultWatchEvents = 1000
@@ -23,22 +23,22 @@ const (
 
 // WatchRequest selects events.
 type WatchRequest struct {
-	Cursor    string // continue after it; "" is the oldest event, "now" means new ones only, "newest" the newest ones and new ones
+	Cursor    string // continue after it; "" begins with the oldest event, "now" with the next one, "newest" with the newest MaxEvents
 	AgentName string
 	TaskID    string
-	Quiet     bool          // no output, steps and messages but those of OutputOf
+	Quiet     bool          // leave out output, steps and messages, except those of the tasks in OutputOf
 	OutputOf  []string      // ids of tasks; only with Quiet
 	Follow    bool          // wait for future events
-	Wait      time.Duration // with Follow: how long; negative means until the context is done
-	MaxEvents int           // 0 means 1000 without Follow and no limit with it; for "newest" 50 past events
+	Wait      time.Duration // with Follow: how long to wait; negative means until the context is done
+	MaxEvents int           // 0 means 1000 without Follow and no limit with Follow; with the cursor "newest", 50 past events
 }
 
-// Watch sends the matching events in order, in batches, each with the cursor to continue from; the last batch may be
-// empty. It returns nil at the end of the log or, with Follow, when the time is over, MaxEvents were sent, or the
-// watched task has ended. A receiver that is slow in send delays nobody else.
+// Watch sends the matching events in order, in batches, each with the cursor to continue from. The last batch may be empty.
+// Watch returns nil at the end of the log. With Follow, it returns nil when the time is over, MaxEvents were sent, or the
+// watched task has ended. A slow receiver does not delay other calls.
 //
-// When an agent is no longer shared with the caller, its events end at once, and the caller gets an agent_unshared event that is
-// not in the log. A watch of this agent or of its task ends with the error of one that does not exist.
+// When an agent is no longer shared with the caller, its events end at once. The caller gets an agent_unshared event that
+// is not in the log. A watch of that agent or of its task ends with a NotFound error.
 func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []fleet.Event, cursor string) error) error {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -105,9 +105,9 @@ type watch struct {
 	ended  bool // the end of the watched task was sent
 	over   bool // the watched task had ended before the call
 
-	shares   *state.Shares // what the filter follows from
-	sharesAt int64         // of the tail, when the shares were looked at
-	unshared []fleet.Event // about agents that went out of sight, not sent yet
+	shares   *state.Shares // the shares that the filter was derived from
+	sharesAt int64         // the tail's SharesAt when the shares were read
+	unshared []fleet.Event // events about agents that are no longer shared, not sent yet
 }
 
 func (w *watch) cursor() string { return strconv.FormatInt(w.after, 10) }
@@ -160,16 +160,16 @@ func (w *watch) begin(ctx context.Context, p fleet.Principal, r WatchRequest) er
 		return err
 	}
 	if seq > last {
-		return fleet.Invalid(fleet.ReasonInvalidArgument, "cursor", "cursor %q is beyond the end of the log, so it is of another one: watch from the beginning, or from \"now\"", r.Cursor)
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "cursor", "cursor %q is beyond the end of the log, so it belongs to another log: watch from the beginning, or from \"now\"", r.Cursor)
 	}
 	w.after = seq
-	if seq == 0 { // the beginning, wherever that is
+	if seq == 0 { // the oldest event, whatever its Seq
 		return nil
 	}
 	return w.s.store.View(ctx, func(tx fleet.ReadTx) error {
 		oldest, err := tx.Events(fleet.EventFilter{}, 0, 1)
 		if err == nil && len(oldest) == 1 && seq < oldest[0].Seq-1 {
-			err = fleet.Invalid(fleet.ReasonCursorExpired, "cursor", "events after cursor %q were removed, because their retention is over: read the state again, and watch from \"now\"", r.Cursor)
+			err = fleet.Invalid(fleet.ReasonCursorExpired, "cursor", "events after cursor %q were removed, because their retention period is over: read the state again, and watch from \"now\"", r.Cursor)
 		}
 		return err
 	})
@@ -184,8 +184,8 @@ func beforeNewest(tx fleet.ReadTx, f fleet.EventFilter, n int) (int64, error) {
 	return events[0].Seq - 1, nil
 }
 
-// next sends the next batch, and returns whether there may be more and how many events it sent. woken means that the tail
-// has notified the call.
+// next sends the next batch. It returns whether there may be more events, and how many events it sent. woken means that the
+// tail has notified the call.
 func (w *watch) next(ctx context.Context, woken bool, send func([]fleet.Event, string) error) (more bool, sent int, err error) {
 	limit := watchBatch
 	if w.left >= 0 {
@@ -201,7 +201,7 @@ func (w *watch) next(ctx context.Context, woken bool, send func([]fleet.Event, s
 		w.after = events[len(events)-1].Seq
 	}
 	more = len(events) == limit
-	for i := range w.unshared { // without copies, which would make the stacks of all watchers larger
+	for i := range w.unshared { // without copies of events, which would enlarge the stacks of all watchers
 		w.unshared[i].Seq = w.after
 	}
 	events, w.unshared = append(events, w.unshared...), nil
@@ -223,15 +223,15 @@ func (w *watch) next(ctx context.Context, woken bool, send func([]fleet.Event, s
 	return more, len(events), nil
 }
 
-// read returns the next events, and the Seq up to which it has looked for them. A call that was woken finds them in memory,
-// unless it is far behind: there may be many calls.
+// read returns the next events, and the Seq up to which it has searched. A woken call finds them in memory unless it is far
+// behind, because many calls may be woken at the same time.
 func (w *watch) read(ctx context.Context, woken bool, limit int) (events []fleet.Event, upTo int64, err error) {
 	for woken {
 		events, upTo, ok := w.s.tail.Read(w.filter, w.after, limit)
 		if !ok {
 			break
 		}
-		at := w.s.tail.SharesAt() // after the read, so that what was read is not newer
+		at := w.s.tail.SharesAt() // after the read, so that the events that were read are not newer
 		if at == w.sharesAt || w.p.Admin() {
 			return events, upTo, nil
 		}
@@ -264,8 +264,8 @@ func (w *watch) read(ctx context.Context, woken bool, limit int) (events []fleet
 	return events, upTo, err
 }
 
-// look brings the filter up to date with who sees what, and reports whether it may have changed. What was read before is then
-// read again.
+// look updates the filter if shares have changed, and reports whether the filter may have changed. The caller then reads its
+// events again.
 func (w *watch) look(ctx context.Context) (changed bool, err error) {
 	if w.p.Admin() && w.shares != nil {
 		return false, nil
@@ -296,15 +296,15 @@ func (w *watch) look(ctx context.Context) (changed bool, err error) {
 		a := before.Agent(uid)
 		if _, still := slices.BinarySearch(sel.shared, uid); !still && (w.filter.AgentName == "" || strings.EqualFold(a.Name, w.filter.AgentName)) {
 			e := a.Event(fleet.EventAgentUnshared, w.s.now(), "agent is no longer shared with "+w.p.Name)
-			e.Status = "" // what becomes of the agent is out of sight
+			e.Status = "" // the caller may no longer see the agent's state
 			w.unshared = append(w.unshared, *e)
 		}
 	}
 	return true, nil
 }
 
-// aside calls f on another stack and waits for it. A store needs a large stack, which a watcher would keep for as long as
-// it waits for events.
+// aside calls f in another goroutine and waits for it. A store needs a large stack, which a watcher's goroutine would keep
+// while it waits for events.
 func aside(f func() error) (err error) {
 	panicked := make(chan any, 1)
 	go func() {

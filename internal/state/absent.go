@@ -7,19 +7,20 @@ import (
 	"fleet/internal/fleet"
 )
 
-// absentPlace is a place that the store names and the configuration does not, or one of another server.
+// absentPlace stands for a place that agents in the store have but this server does not: one that is not configured, or a
+// place of another server.
 type absentPlace struct {
 	name      string
-	server    string       // "" for a place of no other server
-	facts     fleet.Traits // of a place of another server
-	elsewhere Elsewhere    // of a place of another server; nil if it cannot be read
+	server    string       // the server that has the place; "" if it is not configured
+	facts     fleet.Traits // traits of the other server's place
+	elsewhere Elsewhere    // reads from the other server's place; nil if that is not possible
 }
 
 func (b absentPlace) err() *fleet.Error {
 	if b.server != "" {
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the agent is on the machine of the server %s, which alone can do this: call that server", b.server)
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the agent is on the machine of the server %s, and only that server can do this: call that server", b.server)
 	}
-	return fleet.Errorf(fleet.ReasonBackendUnavailable, "the place %q is not configured: start the server with it again", b.name)
+	return fleet.Errorf(fleet.ReasonBackendUnavailable, "the place %q is not configured: configure it and start the server again", b.name)
 }
 
 func (b absentPlace) Traits() fleet.Traits {
@@ -28,7 +29,7 @@ func (b absentPlace) Traits() fleet.Traits {
 	return t
 }
 
-// reads returns what can be read from the place; nil if nothing can.
+// reads returns the reader of the place; nil if the place cannot be read.
 func (b absentPlace) reads() PlaceReader {
 	if b.elsewhere == nil {
 		return nil
@@ -86,7 +87,7 @@ func (b absentPlace) Close() error { return nil }
 // absentRunner is the runner of an agent in an absent place.
 type absentRunner struct {
 	place absentPlace
-	reads fleet.Runner // at the server of the agent; nil if there is none
+	reads fleet.Runner // reads from the agent's server; nil if that is not possible
 }
 
 func (r absentRunner) Dispatch(context.Context, fleet.Run) error { return r.place.err() }

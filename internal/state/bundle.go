@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// DefaultMaxBundle is the largest bundle of an agent's work that is kept, in bytes, unless Config.MaxBundle says.
+// DefaultMaxBundle is the default of Config.MaxBundle, in bytes.
 const DefaultMaxBundle = 64 << 20
 
 // bundleTime is how long a runner may take over a bundle.
@@ -17,7 +17,7 @@ const bundleTime = 5 * time.Minute
 // ErrBundleTooLarge is the error of a bundle that is larger than Config.MaxBundle.
 var ErrBundleTooLarge = errors.New("the bundle is too large")
 
-// bundleBuffer takes at most so many bytes.
+// bundleBuffer is a buffer with a maximum size.
 type bundleBuffer struct {
 	bytes []byte
 	most  int
@@ -31,7 +31,7 @@ func (b *bundleBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Bundle has the agent's runner write a bundle of its work.
+// Bundle returns a bundle of the agent's work from the agent's runner.
 func (ps *Places) Bundle(ctx context.Context, a *fleet.Agent) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, bundleTime)
 	defer cancel()

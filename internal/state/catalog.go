@@ -9,11 +9,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// catalogTTL is how long projects and roles are answered from memory.
+// catalogTTL is how long projects and roles are cached.
 const catalogTTL = 10 * time.Second
 
-// catalog remembers a place's projects and roles, so that checking a name does not cost a round trip each time,
-// and reads go on while the place does not answer.
+// catalog caches a place's projects and roles. So checking a name does not always cost a round trip, and reads work while
+// the place does not answer.
 type catalog struct {
 	place fleet.Place
 	now   func() time.Time
@@ -57,14 +57,14 @@ func (c *catalog) Projects(ctx context.Context) ([]fleet.Project, error) {
 	return got, nil
 }
 
-// remembered returns the projects as they were last listed; nil if they never were.
+// remembered returns the projects of the last successful listing; nil if there was none.
 func (c *catalog) remembered() []fleet.Project {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.projects.value
 }
 
-// Roles returns the roles of the project of exactly this name.
+// Roles returns the roles of the project with exactly this name.
 func (c *catalog) Roles(ctx context.Context, project string) ([]fleet.Role, error) {
 	c.mu.Lock()
 	old := c.roles[project]
@@ -85,7 +85,7 @@ func (c *catalog) Roles(ctx context.Context, project string) ([]fleet.Role, erro
 	return got, nil
 }
 
-// Role returns the role of the project that a caller means by name, or the default role when it names none.
+// Role returns the project's role with the name, or the project's default role if name is empty.
 func (c *catalog) Role(ctx context.Context, project, name string) (fleet.Role, error) {
 	all, err := c.Roles(ctx, project)
 	if err != nil {

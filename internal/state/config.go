@@ -30,7 +30,7 @@ type Config struct {
 	// PollInterval is how often a place lists all workspaces while nothing changes; 0 means the place's own value, else
 	// 5 s.
 	PollInterval time.Duration
-	// LeaseTTL is how long a dead replica keeps other replicas from its agents; 0 means 10 s.
+	// LeaseTTL is how long other replicas wait before they take over the agents of a dead replica; 0 means 10 s.
 	LeaseTTL time.Duration
 	// Limits limit what one principal may have.
 	Limits fleet.Limits
@@ -39,45 +39,48 @@ type Config struct {
 	// MaxBundle limits the bundle of unpushed work that is kept of a deleted agent, in bytes; 0 means 64 MiB.
 	MaxBundle int
 	// Retention is how long events and request ids are kept; 0 means 30 days, a negative value forever.
-	// PayloadRetention is how long payloads of ended tasks and bundles of deleted agents are kept; 0 means 90 days, a negative value forever. Tasks
-	// are kept until they are deleted. PruneEvery is the interval of removing what is older; 0 means 1 h.
+	// PayloadRetention is how long payloads of ended tasks and bundles of deleted agents are kept; 0 means 90 days, a
+	// negative value forever. Tasks are kept until somebody deletes them. PruneEvery is how often expired rows are removed;
+	// 0 means 1 h.
 	Retention, PayloadRetention, PruneEvery time.Duration
 	// AuditRetention is how long lines of the audit log are kept; 0 means a year, a negative value forever.
 	AuditRetention time.Duration
-	// MaxCounted is how many tasks that match a filter are counted; 0 means 10,000. Of a search for a text it is a tenth.
+	// MaxCounted is the maximum number of matching tasks that are counted; 0 means 10,000. For a search for a text it is a
+	// tenth of that.
 	MaxCounted int
-	// Workers is how many workspaces are made, started, stopped or deleted concurrently; 0 means 16. Four times as many
-	// agents are handed a task, interrupted or inspected concurrently.
+	// Workers is the maximum number of workspaces that are created, started, stopped or deleted concurrently; 0 means 16.
+	// The maximum of shorter calls (dispatch, interrupt, inspect) is four times as high.
 	Workers int
-	// OpTimeout is how long a place may take to make, start, stop or delete a workspace before the call is retried; 0
-	// means 15 min. CallTimeout is the same for other calls, except those that follow a run; 0 means 1 min.
+	// OpTimeout is how long a place may take to create, start, stop or delete a workspace before the call is retried; 0
+	// means 15 min. CallTimeout is the same for other calls, except Follow; 0 means 1 min.
 	OpTimeout, CallTimeout time.Duration
 
-	// Replica names this server among those that share the store; "" if it shares it with none. Places that are bound to its machine
-	// have names that end with it, see fleet.PlaceOn.
+	// Replica is the name of this server among the servers that share the store; "" if no other server uses the store. The
+	// names of places that are bound to its machine end with it; see fleet.PlaceOn.
 	Replica string
-	// Elsewhere reads what is on the machines of other servers; nil means that it has to be asked for there.
+	// Elsewhere reads from the machines of other servers; nil means that callers must call those servers themselves.
 	Elsewhere Elsewhere
 	// Others are places for agents of other toolsets, in addition to those of the fleet.
 	Others []fleet.Place
-	// Degraded returns which parts are degraded that neither the state nor its places know; nil: none.
+	// Degraded returns degraded parts other than the store, the leases and the places; nil means that there are none.
 	Degraded func() []fleet.Degraded
 	// MCPURL returns the base address of this server's MCP endpoints, for agents that report. It may be nil, or return
 	// "" if there are none.
 	MCPURL func() string
 
-	// Span begins a span of work on the agent, or on its task, in the trace of the call that wanted it, and returns the
-	// context of the span and the function that ends it. The task is nil for work on the workspace. A nil Span traces
-	// nothing.
+	// Span begins a span of work on the agent, or on its task, in the trace of the call that requested the work. It returns
+	// the context of the span and the function that ends the span. The task is nil for work on the workspace. A nil Span
+	// traces nothing.
 	Span func(ctx context.Context, name string, a *fleet.Agent, t *fleet.Task) (_ context.Context, end func(error))
-	// EventSent is told how long after its recording an event was sent to a watcher that waited for it; nil if nobody is.
+	// EventSent is called when an event was sent to a watcher that waited for it. lag is the time since the event was
+	// recorded. It may be nil.
 	EventSent func(lag time.Duration)
 
 	Now    func() time.Time // nil means time.Now
 	NewID  func() string    // nil means random UUIDs
 	Logger *slog.Logger     // nil means no log
-	// Fault is called at named points of the reconciler, where a test can end the process; nil means no faults. The
-	// points are the constants Fault....
+	// Fault is called at named points of the reconciler, so that a test can end the process there. The points are the
+	// constants Fault... of package reconcile. It may be nil.
 	Fault func(point string)
 }
 

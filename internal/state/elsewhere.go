@@ -7,30 +7,31 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Elsewhere reads what is on the machines of other servers. If such a server does not answer, the error names it.
+// Elsewhere reads from the machines of other servers. If such a server does not answer, the error names it.
 type Elsewhere interface {
 	// Runner returns the runner of an agent on the machine of the server. Only its Output, Patch and Bundle may be called.
 	Runner(server string, a fleet.Agent) fleet.Runner
 
-	// Place returns the place of the name on the machine of the server.
+	// Place returns the reader of the server's place with the name.
 	Place(server, name string) PlaceReader
 }
 
-// PlaceReader is what can be read from a place, see fleet.Place.
+// PlaceReader has the methods of fleet.Place that only read.
 type PlaceReader interface {
 	Projects(ctx context.Context) ([]fleet.Project, error)
 	Roles(ctx context.Context, project string) ([]fleet.Role, error)
 	Log(ctx context.Context, a fleet.Agent, lines int) (log []string, more bool, err error)
 }
 
-// elsewhere returns the place of the name if it is one of another server; otherwise nil. What is wanted of its agents goes
-// through the store, and that server does it. What is read from the machine itself, such as raw output, logs and roles, comes from that server.
+// elsewhere returns the place with the name if another server has it; otherwise nil. Changes of its agents go through the
+// store, and that server carries them out. Data of the machine itself, such as raw output, logs and roles, is read from that
+// server.
 func (ps *Places) elsewhere(name string) *ManagedPlace {
 	kind, server := fleet.ReplicaOf(name)
 	if server == "" || server == ps.cfg.Replica {
 		return nil
 	}
-	twin := ps.Lookup(kind) // the programs of all servers are alike, so it can do the same
+	twin := ps.Lookup(kind) // all servers run the same program, so this server's place of the kind has the same traits
 	if twin == nil {
 		return nil
 	}
@@ -48,7 +49,7 @@ func (ps *Places) elsewhere(name string) *ManagedPlace {
 	return p
 }
 
-// SyncElsewhere takes in what other servers have recorded about the places of these agents.
+// SyncElsewhere reads what other servers have recorded about the places of these agents.
 func (ps *Places) SyncElsewhere(ctx context.Context, agents []*fleet.AgentView) error {
 	seen := map[*ManagedPlace]bool{}
 	var errs []error

@@ -47,8 +47,8 @@ func refuseMessages(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	return err
 }
 
-// MaxQuestions is the maximum number of questions of one task. Runners have their own limit. This limit also protects the store from an
-// untrusted runner.
+// MaxQuestions is the maximum number of questions of one task. Runners have their own limit; this limit protects the store
+// from an untrusted runner.
 const MaxQuestions = 1000
 
 // withdrawQuestions marks the open questions of a task that ends as withdrawn.
@@ -72,8 +72,8 @@ func TimeoutReason(t *fleet.Task) string {
 	return fmt.Sprintf("it ran longer than its limit of %s", t.Timeout)
 }
 
-// EndTask ends the task of the agent with the outcome, writes both, and appends an EventTaskEnded. The transaction has read both. If the
-// agent exists, EndTask calls change, which may be nil, before it writes the agent.
+// EndTask ends the task of the agent with the outcome, writes the task and the agent, and appends an EventTaskEnded. The
+// transaction must have read both. If the agent exists, EndTask calls change, which may be nil, before it writes the agent.
 func EndTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time, change func(a *fleet.Agent)) error {
 	t.Status, t.Reason = o.Status, o.Reason
 	if !t.StopAsked.IsZero() && o.Status != fleet.TaskCompleted {
@@ -86,7 +86,7 @@ func EndTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now ti
 		t.Reason = "the agent gave no reason"
 	}
 	t.EndedAt, t.StalledAt, t.LastStep = now, time.Time{}, ""
-	if !o.EndedAt.IsZero() && o.EndedAt.Before(now) { // Fleet may have noticed much later, for example after its own restart
+	if !o.EndedAt.IsZero() && o.EndedAt.Before(now) { // Fleet may notice the end much later, for example after its own restart
 		t.EndedAt = o.EndedAt
 		if t.EndedAt.Before(t.StartedAt) { // the host's clock may be behind
 			t.EndedAt = t.StartedAt

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// These are the parts that are not places.
+// These are the names of parts that are not places.
 const (
 	partStore = "store"
 	partPoll  = "poll"
@@ -18,7 +18,7 @@ const (
 	partLeases = "leases"
 )
 
-// Health reports on the parts that Fleet needs. It calls the store but no place.
+// Health returns the health of the parts that Fleet needs. It calls the store but no place.
 func (ps *Places) Health(ctx context.Context) fleet.Health {
 	h, anyKnown := fleet.Health{}, false
 	add := func(part string, since time.Time, reason string) {
@@ -43,7 +43,7 @@ func (ps *Places) Health(ctx context.Context) fleet.Health {
 		case !known:
 			add(p.Name, ps.started, "it has not listed all its agents yet")
 		case late > max(stalePolls*p.Interval, minListingGap):
-			add(partPoll, ps.cfg.Time().Add(-late), fmt.Sprintf("%s was last asked for its agents %s ago", p.Name, late.Round(time.Second)))
+			add(partPoll, ps.cfg.Time().Add(-late), fmt.Sprintf("the agents of %s were last listed %s ago", p.Name, late.Round(time.Second)))
 		}
 	}
 	writable := ps.probe.check(ctx, ps.store, ps.cfg)

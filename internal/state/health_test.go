@@ -91,7 +91,7 @@ func TestStoreCannotBeWritten(t *testing.T) {
 func TestSlowStore(t *testing.T) {
 	t.Parallel()
 	h := sick(t, sickStore{note: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }})
-	requireDegraded(t, h.Health(t.Context()), true, "store", "has not taken a write within 1s")
+	requireDegraded(t, h.Health(t.Context()), true, "store", "did not finish a write within 1s")
 }
 
 // TestNewerSchema checks that a server works on, and says so, when a newer one has upgraded the database.

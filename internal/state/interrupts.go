@@ -6,20 +6,20 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Interrupts passes on which runs are to end at once: the service asks for it, and the reconciler of the same process
-// does it, since it alone changes what places have.
+// Interrupts passes requests to end runs at once from the service to the reconciler of the same process. Only the
+// reconciler may change anything at a place.
 type Interrupts struct{ requests chan Interrupt }
 
 // Interrupt is a request to end the run of a task that has ended in the store.
 type Interrupt struct {
 	Agent fleet.Agent
 	Task  fleet.Task
-	done  chan error // has room for the answer
+	done  chan error // has a buffer for the result
 }
 
 func newInterrupts() *Interrupts { return &Interrupts{requests: make(chan Interrupt)} }
 
-// Ask asks for the end of the task's run, and waits until the run's host was told.
+// Ask requests the end of the task's run, and waits until the run's host has received the request.
 func (i *Interrupts) Ask(ctx context.Context, a *fleet.Agent, t *fleet.Task) error {
 	r := Interrupt{Agent: *a, Task: *t, done: make(chan error, 1)}
 	fleet.ReleaseSlot(ctx)
@@ -36,8 +36,8 @@ func (i *Interrupts) Ask(ctx context.Context, a *fleet.Agent, t *fleet.Task) err
 	}
 }
 
-// Requests returns the requests. Each is answered with Done.
+// Requests returns the channel of requests. The receiver must call Done for each.
 func (i *Interrupts) Requests() <-chan Interrupt { return i.requests }
 
-// Done answers the request.
+// Done reports the result to the caller of Ask.
 func (r Interrupt) Done(err error) { r.done <- err }

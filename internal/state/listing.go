@@ -8,32 +8,32 @@ import (
 	"fleet/internal/fleet"
 )
 
-// listing is one revision of the fleet, with the lists of it that callers have asked for. Callers who see the same
-// agents with the same filter share a list, and whatever else was made of it. It ends with its revision.
+// listing is one revision of the fleet, with the lists that callers have requested. Callers who may see the same agents and
+// use the same filter share a list and everything that was derived from it. The next revision gets a new listing.
 type listing struct {
 	views  []*fleet.AgentView // every agent, by name and owner; never changed
 	shares *Shares
 
 	mu     sync.Mutex
 	lists  map[listKey]*fleet.AgentRows
-	kept   int                  // agents of all lists, and leastKept for each
-	last   listKey              // of match, without a window
-	match  []*fleet.AgentView   // what the last list was cut from, so that reading all pages does not select all agents for each
-	places map[listKey][]string // by whose agents they are
+	kept   int                  // number of agents in all lists; each list counts at least leastKept more
+	last   listKey              // key of match, without a window
+	match  []*fleet.AgentView   // the agents that the last list was a page of, so that the next page does not select them again
+	places map[listKey][]string // names of the places of the agents that a caller may see
 }
 
 const (
-	// maxKept limits what a listing keeps. A list in all its encodings has about 1 KB an agent.
+	// maxKept limits kept. A list in all its encodings takes about 1 KB an agent.
 	maxKept = 20000
-	// leastKept is what a list without agents counts, so that there are not many of them.
+	// leastKept is added to kept for each list, to limit the number of empty lists too.
 	leastKept = 100
 )
 
 // listKey identifies a list of a revision.
 type listKey struct {
-	all                                bool   // every agent, not just the owner's
-	groups                             string // of a principal with whom agents are shared
-	projects                           string // of a principal who is restricted to some
+	all                                bool   // every agent, not only the owner's
+	groups                             string // groups of a principal with whom agents are shared
+	projects                           string // projects that the principal is restricted to
 	owner, project, place, role, state string
 	offset, count                      int
 }
@@ -82,7 +82,7 @@ func (l *listing) selected(p fleet.Principal, r fleet.ListAgentsRequest, place s
 	return match
 }
 
-// key returns the key of what the principal sees.
+// key returns the key of the agents that the principal may see.
 func (l *listing) key(p fleet.Principal) listKey {
 	if p.Admin() {
 		return listKey{all: true}

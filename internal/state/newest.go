@@ -7,13 +7,13 @@ import (
 	"fleet/internal/fleet"
 )
 
-// newest reads the Seq of the newest event. Calls that come during a read share the next one.
+// newest reads the Seq of the newest event. Calls during a read share the next read.
 type newest struct {
 	store fleet.Store
 
 	mu      sync.Mutex
 	reading bool
-	next    *seqRead // what waiting calls share; nil if none waits
+	next    *seqRead // the read that waiting calls share; nil if no call waits
 }
 
 type seqRead struct {
@@ -24,7 +24,7 @@ type seqRead struct {
 
 func newNewest(store fleet.Store) *newest { return &newest{store: store} }
 
-// last returns the Seq of the newest event, from a read that has begun after the call.
+// last returns the Seq of the newest event, from a read that begins after last was called.
 func (n *newest) last(ctx context.Context) (int64, error) {
 	n.mu.Lock()
 	if !n.reading {
@@ -46,7 +46,8 @@ func (n *newest) last(ctx context.Context) (int64, error) {
 	}
 }
 
-// finish ends a read. Calls that wait get one that does not hold up the call that has finished.
+// finish ends a read. If calls are waiting, it starts the next read in the background, so that the caller of finish does
+// not wait for it.
 func (n *newest) finish() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -57,7 +58,7 @@ func (n *newest) finish() {
 	go n.serve()
 }
 
-// serve reads for waiting calls until none waits.
+// serve reads for waiting calls until no call waits.
 func (n *newest) serve() {
 	for {
 		n.mu.Lock()

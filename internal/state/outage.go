@@ -41,8 +41,8 @@ func (p *ManagedPlace) Reached(err error) {
 	p.changed.Notify()
 }
 
-// Available returns the error of a place that did not answer recently, so that a caller who wants something done is
-// told at once. Old failures do not count.
+// Available returns an error if the place did not answer recently, so that a caller who requests a change gets the error at
+// once. Old failures do not count.
 func (p *ManagedPlace) Available() error {
 	o := p.callFailure.Load()
 	if o == nil || p.now().Sub(o.at) > max(stalePolls*p.Interval, minListingGap) {

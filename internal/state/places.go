@@ -18,7 +18,7 @@ type ManagedPlace struct {
 	fleet.Place
 	Name  string
 	Facts fleet.Traits
-	// OfFleet means that the fleet's agents live in it: its projects and all its workspaces are the fleet's.
+	// OfFleet means that agents of ToolsetFleet live in it: the fleet uses its projects and all its workspaces.
 	OfFleet  bool
 	Catalog  *catalog
 	Interval time.Duration // how often its workspaces are listed while nothing changes
@@ -33,7 +33,7 @@ type ManagedPlace struct {
 	observed atomic.Int64
 	// listingFailure is the error of the last listing; nil if it succeeded.
 	listingFailure atomic.Pointer[failure]
-	// callFailure is the error of the last call that it did not answer; nil if it answered.
+	// callFailure is the error of the last call if the place did not answer it; nil if it answered.
 	callFailure atomic.Pointer[failure]
 	// hiddenCount counts its workspaces that cannot be shown because agents of other places have their names.
 	hiddenCount atomic.Int64
@@ -47,9 +47,9 @@ func (p *ManagedPlace) Adopts() bool { return p.OfFleet && p.Facts.Adopts }
 
 // Places are the places of the configuration.
 type Places struct {
-	Fleet        []*ManagedPlace          // of the fleet, at least one
-	All          []*ManagedPlace          // those and all others
-	byName       map[string]*ManagedPlace // all
+	Fleet        []*ManagedPlace          // places of ToolsetFleet, at least one
+	All          []*ManagedPlace          // Fleet, followed by places of other toolsets
+	byName       map[string]*ManagedPlace // All by name
 	store        fleet.Store
 	cfg          Config
 	started      time.Time               // when they were created
@@ -59,7 +59,7 @@ type Places struct {
 	changed      notify.Subscribers
 
 	mu   sync.Mutex
-	away map[string]*ManagedPlace // of other servers, as far as they were asked for, by name
+	away map[string]*ManagedPlace // places of other servers that were requested so far, by name
 }
 
 func newPlaces(store fleet.Store, ofFleet []fleet.Place, cfg Config) *Places {
@@ -73,7 +73,7 @@ func newPlaces(store fleet.Store, ofFleet []fleet.Place, cfg Config) *Places {
 	return ps
 }
 
-// add adds the place, unless it is there already.
+// add adds the place, unless it was added before.
 func (ps *Places) add(p fleet.Place, ofFleet bool) {
 	t := p.Traits()
 	if ps.byName[t.Name] != nil {
@@ -91,8 +91,8 @@ func (ps *Places) add(p fleet.Place, ofFleet bool) {
 	}
 }
 
-// Of returns the place of the agent. If the place is another server's, or no longer configured, it returns one that does not
-// answer, so that nothing of the agent is lost.
+// Of returns the place of the agent. If another server has the place, or it is no longer configured, Of returns a place that
+// does not answer, so that the agent is not lost.
 func (ps *Places) Of(a *fleet.Agent) *ManagedPlace {
 	if p := ps.Lookup(a.Place); p != nil {
 		return p
@@ -103,8 +103,8 @@ func (ps *Places) Of(a *fleet.Agent) *ManagedPlace {
 	return ps.Absent(a.Place)
 }
 
-// Lookup returns the place with the name; nil if it is not configured. Agents from before places had names in the store
-// belong to the first place. A place that is bound to a machine is found with and without the name of this server.
+// Lookup returns the place with the name; nil if it is not configured. An empty name, which agents of old versions have,
+// means the first place. A place that is bound to a machine is found with and without the name of this server.
 func (ps *Places) Lookup(name string) *ManagedPlace {
 	if name == "" {
 		return ps.Fleet[0]
@@ -118,7 +118,7 @@ func (ps *Places) Lookup(name string) *ManagedPlace {
 // Names returns the names of all places, sorted.
 func (ps *Places) Names() []string { return slices.Sorted(maps.Keys(ps.byName)) }
 
-// With returns the first place that has the driver, preferring places of the fleet; nil if none has it.
+// With returns the first place that has the driver; nil if no place has it. It prefers places of the fleet.
 func (ps *Places) With(driver string) *ManagedPlace {
 	for _, p := range ps.All {
 		if _, ok := p.Facts.Driver(driver); ok {
@@ -144,7 +144,7 @@ func (p *ManagedPlace) State() fleet.PlaceState {
 	return st
 }
 
-// Absent returns a place that the store names and the configuration does not.
+// Absent returns a place that stands for one that is not configured.
 func (ps *Places) Absent(name string) *ManagedPlace {
 	p := absentPlace{name: name}
 	m := &ManagedPlace{Place: p, Name: name, Facts: p.Traits(), Interval: 5 * time.Second, Grace: cmp.Or(ps.cfg.StopGrace, 5*time.Second), now: ps.cfg.Time, log: ps.cfg.Logger, changed: &ps.changed}
@@ -154,9 +154,8 @@ func (ps *Places) Absent(name string) *ManagedPlace {
 	return m
 }
 
-// SameName returns the agent that prevents an agent of the place from having the name: one of the same owner in any
-// place, or one of any owner in this place if it has a single namespace for all owners. It returns nil if there is
-// none.
+// SameName returns the existing agent that prevents a new agent of the place from having the name; nil if the name is free.
+// It is an agent of the same owner in any place or, if the place has a single namespace, an agent of any owner in it.
 func (p *ManagedPlace) SameName(tx fleet.ReadTx, name, owner string) (*fleet.Agent, error) {
 	agents, err := tx.AgentsByName(name, "")
 	for _, a := range agents {
@@ -167,8 +166,8 @@ func (p *ManagedPlace) SameName(tx fleet.ReadTx, name, owner string) (*fleet.Age
 	return nil, err
 }
 
-// Subscribe returns a channel that receives after this process has recorded something about a place or about its leases: a
-// listing, a failure, an answer. That a place was not listed for long is no record, and sends nothing.
+// Subscribe returns a channel that receives a signal after this process has recorded a listing, a failure or an answer of a
+// place, or a change of its leases' health. A place becomes stale by time alone; that sends no signal.
 func (ps *Places) Subscribe() (signal <-chan struct{}, cancel func()) { return ps.changed.Subscribe() }
 
 // States returns the states of the fleet's places, in the order of the configuration.

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// PollKey is the name of the polling lease of the place, and of the note of its last complete listing.
+// PollKey returns the key of the place's polling lease, and of the note of its last complete listing.
 func (p *ManagedPlace) PollKey() string { return "poll/" + p.Name }
 
 // ListingError returns the error of the last listing; nil if it succeeded.
@@ -35,8 +35,8 @@ func (p *ManagedPlace) ListingSucceeded() {
 	p.changed.Notify()
 }
 
-// Listed records that the store has everything that the place had at that time. The note comes first, so that what callers
-// have been told once is known after a restart too.
+// Listed records that the store has all workspaces that the place had at that time. It writes the note first, so that the
+// time never goes back after a restart.
 func (p *ManagedPlace) Listed(ctx context.Context, at time.Time) error {
 	err := p.store.Note(ctx, p.PollKey(), p.now().Sub(at))
 	p.observed.Store(at.UnixMilli())
@@ -55,11 +55,11 @@ func (p *ManagedPlace) SetHidden(n int64) {
 	}
 }
 
-// maxReportGap is how long the polling process may report nothing before the place counts as down. It covers the time
-// for which a dead process keeps the lease.
+// maxReportGap is how long the polling process may report no listing before the place counts as down. It is longer than the
+// polling lease of a dead process.
 const maxReportGap = 10 * time.Second
 
-// SyncHealth takes in what the polling process has recorded: when the place was last listed, and so whether it answers.
+// SyncHealth reads the polling process's note of the last listing, and derives from it whether the place answers.
 func (p *ManagedPlace) SyncHealth(ctx context.Context, callTimeout time.Duration) error {
 	at, err := p.lastListing(ctx)
 	if err != nil || at.IsZero() {
@@ -81,8 +81,8 @@ func (p *ManagedPlace) SyncHealth(ctx context.Context, callTimeout time.Duration
 	return nil
 }
 
-// asListingError makes err the error of a place that did not list its workspaces, whatever its own reason is: to
-// callers, a token that Coder does not accept is as bad as a Coder that is down.
+// asListingError returns err as the error of a place that did not list its workspaces, whatever the reason of err: for
+// callers, a token that Coder refuses has the same effect as a Coder that is down.
 func asListingError(err error) *fleet.Error {
 	words := fleet.PublicMessage(err)
 	e, ok := errors.AsType[*fleet.Error](err)

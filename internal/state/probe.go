@@ -11,22 +11,23 @@ import (
 )
 
 const (
-	// probeEvery is how long the store counts as writable after a write. Anybody may ask for the health of the server.
+	// probeEvery is how long the store counts as writable after a probe. It limits the writes that health checks cause.
 	probeEvery = 5 * time.Second
-	// probePatience is how long that write may take. A store that is only slow is still used.
+	// probePatience is how long a probe waits for its write. A store that is only slow still counts as writable.
 	probePatience = time.Second
 )
 
-// probe checks that the store can be written, and that its schema is the one that this server knows.
+// probe checks that the store can be written, and that its schema has the version that this server knows.
 type probe struct {
 	mu      sync.Mutex
 	written time.Time // the last time that it was writable
 
-	store  atomic.Pointer[failure] // why it cannot be written, or that it is slow; nil if neither
+	store  atomic.Pointer[failure] // why it cannot be written, or that it is slow; nil if it works
 	schema atomic.Pointer[failure]
 }
 
-// check reports whether the store can be written. A full store can: it takes what ends and removes things.
+// check reports whether the store can be written. A full store counts as writable, because it still accepts writes that end
+// or remove something.
 func (p *probe) check(ctx context.Context, store fleet.Store, cfg Config) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -42,7 +43,7 @@ func (p *probe) check(ctx context.Context, store fleet.Store, cfg Config) bool {
 		p.written = now
 		p.store.Store(nil)
 	case limited.Err() != nil:
-		fail(&p.store, unavailable("the store has not taken a write within %s", probePatience), now)
+		fail(&p.store, unavailable("the store did not finish a write within %s", probePatience), now)
 	default:
 		fail(&p.store, unavailable("the store cannot be written"), now)
 		return false

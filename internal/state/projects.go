@@ -12,13 +12,13 @@ import (
 	"fleet/internal/fleet"
 )
 
-// projectsWait is how long a place may take to list its projects where those of other places are asked for too.
+// projectsWait limits how long a place may take to list its projects if several places are asked.
 const projectsWait = 5 * time.Second
 
-// Projects returns the projects of the places, by name, and the errors of the places that do not tell theirs, by place. A
-// place that does not answer keeps nobody waiting for those that do.
+// Projects returns the projects of the places, sorted by name, and the errors of the places that do not list theirs, by
+// place. It does not wait long for a place that does not answer.
 //
-// If ctx has a caller, these are the projects that the caller may use. Others are as if they did not exist.
+// If ctx has a caller, Projects leaves out the projects that the caller may not use.
 func (ps *Places) Projects(ctx context.Context, places []*ManagedPlace) (all []fleet.Project, errs map[string]error) {
 	type answer struct {
 		projects []fleet.Project
@@ -53,8 +53,8 @@ func (ps *Places) Projects(ctx context.Context, places []*ManagedPlace) (all []f
 	return all, errs
 }
 
-// projectsWithin returns the projects of the place. A place that does not answer within the limit, or did not when it was
-// last asked, has those that it had before.
+// projectsWithin returns the projects of the place. If the place does not answer within the limit, or did not answer the
+// last call, these are the projects of its last listing.
 func (p *ManagedPlace) projectsWithin(ctx context.Context, limit time.Duration) ([]fleet.Project, error) {
 	down := p.Available()
 	if down == nil {
@@ -77,7 +77,7 @@ func (p *ManagedPlace) projectsWithin(ctx context.Context, limit time.Duration) 
 	return nil, err
 }
 
-// ProjectRefs returns how callers name the projects: by name, and as PLACE/NAME where several places have the name.
+// ProjectRefs returns references to the projects: NAME, or PLACE/NAME if several places have a project with the name.
 func ProjectRefs(projects []fleet.Project) []string {
 	count := map[string]int{}
 	for _, p := range projects {
@@ -93,10 +93,10 @@ func ProjectRefs(projects []fleet.Project) []string {
 	return names
 }
 
-// MatchProjects returns the projects of the places that a caller means by ref: a name, or PLACE/NAME. There is at least one,
-// of several places if they have the name and ref does not say which. place is the one that ref says, or "".
+// MatchProjects returns the projects that match ref: NAME, or PLACE/NAME. If it returns no error, there is at least one. There
+// are several if several places have the name and ref does not name the place. place is the place that ref names, or "".
 //
-// The error of a place that does not tell its projects counts only if no other place has the project.
+// The error of a place that does not list its projects counts only if no other place has the project.
 func (ps *Places) MatchProjects(ctx context.Context, ref string, places []*ManagedPlace) (match []fleet.Project, place string, err error) {
 	name := ref
 	if before, after, found := strings.Cut(ref, "/"); found {
@@ -128,8 +128,8 @@ func (ps *Places) MatchProjects(ctx context.Context, ref string, places []*Manag
 		With("project", fleet.Shorten(ref, 60)).With("available", strings.Join(names, ", "))
 }
 
-// FindProject returns the one project of the places that a caller means by ref, and its place. INVALID_ARGUMENT if several
-// places have it and ref does not say which.
+// FindProject returns the project that matches ref, and its place. The error is INVALID_ARGUMENT if several places have the
+// project and ref does not name the place.
 func (ps *Places) FindProject(ctx context.Context, ref string, places ...*ManagedPlace) (fleet.Project, *ManagedPlace, error) {
 	match, _, err := ps.MatchProjects(ctx, ref, places)
 	if err != nil {

@@ -10,16 +10,16 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Shares is one revision of who sees which agents of others. It has deleted agents too, since those with whom an agent was
-// shared see its history. Only a changed share makes a new revision, so that revisions can be compared.
+// Shares is one revision of the shares of all agents. It includes deleted agents, because people with a share may still see
+// the agent's history. Only a changed share makes a new revision, so that revisions can be compared.
 type Shares struct {
-	agents map[string]*fleet.Agent // that are shared, by uid; never changed
+	agents map[string]*fleet.Agent // shared agents by uid; never changed
 
 	mu   sync.Mutex
 	uids map[string][]string // by principal
 }
 
-// with returns the revision after these agents have changed.
+// with returns s updated by the changed agents. It returns s itself if no share has changed.
 func (s *Shares) with(changed []*fleet.Agent) *Shares {
 	var next map[string]*fleet.Agent
 	for _, a := range changed {
@@ -44,7 +44,7 @@ func (s *Shares) with(changed []*fleet.Agent) *Shares {
 	return &Shares{agents: next}
 }
 
-// With returns the uids of the agents that p sees because they are shared, sorted. Nobody changes them.
+// With returns the uids of the agents that are shared with p, sorted. Callers must not change the result.
 func (s *Shares) With(p fleet.Principal) []string {
 	if len(s.agents) == 0 || p.Admin() {
 		return nil
@@ -69,11 +69,11 @@ func (s *Shares) With(p fleet.Principal) []string {
 	return uids
 }
 
-// Agent returns the shared agent with the uid, with the identity and the shares that it has in this revision.
+// Agent returns the shared agent with the uid, with its shares in this revision.
 func (s *Shares) Agent(uid string) *fleet.Agent { return s.agents[uid] }
 
-// Named returns the agent of the name that p sees because it is shared; of this owner if one is given. An existing agent comes
-// before deleted ones, and a newer one before older ones. It is nil if there is none.
+// Named returns the agent with the name that is shared with p; nil if there is none. If owner is given, only its agents
+// count. An existing agent takes precedence over deleted agents, and a newer agent over older ones.
 func (s *Shares) Named(p fleet.Principal, name, owner string) (found *fleet.Agent) {
 	for _, uid := range s.With(p) {
 		a := s.agents[uid]

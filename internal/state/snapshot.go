@@ -10,9 +10,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Snapshot is the fleet in memory: every existing agent with its active task. Each read first asks the store for the
-// newest event and loads what has changed, so a caller sees its own writes and those of other processes. Its views are
-// shared and never changed.
+// Snapshot is the fleet in memory: all existing agents with their active tasks. Refresh reads the Seq of the store's newest
+// event and loads the agents that have changed. So after a Refresh, a caller sees its own writes and those of other
+// processes. Views are shared and never changed.
 type Snapshot struct {
 	store  fleet.Store
 	newest *newest
@@ -23,8 +23,8 @@ type Snapshot struct {
 	byUID  map[string]*fleet.AgentView
 	byName map[string][]*fleet.AgentView // lower-case name
 	sorted []*fleet.AgentView            // by name and owner; nil if it must be rebuilt
-	listed *listing                      // of sorted; nil until it is asked for
-	fresh  map[string]struct{}           // what TakeChanged returns next, by uid
+	listed *listing                      // the listing of sorted; nil until it is requested
+	fresh  map[string]struct{}           // uids of the agents that TakeChanged returns next
 	shares *Shares
 
 	changed func(uid string) // see OnChange
@@ -32,13 +32,13 @@ type Snapshot struct {
 	loading chan struct{} // holds a value during a refresh: one runs at a time, and others wait for it
 }
 
-// newSnapshot returns a snapshot that is loaded by its first refresh.
+// newSnapshot returns an empty snapshot. The first Refresh loads it.
 func newSnapshot(store fleet.Store, n *newest) *Snapshot {
 	return &Snapshot{store: store, newest: n, byUID: map[string]*fleet.AgentView{}, byName: map[string][]*fleet.AgentView{}, fresh: map[string]struct{}{}, shares: &Shares{}, changed: func(string) {}, loading: make(chan struct{}, 1)}
 }
 
-// OnChange has Refresh call f for each agent of which something has changed, also a deleted one, before Refresh returns. It is called before
-// the first Refresh.
+// OnChange sets the function that Refresh calls for each changed agent, also a deleted one, before it returns. Call OnChange
+// before the first Refresh.
 func (s *Snapshot) OnChange(f func(uid string)) { s.changed = f }
 
 // Refresh loads what was committed before it was called.
@@ -131,16 +131,17 @@ func (s *Snapshot) apply(seq int64, changed []string, views []*fleet.AgentView, 
 			s.add(v)
 		}
 	}
-	if first { // the store returns them nearly in this order, in which sorting is fast
+	if first { // the store returns the agents nearly in this order, so sorting is fast
 		s.sorted = slices.DeleteFunc(slices.Clone(views), func(v *fleet.AgentView) bool { return !v.DeletedAt.IsZero() })
 		slices.SortFunc(s.sorted, ByName)
 	}
 }
 
-// sortAnew is the number of agents that come or go from which sorting the whole fleet is faster than inserting each.
+// sortAnew is the number of new and deleted agents from which sorting the whole fleet is faster than inserting each one.
 const sortAnew = 64
 
-// replace replaces the view of an agent that keeps its place in the order, as nearly all changes do. It returns false for others.
+// replace replaces the view of an agent whose position in the order does not change. Otherwise it returns false, which is
+// rare.
 func (s *Snapshot) replace(v *fleet.AgentView) bool {
 	old := s.byUID[v.UID]
 	if old == nil || !v.DeletedAt.IsZero() || ByName(old, v) != 0 {
@@ -186,7 +187,7 @@ func (s *Snapshot) remove(uid string) {
 	}
 }
 
-// ByName is the order of the fleet. It is total.
+// ByName compares existing agents by name, ignoring case, and then by owner. It is a total order.
 func ByName(a, b *fleet.AgentView) int {
 	return cmp.Or(cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), cmp.Compare(a.Owner, b.Owner))
 }
@@ -198,7 +199,8 @@ func (s *Snapshot) Get(uid string) *fleet.AgentView {
 	return s.byUID[uid]
 }
 
-// Find returns the agent that p's reference names: p's own first, another owner's only if p sees it.
+// Find returns the agent with the name that p may see. p's own agent takes precedence. If owner is given, only its agents
+// count.
 func (s *Snapshot) Find(p fleet.Principal, name, owner string) (*fleet.AgentView, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -233,7 +235,8 @@ func (s *Snapshot) Shares() *Shares {
 	return s.shares
 }
 
-// TakeChanged returns the agents that were loaded since it was last called, in no order. It has one caller, which need not look through all agents.
+// TakeChanged returns the agents that were loaded since its last call, in any order. It has only one caller, the reconciler,
+// which so does not have to look at all agents.
 func (s *Snapshot) TakeChanged() []*fleet.AgentView {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,7 +244,7 @@ func (s *Snapshot) TakeChanged() []*fleet.AgentView {
 	for uid := range s.fresh {
 		changed = append(changed, s.byUID[uid])
 	}
-	s.fresh = map[string]struct{}{} // a map that was large would stay so
+	s.fresh = map[string]struct{}{} // a new map, because a cleared one keeps its size
 	return changed
 }
 

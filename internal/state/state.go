@@ -15,12 +15,13 @@ type Fleet struct {
 	Log      *slog.Logger
 	Places   *Places
 	Snapshot *Snapshot
-	// Interrupts are what the service asks of the reconciler beside the store.
+	// Interrupts are requests of the service to the reconciler that do not go through the store.
 	Interrupts *Interrupts
 	Tail       *LogTail
 }
 
-// New returns the state over the store and the places of the fleet's agents, at least one. It starts nothing.
+// New returns the state for the store and the places of the fleet's agents. There must be at least one place. New starts no
+// background work.
 func New(store fleet.Store, places []fleet.Place, cfg Config) *Fleet {
 	cfg = cfg.withDefaults()
 	n := newNewest(store)

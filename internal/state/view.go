@@ -2,7 +2,7 @@ package state
 
 import "fleet/internal/fleet"
 
-// AgentView returns the agent with its active task, also a deleted one; nil if it never was.
+// AgentView returns the agent with its active task, even if it is deleted; nil if it never existed.
 func AgentView(tx fleet.ReadTx, uid string) (*fleet.AgentView, error) {
 	views, err := tx.AgentViews([]string{uid})
 	if err != nil || len(views) == 0 {

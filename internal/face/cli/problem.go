@@ -47,11 +47,11 @@ func usagef(format string, args ...any) error {
 }
 
 // errInterrupted is the cancellation cause of a command's context after Ctrl-C.
-var errInterrupted = &failure{code: ExitInterrupted, reason: "INTERRUPTED", message: "interrupted", hint: "what was asked for may go on"}
+var errInterrupted = &failure{code: ExitInterrupted, reason: "INTERRUPTED", message: "interrupted", hint: "the request may still be carried out"}
 
 // errTimeout is the cancellation cause of a command's context after --timeout.
 var errTimeout = &failure{
-	code: ExitTimeout, reason: "TIMED_OUT", message: "no answer within the time given with --timeout", hint: "what was asked for may go on",
+	code: ExitTimeout, reason: "TIMED_OUT", message: "no answer within the time given with --timeout", hint: "the request may still be carried out",
 }
 
 // explain converts any error into a failure, for the target that the command talked to.

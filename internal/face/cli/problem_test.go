@@ -48,7 +48,7 @@ func TestExitCodes(t *testing.T) {
 		{usagef("bad"), 2, "bad"},
 		{verdictOf("failed"), 8, `the task 1 of papi failed: no; "fleet task show 1" tells more`},
 		{verdictOf("stopped"), 9, `the task 1 of papi was stopped: no; "fleet task show 1" tells more`},
-		{context.Canceled, 130, "interrupted; what was asked for may go on"},
+		{context.Canceled, 130, "interrupted; the request may still be carried out"},
 	} {
 		t.Run(c.line, func(t *testing.T) {
 			t.Parallel()
@@ -179,7 +179,7 @@ func TestInterruptEndsACall(t *testing.T) {
 	<-called
 	c.signals <- nil
 	require.Equal(t, ExitInterrupted, wait(t, code))
-	require.Equal(t, "fleet: interrupted; what was asked for may go on\n", c.err.String())
+	require.Equal(t, "fleet: interrupted; the request may still be carried out\n", c.err.String())
 }
 
 func TestInterruptEndsAWatchAndTellsTheCursor(t *testing.T) {

@@ -157,7 +157,7 @@ func (s *stub) log(kind fleetv1.Event_Type, agent, task, text, state string) {
 func (s *stub) agent(name string) (*fleetv1.Agent, error) {
 	a := s.agents[strings.ToLower(name)]
 	if a == nil {
-		return nil, refusal(codes.NotFound, "AGENT_NOT_FOUND", fmt.Sprintf("agent %q not found", name), map[string]string{"agent_name": name}, "{list_agents} shows the agents there are")
+		return nil, refusal(codes.NotFound, "AGENT_NOT_FOUND", fmt.Sprintf("agent %q not found", name), map[string]string{"agent_name": name}, "{list_agents} shows the existing agents")
 	}
 	return a, nil
 }

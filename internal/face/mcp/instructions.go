@@ -34,7 +34,7 @@ agent_stop ends an agent that is not wanted any more. agent_complete and append_
 
 const sessionsInstructions = `Fleet holds conversations with agents: agents that are defined in files or in a store, and agents of the fleet.
 
-1. list_agents shows the agents there are; pull_agent brings one from a registry.
+1. list_agents shows the defined agents; pull_agent downloads one from a registry.
 2. create_agent_session begins a conversation, and send_message takes it one turn further: the agent remembers what was said. invoke_agent asks once, without a conversation.
 3. get_agent_session_history shows what was said; close_agent_session ends a conversation and what it is doing.
 

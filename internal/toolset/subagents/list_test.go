@@ -34,7 +34,7 @@ func TestList(t *testing.T) {
 	require.Equal(t, "Searches the web and returns summarized results", web.Description)
 	require.Equal(t, []subagents.Broken{
 		{"broken", "broken/agent.md: line 2: string was used where mapping is expected"},
-		{"needy", `K of the MCP server "a": the variable NOT_THERE is not set in the server's environment, or is one of the server's own that no agent gets: set it and start the server again`},
+		{"needy", `K of the MCP server "a": the variable NOT_THERE is not set in the server's environment, or is reserved for the server: set it and start the server again`},
 	}, broken)
 
 	listed, _, err = w.List(as(t.Context(), "bob"))

@@ -128,7 +128,7 @@ func TestNestingUnconfined(t *testing.T) {
 	w.define("lead", "calls: [worker]", "You lead.")
 	w.define("worker", "allowed_callers: [main, lead]", "You work.")
 	_, err := w.run("worker", "say no")
-	fails(t, err, fleet.ReasonPermissionDenied, "are for admins only")
+	fails(t, err, fleet.ReasonPermissionDenied, "only admins may use agents")
 	lead, end := w.working(asRoot(t.Context()), "lead")
 	defer end()
 	r, err := w.Run(asAgent(t.Context(), lead), subagents.Request{Agent: "worker", Prompt: "say done"})
