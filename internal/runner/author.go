@@ -10,16 +10,17 @@ import (
 	"strings"
 )
 
-// ConfigureAuthor configures the author of an agent's commits: the user who runs the server. It copies only the author,
-// because the rest of the user's git configuration may name programs and hold secrets. If the user has no name, the
-// next run tries again. git finds the user's configuration in env.
+// ConfigureAuthor makes the user of this process the author of an agent's commits, in the git configuration of the
+// agent's home. It copies only the user's name and address, because the rest of the user's git configuration may name
+// programs and hold secrets. If the user has configured neither, the next run tries again. git finds the user's
+// configuration through env.
 func ConfigureAuthor(home string, env []string) error {
 	path := filepath.Join(home, ".gitconfig")
 	switch info, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return err
-	case info.Mode().IsRegular() && info.Size() == 0: // the user had no name before
+	case info.Mode().IsRegular() && info.Size() == 0: // the user had configured no name
 		if err := os.Remove(path); err != nil {
 			return err
 		}
@@ -38,7 +39,8 @@ func ConfigureAuthor(home string, env []string) error {
 	return errors.Join(err, f.Close())
 }
 
-// readAuthor returns a git configuration with the user's name and address.
+// readAuthor returns a git configuration with the user's name and address. It is empty if the user has configured
+// neither.
 func readAuthor(env []string) string {
 	cmd := exec.Command("git", "config", "--global", "--includes", "-z", "--get-regexp", `^user\.(name|email)$`)
 	cmd.Env = env

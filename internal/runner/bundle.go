@@ -9,10 +9,10 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// bundleSnapshot is used instead of a task's id for the snapshot that is made for a bundle.
+// bundleSnapshot stands in for a task's id when Bundle makes a snapshot.
 const bundleSnapshot = "now"
 
-// Bundle implements fleet.Runner. It first makes a snapshot of the agent's tree, if there is one.
+// Bundle implements fleet.Runner. It first makes a snapshot of the agent's working tree, if the tree can be read.
 func (w Agent) Bundle(ctx context.Context, out io.Writer) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -40,7 +40,7 @@ func (w Agent) Bundle(ctx context.Context, out io.Writer) error {
 	return HostError("cannot bundle the agent's work", err)
 }
 
-// failing records the error of the wrapped writer, because git reports only its own.
+// failing records the error of the wrapped writer, because git reports only its own errors.
 type failing struct {
 	out io.Writer
 	err error

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// begin records the commit at which the run starts. An error does not prevent the run.
+// begin records the commit at which the run starts. It only logs an error, which must not prevent the run.
 func (w Agent) begin(ctx context.Context, r fleet.Run) {
 	t, err := w.ws.Tree()
 	if err == nil && t != nil {

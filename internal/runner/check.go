@@ -23,7 +23,7 @@ var checkID = regexp.MustCompile(`^[a-z0-9]{1,20}$`)
 // checkMark separates the name of a run from the id of its check in the name of the check's run.
 const checkMark = ".check-"
 
-// checkRun returns the run of a check. again selects the repetition after a failure of the machine.
+// checkRun returns the run of a check. again selects the second attempt, which follows a failure of the machine.
 func (h Home) checkRun(r fleet.Run, id string, again bool) shim.Run {
 	name := FileName(r.TaskID) + checkMark + id
 	if again {
@@ -32,8 +32,8 @@ func (h Home) checkRun(r fleet.Run, id string, again bool) shim.Run {
 	return shim.Run(h.path("runs", name))
 }
 
-// Check implements fleet.Runner. A check is a run of its own: it is claimed once, has a supervisor, and survives the
-// server.
+// Check implements fleet.Runner. A check is a run of its own: a shim claims and supervises it, and it survives the
+// server. If the machine fails during the check, Check starts it once more.
 func (w Agent) Check(ctx context.Context, r fleet.Run, c fleet.Check) (fleet.CheckResult, error) {
 	if err := ctx.Err(); err != nil {
 		return fleet.CheckResult{}, err
@@ -99,8 +99,8 @@ func (w Agent) startCheck(ctx context.Context, r fleet.Run, c fleet.Check, run s
 	return w.host.launch(ctx, w.name, w.home, run, env)
 }
 
-// waitCheck waits until the check has ended. If its supervisor is suspended and does not end it in time, waitCheck
-// kills it.
+// waitCheck waits until the check has ended. If the check is overdue because its supervisor is suspended, waitCheck
+// kills the check.
 func waitCheck(ctx context.Context, run shim.Run) (*shim.Exit, error) {
 	for {
 		spec, err := run.Spec()
@@ -129,7 +129,7 @@ func waitCheck(ctx context.Context, run shim.Run) (*shim.Exit, error) {
 	}
 }
 
-// since returns the time since the run was claimed.
+// since returns the time since the run was claimed, or 0 if the claim cannot be read.
 func since(run shim.Run) time.Duration {
 	info, err := statClaim(run)
 	if err != nil {
@@ -169,7 +169,7 @@ func checkResult(run shim.Run, c fleet.Check, exit *shim.Exit) (fleet.CheckResul
 	return res, nil
 }
 
-// checksOf returns the started checks of the run.
+// checksOf returns the runs of all checks of the task.
 func (h Home) checksOf(r fleet.Run) ([]shim.Run, error) {
 	entries, err := agentfile.ReadDir(h.path("runs"))
 	if isMissing(err) || errors.Is(err, agentfile.ErrReplaced) {

@@ -13,8 +13,8 @@ import (
 // credentialVariables are the variables that name a program's certificates and credentials.
 var credentialVariables = []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "GOOGLE_APPLICATION_CREDENTIALS"}
 
-// confined returns the policy of one run: that of the workspace, plus the run's files and the programs: the run's own,
-// the one that it starts, and those of MCP servers.
+// confined returns the sandbox policy of one run. It adds to the workspace's policy p the run's files, the program, the
+// command that the program starts, the commands of the MCP servers, and the paths in PATH and in credentialVariables.
 func confined(p sandbox.Policy, run shim.Run, program, starts string, servers map[string]driver.MCPServer, env []string) *sandbox.Policy {
 	p.Write = append(slices.Clone(p.Write), run.Path(shim.FilesDir))
 	p.Read = append(slices.Clone(p.Read), string(run))
@@ -44,7 +44,7 @@ func confined(p sandbox.Policy, run shim.Run, program, starts string, servers ma
 				continue
 			}
 			p.Read = append(p.Read, dir)
-			if filepath.Base(dir) == "bin" { // for example of node in a user's home
+			if filepath.Base(dir) == "bin" { // for example the libraries of node in a user's home
 				p.Read = append(p.Read, filepath.Join(filepath.Dir(dir), "lib"))
 			}
 		}
@@ -52,8 +52,8 @@ func confined(p sandbox.Policy, run shim.Run, program, starts string, servers ma
 	return &p
 }
 
-// installDirs returns the paths of a program outside the system directories: its own, and that of the file to which it links
-// or, for an npm package, of the directory with all packages.
+// installDirs returns the paths that a program needs. The first is its own path. If the program is a link, the second
+// is the path of the linked file or, for an npm package, of the directory with all packages.
 func installDirs(program string) []string {
 	paths := []string{program}
 	real, err := filepath.EvalSymlinks(program)

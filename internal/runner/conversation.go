@@ -12,8 +12,8 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// conversation returns the conversation that the run continues, and when it was last used. lost tells why the run
-// cannot continue the agent's conversation.
+// conversation returns the conversation that the run continues, and when that conversation was last used. If the agent
+// has a conversation that the run cannot continue, lost says why.
 func (h Home) conversation(d driver.Driver, r fleet.Run) (session string, since time.Time, lost string) {
 	if _, ok := d.(driver.ConversationDriver); !ok {
 		return "", time.Time{}, ""
@@ -23,19 +23,20 @@ func (h Home) conversation(d driver.Driver, r fleet.Run) (session string, since 
 	}
 	session = h.read("session")
 	if session == "" && r.Continues {
-		return "", since, "nothing of the last one is left on the agent's machine"
+		return "", since, "the agent's machine no longer has the previous conversation"
 	}
-	// A recorded file existed when the last run ended. Without a record, only the program can tell that the conversation is
-	// lost.
+	// The recorded file existed when the last run ended. Without a record, only the program can detect that the
+	// conversation is lost.
 	if record := h.read("record"); session != "" && record != "" {
 		if _, err := os.Lstat(record); errors.Is(err, fs.ErrNotExist) {
-			return "", since, "the file of the last one is gone from the agent's machine"
+			return "", since, "the file of the previous conversation was removed from the agent's machine"
 		}
 	}
 	return session, since, ""
 }
 
-// recordPattern returns the pattern of the files in which the program will store the conversation of the run.
+// recordPattern returns a pattern for the file in which the program will store the run's conversation. It returns an
+// empty pattern if the driver does not define one or if no later run continues the conversation.
 func recordPattern(w Work, env []string) string {
 	recorder, ok := w.Driver.(driver.ConversationFiles)
 	if !ok || w.Job.OneTask {
@@ -48,7 +49,7 @@ func recordPattern(w Work, env []string) string {
 	return recorder.Record(env, dir)
 }
 
-// remember stores the conversation that the agent's next run continues.
+// remember stores the conversation that the agent's next run continues, as the result of the last run describes it.
 func (h Home) remember(f driver.Format, r driver.Result) error {
 	if !h.exists() {
 		return nil

@@ -24,7 +24,7 @@ const (
 	formatFile = "format.json"
 )
 
-// reportFile holds the token with which a run reports.
+// reportFile holds the token that authenticates a run's reports to Fleet.
 const reportFile = "report-token"
 
 // Files that a program writes its result to.
@@ -65,7 +65,7 @@ func (w Agent) Dispatch(ctx context.Context, r fleet.Run) error {
 	return w.host.launch(ctx, w.name, h, run, env)
 }
 
-// free returns AGENT_BUSY if the agent works on another run than the one with the name.
+// free returns AGENT_BUSY if the agent works on a run other than name.
 func (w Agent) free(name string) error {
 	id := w.home.read("active")
 	if id == "" || id == name {
@@ -81,14 +81,14 @@ func (w Agent) free(name string) error {
 	return nil
 }
 
-// settleUnclaimed reports whether the run was claimed. If it was not, settleUnclaimed prevents later claims and removes the
-// run's files.
+// settleUnclaimed reports whether a shim has claimed the run. If no shim has, settleUnclaimed prevents later claims and
+// removes the run's files.
 func settleUnclaimed(run shim.Run) (given bool, err error) {
 	if _, err := os.Stat(string(run)); isMissing(err) {
 		return false, nil
 	}
 	void, err := run.Void()
-	if errors.Is(err, agentfile.ErrReplaced) { // it was claimed, and the agent has replaced the claim
+	if errors.Is(err, agentfile.ErrReplaced) { // the run was claimed, and the agent has replaced the claim's file
 		return true, nil
 	}
 	if isMissing(err) { // the agent was deleted meanwhile
@@ -109,13 +109,14 @@ func settleUnclaimed(run shim.Run) (given bool, err error) {
 	return false, archiveUnstarted(run)
 }
 
-// isMissing reports whether err means that a path does not exist, also because the agent has replaced a directory by a file.
+// isMissing reports whether err means that a path does not exist. That is also the case if the agent has replaced a
+// directory of the path by a file.
 func isMissing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// archiveUnstarted moves away the directory of a run that was never started. The claim stays in it, in case a late shim still
-// has the directory open.
+// archiveUnstarted moves away the directory of a run that was never started. It removes all files but the claim, which
+// a late shim may still check.
 func archiveUnstarted(run shim.Run) error {
 	dir, err := os.MkdirTemp(filepath.Dir(string(run)), ".void-*")
 	if err == nil {
@@ -127,7 +128,7 @@ func archiveUnstarted(run shim.Run) error {
 	return removeExcept(filepath.Join(dir, "run"), "claim")
 }
 
-// removeExcept removes all files of the directory except those named.
+// removeExcept removes all files of the directory except the files named in keep.
 func removeExcept(dir string, keep ...string) error {
 	entries, err := agentfile.ReadDir(dir)
 	if err != nil {
@@ -143,7 +144,7 @@ func removeExcept(dir string, keep ...string) error {
 	return nil
 }
 
-// isActive reports whether the run has started and not ended.
+// isActive reports whether the run has started and has not ended.
 func isActive(run shim.Run) (bool, error) {
 	if given, err := settleUnclaimed(run); err != nil || !given {
 		return false, err
@@ -190,7 +191,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 		files = append(files, driver.File{Name: driver.FeedbackFile, Data: job.Feedback})
 	}
 	if r.Report != nil {
-		// For programs that do not support MCP. The token itself is in no environment.
+		// Programs that do not support MCP use these variables. The token itself is never in the environment.
 		own["FLEET_REPORT_URL"], own["FLEET_REPORT_TOKEN_FILE"] = r.Report.URL, run.Path(reportFile)
 		files = append(files, driver.File{Name: reportFile, Data: r.Report.Token, Secret: true})
 	}
@@ -225,7 +226,8 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	return env, host.createRun(h, run, map[string]any{specFile: spec, formatFile: c.Format}, files)
 }
 
-// createRun creates the directory of a run. It writes the files, and each value of described as a JSON file.
+// createRun creates the directory of a run with the files. It also writes each value of described as JSON to the file
+// that its key names.
 func (host *Host) createRun(h Home, run shim.Run, described map[string]any, files []driver.File) error {
 	for name, data := range shim.ReserveFiles() {
 		files = append(files, driver.File{Name: name, Data: data})
@@ -246,7 +248,7 @@ func (host *Host) createRun(h Home, run shim.Run, described map[string]any, file
 	return nil
 }
 
-// writeRun creates the run's directory with the files.
+// writeRun creates the run's directory with the files atomically.
 func (h Home) writeRun(run shim.Run, files []driver.File) error {
 	tmp, err := os.MkdirTemp(h.path("runs"), newPrefix+"*")
 	if err != nil {
@@ -266,7 +268,7 @@ func (h Home) writeRun(run shim.Run, files []driver.File) error {
 			return errors.Join(err, os.RemoveAll(tmp))
 		}
 	}
-	// This file is written first: it does no harm if it names a run that does not exist.
+	// The file "active" is written before the run exists, because it does no harm if it names a missing run.
 	if err := shim.WriteFile(h.path("active"), []byte(filepath.Base(string(run))), 0o600); err != nil {
 		return err
 	}

@@ -3,7 +3,7 @@
 // directory (Home).
 //
 // The places local and cagent call it directly, and cmd/fleet-runner serves it in a workspace through package remote.
-// Above it is fleet.Runner, whose comments it implements. It must never keep state only in memory: another process must
-// be able to continue after a crash at any point. It knows one machine, and nothing about projects, owners or the
-// store.
+// It implements fleet.Runner, whose comments state the contract. The package must never keep state only in memory,
+// because another process must be able to continue after a crash at any point. It handles the runs of one machine. It
+// does not depend on projects, owners or the store.
 package runner

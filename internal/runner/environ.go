@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Basics are patterns, as for Pick, of variables that programs need and that hold no secrets.
+// Basics are patterns for Pick. They match variables that programs need and that hold no secrets.
 var Basics = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "TMPDIR", "XDG_*", "SSL_CERT_FILE",
 	"SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy",
 	"all_proxy", "no_proxy",
 }
 
-// Reserved reports whether a variable may hold a secret of the server, so that it must not be passed on.
+// Reserved reports whether a variable may hold a secret of the server. Such a variable must not be passed on.
 func Reserved(name string) bool {
 	return strings.HasPrefix(name, "FLEET_") || strings.HasPrefix(name, "CODER_")
 }
 
-// Pick returns the variables of environ that match the patterns, without reserved ones. A pattern is a name, or a
+// Pick returns the variables of environ that match one of the patterns and are not Reserved. A pattern is a name, or a
 // prefix followed by "*".
 func Pick(environ []string, patterns ...[]string) map[string]string {
 	picked := map[string]string{}
@@ -39,7 +39,7 @@ func Pick(environ []string, patterns ...[]string) map[string]string {
 	return picked
 }
 
-// Environ returns the variables in the form of os.Environ, sorted. It adds a default PATH if there is none.
+// Environ returns the variables in the form of os.Environ, sorted. It adds a default PATH if PATH is missing or empty.
 func Environ(variables map[string]string) []string {
 	list := make([]string, 0, len(variables)+1)
 	if variables["PATH"] == "" {

@@ -13,15 +13,16 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// batch is how long output is collected after some was passed on, so that chatty programs do not cause many small
-// events. The first output is passed on at once.
+// batch is how long follow collects output before it passes the output on, so that chatty programs do not cause many
+// small events. The first output is passed on at once.
 const batch = 50 * time.Millisecond
 
-// partialLineDelay is how long an incomplete line waits for its end before it is passed on. It may be a question.
+// partialLineDelay is how long an incomplete line waits for its end before it is passed on. The line may be a prompt
+// that waits for input.
 const partialLineDelay = time.Second
 
-// pollInterval is the polling interval if the supervisor sends no notifications. It may be suspended, or the agent may
-// have replaced its socket.
+// pollInterval is the polling interval if the supervisor sends no notifications. The supervisor may be suspended, or
+// the agent may have replaced its socket.
 const pollInterval = 2 * time.Second
 
 // Follow implements fleet.Runner. It always reads the output from its beginning, because the meaning of a line, and the
@@ -66,15 +67,15 @@ type follower struct {
 	format driver.Format
 	parser driver.Parser
 	sink   func(fleet.Output) error
-	after  position // output up to here was passed on before
+	after  position // an earlier call has passed on the output up to here
 
-	caughtUp bool // catchUp has run: the output that was passed on before is parsed
+	caughtUp bool // the sink knows the number of open tool calls
 
 	spec   shim.Spec
 	reader *shim.Reader
 	offset int64  // end of the parsed part
 	data   []byte // read but not parsed
-	gap    int64  // number of missing bytes after data
+	gap    int64  // number of bytes after data that the supervisor did not keep
 
 	questions journal
 }
@@ -86,7 +87,7 @@ func (w Agent) newFollower(r fleet.Run, cursor string, sink func(fleet.Output) e
 	if f.after, err = parsePosition(cursor); err != nil {
 		return nil, err
 	}
-	if f.spec, err = run.Spec(); err != nil && !errors.Is(err, agentfile.ErrReplaced) { // the outcome can be found without it
+	if f.spec, err = run.Spec(); err != nil && !errors.Is(err, agentfile.ErrReplaced) { // the outcome can be determined without the spec
 		if _, gone := os.Stat(string(run)); isMissing(gone) { // the agent was deleted meanwhile
 			return nil, w.noTask(r.TaskID)
 		}
@@ -99,7 +100,7 @@ func (w Agent) newFollower(r fleet.Run, cursor string, sink func(fleet.Output) e
 	if err == nil {
 		f.parser, err = driver.NewParser(f.format)
 	}
-	if err != nil { // written by another version of Fleet; still pass on the output
+	if err != nil { // another version of Fleet wrote the format; still pass on the output
 		f.format = driver.Format{Kind: "text"}
 		f.parser, err = driver.NewParser(f.format)
 	}
@@ -110,8 +111,8 @@ func (w Agent) newFollower(r fleet.Run, cursor string, sink func(fleet.Output) e
 	return f, nil
 }
 
-// settle returns how the run ended; nil while it is active. If the agent was deleted, the run has ended, and its end
-// can no longer be known.
+// settle returns how the run ended, or nil while the run is active. If the agent was deleted, settle reports the run as
+// interrupted, because the real end is no longer known.
 func (f *follower) settle() (*shim.Exit, error) {
 	exit, err := f.run.Settle()
 	if err == nil {
@@ -123,10 +124,10 @@ func (f *follower) settle() (*shim.Exit, error) {
 	return nil, HostError("cannot read the run's end", err)
 }
 
-// overdueMargin is how long after its time limit and its grace period a run counts as overdue.
+// overdueMargin is the time after a run's time limit and grace period until the run counts as overdue.
 const overdueMargin = 2 * time.Second
 
-// overdue reports whether the run is still active after its time limit.
+// overdue reports whether the run should have ended because of its time limit.
 func (f *follower) overdue() bool {
 	if f.spec.Timeout <= 0 {
 		return false
@@ -140,7 +141,7 @@ func statClaim(run shim.Run) (os.FileInfo, error) { return os.Lstat(run.Path("cl
 
 func (f *follower) close() { f.reader.Close() }
 
-// follow passes on the output until the run has ended.
+// follow passes on the output and the questions until the run has ended, and returns the run's end.
 func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
 	watching, cancel := context.WithCancel(ctx)
 	var more <-chan struct{}
@@ -153,10 +154,10 @@ func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
 	}()
 	const soon, late = 5 * time.Millisecond, 500 * time.Millisecond
 	for again := soon; ; again = min(2*again, late) {
-		// The state is read before the output, so that after the end all output has been read.
+		// The state is read before the output. So if the state says that the run has ended, all output is read.
 		exit, err := f.settle()
 		if err == nil && exit == nil && f.overdue() && !f.run.Answers(ctx) {
-			if err = ctx.Err(); err == nil { // its supervisor should have ended it, but is suspended
+			if err = ctx.Err(); err == nil { // the supervisor should have ended the run, but is suspended
 				err = f.run.Kill(shim.Deadline)
 			}
 			if err == nil {
@@ -215,7 +216,7 @@ func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
 	}
 }
 
-// catchUp reports the open tool calls once to a follower that starts in the middle of the run.
+// catchUp reports the number of open tool calls, once, if Follow was called with a cursor in the middle of the run.
 func (f *follower) catchUp() error {
 	if f.caughtUp || f.after == (position{}) || f.open() == 0 {
 		f.caughtUp = true
@@ -225,7 +226,7 @@ func (f *follower) catchUp() error {
 	return f.sink(fleet.Output{Cursor: f.after.String(), Open: f.open()})
 }
 
-// pass passes on the available output. final means that there will be no more.
+// pass passes on the available output. final means that the program will write no more output.
 func (f *follower) pass(ctx context.Context, final bool) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -267,7 +268,7 @@ func (f *follower) read() (bool, error) {
 	return n > 0 || skipped > 0, err
 }
 
-// skip skips the bytes that are missing after those that were read.
+// skip passes on what the parser makes of the data before the gap, and moves the offset past the gap.
 func (f *follower) skip() error {
 	var said []driver.Piece
 	if s, ok := f.parser.(driver.Skipper); ok {
@@ -281,19 +282,19 @@ func (f *follower) skip() error {
 	return nil
 }
 
-// parse parses and passes on a part of what was read, and returns its length.
+// parse parses a part of the data, passes its pieces on, and returns the length of the part.
 func (f *follower) parse(final bool) (int, error) {
 	if len(f.data) == 0 {
 		return 0, nil
 	}
 	data := f.data
 	if ahead := f.after.offset - f.offset; ahead > 0 && ahead < int64(len(data)) {
-		// An earlier piece ended there, so the next one must start there, however much can be read now.
+		// An earlier call ended a piece at the cursor. A piece must end there again, even if more data can be read now.
 		data, final = data[:ahead], false
 	}
 	n, said := f.parser.Parse(data, final)
 	if flusher, ok := f.parser.(driver.Flusher); ok && n == 0 && len(data) < len(f.data) {
-		n, said = flusher.Flush(data) // an earlier call passed it on in the same way
+		n, said = flusher.Flush(data) // an earlier call flushed the same part
 	}
 	if n == 0 && len(data) < len(f.data) { // the cursor does not belong to this run
 		n, said = f.parser.Parse(f.data, false)
@@ -307,7 +308,7 @@ func (f *follower) flush() error {
 	return f.took(n, said)
 }
 
-// took passes on the pieces that the next n bytes contain.
+// took passes on the pieces that the next n bytes contain, without the pieces that an earlier call has passed on.
 func (f *follower) took(n int, said []driver.Piece) error {
 	for i, s := range said {
 		at := position{offset: f.offset, piece: i + 1}
@@ -327,8 +328,8 @@ func (f *follower) took(n int, said []driver.Piece) error {
 	return nil
 }
 
-// tellProblem reports what the supervisor failed to do, for example that it could not keep output on a full disk. It comes after
-// all output.
+// tellProblem reports what the supervisor failed to do, for example that it could not keep output on a full disk. The
+// report comes after all output.
 func (f *follower) tellProblem(exit *shim.Exit) error {
 	at := position{offset: f.offset, piece: 1}
 	if exit.Problem == "" || !f.after.before(at) {

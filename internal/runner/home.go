@@ -22,14 +22,14 @@ import (
 //	runs/    a directory for each run, see package shim
 //	active   the name of the run that was started last
 //	session  the conversation that the agent's next run continues
-//	record   the file in which the agent's program keeps that conversation, if it is known
+//	record   the path of the file in which the agent's program keeps that conversation, if the path is known
 //	log      a line for each run that was started or has ended
 type Home string
 
 // maxFile is the size limit, in bytes, for reading a file of an agent's directory.
 const maxFile = 1 << 20
 
-// Make creates the directory with what a Host needs in it. It does not change existing files.
+// Make creates the directory and the files that a Host needs in it. It does not change existing files.
 func (h Home) Make() error {
 	err := os.MkdirAll(h.path("runs"), 0o700)
 	if err != nil {
@@ -53,7 +53,8 @@ func (h Home) exists() bool {
 	return err == nil && info.IsDir()
 }
 
-// read returns the content of a small file of the agent; empty if it does not exist.
+// read returns the content of a small file of the agent, without surrounding space. It returns an empty text if the
+// file cannot be read.
 func (h Home) read(name string) string {
 	b, _ := agentfile.Read(h.path(name), maxFile)
 	return strings.TrimSpace(string(b))
@@ -65,7 +66,7 @@ func (h Home) log(format string, args ...any) {
 
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
 
-// FileName returns the id as a file name, encoded if necessary.
+// FileName returns a file name for the id: the id itself, or its hash if the id contains other characters.
 func FileName(id string) string {
 	if plainName.MatchString(id) {
 		return id
@@ -74,8 +75,8 @@ func FileName(id string) string {
 	return "_" + hex.EncodeToString(sum[:16])
 }
 
-// HostError returns an error of this machine, for example a full disk or missing permissions, which may be temporary.
-// If the cause is a context's error, HostError returns that error.
+// HostError returns an error for a failure of this machine, for example a full disk or missing permissions. The failure
+// may be temporary. If the cause is a context's error, HostError returns that error.
 func HostError(what string, cause error) error {
 	for _, ended := range []error{context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(cause, ended) {

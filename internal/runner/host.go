@@ -16,12 +16,12 @@ import (
 // Config configures a Host. Only ShimCommand is required.
 type Config struct {
 	ShimCommand []string      // runs shim.Main; the directory of the run is appended
-	ACPCommand  []string      // runs acp.Main; the path of the job file is appended; empty: the driver acp is unavailable
-	AskCommand  []string      // runs ask.Main; the run's directory and a verb are appended; empty: runs cannot ask questions
-	MaxOutput   int64         // the most output in the payload of a run, in bytes; 0: 16 MiB
-	OutputMax   int64         // the most raw output that is kept of a run, in bytes; 0: 256 MiB; at least MaxOutput
-	StopGrace   time.Duration // how long a run may take to stop before it is killed; 0: 5 s
-	Logger      *slog.Logger  // nil: no logging
+	ACPCommand  []string      // runs acp.Main; the path of the job file is appended; if empty, there is no driver acp
+	AskCommand  []string      // runs ask.Main; the run's directory and a verb are appended; if empty, runs cannot ask questions
+	MaxOutput   int64         // limit for the output in a run's payload, in bytes; 0 means DefaultMaxOutput
+	OutputMax   int64         // limit for a run's stored raw output, in bytes, at least MaxOutput; 0 means DefaultOutputMax
+	StopGrace   time.Duration // how long a run may take to stop before it is killed; 0 means DefaultStopGrace
+	Logger      *slog.Logger  // nil disables logging
 }
 
 // Defaults of Config.
@@ -58,13 +58,14 @@ func New(c Config) *Host {
 // Close stops the host's background work and waits for it. Runs continue.
 func (h *Host) Close() { h.reaper.close() }
 
-// Workspace provides what a Host must know about an agent's runs. The owner of the agent's directory implements it.
+// Workspace tells a Host how to run an agent's tasks. The package that owns the agent's directory implements it.
 type Workspace interface {
-	// Ready returns why the agent cannot accept a run; nil if it can.
+	// Ready returns nil if the agent can accept a run, and otherwise an error that says why the agent cannot.
 	Ready() error
 	// Work returns how to start the agent's program for the run and for its checks. Only Dispatch and Check call it.
 	Work(r fleet.Run) (Work, error)
-	// Tree returns the repository of the agent, also after the agent was deleted; nil if there is none.
+	// Tree returns the agent's repository, or nil if the agent has no repository. It must also work after the agent was
+	// deleted.
 	Tree() (*Tree, error)
 }
 
@@ -72,20 +73,22 @@ type Workspace interface {
 type Tree struct {
 	worktree.Tree
 	Git *worktree.Git
-	UID string // of the agent
+	UID string // the agent's UID
 	Own bool   // only this agent uses the repository, so its branches exist nowhere else
 }
 
 // Work describes how to start a program for a run.
 type Work struct {
 	Driver  driver.Driver
-	Job     driver.Job    // the options of the agent; the host adds those of the run
+	Job     driver.Job    // the options of the agent; the host adds the options of the run
 	Dir     string        // the working directory
-	Timeout time.Duration // the longest time for a run; 0: the run's own limit
-	// Sandbox limits what the program may access besides its run's files; nil: everything that this user may.
+	Timeout time.Duration // upper limit for the run's own time limit; 0 means no upper limit
+	// Sandbox limits what the program may access besides its run's files. If Sandbox is nil, the program may access
+	// everything that the user of this process may access.
 	Sandbox *sandbox.Policy
-	// Environ returns the environment of the program. own are the variables that describe its task. Nil: own, the
-	// Basics of this process's environment, and the variables that the driver needs.
+	// Environ returns the environment of the program. own are the variables that describe its task. If Environ is nil,
+	// the environment consists of own, of the Basics of this process's environment, and of the variables that the
+	// driver needs.
 	Environ func(own map[string]string) []string
 }
 

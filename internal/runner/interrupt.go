@@ -11,12 +11,12 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// listenTime is how long a supervisor may take to listen, or to record the end of its run. After that it counts as
-// unreachable, for example because the agent has removed its socket.
+// listenTime is how long a supervisor may take to listen, or to record the end of its run. After that time the
+// supervisor counts as unreachable. The agent may have removed its socket, for example.
 const listenTime = 3 * time.Second
 
-// Interrupt implements fleet.Runner. It sends SIGTERM to the run's process group. With kill set, it sends SIGKILL to
-// all descendants of its program and, if the supervisor does not answer, to the supervisor.
+// Interrupt implements fleet.Runner. It sends SIGTERM to the run's process group. If kill is set, it sends SIGKILL to
+// the run's program and all its descendants and, if the supervisor does not answer, also to the supervisor.
 func (w Agent) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -59,7 +59,7 @@ func interrupt(ctx context.Context, run shim.Run, linger time.Duration, kill boo
 				return HostError("cannot kill the run", err)
 			}
 			return nil
-		case errors.Is(err, shim.ErrEnded): // or it does not listen yet
+		case errors.Is(err, shim.ErrEnded): // the run has ended, or the supervisor does not listen yet: try again
 		case errors.Is(err, shim.ErrNoAnswer):
 			return fleet.Errorf(fleet.ReasonBackendUnavailable, "the run's supervisor does not answer").WithCause(err)
 		default:
@@ -88,14 +88,14 @@ func (w Agent) Send(ctx context.Context, r fleet.Run, id, message string) error 
 		return HostError("cannot read the run", err)
 	case !spec.Messages:
 		return fleet.Errorf(fleet.ReasonUnimplemented,
-			"the agent %q accepts no messages while it works: wait for its task to end, or stop it, then start another one; its conversation continues", w.name)
+			"the agent %q accepts no messages while it works: wait until its task ends, or stop the task; then start another task, which continues the conversation", w.name)
 	}
 	switch err := run.Message(ctx, id, message); {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, shim.ErrEnded), os.IsNotExist(err): // or it does not listen yet
+	case errors.Is(err, shim.ErrEnded), os.IsNotExist(err): // the run has ended, or the supervisor does not listen yet
 		c, err := run.Claim()
 		var exit *shim.Exit
 		if err == nil && c != nil && !c.Void {
@@ -109,7 +109,7 @@ func (w Agent) Send(ctx context.Context, r fleet.Run, id, message string) error 
 		}
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the run's supervisor does not answer")
 	case errors.Is(err, shim.ErrNotRead):
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the task of agent %q does not read its messages, and too many are waiting", w.name)
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the task of agent %q does not read its messages, and too many of them are waiting: try again later", w.name)
 	default:
 		return HostError("cannot send the message", err)
 	}

@@ -21,7 +21,7 @@ import (
 // startTime is how long a shim may take to start a program on a very busy machine.
 const startTime = 30 * time.Second
 
-// launch starts a shim for the run, and returns when it has started the program.
+// launch starts a shim for the run, and returns when the shim has started the program.
 func (host *Host) launch(ctx context.Context, agent string, h Home, run shim.Run, env []string) error {
 	hands, err := host.spawn(run, env)
 	if err != nil {
@@ -58,10 +58,10 @@ func (host *Host) launch(ctx context.Context, agent string, h Home, run shim.Run
 	return nil
 }
 
-// discard removes a run that was not started. Errors do not matter: the caller already returns one.
+// discard removes a run that was not started. It ignores errors, because the caller already returns one.
 func discard(run shim.Run) { _, _ = settleUnclaimed(run) }
 
-// spawn starts the shim, and returns the pipe over which it reports the start.
+// spawn starts the shim. It returns a pipe on which the shim reports whether the program has started.
 func (host *Host) spawn(run shim.Run, env []string) (*os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -75,7 +75,7 @@ func (host *Host) spawn(run shim.Run, env []string) (*os.File, error) {
 	defer func() { _ = own.Close() }()
 	cmd := exec.Command(host.config.ShimCommand[0], append(append([]string{}, host.config.ShimCommand[1:]...), string(run))...)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = env, string(run), own, own, []*os.File{w}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // so that signals to the server do not reach it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // so that signals to the server do not reach the shim
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", strings.Join(host.config.ShimCommand, " "), err), r.Close())
 	}

@@ -12,7 +12,7 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// Log returns at most n of the last lines of the agent's log, oldest first, and whether there are more.
+// Log returns the last n lines of the agent's log, oldest first, and whether the log has more lines.
 func (h Home) Log(n int) (lines []string, truncated bool, err error) {
 	f, err := agentfile.Open(h.path("log"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -29,7 +29,7 @@ func (h Home) Log(n int) (lines []string, truncated bool, err error) {
 	return lines, truncated, nil
 }
 
-// lastLines returns the last n lines of a file, and whether there are more. It reads only the end of the file.
+// lastLines returns the last n lines of a file, and whether the file has more lines. It reads only the end of the file.
 func lastLines(f *os.File, n int) ([]string, bool, error) {
 	at, err := f.Seek(0, io.SeekEnd)
 	if err != nil || at == 0 {

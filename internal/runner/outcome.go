@@ -11,10 +11,10 @@ import (
 // maxSummary limits the summary that a program can write to its file, in bytes.
 const maxSummary = 4000
 
-// maxStderr is how much of the end of a program's errors is searched, in bytes.
+// maxStderr is how much of the end of a program's stderr is searched for the reason of a failure, in bytes.
 const maxStderr = 8 << 10
 
-// outcome returns the outcome of the run.
+// outcome returns the outcome of an ended run. It also stores the conversation that the agent's next run continues.
 func (host *Host) outcome(h Home, run shim.Run, f *follower, exit *shim.Exit) (fleet.Outcome, error) {
 	stderr, err := run.Tail("stderr", maxStderr)
 	if err != nil {
@@ -51,7 +51,7 @@ func (host *Host) outcome(h Home, run shim.Run, f *follower, exit *shim.Exit) (f
 		o.Status = fleet.TaskFailed
 		o.Reason = "it ran longer than its time limit of " + f.spec.Timeout.String()
 	case shim.Interrupted:
-		if !o.Reported { // the agent has reported its end before it was interrupted
+		if !o.Reported { // an agent that reported its result before the interruption has not been stopped
 			o.Status, o.Reason = fleet.TaskStopped, exit.Reason
 		}
 	case shim.Lost, shim.NotStarted:

@@ -19,20 +19,20 @@ func (w Agent) Output(ctx context.Context, r fleet.Run, offset int64, limit int)
 	run := w.home.run(r.TaskID)
 	claim, err := run.Claim()
 	switch {
-	case errors.Is(err, agentfile.ErrReplaced): // it was claimed, and the agent has replaced the claim
+	case errors.Is(err, agentfile.ErrReplaced): // the run was claimed, and the agent has replaced the claim's file
 	case err != nil && !isMissing(err):
 		return fleet.OutputPage{}, HostError("cannot read the run", err)
 	case claim == nil || claim.Void:
 		return fleet.OutputPage{}, w.noTask(r.TaskID)
 	}
-	ended, _ := run.Exit() // read before the output, whose file is created when the run starts
+	ended, _ := run.Exit() // read before the output: a run that has started but not ended may not have its output file yet
 	p, ok, err := run.Page("output", offset, int64(min(limit, maxPage)))
 	switch {
 	case err != nil:
 		return fleet.OutputPage{}, HostError("cannot read the run's output", err)
 	case !ok && ended != nil:
 		return fleet.OutputPage{}, fleet.Errorf(fleet.ReasonOutputNotFound,
-			"the agent %q does not keep the output of the task %s any more: it keeps that of its last %d runs", w.name, r.TaskID, keptRuns)
+			"the output of the task %[2]s was removed: the agent %[1]q keeps only the output of its last %[3]d runs", w.name, r.TaskID, keptRuns)
 	}
 	return fleet.OutputPage(p), nil
 }

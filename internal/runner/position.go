@@ -8,8 +8,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// position is a position in a run's output: an offset in bytes and, if the bytes after it contain several pieces, a
-// number of pieces.
+// position is a position in a run's output. It is after the first piece pieces that begin at the offset, which is in
+// bytes.
 type position struct {
 	offset int64
 	piece  int

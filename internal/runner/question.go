@@ -17,10 +17,10 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// askFile is the program in the run's directory with which scripts ask questions.
+// askFile is the program in the run's directory that scripts call to ask questions.
 const askFile = "ask"
 
-// askSpec returns what the run may ask; nil: nothing.
+// askSpec returns the rules for the run's questions, or nil if the run cannot ask questions.
 func askSpec(w Work, command []string) *shim.Asks {
 	p := w.Job.Role.Permissions
 	if p == nil || len(command) == 0 {
@@ -88,10 +88,10 @@ type journal struct {
 	known  map[string]fleet.Question
 }
 
-// maxJournal limits how much of the journal is read at once, in bytes. No record is longer.
+// maxJournal limits how much of the journal is read at once, in bytes. No record is longer than maxJournal.
 const maxJournal = 1 << 20
 
-// read returns the current state of all questions that changed.
+// read returns the current state of all questions that have changed since the last call.
 func (j *journal) read() ([]fleet.Question, error) {
 	if j.known == nil {
 		j.known = map[string]fleet.Question{}
@@ -131,7 +131,8 @@ func (j *journal) read() ([]fleet.Question, error) {
 	return all, nil
 }
 
-// take handles a record and returns the id of its question; empty if it is invalid.
+// take updates the question that the record belongs to. It returns the question's id, or an empty string if the record
+// is invalid.
 func (j *journal) take(line []byte) string {
 	var r ask.Record
 	if json.Unmarshal(line, &r) != nil || r.ID == "" {
@@ -152,7 +153,7 @@ func (j *journal) take(line []byte) string {
 	return r.ID
 }
 
-// asked returns the questions of the run that changed.
+// asked returns the questions of the run that have changed since the last call.
 func (f *follower) asked() ([]fleet.Question, error) {
 	if f.spec.Asks == nil {
 		return nil, nil
@@ -161,7 +162,7 @@ func (f *follower) asked() ([]fleet.Question, error) {
 	return f.questions.read()
 }
 
-// tell passes on the questions that wait for an answer, or the others.
+// tell passes on the questions that wait for an answer if waiting is true, and otherwise all other questions.
 func (f *follower) tell(all []fleet.Question, waiting bool) error {
 	for _, q := range all {
 		if (q.Status == fleet.QuestionWaiting) == waiting {

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// reaper waits for shims that have ended, so that they do not stay as zombies. It blocks nobody: shims survive the
-// server, and then another process waits for them.
+// reaper waits for shims that have ended, so that they do not stay as zombies. It never blocks on an active shim. A
+// shim may outlive the server; then the system's init process waits for it.
 type reaper struct {
 	signals chan os.Signal
 	stop    chan struct{}
@@ -42,15 +42,15 @@ func (r *reaper) run() {
 	}
 }
 
-// add adds a child.
+// add adds the process id of a child to the children to wait for.
 func (r *reaper) add(pid int) {
 	r.mu.Lock()
 	r.pids[pid] = struct{}{}
 	r.mu.Unlock()
-	r.reap() // it may have ended before
+	r.reap() // the child may have ended before it was added
 }
 
-// reap waits for the added children that have ended. It must not wait for others.
+// reap waits for the added children that have ended. It must not wait for other children of this process.
 func (r *reaper) reap() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 
 const (
 	newPrefix = ".new-"
-	// keptRuns is the number of an agent's runs that keep their output. For older ones only the end is kept, so that
-	// they are never started again.
+	// keptRuns is the number of an agent's runs that keep their output. Older runs keep only the record of their end,
+	// so that they are never started again.
 	keptRuns = 20
 )
 
@@ -91,7 +91,8 @@ func (h Home) sweep() error {
 	return nil
 }
 
-// End ends every run of the agent, and makes sure that no run starts later. Then no process of them is left.
+// End ends every run of the agent, and makes sure that no run starts later. When it returns nil, no process of these
+// runs is left.
 func (host *Host) End(ctx context.Context, h Home, reason string) error {
 	runs, err := h.runs()
 	if err != nil {

@@ -43,7 +43,7 @@ func TestExitCodes(t *testing.T) {
 		{refusal(codes.PermissionDenied, "PERMISSION_DENIED", "You may not.", nil), 7, "You may not."},
 		{refusal(codes.DeadlineExceeded, "DEADLINE_EXCEEDED", "Too slow.", nil), 10, "Too slow."},
 		{refusal(codes.Unimplemented, "UNIMPLEMENTED", "Cannot.", nil), 1, "Cannot."},
-		{status.Error(codes.Internal, "sql: secret"), 1, "Something went wrong inside Fleet; the server's log has the cause. Try again, or ask whoever runs the server."},
+		{status.Error(codes.Internal, "sql: secret"), 1, "an internal error occurred in Fleet; the server's log has the cause: try again, or ask the operator of the server"},
 		{errors.New("of this program"), 1, "of this program"},
 		{usagef("bad"), 2, "bad"},
 		{verdictOf("failed"), 8, `the task 1 of papi failed: no; "fleet task show 1" tells more`},

@@ -193,7 +193,7 @@ func TestATurnThatFails(t *testing.T) {
 		told string
 	}{
 		{refusal(codes.ResourceExhausted, "LIMIT_REACHED", "No more messages.", nil), ExitState, "Let me see.\nfleet: No more messages.\n"},
-		{status.Error(codes.Internal, "something"), ExitError, "Something went wrong inside Fleet"},
+		{status.Error(codes.Internal, "something"), ExitError, "internal error"},
 		{nil, ExitError, "ended the answer before it was complete"},
 	} {
 		fail = c.err

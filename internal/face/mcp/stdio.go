@@ -152,7 +152,7 @@ func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response 
 	defer func() {
 		if r := recover(); r != nil {
 			s.log.ErrorContext(ctx, "panic", slog.String("method", m.Method), slog.Any("panic", r), slog.String("stack", string(debug.Stack())))
-			response = (&rpcError{Code: mcp.INTERNAL_ERROR, Message: "Something went wrong inside Fleet; its log has the cause."}).response(m.ID)
+			response = (&rpcError{Code: mcp.INTERNAL_ERROR, Message: "an internal error occurred in Fleet; its log has the cause"}).response(m.ID)
 		}
 	}()
 	progress := false

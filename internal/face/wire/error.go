@@ -14,7 +14,7 @@ import (
 )
 
 // internalMessage is everything that a caller is told about an internal error.
-const internalMessage = "Something went wrong inside Fleet; the server's log has the cause. Try again, or ask whoever runs the server."
+const internalMessage = "an internal error occurred in Fleet; the server's log has the cause: try again, or ask the operator of the server"
 
 // Error is the JSON error object returned by REST and MCP, and by the CLI with -o json.
 type Error struct {

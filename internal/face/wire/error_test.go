@@ -29,7 +29,7 @@ func TestErrors(t *testing.T) {
 	info := func(reason string, metadata map[string]string) *errdetails.ErrorInfo {
 		return &errdetails.ErrorInfo{Reason: reason, Domain: "fleet", Metadata: metadata}
 	}
-	inside := `{"error":"INTERNAL","message":"Something went wrong inside Fleet; the server's log has the cause. Try again, or ask whoever runs the server.","details":null}`
+	inside := `{"error":"INTERNAL","message":"an internal error occurred in Fleet; the server's log has the cause: try again, or ask the operator of the server","details":null}`
 	for _, c := range []struct {
 		name string
 		err  error

@@ -157,7 +157,7 @@ func TestClaudeResumes(t *testing.T) {
 
 	err := w.Connect(a).Send(w.ctx, w.start(a, "six"), "1", "hello")
 	require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(err), "%v", err)
-	require.Contains(t, fleet.PublicMessage(err), "start another one")
+	require.Contains(t, fleet.PublicMessage(err), "start another task")
 }
 
 // TestClaudeRoleChange checks that an agent learns of its new role. Claude Code keeps the system prompt with which
@@ -215,11 +215,11 @@ func TestClaudeOutcomes(t *testing.T) {
 		{"errors", "exit 1", []string{claudeSays, `{"type":"result","subtype":"error_during_execution","errors":["one","two"]}`}, fleet.TaskFailed, "one; two", "I will look."},
 		{"too many turns", "", []string{`{"type":"result","subtype":"error_max_turns","num_turns":9}`}, fleet.TaskFailed, "it reached its limit of turns after 9", ""},
 		{"an error without a word", "", []string{`{"type":"result","subtype":"error_new"}`}, fleet.TaskFailed, "claude reported a failure without a reason (error_new)", ""},
-		{"no result", "", []string{claudeInit, claudeSays}, fleet.TaskFailed, "claude ended without a result; tested with claude 2.1.329", "I will look."},
-		{"nothing", "", nil, fleet.TaskFailed, "this version of claude says nothing that Fleet knows; tested with claude 2.1.329", ""},
-		{"another language", "", []string{`{"event":"begin"}`, `{"event":"end"}`}, fleet.TaskFailed, `this version of claude says nothing that Fleet knows, but {"event":"begin"}; tested with claude 2.1.329`, ""},
+		{"no result", "", []string{claudeInit, claudeSays}, fleet.TaskFailed, "claude ended without a result; Fleet was tested with claude 2.1.329", "I will look."},
+		{"nothing", "", nil, fleet.TaskFailed, "this version of claude writes no output that Fleet understands; Fleet was tested with claude 2.1.329", ""},
+		{"another language", "", []string{`{"event":"begin"}`, `{"event":"end"}`}, fleet.TaskFailed, `this version of claude writes no output that Fleet understands; its first line is {"event":"begin"}; Fleet was tested with claude 2.1.329`, ""},
 		{"a crash", "echo 'at x.js:1' >&2; echo 'TypeError: no' >&2; exit 7", []string{claudeInit}, fleet.TaskFailed, "exit code 7: TypeError: no", ""},
-		{"a crash reported on stdout", "exit 7", []string{"error: unknown option"}, fleet.TaskFailed, "exit code 7: error: unknown option; tested with claude 2.1.329", ""},
+		{"a crash reported on stdout", "exit 7", []string{"error: unknown option"}, fleet.TaskFailed, "exit code 7: error: unknown option; Fleet was tested with claude 2.1.329", ""},
 		{"killed", "kill -KILL $$", []string{claudeInit}, fleet.TaskFailed, "ended by signal KILL", ""},
 		{"a long report", "", []string{strings.Replace(claudeDone, "All is well.", long, 1)}, fleet.TaskCompleted, "", strings.TrimSpace(long[:3999]) + "…"},
 	} {

@@ -16,9 +16,9 @@ import (
 	"github.com/coder/acp-go-sdk"
 )
 
-// Time limits of requests. The prompt has none: the supervisor of the run ends it.
+// Time limits of requests. The prompt has no limit here, because the supervisor limits the time of the run.
 var (
-	startTime   = 90 * time.Second // for the first answer of a program, which may have to unpack itself
+	startTime   = 90 * time.Second // for the first answer of a program, which may have to unpack itself first
 	requestTime = 90 * time.Second
 	cancelTime  = 3 * time.Second // until a cancelled turn has ended
 )
@@ -32,18 +32,18 @@ type client struct {
 	conn       *acp.Connection
 	dir        string
 	stop       <-chan struct{} // closed when the run must end
-	version    string          // of the program, as it reports it
+	version    string          // the program's version, as the program reports it
 
 	mu      sync.Mutex
 	session string
-	quiet   bool            // the program repeats the session; its reports are ignored
-	past    int             // number of ignored reports
+	quiet   bool            // the program repeats the session's history; its updates are ignored
+	past    int             // number of ignored updates
 	calls   map[string]call // announced tool calls
 	cancel  bool            // the turn is being cancelled
 	asking  int             // number of open requests for permission
 }
 
-// run executes the job. When the context ends, it cancels the turn, ends the program and returns no error.
+// run executes the job. When the context ends, run cancels the turn, ends the program and returns no error.
 func run(ctx context.Context, j *Job, out *output) error {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -57,20 +57,20 @@ func run(ctx context.Context, j *Job, out *output) error {
 	c := &client{job: j, out: out, program: p, dir: dir, stop: ctx.Done(), calls: map[string]call{}}
 	c.lineReader = &lineReader{lines: bufio.NewReader(p.out), update: c.update}
 	c.conn = acp.NewConnection(c.handle, p.stdin, c.lineReader)
-	c.conn.SetLogger(slog.New(slog.DiscardHandler)) // its messages contain the agent's texts
+	c.conn.SetLogger(slog.New(slog.DiscardHandler)) // the connection's log messages contain the agent's texts
 	in := openMessages(j.Messages)
 	err = c.work(ctx, in)
 	in.close()
 	patience := closeTime
 	if ctx.Err() != nil {
-		patience = 0 // it had enough time
+		patience = 0 // the program had time to end while its turn was cancelled
 		err = nil
 	}
 	p.end(patience)
 	return err
 }
 
-// work starts a session and sends it the prompt, and afterwards the messages that arrived meanwhile.
+// work starts or continues a session. It sends the prompt, and then each message that has arrived in the meantime.
 func (c *client) work(ctx context.Context, in *messages) error {
 	caps, err := c.initialize(ctx)
 	if err != nil {
@@ -97,7 +97,7 @@ func (c *client) work(ctx context.Context, in *messages) error {
 // Lost tells an agent that its earlier conversation is lost.
 const Lost = "(The conversation that you had before could not be restored. This is a new conversation.)\n\n"
 
-// name returns the name of the program for errors.
+// name returns the name and the version of the program, for error texts.
 func (c *client) name() string {
 	name := filepath.Base(c.job.Argv[0])
 	if c.version != "" {
@@ -106,15 +106,15 @@ func (c *client) name() string {
 	return name
 }
 
-// tested returns a text about the version that is known to work.
+// tested returns the end of an error text, which names the version of the program that is known to work.
 func (c *client) tested() string {
 	if c.job.Tested == "" {
 		return ""
 	}
-	return "; tested with " + c.job.Tested
+	return "; Fleet was tested with " + c.job.Tested
 }
 
-// request sends a request and waits for its answer within the limit. Its error is for people.
+// request sends a request and waits for its answer until the limit. The error's text is for users.
 func request[T any](ctx context.Context, c *client, limit time.Duration, method string, params any) (T, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errSlow)
 	defer cancel()
@@ -135,15 +135,15 @@ func request[T any](ctx context.Context, c *client, limit time.Duration, method 
 
 var errSlow = errors.New("the program is too slow")
 
-// said returns the program's last output that is not part of the protocol.
+// said returns a part of an error text with the program's last output that does not belong to the protocol.
 func (c *client) said() string {
 	if s := c.lineReader.strange(); s != "" {
-		return fmt.Sprintf("; it said %q", s)
+		return fmt.Sprintf("; its output was %q", s)
 	}
 	return ""
 }
 
-// gone returns the error of a program that has closed its output.
+// gone returns the error for a program that has closed its output before it answered.
 func (c *client) gone() error {
 	timer := time.NewTimer(closeTime)
 	defer timer.Stop()
@@ -159,7 +159,8 @@ func (c *client) gone() error {
 	return fmt.Errorf("%s %s before it had answered%s%s", c.name(), how, c.said(), c.tested())
 }
 
-// failure describes an error with which the program answered.
+// failure adds the program's name and the failed action to an error that the program returned. It does not change other
+// errors.
 func (c *client) failure(doing string, err error) error {
 	var r *acp.RequestError
 	if !errors.As(err, &r) {
@@ -189,11 +190,11 @@ func (c *client) handle(ctx context.Context, method string, params json.RawMessa
 	if method == acp.ClientMethodSessionRequestPermission {
 		return c.permission(ctx, params)
 	}
-	// Files and terminals were not offered, and nobody can answer questions here.
+	// The client has offered neither files nor terminals, and it cannot pass on questions.
 	return nil, acp.NewMethodNotFound(method)
 }
 
-// update passes on what the program reports.
+// update handles a notification of the program about its session, and passes it on to the output.
 func (c *client) update(params json.RawMessage) {
 	var p struct {
 		Update json.RawMessage `json:"update"`
@@ -209,7 +210,7 @@ func (c *client) update(params json.RawMessage) {
 	if json.Unmarshal(params, &p) != nil || len(p.Update) == 0 {
 		return
 	}
-	_ = json.Unmarshal(p.Update, &u) // the content of a tool call is a list
+	_ = json.Unmarshal(p.Update, &u) // an error does not matter: the content of a tool call is a list
 	c.mu.Lock()
 	quiet := c.quiet
 	if quiet {
@@ -254,7 +255,7 @@ func (c *client) turn(ctx context.Context, prompt string) error {
 			} `json:"quota"`
 		} `json:"_meta"`
 	}
-	// A prompt is cancelled by a notification, after which the program still answers the prompt.
+	// To cancel a prompt, the client sends a notification. The program then still answers the prompt.
 	turn, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	patience := cancelTime

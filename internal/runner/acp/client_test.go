@@ -25,13 +25,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// play runs the job with the scripted program, and returns its lines.
+// play runs a job with the prompt's lines as the script of the test program. It returns the lines of the output.
 func play(t *testing.T, how string, change func(*Job), prompt ...string) (lines []Line, err error) {
 	t.Helper()
 	return playUntil(t.Context(), t, how, change, nil, prompt...)
 }
 
-// playUntil is play with a function that is called for each line.
+// playUntil works like play. It also calls see for each line of the output.
 func playUntil(ctx context.Context, t *testing.T, how string, change func(*Job), see func(Line), prompt ...string) (lines []Line, err error) {
 	t.Helper()
 	self, err := os.Executable()
@@ -65,7 +65,7 @@ func (s *lineSink) Write(p []byte) (int, error) {
 	return s.all.Write(p)
 }
 
-// of returns the lines of the type.
+// of returns the lines of the type kind.
 func of(lines []Line, kind string) (all []Line) {
 	for _, l := range lines {
 		if l.Type == kind {
@@ -135,7 +135,7 @@ func TestSession(t *testing.T) {
 		require.Equal(t, Line{Type: LineSession, Session: "s1", Text: "no such session"}, of(lines, LineSession)[0])
 		require.Equal(t, "all anew", said(lines))
 	}
-	// A session that cannot be continued yet is awaited.
+	// If the session cannot be continued yet, the client waits.
 	begun := time.Now()
 	lines, err := play(t, "load", func(j *Job) {
 		old("s1")(j)
@@ -171,7 +171,7 @@ func TestLogin(t *testing.T) {
 	require.Equal(t, "in", said(lines))
 	_, err = play(t, "locked", nil, "say in")
 	require.ErrorContains(t, err, "is not logged in (Authentication required)")
-	require.ErrorContains(t, err, "it knows A browser, A key")
+	require.ErrorContains(t, err, "it offers the logins A browser, A key")
 }
 
 // TestOtherProtocol checks that a program with another protocol is recognised and cannot block the run.
@@ -179,12 +179,12 @@ func TestOtherProtocol(t *testing.T) {
 	defer func(d time.Duration) { startTime = d }(startTime)
 	startTime = 200 * time.Millisecond
 	_, err := play(t, "silent", nil, "say x")
-	require.ErrorContains(t, err, "did not answer initialize within 200ms; tested with 6.0")
+	require.ErrorContains(t, err, "did not answer initialize within 200ms; Fleet was tested with 6.0")
 	startTime = waittest.Limit
 	for how, want := range map[string]string{
-		"v2":      "7.0 speaks version 2 of the Agent Client Protocol, but Fleet speaks version 1; tested with 6.0",
-		"garbage": `ended by itself before it had answered; it said "unknown command \"acp\""; tested with 6.0`,
-		"refuse":  "refused the Agent Client Protocol, version 1: no such method; tested with 6.0",
+		"v2":      "7.0 speaks version 2 of the Agent Client Protocol, but Fleet speaks version 1; Fleet was tested with 6.0",
+		"garbage": `ended by itself before it had answered; its output was "unknown command \"acp\""; Fleet was tested with 6.0`,
+		"refuse":  "refused the Agent Client Protocol, version 1: no such method; Fleet was tested with 6.0",
 	} {
 		_, err := play(t, how, nil, "say x")
 		require.ErrorContains(t, err, want)
@@ -200,7 +200,7 @@ func TestFailures(t *testing.T) {
 		"stop max_tokens":              "reached the limit of tokens",
 		"stop max_turn_requests":       "reached its limit of requests",
 		"stop refusal":                 "the model refused the task",
-		"stop moonrise":                `ended the turn with "moonrise", which this version of Fleet does not know; tested with 6.0`,
+		"stop moonrise":                `ended the turn with "moonrise", which this version of Fleet does not know; Fleet was tested with 6.0`,
 	} {
 		_, err := play(t, "plain", nil, "say first", prompt)
 		require.ErrorContains(t, err, want)
@@ -245,7 +245,8 @@ func TestMessages(t *testing.T) {
 	require.Len(t, of(lines, LineTurn), 2)
 }
 
-// TestMessageInThePipe checks that a message counts as arrived once it is in the pipe, however late it is read.
+// TestMessageInThePipe checks that next returns a message that is in the pipe, even if the goroutine has not read it
+// yet.
 func TestMessageInThePipe(t *testing.T) {
 	var pipe [2]int
 	require.NoError(t, syscall.Pipe(pipe[:]))
@@ -253,7 +254,7 @@ func TestMessageInThePipe(t *testing.T) {
 	defer m.close()
 	w := os.NewFile(uintptr(pipe[1]), "messages")
 	defer w.Close()
-	for range 1000 { // the goroutine that reads is late in some of them
+	for range 1000 { // in some rounds, the goroutine reads late
 		_, err := w.WriteString(`"one"` + "\n" + `"two"` + "\n")
 		require.NoError(t, err)
 		for _, want := range []string{"one", "two"} {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzPermission checks that a tool call is allowed only if a rule covers it, whatever form the call has.
+// FuzzPermission checks that the policy allows a tool call only if a rule covers the call, for any form of the call.
 func FuzzPermission(f *testing.F) {
 	for _, c := range []string{
 		`{"toolCallId":"1","kind":"execute","rawInput":{"command":"git log -1"}}`,
@@ -51,8 +51,8 @@ func FuzzPermission(f *testing.F) {
 	})
 }
 
-// FuzzUpdates checks that whatever a program prints becomes lines of JSON, for the connection and for the run's output, and that
-// only tool calls that were reported are open.
+// FuzzUpdates checks that any output of a program becomes lines of JSON, for the connection and for the run's output.
+// It also checks that only reported tool calls are open.
 func FuzzUpdates(f *testing.F) {
 	const update = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":`
 	f.Add([]byte(update + `{"sessionUpdate":"tool_call","toolCallId":"1","title":"ls","status":"pending"}}}` + "\n" + update + `{"sessionUpdate":"tool_call_update","toolCallId":"1","status":"completed"}}}`))

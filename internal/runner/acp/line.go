@@ -11,7 +11,7 @@ import (
 // Types of lines.
 const (
 	LineAgent      = "agent"      // the program has introduced itself: Name, Version
-	LineSession    = "session"    // the session has started: Session, Resumed, and Text if it is not the requested one
+	LineSession    = "session"    // a session has started: Session, Resumed, and Text with the reason if the requested session is lost
 	LineState      = "state"      // the turn's state has changed: State
 	LineText       = "text"       // a piece of the message ID: Text
 	LineThought    = "thought"    // a piece of the agent's thoughts in the message ID: Text
@@ -45,21 +45,22 @@ type Line struct {
 	Text       string          `json:"text,omitempty"`
 }
 
-// Usage is the usage of a turn, if the program reports it. The input includes tokens read from or written to a cache.
+// Usage is the number of tokens of a turn, if the program reports it. Input includes the tokens that the model's cache
+// reads or writes.
 type Usage struct {
 	Input  int64 `json:"input"`
 	Output int64 `json:"output"`
 }
 
-// output writes lines. It collects small pieces of text for a moment.
+// output writes lines. It joins small pieces of text that arrive within holdTime.
 type output struct {
 	mu    sync.Mutex
 	to    io.Writer
-	held  Line        // a text that is held back; none if its Text is empty
+	held  Line        // a text that is held back, unless its Text is empty
 	timer *time.Timer // writes the text that is held back
 }
 
-// How long a text is held back, and its maximum size.
+// How long a text is held back, and the size in bytes from which it is written at once.
 const (
 	holdTime = 300 * time.Millisecond
 	holdSize = 4 << 10
@@ -108,8 +109,8 @@ func (o *output) write(l Line) {
 
 func (o *output) put(l Line) {
 	b, err := json.Marshal(l)
-	if err != nil { // the update is not JSON, which the connection prevents
+	if err != nil { // impossible: the connection passes on only updates that are JSON
 		return
 	}
-	_, _ = o.to.Write(append(b, '\n')) // if the supervisor is gone, the run has ended
+	_, _ = o.to.Write(append(b, '\n')) // an error means that the supervisor has ended, and with it the run
 }

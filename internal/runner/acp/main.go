@@ -21,12 +21,12 @@ func Main(args []string) int {
 		return 2
 	}
 	runtime.LockOSThread() // the program dies with the thread that starts it
-	told := make(chan os.Signal, 1)
-	signal.Notify(told, syscall.SIGTERM, syscall.SIGINT)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
-		<-told
+		<-signals
 		cancel()
 	}()
 	out := &output{to: os.Stdout}
@@ -50,13 +50,13 @@ type messages struct {
 	got  []string
 }
 
-// openMessages returns the messages from the file descriptor; none if it is 0.
+// openMessages returns the messages that arrive on the file descriptor. If fd is 0, no messages arrive.
 func openMessages(fd int) *messages {
 	m := &messages{}
 	if fd == 0 {
 		return m
 	}
-	syscall.CloseOnExec(fd)           // the program must not inherit it
+	syscall.CloseOnExec(fd)           // the program must not inherit the file descriptor
 	_ = syscall.SetNonblock(fd, true) // so that Close ends a Read
 	m.file = os.NewFile(uintptr(fd), "messages")
 	if conn, err := m.file.SyscallConn(); err == nil {
@@ -65,7 +65,7 @@ func openMessages(fd int) *messages {
 	return m
 }
 
-// take reads what is in the pipe without waiting, and reports whether nothing more can come.
+// take reads what is in the pipe without waiting, and reports whether the pipe has ended.
 func (m *messages) take(fd uintptr) (ended bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -95,8 +95,8 @@ func (m *messages) take(fd uintptr) (ended bool) {
 	}
 }
 
-// next returns a message that has arrived; false if there is none. It reads the pipe itself, because the sender was told
-// that a message is delivered once it is in the pipe.
+// next returns the next message that has arrived, or false if no message has arrived. It reads the pipe itself, because
+// a message counts as delivered for its sender as soon as it is in the pipe.
 func (m *messages) next() (string, bool) {
 	if m.file == nil {
 		return "", false

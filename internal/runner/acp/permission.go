@@ -17,8 +17,8 @@ type option struct {
 	Name string `json:"name"`
 }
 
-// permission answers a request for permission, of the agent or of an agent that it started. It always answers, because
-// the program waits without a limit.
+// permission answers a request for permission from the agent or from a subagent. It always answers, because the program
+// waits for the answer without a time limit.
 func (c *client) permission(ctx context.Context, params json.RawMessage) (any, *acp.RequestError) {
 	var p struct {
 		Options []option `json:"options"`
@@ -49,7 +49,7 @@ func (c *client) permission(ctx context.Context, params json.RawMessage) (any, *
 	return outcome(choose(p.Options, allowed)), nil
 }
 
-// ask asks for a permission that no rule of the job decides. It is denied if nobody can be asked.
+// ask asks people about a call that no rule of the job decides. If nobody can be asked, it denies the call.
 func (c *client) ask(ctx context.Context, p call, why string) (allowed bool, because string) {
 	if c.job.Ask == "" {
 		return false, why
@@ -90,7 +90,8 @@ func (c *client) waiting(n int) {
 	}
 }
 
-// choose returns the option that allows or denies, preferably only this time; empty if there is none.
+// choose returns the id of the option that allows or denies the call, preferably only this call. It returns an empty id
+// if the program does not offer such an option.
 func choose(options []option, allowed bool) string {
 	wanted := []acp.PermissionOptionKind{acp.PermissionOptionKindRejectOnce, acp.PermissionOptionKindRejectAlways}
 	if allowed {
@@ -106,7 +107,7 @@ func choose(options []option, allowed bool) string {
 	return ""
 }
 
-// outcome returns the answer; without an option the call is cancelled.
+// outcome returns the answer that selects the option. If option is empty, the answer cancels the call.
 func outcome(option string) acp.RequestPermissionResponse {
 	if option == "" {
 		return acp.RequestPermissionResponse{Outcome: acp.NewRequestPermissionOutcomeCancelled()}

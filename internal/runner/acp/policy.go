@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Policy decides which permissions the program gets. What no list names is denied.
+// Policy decides which permissions the program gets. It does not decide about a call that no rule matches.
 //
 // A rule is the name of a tool or of a kind of tools, optionally followed by a pattern in parentheses, in which *
 // matches any text: "Bash(go test *)", "edit", "mcp__tracker". The pattern is matched against the command, path or URL
@@ -15,7 +15,7 @@ import (
 type Policy struct {
 	Allow []string `json:"allow,omitempty"`
 	Deny  []string `json:"deny,omitempty"`
-	Edits bool     `json:"edits,omitempty"` // files in the directory may be changed
+	Edits bool     `json:"edits,omitempty"` // the program may change files in its working directory
 
 	dir string // the program's working directory
 }
@@ -37,7 +37,7 @@ type call struct {
 	} `json:"_meta"`
 }
 
-// merge fills empty fields with those of an earlier report of the call.
+// merge fills empty fields of c with the fields of o, an earlier report of the same call.
 func (c *call) merge(o call) {
 	if c.Title == "" {
 		c.Title = o.Title
@@ -64,13 +64,14 @@ func empty(input json.RawMessage) bool {
 	return s == "" || s == "null" || s == "{}"
 }
 
-// kinds are alternative names of kinds of tools in rules.
+// kinds maps names of tools that rules may use to the protocol's kinds of tools.
 var kinds = map[string]string{
 	"bash": "execute", "shell": "execute", "write": "edit", "multiedit": "edit", "notebookedit": "edit",
 	"grep": "search", "glob": "search", "ls": "search", "webfetch": "fetch",
 }
 
-// Unasked returns the first rule about reading, for which programs do not ask; empty if there is none.
+// Unasked returns the first rule about reading. Such a rule has no effect, because programs do not ask for permission
+// to read. Unasked returns an empty string if no rule is about reading.
 func Unasked(rules []string) string {
 	for _, rule := range rules {
 		name, _, _ := strings.Cut(rule, "(")
@@ -85,7 +86,7 @@ func Unasked(rules []string) string {
 	return ""
 }
 
-// decide reports whether the policy allows the call, and whether any rule matches.
+// decide reports whether the policy allows the call, whether the policy decides about the call, and why.
 func (p Policy) decide(c call) (allowed, decided bool, why string) {
 	if rule := c.match(p.Deny, false); rule != "" {
 		return false, true, "denied by " + rule
@@ -131,8 +132,8 @@ func (c call) changes() (paths []string) {
 	return paths
 }
 
-// match returns the first rule that matches the call. With whole set, a pattern must match a command completely;
-// otherwise it must match one of the commands in it.
+// match returns the first rule that matches the call, or an empty string if no rule matches. If whole is set, a pattern
+// must match the call's whole command. Otherwise it is enough that the pattern matches one part of a compound command.
 func (c call) match(rules []string, whole bool) string {
 	for _, rule := range rules {
 		name, pattern, _ := strings.Cut(rule, "(")
@@ -170,7 +171,7 @@ func (c call) named(name string) bool {
 	return kind == c.Kind && c.Kind != "other"
 }
 
-// compound matches syntax that combines several commands, or inserts the output of one into another.
+// compound matches shell syntax that combines several commands, redirects output, or substitutes text in a command.
 var compound = regexp.MustCompile("[;&|<>`\n\r]|\\$\\(|\\$\\{")
 
 func (c call) fits(pattern string, whole bool) bool {
@@ -184,7 +185,7 @@ func (c call) fits(pattern string, whole bool) bool {
 	re := regexp.MustCompile("(?s)^" + strings.Join(parts, ".*") + "$")
 	subjects := c.subjects()
 	for _, s := range subjects {
-		if filepath.IsAbs(s) && c.Kind != "execute" { // a path must not lead out of the pattern
+		if filepath.IsAbs(s) && c.Kind != "execute" { // so that .. cannot lead out of the pattern's directory
 			s = filepath.Clean(s)
 		}
 		switch {
@@ -197,7 +198,7 @@ func (c call) fits(pattern string, whole bool) bool {
 			if re.MatchString(s) {
 				return true
 			}
-		case c.Kind == "execute" && compound.MatchString(s): // it would run more than the rule allows
+		case c.Kind == "execute" && compound.MatchString(s): // the call would run more than the rule allows
 			return false
 		case !re.MatchString(s):
 			return false
@@ -206,7 +207,7 @@ func (c call) fits(pattern string, whole bool) bool {
 	return whole && len(subjects) > 0
 }
 
-// subjects returns the texts to which a pattern is compared.
+// subjects returns the texts that a pattern must match: the command, path or URL of the call, or the changed files.
 func (c call) subjects() (all []string) {
 	var input map[string]json.RawMessage
 	if json.Unmarshal(c.RawInput, &input) != nil {

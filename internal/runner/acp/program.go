@@ -20,8 +20,8 @@ type program struct {
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
 	out   *os.File
-	ended chan struct{} // closed when it has ended and was waited for
-	err   error         // its error at the end
+	ended chan struct{} // closed when the program has ended and was waited for
+	err   error         // the program's error, to be read after ended is closed
 }
 
 func startProgram(argv []string) (*program, error) {
@@ -32,7 +32,7 @@ func startProgram(argv []string) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Our own pipe, because Wait would close one of cmd's before it was read to its end.
+	// cmd.StdoutPipe cannot be used, because Wait closes that pipe, perhaps before all output was read.
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -68,12 +68,12 @@ func (p *program) end(patience time.Duration) {
 		case <-p.ended:
 		case <-timer.C:
 			_ = syscall.Kill(-p.cmd.Process.Pid, step.act)
-			_ = p.cmd.Process.Signal(step.act) // if it leads no group
+			_ = p.cmd.Process.Signal(step.act) // if the program does not lead a group
 		}
 		timer.Stop()
 	}
 	<-p.ended
-	// The supervisor of the run ends the other processes, which it finds by their parents.
+	// The supervisor of the run ends all other processes. It finds them by their parents.
 }
 
 // lineReader reads the program's lines. It handles an update before it passes the following lines to the connection.
@@ -81,13 +81,13 @@ func (p *program) end(patience time.Duration) {
 type lineReader struct {
 	lines  *bufio.Reader
 	update func(params json.RawMessage)
-	rest   []byte // of a line for the connection
+	rest   []byte // unread rest of a line for the connection
 
 	mu   sync.Mutex
-	last string // the last line that is not JSON; programs with another protocol explain themselves there
+	last string // the last line that is not JSON, such as an error message of a program that does not speak the protocol
 }
 
-// maxUnknownKept limits how much is kept of a line that is not JSON, in bytes.
+// maxUnknownKept limits how much of a line that is not JSON is kept, in bytes.
 const maxUnknownKept = 500
 
 // Read implements io.Reader.
@@ -106,7 +106,7 @@ func (w *lineReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// take handles the line, or keeps it for the connection.
+// take handles the line if it is an update, and otherwise keeps it for the connection.
 func (w *lineReader) take(line []byte) {
 	var m struct {
 		Method string          `json:"method"`

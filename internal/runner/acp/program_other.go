@@ -4,6 +4,6 @@ package acp
 
 import "syscall"
 
-// attributes returns nil: the program stays in the process group of the run, by which the supervisor finds it on
-// systems that do not adopt orphans.
+// attributes returns nil, so that the program stays in the process group of the run. On systems that do not adopt
+// orphans, the supervisor finds the program by this group.
 func attributes() *syscall.SysProcAttr { return nil }

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Rules answer requests for permission without asking anybody. The syntax is that of Policy.
+// Rules answer requests for permission without asking anybody. Policy describes the syntax of a rule.
 type Rules struct {
 	Allow []string `json:"allow,omitempty"`
 	Deny  []string `json:"deny,omitempty"`
 	Ask   []string `json:"ask,omitempty"` // ask, even if Allow matches
 }
 
-// Decide reports whether the rules allow a tool call. decided is false if somebody must be asked. title is the
-// program's description of the call, and sort the protocol's kind of tool; both may be empty.
+// Decide reports whether the rules allow a tool call, and why. decided is false if a person must decide. title is the
+// program's description of the call, and sort is the protocol's kind of tool. Both may be empty.
 func (r Rules) Decide(tool, title, sort string, input []byte) (allowed, decided bool, why string) {
 	c := call{Title: cmp.Or(title, tool), Kind: sort, RawInput: input}
 	if tool != sort {

@@ -14,7 +14,7 @@ import (
 	"github.com/coder/acp-go-sdk"
 )
 
-// greeting is the program's description of itself. Only the required fields are read, so that others may change.
+// greeting is the program's description of itself. It has only the fields that Fleet needs, so that others may change.
 type greeting struct {
 	Version json.RawMessage `json:"protocolVersion"`
 	Agent   struct {
@@ -98,7 +98,8 @@ type sessionInfo struct {
 	} `json:"configOptions"`
 }
 
-// begin continues the session of the job, or starts a new one. resumed reports which.
+// begin continues the session of the job, or starts a new session. resumed reports whether it has continued the
+// session.
 func (c *client) begin(ctx context.Context, g greeting) (resumed bool, err error) {
 	servers, err := c.servers(g)
 	if err != nil {
@@ -167,10 +168,11 @@ func (c *client) resume(ctx context.Context, g greeting, servers []acp.McpServer
 	})
 }
 
-// settleTime is how long a program that repeats a session may pause. Some programs continue after their answer.
+// settleTime is how long a program may pause while it repeats the history of a session. Some programs send a part of
+// the history after their answer.
 var settleTime = 300 * time.Millisecond
 
-// settle waits until the program has repeated the session.
+// settle waits until the program has repeated the history of the session.
 func (c *client) settle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
@@ -198,11 +200,11 @@ func (c *client) setQuiet(quiet bool) {
 	c.quiet = quiet
 }
 
-// authRequired is the error code of a program without a key.
+// authRequired is the error code of a program that requires a login.
 const authRequired = -32000
 
-// authorized calls f. If the program must be told to use the key in its environment, authorized does so and calls f
-// again.
+// authorized calls f. If the program requires a login, authorized requests a login with the API key in the program's
+// environment, and calls f again.
 func authorized[T any](ctx context.Context, c *client, g greeting, f func() (T, error)) (T, error) {
 	v, err := f()
 	var r *acp.RequestError
@@ -219,7 +221,7 @@ func authorized[T any](ctx context.Context, c *client, g greeting, f func() (T, 
 			return f()
 		}
 	}
-	return v, fmt.Errorf("%s is not logged in (%s): log in as the server's user, or give the agents its key in the project's env or pass_env; it knows %s",
+	return v, fmt.Errorf("%s is not logged in (%s): log in as the server's user, or give the agents its API key in the project's env or pass_env; it offers the logins %s",
 		c.name(), words(r), strings.Join(names, ", "))
 }
 
@@ -236,7 +238,7 @@ func (c *client) choose(ctx context.Context, b sessionInfo) error {
 	return nil
 }
 
-// set sets the session's model or mode to the value. It prefers the newer method, configuration options.
+// set sets the session's model or mode to the value. It prefers configuration options, which are the newer method.
 func (c *client) set(ctx context.Context, b sessionInfo, category, value string) error {
 	id := acp.SessionId(c.session)
 	var known []string
@@ -276,10 +278,10 @@ func (c *client) set(ctx context.Context, b sessionInfo, category, value string)
 	return nil
 }
 
-// AcceptEdits is Claude Code's name of the mode in which files may be changed without asking.
+// AcceptEdits is Claude Code's name for the mode in which the program may change files without asking.
 const AcceptEdits = "acceptEdits"
 
-// values returns the values of a choice, which may be in groups.
+// values returns the values of a list of options. Options may be in groups.
 func values(options []json.RawMessage) (all []string) {
 	for _, raw := range options {
 		var o struct {
@@ -308,12 +310,12 @@ func (c *client) servers(g greeting) ([]acp.McpServer, error) {
 		switch s.Type {
 		case "http":
 			if !g.Capabilities.MCP.HTTP {
-				return nil, fmt.Errorf("%s does not support MCP servers over HTTP, such as %q", c.name(), s.Name)
+				return nil, fmt.Errorf("%s does not support MCP servers over HTTP, such as %q: remove it from the role", c.name(), s.Name)
 			}
 			all = append(all, acp.McpServer{Http: &acp.McpServerHttpInline{Type: "http", Name: s.Name, Url: s.URL, Headers: headers}})
 		case "sse":
 			if !g.Capabilities.MCP.SSE {
-				return nil, fmt.Errorf("%s does not support MCP servers over SSE, such as %q", c.name(), s.Name)
+				return nil, fmt.Errorf("%s does not support MCP servers over SSE, such as %q: remove it from the role", c.name(), s.Name)
 			}
 			all = append(all, acp.McpServer{Sse: &acp.McpServerSseInline{Type: "sse", Name: s.Name, Url: s.URL, Headers: headers}})
 		default:

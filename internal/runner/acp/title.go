@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Tool describes a tool call to people and programs.
+// Tool describes a tool call, for people and for programs.
 type Tool struct {
 	ID    string
 	Name  string
@@ -25,8 +25,8 @@ func NewCalls() *Calls {
 	return &Calls{calls: map[string]call{}, told: map[string]bool{}, open: map[string]bool{}}
 }
 
-// Update handles an update. begun is the call, once, when enough is known to report it. ended is the call when it has
-// ended, with its result.
+// Update handles an update. begun is the call when the updates first describe it well enough to report it, and nil
+// otherwise. ended is the call if the update reports the call's end, with its result, and nil otherwise.
 func (c *Calls) Update(update json.RawMessage) (begun, ended *Tool, result string, failed bool) {
 	var u struct {
 		Kind    string          `json:"sessionUpdate"`
@@ -39,10 +39,10 @@ func (c *Calls) Update(update json.RawMessage) (begun, ended *Tool, result strin
 		return nil, nil, "", false
 	}
 	before, known := c.calls[now.ID]
-	if !known && u.Kind == "tool_call_update" && c.told[now.ID] { // of a call that has ended
+	if !known && u.Kind == "tool_call_update" && c.told[now.ID] { // the update is about a call that has ended
 		return nil, nil, "", false
 	}
-	if known { // its first title is its name
+	if known { // the first title of a call is its name
 		now.Title = before.Title
 	}
 	now.merge(before)
@@ -68,7 +68,8 @@ func (c *Calls) Update(update json.RawMessage) (begun, ended *Tool, result strin
 	return begun, now.tool(), result, u.Status == "failed"
 }
 
-// Begin returns the call if it was not reported yet, for example because it needs a permission first.
+// Begin returns the call and counts it as open, or returns nil if the call is unknown or was reported before. A call
+// that needs a permission is reported before it starts.
 func (c *Calls) Begin(id string) *Tool {
 	now, ok := c.calls[id]
 	if !ok || c.told[id] {
@@ -78,7 +79,7 @@ func (c *Calls) Begin(id string) *Tool {
 	return now.tool()
 }
 
-// Open returns the number of calls that have started and not ended.
+// Open returns the number of calls that have started and have not ended.
 func (c *Calls) Open() int { return len(c.open) }
 
 // End ends all calls, because the turn has ended.

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCalls handles updates of opencode 1.18.33 about a command, whose arguments arrive in a second update.
+// TestCalls handles updates of opencode 1.18.33 about a command. The command's arguments arrive in the second update.
 func TestCalls(t *testing.T) {
 	c := NewCalls()
 	begun, _, _, _ := c.Update(json.RawMessage(`{"sessionUpdate":"tool_call","toolCallId":"c1","title":"bash","kind":"execute","status":"pending","rawInput":{"cwd":"/w"}}`))

@@ -24,9 +24,9 @@ const (
 
 // Verbs of the lines in the pipe.
 const (
-	VerbAsk  = "ask"  // there is a question with the name
+	VerbAsk  = "ask"  // the program has written a question
 	VerbGot  = "got"  // the program has read the answer
-	VerbDrop = "drop" // the program no longer waits
+	VerbDrop = "drop" // the program no longer waits for the answer
 )
 
 // Kinds of questions, and answers to a request for permission.
@@ -42,8 +42,8 @@ type Question struct {
 	Kind    string          `json:"kind"`
 	Text    string          `json:"text,omitempty"`
 	Tool    string          `json:"tool,omitempty"`
-	Sort    string          `json:"sort,omitempty"`  // of the tool, such as edit or execute; empty: derived from its name
-	Input   json.RawMessage `json:"input,omitempty"` // of the tool
+	Sort    string          `json:"sort,omitempty"`  // kind of the tool, such as edit or execute; if empty, derived from Tool
+	Input   json.RawMessage `json:"input,omitempty"` // arguments of the tool
 	Options []string        `json:"options,omitempty"`
 }
 
@@ -56,7 +56,7 @@ const (
 	Answered  = "answered"
 	Expired   = "expired"
 	Withdrawn = "withdrawn"
-	Refused   = "refused" // it was not accepted, and is in no journal
+	Refused   = "refused" // the supervisor did not accept the question, and did not record it in the journal
 )
 
 // Answer is the answer that the program gets.
@@ -78,12 +78,12 @@ func (a Answer) Why() string {
 	case a.Message != "":
 		return a.Message
 	case a.Status == Refused:
-		return "it could not be asked"
+		return "nobody could be asked"
 	}
 	return "denied by " + a.By
 }
 
-// Record is a line of the journal. The first record of an ID contains the question; later ones change its status.
+// Record is a line of the journal. The first record with an ID contains the question. Later records change its status.
 type Record struct {
 	ID        string          `json:"id"`
 	Status    string          `json:"status"`
@@ -115,7 +115,7 @@ func Ask(ctx context.Context, run string, q Question) (Answer, error) {
 		return Answer{}, err
 	}
 	if len(data) > MaxQuestion {
-		return Answer{Status: Refused, Message: fmt.Sprintf("it is too long for a question: %d bytes, limit %d", len(data), MaxQuestion)}, nil
+		return Answer{Status: Refused, Message: fmt.Sprintf("the question has %d bytes, and the limit is %d: shorten it", len(data), MaxQuestion)}, nil
 	}
 	var id [16]byte
 	_, _ = rand.Read(id[:])
@@ -145,7 +145,7 @@ func Ask(ctx context.Context, run string, q Question) (Answer, error) {
 	}
 }
 
-// tell writes a line to the supervisor. It fails if the supervisor does not read.
+// tell writes a line to the supervisor's pipe. It fails if no supervisor reads the pipe.
 func tell(run, verb, name string) error {
 	f, err := os.OpenFile(filepath.Join(run, Pipe), os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// builtinAsk is Claude Code's own tool for questions. It asks for permission to be used, and the permission contains
-// the answers.
+// builtinAsk is Claude Code's own tool for questions. Claude Code asks for permission to use this tool, and reads the
+// answers from the permission.
 const builtinAsk = "AskUserQuestion"
 
-// askBuiltin asks the questions in the tool's input one by one. It returns the answer to the request for permission;
-// empty if the input is invalid.
+// askBuiltin asks the questions in the tool's input one by one. It returns the answer to the request for permission, or
+// an empty text if the input is invalid.
 func (s *server) askBuiltin(ctx context.Context, input json.RawMessage) string {
 	var in map[string]json.RawMessage
 	var questions []struct {

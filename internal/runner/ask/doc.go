@@ -9,8 +9,8 @@
 //	questions       a Record for each event of a question, written by the supervisor and read by Fleet
 //
 // The supervisor must never trust the directory asks. Fleet records only answers that the supervisor received over its
-// control socket, or that the run's policy gave. A program that writes an answer itself deceives only itself, about a
-// permission that it enforces itself.
+// control socket, or that the run's policy gave. A program that forges an answer deceives only itself, because the
+// program itself enforces its permissions.
 //
-// Package shim has the supervisor's side. Main, a child of the agent's program, has the other side.
+// Package shim implements the supervisor's side. Main implements the other side, in a child of the agent's program.
 package ask

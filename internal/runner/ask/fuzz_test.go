@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzServe checks that the server of tools answers each message with valid JSON or not at all, and that it allows nothing while
-// nobody can be asked.
+// FuzzServe checks that the server of tools answers each message with valid JSON or not at all. It also checks that the
+// server allows nothing while nobody can be asked.
 func FuzzServe(f *testing.F) {
 	f.Add([]byte(`{"id":1,"method":"initialize","params":{"protocolVersion":"x"}}` + "\n" + `{"id":"a","method":"tools/list"}`))
 	f.Add([]byte(`{"id":1,"method":"tools/call","params":{"name":"approve","arguments":{"tool_name":"Bash","input":{"command":"ls"}},"_meta":{"progressToken":[1]}}}`))

@@ -10,11 +10,11 @@ import (
 	"syscall"
 )
 
-const usage = `An agent's program asks the people who look after the agent. Fleet starts this, or $FLEET_ASK does.
+const usage = `Lets an agent's program ask the people who look after the agent. Fleet or $FLEET_ASK starts this command.
 
-  permission TOOL [INPUT]    writes allow or deny, and what was said with it; exit code 0 if it is allowed
-  question TEXT [OPTION...]  writes the answer; exit code 1 if nobody answers in time
-  mcp [approve]              serves the tool ask_user over MCP, and one that answers requests for permission
+  permission TOOL [INPUT]    prints allow or deny, and the message of the answer; exit code 0 if allowed
+  question TEXT [OPTION...]  prints the answer; exit code 1 if nobody answers in time
+  mcp [approve]              serves the tool ask_user over MCP; with approve also a tool that answers requests for permission
 `
 
 // Main executes the verb args[1] in the run with the directory args[0], and returns the exit code.

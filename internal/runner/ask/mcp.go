@@ -19,10 +19,10 @@ const (
 )
 
 // server serves tools over MCP: JSON-RPC, one message per line. It implements only the methods that clients of tools
-// need, and starts fast, because each run of an agent starts one.
+// need. It must start fast, because each run of an agent starts a server.
 type server struct {
 	run      string
-	approves bool // it has the tool approve
+	approves bool // the server has the tool approve
 
 	writing sync.Mutex
 	out     io.Writer
@@ -123,7 +123,7 @@ func (s *server) send(m map[string]any) {
 	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	_, _ = s.out.Write(append(b, '\n')) // if the client is gone, the run has ended
+	_, _ = s.out.Write(append(b, '\n')) // an error means that the client has ended, and with it the run
 }
 
 func (s *server) tools() []any {
@@ -165,7 +165,7 @@ func (s *server) call(ctx context.Context, r request) {
 		said, isError = s.approve(ctx, r.Params.Arguments), false
 	}
 	if ctx.Err() != nil {
-		return // the client no longer waits for it
+		return // the client no longer waits for the answer
 	}
 	s.reply(r, map[string]any{"content": []any{map[string]any{"type": "text", "text": said}}, "isError": isError})
 }
@@ -218,7 +218,7 @@ func (s *server) askUser(ctx context.Context, arguments json.RawMessage) (said s
 	return answer.Why(), true
 }
 
-// approve answers Claude Code's request for permission, in the format that it expects.
+// approve answers Claude Code's request for permission, in the format that Claude Code expects.
 func (s *server) approve(ctx context.Context, arguments json.RawMessage) string {
 	var a struct {
 		Tool  string          `json:"tool_name"`

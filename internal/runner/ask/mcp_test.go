@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// supervisor answers the questions of a run with the function. An empty status means no answer.
+// supervisor answers the questions of a run with the function answer. If the answer has an empty status, supervisor
+// does not write it. lines receives the verb of each line that the run writes.
 func supervisor(t *testing.T, answer func(Question) Answer) (run string, lines <-chan string) {
 	t.Helper()
 	run = t.TempDir()
@@ -77,7 +78,7 @@ func (c *client) receive() string {
 	return c.out.Text()
 }
 
-// call calls a tool and returns its text, and whether that is an error.
+// call calls a tool. It returns the text of the result, and whether the result is an error.
 func (c *client) call(tool, arguments string) (string, bool) {
 	c.t.Helper()
 	c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, tool, arguments))
@@ -160,7 +161,7 @@ func TestServer(t *testing.T) {
 	require.Len(t, entries, 1, "only the pipe must be left")
 }
 
-// TestServerWithdraws checks that a question is withdrawn if its call is cancelled or its client is gone.
+// TestServerWithdraws checks that the server withdraws a question if the client cancels the call or disconnects.
 func TestServerWithdraws(t *testing.T) {
 	t.Parallel()
 	run, lines := supervisor(t, func(Question) Answer { return Answer{} })

@@ -14,8 +14,9 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// agentClient runs a program that speaks the Agent Client Protocol. The protocol's client is a separate process of the
-// run, see package acp. The tasks of an agent share one conversation if the program can continue its sessions.
+// agentClient runs a program that speaks the Agent Client Protocol. The client side of the protocol is a separate
+// process of the run, see package acp. The tasks of an agent share one conversation if the program can continue its
+// sessions.
 type agentClient struct{ o Options }
 
 func newAgentClient(o Options) (agentClient, error) {
@@ -35,14 +36,14 @@ func (a agentClient) HomeFiles() map[string]string { return a.o.Home }
 func (a agentClient) Command(j Job) (Command, error) {
 	const file = "acp.json"
 	if len(j.Helper) == 0 {
-		return Command{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "the driver \"acp\" cannot run here: this place has no client for the protocol")
+		return Command{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "the driver \"acp\" cannot run here, because this place has no client for the Agent Client Protocol: use another driver or place")
 	}
 	if j.Role.Tools != nil {
 		return Command{}, fleet.Invalid(fleet.ReasonInvalidArgument, "role",
-			"the driver \"acp\" cannot choose which tools there are: leave tools out of the role %q, and use allowed_tools and disallowed_tools", j.Role.Name)
+			"the driver \"acp\" cannot limit which tools are available: leave tools out of the role %q, and use allowed_tools and disallowed_tools", j.Role.Name)
 	}
 	known, told := parseConversation(j.Session), fingerprint(standingInstructions(j))
-	known.told, _, _ = strings.Cut(known.told, " ") // the cost is for the parser
+	known.told, _, _ = strings.Cut(known.told, " ") // only the parser needs the cost
 	job := acp.Job{
 		Argv: a.o.Command, Tested: a.o.Tested, Session: known.id, First: firstPrompt(j, fullInstructions(j)), Prompt: j.Prompt, Model: j.Role.Model,
 		Mode: j.Role.PermissionMode, Messages: shim.MessagesFD, Policy: acp.Policy{
@@ -74,7 +75,7 @@ func (a agentClient) Command(j Job) (Command, error) {
 	}
 	return Command{
 		Argv: append(slices.Clone(j.Helper), j.path(file)), Starts: a.Program(), Env: a.o.Env, Messages: true, MessagesJSON: true, SplitStderr: true,
-		// headers of MCP servers may be secrets
+		// The headers of MCP servers may be secrets.
 		Files:  []File{{Name: file, Data: string(data), Secret: true}},
 		Format: Format{Kind: "acp", Resumed: j.Session, Told: told, Results: j.Role.Sealed, Program: filepath.Base(a.o.Command[0])},
 	}, nil

@@ -13,24 +13,24 @@ import (
 type acpParser struct {
 	format  Format
 	resumed conversation
-	before  float64 // cost of the session before this run
+	before  float64 // cost of the session before this run, in US dollars
 	calls   *acp.Calls
-	waits   bool // a permission waits for its answer
+	waits   bool // a request for a permission waits for its answer
 
 	session       string
-	heard         bool
-	said          []byte // the current or last message of the agent
-	message       string // its id
-	broken        bool   // the next text starts a message
+	heard         bool   // the model has answered, so it has received this run's instructions
+	said          []byte // text of the agent's current or last message
+	message       string // id of that message
+	broken        bool   // the next text starts a new message
 	midline       bool   // the output does not end with a newline
 	failed        string
-	errored       bool // Codex reported that the turn ended by an error, which is its last text
+	errored       bool // Codex reported that an error ended the turn; the error is the agent's last text
 	turns         int
 	used          tokens
 	tools         int
 	cost          float64 // of the session so far
 	costs         bool    // the cost is known
-	unknownOutput string  // the last line that the client did not write
+	unknownOutput string  // the last line that is not from the client in package acp
 }
 
 func newACPParser(f Format) *acpParser {

@@ -16,8 +16,7 @@ import (
 // claudeTested is the version of Claude Code with which the driver was tested.
 const claudeTested = "2.1.329"
 
-// claude runs Claude Code in headless mode. The tasks of an agent share one conversation: each run resumes the last
-// one.
+// claude runs Claude Code in headless mode. The tasks of an agent share one conversation, which each run resumes.
 type claude struct{ argv []string }
 
 func newClaude(o Options) claude {
@@ -50,7 +49,8 @@ func (c claude) Command(j Job) (Command, error) {
 	case len(system) > MaxArgument:
 		prompt, system = firstPrompt(j, fullInstructions(j)), ""
 	case known.id != "" && known.told != told:
-		// Claude Code keeps the system prompt with which a conversation started.
+		// Claude Code keeps the system prompt with which a conversation started, so the prompt has the new
+		// instructions.
 		prompt = "What you were told about yourself has changed. From now on this holds instead:\n\n" + fullInstructions(j)
 	}
 	if j.Role.Alone {
@@ -59,7 +59,8 @@ func (c claude) Command(j Job) (Command, error) {
 		flag("--append-system-prompt", system)
 	}
 	flag("--model", j.Role.Model)
-	// Each list is one argument, because a list of several would consume the following arguments.
+	// Each list is one argument. If a list had several arguments, Claude Code would also read the arguments after the
+	// list as a part of it.
 	if j.Role.Tools != nil {
 		argv = append(argv, "--tools", strings.Join(j.Role.Tools, ","))
 	}
@@ -70,7 +71,7 @@ func (c claude) Command(j Job) (Command, error) {
 	if len(j.Ask) > 0 {
 		servers[AskServer] = askServer(j, ask.ToolApprove)
 		argv = append(argv, "--permission-prompt-tool", "mcp__"+AskServer+"__"+ask.ToolApprove)
-		// Its timeout for a tool that people answer. The supervisor ends the wait.
+		// The supervisor ends the wait for people, so Claude Code's own timeout for the tool must be longer.
 		out.Env = map[string]string{"MCP_TOOL_TIMEOUT": strconv.FormatInt((j.Role.Permissions.Wait() + time.Minute).Milliseconds(), 10)}
 	}
 	if len(servers) > 0 || j.Role.Sealed {
@@ -78,7 +79,7 @@ func (c claude) Command(j Job) (Command, error) {
 		if err != nil {
 			return Command{}, err
 		}
-		// Headers and variables may be secrets, so the file is removed with the run, and no other run reads it.
+		// Headers and variables may be secrets, so the file is removed at the end of the run.
 		out.Files = append(out.Files, File{Name: mcpFile, Data: string(b), Secret: true})
 		argv = append(argv, "--mcp-config", j.path(mcpFile), "--strict-mcp-config")
 	}
@@ -87,7 +88,7 @@ func (c claude) Command(j Job) (Command, error) {
 		argv = append(argv, "--no-session-persistence")
 	}
 	if j.Report != nil {
-		// Only the shim reads these events: they tell when a request to the model is active.
+		// Only the shim reads the partial messages. They show when a request to the model is active.
 		argv, out.Requests = append(argv, "--include-partial-messages"), true
 	}
 	if len(prompt) > MaxArgument {
@@ -103,8 +104,8 @@ func (c claude) Command(j Job) (Command, error) {
 // ReportServer is the name of the MCP server with which an agent reports to Fleet.
 const ReportServer = "fleet"
 
-// sources returns which settings files Claude Code uses. The project's files are in the agent's directory, which the agent
-// can write. They are left out for an agent that is restricted to some tools, because they could lift the restriction.
+// sources returns which settings files Claude Code reads. The project's settings are in the agent's directory, where
+// the agent can change them. An agent with a sealed role gets none, because they could lift the role's restrictions.
 func sources(r Role) string {
 	if r.Sealed {
 		return ""
@@ -136,8 +137,8 @@ func allowed(j Job) []string {
 	return tools
 }
 
-// conversation is a session of Claude Code as it is stored: its id, and a fingerprint of what it was told about the
-// agent.
+// conversation is the stored form of a session of an agent's program. id is the session's id. told is a fingerprint of
+// the instructions that the program has received in this session. Some drivers append usage or cost to told.
 type conversation struct{ id, told string }
 
 func parseConversation(s string) conversation {

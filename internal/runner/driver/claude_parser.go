@@ -8,19 +8,19 @@ import (
 
 // claudeParser parses the events of --output-format stream-json, one per line. It skips unknown events.
 //
-// A run has several results if background work continues after the first one. The last result counts, and their costs
-// add up.
+// A run has several results if background work continues after the first result. The last result counts, and the costs
+// of all results are added.
 type claudeParser struct {
 	unknownLines
 
 	resumed conversation
-	told    string // fingerprint of what this run tells about the agent
+	told    string // fingerprint of the instructions that this run gives the model
 	results bool   // pass on tool results
-	heard   bool   // the model has answered, so it knows what it was told
+	heard   bool   // the model has answered, so it has received this run's instructions
 	session string
-	said    string // its last text
-	version string // of the program
-	tested  string
+	said    string // the model's last text
+	version string // version of the program
+	tested  string // version with which Fleet was tested
 	result  *claudeEvent
 	cost    float64
 	turns   int
@@ -42,14 +42,14 @@ type claudeEvent struct {
 	Errors    []string `json:"errors"`
 	Cost      float64  `json:"total_cost_usd"`
 	Turns     int      `json:"num_turns"`
-	// Since is the usage since the last result, by model. Cost is that of the whole conversation in versions that
-	// report it, and that of the run in older ones.
+	// Since is the usage since the last result, by model. If a version of Claude Code reports Since, Cost is the cost
+	// of the whole conversation. In older versions, Cost is the cost of the run.
 	Since map[string]struct {
 		Cost float64 `json:"costUSD"`
 		claudeTokens
 	} `json:"model_usage_since_last_result"`
-	Usage   *messageTokens `json:"usage"` // of a result: the usage since the last result
-	Model   string         `json:"model"` // of the first event
+	Usage   *messageTokens `json:"usage"` // in a result: the usage since the last result
+	Model   string         `json:"model"` // in the first event
 	Version string         `json:"claude_code_version"`
 	Message struct {
 		ID      string          `json:"id"`
@@ -139,7 +139,7 @@ func (p *claudeParser) assistant(e claudeEvent) []Piece {
 	return said
 }
 
-// toolStep describes a tool call in one line, by its most telling argument.
+// toolStep describes a tool call in one line: its name and its most informative argument.
 func toolStep(name string, arguments json.RawMessage) string {
 	var input map[string]any
 	_ = json.Unmarshal(arguments, &input) // without arguments there is nothing to add
@@ -201,7 +201,7 @@ func (p *claudeParser) conversation() conversation {
 	return c
 }
 
-// claudeFailure returns the reason in a failed result.
+// claudeFailure returns the reason of a failure from a result that reports one.
 func claudeFailure(e *claudeEvent) string {
 	words := strings.Join(e.Errors, "; ")
 	if words == "" {

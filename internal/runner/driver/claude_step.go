@@ -22,7 +22,7 @@ func toolCall(b claudeBlock) []byte {
 	}{"tool_call", b.ID, toolName(b.Name), arguments})
 }
 
-// user passes on tool results if they are wanted.
+// user handles the tool results in an event. It passes the results on if p.results is set.
 func (p *claudeParser) user(e claudeEvent) []Piece {
 	var blocks []claudeBlock
 	if err := json.Unmarshal(e.Message.Content, &blocks); err != nil {
@@ -92,7 +92,7 @@ func textIn(content json.RawMessage) string {
 	return strings.Join(texts, "\n")
 }
 
-// clip shortens long texts.
+// clip shortens s to maxStepData bytes. A shortened text ends with an ellipsis.
 func clip(s string) string {
 	if len(s) <= maxStepData {
 		return s

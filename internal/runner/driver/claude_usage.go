@@ -2,24 +2,24 @@ package driver
 
 import "fleet/internal/fleet"
 
-// claudeUsage computes the usage of a Claude Code run. It prefers the results; the messages count only for a run that
-// was stopped before its result.
+// claudeUsage computes the usage of a Claude Code run. It adds up the usage in the results. The usage in messages
+// counts only if no result follows them, because the run was stopped.
 type claudeUsage struct {
 	model    string
 	calls    int
-	names    map[string]string // of the tools, by the id of the call
-	results  tokens            // of the results so far
-	pending  tokens            // of the messages since the last result
-	open     string            // id of the last of these messages, which has several events
-	openUsed tokens
+	names    map[string]string // names of the tools, by the id of the call
+	results  tokens            // sum of the results so far
+	pending  tokens            // sum of the complete messages since the last result
+	open     string            // id of the newest message; more events of this message may follow
+	openUsed tokens            // usage of the newest message
 }
 
 type tokens struct{ in, out int64 }
 
 func (t *tokens) add(o tokens) { t.in, t.out = t.in+o.in, t.out+o.out }
 
-// messageTokens are token counts in the format of the model's API. Tokens read from or written to a cache are input
-// too.
+// messageTokens are token counts in the format of the model's API. Tokens that the model's cache reads or writes also
+// count as input.
 type messageTokens struct {
 	Input      int64 `json:"input_tokens"`
 	CacheRead  int64 `json:"cache_read_input_tokens"`
@@ -43,14 +43,15 @@ func (c claudeTokens) sum() tokens {
 	return tokens{in: c.Input + c.CacheRead + c.CacheWrite, out: c.Output}
 }
 
-// begin sets the configured model of the run.
+// begin sets the configured model of the run, unless a message has already named the model.
 func (u *claudeUsage) begin(model string) {
 	if u.model == "" {
 		u.model = model
 	}
 }
 
-// message handles an event of a message. All events of one message describe the same request.
+// message handles an event of a message. All events of one message report the usage of the same request, so only the
+// last event counts.
 func (u *claudeUsage) message(e *claudeEvent) {
 	m := e.Message
 	if e.Parent == nil && m.Model != "" && m.Model != "<synthetic>" {
@@ -72,7 +73,7 @@ func (u *claudeUsage) call(b claudeBlock) {
 	u.names[b.ID] = b.Name
 }
 
-// result handles a result, which includes all messages since the last one.
+// result handles a result. Its usage includes all messages since the previous result.
 func (u *claudeUsage) result(e *claudeEvent) {
 	var sum tokens
 	switch {

@@ -2,7 +2,7 @@ package driver
 
 // Known is an agent CLI that needs no configuration once it is installed.
 type Known struct {
-	Name        string // of the program, and of its project
+	Name        string // the name of the program, and of its project in Fleet
 	DisplayName string
 	Options     Options
 	Install     string // how to install it
@@ -10,7 +10,8 @@ type Known struct {
 
 // CLIs returns the known agent CLIs, Claude Code first.
 //
-// They may change files in the agent's directory. For anything else, the program's configuration or the project's decides.
+// With these options, the programs may change files in the agent's directory. The configuration of the program or of
+// the project decides what else they may do.
 func CLIs() []Known {
 	return []Known{
 		{
@@ -25,12 +26,13 @@ func CLIs() []Known {
 			Name: "gemini", DisplayName: "Gemini CLI", Install: "npm install -g @google/gemini-cli",
 			Options: Options{
 				Kind: "acp", Command: []string{"gemini", "--acp"}, Keys: []string{"GEMINI_*", "GOOGLE_*"}, Tested: "0.61.0",
-				// Otherwise it runs commands in a pseudo-terminal, which a confined program cannot create.
+				// Otherwise Gemini CLI runs commands in a pseudo-terminal, which a confined program cannot create.
 				Env: map[string]string{"GEMINI_PTY_INFO": "child_process"},
-				// It names the files of a session by the minute, and starts to write before it reads existing ones.
+				// Gemini CLI names the files of a session by the minute. It starts to write a session's new file before
+				// it reads the existing files.
 				Minutes: true,
-				// Otherwise it removes all files of a session when one of them is empty, and each start creates an
-				// empty one.
+				// Otherwise Gemini CLI removes all files of a session if one of the files is empty, and each start
+				// creates an empty file.
 				Home: map[string]string{".gemini/settings.json": `{"general":{"sessionRetention":{"enabled":false}}}` + "\n"},
 			},
 		},
@@ -39,7 +41,7 @@ func CLIs() []Known {
 			Options: Options{
 				Kind: "acp", Command: []string{"opencode", "acp"}, Tested: "1.18.33",
 				Keys: []string{"OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OPENROUTER_API_KEY", "GROQ_API_KEY"},
-				// Otherwise it never asks for permissions.
+				// Otherwise opencode never asks for permissions.
 				Env: map[string]string{"OPENCODE_PERMISSION": `{"edit":"ask","bash":"ask","webfetch":"ask"}`},
 			},
 		},
@@ -47,7 +49,7 @@ func CLIs() []Known {
 			Name: "codex-acp", DisplayName: "Codex over ACP", Install: "npm install -g @agentclientprotocol/codex-acp",
 			Options: Options{
 				Kind: "acp", Command: []string{"codex-acp"}, Keys: []string{"OPENAI_*", "CODEX_*"}, Tested: "2.6.0",
-				// Otherwise another model answers its requests for permissions, and not the role.
+				// Otherwise another model decides about requests for permissions. Here the role must decide.
 				Env: map[string]string{"INITIAL_AGENT_MODE": "read-only", "NO_BROWSER": "1"},
 			},
 		},
@@ -61,7 +63,8 @@ func CLIs() []Known {
 	}
 }
 
-// HowToInstall returns how to install the program; empty if unknown.
+// HowToInstall returns how to install the program, as the end of an error text. It returns an empty text for an unknown
+// program.
 func HowToInstall(program string) string {
 	for _, k := range CLIs() {
 		if k.Name == program {

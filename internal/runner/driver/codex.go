@@ -15,11 +15,11 @@ import (
 // codexTested is the version of Codex with which the driver was tested.
 const codexTested = "0.169.0"
 
-// codex runs Codex in headless mode, as `codex exec --json`. The tasks of an agent share one conversation: each run
-// resumes the last one.
+// codex runs Codex in headless mode, as `codex exec --json`. The tasks of an agent share one conversation, which each
+// run resumes.
 //
 // In this mode Codex does not ask for permissions. Its own sandbox restricts its commands, but does not work inside
-// another sandbox. So Codex uses none where Fleet confines the program.
+// another sandbox. So Codex runs without its own sandbox where Fleet confines the program.
 type codex struct{ argv []string }
 
 func newCodex(o Options) codex {
@@ -63,10 +63,10 @@ func (c codex) Command(j Job) (Command, error) {
 	}
 	if j.Role.Tools != nil || len(j.Role.DisallowedTools) > 0 {
 		return Command{}, fleet.Invalid(fleet.ReasonInvalidArgument, "role",
-			"the driver \"codex\" cannot take tools away: leave tools and disallowed_tools out of the role %q, and choose its permission_mode", j.Role.Name)
+			"the driver \"codex\" cannot restrict the available tools: leave tools and disallowed_tools out of the role %q, and choose its permission_mode", j.Role.Name)
 	}
 	known, told := parseConversation(j.Session), fingerprint(standingInstructions(j))
-	known.told, _, _ = strings.Cut(known.told, " ") // the usage is for the parser
+	known.told, _, _ = strings.Cut(known.told, " ") // only the parser needs the usage
 	out := Command{
 		SplitStderr: true, StdinFile: stdinFile, Env: map[string]string{},
 		Format: Format{Kind: "codex", Resumed: j.Session, Told: told, Results: j.Role.Sealed, Model: j.Role.Model, Tested: codexTested},
@@ -101,15 +101,15 @@ func (c codex) Command(j Job) (Command, error) {
 
 var codexName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// codexServers returns the settings for the MCP servers of the run. Secrets are in no argument: variables are in a file
-// that a shell reads before it executes the server, and headers are in the environment.
+// codexServers returns the settings for the MCP servers of the run. No argument may contain a secret. So a shell reads
+// a server's variables from a file before it executes the server, and headers are in the environment.
 func codexServers(j Job, out *Command) (settings []string, err error) {
 	refuse := func(format string, args ...any) ([]string, error) {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "role", format, args...)
 	}
 	servers := serversOf(j)
 	if p := j.Role.Permissions; p != nil && len(p.Allow)+len(p.Deny)+len(p.Ask) > 0 {
-		return refuse("the driver \"codex\" asks for no permissions: leave allow, deny and ask out of the permissions of the role %q; "+
+		return refuse("the driver \"codex\" never asks for permissions: leave allow, deny and ask out of the permissions of the role %q; "+
 			"permissions: {} lets it ask questions", j.Role.Name)
 	}
 	if len(j.Ask) > 0 {
@@ -120,7 +120,7 @@ func codexServers(j Job, out *Command) (settings []string, err error) {
 		server, ok := strings.CutPrefix(rule, "mcp__")
 		server, _, _ = strings.Cut(server, "__")
 		if _, known := servers[server]; !ok || !known {
-			return refuse("the driver \"codex\" can allow tools of the role's MCP servers only: leave %q out of allowed_tools, and choose a permission_mode", rule)
+			return refuse("the driver \"codex\" can allow only tools of the role's MCP servers: leave %q out of allowed_tools, and choose a permission_mode", rule)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
@@ -133,7 +133,7 @@ func codexServers(j Job, out *Command) (settings []string, err error) {
 		}
 		switch {
 		case s.Type == "sse":
-			return refuse("the driver \"codex\" does not support MCP servers over SSE, such as %q", name)
+			return refuse("the driver \"codex\" does not support MCP servers over SSE, such as %q: use a server of the type http or stdio", name)
 		case s.URL != "":
 			set("url", s.URL)
 			var headers []string

@@ -18,15 +18,15 @@ type codexParser struct {
 	format    Format
 	resumed   conversation
 	before    tokens // usage of the conversation before this run
-	used      tokens // usage so far
+	used      tokens // usage of the conversation so far
 	session   string
-	heard     bool // the model has answered, so it knows what it was told
-	said      string
-	lastError string // the last error after which it continued
+	heard     bool   // the model has answered, so it has received this run's instructions
+	said      string // the model's last message
+	lastError string // the last error after which Codex continued
 	failed    string
 	turns     int
 	tools     int
-	open      map[string]bool // items that have started and not ended
+	open      map[string]bool // items that have started and have not ended
 }
 
 func newCodexParser(f Format) *codexParser {
@@ -51,7 +51,7 @@ type codexEvent struct {
 	Usage *struct {
 		Input  int64 `json:"input_tokens"`
 		Output int64 `json:"output_tokens"`
-	} `json:"usage"` // of the whole conversation
+	} `json:"usage"` // usage of the whole conversation
 }
 
 type codexItem struct {
@@ -191,7 +191,7 @@ func (i *codexItem) tool() (name, step string, input json.RawMessage) {
 
 var wrapped = regexp.MustCompile(`(?s)^\S*sh -l?c (.+)$`)
 
-// script returns the script in a shell command, if it is easy to find.
+// script returns the script in a command such as bash -lc 'ls'. It returns any other command unchanged.
 func script(command string) string {
 	m := wrapped.FindStringSubmatch(command)
 	if m == nil {
@@ -220,7 +220,8 @@ func (i *codexItem) result() string {
 	return i.Output
 }
 
-// codexFailure returns the message in an error, which may contain an answer of the model's API.
+// codexFailure returns an error message of Codex. If the message is a JSON response of the model's API, codexFailure
+// returns the message in that response.
 func codexFailure(message string) string {
 	var api struct {
 		Error struct {
@@ -246,7 +247,7 @@ func (p *codexParser) Result(e Exit) Result {
 		o.Status = fleet.TaskFailed
 		o.Reason = unknownOutput(o.Reason, p.first, "codex", "", p.format.Tested)
 	case e.Code == 0 && p.turns == 0:
-		fail(&o, unknownOutput("codex ended without the end of a turn", "", "codex", "", p.format.Tested))
+		fail(&o, unknownOutput("codex ended before it completed a turn", "", "codex", "", p.format.Tested))
 	}
 	report(&o, p.said)
 	o.Turns = p.turns
@@ -258,7 +259,7 @@ func (p *codexParser) Result(e Exit) Result {
 	r := Result{Outcome: o, Session: p.conversation()}
 	if p.resumed.id != "" && p.session == "" && strings.Contains(e.Stderr, "no rollout found") {
 		r.Session, r.Forget = "", true
-		r.Outcome.Reason = "its conversation " + p.resumed.id + " is gone; the agent's next task begins a new conversation"
+		r.Outcome.Reason = "codex no longer has the conversation " + p.resumed.id + "; the agent's next task begins a new conversation"
 	}
 	return r
 }

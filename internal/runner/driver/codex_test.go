@@ -10,7 +10,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// codexRun parses recorded output of Codex 0.169.0, up to the stop for the run that was stopped, or the given lines.
+// codexRun parses output of Codex. lines is the output, or the name of a recording of Codex 0.169.0 in testdata. The
+// recording "stopped" ends where the run was stopped.
 func codexRun(t *testing.T, f Format, e Exit, lines string) ([]Piece, Result) {
 	t.Helper()
 	if !strings.Contains(lines, "\n") {
@@ -88,15 +89,15 @@ func TestCodexFailures(t *testing.T) {
 	}{
 		{"refused", "refused", Exit{Code: 1}, "that is too much"},
 		{"key", "key", Exit{Code: 1}, "unexpected status 401 Unauthorized: bad key, url: http://127.0.0.1:9911/v1/responses"},
-		{"nothing", "\n", Exit{}, "this version of codex says nothing that Fleet knows; tested with codex 0.169.0"},
-		{"garbage", "Welcome!\nBye.\n", Exit{}, "this version of codex says nothing that Fleet knows, but Welcome!; tested with codex 0.169.0"},
+		{"nothing", "\n", Exit{}, "this version of codex writes no output that Fleet understands; Fleet was tested with codex 0.169.0"},
+		{"garbage", "Welcome!\nBye.\n", Exit{}, "this version of codex writes no output that Fleet understands; its first line is Welcome!; Fleet was tested with codex 0.169.0"},
 		{
 			"another protocol", `{"id":"0","msg":{"type":"task_started"}}` + "\n" + `{"id":"0","msg":{"type":"task_complete"}}` + "\n",
 			Exit{},
-			`this version of codex says nothing that Fleet knows, but {"id":"0","msg":{"type":"task_started"}}; tested with codex 0.169.0`,
+			`this version of codex writes no output that Fleet understands; its first line is {"id":"0","msg":{"type":"task_started"}}; Fleet was tested with codex 0.169.0`,
 		},
-		{"another way to end", `{"type":"thread.started","thread_id":"1"}` + "\n", Exit{}, "codex ended without the end of a turn; tested with codex 0.169.0"},
-		{"an unknown flag", "\n", Exit{Code: 2, Stderr: "error: unexpected argument '--json' found\n"}, "exit code 2: error: unexpected argument '--json' found; tested with codex 0.169.0"},
+		{"another way to end", `{"type":"thread.started","thread_id":"1"}` + "\n", Exit{}, "codex ended before it completed a turn; Fleet was tested with codex 0.169.0"},
+		{"an unknown flag", "\n", Exit{Code: 2, Stderr: "error: unexpected argument '--json' found\n"}, "exit code 2: error: unexpected argument '--json' found; Fleet was tested with codex 0.169.0"},
 		{"killed", "\n", Exit{Code: -1, Signal: "KILL"}, "ended by signal KILL"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -106,11 +107,11 @@ func TestCodexFailures(t *testing.T) {
 		})
 	}
 	said, _ := codexRun(t, Format{}, Exit{Code: 1}, "key")
-	require.Equal(t, 1, strings.Count(shown(said), "Reconnecting"), "a lost connection is reported once")
+	require.Equal(t, 1, strings.Count(shown(said), "Reconnecting"), "a lost connection must be reported once")
 
 	_, r := codexRun(t, Format{Resumed: "x t1"}, Exit{Code: 1, Stderr: "Error: thread/resume: thread/resume failed: no rollout found for thread id x (code -32600)\n"}, "\n")
 	require.Equal(t, Result{
-		Outcome: fleet.Outcome{Status: fleet.TaskFailed, Reason: "its conversation x is gone; the agent's next task begins a new conversation", ExitCode: ptr(1)},
+		Outcome: fleet.Outcome{Status: fleet.TaskFailed, Reason: "codex no longer has the conversation x; the agent's next task begins a new conversation", ExitCode: ptr(1)},
 		Forget:  true,
 	}, r)
 }
@@ -126,7 +127,7 @@ func TestCodexCommand(t *testing.T) {
 	require.Equal(t, "codex -c x=1 exec --json --skip-git-repo-check --sandbox read-only --model m -", strings.Join(c.Argv, " "))
 	require.Equal(t, "You are the agent \"papi\". What you are there for:\n\nBe good.\n\nYour task now:\n\nDo it.", c.Files[0].Data)
 
-	// It resumes a conversation, and tells what has changed.
+	// The driver resumes a conversation, and includes changed instructions in the prompt.
 	j.Session = "abc " + c.Format.Told + " 10 20"
 	c, err = d.Command(j)
 	require.NoError(t, err)
@@ -138,7 +139,7 @@ func TestCodexCommand(t *testing.T) {
 	require.Contains(t, c.Files[0].Data, "has changed")
 	require.Contains(t, c.Files[0].Data, "Be better.")
 
-	// Its sandbox does not work inside Fleet's.
+	// The sandbox of Codex does not work inside the sandbox of Fleet.
 	j.Confined = true
 	_, err = d.Command(j)
 	require.ErrorContains(t, err, "cannot be restricted to reading where Fleet confines it")
@@ -147,7 +148,7 @@ func TestCodexCommand(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, c.Argv, "danger-full-access")
 
-	// The secrets of MCP servers are in no argument.
+	// No argument contains a secret of an MCP server.
 	j.Role = Role{Name: "coder", AllowedTools: []string{"mcp__birds__list_birds", "mcp__web"}, MCPServers: map[string]MCPServer{
 		"birds": {Command: "birds", Args: []string{"-v"}, Env: map[string]string{"KEY": "it's s3cret"}},
 		"web":   {Type: "http", URL: "http://x", Headers: map[string]string{"X-Key": "s3cret"}},
@@ -179,12 +180,12 @@ func TestCodexCommand(t *testing.T) {
 	}
 
 	for want, role := range map[string]Role{
-		"asks for no permissions":      {Permissions: &Permissions{Deny: []string{"Bash(rm *)"}}},
-		`no permission_mode "dontAsk"`: {PermissionMode: "dontAsk"},
-		"cannot take tools away":       {DisallowedTools: []string{"Bash"}},
-		`leave "Bash(ls *)" out`:       {AllowedTools: []string{"Bash(ls *)"}},
-		`over SSE, such as "s"`:        {MCPServers: map[string]MCPServer{"s": {Type: "sse", URL: "http://x"}}},
-		`an MCP server "a.b"`:          {MCPServers: map[string]MCPServer{"a.b": {Command: "x"}}},
+		"never asks for permissions":    {Permissions: &Permissions{Deny: []string{"Bash(rm *)"}}},
+		`no permission_mode "dontAsk"`:  {PermissionMode: "dontAsk"},
+		"cannot restrict the available": {DisallowedTools: []string{"Bash"}},
+		`leave "Bash(ls *)" out`:        {AllowedTools: []string{"Bash(ls *)"}},
+		`over SSE, such as "s"`:         {MCPServers: map[string]MCPServer{"s": {Type: "sse", URL: "http://x"}}},
+		`an MCP server "a.b"`:           {MCPServers: map[string]MCPServer{"a.b": {Command: "x"}}},
 	} {
 		_, err := d.Command(Job{Role: role})
 		require.ErrorContains(t, err, want)

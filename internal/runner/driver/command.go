@@ -10,7 +10,7 @@ import (
 // command runs any program with arguments from a template.
 type command struct {
 	argv  []*template.Template
-	stdin *template.Template // nil: empty input
+	stdin *template.Template // nil means an empty input
 	o     Options
 }
 
@@ -25,10 +25,10 @@ type TemplateData struct {
 	Project    string // name of the project
 	TaskID     string
 	Model      string // model of the role
-	PromptFile string // paths of files with the same texts
-	SpecFile   string
-	RoleFile   string
-	BriefFile  string
+	PromptFile string // path of a file that contains Prompt
+	SpecFile   string // path of a file that contains Spec
+	RoleFile   string // path of a file that contains RolePrompt
+	BriefFile  string // path of a file that contains Brief
 }
 
 func newCommand(o Options) (*command, error) {
@@ -53,7 +53,7 @@ func newCommand(o Options) (*command, error) {
 	switch o.Output {
 	case "", "text":
 		if o.Fields != (Fields{}) {
-			return nil, errors.New("fields needs output: jsonl")
+			return nil, errors.New("the option fields needs output: jsonl")
 		}
 	case "jsonl":
 		if _, err := newJSONParser(o.Fields); err != nil {
@@ -65,7 +65,8 @@ func newCommand(o Options) (*command, error) {
 	return c, nil
 }
 
-// parse parses and executes the template, so that an unknown name is reported when the server starts.
+// parse parses the template. It also executes the template once, so that an unknown name is reported when the server
+// starts, and not when a task starts.
 func parse(name, text string) (*template.Template, error) {
 	t, err := template.New(name).Option("missingkey=error").Parse(text)
 	if err != nil {

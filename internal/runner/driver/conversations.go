@@ -8,16 +8,16 @@ import (
 
 // ConversationStore is a driver whose program stores its conversations outside its working directory.
 type ConversationStore interface {
-	// Conversations returns where the program, with this environment and working directory, stores its conversations: a
-	// directory and a path below it. Both are empty if unknown.
+	// Conversations returns where the program stores its conversations when it has this environment and working
+	// directory: a directory root, and a path below root. Both are empty if the location is unknown.
 	Conversations(environ []string, dir string) (root, path string)
 }
 
 // ConversationFiles is a driver whose program stores each conversation in its own file.
 type ConversationFiles interface {
-	// Record returns a path/filepath pattern for the files in which the program, with this environment and working
-	// directory, stores a conversation. RecordID stands for the conversation's id. It returns an empty string if the
-	// path is unknown.
+	// Record returns a path/filepath pattern for the file in which the program stores a conversation when it has this
+	// environment and working directory. RecordID stands for the conversation's id. Record returns an empty string if
+	// the path is unknown.
 	Record(environ []string, dir string) string
 }
 
@@ -51,7 +51,8 @@ func (c claude) Record(environ []string, dir string) string {
 	return pattern(root) + "/" + path + "/" + RecordID + ".jsonl"
 }
 
-// Record implements ConversationFiles. The directories are the year, month and day at which the conversation started.
+// Record implements ConversationFiles. The last three directories are the year, month and day when the conversation
+// started.
 func (c codex) Record(environ []string, _ string) string {
 	root := variable(environ, "CODEX_HOME")
 	if home := variable(environ, "HOME"); root == "" && home != "" {
@@ -79,7 +80,8 @@ func variable(environ []string, name string) (value string) {
 
 var sessionID = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// RecordOf returns the pattern for the record of the session; empty if there is none.
+// RecordOf returns the pattern for the file of one session. record is a result of Record. RecordOf returns an empty
+// string if record is empty or the session has no valid id.
 func RecordOf(record, session string) string {
 	id := parseConversation(session).id
 	if record == "" || !sessionID.MatchString(id) {
@@ -88,13 +90,14 @@ func RecordOf(record, session string) string {
 	return strings.ReplaceAll(record, RecordID, id)
 }
 
-// longestProject is the length of a project directory's name above which Claude Code replaces its end by a hash.
+// longestProject is the maximum length of a project directory's name. Claude Code replaces the end of a longer name by
+// a hash.
 const longestProject = 200
 
 var notInProject = regexp.MustCompile(`[^A-Za-z0-9]`)
 
-// Conversations implements ConversationStore. Claude Code stores them in projects/NAME in its configuration directory, where NAME
-// is derived from the working directory.
+// Conversations implements ConversationStore. Claude Code stores conversations in projects/NAME in its configuration
+// directory, where NAME is derived from the working directory.
 func (c claude) Conversations(environ []string, dir string) (root, path string) {
 	root = variable(environ, "CLAUDE_CONFIG_DIR")
 	if home := variable(environ, "HOME"); root == "" && home != "" {

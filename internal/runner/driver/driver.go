@@ -1,8 +1,8 @@
-// Package driver knows the programs that do an agent's work: how to start each of them on a task, and how to read its
-// output.
+// Package driver describes the programs that do an agent's work: how to start each program on a task, and how to read
+// the program's output.
 //
-// Package runner calls it, and fleet.yaml chooses the driver of a project. A driver must never start a process or touch
-// a file: it names the files that it needs in the run's directory, and package runner writes them.
+// Package runner calls it, and fleet.yaml chooses the driver of a project. A driver must never start a process or
+// access a file: it returns the files that it needs in the run's directory, and package runner writes them.
 package driver
 
 import (
@@ -19,22 +19,23 @@ import (
 
 // Driver describes one kind of program.
 type Driver interface {
-	// Program returns the required executable, as a path or a name in PATH; empty if the task names it.
+	// Program returns the required executable, as a path or a name in PATH. It is empty if each task names its own.
 	Program() string
 
-	// Keys returns patterns of the server's environment variables that the program needs, usually keys of its model. A
-	// trailing "*" matches any suffix.
+	// Keys returns patterns of the server's environment variables that the program needs, usually the API keys of its
+	// model. A trailing "*" matches any suffix.
 	Keys() []string
 
-	// Command returns how to start the program for the task. INVALID_ARGUMENT if that is impossible.
+	// Command returns how to start the program for the task. If the driver does not support an option of the job,
+	// Command returns INVALID_ARGUMENT.
 	Command(j Job) (Command, error)
 }
 
-// Options configure a driver.
+// Options configure a driver. If a comment begins with the name of a driver, the option is only for that driver.
 type Options struct {
 	Kind    string            // shell, claude, codex, acp or command
 	Command []string          // the program and its arguments; required for command and acp, optional for others
-	Stdin   string            // command: template of the standard input; empty: no input
+	Stdin   string            // command: template of the standard input; if empty, there is no input
 	Output  string            // command: text or jsonl
 	Fields  Fields            // command: paths in JSON lines
 	Keys    []string          // environment variables that the program needs
@@ -76,16 +77,16 @@ type Job struct {
 	Spec     string
 	Prompt   string
 	RunDir   string    // absolute; directory of Command.Files
-	Feedback string    // results of failed checks of the last run; empty: none
-	Session  string    // the agent's conversation so far; empty: none
+	Feedback string    // results of failed checks of the last run; empty if no check failed
+	Session  string    // the conversation that the run continues; empty if the run starts a new conversation
 	Since    time.Time // when Session was last used
-	Lost     string    // why the agent's conversation cannot continue, so that a new one starts; empty: it can
+	Lost     string    // why the agent's previous conversation cannot continue; empty if it can, or if there is none
 
-	Helper   []string      // runs acp.Main; the path of the job file is appended; empty: unavailable
-	Ask      []string      // runs ask.Main; a verb is appended; empty: the run cannot ask questions
+	Helper   []string      // runs acp.Main; the path of the job file is appended; if empty, the driver acp cannot run
+	Ask      []string      // runs ask.Main; a verb is appended; if empty, the run cannot ask questions
 	Confined bool          // Fleet confines the program
-	OneTask  bool          // the agent has no further task, so the conversation need not be stored
-	Report   *fleet.Report // how the agent reports to Fleet; nil: it does not
+	OneTask  bool          // the agent gets only this task, so the conversation need not be stored
+	Report   *fleet.Report // how the agent reports to Fleet; nil if the agent cannot report
 }
 
 // Role is the part of an agent's role that concerns its driver.
@@ -93,26 +94,28 @@ type Role struct {
 	Name            string
 	Prompt          string
 	Model           string
-	Tools           []string // available tools; nil: the program's own choice
+	Tools           []string // available tools; nil means the program's default
 	AllowedTools    []string // tools that need no permission
 	DisallowedTools []string
 	PermissionMode  string
 	MCPServers      map[string]MCPServer
-	Permissions     *Permissions // nil: it cannot ask, and tools that need a permission are denied
+	Permissions     *Permissions // if nil, the agent cannot ask, and tools that need a permission are denied
 
-	// Sealed ignores settings files in the agent's working directory.
+	// Sealed makes the program ignore settings files in the agent's working directory.
 	Sealed bool
-	// Alone replaces the program's own system prompt instead of extending it.
+	// Alone means that the role and the specification replace the program's own system prompt. Otherwise they extend
+	// that prompt.
 	Alone bool
 }
 
-// Permissions decide about tool calls for which the program needs a permission. The first of Deny, Ask and Allow with a
-// matching rule counts; without a match, people are asked. An agent with permissions can also ask questions.
+// Permissions are rules for tool calls that need a permission. Deny is checked first, then Ask, then Allow, and the
+// first list with a matching rule decides. If no rule matches, Fleet asks people. An agent with permissions can also
+// ask questions.
 type Permissions struct {
-	Allow   []string      `yaml:"allow" json:"allow,omitempty"`     // granted
-	Deny    []string      `yaml:"deny" json:"deny,omitempty"`       // denied
-	Ask     []string      `yaml:"ask" json:"ask,omitempty"`         // people are asked
-	Timeout time.Duration `yaml:"timeout" json:"timeout,omitempty"` // how long a question waits for its answer; 0: DefaultAskTimeout
+	Allow   []string      `yaml:"allow" json:"allow,omitempty"`     // rules for calls that Fleet allows
+	Deny    []string      `yaml:"deny" json:"deny,omitempty"`       // rules for calls that Fleet denies
+	Ask     []string      `yaml:"ask" json:"ask,omitempty"`         // rules for calls that people decide about
+	Timeout time.Duration `yaml:"timeout" json:"timeout,omitempty"` // how long a question waits for its answer; 0 means DefaultAskTimeout
 }
 
 // DefaultAskTimeout is the default of Permissions.Timeout.
@@ -121,10 +124,10 @@ const DefaultAskTimeout = time.Hour
 // Wait returns how long a question waits for its answer.
 func (p *Permissions) Wait() time.Duration { return cmp.Or(p.Timeout, DefaultAskTimeout) }
 
-// AskServer is the name of the MCP server with which an agent asks people.
+// AskServer is the name of the MCP server that an agent uses to ask people.
 const AskServer = "fleet-ask"
 
-// askServer returns that server with more arguments.
+// askServer returns the MCP server AskServer. more are additional arguments of its command.
 func askServer(j Job, more ...string) MCPServer {
 	argv := append(append(slices.Clone(j.Ask), "mcp"), more...)
 	return MCPServer{Type: "stdio", Command: argv[0], Args: argv[1:]}
@@ -132,7 +135,7 @@ func askServer(j Job, more ...string) MCPServer {
 
 // MCPServer is a server with tools for the agent.
 type MCPServer struct {
-	Type    string            `json:"type,omitempty" yaml:"type"` // stdio, http or sse; empty: stdio
+	Type    string            `json:"type,omitempty" yaml:"type"` // stdio, http or sse; empty means stdio
 	Command string            `json:"command,omitempty" yaml:"command"`
 	Args    []string          `json:"args,omitempty" yaml:"args"`
 	Env     map[string]string `json:"env,omitempty" yaml:"env"`
@@ -144,13 +147,13 @@ type MCPServer struct {
 type Command struct {
 	Argv         []string
 	Env          map[string]string
-	Files        []File // to be created in the run's directory first
-	Starts       string // the agent's program, if the first of Argv starts it; empty: Argv[0]
-	StdinFile    string // one of Files; empty: no input
-	Messages     bool   // it reads messages while it works
+	Files        []File // files to create in the run's directory before the start
+	Starts       string // the agent's program, if Argv[0] is a helper that starts it; otherwise empty
+	StdinFile    string // name of the one of Files that is the standard input; empty for no input
+	Messages     bool   // the program reads messages while it works
 	MessagesJSON bool   // each message is a line with a JSON string
-	SplitStderr  bool   // its output is structured, so stderr must not be mixed into it
-	Requests     bool   // its output says when a request to the model is active, so it can be stopped between two requests
+	SplitStderr  bool   // the output is structured, so stderr must not be mixed into it
+	Requests     bool   // the output shows when a request to the model is active, so the run can be stopped between requests
 	Format       Format
 }
 
@@ -159,7 +162,7 @@ type File struct {
 	Name       string
 	Data       string
 	Executable bool
-	Secret     bool // removed at the end of the run; StdinFile after the start
+	Secret     bool // the file is removed at the end of the run, or after the start if it is Command.StdinFile
 }
 
 // Names of the files that every run has, for any program.
@@ -194,10 +197,11 @@ func standingInstructions(j Job) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// NewConversationMessage returns the message that a run starts a new conversation, and why.
+// NewConversationMessage returns a message for users: the run starts a new conversation, for the reason why.
 func NewConversationMessage(why string) string { return "a new conversation starts: " + why }
 
-// firstPrompt returns the first prompt of a conversation. It mentions a lost conversation.
+// firstPrompt returns the first prompt of a conversation. If the agent's previous conversation was lost, the result
+// begins with a note about that.
 func firstPrompt(j Job, prompt string) string {
 	if j.Lost == "" {
 		return prompt

@@ -19,13 +19,13 @@ func ExampleDriver() {
 	fmt.Printf("%q\n", command.Argv)
 	fmt.Println("output:", command.Format.Kind)
 
-	// Invalid options are reported when the server starts, not when a task does.
+	// Invalid options are reported when the server starts, not when a task starts.
 	_, err = driver.New(driver.Options{Kind: "command", Command: []string{"qwen", "{{.Task}}"}})
-	fmt.Println("an unknown word is refused:", err != nil)
+	fmt.Println("an unknown name is refused:", err != nil)
 	// Output:
 	// ["qwen" "--output-format" "stream-json" "Fix the login"]
 	// output: jsonl
-	// an unknown word is refused: true
+	// an unknown name is refused: true
 }
 
 // A parser parses the program's output in pieces of any size. The format is stored with the run, so that a later

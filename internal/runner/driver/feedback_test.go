@@ -13,11 +13,11 @@ func TestWithFeedback(t *testing.T) {
 		job    Job
 		want   string
 	}{
-		"nothing to say":              {&command{}, Job{Prompt: "do"}, "do"},
-		"it remembers its run":        {&command{}, Job{Prompt: "do", Session: "s", Feedback: "no"}, "no"},
-		"it does not remember it":     {&command{}, Job{Prompt: "do", Feedback: "no"}, "do\n\nno"},
-		"a script can read the file":  {shell{}, Job{Prompt: "do", Feedback: "no"}, "do"},
-		"a script, with conversation": {shell{}, Job{Prompt: "do", Session: "s", Feedback: "no"}, "do"},
+		"without feedback":           {&command{}, Job{Prompt: "do"}, "do"},
+		"with a conversation":        {&command{}, Job{Prompt: "do", Session: "s", Feedback: "no"}, "no"},
+		"without a conversation":     {&command{}, Job{Prompt: "do", Feedback: "no"}, "do\n\nno"},
+		"a script can read the file": {shell{}, Job{Prompt: "do", Feedback: "no"}, "do"},
+		"a script with conversation": {shell{}, Job{Prompt: "do", Session: "s", Feedback: "no"}, "do"},
 	} {
 		require.Equal(t, tc.want, WithFeedback(tc.driver, tc.job).Prompt, name)
 	}

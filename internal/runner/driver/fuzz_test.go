@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzCodex checks that any line can be parsed.
+// FuzzCodex checks that the parser accepts any line in the output of Codex.
 func FuzzCodex(f *testing.F) {
 	f.Add([]byte(`{"type":"item.completed","item":{"id":"i","type":"command_execution","command":"bash -lc ls","aggregated_output":"a","exit_code":0}}` + "\n"))
 	f.Add([]byte(`{"type":"thread.started","thread_id":"t"}` + "\n" + `{"type":"turn.failed","error":{"message":"no"}}`))

@@ -15,7 +15,7 @@ type Fields struct {
 	Delta   bool   `json:"delta,omitempty" yaml:"delta"`     // texts are pieces of one text, not paragraphs
 	Step    string `json:"step,omitempty" yaml:"step"`       // a tool call or a command
 	Detail  string `json:"detail,omitempty" yaml:"detail"`   // details of the step
-	Summary string `json:"summary,omitempty" yaml:"summary"` // the result; empty: the last text
+	Summary string `json:"summary,omitempty" yaml:"summary"` // the result; without it, the last text is the result
 	Error   string `json:"error,omitempty" yaml:"error"`     // the reason of a failure
 	Cost    string `json:"cost,omitempty" yaml:"cost"`       // in US dollars; several values are added
 }
@@ -26,8 +26,8 @@ type jsonParser struct {
 
 	delta    bool
 	reported string
-	said     []byte // the last text
-	broken   bool   // the next text starts a new one
+	said     []byte // the last text; with delta, the joined pieces of that text
+	broken   bool   // the next piece starts a new text
 	failed   string
 	dollars  float64
 	garbage  string // the last line that is not JSON

@@ -7,12 +7,12 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Said is a line of output in Fleet's own format, which for example runs of models write.
+// Said is a line of output in Fleet's own format. Runs of models, for example, write this format.
 type Said struct {
 	Step    bool            `json:"step,omitempty"`
 	Text    string          `json:"text,omitempty"`
 	Data    json.RawMessage `json:"data,omitempty"`
-	Open    int             `json:"open,omitempty"`    // number of open tool calls after it
+	Open    int             `json:"open,omitempty"`    // number of open tool calls after this line
 	Spent   *fleet.Outcome  `json:"spent,omitempty"`   // usage, cost and turns so far
 	Outcome *fleet.Outcome  `json:"outcome,omitempty"` // the outcome, in the last line; its payload is in a file
 }
@@ -49,7 +49,8 @@ func (p *outputsParser) Line(line []byte) []Piece {
 	return []Piece{said}
 }
 
-// Result implements lineParser. A run that was interrupted before its outcome has the usage that it reported last.
+// Result implements lineParser. If the run was interrupted before it wrote its outcome, Result uses the usage that the
+// run reported last.
 func (p *outputsParser) Result(e Exit) Result {
 	o := outcome(e, "")
 	if p.outcome == nil && e.Code == 0 {
@@ -59,7 +60,7 @@ func (p *outputsParser) Result(e Exit) Result {
 	if said := p.outcome; said != nil {
 		spent = said
 		switch {
-		case e.Code != 0 && said.Status == fleet.TaskCompleted: // it crashed after that
+		case e.Code != 0 && said.Status == fleet.TaskCompleted: // the run crashed after it wrote the outcome
 		case said.Status == fleet.TaskCompleted, said.Status == fleet.TaskStopped:
 			o.Status, o.Reason = said.Status, shorten(valid(said.Reason), maxReason)
 		default:
@@ -67,7 +68,7 @@ func (p *outputsParser) Result(e Exit) Result {
 		}
 		o.Summary, o.Reported = shorten(valid(said.Summary), maxSummary), said.Reported
 	}
-	o.ExitCode = nil // it says nothing about the agent
+	o.ExitCode = nil // the exit code says nothing about the agent's work
 	o.Usage, o.CostUSD, o.Turns = spent.Usage, spent.CostUSD, spent.Turns
 	o.Usage.Model = oneLine(valid(o.Usage.Model))
 	return Result{Outcome: o}

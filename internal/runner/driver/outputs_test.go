@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestOutputs parses the output of runs of models that ended normally, by an error, and without an outcome.
+// TestOutputs parses the output of runs of models that ended normally, with an error, and without an outcome.
 func TestOutputs(t *testing.T) {
 	t.Parallel()
 	const begin = `{"text":"one\n","data":{"type":"text"}}
@@ -28,10 +28,10 @@ func TestOutputs(t *testing.T) {
 		},
 		"failed":         {`{"outcome":{"Status":"failed","Reason":"no key"}}`, Exit{}, fleet.Outcome{Status: fleet.TaskFailed, Reason: "no key"}},
 		"stopped":        {`{"outcome":{"Status":"stopped","Reason":"it was interrupted"}}`, Exit{}, fleet.Outcome{Status: fleet.TaskStopped, Reason: "it was interrupted"}},
-		"another word":   {`{"outcome":{"Status":"running","Reason":"never"}}`, Exit{}, fleet.Outcome{Status: fleet.TaskFailed, Reason: "never"}},
+		"unknown status": {`{"outcome":{"Status":"running","Reason":"never"}}`, Exit{}, fleet.Outcome{Status: fleet.TaskFailed, Reason: "never"}},
 		"killed":         {"", Exit{Code: -1, Signal: "KILL"}, fleet.Outcome{Status: fleet.TaskFailed, Reason: "ended by signal KILL", Usage: bill, CostUSD: 0.5, Turns: 1}},
-		"broken down":    {"", Exit{Code: 2, Stderr: "panic: sk-secret"}, fleet.Outcome{Status: fleet.TaskFailed, Reason: "exit code 2", Usage: bill, CostUSD: 0.5, Turns: 1}},
-		"without a word": {"", Exit{}, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the run ended without a result", Usage: bill, CostUSD: 0.5, Turns: 1}},
+		"crashed":        {"", Exit{Code: 2, Stderr: "panic: sk-secret"}, fleet.Outcome{Status: fleet.TaskFailed, Reason: "exit code 2", Usage: bill, CostUSD: 0.5, Turns: 1}},
+		"no outcome":     {"", Exit{}, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the run ended without a result", Usage: bill, CostUSD: 0.5, Turns: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -7,54 +7,59 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Format describes how to parse the output of a run. It is stored with the run, so that the output can be parsed after
-// the project has changed.
+// Format describes how to parse the output of a run. It is stored with the run, so that Fleet can parse the output even
+// after the project's configuration has changed.
 type Format struct {
 	Kind   string `json:"kind"` // text, claude, codex, acp, outputs or jsonl
 	Fields Fields `json:"fields,omitzero"`
-	// Resumed is the conversation that the run continues; empty if it starts one.
+	// Resumed is the conversation that the run continues. It is empty if the run starts a new conversation.
 	Resumed string `json:"resumed,omitempty"`
-	// Told is a fingerprint of what the run tells its program about the agent.
+	// Told is a fingerprint of the instructions that the run gives its program.
 	Told string `json:"told,omitempty"`
-	// Results passes on tool results.
+	// Results makes the parser pass on tool results.
 	Results bool `json:"results,omitempty"`
-	// Program is the name of the program for errors, and Tested its version with which Fleet was tested.
+	// Program is the name of the program in error messages. Tested is the version of it with which Fleet was tested.
 	Program string `json:"program,omitempty"`
 	Tested  string `json:"tested,omitempty"`
-	// Model is the configured model of the run, for outputs that do not contain it; empty: the program's own choice.
+	// Model is the configured model of the run, for outputs that do not contain the model. It is empty if the program
+	// chooses its model.
 	Model string `json:"model,omitempty"`
-	// Lost is why the run does not continue the agent's conversation; empty if it does, or starts the first one.
+	// Lost is why the run cannot continue the agent's conversation. It is empty if the run continues that conversation,
+	// or if the agent had none.
 	Lost string `json:"lost,omitempty"`
 	// Record is a path/filepath pattern for the file in which the program stores the conversation of the run, with
-	// RecordID in place of its id; empty if unknown.
+	// RecordID in place of the conversation's id. It is empty if the path is unknown.
 	Record string `json:"record,omitempty"`
 }
 
 // Parser parses the output of one run from its beginning. The result must not depend on how the output is split.
 type Parser interface {
-	// Parse parses the beginning of data, and returns its length and the pieces in it. The next call starts with the
-	// rest. If final is set, there will be no more data, and Parse must use all of it.
+	// Parse parses the beginning of data. It returns the length of the parsed part, and the pieces in that part. The
+	// next call gets the rest of data. If final is set, no more output will come, and repeated calls must parse all
+	// data.
 	Parse(data []byte, final bool) (n int, said []Piece)
 
 	// Result returns the result of the run, after everything was parsed.
 	Result(e Exit) Result
 }
 
-// Flusher is a Parser that holds data back while more may follow.
+// Flusher is a Parser that holds data back while more data may follow.
 type Flusher interface {
-	// Flush parses all of data that can be parsed without knowing what follows, like Parse.
+	// Flush parses the data that Parse holds back, as far as that is possible without the data that follows. It returns
+	// the same values as Parse.
 	Flush(data []byte) (n int, said []Piece)
 }
 
 // Skipper is a Parser that can continue after a gap.
 type Skipper interface {
-	// Skip parses data that Parse left over and after which bytes of the output are missing.
+	// Skip parses the data that Parse has left before a gap in the output.
 	Skip(data []byte) []Piece
 }
 
 // Opener is a Parser that tracks open tool calls.
 type Opener interface {
-	// Open returns the number of calls that have started and not ended. It includes questions that wait for an answer.
+	// Open returns the number of calls that have started and have not ended. The number includes questions that wait
+	// for an answer.
 	Open() int
 }
 
@@ -66,7 +71,7 @@ type Piece struct {
 	Lost string // why a new conversation starts, see fleet.Output.ConversationLost
 }
 
-// Exit describes how the program ended by itself.
+// Exit describes how the program ended.
 type Exit struct {
 	Code   int    // -1 if a signal ended it
 	Signal string // the signal that ended it
@@ -75,9 +80,9 @@ type Exit struct {
 
 // Result is the result of a run.
 type Result struct {
-	Outcome fleet.Outcome // completed or failed; the parser does not know whether it was stopped
+	Outcome fleet.Outcome // completed or failed; the parser cannot know whether the run was stopped
 	Session string        // the conversation that the agent's next run continues
-	Forget  bool          // the conversation to continue does not exist
+	Forget  bool          // the program no longer has the conversation that the run should continue
 }
 
 // NewParser returns a parser for the format.
@@ -115,8 +120,8 @@ type lineParser interface {
 // lines splits an output into lines.
 type lines struct {
 	each lineParser
-	lost string // to be reported with the first line
-	skip bool   // inside a line that is too long
+	lost string // why a new conversation starts; reported before the first line
+	skip bool   // the next data is the rest of an incomplete or too long line, which is dropped
 }
 
 func (l *lines) Parse(data []byte, final bool) (int, []Piece) {
@@ -168,7 +173,7 @@ func (l *lines) Open() int {
 
 func (l *lines) Result(e Exit) Result { return l.each.Result(e) }
 
-// ending describes an abnormal end of the program. detail is its last text.
+// ending describes an abnormal end of the program. detail is the program's last text.
 func ending(e Exit, detail string) string {
 	words := fmt.Sprintf("exit code %d", e.Code)
 	if e.Signal != "" {
@@ -180,7 +185,7 @@ func ending(e Exit, detail string) string {
 	return words
 }
 
-// outcome returns completed for a program that ended normally, and failed for another.
+// outcome returns the status completed for a program that ended with exit code 0, and failed for any other.
 func outcome(e Exit, detail string) fleet.Outcome {
 	o := fleet.Outcome{Status: fleet.TaskCompleted}
 	if e.Code >= 0 {

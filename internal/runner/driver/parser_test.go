@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// feed parses data in pieces of the sizes, as a follower does, and returns the parsed pieces and the result.
+// feed parses data in parts, as a follower does, and returns the parsed pieces and the result. sizes returns the length
+// of the next part.
 func feed(t require.TestingT, f Format, data []byte, sizes func() int) ([]Piece, Result) {
 	p, err := NewParser(f)
 	require.NoError(t, err)
@@ -173,7 +174,7 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// FuzzACP checks that any line of a client can be parsed.
+// FuzzACP checks that the parser accepts any line in the output of the client of package acp.
 func FuzzACP(f *testing.F) {
 	f.Add([]byte(`{"type":"update","update":{"sessionUpdate":"tool_call","toolCallId":"t","title":1,"rawInput":[1],"status":"completed"}}`))
 	f.Add([]byte(`{"type":"permission","id":"t"}`))
@@ -185,7 +186,7 @@ func FuzzACP(f *testing.F) {
 	})
 }
 
-// FuzzClaude checks that any line can be parsed.
+// FuzzClaude checks that the parser accepts any line in the output of Claude Code.
 func FuzzClaude(f *testing.F) {
 	f.Add([]byte(`{"type":"assistant","message":{"content":[{"type":"tool_use","name":"Bash","input":{"command":1}}]}}`))
 	f.Add([]byte(`{"type":"assistant","message":{"content":"text"}}`))

@@ -13,7 +13,7 @@ import (
 type path []segment
 
 type segment struct {
-	name   string // empty: the object itself
+	name   string // empty for the object itself
 	wanted []condition
 }
 
@@ -92,13 +92,13 @@ func (p path) find(v any) (any, bool) {
 	return v, true
 }
 
-// text returns the value at the path as text; empty if there is none.
+// text returns the value at the path as text. It returns an empty text if the path has no value.
 func (p path) text(v any) string {
 	found, _ := p.find(v)
 	return words(found)
 }
 
-// words returns a JSON value as text: strings unchanged, nothing for null, and anything else as JSON.
+// words returns a JSON value as text: a string unchanged, null as an empty text, and any other value as JSON.
 func words(v any) string {
 	switch t := v.(type) {
 	case nil:

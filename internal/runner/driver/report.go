@@ -9,7 +9,7 @@ import (
 // maxStep limits a step's text, in characters.
 const maxStep = 160
 
-// report adds the agent's report to the outcome: shortened as the summary, and in full as the payload.
+// report adds the agent's final text to the outcome: shortened as the summary, and in full as the payload.
 func report(o *fleet.Outcome, full string) {
 	o.Summary = shorten(valid(full), maxSummary)
 	if full != "" {
@@ -20,7 +20,7 @@ func report(o *fleet.Outcome, full string) {
 // valid returns s as valid UTF-8 without NUL, which every database accepts.
 func valid(s string) string { return Clean([]byte(s)) }
 
-// oneLine returns s on one line, shortened.
+// oneLine returns s on one line, shortened to maxStep characters.
 func oneLine(s string) string { return shorten(strings.Join(strings.Fields(s), " "), maxStep) }
 
 // lastLine returns the last line of s with any text.

@@ -42,7 +42,7 @@ func (p *textParser) Flush(data []byte) (int, []Piece) {
 // Skip implements Skipper.
 func (p *textParser) Skip(data []byte) []Piece {
 	_, said := p.take(data, len(data))
-	p.end() // the rest does not belong to that line
+	p.end() // the output after the gap does not belong to this line
 	return said
 }
 
@@ -54,7 +54,7 @@ func (p *textParser) take(data []byte, n int) (int, []Piece) {
 	return n, []Piece{{Text: Clean(data[:n])}}
 }
 
-// note records the last line of data. It reads only the last of many lines, because some programs print little else.
+// note records the last line of data that has any text. It searches from the end, because data can have many lines.
 func (p *textParser) note(data []byte) {
 	first := bytes.IndexByte(data, '\n')
 	if first < 0 {
@@ -77,13 +77,13 @@ func (p *textParser) note(data []byte) {
 	p.line = append(p.line, rest[:min(len(rest), maxLast)]...)
 }
 
-// end records the completed line.
+// end records the line as the last one, because it is complete.
 func (p *textParser) end() {
 	p.say(p.line)
 	p.line = p.line[:0]
 }
 
-// say records the line as the last one if it has any text.
+// say records the line as the last line if it has any text. It reports whether it has.
 func (p *textParser) say(line []byte) bool {
 	line = line[:min(len(line), maxLast)]
 	if len(bytes.TrimSpace(line)) == 0 {
@@ -137,7 +137,7 @@ func Clean(data []byte) string {
 // escapes matches the control sequences of terminals: colors, cursor movements, titles.
 var escapes = regexp.MustCompile("\x1b(\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)|[@-Z\\\\^_])")
 
-// plain returns what a terminal finally shows of the line: without colors, and only the text after the last carriage
+// plain returns the line as a terminal finally shows it: without colors, and only with the text after the last carriage
 // return.
 func plain(line string) string {
 	line = strings.TrimRight(escapes.ReplaceAllString(line, ""), "\r\n\t ")
@@ -147,7 +147,7 @@ func plain(line string) string {
 	return strings.TrimSpace(line)
 }
 
-// shorten returns at most n characters of s, with an ellipsis if it is longer.
+// shorten returns at most n characters of s. If s is longer, the result ends with an ellipsis.
 func shorten(s string, n int) string {
 	s = strings.TrimSpace(s)
 	if utf8.RuneCountInString(s) <= n {

@@ -5,14 +5,15 @@ import (
 	"strings"
 )
 
-// unknownLines remembers lines of a program's output that the parser does not know, to explain a run without a result.
+// unknownLines remembers lines of a program's output that the parser does not understand. They explain why a run has no
+// result.
 type unknownLines struct {
 	known   bool   // an event was understood
-	first   string // the first unknown line, if no event preceded it
+	first   string // the first unknown line, if no known event preceded it
 	garbage string // the last line that is not an event
 }
 
-// notEvent handles a line that is not an event of a known format. A line that is not JSON is output of the program.
+// notEvent handles a line that is not an event of a known format. It returns a line that is not JSON as text.
 func (u *unknownLines) notEvent(line []byte) []Piece {
 	u.skip(line)
 	if line[0] == '{' && json.Valid(line) {
@@ -30,19 +31,20 @@ func (u *unknownLines) skip(line []byte) {
 	}
 }
 
-// unknownOutput returns the reason of a failure with unknown or incomplete output. why is the program's own reason, and
-// first its first unknown line; both may be empty. version is the program's version, if known.
+// unknownOutput returns the reason why a run with unknown or incomplete output failed. why is the reason so far, and
+// first is the first unknown line of the output. version is the program's version, and tested the version with which
+// Fleet was tested. Each may be empty.
 func unknownOutput(why, first, program, version, tested string) string {
 	if why == "" {
-		why = "this version of " + strings.TrimSpace(program+" "+version) + " says nothing that Fleet knows"
+		why = "this version of " + strings.TrimSpace(program+" "+version) + " writes no output that Fleet understands"
 		if first = oneLine(valid(first)); first != "" {
-			why += ", but " + shorten(first, maxUnknownShown)
+			why += "; its first line is " + shorten(first, maxUnknownShown)
 		}
 	}
 	if tested == "" {
 		return why
 	}
-	return why + "; tested with " + program + " " + tested
+	return why + "; Fleet was tested with " + program + " " + tested
 }
 
 // maxUnknownShown limits how much unknown output is shown, in characters.

@@ -1,6 +1,6 @@
-// Package process identifies processes by their pid, their start time and the boot of the machine. So a pid that now
-// belongs to another process is never mistaken for the old one, and never signalled. It also runs programs whose output
-// must not be lost. Packages that start processes use it. Code that stored a pid must signal it only with ID.Signal.
+// Package process identifies processes by their pid, their start time and the boot of the machine. So if a new process
+// gets the pid of an old one, it is not mistaken for the old process and gets no signal. The package also runs programs
+// whose output must not be lost. Code that has stored a pid must send signals only with ID.Signal.
 package process
 
 import (
@@ -12,8 +12,8 @@ import (
 // ID identifies a process of this machine permanently.
 type ID struct {
 	PID   int    `json:"pid"`
-	Start string `json:"start"` // its start time, in the format of the operating system
-	Boot  string `json:"boot"`  // the boot of the machine
+	Start string `json:"start"` // the process's start time, in the format of the operating system
+	Boot  string `json:"boot"`  // the id of the machine's boot
 }
 
 // Entry is a row of the process table.
@@ -21,19 +21,19 @@ type Entry struct {
 	ID
 	Parent int
 	Group  int
-	Zombie bool // it has ended, and its parent has not waited for it
+	Zombie bool // the process has ended, and its parent has not waited for it
 }
 
 // Self returns the calling process.
 func Self() (ID, error) { return Of(os.Getpid()) }
 
-// Of returns the process that has the pid now. It returns os.ErrProcessDone if there is none.
+// Of returns the process that has the pid now. It returns os.ErrProcessDone if no process has the pid.
 func Of(pid int) (ID, error) {
 	e, err := lookup(pid)
 	return e.ID, err
 }
 
-// Alive reports whether the process still runs. A zombie does not.
+// Alive reports whether the process still runs. A zombie counts as ended.
 func (id ID) Alive() bool {
 	e, err := lookup(id.PID)
 	return err == nil && e.ID == id && !e.Zombie
@@ -91,9 +91,9 @@ func Members(group int) ([]Entry, error) {
 	return found, nil
 }
 
-// KillDescendants sends SIGKILL to all current descendants of the process, and to the process groups that they are in. It
-// returns the number of descendants that it found. Call it until it returns 0, because a killed process may have started
-// others.
+// KillDescendants sends SIGKILL to all current descendants of the process, and to the process groups that they are in.
+// It returns the number of descendants that it found. Call it until it returns 0, because a killed process may have
+// started other processes before.
 func KillDescendants(root int) (int, error) {
 	found, err := Descendants(root)
 	groups := map[int]bool{root: true, syscall.Getpgrp(): true}
@@ -110,10 +110,10 @@ func KillDescendants(root int) (int, error) {
 	return len(found), err
 }
 
-// KillMarked kills every process with the variable in its environment, and the processes that these start meanwhile.
-// The variable is "NAME=value", or "NAME=directory/" for all values within the directory. It returns how many processes
-// it could not kill. It also finds orphans, which are no longer descendants. On systems that do not show the environments
-// of processes it finds nothing and returns 0.
+// KillMarked kills every process with the variable in its environment, and the processes that those processes start in
+// the meantime. The variable is "NAME=value", or "NAME=directory/" for all values within the directory. KillMarked
+// returns the number of processes that it could not kill. It also finds orphans, which are no longer descendants. On
+// systems that do not show the environments of processes, it kills nothing and returns 0.
 func KillMarked(variable string) int {
 	left := 0
 	for range 100 { // each pass kills the processes that were started during the previous pass

@@ -74,7 +74,7 @@ func list() ([]Entry, error) {
 	}
 	all := make([]Entry, 0, len(ids))
 	for _, pid := range ids {
-		if e, err := lookup(pid); err == nil { // it may have ended since
+		if e, err := lookup(pid); err == nil { // the process may have ended since
 			all = append(all, e)
 		}
 	}
@@ -106,14 +106,14 @@ func marked(variable string) []ID {
 	return found
 }
 
-// AdoptOrphans makes the calling process the parent of every descendant whose own parent ends, so that it can find them
-// all.
+// AdoptOrphans makes the calling process the parent of every descendant whose own parent ends. So the calling process
+// can find all its descendants.
 func AdoptOrphans() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// Attributes returns attributes for a child that leads its own process group and is killed when the thread that started
-// it ends. Start it from a goroutine that has locked its thread.
+// Attributes returns attributes for a child that leads its own process group. The system kills the child when the
+// thread that started it ends, so start the child from a goroutine that has locked its thread.
 func Attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -16,8 +16,8 @@ func TestParseStat(t *testing.T) {
 	}{
 		"plain":                   {stat: "7 (cat) R" + tail},
 		"name with parenthesis":   {stat: "7 (a) Z 9 (b) S" + tail},
-		"ended, not waited for":   {stat: "7 (cat) Z" + tail, zombie: true},
-		"cut off":                 {stat: "7 (cat) R 1 2", fails: true},
+		"zombie":                  {stat: "7 (cat) Z" + tail, zombie: true},
+		"too few fields":          {stat: "7 (cat) R 1 2", fails: true},
 		"empty":                   {stat: "", fails: true},
 		"no parenthesis anywhere": {stat: "7 cat R" + tail, fails: true},
 	} {

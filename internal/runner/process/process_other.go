@@ -48,7 +48,7 @@ func list() ([]Entry, error) { return rows("-ax") }
 // marked finds nothing: the system does not show the environments of processes.
 func marked(string) []ID { return nil }
 
-// AdoptOrphans does nothing on this system. Processes that leave the process group escape.
+// AdoptOrphans does nothing on this system. A process that has left the process group and lost its parent is not found.
 func AdoptOrphans() error { return nil }
 
 // Attributes returns attributes for a child that leads its own process group.

@@ -36,7 +36,7 @@ func TestIdentity(t *testing.T) {
 
 	recycled := id
 	recycled.Start += "0"
-	require.False(t, recycled.Alive(), "the pid belongs to another process")
+	require.False(t, recycled.Alive(), "a process with another start time must not count")
 	require.ErrorIs(t, recycled.Signal(syscall.SIGKILL), os.ErrProcessDone)
 	require.True(t, id.Alive(), "another process must not get the signal")
 

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Run is cmd.Run, except that the output of the program is never lost, however late it is read. Other processes may keep
-// the output open after the program's end, for example a daemon. Run reads their output too, until patience has passed or
-// ctx is done.
+// Run works like cmd.Run, but it never loses output of the program, even if it reads the output late. After the
+// program's end, other processes may keep the output open, for example a daemon. Run reads their output too, until
+// patience has passed or ctx is done.
 //
 // So cmd.WaitDelay limits only how long the program may take to end after the command's context is done, and how long
 // cmd.Stdin may be copied after the program's end.
@@ -49,7 +49,7 @@ func Run(ctx context.Context, cmd *exec.Cmd, patience time.Duration) error {
 	for to, from := range ours {
 		go func() { copied <- Copy(to, from) }()
 	}
-	if err = cmd.Wait(); errors.Is(err, exec.ErrWaitDelay) { // the program succeeded without all of its input
+	if err = cmd.Wait(); errors.Is(err, exec.ErrWaitDelay) { // the program succeeded without reading all of its input
 		err = nil
 	}
 	waiting, cancel := context.WithTimeout(ctx, patience)
@@ -88,7 +88,8 @@ func Copy(to io.Writer, from *os.File) error {
 // maxPipe is the largest size of a pipe that a process may choose without privileges, in bytes.
 const maxPipe = 1 << 20
 
-// rest copies what is in the pipe without waiting for more. The limit matters if a process keeps writing.
+// rest copies what is in the pipe without waiting for more. It stops after about maxPipe bytes, because a process may
+// keep writing.
 func rest(to io.Writer, fd int, buffer []byte) error {
 	for left := maxPipe; left > 0; {
 		n, err := syscall.Read(fd, buffer)

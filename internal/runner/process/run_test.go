@@ -19,7 +19,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// slow is a reader that is late: it keeps the first bytes only after the gate has opened.
+// slow is a buffer whose first Write blocks until gate is closed.
 type slow struct {
 	bytes.Buffer
 	reached chan struct{} // closed by the first Write
@@ -36,10 +36,10 @@ func (s *slow) Write(p []byte) (int, error) {
 	return s.Buffer.Write(p)
 }
 
-// ReadFrom hides the method of the buffer, which would bypass Write.
+// ReadFrom hides the buffer's method ReadFrom, which would bypass Write.
 func (s *slow) ReadFrom(io.Reader) (int64, error) { panic("not used") }
 
-// TestRunReadsLate reads output only after the program has ended and its end has been noticed.
+// TestRunReadsLate reads output only after the program has ended and Run has waited for it.
 func TestRunReadsLate(t *testing.T) {
 	t.Parallel()
 	out := newSlow()
@@ -53,7 +53,7 @@ func TestRunReadsLate(t *testing.T) {
 	<-out.reached
 	pid := cmd.Process.Pid
 	require.NoError(t, os.WriteFile(fifo, []byte("\n"), 0))
-	waittest.Until(t, "Run must have waited for the process, and tells nobody", func() bool {
+	waittest.Until(t, "Run gives no signal when it has waited for the process", func() bool {
 		_, err := Of(pid)
 		return errors.Is(err, os.ErrProcessDone)
 	})
@@ -99,7 +99,7 @@ func TestRunWaitsForChildren(t *testing.T) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stdout = writer{said}
 	go func() { <-said.reached; close(said.gate); cancel() }()
-	_ = Run(ctx, cmd, waittest.Limit) // an error if the context was done before the program's end
+	_ = Run(ctx, cmd, waittest.Limit) // returns an error if the context was done before the program's end
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	require.NotEmpty(t, said.String())
 }
@@ -117,7 +117,7 @@ func TestRunErrors(t *testing.T) {
 	require.ErrorAs(t, run(io.Discard, nil, "false"), &exit)
 	require.NoError(t, run(nil, nil, "true"))
 	var pid bytes.Buffer
-	require.NoError(t, run(&pid, strings.NewReader(strings.Repeat("x", 1<<20)), "bash", "-c", "sleep 3600 <&0 >/dev/null & echo $!"), "nobody reads the input")
+	require.NoError(t, run(&pid, strings.NewReader(strings.Repeat("x", 1<<20)), "bash", "-c", "sleep 3600 <&0 >/dev/null & echo $!"), "a program that does not read its input must not fail")
 	child, err := strconv.Atoi(strings.TrimSpace(pid.String()))
 	require.NoError(t, err)
 	require.NoError(t, syscall.Kill(child, syscall.SIGKILL))
@@ -126,7 +126,7 @@ func TestRunErrors(t *testing.T) {
 	broken, end := io.Pipe()
 	require.NoError(t, broken.CloseWithError(full))
 	require.ErrorIs(t, run(end, nil, "echo", "much"), full)
-	require.ErrorAs(t, run(end, nil, "yes"), &exit, "nobody reads the output any more")
+	require.ErrorAs(t, run(end, nil, "yes"), &exit, "the program must fail after its output was closed")
 	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
 	require.NoError(t, err)
 	defer file.Close()

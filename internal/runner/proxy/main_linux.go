@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The process never reaches main, because its executable has other tasks.
+// This initializer runs the proxy. The process never reaches main, because main of the same executable has other tasks.
 var _ = func() bool {
 	if len(os.Args) == 2 && os.Args[0] == "fleet-proxy" {
 		if err := serve(os.Args[1]); err != nil {
@@ -20,7 +20,7 @@ var _ = func() bool {
 	return true
 }()
 
-// receive returns the socket that the sandbox helper sends.
+// receive returns the listening socket that the sandbox helper sends over from.
 func receive(from *os.File) (net.Listener, error) {
 	defer func() { _ = from.Close() }()
 	const one = 4 // the size of a file descriptor
@@ -31,7 +31,7 @@ func receive(from *os.File) (net.Listener, error) {
 	}
 	messages, err := unix.ParseSocketControlMessage(rights[:n])
 	if err != nil || len(messages) != 1 {
-		return nil, errors.Join(errors.New("the sandbox helper has ended"), err)
+		return nil, errors.Join(errors.New("the sandbox helper ended before it sent a socket"), err)
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
 	if err != nil || len(fds) != 1 {

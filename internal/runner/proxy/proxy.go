@@ -1,8 +1,8 @@
-// Package proxy lets a program without network reach the addresses that its project allows. The proxy is a process of
-// its own: this executable under another name, started by package shim. The helper of package sandbox opens the proxy's
-// socket in the program's network and passes it on; the proxy connects from the machine's network. The proxy is
-// confined, so that Fleet does not mistake it for the user who runs the server. It must never connect to an address
-// that the project does not list.
+// Package proxy lets a program without a network reach the addresses that its project allows. Package shim starts the
+// proxy as a separate process, which is this executable under another name. The helper of package sandbox opens the
+// proxy's socket in the program's network namespace, and passes the socket to the proxy. The proxy connects to the
+// addresses from the machine's network. It is confined, so that Fleet does not mistake it for the user who runs the
+// server. It must never connect to an address that the project does not list.
 package proxy
 
 import (
@@ -19,7 +19,8 @@ import (
 	"time"
 )
 
-// dialTime limits connecting.
+// dialTime limits how long the proxy tries to connect to an address, and how long a client may take to send its
+// headers.
 const dialTime = 30 * time.Second
 
 // proxy is an HTTP proxy.
@@ -29,14 +30,14 @@ type proxy struct {
 	plain   http.Handler
 }
 
-// New returns a proxy that allows the addresses, each host:port.
+// New returns a proxy that connects only to the allowed addresses. Each address has the form host:port.
 func New(allowed []string) http.Handler {
 	p := &proxy{dialer: net.Dialer{Timeout: dialTime}}
 	for _, a := range allowed {
 		p.allowed = append(p.allowed, strings.ToLower(a))
 	}
 	p.plain = &httputil.ReverseProxy{
-		Rewrite:   func(*httputil.ProxyRequest) {}, // the request names the address
+		Rewrite:   func(*httputil.ProxyRequest) {}, // the request already names the address
 		Transport: &http.Transport{DialContext: p.dialer.DialContext, ForceAttemptHTTP2: false},
 	}
 	return p
@@ -54,7 +55,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		address = net.JoinHostPort(r.URL.Hostname(), "80")
 	}
 	if !slices.Contains(p.allowed, strings.ToLower(address)) {
-		http.Error(w, fmt.Sprintf("the project does not allow %s: its network.allow has %s", address, strings.Join(p.allowed, ", ")), http.StatusForbidden)
+		http.Error(w, fmt.Sprintf("the project does not allow %s: add it to network.allow of the project, which has %s", address, strings.Join(p.allowed, ", ")), http.StatusForbidden)
 		return
 	}
 	if r.Method == http.MethodConnect {
@@ -64,7 +65,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.plain.ServeHTTP(w, r)
 }
 
-// tunnel connects the program to the address.
+// tunnel connects the program to the address, and copies data in both directions until both sides have ended.
 func (p *proxy) tunnel(w http.ResponseWriter, r *http.Request, address string) {
 	to, err := p.dialer.DialContext(r.Context(), "tcp", address)
 	if err != nil {
@@ -87,7 +88,7 @@ func (p *proxy) tunnel(w http.ResponseWriter, r *http.Request, address string) {
 	both.Wait()
 }
 
-// pass copies the data, and then closes the writing side.
+// pass copies all data, and then closes the writing side of to.
 func pass(to net.Conn, from io.Reader) {
 	_, _ = io.Copy(to, from)
 	if half, ok := to.(interface{ CloseWrite() error }); ok {
@@ -95,7 +96,8 @@ func pass(to net.Conn, from io.Reader) {
 	}
 }
 
-// serve is the main function of the process. It serves until a signal ends it.
+// serve is the main function of the proxy's process. list is a JSON list of the allowed addresses. serve returns only
+// if it fails; otherwise a signal ends the process.
 func serve(list string) error {
 	var allowed []string
 	if err := json.Unmarshal([]byte(list), &allowed); err != nil {

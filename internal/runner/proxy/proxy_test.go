@@ -13,7 +13,8 @@ import (
 	"fleet/internal/runner/proxy"
 )
 
-// TestProxy checks that a client reaches the allowed addresses, over HTTP and HTTPS, and gets an error for others.
+// TestProxy checks that a client reaches the allowed addresses, over HTTP and HTTPS, and gets an error for other
+// addresses.
 func TestProxy(t *testing.T) {
 	t.Parallel()
 	hello := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -1,5 +1,5 @@
-// Package acptest provides an agent program for tests that speaks the Agent Client Protocol and follows scripts in its
-// prompts. It does not use the library that the client uses.
+// Package acptest provides an agent program for tests. The program speaks the Agent Client Protocol and executes
+// scripts in its prompts. It does not use the protocol library of the client.
 package acptest
 
 import (
@@ -20,25 +20,25 @@ type message struct {
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// Peer runs the program. Its argument selects the behaviour: plain, load and resume (its support for sessions), key and
-// locked (it requires a login), deaf (it cannot be cancelled), and v2, refuse, silent and garbage (it does not speak
-// the protocol). It executes the lines of the prompt, and skips unknown ones:
+// Peer runs the program. how selects its behaviour: plain, load and resume (which way to continue sessions it
+// supports), key and locked (it requires a login), deaf (it cannot be cancelled), and v2, refuse, silent and garbage
+// (it does not speak this version of the protocol). It executes the lines of the prompt, and skips unknown lines:
 //
-//	say TEXT             a piece of a message
-//	think TEXT
-//	tool ID KIND TITLE   a call of a tool that runs
-//	done ID TEXT         its end
-//	ask ID KIND COMMAND  a permission; the answer is said
-//	nested ID COMMAND    the same, of a session that the client does not know
-//	weird                updates that no version has
-//	read PATH            asks the client for something that it did not offer
-//	cost AMOUNT
-//	stop REASON          ends the turn with another reason
-//	fail TEXT            answers with an error
-//	hang                 until it is cancelled
-//	die                  at once, with an error
-//	pause                for a moment
-//	until FILE           until its directory has the file
+//	say TEXT             sends a piece of a message
+//	think TEXT           sends a piece of a thought
+//	tool ID KIND TITLE   reports that a tool call runs
+//	done ID TEXT         reports that the tool call has ended, with its result
+//	ask ID KIND COMMAND  asks for a permission, and sends the answer as a message
+//	nested ID COMMAND    asks for a permission in a session that the client does not know
+//	weird                sends updates that no version of the protocol has
+//	read PATH            asks the client for a file, which the client has not offered
+//	cost AMOUNT          reports the cost of the session in US dollars
+//	stop REASON          ends the turn with the reason
+//	fail TEXT            answers the prompt with an error
+//	hang                 waits until the turn is cancelled
+//	die                  exits at once, with an error
+//	pause                waits longer than the client holds texts back
+//	until FILE           waits until the working directory has the file
 func Peer(how string) {
 	switch how {
 	case "silent":
@@ -47,7 +47,7 @@ func Peer(how string) {
 	case "garbage":
 		fmt.Println("unknown command \"acp\"")
 		return
-	case "deaf": // it ignores cancellation, SIGTERM and the end of its input
+	case "deaf": // the program ignores cancellation and the end of its input
 		defer func() { select {} }()
 	}
 	p := &program{how: how, in: make(chan message)}
@@ -163,7 +163,8 @@ func (p *program) say(s string) {
 	p.update(map[string]any{"sessionUpdate": "agent_message_chunk", "content": text(s)})
 }
 
-// play executes the lines of the prompt and returns the stop reason; empty if the prompt was answered.
+// play executes the lines of the prompt and returns the stop reason. It returns an empty reason if it has already
+// answered the prompt.
 func (p *program) play(m message, script string) string {
 	for line := range strings.Lines(script) {
 		verb, rest, _ := strings.Cut(strings.TrimRight(line, "\n"), " ")
