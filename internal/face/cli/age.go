@@ -24,8 +24,8 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%dy%dd", d/(365*day), d%(365*day)/day)
 }
 
-// remaining formats how long something still lasts: 45s, 1h, 1h30m, 3d12h. It rounds: what was to last an hour still lasts an
-// hour a second later.
+// remaining formats the time that is left: 45s, 1h, 1h30m, 3d12h. It rounds, so that an hour is still shown as 1h one
+// second later.
 func remaining(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch d = max(d, 0).Round(time.Second); {
@@ -62,7 +62,7 @@ func exact(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// age formats how long ago t was; "-" for the zero time.
+// age formats how long ago t was. It returns "-" if t is nil.
 func (s *session) age(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return "-"
@@ -70,7 +70,7 @@ func (s *session) age(t *timestamppb.Timestamp) string {
 	return span(s.deps.Now().Sub(t.AsTime()))
 }
 
-// when formats a time and its age for people at a terminal; "-" for the zero time.
+// when formats t with its age, for people at a terminal. It returns "-" if t is nil.
 func (s *session) when(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return "-"
@@ -78,7 +78,7 @@ func (s *session) when(t *timestamppb.Timestamp) string {
 	return t.AsTime().UTC().Format(time.RFC3339) + " (" + s.age(t) + " ago)"
 }
 
-// took formats the time from start to end, or until now while there is no end.
+// took formats the time between from and to. If to is nil, it counts until now. If from is nil, it returns "-".
 func (s *session) took(from, to *timestamppb.Timestamp) string {
 	if from == nil {
 		return "-"

@@ -32,7 +32,7 @@ Next, give it a task with "fleet task run NAME ...".`,
 			case req.GetProject() == "":
 				return usagef("--project is missing: \"fleet project list\" shows the projects")
 			case flags.Changed("spec") == flags.Changed("spec-file"):
-				return usagef("say what the agent is for: give --spec TEXT or --spec-file FILE, one of them")
+				return usagef("say what the agent is for: give either --spec TEXT or --spec-file FILE")
 			case specFile != "":
 				if req.Spec, err = s.fileText(maxText, specFile, "specification"); err != nil {
 					return err
@@ -56,10 +56,10 @@ Next, give it a task with "fleet task run NAME ...".`,
 		}),
 	}
 	f := cmd.Flags()
-	f.StringVar(&req.Project, "project", "", `it works on `+"`PROJECT`"+`, one of "fleet project list"`)
-	f.StringVar(&req.Role, "role", "", `it behaves as `+"`ROLE`"+`, one of "fleet role list PROJECT" (default the project's own)`)
-	f.StringVar(&req.Spec, "spec", "", "its specification is `TEXT`")
-	f.StringVar(&specFile, "spec-file", "", "read its specification from `FILE`, or from standard input with -")
+	f.StringVar(&req.Project, "project", "", "the agent works on `PROJECT`; \"fleet project list\" shows the projects")
+	f.StringVar(&req.Role, "role", "", "the agent behaves as `ROLE`; \"fleet role list PROJECT\" shows the roles and the default")
+	f.StringVar(&req.Spec, "spec", "", "the specification of the agent is `TEXT`")
+	f.StringVar(&specFile, "spec-file", "", "read the specification from `FILE`, or from standard input with -")
 	addRequestID(cmd, &req.RequestId)
 	complete(cmd, "project", flagValue(p.completeProjects()))
 	complete(cmd, "role", p.completeRoles())
@@ -67,9 +67,9 @@ Next, give it a task with "fleet task run NAME ...".`,
 	return cmd
 }
 
-// addRequestID adds the flag that makes it safe to repeat a command in another process. Within one process every
-// mutation has an id anyway.
+// addRequestID adds the flag --request-id, which makes it safe to repeat a command in another process. Retries within
+// one process are always safe, because conn gives every mutation an id.
 func addRequestID(cmd *cobra.Command, id *string) {
-	cmd.Flags().StringVar(id, "request-id", "", "an `ID` of your choice: repeating the command with it has no further effect")
+	cmd.Flags().StringVar(id, "request-id", "", "an `ID` of your choice; a second command with the same ID has no further effect")
 	complete(cmd, "request-id", cobra.NoFileCompletions)
 }

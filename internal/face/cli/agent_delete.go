@@ -19,10 +19,10 @@ func (p *program) newAgentDelete() *cobra.Command {
 		Short:   "Delete agents and their workspaces",
 		Long: `Delete agents and their workspaces, even while they are busy. The history of their
 tasks is kept. If the project is a repository, Fleet also keeps work that was not
-committed or pushed: the answer says where, and what may be lost nevertheless.
-"fleet agent rescue" fetches it.
+committed or pushed. The command prints where this work is, and what may still be
+lost. "fleet agent rescue" fetches the work.
 
-On a terminal the command asks first. Elsewhere it needs --yes.`,
+On a terminal the command asks for confirmation. Elsewhere it needs --yes.`,
 		Example: `  fleet agent delete papi
   fleet agent delete papi sony --yes
   fleet agent list --status offline -q | xargs fleet agent delete --yes`,
@@ -30,7 +30,7 @@ On a terminal the command asks first. Elsewhere it needs --yes.`,
 		ValidArgsFunction: p.completeAgents(),
 		RunE: p.action(func(ctx context.Context, s *session, names []string) error {
 			if requestID != "" && len(names) > 1 {
-				return usagef("--request-id is for one deletion: delete one agent at a time with it")
+				return usagef("--request-id works for one agent only: delete the agents one at a time")
 			}
 			if !yes {
 				if err := s.confirm(ctx, "Delete "+strings.Join(names, ", ")+" with everything in the workspace?"); err != nil {
@@ -71,7 +71,7 @@ func (s *session) deleteAgent(ctx context.Context, name, requestID string) error
 // confirm asks a yes or no question on the terminal. Without a terminal only --yes confirms.
 func (s *session) confirm(ctx context.Context, question string) error {
 	if !terminalOf(s.deps.Stdin, s.deps.Getenv).is() || !s.screen.onErr.is() {
-		return &failure{code: ExitUsage, reason: "USAGE", message: "there is no terminal to ask on", hint: "add --yes to delete without being asked"}
+		return &failure{code: ExitUsage, reason: "USAGE", message: "there is no terminal to ask for confirmation", hint: "add --yes to delete without it"}
 	}
 	answers := make(chan string, 1)
 	go func() { // reading from a terminal cannot be cancelled; the process ends soon after Ctrl-C

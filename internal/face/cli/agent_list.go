@@ -20,7 +20,7 @@ func (p *program) newAgentList() *cobra.Command {
 		Long: `List the agents by name. STATUS says whether an agent can take a task, STATE what
 its workspace is doing, and TASK what it works on.
 
-"fleet agent show AGENT" shows one of them in detail.`,
+"fleet agent show AGENT" shows one agent in detail.`,
 		Example: `  fleet agent list
   fleet agent list --project shell --status idle
   fleet agent list -q                       # names only
@@ -70,7 +70,7 @@ func (s *session) showAgents(resp *fleetv1.ListAgentsResponse, req *fleetv1.List
 	}
 }
 
-// busyCell is the status cell of an agent or a task, which may be stalled or wait for an answer.
+// busyCell returns the status cell of an agent or a task. It adds whether the agent waits for an answer or is stalled.
 func busyCell(status protoreflect.Enum, stalled, waiting bool) cell {
 	c := statusCell(status)
 	switch {
@@ -82,7 +82,7 @@ func busyCell(status protoreflect.Enum, stalled, waiting bool) cell {
 	return c
 }
 
-// severalOwners reports whether the list contains things of several owners, which only admins see.
+// severalOwners reports whether the items in the list belong to different owners.
 func severalOwners[T interface{ GetOwner() string }](list []T) bool {
 	for _, x := range list {
 		if x.GetOwner() != list[0].GetOwner() {

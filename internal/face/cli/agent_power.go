@@ -16,7 +16,8 @@ type powered interface {
 	GetMessage() string
 }
 
-// power returns a command that starts, stops or restarts an agent's workspace. next says what can follow.
+// power returns a command that starts, stops or restarts an agent's workspace. doing labels the progress line. next is
+// a hint about the next command, with %s for the agent's name.
 func (p *program) power(cmd *cobra.Command, doing, next string, call func(ctx context.Context, s *session, name, requestID string) (powered, error)) *cobra.Command {
 	var requestID string
 	cmd.Args, cmd.ValidArgsFunction = args("AGENT"), p.completeAgent()
@@ -77,7 +78,7 @@ running task is stopped first.`,
 	}, "restarting", giveWork, func(ctx context.Context, s *session, name, requestID string) (powered, error) {
 		return s.fleet.RestartAgent(ctx, &fleetv1.RestartAgentRequest{AgentName: name, Role: role, RequestId: requestID})
 	})
-	cmd.Flags().StringVar(&role, "role", "", "it has `ROLE` from now on (default as before)")
+	cmd.Flags().StringVar(&role, "role", "", "give the agent `ROLE` (default: it keeps its role)")
 	complete(cmd, "role", p.completeRoles())
 	return cmd
 }

@@ -21,16 +21,16 @@ func (p *program) newAgentRescue() *cobra.Command {
 	var dir, file string
 	cmd := &cobra.Command{
 		Use:   "rescue AGENT",
-		Short: "Fetch what an agent had not pushed, also of a deleted agent",
-		Long: `Fetch the work of an agent that exists nowhere else into a git repository. Commits
-that no remote has become branches below rescue/AGENT/. The agent's working tree,
-with what it did not commit, becomes the branch rescue/AGENT/tree. The tree at the
-end of each task is below refs/fleet/.
+		Short: "Fetch the unpushed work of an agent, even of a deleted one",
+		Long: `Fetch the work that an agent had not pushed into a git repository. Commits that no
+remote has become branches below rescue/AGENT/. The agent's working tree, including
+uncommitted changes, becomes the branch rescue/AGENT/tree. The tree at the end of
+each task is below refs/fleet/.
 
-Agents may have been deleted: their work is kept as long as payloads are. The
+The agent may have been deleted: Fleet keeps its work as long as payloads. The
 repository must have the commits that the agent began with; run git fetch first.
 
-With -o, the work is written to a file instead, as a git bundle.`,
+With -o, the command writes the work to a file instead, as a git bundle.`,
 		Example: `  fleet agent rescue papi
   fleet agent rescue papi --into ~/src/webshop
   fleet agent rescue papi -o papi.bundle`,
@@ -39,7 +39,7 @@ With -o, the work is written to a file instead, as a git bundle.`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			var form format
 			if form.Set(file) == nil {
-				return usagef("-o of this command is a file, not a format: give ./%s for a file of that name", file)
+				return usagef("-o names a file in this command, not a format: write ./%s for a file with that name", file)
 			}
 			r := &rescue{session: s, agent: args[0], dir: dir}
 			if file != "" {
@@ -113,10 +113,10 @@ func (r *rescue) fetch(ctx context.Context) error {
 	}
 	heads, err := r.git(ctx, "bundle", "list-heads", file)
 	if err != nil {
-		return Fail(ExitError, "write it with -o FILE", "the bundle cannot be read: %v", err)
+		return Fail(ExitError, "write the bundle to a file with -o FILE to inspect it", "git cannot read the bundle: %v", err)
 	}
 	specs, branches := refspecs(r.agent, heads)
-	// What an agent has made is not trusted, so git checks it.
+	// The agent's git objects are not trusted, so git checks them.
 	args := append([]string{"-c", "transfer.fsckObjects=true", "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", file}, specs...)
 	if _, err := r.git(ctx, args...); err != nil {
 		return Fail(ExitError, "run git fetch first in a clone of the agent's project, or write the bundle with -o FILE", "git refused the bundle: %v", err)
@@ -128,8 +128,8 @@ func (r *rescue) fetch(ctx context.Context) error {
 	return nil
 }
 
-// refspecs returns the refspecs for the refs of a bundle, as list-heads lists them, and the branches among them, with the
-// working tree last.
+// refspecs returns the refspecs that fetch the refs of a bundle, and the names of the branches that they create. The
+// branch of the working tree is the last. heads is the output of "git bundle list-heads".
 func refspecs(agent, heads string) (specs, branches []string) {
 	name, _, _ := strings.Cut(agent, "@")
 	below := "rescue/" + name + "/"
@@ -151,7 +151,8 @@ func refspecs(agent, heads string) (specs, branches []string) {
 	return specs, append(branches, tree...)
 }
 
-// git runs git in the repository and returns what it wrote.
+// git runs git in the repository and returns its standard output. If git fails, the error is what git wrote to standard
+// error.
 func (r *rescue) git(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", r.dir}, args...)...)
 	var out, errs bytes.Buffer

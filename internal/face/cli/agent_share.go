@@ -17,7 +17,7 @@ func (p *program) newAgentShare() *cobra.Command {
 their output and results. With access "run" they also start and stop tasks, send
 messages and answer questions. Sharing again with other access replaces the share.
 
-They name the agent AGENT@OWNER if they have one of that name themselves.`,
+A person who has an agent with the same name calls the shared one AGENT@OWNER.`,
 		Example: `  fleet agent share papi --person bob
   fleet agent share papi --group ops --access run`,
 		Args:              args("AGENT"),
@@ -29,7 +29,7 @@ They name the agent AGENT@OWNER if they have one of that name themselves.`,
 		}),
 	}
 	addGrantee(cmd, &req.Person, &req.Group)
-	addEnum(cmd, &req.Access, fleetv1.Share_Access_name, "access", "they may `DO` this: view or run")
+	addEnum(cmd, &req.Access, fleetv1.Share_Access_name, "access", "give them `ACCESS`: view or run")
 	addRequestID(cmd, &req.RequestId)
 	return cmd
 }
@@ -39,8 +39,9 @@ func (p *program) newAgentUnshare() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "unshare AGENT",
 		Short: "End the sharing of an agent with a person or a group",
-		Long: `End the sharing of an agent with a person or a group. What they watch of it ends at
-once. Tasks that they have started go on: "fleet task stop AGENT" stops one.`,
+		Long: `End the sharing of an agent with a person or a group. Their open watches of the
+agent end at once. Tasks that they have started continue; "fleet task stop AGENT"
+stops the running task.`,
 		Example:           `  fleet agent unshare papi --group ops`,
 		Args:              args("AGENT"),
 		ValidArgsFunction: p.completeAgent(),

@@ -61,7 +61,7 @@ func (s *session) showAgent(a *fleetv1.Agent) {
 	c.line("Created", s.when(a.GetCreatedAt()))
 	c.line("Updated", s.when(a.GetUpdatedAt()))
 	for _, key := range slices.Sorted(maps.Keys(a.GetMetadata())) {
-		if value := a.GetMetadata()[key]; value != a.GetSpec() && value != a.GetLocation() { // which are shown anyway
+		if value := a.GetMetadata()[key]; value != a.GetSpec() && value != a.GetLocation() { // the card shows both anyway
 			label := strings.ReplaceAll(strings.TrimPrefix(key, metadataPrefix), "_", " ")
 			c.line(printable(upperFirst(label)), printable(value))
 		}

@@ -9,8 +9,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// printAnswer prints an answer as the options of its fields say, and returns an error if it reports a failure. The portion
-// says how to get more of a list.
+// printAnswer prints an answer according to the options of its fields. It returns an error if the answer reports a
+// failure. portion says how to request the next part of a list.
 func (s *session) printAnswer(answer proto.Message, portion *fleetv1.Portion) error {
 	err := s.print(answer, nil, func() { s.showAnswer(answer.ProtoReflect(), portion) })
 	if err != nil {
@@ -19,7 +19,8 @@ func (s *session) printAnswer(answer proto.Message, portion *fleetv1.Portion) er
 	return failed(answer.ProtoReflect())
 }
 
-// failed returns nil unless a field of the answer says that the call failed. Another field may give the cause.
+// failed returns an error if a field of the answer says that the request failed. The error contains the cause if
+// another field gives it.
 func failed(m protoreflect.Message) error {
 	bad, why := false, "the answer does not say why"
 	fields := m.Descriptor().Fields()
@@ -38,7 +39,7 @@ func failed(m protoreflect.Message) error {
 	return Fail(ExitFailed, "", "the request failed: %s", strings.TrimSuffix(why, "."))
 }
 
-// showAnswer shows the text that was asked for, or the lists of the answer, or a card of its fields.
+// showAnswer shows the text of the answer if it has one, or else its lists, or else a card of its fields.
 func (s *session) showAnswer(m protoreflect.Message, portion *fleetv1.Portion) {
 	if f := withRole(m.Descriptor(), fleetv1.Shown_text); f != nil {
 		s.showText(m, f)
@@ -71,8 +72,8 @@ func (s *session) showName(m protoreflect.Message) {
 	}
 }
 
-// showText prints the text that was asked for, unless a person has seen it as it arrived, and the other fields on standard
-// error.
+// showText prints the text of the answer, unless it was already printed as it arrived. It prints the other fields on
+// standard error.
 func (s *session) showText(m protoreflect.Message, f protoreflect.FieldDescriptor) {
 	text, spoken := m.Get(f).String(), s.spoken
 	plain := strings.TrimSpace((&sanitizer{}).clean(text))
@@ -96,8 +97,8 @@ func (s *session) showText(m protoreflect.Message, f protoreflect.FieldDescripto
 	}
 }
 
-// facts collects the message's numbers, words and lists of words, except what is shown elsewhere: the text, and what the
-// error of a failed answer reports.
+// facts appends the message's numbers, words and lists of words to list. It leaves out the fields that are shown
+// elsewhere: the text, and the fields that the error of a failed answer reports.
 func (s *session) facts(m protoreflect.Message, failed bool, list *[]string) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {

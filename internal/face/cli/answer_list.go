@@ -26,7 +26,7 @@ func (s *session) showLists(m protoreflect.Message, lists, others []protoreflect
 		switch {
 		case text == "" || isZero(f, m.Get(f)) || shownBy(f).GetRole() == fleetv1.Shown_hidden:
 		case string(f.Name()) == portion.GetNext():
-			s.hint("More of them: the same command with --%s %s", flagOf(portion.GetFrom()), text)
+			s.hint("There are more: repeat the command with --%s %s", flagOf(portion.GetFrom()), text)
 		default:
 			s.hint("%s: %s", labelOf(f), text)
 		}
@@ -60,7 +60,7 @@ func (s *session) showList(f protoreflect.FieldDescriptor, items protoreflect.Li
 // longCell is the longest text in a table, in characters.
 const longCell = 200
 
-// gridOf returns a table of messages without empty columns. long reports whether a text is too long for it.
+// gridOf returns a table of messages without empty columns. long reports whether a text is too long for a table.
 func (s *session) gridOf(d protoreflect.MessageDescriptor, items protoreflect.List) (g *grid, long bool) {
 	g = newGrid()
 	g.rows = make([][]cell, items.Len())

@@ -60,7 +60,7 @@ func TestAnswersForPeople(t *testing.T) {
 			Sessions: []*fleetv1.SessionInfo{{AgentSessionId: "s-1", Agent: "papi"}}, TotalCount: 2, NextCursor: proto.String("c-1"),
 		},
 		out:   "AGENT SESSION ID  AGENT  MESSAGE COUNT\ns-1               papi   0\n",
-		told:  "More of them: the same command with --cursor c-1\n",
+		told:  "There are more: repeat the command with --cursor c-1\n",
 		quiet: "s-1\n",
 	}, {
 		about:  "an empty list",

@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// args checks the number of arguments and names the missing one. what is as in the usage line: "AGENT DESCRIPTION",
-// "[AGENT]" for an optional one, and "ID..." for one or more.
+// args returns a check of the number of arguments. Its error names the missing argument. what lists the arguments as
+// the usage line does: "AGENT DESCRIPTION", "[AGENT]" for an optional argument, and "ID..." for one or more.
 func args(what string) cobra.PositionalArgs {
 	names := strings.Fields(what)
 	least, most := len(names), len(names)
@@ -30,10 +30,10 @@ func args(what string) cobra.PositionalArgs {
 	}
 }
 
-// tooMany returns the error about the first argument that a command does not take.
+// tooMany returns the error about the first surplus argument. takes reports whether the command takes any arguments.
 func tooMany(arg string, takes bool) error {
 	if !takes {
-		return usagef("too many arguments, from %q on: the command takes none", arg)
+		return usagef("too many arguments, from %q on: the command takes no arguments", arg)
 	}
 	return usagef("too many arguments, from %q on; put quotes around a text of several words", arg)
 }

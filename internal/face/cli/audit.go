@@ -17,9 +17,9 @@ func (p *program) newAudit() *cobra.Command {
 	cmd := calls(&cobra.Command{
 		Use:   "audit",
 		Short: "Show who called what, and how it ended",
-		Long: `Show the audit log, the newest call first: the calls that may change something, also
-refused ones, and failed logins. Only admins can read it. "fleet audit export" writes
-all of it as JSON Lines.`,
+		Long: `Show the audit log, newest call first. It contains failed logins and all calls that may
+change something, including refused calls. Only admins can read the log. "fleet audit
+export" writes the whole log as JSON Lines.`,
 		Example: `  fleet audit --since 24h
   fleet audit --agent papi --outcome failed
   fleet audit --principal ci --method start_agent_task`,
@@ -62,7 +62,7 @@ func outcomeOf(e *fleetv1.AuditEntry) cell {
 	return cell{e.GetOutcome(), red}
 }
 
-// exportPage is how many lines are exported with one call.
+// exportPage is the number of entries that the export requests with one call.
 const exportPage = 1000
 
 func (p *program) newAuditExport() *cobra.Command {
@@ -71,9 +71,9 @@ func (p *program) newAuditExport() *cobra.Command {
 	cmd := calls(&cobra.Command{
 		Use:   "export",
 		Short: "Write the audit log as JSON Lines",
-		Long: `Write the audit log to standard output, the newest call first, each as a line of JSON.
-Without filters it is the whole log. The next export can begin where this one was
-made: --since takes a time.`,
+		Long: `Write the audit log to standard output, newest call first, each call as a line of JSON.
+Without filters, the command writes the whole log. For the calls after an earlier export,
+give the time of that export with --since.`,
 		Example: `  fleet audit export > audit.jsonl
   fleet audit export --since 2026-11-01 --until 2026-12-01 | gzip > november.jsonl.gz`,
 		Args: args(""),

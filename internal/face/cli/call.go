@@ -20,7 +20,7 @@ func (p *program) newToolset(t *toolset) *cobra.Command {
 		Use:   t.name,
 		Short: upperFirst(names.describe(firstSentence(t.about), 0)),
 		Long: upperFirst(names.describe(t.about, column)) + "\n\n" + wrap(fmt.Sprintf(
-			"AI clients find the same as tools at /mcp/%s, and programs as %s over gRPC and REST.", t.name, t.service.Name()), column),
+			"AI clients call the same methods as tools at /mcp/%s, and programs as the service %s over gRPC and REST.", t.name, t.service.Name()), column),
 	})
 	if t.alias != "" {
 		cmd.Aliases = []string{t.alias}
@@ -111,7 +111,7 @@ func (c *call) run(ctx context.Context, s *session, args []string) error {
 	return s.printAnswer(answer, portionOf(c.desc))
 }
 
-// waiting shows progress on a terminal during a call with side effects.
+// waiting calls do. If the method has side effects, it shows progress on a terminal meanwhile.
 func (s *session) waiting(m *method, do func() error) error {
 	if m.reads() {
 		return do()

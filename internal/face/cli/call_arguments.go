@@ -24,7 +24,7 @@ func (m *method) required() (list []*field) {
 	return list
 }
 
-// open returns the required inputs without a flag value, in order. The arguments are for them.
+// open returns, in order, the required inputs that no flag has set. The arguments set these inputs.
 func (c *call) open() (list []*input) {
 	for _, in := range c.inputs {
 		if in.required && !in.set {
@@ -54,7 +54,8 @@ func (c *call) checkArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// fill assigns the arguments to the open inputs. The last one takes all that remain.
+// fill assigns the arguments to the open inputs. If the last input takes several values, it gets all remaining
+// arguments.
 func (c *call) fill(args []string) error {
 	open := c.open()
 	for i, in := range open {

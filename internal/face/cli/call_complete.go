@@ -10,8 +10,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// completion completes the values of a field: the values of its type, or those that a list method of the same toolset
-// returns for it.
+// completion returns the completion of a field's values: the values of its type, or the names that a list method of the
+// same toolset returns.
 func (c *call) completion(p *program, f *field) cobra.CompletionFunc {
 	switch f.form {
 	case asBool:
@@ -38,8 +38,8 @@ func (c *call) completeArgument(p *program) cobra.CompletionFunc {
 	}
 }
 
-// names returns the method that lists the values of a field, the list in its answer, and the field of the listed
-// messages. The method is nil if the proto names none.
+// names returns the method that lists the values of a field, the list in that method's answer, and the field of the
+// list's messages that contains the value. The method is nil if the proto does not name one.
 func (t *toolset) names(f *field) (m *method, list, name protoreflect.FieldDescriptor) {
 	path := strings.Split(shownBy(f.desc).GetListedBy(), ".")
 	if len(path) != 3 {
@@ -52,7 +52,7 @@ func (t *toolset) names(f *field) (m *method, list, name protoreflect.FieldDescr
 	return m, list, list.Message().Fields().ByName(protoreflect.Name(path[2]))
 }
 
-// listed returns the values of a field in a list from the server.
+// listed calls the list method and returns the values in its answer, each with its title if it has one.
 func (s *session) listed(ctx context.Context, m *method, list, name protoreflect.FieldDescriptor) (values []offer, err error) {
 	answer := m.out.New()
 	if err := s.calls.ClientConnInterface.Invoke(ctx, m.path(), m.in.New().Interface(), answer.Interface()); err != nil {

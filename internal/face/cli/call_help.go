@@ -31,7 +31,7 @@ func (c *call) long(names commands) string {
 		parts = append(parts, meanwhile)
 	}
 	if c.canFail() {
-		parts = append(parts, fmt.Sprintf("The exit code is %d if the request fails; see \"fleet exit-codes\" for the others.", ExitFailed))
+		parts = append(parts, fmt.Sprintf("The exit code is %d if the request fails; see \"fleet exit-codes\" for the other codes.", ExitFailed))
 	}
 	if c.isTool() {
 		parts = append(parts, fmt.Sprintf("AI clients call it as the tool %s at /mcp/%s.", c.tool(), c.set.name))
@@ -39,18 +39,18 @@ func (c *call) long(names commands) string {
 	return strings.Join(parts, "\n\n")
 }
 
-const fromElsewhere = `A TEXT is given as it is, as @FILE, or as - for standard input. Write \@ for a text
-that begins with @, and \- for one that is only a dash.`
+const fromElsewhere = `Give a TEXT directly, as @FILE to read it from a file, or as - to read it from standard
+input. Write \@ for a text that begins with @, and \- for a text that is only a dash.`
 
-const pairs = `KEY=VALUE can be repeated. A VALUE that is JSON, such as 0.5 or true, is taken as
-JSON, and any other as text; @FILE stands for the content of the file. A JSON
-object can take the place of the pairs: as it is, as @FILE, or as - for standard
-input.`
+const pairs = `KEY=VALUE can be repeated. A VALUE that is JSON, such as 0.5 or true, is read as JSON,
+and any other VALUE as text. The VALUE @FILE is the content of the file, as text.
+Instead of pairs, you can give a JSON object: directly, as @FILE, or as - to read it
+from standard input.`
 
-const meanwhile = `What the agent says and does while it works goes to standard error, and its answer
-to standard output. With -o json or yaml, only -v shows what it does.`
+const meanwhile = `While the agent works, its messages and steps go to standard error. Its answer goes to
+standard output. With -o json or yaml, add -v to see the messages and steps.`
 
-// example returns one example of typical use, and one or two that show more.
+// example returns one example of typical use, and up to three that show more.
 func (c *call) example() string {
 	line := c.line()
 	required := c.required()
@@ -63,7 +63,7 @@ func (c *call) example() string {
 		lines = append(lines, strings.TrimSuffix(line, last.inExample())+"@"+last.flag()+".md")
 	}
 	for _, in := range c.inputs {
-		if in.required || in.inExample() == "" || in.name != in.flag() { // which is a flag of every command
+		if in.required || in.inExample() == "" || in.name != in.flag() { // every command has a flag with the field's name
 			continue
 		}
 		flag := " --" + in.name
@@ -82,7 +82,8 @@ func (c *call) example() string {
 	return "  " + strings.Join(lines, "\n  ")
 }
 
-// inExample returns a value of the field for an example; empty if the proto has none and it does not follow from the type.
+// inExample returns a value of the field for an example: the one in the proto, or one that suits the field's type. It
+// returns "" if there is neither.
 func (f *field) inExample() string {
 	if example := shownBy(f.desc).GetExample(); example != "" {
 		return example

@@ -5,7 +5,7 @@ import "strings"
 // card shows one thing in detail: a label and a value per line, with multi-line texts indented below.
 type card struct {
 	b     strings.Builder
-	width int // of the labels, if one is longer than labelWidth
+	width int // of the label column in characters, if a label is longer than labelWidth
 }
 
 const labelWidth = 14

@@ -10,8 +10,8 @@ import (
 )
 
 // calls declares that the command calls the method behind a tool. Messages of the server name tools; the command line
-// shows the command instead. Of the arguments, those with dashes are flags, and the others are details of the error that
-// names the tool, such as agent_name.
+// shows the command instead, followed by the arguments. An argument with dashes is a flag. Any other argument names a
+// detail of the error that names the tool, such as agent_name, and is replaced by the value of that detail.
 func calls(cmd *cobra.Command, tool string, arguments ...string) *cobra.Command {
 	if cmd.Annotations == nil {
 		cmd.Annotations = map[string]string{}
@@ -22,16 +22,18 @@ func calls(cmd *cobra.Command, tool string, arguments ...string) *cobra.Command 
 
 const toolPrefix = "tool:"
 
-// caller is a command that calls a tool's method: its path, and its arguments as calls has them.
+// caller is a command that calls a tool's method: its path, and the arguments that were given to calls.
 type caller struct{ path, arguments string }
 
-// commands finds the command that calls a tool: of the toolset, and then any other.
+// commands finds the command that calls a tool. It looks among the commands of the toolset first, and then among all
+// others.
 type commands struct {
 	set    *toolset
 	byTool map[string]caller
 }
 
-// commandsFor returns the commands as the toolset sees them. The set is nil for agents and tasks.
+// commandsFor returns the commands, with those of the toolset first. set is nil for commands outside of toolsets, such
+// as those about agents and tasks.
 func (p *program) commandsFor(set *toolset) commands {
 	if p.commands == nil {
 		p.commands = map[string]caller{}
@@ -56,8 +58,9 @@ func walkTools(cmd *cobra.Command, found map[string]caller) {
 	}
 }
 
-// of returns the command for a tool in quotes, with the details that its arguments name. If there is none, it returns the
-// tool. A command whose arguments are not known is shown without them.
+// of returns the command for a tool in quotes, with the values of the details that its arguments name. If a value is
+// missing or would need quotes, it returns the command without arguments. If no command calls the tool, it returns the
+// tool's name.
 func (c commands) of(tool string, details map[string]any) string {
 	found, ok := c.byTool[tool]
 	if c.set != nil {
@@ -85,13 +88,14 @@ func (c commands) of(tool string, details map[string]any) string {
 	return `"` + line + `"`
 }
 
-// describe returns a description of the API in lines of the width, with commands in place of tools, which it has in
-// backticks.
+// describe wraps a description from the API's documentation to the width. The description has tools in backticks;
+// describe replaces them by commands.
 func (c commands) describe(text string, width int) string {
 	return wrap(marked(text, "`", "`", func(tool string) string { return strings.ReplaceAll(c.of(tool, nil), " ", glue) }), width)
 }
 
-// nextStep returns what the server says to do next, with commands in place of tools, and the message without it.
+// nextStep returns the next step that the server recommends, with commands in place of tools, and the message without
+// that step.
 func (c commands) nextStep(s *status.Status, message string, details map[string]any) (next, rest string) {
 	for _, d := range s.Details() {
 		step, ok := d.(*fleetv1.NextStep)

@@ -10,11 +10,11 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// offer is a name that can be completed, with a description.
+// offer is one completion: a name and its description.
 type offer struct{ name, about string }
 
-// offering completes names that the server lists: those that begin with what was typed and are not arguments already. It
-// offers nothing if the server does not answer in time, and does not start an embedded server.
+// offering returns a completion that offers names from list: those that begin with the typed text and are not arguments
+// already. It offers nothing if the server does not answer in time, or if it would have to start an embedded server.
 func (p *program) offering(list func(ctx context.Context, s *session, args []string) ([]offer, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 		const only = cobra.ShellCompDirectiveNoFileComp
@@ -46,7 +46,7 @@ func (p *program) offering(list func(ctx context.Context, s *session, args []str
 	}
 }
 
-// offers returns what to offer of each thing in a list.
+// offers returns the completion for each item of a list.
 func offers[T any](list []T, of func(T) offer) []offer {
 	all := make([]offer, len(list))
 	for i, x := range list {

@@ -73,7 +73,7 @@ func (p *program) completeAnswer() cobra.CompletionFunc {
 	}
 }
 
-// completeTokens completes the names of tokens that work.
+// completeTokens completes the names of tokens that are not revoked.
 func (p *program) completeTokens() cobra.CompletionFunc {
 	return p.offering(func(ctx context.Context, s *session, _ []string) (names []offer, err error) {
 		resp, err := s.tokens.ListTokens(ctx, &fleetv1.ListTokensRequest{})
@@ -86,7 +86,7 @@ func (p *program) completeTokens() cobra.CompletionFunc {
 	})
 }
 
-// completeReplicas completes the names of servers that do not run.
+// completeReplicas completes the names of servers that are not running.
 func (p *program) completeReplicas() cobra.CompletionFunc {
 	return p.offering(func(ctx context.Context, s *session, _ []string) (names []offer, err error) {
 		resp, err := s.fleet.ListReplicas(ctx, &fleetv1.ListReplicasRequest{})

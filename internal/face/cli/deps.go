@@ -18,17 +18,19 @@ import (
 type Target struct {
 	// Server is HOST:PORT of the gRPC listener.
 	Server string
-	// Login is the sign-in of "fleet login" to the server, for a caller who has given no token; nil if there is none.
+	// Login is the caller's sign-in with "fleet login", which is used if Token is empty. It is nil if the caller is not
+	// signed in or has given a token.
 	Login *login.Session
-	// Token is the secret that identifies the caller; empty if none was given.
+	// Token is the secret that identifies the caller; empty if the caller has given no token.
 	Token string
-	// TokenFile is the file that Token is from; empty if it is not from a file.
+	// TokenFile is the file that Token was read from; empty if Token is not from a file.
 	TokenFile string
 	// Insecure disables TLS even if Server is not on this machine. TLS enables it even if Server is on this machine.
 	Insecure, TLS bool
-	// CAFile has the authorities that the server's certificate may come from; empty means those of the system.
+	// CAFile is a file with the certificate authorities that are trusted; empty means the authorities of the system.
 	CAFile string
-	// ClientCert and ClientKey are the files of the caller's certificate; empty if it has none.
+	// ClientCert and ClientKey are the files with the caller's certificate and its private key; empty if the caller has
+	// no certificate.
 	ClientCert, ClientKey string
 	// Embedded uses an in-process server on the data in Data instead of Server.
 	Embedded bool
@@ -56,7 +58,7 @@ type Deps struct {
 	Now func() time.Time
 	// NewID returns request ids; nil means random UUIDs.
 	NewID func() string
-	// Logins keeps sign-ins; the zero value is a directory of the user's configuration.
+	// Logins stores sign-ins; the zero value stores them in the user's configuration directory.
 	Logins login.Store
 	// Signals delivers interrupts; if nil, Run listens for SIGINT and SIGTERM itself.
 	Signals <-chan os.Signal
@@ -65,7 +67,7 @@ type Deps struct {
 	patience time.Duration
 	// completion is how long a shell waits for completions.
 	completion time.Duration
-	// secondPress is how long the first Ctrl-C waits for a second one.
+	// secondPress is how long a command waits for a second Ctrl-C after the first.
 	secondPress time.Duration
 }
 

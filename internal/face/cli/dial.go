@@ -18,7 +18,7 @@ import (
 	"fleet/internal/loopback"
 )
 
-// maxAnswer is the largest answer that is accepted from a server, in bytes, for payloads and very large fleets.
+// maxAnswer is the largest message to or from a server, in bytes. Payloads and lists of very large fleets need it.
 const maxAnswer = 256 << 20
 
 // DialNetwork is the Dialer for network servers. It uses TLS unless the server is on this machine or the target
@@ -72,11 +72,11 @@ func (t Target) tlsConfig() (*tls.Config, error) {
 	if t.CAFile != "" {
 		pem, err := os.ReadFile(t.CAFile)
 		if err != nil {
-			return nil, usagef("cannot read the authorities of the server's certificate: %v", err)
+			return nil, usagef("cannot read the certificate authorities: %v", err)
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, usagef("%s has no certificate in PEM", t.CAFile)
+			return nil, usagef("%s contains no certificate in PEM format", t.CAFile)
 		}
 	}
 	if t.ClientCert != "" {

@@ -38,7 +38,7 @@ func (s *session) download(ctx context.Context, m *method, req proto.Message, fi
 	return broke(err)
 }
 
-// broke returns the error for content that ended early or was damaged.
+// broke returns err, or a clearer error if the content ended early or was damaged.
 func broke(err error) error {
 	for _, why := range []error{io.ErrUnexpectedEOF, gzip.ErrChecksum, gzip.ErrHeader} {
 		if errors.Is(err, why) {
@@ -48,11 +48,11 @@ func broke(err error) error {
 	return err
 }
 
-// pieces reads the content of a stream.
+// pieces is an io.Reader of the content that a stream delivers.
 type pieces struct {
 	next func() (proto.Message, error)
 	left []byte
-	info *fleetv1.PayloadInfo // description of the content in the first message; nil before it has arrived, or if it is missing
+	info *fleetv1.PayloadInfo // description of the content, from the first message; nil until it arrives, or if there is none
 }
 
 func (p *pieces) Read(b []byte) (int, error) {
@@ -75,7 +75,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// unpacked returns the decompressed content. It waits for the first piece.
+// unpacked returns a reader of the content, which it decompresses if it is gzip. It waits for the first bytes.
 func unpacked(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReader(r)
 	magic, err := b.Peek(2)
@@ -88,8 +88,8 @@ func unpacked(r io.Reader) (io.Reader, error) {
 	return gzip.NewReader(b)
 }
 
-// writeFile replaces the file only after the whole content has arrived. It writes directly to what is not a regular
-// file, such as a terminal or a pipe.
+// writeFile writes the content to the file and returns its size. It replaces a regular file only after the whole
+// content has arrived. It writes directly to any other file, such as a terminal or a pipe.
 func writeFile(name string, content io.Reader) (n int64, err error) {
 	part := name
 	if info, err := os.Stat(name); err != nil || info.Mode().IsRegular() {
@@ -115,7 +115,7 @@ func writeFile(name string, content io.Reader) (n int64, err error) {
 	return n, err
 }
 
-// outputWriter writes to the screen without splitting characters.
+// outputWriter writes to the screen. It does not split the bytes of a UTF-8 character.
 type outputWriter struct {
 	screen *screen
 	rest   []byte

@@ -15,7 +15,7 @@ func addSeconds(cmd *cobra.Command, name, usage string, set func(seconds int32))
 	cmd.Flags().Func(name, usage, func(text string) error {
 		d, err := duration(text)
 		if err != nil || d < time.Second || d > math.MaxInt32*time.Second {
-			return errors.New("give a second or more with its unit, such as 30s, 45m, 12h or 90d")
+			return errors.New("give at least one second, with a unit, such as 30s, 45m, 12h or 90d")
 		}
 		set(int32(math.Ceil(d.Seconds())))
 		return nil
@@ -23,7 +23,7 @@ func addSeconds(cmd *cobra.Command, name, usage string, set func(seconds int32))
 	complete(cmd, name, cobra.NoFileCompletions)
 }
 
-// duration parses a duration. Unlike time.ParseDuration, it knows days: 7d.
+// duration parses a duration. Unlike time.ParseDuration, it accepts days: 7d.
 func duration(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.ParseUint(days, 10, 16)

@@ -42,6 +42,6 @@ func TestFlagsOfSeconds(t *testing.T) {
 	for _, text := range []string{"", "soon", "-1h", "0", "d", "99999999d", "60000d", "1ms"} {
 		cmd := &cobra.Command{}
 		addSeconds(cmd, "ttl", "", func(int32) { t.Error(text) })
-		require.ErrorContains(t, cmd.Flags().Set("ttl", text), "give a second or more with its unit", text)
+		require.ErrorContains(t, cmd.Flags().Set("ttl", text), "give at least one second, with a unit", text)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// during makes a long call and meanwhile shows what happens to the agent: on the progress line of a terminal, or with
-// --verbose as lines. If that fails, the call continues without it.
+// during makes a long call and meanwhile shows the agent's events: on the progress line of a terminal, and with
+// --verbose also as lines. If it cannot read the events, the call continues without them.
 func (s *session) during(ctx context.Context, agent, label string, call func() error) error {
 	p := s.progress(label, s.deps.Now())
 	defer p.done()
@@ -43,7 +43,8 @@ func (s *session) during(ctx context.Context, agent, label string, call func() e
 	return err
 }
 
-// position returns the current end of the event log, so that no later event is missed; "now" if it is not known.
+// position returns the cursor of the event log's current end, so that no later event is missed. It returns "now" if it
+// cannot get that cursor.
 func (s *session) position(ctx context.Context) string {
 	stream, err := s.fleet.WatchFleet(ctx, &fleetv1.WatchFleetRequest{Cursor: "now"})
 	if err != nil {
@@ -64,7 +65,7 @@ func (s *session) position(ctx context.Context) string {
 	}
 }
 
-// headline summarizes an event about the agent in a few words; empty for output.
+// headline summarizes an event about the agent in a few words. It returns "" for output.
 func headline(e *fleetv1.Event) string {
 	switch e.GetType() {
 	case fleetv1.Event_task_output:

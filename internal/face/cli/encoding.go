@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// decoded returns the bytes of a text that the server sent in the encoding; "" means that the text is the bytes. what names
-// the text in errors.
+// decoded returns the bytes of a text that the server sent in the encoding. "" means that the text was sent unchanged.
+// what names the text in errors.
 func decoded(what, text, encoding string) ([]byte, error) {
 	switch encoding {
 	case "":
@@ -17,7 +17,7 @@ func decoded(what, text, encoding string) ([]byte, error) {
 	case "base64":
 		return base64.StdEncoding.DecodeString(text)
 	}
-	return nil, fmt.Errorf("the server sent the %s in the encoding %q, which this version of fleet does not know", what, encoding)
+	return nil, fmt.Errorf("the server sent the %s in the encoding %q, which this version of fleet cannot read; use a newer fleet", what, encoding)
 }
 
 // encoded returns the bytes as the server would send them: unchanged if they are UTF-8, else in base64.

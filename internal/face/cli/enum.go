@@ -27,7 +27,7 @@ func (f enumFlag[E]) choices() (list []string) {
 	return list
 }
 
-// String returns the value's name; empty if it is not set.
+// String returns the name of the value, or "" if no value is set.
 func (f enumFlag[E]) String() string {
 	if f.to == nil || *f.to == 0 {
 		return ""

@@ -27,16 +27,16 @@ const exitHelp = `Every command ends with one of these exit codes:
        running task to stop
     4  conflict: the agent is busy, or the name is taken
     5  the state does not allow it: the agent is offline, or a limit is reached
-    6  unavailable: the server, or what hosts the agents, does not answer
+    6  unavailable: the server, or the host of the agents, does not answer
     7  the server does not know the caller, or does not allow this
     8  a task failed, or a request to an agent failed
     9  a task was stopped
-   10  --timeout is over, or with --or-question a task waits for an answer; tasks
-       continue
+   10  --timeout is over, or a task waits for an answer and --or-question was given;
+       tasks continue
   130  interrupted with Ctrl-C; tasks continue
 
 "task run --follow" and "task wait" end with 0 only if every task they waited for
-has completed. If several things go wrong, the first one decides.
+has completed. If there are several errors, the first one decides the exit code.
 
 An error is one line on standard error, "fleet: MESSAGE". With -o json or yaml
 it is the object {"error": REASON, "message": ..., "details": ...}, where REASON
@@ -61,15 +61,15 @@ func newExitCodes() *cobra.Command {
 
 const environmentHelp = `Flags take precedence over the environment:
 
-  FLEET_SERVER       HOST:PORT of the server, or https://HOST:PORT, as --server
+  FLEET_SERVER       HOST:PORT or https://HOST:PORT of the server, like --server
   FLEET_TOKEN        the token that identifies you; there is no flag for it, because
-                     others can see command lines
-  FLEET_TOKEN_FILE   a file with the token, as --token-file
-  FLEET_CA_FILE      a file with authorities of servers' certificates, as --ca-file
-  FLEET_CLIENT_CERT  a file with your certificate, as --client-cert
-  FLEET_CLIENT_KEY   a file with its private key, as --client-key
-  FLEET_DATA         directory of an embedded instance, as --data
-  NO_COLOR           if it is set, no colours, as --no-color`
+                     other users can see command lines
+  FLEET_TOKEN_FILE   a file with the token, like --token-file
+  FLEET_CA_FILE      a file with the certificate authorities to trust, like --ca-file
+  FLEET_CLIENT_CERT  a file with your certificate, like --client-cert
+  FLEET_CLIENT_KEY   a file with your certificate's private key, like --client-key
+  FLEET_DATA         the data directory of an embedded instance, like --data
+  NO_COLOR           use no colours if it is set, like --no-color`
 
 // newEnvironment returns the help topic "environment".
 func newEnvironment() *cobra.Command {

@@ -20,8 +20,8 @@ type field struct {
 	about    string
 	required bool
 	form     form
-	// limit is the longest text that is read from a file or standard input, in bytes; 0 means that the value is given
-	// directly, for example a name or an id.
+	// limit is the longest text that is read from a file or standard input, in bytes. 0 means that the value can only
+	// be given directly, for example a name or an id.
 	limit int
 }
 
@@ -36,8 +36,8 @@ const (
 	asObject             // a JSON object, or KEY=VALUE pairs
 )
 
-// fieldsOf returns the fields of a method's request, except those that only the server sets. It panics if there is no
-// notation for the type of one, since the program was then built wrong.
+// fieldsOf returns the fields of a method's request, except those that only the server sets. It panics if a field's
+// type has no notation on the command line, which is a bug.
 func fieldsOf(m *method, texts manual) (list []*field) {
 	all := m.desc.Input().Fields()
 	for i := range all.Len() {
@@ -72,7 +72,8 @@ func formOf(d protoreflect.FieldDescriptor) form {
 	panic(fmt.Sprintf("cli: no notation for the type of %s", d.FullName()))
 }
 
-// limitOf returns how much text may be read from a file or from standard input. Names, ids and numbers are given directly.
+// limitOf returns how many bytes may be read from a file or from standard input. It returns 0 for names, ids and
+// numbers, which can only be given directly.
 func limitOf(d protoreflect.FieldDescriptor, f form) int {
 	if f == asObject {
 		return maxAnswer
@@ -96,10 +97,10 @@ func (f *field) many() bool { return f.desc.IsList() || f.form == asObject }
 // flag returns the name of the field's flag.
 func (f *field) flag() string { return flagOf(string(f.desc.Name())) }
 
-// flagOf returns the name of the flag for the field of the name.
+// flagOf returns the name of the flag for the field with that name in the proto.
 func flagOf(field string) string { return strings.ReplaceAll(field, "_", "-") }
 
-// plain returns the field's name, or that of one value, for use in sentences.
+// plain returns the name of the field, or of one of its values, for use in sentences.
 func (f *field) plain() string { return nameOf(f.desc) }
 
 // values returns the values of an enum field, without the unspecified one.
@@ -124,7 +125,7 @@ func (f *field) usage() string {
 		text += ": " + orList(values)
 	}
 	if f.desc.IsList() {
-		text += "; several with commas, or with the flag again"
+		text += "; separate several with commas, or repeat the flag"
 	}
 	return text
 }

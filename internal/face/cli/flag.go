@@ -19,7 +19,7 @@ func complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 	}
 }
 
-// flagError suggests the nearest flag.
+// flagError returns the error about a flag that cobra refused. For an unknown flag it suggests the nearest one.
 func flagError(cmd *cobra.Command, err error) error {
 	if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
 		return unknownCommand(cmd, args[0]) // the flag may be right for the intended command
@@ -44,7 +44,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usagef("unknown flag --%s", name)
 }
 
-// wrongValue says which values the flag takes. Fleet's own flag types do that themselves.
+// wrongValue returns an error that says which values the flag takes. The errors of Fleet's own flag types already say
+// it.
 func wrongValue(e *pflag.InvalidValueError) error {
 	f, cause := e.GetFlag(), e.Unwrap()
 	_, number := errors.AsType[*strconv.NumError](cause)

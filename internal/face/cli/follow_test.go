@@ -113,7 +113,7 @@ func TestFollowGivesUpAndTellsHowToGoOn(t *testing.T) {
 	c.out.await(t, "one\n")
 	stop()
 	require.Equal(t, ExitUnavailable, wait(t, code))
-	require.Regexp(t, `fleet: cannot reach .*; the task may go on; go on with it: fleet watch --task task-1 --cursor 5 --follow\n$`, c.err.String())
+	require.Regexp(t, `fleet: cannot reach .*; the task may go on; to follow it again: fleet watch --task task-1 --cursor 5 --follow\n$`, c.err.String())
 }
 
 func TestInterruptEndsFollowingOnly(t *testing.T) {

@@ -19,7 +19,7 @@ type cell struct {
 type grid struct {
 	head []string
 	rows [][]cell
-	skip []bool // the columns that column left out
+	skip []bool // for each column, whether the table leaves it out
 }
 
 func newGrid(head ...string) *grid { return &grid{head: head, skip: make([]bool, len(head))} }
@@ -55,7 +55,7 @@ func (g *grid) row(fields ...any) {
 	g.rows = append(g.rows, row)
 }
 
-// cellOf returns the cell with a text that a terminal can show.
+// cellOf returns the cell with a text that is safe on a terminal, or "-" if it has no text.
 func cellOf(c cell) cell {
 	if c.text = printable(c.text); c.text == "" {
 		c.text = "-"
@@ -70,13 +70,14 @@ func statusCell(e protoreflect.Enum) cell {
 
 const gap = 2
 
-// wideColumn is the width above which a column makes those after it hard to find.
+// wideColumn is the width above which a column makes the columns after it hard to find.
 const wideColumn = 30
 
 // lastWidth is the smallest width of the last column.
 const lastWidth = 12
 
-// render formats the table for a terminal width in columns, 0 for any. With colour the heading is bold.
+// render formats the table for a terminal of the width, in columns. 0 means an unlimited width. With colour the heading
+// is bold.
 func (g *grid) render(width int, color bool) string {
 	widths := g.widths()
 	last := len(widths) - 1
@@ -176,7 +177,7 @@ func (g *grid) take(i int) {
 	}
 }
 
-// names returns the first column.
+// names returns the texts of the first column, one a line.
 func (g *grid) names() string {
 	var b strings.Builder
 	for _, row := range g.rows {

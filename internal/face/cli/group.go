@@ -17,8 +17,8 @@ func usageTemplate(cobras string) string {
 	).Replace(cobras)
 }
 
-// group makes cmd a command with subcommands only. Alone it prints its help, and for an unknown subcommand it suggests
-// the nearest.
+// group makes cmd a command that only has subcommands. Without arguments, cmd prints its help. For an unknown
+// subcommand, it suggests the nearest one.
 func group(cmd *cobra.Command) *cobra.Command {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -44,7 +44,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return usagef("unknown command %q for %q", name, cmd.CommandPath())
 }
 
-// knowingHelp lets the help command refuse unknown commands.
+// knowingHelp makes the help command fail for an unknown command.
 func knowingHelp(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	for _, help := range root.Commands() {

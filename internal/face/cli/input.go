@@ -42,7 +42,7 @@ func (in *input) Set(value string) error {
 	return nil
 }
 
-// parse returns a given value. A text is returned as it was given.
+// parse converts a given value to the field's type. It returns a text unchanged.
 func (in *input) parse(value string) (v protoreflect.Value, err error) {
 	switch in.form {
 	case asBool:

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// interrupts passes Ctrl-C and SIGTERM to the current handler. Without a handler, the command's context ends.
+// interrupts passes Ctrl-C and SIGTERM to the current handler. Without a handler, it cancels the command's context.
 type interrupts struct {
 	mu     sync.Mutex
 	handle func()
@@ -16,7 +16,8 @@ type interrupts struct {
 	forget func() // stops listening: the next signal ends the process at once
 }
 
-// listen starts delivering signals, from the channel if it is set, and returns a function that stops it.
+// listen starts delivering signals and returns a function that stops it. The signals come from the channel, or from the
+// operating system if the channel is nil.
 func (i *interrupts) listen(signals <-chan os.Signal, cancel context.CancelCauseFunc) (stop func()) {
 	i.cancel, i.forget = cancel, func() {}
 	if signals == nil {
@@ -56,7 +57,7 @@ func (i *interrupts) deliver() {
 	i.forget()
 }
 
-// take calls handle for every signal, until release. handle must not block.
+// take makes handle receive every signal until release is called. handle must not block.
 func (i *interrupts) take(handle func()) (release func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -17,12 +17,12 @@ func (p *program) newLogin() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "login [SERVER]",
 		Short: "Sign in to a server with its issuer",
-		Long: `Sign in to a server that has auth oidc. Your browser opens and the issuer asks who you
-are. On a machine without a browser, or with --device, you get an address and a code to
-enter on another device.
+		Long: `Sign in to a server that runs with --auth oidc. Your browser opens and the issuer asks
+who you are. On a machine without a browser, or with --device, you get an address and a
+code to enter on another device.
 
-Later commands use the sign-in for this server, unless a token is given. The tokens are
-kept in your keyring; without one, in a file that only you can read.`,
+Later commands to this server use the sign-in, unless you give a token. The tokens are
+kept in your keyring or, if you have none, in a file that only you can read.`,
 		Example: `  fleet login
   fleet login fleet.example.com:8102
   fleet login --device`,
@@ -39,7 +39,7 @@ kept in your keyring; without one, in a file that only you can read.`,
 			}
 			inKeyring, err := p.deps.Logins.Keep(s.target.Server, issuer, tokens)
 			if err != nil {
-				return fmt.Errorf("the sign-in cannot be kept: %w", err)
+				return fmt.Errorf("cannot store the sign-in: %w", err)
 			}
 			where := "a file in " + p.deps.Logins.Dir
 			if inKeyring {
@@ -71,7 +71,7 @@ Tokens of "fleet token create" are not affected.`,
 			case found:
 				s.say("You are signed out of "+s.target.Server+".", s.target.Server)
 				if err != nil {
-					s.note("The issuer did not end the session, which ends by itself: %v", err)
+					s.note("The issuer did not end the session, so the session stays valid until it expires: %v", err)
 				}
 				return nil
 			}
@@ -102,7 +102,7 @@ func (p *program) loginAction(do func(ctx context.Context, s *session) error) fu
 	}
 }
 
-// issuer returns the issuer of the server, which its address for browsers leads to.
+// issuer returns the issuer that the server names at its HTTP address.
 func (s *session) issuer(ctx context.Context) (*login.Issuer, error) {
 	target := s.target
 	target.Token, target.Login = "", nil
@@ -110,13 +110,13 @@ func (s *session) issuer(ctx context.Context) (*login.Issuer, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = closeIt() }() // nothing is under way
+	defer func() { _ = closeIt() }() // no call is under way
 	server, err := fleetv1.NewHealthServiceClient(connection).ShowServer(ctx, &fleetv1.ShowServerRequest{})
 	if err != nil {
 		return nil, err
 	}
 	if server.GetUrl() == "" {
-		return nil, Fail(ExitState, "", "%s serves no HTTP, so it cannot say where to sign in", s.target.Server)
+		return nil, Fail(ExitState, "", "%s serves no HTTP, so it cannot name its issuer", s.target.Server)
 	}
 	client, err := target.httpClient()
 	if err != nil {
@@ -130,7 +130,8 @@ func (s *session) issuer(ctx context.Context) (*login.Issuer, error) {
 	return issuer, err
 }
 
-// signIn signs the person in, in a browser of this machine if there is one.
+// signIn signs the person in: on another device if that is requested or this machine has no browser, or else in a
+// browser.
 func (s *session) signIn(ctx context.Context, issuer *login.Issuer, device bool) (login.Tokens, error) {
 	if device && !issuer.CanDevice {
 		return login.Tokens{}, fmt.Errorf("the issuer %s has no device flow: leave --device out", issuer.URL)
@@ -157,7 +158,7 @@ func (s *session) hasBrowser() bool {
 	return runtime.GOOS == "darwin" || runtime.GOOS == "windows" || s.deps.Getenv("DISPLAY") != "" || s.deps.Getenv("WAYLAND_DISPLAY") != ""
 }
 
-// tryOut makes a call, so that a person without access learns it now.
+// tryOut makes a call with the new sign-in, so that a person without access gets the error now.
 func (s *session) tryOut(ctx context.Context) error {
 	target := s.target
 	target.Token, target.Login = "", &login.Session{Store: s.deps.Logins, Server: target.Server}
@@ -165,7 +166,7 @@ func (s *session) tryOut(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = closeIt() }() // nothing is under way
+	defer func() { _ = closeIt() }() // no call is under way
 	_, err = fleetv1.NewFleetServiceClient(connection).ListAgents(ctx, &fleetv1.ListAgentsRequest{})
 	return err
 }

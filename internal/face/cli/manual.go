@@ -10,7 +10,8 @@ import (
 	"fleet/gen/openapi"
 )
 
-// manual holds the texts of the OpenAPI document: the comments of the proto files, which descriptors in a program lack.
+// manual holds the texts of the OpenAPI document. They are the comments of the proto files, which are not in the
+// descriptors of a program.
 type manual struct {
 	Tags []struct {
 		Name, Description string
@@ -31,7 +32,7 @@ type operation struct {
 	Parameters           []struct{ Name, Description string }
 }
 
-// readManual reads the embedded document. It panics if the document is invalid, since the program was then built wrong.
+// readManual reads the embedded document. It panics if the document is invalid, which is a bug.
 func readManual() manual {
 	m := manual{methods: map[string]*operation{}}
 	if err := json.Unmarshal([]byte(openapi.JSON), &m); err != nil {
@@ -54,10 +55,10 @@ func (m manual) service(s protoreflect.ServiceDescriptor) string {
 	return ""
 }
 
-// method returns the first sentence about a method without its full stop, and the others.
+// method returns the first sentence about a method, without its full stop, and the other sentences.
 func (m manual) method(d protoreflect.MethodDescriptor) (summary, description string) {
 	o := m.operation(d)
-	return o.Summary, strings.TrimPrefix(strings.TrimPrefix(o.Description, o.Summary), ".") // of one sentence, both are the same
+	return o.Summary, strings.TrimPrefix(strings.TrimPrefix(o.Description, o.Summary), ".") // a description of one sentence equals the summary
 }
 
 func (m manual) operation(d protoreflect.MethodDescriptor) operation {

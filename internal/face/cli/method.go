@@ -31,7 +31,7 @@ func (m *method) path() string {
 // line returns the command line of the method, for example "fleet sessions send".
 func (m *method) line() string { return "fleet " + m.set.name + " " + m.command }
 
-// tool returns the method's name as an MCP tool, which server messages use.
+// tool returns the method's name as an MCP tool. Messages of the server use this name.
 func (m *method) tool() string { return snake(string(m.desc.Name())) }
 
 // reads reports whether a call has no side effects.
@@ -68,7 +68,8 @@ func (m *method) isDownload() bool {
 	return m.desc.IsStreamingServer() && m.desc.Output().FullName() == "google.api.HttpBody"
 }
 
-// commandOf returns how the command line calls the method; its full name if the proto does not say.
+// commandOf returns the command that the proto names for the method. If it names none, the command has the method's
+// full name.
 func commandOf(d protoreflect.MethodDescriptor) *fleetv1.Command {
 	c, _ := proto.GetExtension(d.Options(), fleetv1.E_Command).(*fleetv1.Command)
 	if c.GetName() == "" {
@@ -77,7 +78,7 @@ func commandOf(d protoreflect.MethodDescriptor) *fleetv1.Command {
 	return c
 }
 
-// whole returns the full name as a command: "list-agent-sessions".
+// whole returns the method's full name as the name of a command: "list-agent-sessions".
 func (m *method) whole() string { return strings.ReplaceAll(m.tool(), "_", "-") }
 
 // snake converts a proto name to snake_case: AgentStart becomes agent_start.

@@ -22,9 +22,9 @@ func (p *program) newOpen() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "open",
 		Short: "Open the live page in a browser, signed in",
-		Long: `Open the live page of the server in a browser. If the server wants tokens, you are
-signed in with yours: by a link that works once, within a minute. The token itself is
-not part of it.`,
+		Long: `Open the live page of the server in a browser. If the server requires tokens, the
+command opens a link that signs you in with your token. The link works once, within a
+minute, and does not contain the token.`,
 		Example: `  fleet open
   fleet open --print    # on a machine without a browser: open the link elsewhere`,
 		Args:              args(""),
@@ -35,7 +35,7 @@ not part of it.`,
 				return err
 			}
 			if server.GetUrl() == "" {
-				return Fail(ExitError, "Start one with: fleet serve", "no page is served: this is not a server")
+				return Fail(ExitError, "Start a server that does with: fleet serve", "this server has no live page, because it serves no HTTP")
 			}
 			address := server.GetUrl() + "/"
 			code, err := linkCode(ctx, server.GetUrl(), s.target)
@@ -57,7 +57,8 @@ not part of it.`,
 	return cmd
 }
 
-// linkCode returns the code of a link that signs in with the token once; "" if the server wants no token.
+// linkCode returns the code of a link that signs in once with the token of t. It returns "" if the server requires no
+// token.
 func linkCode(ctx context.Context, server string, t Target) (string, error) {
 	client, err := t.httpClient()
 	if err != nil {
@@ -77,7 +78,7 @@ func linkCode(ctx context.Context, server string, t Target) (string, error) {
 	}
 	answer, err := client.Do(r)
 	if err != nil {
-		return "", Fail(ExitUnavailable, "", "the page of the server cannot be reached: %v", err)
+		return "", Fail(ExitUnavailable, "", "cannot reach the server's page: %v", err)
 	}
 	defer answer.Body.Close()
 	var body struct{ Code, Message string }
@@ -85,7 +86,7 @@ func linkCode(ctx context.Context, server string, t Target) (string, error) {
 		if body.Message == "" {
 			body.Message = "the server answered " + answer.Status
 		}
-		return "", Fail(ExitError, "", "no link to the page: %s", printable(body.Message))
+		return "", Fail(ExitError, "", "cannot get a link to the page: %s", printable(body.Message))
 	}
 	return body.Code, nil
 }
@@ -96,8 +97,9 @@ func (t Target) httpClient() (*http.Client, error) {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: config, Proxy: http.ProxyFromEnvironment}}, err
 }
 
-// browse opens the address with the program that the desktop has for it. Other users can read the command lines of
-// programs, so the browser gets a file of this user that leads to the address, not the address with its code.
+// browse opens the address with the desktop's default program. The address contains a secret code, and other users can
+// read the command lines of programs. So browse opens a file that only this user can read, which redirects to the
+// address.
 func browse(ctx context.Context, address string) error {
 	cache, err := os.UserCacheDir()
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// What the protos say in options, see fleet/v1/options.proto.
+// These functions read the options in the protos, which fleet/v1/options.proto declares.
 
-// shownBy returns what a field is for people; the zero value if the proto says nothing.
+// shownBy returns the option that says how to show a field to people, or nil if the field has none.
 func shownBy(f protoreflect.FieldDescriptor) *fleetv1.Shown {
 	s, _ := proto.GetExtension(f.Options(), fleetv1.E_Shown).(*fleetv1.Shown)
 	return s
 }
 
-// withRole returns the field of the message that has the role; nil if there is none.
+// withRole returns the field of the message that has the role, or nil if no field has it.
 func withRole(d protoreflect.MessageDescriptor, role fleetv1.Shown_Role) protoreflect.FieldDescriptor {
 	fields := d.Fields()
 	for i := range fields.Len() {
@@ -40,13 +40,13 @@ func nameOf(f protoreflect.FieldDescriptor) string {
 // labelOf returns the field's name as a label.
 func labelOf(f protoreflect.FieldDescriptor) string { return upperFirst(nameOf(f)) }
 
-// portionOf returns how the answers of a method come in portions; the zero value if they do not.
+// portionOf returns the option that says how a method returns a list in portions, or nil if it returns the whole list.
 func portionOf(m protoreflect.MethodDescriptor) *fleetv1.Portion {
 	p, _ := proto.GetExtension(m.Options(), fleetv1.E_Portion).(*fleetv1.Portion)
 	return p
 }
 
-// meaning returns what a value of an enum means; the zero value if the proto says nothing.
+// meaning returns the option that says what a value of an enum means, or nil if the value has none.
 func meaning(v protoreflect.EnumValueDescriptor) *fleetv1.Value {
 	if v == nil {
 		return nil
@@ -71,7 +71,8 @@ func colorOf(e protoreflect.Enum) color {
 	return tones[meaning(e.Descriptor().Values().ByNumber(e.Number())).GetTone()]
 }
 
-// fieldColor returns the colour of a field's value: that of its enum's value, or of the enum whose value the text is.
+// fieldColor returns the colour of a field whose value is word. The colour belongs to the value of that name, in the
+// field's enum or in one of the enums that the proto lists for a text field.
 func fieldColor(f protoreflect.FieldDescriptor, word string) color {
 	if f.Enum() != nil {
 		return tones[meaning(f.Enum().Values().ByName(protoreflect.Name(word))).GetTone()]

@@ -52,8 +52,8 @@ func (f format) document(compact []byte) (string, error) {
 	return b.String(), nil
 }
 
-// print prints an answer of the API, unless the call failed: as a document for programs, by the function for people. Each
-// of several answers is a document of its own.
+// print prints an answer of the API: as a document for programs, or with the function people for people. If the call
+// failed, it prints nothing and returns err. Each of several answers is a document of its own.
 func (s *session) print(m proto.Message, err error, people func()) error {
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ func (g *paging) addTo(cmd *cobra.Command, what, without string) {
 	complete(cmd, "page-size", cobra.NoFileCompletions)
 }
 
-// values returns the given flags, with nil for those that were not given.
+// values returns the values of the flags, or nil for a flag that was not given.
 func (g *paging) values(cmd *cobra.Command) (page, size *int32) {
 	if cmd.Flags().Changed("page") {
 		page = &g.page

@@ -12,8 +12,8 @@ type pause struct {
 	since time.Time
 }
 
-// next waits before the next try. It returns false when the patience is used up or ctx is done. Negative patience means
-// forever.
+// next waits before the next try. It returns false when the patience is used up or ctx is done. Negative patience is
+// never used up.
 func (b *pause) next(ctx context.Context, patience time.Duration) bool {
 	if b.tries == 0 {
 		b.since = time.Now()

@@ -14,7 +14,7 @@ func (p *program) newPrincipal() *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:     "principal",
 		Aliases: []string{"principals"},
-		Short:   "Show what each principal has, and may have",
+		Short:   "Show the agents, the storage and the limits of each principal",
 		Long: `A principal is a person or a program that calls Fleet, and owns agents.
 Only admins can see them.`,
 		Example: `  fleet principal list`,
@@ -29,9 +29,9 @@ func (p *program) newPrincipalList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
-		Short:   "List the principals, with what they have and their limits",
+		Short:   "List the principals with their agents, storage and limits",
 		Long: `List the principals by name: those that have agents, a valid token, or limits of their
-own. LIMITS has the settings that limit them.`,
+own. LIMITS shows the settings that limit a principal.`,
 		Example: `  fleet principal list
   fleet principal list -o json`,
 		Args:              args(""),

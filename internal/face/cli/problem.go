@@ -47,11 +47,11 @@ func usagef(format string, args ...any) error {
 }
 
 // errInterrupted is the cancellation cause of a command's context after Ctrl-C.
-var errInterrupted = &failure{code: ExitInterrupted, reason: "INTERRUPTED", message: "interrupted", hint: "the request may still be carried out"}
+var errInterrupted = &failure{code: ExitInterrupted, reason: "INTERRUPTED", message: "interrupted", hint: "the server may still carry out the request"}
 
 // errTimeout is the cancellation cause of a command's context after --timeout.
 var errTimeout = &failure{
-	code: ExitTimeout, reason: "TIMED_OUT", message: "no answer within the time given with --timeout", hint: "the request may still be carried out",
+	code: ExitTimeout, reason: "TIMED_OUT", message: "no answer within the time given with --timeout", hint: "the server may still carry out the request",
 }
 
 // explain converts any error into a failure, for the target that the command talked to.
@@ -124,14 +124,15 @@ func unreachable(message string, t Target) *failure {
 	switch {
 	case strings.Contains(message, "certificate signed by unknown authority"):
 		f.message = t.Server + " has a certificate of an authority that this machine does not trust"
-		f.hint = "name a file with the authority's certificate with --ca-file"
+		f.hint = "give the authority's certificate with --ca-file FILE"
 	case strings.Contains(message, "certificate required"):
 		f.message = t.Server + " wants a client certificate"
 		f.hint = "give it with --client-cert and --client-key"
 	case strings.Contains(message, "handshake"):
 		f.hint = "if that server has no TLS, add --insecure"
 	case !t.plain() && t.ClientCert == "" && (strings.Contains(message, "broken pipe") || strings.Contains(message, "connection reset by peer")):
-		// With TLS 1.3 the server refuses after the handshake, perhaps before the client has read why.
+		// With TLS 1.3, a server that misses a client certificate refuses after the handshake. The connection may then
+		// break before the client has read the reason.
 		f.hint = "if the server wants a client certificate, give it with --client-cert and --client-key"
 	case strings.Contains(message, "server preface") && t.plain():
 		f.message = t.Server + " does not answer as a gRPC server without TLS"
@@ -145,7 +146,7 @@ func unreachable(message string, t Target) *failure {
 	return f
 }
 
-// exitCode returns the exit code that the proto gives the reason, or else the one for the gRPC code.
+// exitCode returns the exit code that the proto assigns to the reason. If it assigns none, the gRPC code decides.
 func exitCode(reason string, code codes.Code) int {
 	reasons := fleetv1.ErrorReason(0).Descriptor().Values()
 	if exit := meaning(reasons.ByName(protoreflect.Name(reason))).GetExitCode(); exit != 0 {
@@ -170,7 +171,7 @@ func exitCode(reason string, code codes.Code) int {
 	return ExitError
 }
 
-// hint returns what to do about an error where only the command line knows it.
+// hint returns what to do about an error: the server's next step, or advice that only the command line can give.
 func hint(e wire.Error, next string) string {
 	after, ok := e.Details["retry_after_seconds"]
 	switch {

@@ -48,7 +48,7 @@ func TestExitCodes(t *testing.T) {
 		{usagef("bad"), 2, "bad"},
 		{verdictOf("failed"), 8, `the task 1 of papi failed: no; "fleet task show 1" tells more`},
 		{verdictOf("stopped"), 9, `the task 1 of papi was stopped: no; "fleet task show 1" tells more`},
-		{context.Canceled, 130, "interrupted; the request may still be carried out"},
+		{context.Canceled, 130, "interrupted; the server may still carry out the request"},
 	} {
 		t.Run(c.line, func(t *testing.T) {
 			t.Parallel()
@@ -88,7 +88,7 @@ func TestStaleListSaysWhy(t *testing.T) {
 	for _, format := range []string{"table", "json"} {
 		_, note, code = fleet(server, "agent", "list", "-o", format)
 		require.Equal(t, ExitOK, code)
-		require.Regexp(t, `fleet: this is 4\ds old: Coder cannot be reached\n`, note)
+		require.Regexp(t, `fleet: this answer is 4\ds old: Coder cannot be reached\n`, note)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestPlacesThatDoNotAnswer(t *testing.T) {
 	out, note, code := fleet(server, "agent", "list")
 	require.Equal(t, ExitOK, code)
 	require.Regexp(t, `(?m)^NAME .* PLACE *\n^papi .* local *$`, out)
-	require.Regexp(t, `^fleet: what is known of the agents in coder is 4\ds old: Coder cannot be reached\nfleet: the agents in other are not known yet: Coder cannot be reached\n$`, note)
+	require.Regexp(t, `^fleet: the information about the agents in coder is 4\ds old: Coder cannot be reached\nfleet: the agents in other are not known yet: Coder cannot be reached\n$`, note)
 	out, _, code = fleet(server, "agent", "show", "papi")
 	require.Equal(t, ExitOK, code)
 	require.Regexp(t, `(?m)^Place +local$`, out)
@@ -179,7 +179,7 @@ func TestInterruptEndsACall(t *testing.T) {
 	<-called
 	c.signals <- nil
 	require.Equal(t, ExitInterrupted, wait(t, code))
-	require.Equal(t, "fleet: interrupted; the request may still be carried out\n", c.err.String())
+	require.Equal(t, "fleet: interrupted; the server may still carry out the request\n", c.err.String())
 }
 
 func TestInterruptEndsAWatchAndTellsTheCursor(t *testing.T) {
@@ -190,7 +190,7 @@ func TestInterruptEndsAWatchAndTellsTheCursor(t *testing.T) {
 	c.out.await(t, "agent_changed")
 	c.signals <- nil
 	require.Equal(t, ExitInterrupted, wait(t, code))
-	require.Equal(t, "Go on from here: fleet watch --cursor 2 --agent papi\n", c.err.String())
+	require.Equal(t, "Continue from here: fleet watch --cursor 2 --agent papi\n", c.err.String())
 }
 
 func TestDialErrorsAreTold(t *testing.T) {

@@ -14,11 +14,12 @@ func (p *program) newProject() *cobra.Command {
 		Use:     "project",
 		Aliases: []string{"projects"},
 		Short:   "See what agents can work on",
-		Long: `A project is what agents work on: a Coder template, or an entry of fleet.yaml. It is
-in one place; if several places have the name, write PLACE/PROJECT.
+		Long: `A project is what agents work on: a Coder template, or an entry of fleet.yaml. Each
+project is in one place. If several places have a project with the same name, write
+PLACE/PROJECT.
 
-"fleet project list" shows the projects, and "fleet role list PROJECT" the roles of
-one of them.`,
+"fleet project list" shows the projects, and "fleet role list PROJECT" shows the roles
+of a project.`,
 		Example: `  fleet project list`,
 	})
 	cmd.AddCommand(calls(&cobra.Command{
@@ -46,7 +47,7 @@ Next, see "fleet role list PROJECT", or "fleet agent create NAME --project PROJE
 				for _, p := range resp.GetProjects() {
 					g.row(p.GetName(), p.GetDisplayName(), p.GetDescription(), p.GetPlace())
 				}
-				s.show(g, "There are no projects; the configuration of the server names them.")
+				s.show(g, "There are no projects. Add them to the configuration of the server.")
 			})
 		}),
 	}, "list_agent_projects"))

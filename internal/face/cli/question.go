@@ -37,7 +37,7 @@ Next, answer with "fleet answer ID allow".`,
 			return s.print(resp, err, func() {
 				s.showQuestions(resp.GetQuestions(), req.GetIncludeAnswered(), "There are no open questions.")
 				if next := resp.GetNextCursor(); next != "" {
-					s.hint("More of them: the same command with --cursor %s (%d in all)", next, resp.GetTotalCount())
+					s.hint("There are more: repeat the command with --cursor %s (%d in all)", next, resp.GetTotalCount())
 				}
 			})
 		}),
@@ -81,7 +81,7 @@ begins with it. Only the first answer counts.`,
 			})
 		}),
 	}
-	cmd.Flags().StringVar(&req.Message, "message", "", "tell the agent also `TEXT`, for example why the answer is deny")
+	cmd.Flags().StringVar(&req.Message, "message", "", "also send `TEXT` to the agent, for example why the answer is deny")
 	complete(cmd, "message", cobra.NoFileCompletions)
 	addRequestID(cmd, &req.RequestId)
 	return cmd
@@ -100,7 +100,8 @@ func (s *session) showQuestions(questions []*fleetv1.Question, all bool, none st
 	s.show(g, none)
 }
 
-// questionID shortens the id for a table, as long as it stays unique among the open questions.
+// questionID returns the beginning of the id for a table, or the whole id if another listed question begins with the
+// same.
 func (s *session) questionID(q *fleetv1.Question, all []*fleetv1.Question) string {
 	if s.quiet || s.output == wide {
 		return q.GetId()

@@ -28,7 +28,7 @@ func (p *program) newReplicaList() *cobra.Command {
 		Use:               "list",
 		Aliases:           []string{"ls"},
 		Short:             "List the servers",
-		Long:              `List the servers that share the store: which run, where they are, and since when one does not answer.`,
+		Long:              `List the servers that share the store: which of them run, where they are, and how long a server has not answered.`,
 		Example:           `  fleet replica list`,
 		Args:              args(""),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -45,7 +45,7 @@ func (p *program) newReplicaList() *cobra.Command {
 	}
 }
 
-// replicaState returns the state of the server, and since when it does not answer.
+// replicaState returns the state of the server, and how long it has not answered.
 func (s *session) replicaState(r *fleetv1.Replica) cell {
 	switch {
 	case r.GetState() == fleetv1.Replica_running:
@@ -63,7 +63,7 @@ func (p *program) newReplicaForget() *cobra.Command {
 		Use:   "forget NAME",
 		Short: "Delete the agents of a server that never comes back",
 		Long: `Forget a server whose machine never comes back. Its agents are deleted, with all work
-that is only on that machine, and their tasks fail. A server that runs is not forgotten.
+that is only on that machine, and their tasks fail. A running server cannot be forgotten.
 
 If the machine comes back after all, its server refuses to start with the old data.`,
 		Example:           `  fleet replica forget build-7`,

@@ -25,7 +25,7 @@ func (s *session) request(m *method, inputs []*input) (proto.Message, error) {
 	return req.Interface(), nil
 }
 
-// fill sets the field of the request.
+// fill sets the field of the request to the value of the input.
 func (s *session) fill(req protoreflect.Message, in *input) error {
 	switch {
 	case in.form == asObject:
@@ -53,7 +53,8 @@ func (s *session) fill(req protoreflect.Message, in *input) error {
 	return err
 }
 
-// given reads a value from a file if it names one.
+// given returns the value arg, or the content of the file or of standard input if arg refers to one. It fails if that
+// is not text in UTF-8.
 func (s *session) given(in *input, arg, what string) (string, error) {
 	text, err := s.content(in.limit, arg, what)
 	if err == nil && !utf8.ValidString(text) {
@@ -62,7 +63,7 @@ func (s *session) given(in *input, arg, what string) (string, error) {
 	return text, err
 }
 
-// object merges the given JSON objects and pairs.
+// object merges the given JSON objects and KEY=VALUE pairs into one JSON object.
 func (s *session) object(in *input) (json.RawMessage, error) {
 	all := map[string]json.RawMessage{}
 	for _, given := range in.given {

@@ -20,7 +20,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// firstContact is how long to retry a server that was never reached, so that a starting server is found.
+// firstContact is how long to retry a server that was never reached, because the server may just be starting.
 const firstContact = 700 * time.Millisecond
 
 // conn gives every mutation a request_id, and repeats calls whose connection broke if that is safe: calls without side
@@ -31,12 +31,12 @@ type conn struct {
 	patience time.Duration
 	lost     func() // called once per outage of a server that was reached before
 	reached  atomic.Bool
-	// renews says that the next call has a new token when the last one has expired.
+	// renews says that the next call gets a new token if the last token has expired.
 	renews bool
 }
 
-// hasExpired reports whether a call that has begun then failed because its token has expired meanwhile. A token that is
-// not accepted is refused at once.
+// hasExpired reports whether a call that began at the time begun failed because its token expired during the call. A
+// call with an invalid token fails at once.
 func hasExpired(err error, begun time.Time) bool {
 	return status.Code(err) == codes.Unauthenticated && reasonOf(err) != "" && time.Since(begun) > time.Second
 }
@@ -65,10 +65,11 @@ func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 	}
 }
 
-// receive makes a call with a stream of answers, and returns a function that waits for the next answer; its error is
-// io.EOF after the last. If the connection breaks, it repeats the call where that is safe and skips the answers that
-// came already, because the same request has the same answers. If taken is set, it receives each answer and changes the
-// request so that the repeated call continues after it; then no answers are skipped.
+// receive makes a call with a stream of answers. It returns a function that waits for the next answer and fails with
+// io.EOF after the last answer. If the connection breaks, this function repeats the call if that is safe. The same
+// request has the same answers, so it skips the answers that it has returned already. If taken is not nil, it is called
+// with each answer and changes the request so that a repeated call continues after that answer; then no answers are
+// skipped.
 func (c *conn) receive(ctx context.Context, method string, req proto.Message, answer protoreflect.MessageType, taken func(proto.Message)) func() (proto.Message, error) {
 	repeatable := c.prepare(method, req)
 	var stream grpc.ClientStream
@@ -124,7 +125,7 @@ func (c *conn) open(ctx context.Context, method string, req proto.Message) (grpc
 	if err != nil {
 		return nil, err
 	}
-	if err := s.SendMsg(req); err != nil && !isEnd(err) { // RecvMsg knows why the stream has ended
+	if err := s.SendMsg(req); err != nil && !isEnd(err) { // RecvMsg returns why the stream has ended
 		return s, err
 	}
 	return s, s.CloseSend()
@@ -133,11 +134,11 @@ func (c *conn) open(ctx context.Context, method string, req proto.Message) (grpc
 // isEnd reports whether a stream has ended normally.
 func isEnd(err error) bool { return errors.Is(err, io.EOF) }
 
-// again waits before a broken call is repeated. If the call must not be repeated, it returns the call's error or a
-// clearer one.
+// again waits before a broken call is repeated. If the call must not be repeated, or the patience is used up, it
+// returns the call's error or a clearer one.
 func (c *conn) again(ctx context.Context, wait *pause, sent, repeatable bool, err error) error {
 	if sent && !repeatable {
-		return Fail(ExitUnavailable, "look before you try again", "the connection broke: nobody knows whether it was done")
+		return Fail(ExitUnavailable, "check its effect before you try again", "the connection broke, and the server may have carried out the request")
 	}
 	patience := firstContact
 	if c.reached.Load() {

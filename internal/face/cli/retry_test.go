@@ -95,7 +95,7 @@ func TestWhatMayNotBeRepeatedIsNot(t *testing.T) {
 	_, line, code := fleet(server, "token", "create", "x")
 	require.Equal(t, ExitUnavailable, code)
 	require.Equal(t, 1, calls)
-	require.Contains(t, line, "nobody knows whether it was done; look before you try again")
+	require.Contains(t, line, "the server may have carried out the request; check its effect before you try again")
 }
 
 func TestTheBackendsErrorsAreNotRepeated(t *testing.T) {

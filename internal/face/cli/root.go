@@ -42,8 +42,8 @@ func newProgram(deps Deps) *program {
 	return p
 }
 
-// newHandMade returns the program without the commands of toolsets. They are most of the commands, and their texts are read
-// from a large document.
+// newHandMade returns the program without the toolsets' commands. These are most of the commands, and it takes time to
+// read their texts from a large document.
 func newHandMade(deps Deps) *program {
 	p := &program{deps: deps.withDefaults(), output: table}
 	root := &cobra.Command{
@@ -105,7 +105,8 @@ work on. Scripts find the exit codes in "fleet help exit-codes".`,
 	return p
 }
 
-// addToolsets adds the commands of toolsets, whose descriptions name the others.
+// addToolsets adds the toolsets' commands. Their descriptions name other commands, so these must have been added
+// before.
 func (p *program) addToolsets() {
 	for _, t := range toolsets() {
 		cmd := p.newToolset(t)
@@ -114,8 +115,8 @@ func (p *program) addToolsets() {
 	}
 }
 
-// needsToolsets reports whether the commands of toolsets have a part in the command line: it calls or completes one, or shows
-// or suggests commands.
+// needsToolsets reports whether the command line needs the toolsets' commands: to call or complete one of them, or to
+// show or suggest commands.
 func (p *program) needsToolsets(args []string) bool {
 	cmd, _, err := p.root.Find(args)
 	if err != nil || cmd == p.root {
@@ -134,8 +135,8 @@ func (p *program) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.clientCert, "client-cert", "", "show the server the certificate in `FILE` (env FLEET_CLIENT_CERT)")
 	f.StringVar(&p.clientKey, "client-key", "", "read the private key of --client-cert from `FILE` (env FLEET_CLIENT_KEY)")
 	f.BoolVar(&p.insecure, "insecure", false, "use no TLS, even if the server is on another machine")
-	f.BoolVar(&p.embedded, "embedded", false, "use no server: work on the data of this machine, in this process")
-	f.StringVar(&p.data, "data", "", "with --embedded: the directory of the data is `DIR` (env FLEET_DATA)")
+	f.BoolVar(&p.embedded, "embedded", false, "use no server: work in this process, on the data of this machine")
+	f.StringVar(&p.data, "data", "", "with --embedded: keep the data in `DIR` (env FLEET_DATA)")
 	f.VarP(&p.output, "output", "o", "print as `FORMAT`: table, wide, json or yaml")
 	f.DurationVar(&p.timeout, "timeout", 0, "give up after `DURATION`, such as 30s; 0 means never")
 	f.BoolVar(&p.noColor, "no-color", false, "use no colours (env NO_COLOR)")

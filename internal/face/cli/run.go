@@ -10,9 +10,9 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// Run runs the command line and returns the exit code of the process. More are commands that the app adds to the root.
-// Run listens for SIGINT and SIGTERM: the first ends the command's context, after which the command may take the time
-// that it needs to finish; the second ends the process, unless Deps.Signals is set.
+// Run runs the command line and returns the exit code of the process. The commands in more are added to the root
+// command. Run listens for SIGINT and SIGTERM. The first signal cancels the command's context, and the command may take
+// its time to finish. The second signal ends the process, unless Deps.Signals is set.
 func Run(ctx context.Context, args []string, deps Deps, more ...*cobra.Command) int {
 	p := newHandMade(deps)
 	p.root.AddCommand(more...)
@@ -64,9 +64,9 @@ func markBegin(cmd *cobra.Command, begun *bool) {
 	}
 }
 
-// usageHint names the help of the intended command.
+// usageHint returns a hint that names the help of the intended command.
 func (p *program) usageHint(args []string) string {
-	if len(args) > 0 && args[0] == "help" { // the command that it was asked about, not help itself
+	if len(args) > 0 && args[0] == "help" { // the intended command is the argument of help
 		args = args[1:]
 	}
 	cmd, _, err := p.root.Find(args)

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// screen combines standard output and standard error. Both may be the same terminal, with a progress line at its bottom
-// that makes room for whatever is printed.
+// screen combines standard output and standard error. Both may be the same terminal. screen erases the progress line at
+// the bottom of the terminal before it prints something, and draws it again afterwards.
 type screen struct {
 	mu       sync.Mutex
 	out, err io.Writer
@@ -16,7 +16,7 @@ type screen struct {
 	colors   bool // for standard error
 	clean    *sanitizer
 
-	cleanAside *sanitizer // for standard error, once it is needed
+	cleanAside *sanitizer // for standard error; nil until it is needed
 
 	progress string // the bottom line; empty if there is none
 	midline  bool   // the last line of output is not complete yet
@@ -68,7 +68,7 @@ func (s *screen) aside(text string) {
 		return
 	}
 	s.erase()
-	_, _ = io.WriteString(s.err, text) // there is nobody left to tell
+	_, _ = io.WriteString(s.err, text) // there is no other place to report an error
 	if s.onErr.is() {
 		s.midline = !strings.HasSuffix(text, "\n")
 	}
@@ -84,7 +84,7 @@ func (s *screen) line(text string) {
 		text = "\n" + text
 		s.midline = false
 	}
-	_, _ = io.WriteString(s.err, text+"\n") // there is nobody left to tell
+	_, _ = io.WriteString(s.err, text+"\n") // there is no other place to report an error
 	s.draw()
 }
 
@@ -120,7 +120,7 @@ func (s *screen) draw() {
 	_, _ = io.WriteString(s.err, "\r"+paint(s.colors, dim, line)+"\x1b[K")
 }
 
-// failed returns why writing to standard output failed; nil if it did not.
+// failed returns the first error of writing to standard output, or nil.
 func (s *screen) failed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

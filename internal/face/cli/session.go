@@ -18,15 +18,15 @@ type session struct {
 	fleet  fleetv1.FleetServiceClient
 	tokens fleetv1.TokenServiceClient
 	calls  *conn
-	// stdinIs names the argument that standard input was read for; it can be read only once.
+	// stdinIs names the argument that was read from standard input. Standard input can be read only once.
 	stdinIs string
 	// spoken is the part of the answer that a person has already seen on standard output.
 	spoken string
-	// printed reports that a document was printed already, so that a separator is needed.
+	// printed says that a document was printed already, so the next one needs a separator.
 	printed bool
 }
 
-// action returns the function that cobra runs for a command: it connects and calls the command.
+// action returns the function that cobra runs for a command: it connects to the target and calls do.
 func (p *program) action(do func(ctx context.Context, s *session, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) (err error) {
 		ctx := cmd.Context()
@@ -74,8 +74,8 @@ func (s *session) hint(text string, args ...any) {
 	}
 }
 
-// tells reports whether events are written to standard error. Programs may read an error object there, so they have to
-// ask for it.
+// tells reports whether events are written to standard error. Programs read error objects there, so they get events
+// only with --verbose.
 func (s *session) tells() bool { return !s.quiet && (s.output.forPeople() || s.verbose) }
 
 // note writes an event to standard error, for people.

@@ -8,20 +8,21 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// observed is an answer that says how old it is, and why if the server calls it stale.
+// observed is an answer that says when it was observed and, if it is stale, why.
 type observed interface {
 	GetObservedAt() *timestamppb.Timestamp
 	GetStaleReason() string
 }
 
-// tellStale reports on standard error how old an answer is and why, if the server calls it stale.
+// tellStale reports on standard error how old a stale answer is, and why it is stale.
 func (s *session) tellStale(answer observed) {
 	if why := answer.GetStaleReason(); why != "" {
-		s.screen.line(fmt.Sprintf("fleet: this is %s old: %s", s.age(answer.GetObservedAt()), printable(why)))
+		s.screen.line(fmt.Sprintf("fleet: this answer is %s old: %s", s.age(answer.GetObservedAt()), printable(why)))
 	}
 }
 
-// tellPlaces reports on standard error which of several places do not answer, and why.
+// tellPlaces reports on standard error which of several places do not answer, and why. For one place it does the same
+// as tellStale.
 func (s *session) tellPlaces(answer interface {
 	observed
 	GetPlaces() []*fleetv1.PlaceStatus
@@ -37,7 +38,7 @@ func (s *session) tellPlaces(answer interface {
 		case p.GetObservedAt() == nil:
 			s.screen.line(fmt.Sprintf("fleet: the agents in %s are not known yet: %s", printable(p.GetName()), printable(p.GetReason())))
 		default:
-			s.screen.line(fmt.Sprintf("fleet: what is known of the agents in %s is %s old: %s", printable(p.GetName()), s.age(p.GetObservedAt()), printable(p.GetReason())))
+			s.screen.line(fmt.Sprintf("fleet: the information about the agents in %s is %s old: %s", printable(p.GetName()), s.age(p.GetObservedAt()), printable(p.GetReason())))
 		}
 	}
 }

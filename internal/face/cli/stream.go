@@ -20,25 +20,25 @@ const pageOfEvents = 10000
 // feed reads the event log from a cursor: every event once and in order, over as many streams as needed.
 type feed struct {
 	fleet fleetv1.FleetServiceClient
-	// req selects the events. Its cursor advances with what was read.
+	// req selects the events. Its cursor advances with the events that were read.
 	req *fleetv1.WatchFleetRequest
 	// patience is how long the log may be unreachable; a negative value means forever.
 	patience time.Duration
 	// lost is called when a working stream breaks, and back when the next one works.
 	lost, back func()
 
-	// renews says that the next stream has a new token when the last one has expired.
+	// renews says that the next stream gets a new token if the last token has expired.
 	renews bool
 
-	last   uint64 // position of the last event that was taken
-	worked bool   // a stream has worked
+	last   uint64 // cursor of the last event that was passed to take
+	worked bool   // a stream has delivered an answer or ended normally
 	outage pause
-	told   bool
+	told   bool // lost was called, and back was not called since
 }
 
-// run passes each event to take until take returns an error, the log stays unreachable, or, if the request does not
-// follow, the log ends. When the server ends a following stream, done reports whether no more events will come; done
-// may be nil.
+// run passes each event to take. It returns when take fails, when the log stays unreachable or, if the request does not
+// follow, at the end of the log. When the server ends a stream that follows, run calls done, which reports whether no
+// more events will come. done may be nil.
 func (f *feed) run(ctx context.Context, take func(*fleetv1.Event) error, done func() (bool, error)) error {
 	if !f.req.GetFollow() {
 		f.req.MaxEvents = proto.Int32(pageOfEvents)
@@ -62,7 +62,7 @@ func (f *feed) run(ctx context.Context, take func(*fleetv1.Event) error, done fu
 			if err != nil {
 				return err
 			}
-			if over { // events after the stream's end are in the log
+			if over { // read the events that the stream has not delivered from the log
 				f.req.Follow, f.req.MaxEvents = false, proto.Int32(pageOfEvents)
 				continue
 			}
@@ -92,7 +92,7 @@ func (f *feed) run(ctx context.Context, take func(*fleetv1.Event) error, done fu
 // taken carries an error of take out of the loop.
 type taken struct{ err error }
 
-// Error is the caller's.
+// Error returns the message of the error that take returned.
 func (t *taken) Error() string { return t.err.Error() }
 
 // once reads one stream to its end and returns how many events it delivered.
@@ -130,7 +130,7 @@ func (f *feed) once(ctx context.Context, take func(*fleetv1.Event) error) (event
 	}
 }
 
-// seen reports whether the event at the cursor was taken before, and otherwise records it.
+// seen reports whether the event at the cursor was already passed to take. If it was not, seen records the cursor.
 func (f *feed) seen(cursor string) bool {
 	n, err := strconv.ParseUint(cursor, 10, 64)
 	if err != nil {
@@ -143,7 +143,7 @@ func (f *feed) seen(cursor string) bool {
 	return false
 }
 
-// older reports whether the cursor is before what was read.
+// older reports whether the cursor is before the last event that was read.
 func (f *feed) older(cursor string) bool {
 	n, err := strconv.ParseUint(cursor, 10, 64)
 	return err == nil && n < f.last
@@ -164,7 +164,7 @@ func (f *feed) resumable(ctx context.Context, err error) bool {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.Aborted, codes.ResourceExhausted:
 		return true
-	case codes.Internal, codes.Unknown: // of the transport: a reset stream
+	case codes.Internal, codes.Unknown: // errors of the transport, such as a reset stream
 		return reasonOf(err) == ""
 	}
 	return false

@@ -70,7 +70,7 @@ func (p *program) target() (Target, error) {
 	return t, nil
 }
 
-// address completes and checks HOST:PORT.
+// address checks the server's HOST:PORT and adds a missing host or port.
 func address(server string) (string, error) {
 	if strings.Contains(server, "/") {
 		return "", usagef("the server %q is not HOST:PORT or https://HOST:PORT; name the gRPC listener, e.g. %s, without http:// and path", server, DefaultServer)
@@ -91,8 +91,8 @@ func address(server string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// token returns the secret that identifies the caller, and the file that it is from, if any. Errors never contain any part of
-// the secret.
+// token returns the secret that identifies the caller, and the file that it was read from, if any. Errors never contain
+// any part of the secret.
 func (p *program) token() (secret, file string, err error) {
 	from := "FLEET_TOKEN"
 	file = p.tokenFile
@@ -109,7 +109,7 @@ func (p *program) token() (secret, file string, err error) {
 			return "", "", usagef("cannot read the token: %v", err)
 		}
 		if secret = strings.TrimSpace(string(data)); secret == "" {
-			return "", "", usagef(`the token file %s is empty; put the token there that "fleet token create" printed`, file)
+			return "", "", usagef(`the token file %s is empty; write the token into it that "fleet token create" printed`, file)
 		}
 	}
 	secret = strings.TrimSpace(secret)
@@ -121,7 +121,7 @@ func (p *program) token() (secret, file string, err error) {
 	return secret, file, nil
 }
 
-// token returns the secret that identifies the caller of the next call; empty if there is none.
+// token returns the secret that identifies the caller of the next call, or "" if the caller has none.
 func (t Target) token(ctx context.Context) (string, error) {
 	if t.Token != "" || t.Login == nil {
 		return t.Token, nil

@@ -13,7 +13,7 @@ func (p *program) newTask() *cobra.Command {
 		Use:     "task",
 		Aliases: []string{"tasks"},
 		Short:   "Give agents work, follow it, wait for it, stop it",
-		Long: `A task is one unit of work for an agent: it has a description, and gives output and
+		Long: `A task is one unit of work for an agent. It has a description, and produces output and
 a summary. An agent does one task at a time.
 
 "fleet task run AGENT ... --follow" starts a task, shows what the agent writes, and
@@ -46,9 +46,9 @@ func (p *program) newTaskStop() *cobra.Command {
 		Use:   "stop AGENT",
 		Short: "Stop the task that an agent is working on",
 		Long: `Stop the task that an agent is working on and wait until it has ended. The agent is
-interrupted first, and killed if it does not react; its workspace keeps running.
+interrupted first, and killed if it does not react. Its workspace keeps running.
 
-Next, "fleet task list AGENT" shows how far it came.`,
+Next, "fleet task list AGENT" shows how the task ended.`,
 		Example:           `  fleet task stop papi`,
 		Args:              args("AGENT"),
 		ValidArgsFunction: p.completeAgent(),

@@ -6,7 +6,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// showChecks adds how the task's checks went to the card.
+// showChecks adds the results of the task's checks to the card.
 func (s *session) showChecks(c *card, t *fleetv1.TaskDetail) {
 	if tries := t.GetChecks().GetTries(); tries > 1 {
 		c.line("Tries", fmt.Sprint(tries))
@@ -17,12 +17,13 @@ func (s *session) showChecks(c *card, t *fleetv1.TaskDetail) {
 	}
 	for _, check := range t.GetChecks().GetResults() {
 		if check.GetStatus() != fleetv1.TaskCheck_passed {
-			c.text("Check said", "$ "+oneLine(check.GetCommand())+"\n"+check.GetOutput())
+			c.text("Check output", "$ "+oneLine(check.GetCommand())+"\n"+check.GetOutput())
 		}
 	}
 }
 
-// checkEnd says how a check ended that did not pass.
+// checkEnd returns the exit code of a check that did not pass or, if it has none, the reason. For a passed check it
+// returns "".
 func checkEnd(c *fleetv1.TaskCheck) string {
 	switch {
 	case c.GetStatus() == fleetv1.TaskCheck_passed:

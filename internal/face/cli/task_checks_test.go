@@ -23,7 +23,7 @@ func TestShowChecks(t *testing.T) {
 	require.Equal(t, ExitOK, exit, told)
 	for _, want := range []string{
 		`(?m)^Tries +2$`, `(?m)^Check +passed: make lint$`, `(?m)^Check +failed \(exit code 3\): make test$`,
-		`(?m)^Check +timed_out \(it ran longer than its limit of 1s\): sleep 9$`, `(?m)^Check said\n  \$ make test\n  no compiler$`,
+		`(?m)^Check +timed_out \(it ran longer than its limit of 1s\): sleep 9$`, `(?m)^Check output\n  \$ make test\n  no compiler$`,
 	} {
 		require.Regexp(t, want, out)
 	}

@@ -110,7 +110,7 @@ func (s *session) taskPatch(ctx context.Context, id, path string) error {
 	return s.print(all, nil, func() {})
 }
 
-// changesText summarizes what a task changed in one line; empty if that is not known.
+// changesText summarizes in one line what a task changed. It returns "" if the task has no changes to report.
 func changesText(c *fleetv1.TaskChanges) string {
 	switch {
 	case c == nil:

@@ -27,7 +27,7 @@ func (p *program) newTaskDownload() *cobra.Command {
 standard output, or with -o to a file.
 
 An interrupted download leaves FILE.part, and the same command continues it. FILE
-appears when the whole payload has arrived and its SHA-256 is right.`,
+appears when the whole payload has arrived and its SHA-256 matches.`,
 		Example: `  fleet task download 3f2a... -o result.tar
   fleet task download 3f2a... | less`,
 		Args:              args("ID"),
@@ -35,7 +35,7 @@ appears when the whole payload has arrived and its SHA-256 is right.`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			var form format
 			if form.Set(file) == nil {
-				return usagef("-o of this command is a file, not a format: give ./%s for a file of that name", file)
+				return usagef("-o names a file in this command, not a format: write ./%s for a file with that name", file)
 			}
 			d := &taskDownload{session: s, id: args[0]}
 			if file == "" || file == "-" {
@@ -138,14 +138,16 @@ func (d *taskDownload) resume(ctx context.Context, f *os.File) (int64, error) {
 // errGarbled means that the downloaded data differs from the server's.
 var errGarbled = Fail(ExitError, "download it again", "the content is damaged: its SHA-256 is not the one that the server sent")
 
-// whole reports whether the checksum matches the payload's. Without a checksum from the server it returns true.
+// whole reports whether the downloaded data has the payload's checksum. If the server sent no checksum, it returns
+// true.
 func (d *taskDownload) whole(info *fleetv1.PayloadInfo) bool {
 	return info == nil || hex.EncodeToString(d.sum.Sum(nil)) == info.GetSha256()
 }
 
 var bodyType = (&httpbody.HttpBody{}).ProtoReflect().Type()
 
-// from reads the payload from the offset.
+// from returns a reader of the payload from the offset on. If the connection breaks, the reader continues where it
+// stopped.
 func (d *taskDownload) from(ctx context.Context, offset int64) *pieces {
 	req := &fleetv1.DownloadTaskPayloadRequest{TaskId: d.id, Offset: offset}
 	return &pieces{next: d.calls.receive(ctx, fleetv1.FleetService_DownloadTaskPayload_FullMethodName, req, bodyType, func(m proto.Message) {

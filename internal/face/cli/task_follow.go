@@ -96,7 +96,7 @@ func (f *follower) watch(ctx context.Context) error {
 	case err != nil && ctx.Err() == nil:
 		why := f.s.explain(ctx, err, f.s.target)
 		if why.code == ExitUnavailable {
-			return Fail(ExitUnavailable, fmt.Sprintf("the task may go on; go on with it: fleet watch --task %s --cursor %s --follow",
+			return Fail(ExitUnavailable, fmt.Sprintf("the task may go on; to follow it again: fleet watch --task %s --cursor %s --follow",
 				f.task.GetId(), orNone(stream.req.GetCursor())), "%s", why.message)
 		}
 	}
@@ -149,7 +149,7 @@ func (f *follower) show(e *fleetv1.Event) {
 	}
 	f.aside(mark + text)
 	if e.GetType() == fleetv1.Event_task_question {
-		s.hint(`What it asks: fleet questions %s; then: fleet answer ID allow, deny or "..."`, f.task.GetAgentName())
+		s.hint(`See the question: fleet questions %s; then answer it: fleet answer ID allow, deny or "..."`, f.task.GetAgentName())
 	}
 }
 
@@ -190,7 +190,7 @@ func (f *follower) conclude(ctx context.Context) error {
 		}
 	}
 	if t.GetFromTerminal() {
-		s.hint("This was read from %s.", terminalWords)
+		s.hint("The result was read from %s.", terminalWords)
 	}
 	if err := s.screen.failed(); err != nil {
 		return err

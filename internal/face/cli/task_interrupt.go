@@ -18,7 +18,7 @@ func (f *follower) interrupted(ctx context.Context, presses <-chan struct{}) err
 			f.task.GetId(), f.task.GetAgentName()),
 		details: map[string]any{"task_id": f.task.GetId(), "agent_name": f.task.GetAgentName()},
 	}
-	<-presses // the first one
+	<-presses // the first Ctrl-C
 	if s.screen.onErr.is() {
 		s.screen.line(printable(fmt.Sprintf("Ctrl-C again within %s stops the task too.", exact(s.deps.secondPress))))
 		timer := time.NewTimer(s.deps.secondPress)
@@ -36,7 +36,7 @@ func (f *follower) interrupted(ctx context.Context, presses <-chan struct{}) err
 	defer cancel(nil)
 	go func() {
 		select {
-		case <-presses: // a third one
+		case <-presses: // a third Ctrl-C
 			cancel(after)
 		case <-stopping.Done():
 		}
@@ -68,7 +68,7 @@ func (f *follower) stopWhenPressed(ctx context.Context, presses <-chan struct{},
 		return err
 	case <-presses:
 		giveUp(errInterrupted)
-		<-stopped //nolint:errcheck // it has ended, and how no longer matters
+		<-stopped //nolint:errcheck // the caller has given up, so the result no longer matters
 		return errInterrupted
 	}
 }

@@ -21,9 +21,9 @@ func (p *program) newTaskList() *cobra.Command {
 		Short:   "List tasks, newest first",
 		Long: `List the tasks of one agent or of all agents, newest first, by pages. Tasks of
 deleted agents are included. Without a filter, AGENT means only the agent that has
-the name now, or had it last.
+the name now or, if there is none, the last agent that had it.
 
-"fleet task show ID" shows one of them in detail. The beginning of an id, as in the
+"fleet task show ID" shows one task in detail. The beginning of an id, as in the
 table, is enough.`,
 		Example: `  fleet task list
   fleet task list papi --page 2 --page-size 50
@@ -98,7 +98,7 @@ type page interface {
 	GetTotalCount() int32
 }
 
-// more returns "+" if the answer does not count all tasks that there are.
+// more returns "+" if the total in the answer is only a lower bound.
 func more(p page) string {
 	if l, ok := p.(interface{ GetTotalIsLowerBound() bool }); ok && l.GetTotalIsLowerBound() {
 		return "+"
@@ -106,7 +106,7 @@ func more(p page) string {
 	return ""
 }
 
-// beyond returns the hint for an empty page of a list that has tasks on other pages.
+// beyond returns the hint for an empty page: none if the list has no tasks, or that the page is beyond the last one.
 func beyond(p page, none string) string {
 	switch {
 	case p.GetTotalCount() == 0:

@@ -15,8 +15,8 @@ func (p *program) newTaskLogs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs ID",
 		Short: "Print what a task has written",
-		Long: `Print only what a task has written so far to standard output. With --follow, stay
-until the task has ended.
+		Long: `Print what a task has written so far, and nothing else. With --follow, stay until
+the task has ended.
 
 A very long output lacks its middle; "fleet task output ID" prints more of it.`,
 		Example: `  fleet task logs 3f2a...
@@ -33,7 +33,7 @@ A very long output lacks its middle; "fleet task output ID" prints more of it.`,
 			return s.taskLogs(ctx, args[0], lines, follow)
 		}),
 	}
-	cmd.Flags().IntVar(&lines, "tail", 0, "of what was written so far, print only the last `N` lines (default all)")
+	cmd.Flags().IntVar(&lines, "tail", 0, "print only the last `N` lines of the output so far (default all)")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "stay until the task has ended")
 	return cmd
 }
@@ -79,7 +79,7 @@ func (s *session) taskLogs(ctx context.Context, id string, lines int, follow boo
 	})
 }
 
-// lastLines returns at most the given number of last lines; all of them if it is negative.
+// lastLines collects text and returns at most the given number of last lines, or all lines if that number is negative.
 type lastLines struct {
 	most int
 	b    strings.Builder

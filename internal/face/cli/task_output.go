@@ -15,11 +15,11 @@ func (p *program) newTaskOutput() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "output ID",
 		Short: "Print the raw output of a task, byte for byte",
-		Long: `Print everything that the agent's program has put out for a task so far, byte for
-byte, to standard output. If the program writes JSON, this is the JSON.
+		Long: `Print everything that the agent's program has written for a task so far, byte for
+byte. If the program writes JSON, the command prints that JSON.
 
-The runner of the agent keeps the output of the last tasks only. If one has more than
-output.max bytes (256 MiB), its beginning and its end are kept.`,
+The runner of the agent keeps the output of the last tasks only. Of an output that is
+longer than output.max bytes (256 MiB), it keeps the beginning and the end.`,
 		Example: `  fleet task output 3f2a... >output.log
   fleet task output 3f2a... --tail 4096`,
 		Args:              args("ID"),

@@ -18,7 +18,7 @@ func (o *order) addTo(cmd *cobra.Command) {
 	complete(cmd, "check", cobra.NoFileCompletions)
 	complete(cmd, "retries", cobra.NoFileCompletions)
 	addSeconds(cmd, "check-timeout", "a check may take `DURATION` (default 10m)", func(n int32) { o.req.CheckTimeoutSeconds = &n })
-	addSeconds(cmd, "timeout", "stop the task after `DURATION`, and let it count as failed, such as 30m (default the server's own)", func(n int32) { o.req.TimeoutSeconds = &n })
+	addSeconds(cmd, "timeout", "stop the task after `DURATION`, such as 30m, and count it as failed (default: the server's limit)", func(n int32) { o.req.TimeoutSeconds = &n })
 	addRequestID(cmd, &o.req.RequestId)
 }
 
@@ -91,14 +91,14 @@ func (p *program) newTaskRun() *cobra.Command {
 		Long: `Start a task on an idle agent.
 ` + describe + `
 
-With --follow, what the agent writes goes to standard output as it comes; its steps
-and the outcome go to standard error. If the connection breaks, the output continues
-where it stopped. The exit code tells how the task ended: 0 completed, 8 failed,
-9 stopped. With -o json or yaml, standard output has only the ended task, and only -v
-shows what the agent writes.
+With --follow, the agent's output goes to standard output as it arrives; its steps and
+the outcome go to standard error. If the connection breaks, the output continues where
+it stopped. The exit code tells how the task ended: 0 completed, 8 failed, 9 stopped.
+With -o json or yaml, standard output has only the ended task; add -v to see what the
+agent writes.
 
 Ctrl-C stops following, and the task goes on. A second Ctrl-C right after it stops
-the task too. With --stop-on-interrupt, the first one does.
+the task too. With --stop-on-interrupt, the first Ctrl-C stops the task.
 
 Without --follow, the command prints the task's id, as "fleet task start" does.`,
 		Example: `  fleet task run papi "make test" --follow

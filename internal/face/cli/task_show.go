@@ -51,7 +51,7 @@ error says how much is missing, and so do payload_gap_offset and payload_gap_siz
 	return cmd
 }
 
-// terminalWords say what it means that a task was read from a terminal.
+// terminalWords tells people what to expect of a result that was read from a terminal.
 const terminalWords = "the agent's terminal: lines may be broken, and pieces of the screen may be in the text"
 
 func (s *session) showTask(t *fleetv1.TaskDetail) {
@@ -103,7 +103,7 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 	s.screen.output(c.b.String())
 }
 
-// gapOf describes what is missing of the task's payload; empty if it is complete.
+// gapOf describes the missing part of the task's payload. It returns "" if the payload is complete.
 func gapOf(t *fleetv1.TaskDetail) string {
 	if t.GetPayloadGapSize() <= 0 {
 		return ""

@@ -43,5 +43,5 @@ func TestFollowFromTerminal(t *testing.T) {
 	c := newCommand(server)
 	require.Equal(t, ExitOK, c.run("task", "run", "papi", "echo one", "--follow"), c.err.String())
 	require.Equal(t, "one\n", c.out.String())
-	require.Contains(t, c.err.String(), "This was read from the agent's terminal")
+	require.Contains(t, c.err.String(), "The result was read from the agent's terminal")
 }

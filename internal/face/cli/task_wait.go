@@ -27,12 +27,12 @@ func (p *program) newTaskWait() *cobra.Command {
 		Use:   "wait ID...",
 		Short: "Wait until tasks have ended",
 		Long: `Wait until all of the tasks have ended, or with --any until one has. Give the ids of
-tasks, or with --agent their agents: that is the task that the agent works on, or
-else its last one.
+tasks, or name agents with --agent. For an agent, the command waits for the task that
+the agent works on, or else for its last task.
 
-The exit code tells how they ended: 0 all completed, 8 one failed, 9 one was
-stopped, 10 tasks still run. They run when --timeout is over or, with --or-question,
-when one of them waits for an answer.`,
+The exit code tells how the tasks ended: 0 all completed, 8 one failed, 9 one was
+stopped, 10 tasks still run. Tasks can still run when --timeout is over or, with
+--or-question, when one of them waits for an answer.`,
 		Example: `  fleet task wait 3f2a... 77b1...
   fleet task wait --agent papi --agent sony --any
   fleet task wait --agent papi --timeout 10m || fleet task stop papi`,
@@ -61,7 +61,7 @@ when one of them waits for an answer.`,
 	cmd.Flags().StringArrayVar(&agents, "agent", nil, "wait for the task of `AGENT`; can be repeated")
 	cmd.Flags().BoolVar(&anyOf, "any", false, "end when one of the tasks has ended")
 	cmd.Flags().BoolVar(&orQuestion, "or-question", false, "end also when one of the tasks waits for an answer to a question")
-	cmd.Flags().DurationVar(&limit, "timeout", 0, "wait for at most `DURATION`, such as 10m; 0 looks once (default for ever)")
+	cmd.Flags().DurationVar(&limit, "timeout", 0, "wait for at most `DURATION`, such as 10m; 0 checks once (default: no limit)")
 	complete(cmd, "agent", flagValue(p.completeAgents()))
 	complete(cmd, "timeout", cobra.NoFileCompletions)
 	return cmd

@@ -24,15 +24,15 @@ func terminalOf(stream any, env func(string) string) terminal {
 // is reports whether the stream is a terminal.
 func (t terminal) is() bool { return t.file != nil }
 
-// moves reports whether the cursor can be moved on it.
+// moves reports whether the stream is a terminal whose cursor can be moved.
 func (t terminal) moves() bool { return t.is() && t.env("TERM") != "dumb" }
 
-// colored reports whether to use colours on it.
+// colored reports whether to use colours on the stream. never rules them out.
 func (t terminal) colored(never bool) bool {
 	return t.moves() && !never && t.env("NO_COLOR") == ""
 }
 
-// width returns its current width in columns; 0 means unlimited.
+// width returns the terminal's current width in columns, or 0 (unlimited) if the stream is not a terminal.
 func (t terminal) width() int {
 	if !t.is() {
 		return 0

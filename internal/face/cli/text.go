@@ -28,7 +28,7 @@ func (s *session) content(limit int, arg, what string) (string, error) {
 	text, err := s.fileText(limit, file, what)
 	if err != nil && isFile {
 		if _, missing := os.Stat(file); missing != nil {
-			err = usagef("%v; a text that begins with @ is written as \\@", err)
+			err = usagef("%v; write a text that begins with @ as \\@", err)
 		}
 	}
 	return text, err
@@ -51,8 +51,8 @@ func (s *session) fileText(limit int, file, what string) (string, error) {
 	return s.read(f, limit, what, file)
 }
 
-// unescaped removes one backslash from a text that would otherwise have a special meaning: \@ becomes @, and \- alone
-// becomes -. Other backslashes are kept.
+// unescaped removes the backslash before a text that would have a special meaning without it: \@name becomes @name, and
+// \- becomes -. It keeps other backslashes.
 func unescaped(arg string) string {
 	rest := strings.TrimLeft(arg, `\`)
 	if len(rest) < len(arg) && (strings.HasPrefix(rest, "@") || rest == "-") {
@@ -67,7 +67,7 @@ func (s *session) read(r io.Reader, limit int, what, from string) (string, error
 	case err != nil:
 		return "", Fail(ExitError, "", "cannot read the %s from %s: %v", what, from, err)
 	case len(data) > limit:
-		return "", usagef("the %s from %s is longer than %s; put a long text into a file of the agent's workspace", what, from, size(limit))
+		return "", usagef("the %s from %s is longer than %s; put a long text into a file in the agent's workspace", what, from, size(limit))
 	case len(data) == 0:
 		return "", usagef("the %s from %s is empty", what, from)
 	}

@@ -16,7 +16,7 @@ func (p *program) newToken() *cobra.Command {
 		Aliases: []string{"tokens"},
 		Short:   "Manage the tokens that callers identify themselves with",
 		Long: `A server with --auth tokens requires a token from every caller. The token's name is
-the caller's name, and what the caller makes belongs to it.
+the caller's name, and everything that the caller creates belongs to that name.
 
 Create the first token on the server's machine while the server is stopped:
 "fleet token create NAME --admin --embedded".`,
@@ -40,8 +40,8 @@ func (p *program) newTokenCreate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a token and print its secret, once",
-		Long: `Create a token. Its secret is printed on standard output, only this once: Fleet
-keeps a hash of it.
+		Long: `Create a token. Its secret is printed on standard output only this once, because
+Fleet keeps only a hash of it.
 
 Keep the secret in a file that only its holder can read, and give the file with
 --token-file or FLEET_TOKEN_FILE.`,
@@ -62,12 +62,12 @@ Keep the secret in a file that only its holder can read, and give the file with
 			})
 		}),
 	}
-	addEnum(cmd, &req.Kind, fleetv1.Token_Kind_name, "kind", "its holder is of `KIND`: human, controller (an AI) or agent")
-	addEnum(cmd, &req.Scope, fleetv1.Scope_name, "scope", "its holder may do `SCOPE`: read, run (the default) or admin")
+	addEnum(cmd, &req.Kind, fleetv1.Token_Kind_name, "kind", "the `KIND` of its holder: human, controller (an AI) or agent")
+	addEnum(cmd, &req.Scope, fleetv1.Scope_name, "scope", "the holder's rights are `SCOPE`: read, run (the default) or admin")
 	cmd.Flags().StringArrayVar(&req.Projects, "project", nil, "the token is valid for agents of `PROJECT` only; can be repeated")
 	complete(cmd, "project", flagValue(p.completeProjects()))
-	cmd.Flags().BoolVar(&req.Admin, "admin", false, "its holder sees and changes everything, not only its own: the same as --scope admin")
-	addSeconds(cmd, "ttl", "it stops working after `DURATION`, such as 12h or 90d (default never)", func(n int32) { req.TtlSeconds = n })
+	cmd.Flags().BoolVar(&req.Admin, "admin", false, "the holder can see and change what belongs to others too; same as --scope admin")
+	addSeconds(cmd, "ttl", "the token expires after `DURATION`, such as 12h or 90d (default never)", func(n int32) { req.TtlSeconds = n })
 	return cmd
 }
 
@@ -76,7 +76,7 @@ func (p *program) newTokenList() *cobra.Command {
 		Use:               "list",
 		Aliases:           []string{"ls"},
 		Short:             "List the tokens, without their secrets",
-		Long:              `List the tokens: who holds each, and until when it works.`,
+		Long:              `List the tokens: who holds each token, and how long it is valid.`,
 		Example:           `  fleet token list`,
 		Args:              args(""),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -93,10 +93,10 @@ func (p *program) newTokenList() *cobra.Command {
 	}
 }
 
-// soon is how long before its end a token is marked in the list.
+// soon is how long before its expiry a token is marked in the list.
 const soon = 7 * 24 * time.Hour
 
-// validity reports whether a token works, and for how long.
+// validity returns whether a token is valid, and for how long.
 func (s *session) validity(t *fleetv1.Token) cell {
 	end, replaced := t.GetExpiresAt(), false
 	if revoked := t.GetRevokedAt(); revoked != nil {
@@ -120,7 +120,7 @@ func (s *session) validity(t *fleetv1.Token) cell {
 	return cell{"valid for " + remaining(left), green}
 }
 
-// secretShown says that the secret is not shown again.
+// secretShown prints a hint that the secret is not shown again.
 func (s *session) secretShown(t *fleetv1.Token) {
 	s.hint("The secret of %q is shown only this once. Keep it in a file, and give the file with --token-file.", t.GetName())
 }
@@ -129,7 +129,7 @@ func (p *program) newTokenRevoke() *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke NAME",
 		Short: "Revoke a token: it is refused from now on",
-		Long: `Revoke a token. Its holder is refused from now on, and what the holder made stays.
+		Long: `Revoke a token. Its holder is refused from now on. What the holder created stays.
 This cannot be undone: create another token instead.`,
 		Example:           `  fleet token revoke ci`,
 		Args:              args("NAME"),

@@ -20,10 +20,10 @@ func (p *program) newTokenRotate() *cobra.Command {
 		Long: `Give a token a new secret. Its name, kind and scope stay, so its holder keeps what it
 owns. The old secret is refused at once, unless --overlap lets both work for a while.
 
-With NAME, which needs an admin, the new secret is printed, once. Without it, the token
-that the command uses is rotated: everyone may do that with their own. The new secret
-replaces the old one in the file of --token-file or FLEET_TOKEN_FILE, and is printed only
-if the token is not from a file. It expires when the old one would have, at the latest.`,
+With NAME, the command prints the new secret once; only admins can do this. Without NAME,
+it rotates the token that you use; everyone can do this. The new secret then replaces the
+old one in the file of --token-file or FLEET_TOKEN_FILE. It is printed only if the token
+is not from a file. It expires no later than the old secret.`,
 		Example: `  (umask 077; fleet token rotate ci --overlap 1h > ci-token.new)
   fleet token rotate ci --ttl 90d
   fleet token rotate --token-file ~/.fleet-token     # the one in the file`,
@@ -42,12 +42,12 @@ if the token is not from a file. It expires when the old one would have, at the 
 			})
 		}),
 	}
-	addSeconds(cmd, "ttl", "the new secret stops working after `DURATION` (default as long as the old one was made for)", func(n int32) { req.TtlSeconds = n })
-	addSeconds(cmd, "overlap", "the old secret works too for `DURATION`, at most 7d", func(n int32) { req.OverlapSeconds = n })
+	addSeconds(cmd, "ttl", "the new secret expires after `DURATION` (default: the lifetime that the old one was created with)", func(n int32) { req.TtlSeconds = n })
+	addSeconds(cmd, "overlap", "the old secret stays valid for `DURATION`, at most 7d", func(n int32) { req.OverlapSeconds = n })
 	return cmd
 }
 
-// rotateOwn rotates the token of the command, and replaces it in its file.
+// rotateOwn rotates the token that the command uses. If the token is from a file, rotateOwn replaces it in that file.
 func (s *session) rotateOwn(ctx context.Context, req *fleetv1.RotateOwnTokenRequest) error {
 	if s.target.TokenFile == "" {
 		resp, err := s.tokens.RotateOwnToken(ctx, req)
@@ -66,9 +66,9 @@ func (s *session) rotateOwn(ctx context.Context, req *fleetv1.RotateOwnTokenRequ
 	if err != nil {
 		return err
 	}
-	if err := file.write(resp.GetSecret() + "\n"); err != nil { // or the holder would be locked out
+	if err := file.write(resp.GetSecret() + "\n"); err != nil { // print the secret, or the holder would be locked out
 		s.screen.raw(resp.GetSecret() + "\n")
-		return Fail(ExitError, "keep the secret that was printed", "the token is rotated, and the token file cannot be written: %v", err)
+		return Fail(ExitError, "keep the secret that was printed", "the token is rotated, but the token file cannot be written: %v", err)
 	}
 	resp.Secret = ""
 	return s.print(resp, nil, func() {
@@ -77,7 +77,7 @@ func (s *session) rotateOwn(ctx context.Context, req *fleetv1.RotateOwnTokenRequ
 	})
 }
 
-// oldSecretEnds tells until when the old secret works.
+// oldSecretEnds prints a hint that says how long the old secret works.
 func (s *session) oldSecretEnds(at *timestamppb.Timestamp) {
 	if left := at.AsTime().Sub(s.deps.Now()); left > 0 {
 		s.hint("The old secret works for another %s.", remaining(left))
@@ -126,7 +126,7 @@ func (r *replacement) write(content string) error {
 	return err
 }
 
-// discard removes the temporary file unless it has replaced the other one.
+// discard removes the temporary file, unless write has moved it to the path.
 func (r *replacement) discard() {
 	_ = r.temp.Close() // write may have closed it
 	_ = os.Remove(r.temp.Name())

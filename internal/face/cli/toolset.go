@@ -16,8 +16,8 @@ import (
 // handMade is the toolset whose commands are written by hand: "fleet agent", "fleet task" and so on.
 const handMade = "fleet"
 
-// toolset is a service of the API with derived commands. They come from its descriptor, and their texts from the
-// OpenAPI document. A new method becomes a command without further code.
+// toolset is a service of the API with derived commands. The commands are derived from the service's descriptor, and
+// their texts from the OpenAPI document. A new method becomes a command without further code.
 type toolset struct {
 	name    string
 	alias   string
@@ -52,8 +52,7 @@ func toolsetOf(s protoreflect.ServiceDescriptor) string {
 	return name
 }
 
-// newToolset derives the commands of a service. It panics if a message has no Go type, since the program was then built
-// wrong.
+// newToolset derives the commands of a service. It panics if a message has no Go type, which is a bug.
 func newToolset(s protoreflect.ServiceDescriptor, all types, texts manual) *toolset {
 	t := &toolset{name: toolsetOf(s), service: s, about: texts.service(s)}
 	t.alias, _ = proto.GetExtension(s.Options(), fleetv1.E_ToolsetAlias).(string)
@@ -79,7 +78,7 @@ func typeOf(all types, d protoreflect.MessageDescriptor) protoreflect.MessageTyp
 	return t
 }
 
-// method returns the method of the proto name; nil if there is none.
+// method returns the method with that name in the proto, or nil if there is none.
 func (t *toolset) method(name string) *method {
 	for _, m := range t.methods {
 		if string(m.desc.Name()) == name {

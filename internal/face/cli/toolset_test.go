@@ -173,7 +173,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 		"sessions sent x y":                             `did you mean "fleet sessions send"?`,
 		"sessions send x --mesage y":                    "did you mean --message?",
 		"providers register t nothing":                  "the tool spec is neither a JSON object nor KEY=VALUE",
-		"lifecycle start @nowhere.md":                   `a text that begins with @ is written as \@`,
+		"lifecycle start @nowhere.md":                   `write a text that begins with @ as \@`,
 	} {
 		out, text, code := fleet(server, strings.Fields(line)...)
 		require.Equal(t, ExitUsage, code, line)

@@ -40,8 +40,8 @@ func (s *session) turn(ctx context.Context, m *method, req proto.Message) error 
 // interruptTimeout limits the call that interrupts a turn after Ctrl-C.
 const interruptTimeout = 5 * time.Second
 
-// interruptTurn interrupts the turn that the user has given up with Ctrl-C, if the proto names a method for it. Otherwise
-// the server would wait for a retry, since the command's requests have ids.
+// interruptTurn interrupts the turn if the user has pressed Ctrl-C and the proto names a method for it. Without this
+// call, the server would keep the turn running and wait for a retry, because the command's requests have ids.
 func (s *session) interruptTurn(ctx context.Context, m *method, req proto.Message) {
 	other := m.set.method(commandOf(m.desc).GetInterrupt())
 	if other == nil || !errors.Is(context.Cause(ctx), errInterrupted) {
@@ -59,7 +59,7 @@ func (s *session) interruptTurn(ctx context.Context, m *method, req proto.Messag
 	}
 }
 
-// live shows what precedes an answer: the agent's text as it arrives, and a line for everything else.
+// live shows the messages before the final answer: the agent's text as it arrives, and a line for everything else.
 type live struct {
 	s        *session
 	progress *progress

@@ -35,7 +35,7 @@ func lasting(d time.Duration) string {
 	return exact(d)
 }
 
-// cost formats an amount in US dollars; empty for none.
+// cost formats an amount in US dollars. It returns "" for zero.
 func cost(usd float64) string {
 	switch {
 	case usd <= 0:

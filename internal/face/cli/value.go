@@ -12,7 +12,8 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// valueText formats the value of a field: a list as one text, a time as its age, and a structure as JSON.
+// valueText formats the value of a field: a list as one text, a time as its age, and a structure as JSON. It returns ""
+// for a map and for a list of messages.
 func (s *session) valueText(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	switch {
 	case f.IsList() && f.Message() == nil:
@@ -75,7 +76,7 @@ func scalarText(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	return v.String()
 }
 
-// jsonText formats a message as JSON in one line; a StringValue without its quotes.
+// jsonText formats a message as JSON in one line. It returns the text of a StringValue without quotes.
 func jsonText(m proto.Message) string {
 	if text, ok := m.(*wrapperspb.StringValue); ok {
 		return text.GetValue()

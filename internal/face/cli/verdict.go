@@ -12,7 +12,7 @@ func over(s fleetv1.Task_Status) bool {
 	return s == fleetv1.Task_completed || s == fleetv1.Task_failed || s == fleetv1.Task_stopped
 }
 
-// verdict returns nil for a completed task, and otherwise an error with its end.
+// verdict returns an error that says how the task ended, if the task failed or was stopped. Otherwise it returns nil.
 func verdict(t *fleetv1.Task) error {
 	f := &failure{
 		hint:    fmt.Sprintf(`"fleet task show %s" tells more`, t.GetId()),
@@ -32,7 +32,8 @@ func verdict(t *fleetv1.Task) error {
 	return f
 }
 
-// verdict returns nil if all tasks have completed, or one of them was enough.
+// verdict returns nil if all tasks have completed, or with --any if one has. Otherwise its error reports the first task
+// that failed, or else the first that was stopped, or else the tasks that wait for an answer or still run.
 func (w *waiter) verdict(resp *fleetv1.WaitTasksResponse) error {
 	running, waiting := 0, 0
 	var failed, stopped error

@@ -20,8 +20,8 @@ func (p *program) newWatch() *cobra.Command {
 		Short: "Print what happens in the fleet, one event a line",
 		Long: `Print the events of the fleet in the order in which they happened: what agents and
 tasks do, and what they write. Without --follow, the command prints the log and
-ends. With --follow it stays, also when the connection breaks, and ends with Ctrl-C
-or with the task of --task.
+ends. With --follow it stays, even if the connection breaks. It ends with Ctrl-C, or
+when the task of --task has ended.
 
 The first column is the cursor of an event: "--cursor CURSOR" continues after it, and
 "--cursor now" leaves out what has happened so far. With -o json, each event is one
@@ -77,7 +77,7 @@ func (s *session) watch(ctx context.Context, req *fleetv1.WatchFleetRequest) err
 		return err
 	}
 	if cursor := req.GetCursor(); cursor != "" && cursor != "now" && (!ended || req.GetTaskId() == "") {
-		s.hint("Go on from here: fleet watch --cursor %s%s", cursor, filters(req))
+		s.hint("Continue from here: fleet watch --cursor %s%s", cursor, filters(req))
 	}
 	if errors.Is(err, errInterrupted) {
 		return &failure{code: ExitInterrupted, reason: errInterrupted.reason} // the usual way to end it
@@ -85,7 +85,7 @@ func (s *session) watch(ctx context.Context, req *fleetv1.WatchFleetRequest) err
 	return err
 }
 
-// filters returns the flags that select the same events again.
+// filters returns the flags that select the same events as the request.
 func filters(req *fleetv1.WatchFleetRequest) string {
 	var b strings.Builder
 	if req.GetAgentName() != "" {
@@ -141,7 +141,7 @@ func (s *session) eventLine(e *fleetv1.Event) string {
 	return paint(colors, dim, head) + paint(colors, eventColor(e), kind) + "  " + text
 }
 
-// eventColor returns the colour of what happened, or else of the status after it.
+// eventColor returns the colour of the event's type or, if it has none, of the event's status.
 func eventColor(e *fleetv1.Event) color {
 	if c := colorOf(e.GetType()); c != noColor {
 		return c

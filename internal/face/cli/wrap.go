@@ -5,10 +5,10 @@ import "strings"
 // column is the width of help texts.
 const column = 80
 
-// glue is a space at which wrap breaks no line.
+// glue is a space at which wrap does not break a line.
 const glue = "\u00a0"
 
-// wrap breaks a text into lines of at most width columns, as far as its words allow; 0 means one line.
+// wrap breaks a text into lines of at most width columns; a longer word gets a line of its own. Width 0 means one line.
 func wrap(text string, width int) string {
 	var b strings.Builder
 	at := 0
@@ -35,7 +35,7 @@ func firstSentence(text string) string {
 	return strings.TrimSuffix(text, ".")
 }
 
-// marked replaces what stands between two marks, and removes the marks.
+// marked replaces each text between the marks begin and end, and removes the marks.
 func marked(text, begin, end string, replace func(string) string) string {
 	var b strings.Builder
 	for {

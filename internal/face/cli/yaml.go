@@ -66,7 +66,7 @@ func node(dec *json.Decoder) (*yaml.Node, error) {
 	return n, err
 }
 
-// word matches texts that every YAML reader takes for a text without quotes, unless they read like another value.
+// word matches texts that need no quotes in YAML, unless they look like a number or a boolean.
 var word = regexp.MustCompile(`^[A-Za-z0-9/_.]([A-Za-z0-9/_., ()+@'-]*[A-Za-z0-9/_.,()+@'-])?$`)
 
 // block returns the style of a text of several lines: a literal block, unless YAML readers disagree about its spaces.

@@ -17,8 +17,8 @@ const (
 	drainPatience = time.Second
 )
 
-// Bodies gives each request body a read deadline that moves on as bytes arrive. What a handler does after it has read
-// the body has no deadline.
+// Bodies gives each request body a read deadline that moves on as bytes arrive. The deadline ends with the body, so it
+// does not limit the work of the handler.
 func Bodies(next http.Handler) http.Handler { return bodies(next, bodyPatience) }
 
 func bodies(next http.Handler, patience time.Duration) http.Handler {
@@ -49,7 +49,7 @@ type body struct {
 	ended    bool
 }
 
-// Read reads what has arrived of the body.
+// Read reads bytes of the body that have arrived, and waits for them until the deadline.
 func (b *body) Read(p []byte) (int, error) {
 	if b.ended {
 		return b.ReadCloser.Read(p)

@@ -9,7 +9,7 @@ import (
 )
 
 // errTooMuch is returned when an unknown caller has sent more than it may.
-var errTooMuch = errors.New("the caller has sent too much without saying who it is")
+var errTooMuch = errors.New("the caller has sent too many bytes without identifying itself")
 
 // maxOpenCalls is how many calls that need no identity, such as health checks, a connection may have open before it is
 // admitted.
@@ -27,7 +27,8 @@ type Conn struct {
 	user     func() (int, error)
 }
 
-// Read reads what has arrived, up to what the connection may still send.
+// Read reads bytes that have arrived. Until the connection is admitted, it reads only the bytes that are left, and then
+// closes the connection.
 func (c *Conn) Read(b []byte) (int, error) {
 	if c.admitted.Load() {
 		return c.TCPConn.Read(b)
@@ -64,6 +65,6 @@ func (c *Conn) Close() error {
 	return c.TCPConn.Close()
 }
 
-// User returns the user id of the program at the other end, which must be on this machine. It looks it up once. An
-// error means that the user could not be determined.
+// User returns the user id of the program at the other end, which must be on this machine. It looks up the id only
+// once. An error means that the user could not be determined.
 func (c *Conn) User() (int, error) { return c.user() }

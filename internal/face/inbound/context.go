@@ -29,7 +29,7 @@ func WithConn(ctx context.Context, c net.Conn) context.Context {
 	return With(ctx, own)
 }
 
-// From returns the connection of the HTTP request or gRPC call that the context belongs to; nil if the call did not
+// From returns the connection of the HTTP request or gRPC call that the context belongs to, or nil if the call did not
 // come over a connection.
 func From(ctx context.Context) *Conn {
 	if c, ok := ctx.Value(connKey{}).(*Conn); ok {
@@ -52,7 +52,7 @@ func Remote(ctx context.Context) string {
 }
 
 // Credentials returns the transport credentials of a gRPC server whose listener is a Listener. They let From find the
-// connection of a call. They are plaintext if keys is nil.
+// connection of a call. If keys is nil, connections are not encrypted.
 func Credentials(keys *Keys) credentials.TransportCredentials {
 	if keys == nil {
 		return transport{insecure.NewCredentials()}

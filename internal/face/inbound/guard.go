@@ -14,8 +14,8 @@ import (
 // that is not this server (DNS rebinding), and requests from another origin that could change something. Reading across
 // origins needs no check, because without CORS headers the browser does not show the answer to the page.
 //
-// Hosts are the names, without a port, under which clients reach the server. Loopback names always work. Requests for a
-// path that open reports true for are let through: orchestrators call probes by whatever address they have.
+// hosts are the names, without a port, under which clients reach the server. Loopback names always work. If open
+// returns true for the path of a request, the request is not checked, because orchestrators call probes by any address.
 func Guard(next http.Handler, hosts []string, open func(path string) bool) http.Handler {
 	known := map[string]bool{}
 	for _, h := range hosts {

@@ -21,9 +21,9 @@ type KeyFiles struct {
 	ClientCA string
 }
 
-// Keys is a TLS configuration that follows its files. Each new connection looks whether they have changed. Files that do
-// not fit together, for example because only one of them has been written yet, change nothing. Connections that are open
-// keep the keys that they began with.
+// Keys is a TLS configuration that follows its files. Each new connection checks whether the files have changed. If the
+// changed files cannot be used, for example because only one of them has been written yet, the old keys stay in use.
+// Open connections keep the keys that they began with.
 type Keys struct {
 	files  KeyFiles
 	protos []string
@@ -31,11 +31,11 @@ type Keys struct {
 
 	mu      sync.Mutex
 	current *tls.Config
-	seen    []fs.FileInfo // of the files that current was read from, or that could not be read
-	problem string        // why the files that were seen are not used; "" if they are
+	seen    []fs.FileInfo // the files that current was read from
+	problem string        // why the changed files are not used; "" if the files have not changed or are used
 }
 
-// NewKeys reads the files. The protocols are those of ALPN, the preferred one first.
+// NewKeys reads the files. protos are the protocols for ALPN, the preferred protocol first.
 func NewKeys(files KeyFiles, log *slog.Logger, protos ...string) (*Keys, error) {
 	k := &Keys{files: files, protos: protos, log: log}
 	var err error
@@ -53,7 +53,7 @@ func (k *Keys) Config() *tls.Config {
 	}}
 }
 
-// latest returns the configuration of the files, or that of their last version that could be used.
+// latest returns the configuration of the files or, if they cannot be used, of their last usable version.
 func (k *Keys) latest(ctx context.Context) *tls.Config {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -111,7 +111,7 @@ func ReadAuthorities(file string) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s has no certificate in PEM", file)
+		return nil, fmt.Errorf("%s contains no certificate in PEM format", file)
 	}
 	return pool, nil
 }

@@ -84,9 +84,9 @@ func TestKeysThatCannotBeRead(t *testing.T) {
 	ca, dir := certtest.New(t), t.TempDir()
 	cert, key := ca.Files(t, dir, "first")
 	for want, files := range map[string]KeyFiles{
-		"none.pem":                  {Cert: filepath.Join(dir, "none.pem"), Key: key},
-		"tls.crt and its key":       {Cert: cert, Key: cert},
-		"has no certificate in PEM": {Cert: cert, Key: key, ClientCA: key},
+		"none.pem":                              {Cert: filepath.Join(dir, "none.pem"), Key: key},
+		"tls.crt and its key":                   {Cert: cert, Key: cert},
+		"contains no certificate in PEM format": {Cert: cert, Key: key, ClientCA: key},
 	} {
 		_, err := NewKeys(files, slog.New(slog.DiscardHandler), "h2")
 		require.ErrorContains(t, err, want)

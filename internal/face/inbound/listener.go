@@ -73,7 +73,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// forget removes the connection from those whose caller is not known. It reports whether it was one of them.
+// forget removes the connection from the connections with unknown callers. It reports whether the connection was one of
+// them.
 func (l *Listener) forget(c *Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

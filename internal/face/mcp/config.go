@@ -27,21 +27,22 @@ type Config struct {
 	// MaxBody is the largest accepted message in bytes; 0 means 16 MiB.
 	MaxBody int64
 	// Identify identifies the sender of a message from its Authorization headers, before the message is read. Calls are
-	// made with the context that it returns, also if it returns an error because the sender is unknown. The returned
-	// name separates the sessions of different callers. If Identify is nil, all requests have the same caller.
+	// made with the returned context, even if Identify fails because the sender is unknown. The returned name separates
+	// the sessions of different callers. If Identify is nil, all requests have the same caller.
 	Identify func(ctx context.Context, authorization []string) (_ context.Context, caller string, err error)
 	// Challenge returns the header WWW-Authenticate that tells an unknown sender where to sign in. The sender gets it with
 	// status 401, so that its client signs in. If Challenge is nil, the sender may initialize and list the tools.
 	Challenge func(r *http.Request) string
-	// Rights returns a function that reports whether the caller may call the method with the full gRPC name. Tools of other
-	// methods are not listed, and the server refuses calls of them. The caller is the one that Identify found; for Stdio, the
-	// one of the connection. If Rights is nil, every tool is listed.
+	// Rights returns a function that reports whether the caller may call the method with the full gRPC name. The server
+	// does not list the tools of other methods, and refuses calls of these tools. The caller is the one that Identify
+	// found or, for Stdio, the caller that the connection belongs to. If Rights is nil, every tool is listed.
 	Rights func(ctx context.Context) (mayCall func(method string) bool)
 	// Refused returns an error if the caller that Identify found has sent too many messages. Calls with its context fail with
 	// the same error. If Refused is nil, messages are not counted.
 	Refused func(ctx context.Context) error
-	// Take waits until the server may work on a request of the caller that Identify found. Call leave after the work, at least
-	// once. It is not for calls of tools, which wait as calls of the API. If Take is nil, requests do not wait.
+	// Take waits until the server may work on a request of the caller that Identify found. leave is called after the
+	// work, once or more. Calls of tools do not use Take, because they wait as calls of the API. If Take is nil,
+	// requests do not wait.
 	Take func(ctx context.Context) (leave func(), err error)
 	// MaxResult is the largest text of a tool's result in bytes; 0 means tool.DefaultMaxResult. The options of the
 	// method in the proto say how a longer answer is cut.

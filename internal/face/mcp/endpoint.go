@@ -43,8 +43,8 @@ func newEndpoint(s *server.MCPServer, known *sessions, c Config) *endpoint {
 	return &endpoint{
 		next: server.NewStreamableHTTPServer(s,
 			server.WithStateLess(true),                  // the endpoint keeps the sessions
-			server.WithDisableStreaming(true),           // the server never sends anything unasked
-			server.WithDisableLocalhostProtection(true), // guard does it, and knows the configured hosts
+			server.WithDisableStreaming(true),           // the server sends nothing without a request
+			server.WithDisableLocalhostProtection(true), // inbound.Guard protects, and knows the configured hosts
 			server.WithStreamableHTTPLogger(c.Log),
 		),
 		sessions: known, identify: c.Identify, refused: c.Refused, take: c.Take, challenge: c.Challenge, maxBody: c.MaxBody, most: c.MaxResult, timeout: c.WriteTimeout,
@@ -103,7 +103,7 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, problem.Code, problem.Message)
 		return
 	}
-	if err := e.refused(ctx); err != nil && m.Method != string(mcp.MethodToolsCall) { // a tool says it in its result, which models read
+	if err := e.refused(ctx); err != nil && m.Method != string(mcp.MethodToolsCall) { // a call of a tool reports the error in its result, which models read
 		refuseLimited(w, m.ID, err)
 		return
 	}
@@ -121,7 +121,7 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case m.Method == string(mcp.MethodInitialize):
 			header.Del(server.HeaderKeySessionID)
-			if unknown == nil { // without a session nothing is lost, and no other caller's session is displaced
+			if unknown == nil { // unknown callers need no session, and must not displace the sessions of others
 				out.begin = func() string { return e.sessions.begin(caller) }
 			}
 		case id != "" && !e.sessions.use(caller, id):
@@ -132,7 +132,8 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		header.Del(server.HeaderKeySessionID)
 	}
 	if m.Method == cancelled && header.Get(server.HeaderKeySessionID) == "" {
-		// Without a session the owner of the request is unknown. Such a client closes the connection instead.
+		// Without a session it is unknown who sent the request that is to be cancelled. A client without a session
+		// closes the connection instead.
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}

@@ -14,7 +14,7 @@ import (
 // caller's Authorization as metadata. Handler starts nothing that needs to be stopped. Its server must not limit the
 // time of a whole answer, since an answer may be a stream.
 //
-// The tools are built at the first request, because that would take a quarter of the time in which a server starts.
+// The tools are built at the first request. Building them earlier would take a quarter of the server's start time.
 func Handler(conn grpc.ClientConnInterface, c Config) http.Handler {
 	mux := sync.OnceValue(func() http.Handler { return newMux(conn, c.withDefaults()) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { mux().ServeHTTP(w, r) })
@@ -52,7 +52,7 @@ func Paths() []string {
 	return paths
 }
 
-// writeError answers with an error object, where the request is not yet known to be a protocol message.
+// writeError answers with Fleet's error object. It is for requests that may not be protocol messages.
 func writeError(w http.ResponseWriter, status int, e wire.Error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -12,7 +12,8 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// limited is the JSON-RPC code for a message of a caller that has sent too many. Servers may choose codes from -32000 to -32099.
+// limited is the JSON-RPC code for a message of a caller that has sent too many messages. Servers may choose codes from
+// -32000 to -32099.
 const limited = -32029
 
 // sessionNotFound is the JSON-RPC code that servers return for an unknown session.
@@ -36,8 +37,8 @@ func (e envelope) isResponse() bool {
 	return e.Method == "" && len(e.ID) > 0 && (len(e.Result) > 0 || len(e.Error) > 0)
 }
 
-// isWork reports whether the server has work with the message itself, such as to list the tools. A call of a tool is left out: it
-// becomes a call of the API, which is counted there.
+// isWork reports whether the MCP server itself does the work for the message, for example lists the tools. A call of a
+// tool is not such work, because it becomes a call of the API, which waits for a slot there.
 func (e envelope) isWork() bool {
 	return len(e.ID) > 0 && e.Method != string(mcp.MethodToolsCall) && e.Method != string(mcp.MethodPing)
 }
@@ -70,7 +71,7 @@ func open(message []byte) (envelope, *rpcError) {
 		return envelope{}, &rpcError{Code: mcp.PARSE_ERROR, Message: status.Convert(err).Message()}
 	}
 	var e envelope
-	// mcp-go refuses a member of the wrong type, and knows the request's id if it could be read.
+	// A member of the wrong type is left to mcp-go, which refuses it in an answer with the request's id.
 	if _, broken := errors.AsType[*json.SyntaxError](json.Unmarshal(message, &e)); broken {
 		return envelope{}, &rpcError{Code: mcp.PARSE_ERROR, Message: "The message is not valid JSON."}
 	}

@@ -58,7 +58,7 @@ func (p *pings) ping(ctx context.Context, write func([]byte) error) {
 	}
 }
 
-// pong takes the answer to the ping with the id.
+// pong ends the wait for the answer to the ping with the id.
 func (p *pings) pong(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// maxSessions is how many sessions a caller may have. A new one replaces the one that was idle the longest.
+// maxSessions is how many sessions a caller may have. A further session replaces the one that was idle the longest.
 const maxSessions = 1000
 
 // sessions holds the sessions of the protocol revisions that have them. A session belongs to the caller who began it
@@ -36,7 +36,7 @@ func newSessions(ttl time.Duration, now func() time.Time) *sessions {
 func (s *sessions) begin(caller string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for c := range s.idle { // of other callers too, so that nothing is left of those who never return
+	for c := range s.idle { // also the sessions of other callers, who may never return
 		s.expire(c)
 	}
 	own := s.idle[caller]
@@ -77,7 +77,7 @@ func (s *sessions) end(caller, id string) bool {
 	return true
 }
 
-// find returns the session of the caller; nil if it does not exist or belongs to another caller.
+// find returns the session of the caller, or nil if it does not exist or belongs to another caller.
 func (s *sessions) find(caller, id string) *list.Element {
 	s.expire(caller)
 	e := s.byID[id]

@@ -20,11 +20,11 @@ import (
 
 // Stdio serves one toolset to one client, with one message per line from in to out. Calls go over conn, whose
 // credentials identify the caller. Stdio returns nil after in has ended and every request is answered, or when ctx is
-// done. It returns an error if it cannot read or write, or if the toolset does not exist. A pending read of in when ctx
-// ends continues until in delivers data or ends.
+// done. It returns an error if it cannot read or write, or if the toolset does not exist. If a read of in is pending
+// when ctx ends, the read continues until in delivers data or ends.
 //
-// It replaces mcp-go's own, which drops pending calls when its input ends, runs only five calls at a time, and shares
-// one notification channel among all sessions of a process.
+// Stdio replaces mcp-go's stdio server, which drops pending calls when its input ends, runs only five calls at a time,
+// and shares one notification channel among all sessions of a process.
 func Stdio(ctx context.Context, conn grpc.ClientConnInterface, c Config, in io.Reader, out io.Writer) error {
 	c = c.withDefaults()
 	set, err := find(toolsets(conn), c.Toolset)
@@ -123,7 +123,7 @@ func (s *stdio) handle(ctx context.Context, message []byte) {
 	}
 }
 
-// begin starts a request. It can be cancelled as soon as begin returns.
+// begin starts a request. The request can be cancelled as soon as begin returns.
 func (s *stdio) begin(ctx context.Context, m envelope, message []byte) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	id := string(m.ID)
@@ -131,7 +131,7 @@ func (s *stdio) begin(ctx context.Context, m envelope, message []byte) {
 	defer s.mu.Unlock()
 	if _, ok := s.calls[id]; ok {
 		cancel(nil)
-		s.answer((&rpcError{Code: mcp.INVALID_REQUEST, Message: "A request of this id is under way; give each request an id of its own."}).response(m.ID))
+		s.answer((&rpcError{Code: mcp.INVALID_REQUEST, Message: "A request with this id is already running; give each request its own id."}).response(m.ID))
 		return
 	}
 	s.calls[id] = cancel
@@ -151,7 +151,7 @@ func (s *stdio) begin(ctx context.Context, m envelope, message []byte) {
 func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response []byte) {
 	defer func() {
 		if r := recover(); r != nil {
-			s.log.ErrorContext(ctx, "panic", slog.String("method", m.Method), slog.Any("panic", r), slog.String("stack", string(debug.Stack())))
+			s.log.ErrorContext(ctx, "call panicked", slog.String("method", m.Method), slog.Any("panic", r), slog.String("stack", string(debug.Stack())))
 			response = (&rpcError{Code: mcp.INTERNAL_ERROR, Message: "an internal error occurred in Fleet; its log has the cause"}).response(m.ID)
 		}
 	}()
@@ -173,8 +173,8 @@ func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response 
 	}
 	b, err := json.Marshal(r)
 	if err != nil {
-		s.log.ErrorContext(ctx, "marshal response", slog.String("method", m.Method), slog.Any("error", err))
-		return (&rpcError{Code: mcp.INTERNAL_ERROR, Message: "The answer cannot be written as JSON."}).response(m.ID)
+		s.log.ErrorContext(ctx, "response cannot be encoded", slog.String("method", m.Method), slog.Any("error", err))
+		return (&rpcError{Code: mcp.INTERNAL_ERROR, Message: "The answer cannot be written as JSON; the server's log has the cause."}).response(m.ID)
 	}
 	return result.Append(nil, b)
 }

@@ -52,7 +52,7 @@ func TestStdioRefusesDuplicateID(t *testing.T) {
 	s := newStub()
 	out, err := runStdio(t, s, call(1, "restart_agent", `{"agent_name":"papi"}`, "")+"\n"+call(1, "show_agent", `{"agent_name":"papi"}`, "")+"\n"+cancelOne)
 	require.NoError(t, err)
-	require.Contains(t, out, "give each request an id of its own")
+	require.Contains(t, out, "give each request its own id")
 }
 
 func TestStdioEndsWithItsContext(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"fleet/internal/face/mcp/tool"
 )
 
-// buffers are reused by responses, which are much larger than all else that a call needs.
+// buffers keeps the memory of responses for reuse. A response is much larger than everything else that a call needs.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // stream is the HTTP response to one message. It starts as mcp-go's plain response and becomes an event stream with the
@@ -26,11 +26,11 @@ type stream struct {
 	timeout time.Duration
 	begin   func() string   // makes a session when the message is answered without an error; nil for most messages
 	result  *tool.Assembled // what is put into the JSON that mcp-go writes
-	leave   func()          // ends the work on the message, before the client reads the answer; it may be called again
+	leave   func()          // called after the work and before the client reads the answer, once or more; see Config.Take
 
 	mu     sync.Mutex
 	events bool         // notifications were sent
-	status int          // to be sent before the JSON; 0 if there is none, or it was sent
+	status int          // the status to send before the JSON; 0 if none was set, or it was sent
 	last   bytes.Buffer // what mcp-go wrote after the first notification
 }
 
@@ -68,7 +68,7 @@ func (s *stream) event(data []byte) error {
 	return nil
 }
 
-// end writes what mcp-go wrote after the first notification.
+// end sends what mcp-go wrote after the first notification, as the last event.
 func (s *stream) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +104,7 @@ func (s *stream) sendStatus() {
 	s.status = 0
 }
 
-// Write sends what mcp-go writes. After the first notification it keeps it for the last event.
+// Write sends what mcp-go writes. After the first notification, it keeps the bytes for the last event instead.
 func (s *stream) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,17 +15,17 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// body is the body of a request to a known route. The gateway's handlers have it read by their marshaler.
+// body is the body of a request to a known route. The gateway's handlers read it with codec.
 type body struct {
 	io.ReadCloser
 	route     *route
 	inPath    map[string]string
-	size      int64         // as the client says; -1 if it does not
+	size      int64         // the length that the client declares, in bytes; -1 if it declares none
 	fromQuery proto.Message // the request without the fields of the path; nil if there is no query
-	err       error         // why it was not read; the gateway passes on nothing but the text
+	err       error         // why it was not read, since the gateway passes on only the text of an error
 }
 
-// expected is how many bytes of a body get memory before they have arrived.
+// expected is the largest memory, in bytes, that is reserved for a body before it arrives.
 const expected = 64 << 10
 
 // read reads the body into the request message.

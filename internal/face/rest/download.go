@@ -27,7 +27,8 @@ func (rt *route) isDownload() bool {
 	return rt.method.IsStreamingServer() && rt.method.Output().FullName() == bodyName
 }
 
-// beginsAt returns the name of the request's field for the offset at which the content begins; empty if it has none.
+// beginsAt returns the name of the request's field for the offset at which the content begins, or "" if there is no
+// such field.
 func (rt *route) beginsAt() string {
 	p, _ := proto.GetExtension(rt.method.Options(), fleetv1.E_Portion).(*fleetv1.Portion)
 	return p.GetFrom()
@@ -119,7 +120,7 @@ func (w *rangeWriter) WriteHeader(status int) {
 	w.refused = true
 	w.Header().Del("Content-Disposition")
 	writeError(w.ResponseWriter, &runtime.HTTPStatusError{HTTPStatus: status, Err: wire.Invalid(invalidArgument, "",
-		"The header Range asks for bytes that are not there; Content-Range says how many there are.")})
+		"The header Range names bytes beyond the end of the content; Content-Range has the size of the content.")})
 }
 
 // Write sends a piece of the content.
@@ -137,16 +138,16 @@ type contentStream struct {
 	ctx     context.Context //nolint:containedctx // of the request, for the streams it opens
 	request protoreflect.Message
 	offset  protoreflect.FieldDescriptor // field of the request; nil if the method can only stream the whole
-	waits   func()                       // called before each read; extends the client's write deadline
+	waits   func()                       // called after each read; extends the deadline for writing to the client
 
 	info       *fleetv1.PayloadInfo
 	kind       string
-	base, size int64 // where the content begins, as the request says, and its size from there
+	base, size int64 // the requested offset at which the content begins, and its size from there
 
 	recv     func() (proto.Message, error)
 	stop     context.CancelFunc
 	left     []byte
-	at, next int64 // offsets: of the stream, and of the next read
+	at, next int64 // the offset of the stream, and the offset of the next read
 	err      error
 }
 
@@ -246,7 +247,8 @@ type contentType struct{ protoreflect.MessageType }
 func (contentType) New() protoreflect.Message { return (&httpbody.HttpBody{}).ProtoReflect() }
 
 // takesGzip reports whether the client accepts gzip as a content encoding (RFC 9110, section 12.5.3): the
-// Accept-Encoding header names gzip or * with a weight above 0. A name counts before *.
+// Accept-Encoding header names gzip or * with a weight above 0. The weight of gzip takes precedence over the weight of
+// *.
 func takesGzip(headers []string) bool {
 	gzip, other := -1.0, -1.0
 	for item := range strings.SplitSeq(strings.Join(headers, ","), ",") {

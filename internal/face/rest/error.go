@@ -13,11 +13,8 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// These reasons exist in HTTP only; gRPC has none of them.
-const (
-	unimplemented    = "UNIMPLEMENTED"
-	permissionDenied = "PERMISSION_DENIED"
-)
+// unimplemented is the reason of errors about routes that do not exist.
+const unimplemented = "UNIMPLEMENTED"
 
 // refusal is an error without a gRPC status.
 type refusal struct {
@@ -53,8 +50,7 @@ func writeObject(w http.ResponseWriter, status int, e wire.Error) {
 	writeJSON(w, status, append(e.JSON(), '\n'))
 }
 
-// writeJSON writes the JSON. A write error means that the client has gone, so there is nobody to tell and nothing to
-// log.
+// writeJSON writes the JSON. It ignores a write error, which means that the client has disconnected.
 func writeJSON(w http.ResponseWriter, status int, data []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
@@ -69,7 +65,7 @@ func (f *face) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.Mars
 		err = b.err
 	}
 	if malformed, ok := errors.AsType[runtime.MalformedSequenceError](err); ok {
-		err = wire.Invalid(invalidArgument, "", "The path has %q, which escapes nothing: write %%25 for a percent sign.", cut(string(malformed)))
+		err = wire.Invalid(invalidArgument, "", "The path has %q, which is not a valid escape: write %%25 for a percent sign.", cut(string(malformed)))
 	}
 	writeError(w, err)
 }
@@ -86,9 +82,9 @@ func (f *face) routingFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.M
 	for i, rt := range f.routes {
 		routes[i] = rt.String()
 	}
-	message := fmt.Sprintf("There is no %s; /docs describes what there is.", asked)
+	message := fmt.Sprintf("There is no %s; /docs describes the API.", asked)
 	if near := f.nearest(r.Method, path); near != "" {
-		message = fmt.Sprintf("There is no %s; did you mean %s? /docs describes what there is.", asked, near)
+		message = fmt.Sprintf("There is no %s; did you mean %s? /docs describes the API.", asked, near)
 	}
 	writeObject(w, http.StatusNotFound, wire.Error{
 		Reason: unimplemented, Message: message, Details: map[string]any{"method": asked, "routes": routes},

@@ -10,7 +10,7 @@ import (
 	"fleet/internal/face/encoded"
 )
 
-// isList reports whether the route answers a GET with a list: the answer begins with one.
+// isList reports whether the route answers a GET with a list, which means that the answer's first field is a list.
 func (rt *route) isList() bool {
 	fields := rt.method.Output().Fields()
 	return rt.verb == http.MethodGet && !rt.method.IsStreamingServer() &&
@@ -24,7 +24,7 @@ type listWriter struct {
 	ctx    context.Context //nolint:containedctx // of the request, for its offer
 	have   []string        // the If-None-Match header
 	begun  bool
-	unsaid bool // the body is left out
+	silent bool // the body is left out
 }
 
 // Unwrap returns the writer for http.ResponseController.
@@ -43,16 +43,16 @@ func (w *listWriter) Write(b []byte) (int, error) {
 		tag := w.tag(b)
 		h := w.Header()
 		h.Set("ETag", tag)
-		h.Set("Cache-Control", "private, no-cache") // it may be kept by its caller alone, and asked about each time
+		h.Set("Cache-Control", "private, no-cache") // only the caller may cache the list, and must revalidate it each time
 		h.Set("Vary", "Authorization")
 		if hasTag(w.have, tag) {
-			w.unsaid = true
+			w.silent = true
 			h.Del("Content-Type")
 			h.Del("Content-Length")
 			w.ResponseWriter.WriteHeader(http.StatusNotModified)
 		}
 	}
-	if w.unsaid {
+	if w.silent {
 		return len(b), nil
 	}
 	return w.ResponseWriter.Write(b)
@@ -62,13 +62,13 @@ func (w *listWriter) Write(b []byte) (int, error) {
 func (w *listWriter) tag(body []byte) string {
 	if a := encoded.OfferOf(w.ctx).Answer(); a != nil {
 		if tag, err := a.Tag(); err == nil {
-			return tag // without a look at the body
+			return tag // this needs no hash of the body
 		}
 	}
 	return encoded.Tag(body)
 }
 
-// hasTag reports whether the header If-None-Match names the tag, or any. The comparison is weak: W/"x" is "x".
+// hasTag reports whether the header If-None-Match names the tag or is *. The comparison is weak: W/"x" equals "x".
 func hasTag(header []string, tag string) bool {
 	for item := range strings.SplitSeq(strings.Join(header, ","), ",") {
 		item = strings.TrimSpace(item)

@@ -20,8 +20,8 @@ func alive(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, []byte(`{"status":"alive"}`+"\n"))
 }
 
-// ready answers as the health service does: 200 if the services behind the face can work, with a list of what is
-// degraded.
+// ready answers 200 if the health service reports that the server is ready, and 503 otherwise. Both answers list the
+// degraded parts.
 func (f *face) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), patienceOfProbes)
 	defer cancel()
@@ -51,7 +51,7 @@ func (f *face) ready(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// degraded returns the list of what is degraded, from the answer of the health service.
+// degraded returns the list of degraded parts from the answer of the health service.
 func degraded(answer []byte) json.RawMessage {
 	var body struct {
 		Degraded json.RawMessage `json:"degraded"`

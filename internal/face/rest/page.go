@@ -17,7 +17,8 @@ import (
 //go:embed page
 var files embed.FS
 
-// content is the Content-Security-Policy of the pages: only their own files. Swagger UI sets styles in its markup.
+// content is the Content-Security-Policy of the pages. It allows only their own files, and inline styles, which Swagger
+// UI uses.
 const content = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
 	"font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -60,13 +61,13 @@ func (f *face) newPages() (map[string]http.Handler, error) {
 	return pages, nil
 }
 
-// entries has the lines of the index.
+// entries has the paths in the index, by name.
 var entries = map[string]string{
 	"docs": "/docs", "openapi": "/openapi.json", "mcp": "/mcp", "agents": "/v1/agents", "events": "/v1/events", "health": "/healthz", "ready": "/readyz",
 }
 
-// newIndex returns the handler of the root path for programs: what there is, and where. Browsers get the live page, of
-// package page.
+// newIndex returns the handler of the root path for programs. It lists the endpoints with their paths. Browsers get the
+// live page of package page instead.
 func (f *face) newIndex() (http.Handler, error) {
 	object := map[string]string{"name": "fleet", "version": f.config.Version}
 	maps.Copy(object, entries)

@@ -22,10 +22,10 @@ import (
 
 const invalidArgument = "INVALID_ARGUMENT"
 
-// checked passes a request on to the gateway's handler, or to the custom handler h, if its path and query fit the
-// method's request message, and with a body that explains itself. The gateway alone would ignore unknown query
-// parameters, accept enum values by number and bodies of any content type, and name Go's own functions in its errors.
-// The service checks the values themselves.
+// checked returns a handler that passes a request to h, the gateway's handler or a custom one, if the path and the
+// query fit the method's request message. It gives the request a body that fails with clear errors. The gateway alone
+// would ignore unknown query parameters, accept enum values by number and bodies of any content type, and name Go
+// functions in its errors. The service checks the values themselves.
 func (f *face) checked(h runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, inPath map[string]string) {
 		pattern, _ := runtime.HTTPPattern(r.Context())
@@ -68,7 +68,7 @@ func (f *face) checked(h runtime.HandlerFunc) runtime.HandlerFunc {
 	}
 }
 
-// open checks everything but the content of the body.
+// open checks everything but the content of the body, and returns the body.
 func (rt *route) open(r *http.Request, inPath map[string]string) (*body, error) {
 	for _, name := range rt.fields {
 		switch value := inPath[name]; {

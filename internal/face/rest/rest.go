@@ -36,7 +36,8 @@ type Config struct {
 	// The call is made with the context that it returns. An error, which is a gRPC status, refuses the request. If
 	// Identify is nil, every request is read.
 	Identify func(ctx context.Context, method string, authorization []string) (context.Context, error)
-	// Challenge returns the header WWW-Authenticate that tells an unknown caller where to sign in; nil: nowhere.
+	// Challenge returns the header WWW-Authenticate that tells an unknown caller where to sign in. If Challenge is nil,
+	// the header does not name a place to sign in.
 	Challenge func(r *http.Request) string
 	// Version is the server's version, shown on the index page.
 	Version string
@@ -113,8 +114,9 @@ func (f *face) register(conn grpc.ClientConnInterface) error {
 		runtime.WithWriteContentLength(),
 		runtime.WithDisablePathLengthFallback(),
 		runtime.WithDisableHTTPMethodOverride(),
-		// Headers and gRPC metadata are kept apart, since a caller could otherwise forge what the server's own parts
-		// tell each other. The exceptions are Authorization, which the gateway forwards by itself, and the trace context.
+		// Headers do not become gRPC metadata, because a caller could otherwise forge the metadata that parts of the
+		// server send each other. The exceptions are Authorization, which the gateway forwards by itself, and the trace
+		// context.
 		runtime.WithIncomingHeaderMatcher(none),
 		runtime.WithOutgoingHeaderMatcher(none),
 		runtime.WithOutgoingTrailerMatcher(none),
@@ -204,7 +206,7 @@ func callMetadata(_ context.Context, r *http.Request) metadata.MD {
 	return md
 }
 
-// askedKey is the context key of the request as it came, for Config.Challenge.
+// askedKey is the context key of the client's unchanged request, which Config.Challenge needs.
 type askedKey struct{}
 
 // forGateway returns the request without the headers that the gateway would turn into metadata or deadlines
@@ -228,7 +230,7 @@ func (f *face) forGateway(w http.ResponseWriter, r *http.Request) *http.Request 
 	return in
 }
 
-// IsProbe reports whether the path is a health probe, which reveals nothing and may be called by any name.
+// IsProbe reports whether the path is a health probe. A probe reveals nothing, so it may be called with any host name.
 func IsProbe(path string) bool { return path == "/healthz" || path == "/readyz" }
 
 // accepts reports whether the client names the media type in its Accept header.

@@ -64,7 +64,7 @@ func routeOf(m protoreflect.MethodDescriptor) (*route, error) {
 	case *annotations.HttpRule_Delete:
 		rt.verb, rt.template = http.MethodDelete, p.Delete
 	default:
-		return nil, errors.New("there is none")
+		return nil, errors.New("the proto has no HTTP rule for it")
 	}
 	parts := strings.Split(rt.template, "{")
 	ok := !strings.ContainsAny(parts[0], "}*")

@@ -13,11 +13,12 @@ import (
 
 const sseType = "text/event-stream"
 
-// heartbeatHeader says how many seconds a stream of server-sent events is silent at most. A connection that is silent for longer is dead.
+// heartbeatHeader is the header with the longest silence of a stream of server-sent events, in seconds. A connection
+// that is silent for longer is dead.
 const heartbeatHeader = "Fleet-Heartbeat"
 
-// sse writes server-sent events. Each event of the fleet becomes one, with its cursor as the id, so that a client that
-// reconnects continues where it stopped.
+// sse writes server-sent events. Each event of the fleet becomes one server-sent event, with the cursor as its id. So a
+// client that reconnects continues where it stopped.
 type sse struct{}
 
 func (sse) mediaType() string { return sseType }
@@ -46,7 +47,7 @@ func (sse) answer(m proto.Message) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// idle writes a comment. It shows proxies and clients that the connection is alive, and is not seen as an event.
+// idle writes a comment, which shows proxies and clients that the connection is alive. A comment is not an event.
 func (sse) idle() []byte { return []byte(": heartbeat\n\n") }
 
 func (sse) failed(err error) []byte {

@@ -102,13 +102,13 @@ func (f *face) result(w http.ResponseWriter, answers <-chan received) {
 				return
 			}
 			w.Header().Set("Content-Type", codec{}.ContentType(nil))
-			_, _ = w.Write(data) // a client that has gone cannot be told
+			_, _ = w.Write(data) // the client may have disconnected
 		}
 		return
 	}
 }
 
-// messages writes each message as one server-sent event, named after the message's type. The last one is the result.
+// messages writes each message as one server-sent event, named after the message's kind. The last event is the result.
 type messages struct{ sse }
 
 func (messages) answer(m proto.Message) ([]byte, error) {
@@ -121,7 +121,7 @@ func (messages) answer(m proto.Message) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// kindOf returns what kind of message it is, by the field that says it; empty if there is none.
+// kindOf returns the value of the field that tells the kind of the message, or "" if the message has no such field.
 func kindOf(m protoreflect.Message) string {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {

@@ -26,14 +26,15 @@ type stream interface {
 	ended(cursor string) []byte           // written last, after the last answer
 }
 
-// received is what the service sent: an answer, or the error that ends the stream.
+// received is an answer from the service, or the error that ends the stream.
 type received struct {
 	answer proto.Message
 	err    error
 }
 
-// watch serves GET /v1/events. The gateway would wrap each answer in an envelope and does not support server-sent
-// events. It reads the next answer only after the previous one is written, so a slow client delays only itself.
+// watch serves GET /v1/events. The gateway cannot: it would wrap each answer in an envelope, and it does not support
+// server-sent events. watch reads the next answer only after it has written the previous one, so a slow client delays
+// only itself.
 func (f *face) watch(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 	request, form, err := watchRequest(r)
 	if err != nil {
@@ -87,8 +88,8 @@ func watchRequest(r *http.Request) (*fleetv1.WatchFleetRequest, stream, error) {
 	return request, sse{}, nil
 }
 
-// receive passes on the messages of the stream that open opens. It closes the channel when ctx is done, or after an
-// error.
+// receive opens a stream and returns a channel with its messages and the error that ends it. It closes the channel
+// after the error, or when ctx is done.
 func receive[M proto.Message](ctx context.Context, open func() (recv func() (M, error), err error)) <-chan received {
 	answers := make(chan received)
 	go func() {
@@ -126,8 +127,8 @@ type pipe struct {
 	cursor   string
 }
 
-// run writes messages until the stream ends or the client has gone. An error that comes first, within the opening time,
-// becomes the HTTP status. After that the status is sent already, so the error is written as the last piece.
+// run writes messages until the stream ends or the client disconnects. If an error comes first, within the opening
+// time, it becomes the HTTP status. Later the status is already sent, so an error is written as the last piece.
 func (p *pipe) run(ctx context.Context, answers <-chan received, opening, heartbeat time.Duration) {
 	_ = p.control.SetReadDeadline(time.Time{}) // the request is read; its deadline must not end the stream
 	silence := time.NewTimer(opening)
@@ -156,7 +157,7 @@ func (p *pipe) run(ctx context.Context, answers <-chan received, opening, heartb
 	}
 }
 
-// last writes the end of the stream if received is the end.
+// last reports whether next ends the stream. If it does, last writes the end of the stream.
 func (p *pipe) last(next received) bool {
 	switch {
 	case next.err == nil:
@@ -185,7 +186,7 @@ func (p *pipe) pass(answer proto.Message) error {
 
 // write sends a piece at once. It sends the opening before the first piece.
 func (p *pipe) write(piece []byte) error {
-	_ = p.control.SetWriteDeadline(time.Now().Add(p.patience)) // replaces the server's own deadline, which is for answers that end
+	_ = p.control.SetWriteDeadline(time.Now().Add(p.patience)) // replaces the server's deadline, which is too short for a stream
 	if !p.opened {
 		p.opened = true
 		p.w.Header().Set("Content-Type", p.form.mediaType())

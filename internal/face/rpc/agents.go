@@ -51,7 +51,7 @@ func (f *Fleet) ListAgents(ctx context.Context, r *fleetv1.ListAgentsRequest) (*
 	return whole, nil
 }
 
-// rowsOf returns the part of an answer that stays the same while the agents do.
+// rowsOf returns the part of an answer that stays the same as long as the agents do not change.
 func rowsOf(r *fleet.AgentRows) *fleetv1.ListAgentsResponse {
 	out := &fleetv1.ListAgentsResponse{
 		Agents: make([]*fleetv1.AgentSummary, len(r.Agents)), TotalCount: int32Of(r.Total), NextCursor: some(r.Next),

@@ -15,17 +15,18 @@ import (
 	"fleet/internal/fleet"
 )
 
-// seen has the facts about a call that are recorded. The request and the answer may be nil.
+// seen has the facts about a call that the interceptor records. The request and the answer may be nil.
 type seen struct {
 	request, answer any
 	stream          bool
-	caller          string         // name of the principal; empty if it is not known
+	caller          string         // name of the principal; empty if the caller is not identified
 	line            *fleet.Audited // nil if the call is not audited
 	call            fleet.Call
 	slot            slot
 }
 
-// work waits until the server may work on the call. A call that gets no turn has done nothing, so it is not audited.
+// work waits for a slot, after which the server may work on the call. A call that gets no slot has no effect, so work
+// removes its audit line.
 func (s *seen) work(ctx context.Context) error {
 	err := s.slot.take(ctx, s.caller)
 	if err != nil {
@@ -36,8 +37,8 @@ func (s *seen) work(ctx context.Context) error {
 
 // AuditLog keeps the lines of calls in the store.
 type AuditLog interface {
-	// Keep writes the line of a call that has ended, or of calls that were refused. The first transaction of the call that
-	// changed something has written a line with an ID.
+	// Keep writes the line of a call that has ended, or of calls that were refused. If a transaction of the call
+	// changed something, the first such transaction has already written the line and given it an ID.
 	Keep(e fleet.AuditEntry)
 }
 
@@ -53,18 +54,18 @@ func (i *Interceptor) begin(ctx context.Context, method string, p fleet.Principa
 	return a
 }
 
-// entry returns a line without its caller.
+// entry returns an audit line that does not name the caller yet.
 func (i *Interceptor) entry(ctx context.Context, method string) fleet.AuditEntry {
 	return fleet.AuditEntry{Time: time.Now().UTC(), Method: shortMethod(method), Face: short(faceOf(ctx)), Remote: i.remote(ctx), Count: 1}
 }
 
-// describe adds what the request says to the line. It may be nil.
+// describe adds the target, the request ID and the agent from the request to the line. The request may be nil.
 func describe(e *fleet.AuditEntry, request any) {
 	e.Target, e.RequestID = target(request), field(request, "request_id")
 	e.AgentName, e.Owner = fleet.ParseAgentRef(field(request, "agent_name"))
 }
 
-// audit logs a call that may have changed something, and keeps its line.
+// audit logs a call that may have changed something, and passes its line to the audit log.
 func (i *Interceptor) audit(ctx context.Context, line *fleet.Audited, seen *seen, s *status.Status) {
 	e := line.Describe(func(e *fleet.AuditEntry) {
 		if e.Outcome = fleet.OutcomeOK; s != nil {
@@ -84,7 +85,7 @@ func (i *Interceptor) audit(ctx context.Context, line *fleet.Audited, seen *seen
 	i.lines.Keep(e)
 }
 
-// failed logs, once per call, that the caller could not be identified.
+// failed logs that the caller could not be identified. It does so once per call.
 func (i *Interceptor) failed(ctx context.Context, method string, id *identity) {
 	if id.audited {
 		return
@@ -100,7 +101,7 @@ func attrsOf(e fleet.AuditEntry) []slog.Attr {
 	return []slog.Attr{slog.String("method", e.Method), slog.String("face", e.Face), slog.String("remote", e.Remote)}
 }
 
-// faceOf returns the face that the call came over.
+// faceOf returns the face through which the call came.
 func faceOf(ctx context.Context) string {
 	if v := metadata.ValueFromIncomingContext(ctx, FaceKey); len(v) > 0 {
 		return v[0]
@@ -117,13 +118,13 @@ func reasonOf(s *status.Status) string {
 	return strings.ToUpper(s.Code().String())
 }
 
-// targets are the fields that name what a call concerns, the most specific first.
+// targets are the fields that name the object of a call, the most specific first.
 var targets = []protoreflect.Name{
 	"agent_name", "agent_id", "task_id", "question_id", "agent_session_id", "tool_name", "registry_ref", "subagent", "subagent_name", "name", "agent",
 }
 
-// target returns the name of the object that the call concerns, or "" if no field names it. For a call that creates
-// something, the answer names it.
+// target returns the name of the object of a call, from the first message that has it, or "". Pass the request and then
+// the answer: the answer names an object that the call created.
 func target(messages ...any) string {
 	for _, m := range messages {
 		for _, name := range targets {
@@ -135,7 +136,8 @@ func target(messages ...any) string {
 	return ""
 }
 
-// field returns the text of the message's field, or "" if it has none.
+// field returns the text of the message's field, or "" if the message has no text field of that name. It shortens a
+// long text.
 func field(m any, name protoreflect.Name) string {
 	message, ok := m.(proto.Message)
 	if !ok || message == nil {
@@ -149,7 +151,7 @@ func field(m any, name protoreflect.Name) string {
 	return short(r.Get(f).String())
 }
 
-// short shortens what a caller sent to what fits into a log line.
+// short shortens a text from a caller, so that it fits into a log line.
 func short(s string) string {
 	const most = 128
 	if len(s) <= most {

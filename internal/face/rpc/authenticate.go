@@ -21,14 +21,15 @@ const authorization = "authorization"
 // FaceKey is the metadata key that names the face of a call: "rest" or "mcp".
 const FaceKey = "fleet-face"
 
-// NoAuth identifies every caller as the one user who runs Fleet on this machine. Calls through MCP count as those of an
-// AI controller, so that the history tells them apart.
+// NoAuth identifies every caller as the one user who runs Fleet on this machine. Calls through MCP count as calls of an
+// AI controller, so that the history distinguishes them from the user's own calls.
 //
-// A call with the token of an agent is identified as that agent, and has no more rights than an agent has elsewhere.
+// A call with the token of an agent is identified as that agent, and has only the rights of an agent.
 type NoAuth struct {
-	// Lookup returns the principal of a secret; nil if agents have no tokens.
+	// Lookup returns the principal of an agent's secret. It is nil if agents have no tokens.
 	Lookup func(ctx context.Context, secret string) (fleet.Principal, error)
-	// Local returns an error unless the caller is a user of this machine who is served; nil serves all.
+	// Local returns an error unless the caller is a user of this machine who may call Fleet. If Local is nil, everyone
+	// may.
 	Local func(ctx context.Context) error
 }
 
@@ -49,7 +50,7 @@ func (a NoAuth) Authenticate(ctx context.Context, md metadata.MD) (fleet.Princip
 
 // TokenAuth identifies callers by their token: "authorization: Bearer SECRET".
 type TokenAuth struct {
-	// Lookup returns the principal of a secret. Its kind is empty if it depends on the face.
+	// Lookup returns the principal of a secret. The principal's kind is empty if it depends on the face of the call.
 	Lookup func(ctx context.Context, secret string) (fleet.Principal, error)
 }
 
@@ -64,13 +65,13 @@ func (a TokenAuth) Authenticate(ctx context.Context, md metadata.MD) (fleet.Prin
 		return fleet.Principal{}, fleet.Errorf(fleet.ReasonUnauthenticated, "the Authorization header must be one \"Bearer TOKEN\"")
 	}
 	p, err := a.Lookup(ctx, strings.TrimSpace(secret))
-	if p.Kind == "" { // the credentials of a person: an AI uses them if the call comes through MCP
+	if p.Kind == "" { // the credentials of a person; if the call comes through MCP, an AI uses them
 		p.Kind = kindOn(md)
 	}
 	return p, err
 }
 
-// kindOn returns the kind of a caller whose credentials do not say it.
+// kindOn returns the kind of a caller whose credentials do not determine it: controller through MCP, otherwise human.
 func kindOn(md metadata.MD) fleet.Kind {
 	if v := md.Get(FaceKey); len(v) > 0 && v[0] == "mcp" {
 		return fleet.Controller

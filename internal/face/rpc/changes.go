@@ -19,7 +19,7 @@ func (f *Fleet) ShowTaskChanges(ctx context.Context, r *fleetv1.ShowTaskChangesR
 	}
 	for field, given := range map[string]bool{"path": r.GetPath() != "", "patch_offset": r.PatchOffset != nil} {
 		if given {
-			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s is for the patch: set patch too", field)
+			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s selects a part of the patch: set patch too", field)
 		}
 	}
 	c, err := f.svc.TaskChanges(ctx, r.GetTaskId())

@@ -36,7 +36,7 @@ func checksOf(c *fleet.TaskChecks) *fleetv1.TaskChecks {
 	return out
 }
 
-// reasonCodeOf says for programs why the task failed; nil where that is not known.
+// reasonCodeOf returns a code for programs that says why the task failed, or nil. Only failed checks have a code.
 func reasonCodeOf(t *fleet.Task) *string {
 	if !t.ChecksFailed {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"fleet/internal/service"
 )
 
-// textOf returns s as valid UTF-8, which protobuf requires. What agents write need not be valid, and one such text
-// would make the whole answer fail.
+// textOf returns s as valid UTF-8, which protobuf requires. Agents can write invalid UTF-8, and one such text would
+// make the whole answer fail.
 func textOf(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // Enum values of the API have the names of the core's values, so the generated tables translate them.
@@ -37,7 +37,7 @@ func sourceOf(s fleet.Source) fleetv1.Task_Source {
 	return fleetv1.Task_Source(fleetv1.Task_Source_value[string(s)])
 }
 
-// timeOf returns t to the second, as the contract shows times; nil for the zero time.
+// timeOf returns t in whole seconds, the precision of all times in the API. It returns nil for the zero time.
 func timeOf(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil
@@ -114,7 +114,7 @@ func tasksOf(ts []*fleet.Task) []*fleetv1.Task {
 	return out
 }
 
-// taskUsageOf returns nil if nothing is known.
+// taskUsageOf returns nil if the agent has reported no usage.
 func taskUsageOf(u fleet.Usage) *fleetv1.TaskUsage {
 	if u == (fleet.Usage{}) {
 		return nil
@@ -157,8 +157,8 @@ func detailOf(t *service.Shown) *fleetv1.TaskDetail {
 	return d
 }
 
-// payloadOf returns the bytes of a payload as text: unchanged if they are UTF-8, else in base64. The encoding is nil
-// for unchanged bytes.
+// payloadOf returns the bytes of a payload as text: unchanged if they are UTF-8, else in base64. The encoding is nil if
+// the bytes are unchanged.
 func payloadOf(payload []byte) (text string, encoding *string) {
 	if utf8.Valid(payload) {
 		return string(payload), nil
@@ -207,7 +207,7 @@ func some32(n int) *int32 {
 	return &v
 }
 
-// ifTrue returns a field that is absent unless it is true.
+// ifTrue returns the value of an optional field that is absent if b is false.
 func ifTrue(b bool) *bool {
 	if !b {
 		return nil
@@ -217,17 +217,17 @@ func ifTrue(b bool) *bool {
 
 func int32Of(n int) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) } //nolint:gosec // clamped
 
-// pageOf returns the page that a request asks for.
+// pageOf returns the requested page of a list.
 func pageOf(page, size *int32) fleet.PageRequest {
 	return fleet.PageRequest{Page: intOf(page), PageSize: intOf(size)}
 }
 
-// partOf returns the part of a list that a request asks for.
+// partOf returns the requested part of a list, which begins after the cursor.
 func partOf(cursor string, limit *int32) fleet.PageRequest {
 	return fleet.PageRequest{Cursor: cursor, Limit: intOf(limit)}
 }
 
-// portionOf returns the part of a payload that a request asks for.
+// portionOf returns the requested part of a payload.
 func portionOf(offset, limit, tail *int32) *fleet.PortionRequest {
 	return &fleet.PortionRequest{Offset: intOf(offset), Limit: intOf(limit), Tail: intOf(tail)}
 }
@@ -240,7 +240,7 @@ func intOf(n *int32) *int {
 	return &i
 }
 
-// timeIn returns the time that the request has in the field; zero if it has none.
+// timeIn returns the time in a request's field, or the zero time if at is nil. It fails if the time is out of range.
 func timeIn(field string, at *timestamppb.Timestamp) (time.Time, error) {
 	if at == nil {
 		return time.Time{}, nil

@@ -35,7 +35,7 @@ func (f *Fleet) DownloadTaskPayload(r *fleetv1.DownloadTaskPayloadRequest, out g
 	}, d)
 }
 
-// DownloadAgentBundle sends a git bundle of the agent's work that exists nowhere else.
+// DownloadAgentBundle sends a git bundle of the work that the agent has not pushed.
 func (f *Fleet) DownloadAgentBundle(r *fleetv1.DownloadAgentBundleRequest, out grpc.ServerStreamingServer[httpbody.HttpBody]) error {
 	a, content, err := f.svc.DownloadBundle(out.Context(), r.GetAgentName())
 	if err != nil {
@@ -59,8 +59,8 @@ func (l *Lifecycle) DownloadPayload(r *fleetv1.DownloadPayloadRequest, out grpc.
 	}, bytes.NewReader(packed))
 }
 
-// sendContent sends the content in messages of at most payloadChunk bytes. The first message also has the
-// info, and is sent even if the content is empty.
+// sendContent sends the content in messages of at most payloadChunk bytes. The first message also has the info, and is
+// sent even if the content is empty.
 func sendContent(out grpc.ServerStreamingServer[httpbody.HttpBody], kind string, info *fleetv1.PayloadInfo, content io.Reader) error {
 	about, err := anypb.New(info)
 	if err != nil {
@@ -68,7 +68,7 @@ func sendContent(out grpc.ServerStreamingServer[httpbody.HttpBody], kind string,
 	}
 	extensions := []*anypb.Any{about}
 	for {
-		piece := make([]byte, payloadChunk) // a new one for each message, since the receiver may keep it
+		piece := make([]byte, payloadChunk) // a new slice for each message, because the receiver may keep it
 		n, err := io.ReadFull(content, piece)
 		last := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 		if err != nil && !last {
@@ -76,7 +76,7 @@ func sendContent(out grpc.ServerStreamingServer[httpbody.HttpBody], kind string,
 		}
 		if n > 0 || extensions != nil {
 			err := out.Send(&httpbody.HttpBody{ContentType: kind, Data: piece[:n], Extensions: extensions})
-			if errors.Is(err, io.EOF) { // the in-process channel returns io.EOF when the caller has gone
+			if errors.Is(err, io.EOF) { // the in-process channel returns io.EOF when the caller has ended the call
 				return context.Canceled
 			}
 			if err != nil {

@@ -33,10 +33,10 @@ var statusCodes = map[fleet.Code]codes.Code{
 	fleet.DeadlineExceeded:   codes.DeadlineExceeded,
 }
 
-// Error returns err as a caller gets it: a gRPC status with details.
+// Error converts err to the error that a caller gets: a gRPC status with details.
 func Error(err error) error { return toStatus(err).Err() }
 
-// toStatus returns the status for err. An error that is not the core's reveals nothing about its cause.
+// toStatus returns the status for err. If err is not an error of the core, the status does not reveal its cause.
 func toStatus(err error) *status.Status {
 	e, ok := errors.AsType[*fleet.Error](err)
 	if !ok {
@@ -47,7 +47,7 @@ func toStatus(err error) *status.Status {
 			return detailed(codes.DeadlineExceeded, "the call's deadline has passed", "DEADLINE_EXCEEDED", nil)
 		}
 		if s, ok := status.FromError(err); ok {
-			return s // the transport's own, for example a broken stream
+			return s // an error of the transport, for example a broken stream
 		}
 		return detailed(codes.Internal, fleet.PublicMessage(err), string(fleet.ReasonInternal), nil)
 	}
@@ -74,5 +74,5 @@ func detailed(c codes.Code, message, reason string, metadata map[string]string, 
 	if d, err := s.WithDetails(details...); err == nil {
 		return d
 	}
-	return s // details that cannot be encoded, for example invalid UTF-8
+	return s // the details cannot be encoded, for example because of invalid UTF-8
 }

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// failureWindow is the period in which the first failuresLogged failed logins get a line each. Further ones are
-	// counted and logged as one line at its end.
+	// failureWindow is the period in which the first failuresLogged failed logins are logged one by one. Further failed
+	// logins are counted, and logged as one line at the end of the period.
 	failureWindow  = 10 * time.Second
 	failuresLogged = 10
 )
 
-// failures logs failed logins without letting them fill the log.
+// failures logs failed logins, but not so many that they fill the log.
 type failures struct {
 	logger *slog.Logger
 	lines  AuditLog
@@ -33,7 +33,8 @@ func newFailures(log *slog.Logger, lines AuditLog) *failures {
 	return &failures{logger: log, lines: lines, window: failureWindow}
 }
 
-// log logs and keeps a failed login, or counts it.
+// log writes a failed login to the log and to the audit log. After failuresLogged of them in a window, it only counts
+// it.
 func (f *failures) log(ctx context.Context, e fleet.AuditEntry, attrs ...slog.Attr) {
 	f.mu.Lock()
 	f.total++
@@ -52,7 +53,7 @@ func (f *failures) log(ctx context.Context, e fleet.AuditEntry, attrs ...slog.At
 	f.lines.Keep(e)
 }
 
-// turn ends a window.
+// turn ends a window and logs the failures that were only counted.
 func (f *failures) turn() {
 	f.mu.Lock()
 	skipped, total := f.skipped, f.total

@@ -21,13 +21,14 @@ type Health struct {
 	auth    []string
 }
 
-// NewHealth returns the HealthService over the core. url returns where REST and the page are; "" while they are served
-// nowhere. auth lists which credentials the server takes.
+// NewHealth returns the HealthService over the core. url returns the address of REST and the page, or "" while they are
+// not served. auth lists the kinds of credentials that the server accepts.
 func NewHealth(svc *service.Service, version string, url func() string, auth []string) *Health {
 	return &Health{svc: svc, version: version, url: url, auth: auth}
 }
 
-// ShowServer tells what a client must know of the server before it calls it.
+// ShowServer returns what a client must know before it makes other calls: the version, the address of REST, and the
+// kinds of credentials.
 func (h *Health) ShowServer(context.Context, *fleetv1.ShowServerRequest) (*fleetv1.ShowServerResponse, error) {
 	return &fleetv1.ShowServerResponse{Version: h.version, Url: h.url(), Auth: h.auth}, nil
 }
@@ -49,7 +50,7 @@ func (h *Health) CheckHealth(ctx context.Context, _ *fleetv1.CheckHealthRequest)
 type Standard struct {
 	grpc_health_v1.UnimplementedHealthServer
 	svc *service.Service
-	// Known reports whether a service of the name exists.
+	// known reports whether a service of the name exists.
 	known func(service string) bool
 }
 
@@ -72,7 +73,7 @@ func (h *Standard) status(ctx context.Context, service string) grpc_health_v1.He
 	return grpc_health_v1.HealthCheckResponse_NOT_SERVING
 }
 
-// Check returns the current status. NOT_FOUND for a service that does not exist.
+// Check returns the current status. It fails with NOT_FOUND for a service that does not exist.
 func (h *Standard) Check(ctx context.Context, r *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
 	s := h.status(ctx, r.GetService())
 	if s == grpc_health_v1.HealthCheckResponse_SERVICE_UNKNOWN {

@@ -21,10 +21,11 @@ type identity struct {
 
 type identityKey struct{}
 
-// Identify identifies the caller from the metadata, before anything else of the call is read. The interceptors take the
-// result from the context that it returns, also if it is an error. The method is the full gRPC name, or empty if it is
-// not known yet. Without a method, a caller without credentials may call what is open to all, and Refused tells whether
-// the caller has sent too many requests.
+// Identify identifies the caller from the metadata, before anything else of the call is read. It puts the result, even
+// an error, into the context that it returns, where the interceptors find it.
+//
+// method is the full gRPC name, or empty if it is not known yet. If it is empty, missing credentials do not count as a
+// failed login, because the method may be open to all. A rate limit is not enforced then either: call Refused for that.
 func (i *Interceptor) Identify(ctx context.Context, md metadata.MD, method string) (context.Context, error) {
 	id := identityOf(ctx)
 	if id == nil {
@@ -44,8 +45,8 @@ func (i *Interceptor) Identify(ctx context.Context, md metadata.MD, method strin
 	return ctx, nil
 }
 
-// Refused returns the error for a caller that has sent too many requests, after Identify and before the request is read; nil for
-// others. Calls with the context get the same error.
+// Refused returns an error if the caller has sent too many requests. Call it after Identify and before the request is
+// read. Calls with the context fail with the same error.
 func Refused(ctx context.Context) error {
 	if id := identityOf(ctx); id != nil && id.refused != nil {
 		return Error(id.refused)
@@ -53,8 +54,8 @@ func Refused(ctx context.Context) error {
 	return nil
 }
 
-// Take waits for a slot for work that is not a call of the API, such as a list of the MCP tools. The context is that of Identify.
-// Call leave after the work, at least once. Unknown callers need no slot.
+// Take waits for a slot for work that is not a call of the API, such as a list of the MCP tools. ctx is the context
+// that Identify returned. Call leave after the work, once or more. Unidentified callers need no slot.
 func (i *Interceptor) Take(ctx context.Context) (leave func(), err error) {
 	one := &slot{}
 	if id := identityOf(ctx); id != nil && id.err == nil {
@@ -79,8 +80,8 @@ func identityOf(ctx context.Context) *identity {
 	return id
 }
 
-// Inherit returns ctx with the result of Identify for the call that from belongs to. It is needed where a context's
-// values are lost: in the in-process channel.
+// Inherit returns ctx with the result of Identify that is in the context from. The in-process channel needs it, because
+// the values of a context are lost there.
 func Inherit(ctx, from context.Context) context.Context {
 	if id := identityOf(from); id != nil {
 		return context.WithValue(ctx, identityKey{}, id)
@@ -88,8 +89,9 @@ func Inherit(ctx, from context.Context) context.Context {
 	return ctx
 }
 
-// Rights returns a function that reports whether the caller that Identify has identified may call the method with the full
-// name. For an unknown caller the answer is true, because nobody knows yet who that is: its calls are refused until it signs in.
+// Rights returns a function that reports whether the caller that Identify has identified may call the method with the
+// full name. For an unidentified caller it reports true, because the caller may still sign in. Until then its calls are
+// refused.
 func Rights(ctx context.Context) (mayCall func(method string) bool) {
 	if id := identityOf(ctx); id != nil && id.err == nil {
 		return RightsOf(id.principal)
@@ -108,8 +110,8 @@ func IsAdmin(ctx context.Context) bool {
 	return id != nil && id.err == nil && id.principal.AgentUID == "" && id.principal.Admin()
 }
 
-// Caller returns a name for the caller that Identify has identified. Different callers have different names. It is
-// empty for an unknown caller.
+// Caller returns a name for the caller that Identify has identified, or "" for an unidentified caller. Different
+// callers have different names.
 func Caller(ctx context.Context) string {
 	id := identityOf(ctx)
 	if id == nil || id.err != nil {

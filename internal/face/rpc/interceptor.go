@@ -33,17 +33,17 @@ type Interceptor struct {
 	open     *openCalls
 }
 
-// Observer is told of every call, also of those that are refused.
+// Observer is notified of every call, including refused calls.
 type Observer interface {
-	// CallBegan is told of a call of the full method, and returns the context that the call is made with. The face is
-	// "grpc", "rest" or "mcp", or what else the caller says.
+	// CallBegan is called when a call begins, with the method's full name. It returns the context for the call. The
+	// face is "grpc", "rest", "mcp", or any other text that the caller sends in FaceKey.
 	CallBegan(ctx context.Context, method, face string) context.Context
-	// CallEnded is told how the call with the context from CallBegan has ended, and how long it took.
+	// CallEnded is called when a call has ended, with the context from CallBegan, the outcome, and the time it took.
 	CallEnded(ctx context.Context, method, face string, stream bool, code codes.Code, took time.Duration)
 }
 
-// NewInterceptor returns the interceptor. Remote returns the address that a call comes from, for the log; nil if it is
-// not known. Rates and slots may be nil.
+// NewInterceptor returns the interceptor. remote returns the address from which a call comes, for the log; it may be
+// nil. rates and slots may be nil too, which means no limits.
 func NewInterceptor(auth Authenticator, log *slog.Logger, remote func(ctx context.Context) string, observer Observer, rates *Rates, slots *Slots, lines AuditLog) *Interceptor {
 	if remote == nil {
 		remote = func(context.Context) string { return "" }
@@ -51,7 +51,7 @@ func NewInterceptor(auth Authenticator, log *slog.Logger, remote func(ctx contex
 	return &Interceptor{auth: auth, log: log, remote: remote, observer: observer, rates: rates, slots: slots, lines: lines, failures: newFailures(log, lines), open: newOpenCalls(auth)}
 }
 
-// Close ends the interceptor's background work. Call it when no more calls come.
+// Close ends the interceptor's background work. Call it after the last call.
 func (i *Interceptor) Close() { i.failures.close() }
 
 // Unary is the interceptor of unary calls.
@@ -91,7 +91,7 @@ type stream struct {
 
 func (s stream) Context() context.Context { return s.ctx }
 
-// RecvMsg keeps the request for the audit line. The work on it begins when it has arrived.
+// RecvMsg receives the request, keeps it for the audit line, and waits for a slot.
 func (s stream) RecvMsg(m any) error {
 	if err := s.ServerStream.RecvMsg(m); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (s stream) RecvMsg(m any) error {
 	return s.seen.work(s.ctx)
 }
 
-// SendMsg gives up the call's slot, because a client may read slowly.
+// SendMsg gives up the call's slot before it sends, because a client may read slowly.
 func (s stream) SendMsg(m any) error {
 	s.seen.slot.Release()
 	return s.ServerStream.SendMsg(m)
@@ -116,7 +116,7 @@ func (i *Interceptor) around(ctx context.Context, method string, seen *seen, cal
 	ctx = i.observer.CallBegan(ctx, method, face)
 	defer func() {
 		if r := recover(); r != nil {
-			i.log.ErrorContext(ctx, "panic", slog.String("method", method), slog.String("panic", fmt.Sprint(r)), slog.String("stack", string(debug.Stack())))
+			i.log.ErrorContext(ctx, "call panicked", slog.String("method", method), slog.String("panic", fmt.Sprint(r)), slog.String("stack", string(debug.Stack())))
 			err = errPanic
 			panicked = true
 		}
@@ -151,8 +151,9 @@ func (i *Interceptor) around(ctx context.Context, method string, seen *seen, cal
 	return err
 }
 
-// admit identifies the caller, and checks what the caller may call. It returns the context to make the call with; call leave
-// when the call has ended. It is a function of its own because a stream keeps the stack of around for as long as it is open.
+// admit identifies the caller, and checks that the caller may call the method. It returns the context for the call;
+// call leave when the call has ended. It is not a part of around, because an open stream keeps the stack of around in
+// memory.
 //
 //go:noinline
 func (i *Interceptor) admit(ctx context.Context, method string, seen *seen) (_ context.Context, leave func(), err error) {
@@ -182,16 +183,16 @@ func (i *Interceptor) admit(ctx context.Context, method string, seen *seen) (_ c
 	return ctx, leave, nil
 }
 
-// OpenToAll reports whether unknown callers may call the method: health and reflection are open.
+// OpenToAll reports whether unidentified callers may call the method. Health and reflection are open to all.
 func OpenToAll(method string) bool {
 	return strings.HasPrefix(method, "/grpc.") || method == fleetv1.HealthService_CheckHealth_FullMethodName || method == fleetv1.HealthService_ShowServer_FullMethodName
 }
 
-// errPanic is the error of a call that panicked. The log has more.
+// errPanic is the error of a call that panicked. The log has the panic and its stack.
 var errPanic = errors.New("panic")
 
-// answerOf returns the status of the call's error. An internal error names the call, so that its caller can tell the
-// operator what to look for in the log.
+// answerOf returns the status for the call's error. The status of an internal error contains the call's ID, so that the
+// caller can tell the operator what to look for in the log.
 func answerOf(ctx context.Context, err error) *status.Status {
 	s := toStatus(err)
 	if s.Code() != codes.Internal || s.Message() != fleet.PublicMessage(err) {

@@ -125,7 +125,7 @@ func lifecycleStatusOf(s lifecycle.Status) fleetv1.LifecycleStatus {
 	return fleetv1.LifecycleStatus(fleetv1.LifecycleStatus_value[string(s)])
 }
 
-// ends returns when the agent completed or was stopped.
+// ends returns when the agent completed, or when it ended otherwise.
 func ends(a *lifecycle.Agent) (completed, stopped *timestamppb.Timestamp) {
 	if a.Status == lifecycle.Completed {
 		return timeOf(a.Ended), nil
@@ -133,7 +133,7 @@ func ends(a *lifecycle.Agent) (completed, stopped *timestamppb.Timestamp) {
 	return nil, timeOf(a.Ended)
 }
 
-// some returns s as the value of an optional field; nil if it is empty.
+// some returns s as the value of an optional field, or nil if s is empty.
 func some(s string) *string {
 	if s == "" {
 		return nil

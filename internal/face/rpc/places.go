@@ -17,8 +17,8 @@ func placesOf(places []fleet.PlaceState) []*fleetv1.PlaceStatus {
 	return out
 }
 
-// observedOf returns the earliest time at which one of the places was last listed successfully, and why a place is stale; nil if
-// none is.
+// observedOf returns the time of the oldest list of a place, and why a place is stale. stale is nil if no place is
+// stale.
 func observedOf(places []fleet.PlaceState) (at *timestamppb.Timestamp, stale *string) {
 	var first time.Time
 	for _, p := range places {

@@ -153,7 +153,7 @@ func toolSpecOf(t fleet.Tool) (*structpb.Struct, error) {
 	return spec, nil
 }
 
-// specOf returns the specification as JSON; nil if none is given.
+// specOf returns the specification as JSON, or nil if spec is nil.
 func specOf(spec *structpb.Struct) ([]byte, error) {
 	if spec == nil {
 		return nil, nil
@@ -167,7 +167,7 @@ func specOf(spec *structpb.Struct) ([]byte, error) {
 
 func orNobody(names []string) string {
 	if len(names) == 0 {
-		return "no agent: none of this server's takes tools"
+		return "no agent: no agent of this server accepts tools"
 	}
 	return strings.Join(names, ", ")
 }

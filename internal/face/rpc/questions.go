@@ -55,10 +55,10 @@ func questionOf(q *fleet.Question) *fleetv1.Question {
 	return out
 }
 
-// inputOf returns the input of a tool; nil if it is not a JSON object.
+// inputOf returns the input of a tool, or nil if it is not a JSON object.
 func inputOf(b []byte) *structpb.Struct {
 	var m map[string]any
-	if len(b) == 0 || json.Unmarshal(b, &m) != nil { // which replaces invalid UTF-8
+	if len(b) == 0 || json.Unmarshal(b, &m) != nil { // Unmarshal replaces invalid UTF-8
 		return nil
 	}
 	s, err := structpb.NewStruct(m)

@@ -15,16 +15,17 @@ import (
 // refusalWindow is the least time between two log messages about refused requests of the same principal.
 const refusalWindow = time.Minute
 
-// Rates limits the requests a second of each principal, with a token bucket that holds those of one second. All calls of
-// a principal share its bucket, whatever their face and token; calls of an agent count as its owner's.
+// Rates limits the requests per second of each principal. A principal has a token bucket, which holds the requests of
+// one second. All calls of the principal share this bucket, whatever their face and token. The calls of an agent count
+// as calls of its owner.
 //
-// Several servers share a limit evenly: each allows its part of it, so that all together never allow more. A principal that
-// calls only one of them gets only that part.
+// Several servers divide a limit evenly: each allows its part, so that together they never allow more than the limit. A
+// principal that calls only one server gets only the part of that server.
 type Rates struct {
 	limits  fleet.Limits
 	log     *slog.Logger
 	now     func() time.Time
-	servers atomic.Int64 // that share the limits
+	servers atomic.Int64 // the number of servers that share the limits
 
 	buckets sync.Map // of *bucket, by name of the principal
 }
@@ -46,7 +47,7 @@ func NewRates(limits fleet.Limits, log *slog.Logger, now func() time.Time) *Rate
 	return r
 }
 
-// Share sets how many servers share the limits, and forgets principals that have not called lately.
+// Share sets how many servers share the limits. It removes the buckets of principals that have not called lately.
 func (r *Rates) Share(servers int) {
 	n, now := int64(max(servers, 1)), r.now()
 	changed := r.servers.Swap(n) != n
@@ -68,7 +69,7 @@ func (r *Rates) take(ctx context.Context, p fleet.Principal) error {
 		return nil
 	}
 	v, ok := r.buckets.Load(p.Name)
-	if !ok || len(r.limits.Groups) > 0 && p.AgentUID == "" { // an agent does not tell its owner's groups
+	if !ok || len(r.limits.Groups) > 0 && p.AgentUID == "" { // a call of an agent does not contain its owner's groups
 		most := int64(r.limits.For(p.Name, p.Groups).RequestsPerSecond)
 		if most == 0 {
 			return nil
@@ -86,7 +87,7 @@ func (r *Rates) take(ctx context.Context, p fleet.Principal) error {
 		return nil
 	}
 	if last := b.logged.Load(); now.Unix()-last >= int64(refusalWindow/time.Second) && b.logged.CompareAndSwap(last, now.Unix()) {
-		r.log.WarnContext(ctx, "a principal sends more requests than it may, refusing some", slog.String("principal", p.Name), slog.Int64("requests_per_second", b.most.Load()))
+		r.log.WarnContext(ctx, "rate limit exceeded, refusing requests", slog.String("principal", p.Name), slog.Int64("requests_per_second", b.most.Load()))
 	}
 	next := b.ReserveN(now, 1)
 	wait := next.DelayFrom(now)
@@ -101,7 +102,7 @@ func newBucket(most, servers int64) *bucket {
 	return b
 }
 
-// set makes the bucket that of a principal who may send so many requests a second to the servers together.
+// set changes the bucket to that of a principal who may send most requests per second to all servers together.
 func (b *bucket) set(now time.Time, most, servers int64) {
 	per := part(most, servers)
 	b.most.Store(most)
@@ -109,7 +110,7 @@ func (b *bucket) set(now time.Time, most, servers int64) {
 	b.SetBurstAt(now, burst(per))
 }
 
-// part returns what one of n servers allows a second.
+// part returns the requests per second that one of n servers allows.
 func part(most, n int64) rate.Limit { return rate.Limit(float64(most) / float64(n)) }
 
 // burst returns the size of the bucket: the requests of a second, and at least one.

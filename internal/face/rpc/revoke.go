@@ -39,8 +39,8 @@ func newOpenCalls(auth Authenticator) *openCalls {
 	return &openCalls{auth: auth, every: recheck, groups: map[string]*group{}}
 }
 
-// enter returns a context for the call. It ends when the credentials are revoked. Call
-// leave when the call has ended.
+// enter returns a context for the call, which is cancelled when the credentials are revoked. Call leave when the call
+// has ended.
 func (o *openCalls) enter(ctx context.Context) (_ context.Context, leave func()) {
 	given := metadata.ValueFromIncomingContext(ctx, authorization)
 	if len(given) == 0 {
@@ -70,7 +70,7 @@ func (o *openCalls) enter(ctx context.Context) (_ context.Context, leave func())
 	}
 }
 
-// check ends the group's calls if their credentials are revoked. It ends nothing if the store cannot be read.
+// check ends the group's calls if their credentials are revoked. If the store cannot be read, the calls continue.
 func (o *openCalls) check(key string, g *group) {
 	ctx, cancel := context.WithTimeout(g.ctx, o.every)
 	defer cancel()

@@ -12,15 +12,15 @@ import (
 	"fleet/internal/fleet"
 )
 
-// right has the proto's options that say who may call a method.
+// right says who may call a method, according to the options in the proto.
 type right struct {
 	needs      fleet.Scope
-	forAgents  bool // also an agent with its own token
-	inProjects bool // also a caller who is restricted to some projects: what the method is about is in projects, or the caller
+	forAgents  bool // agents with their own tokens may call it
+	inProjects bool // callers who are restricted to some projects may call it: it is about objects in projects, or the caller
 	mutates    bool // a call may change something: the method's options do not say that it has no side effects
 }
 
-// rights has the rights of all methods, as "/package.Service/Method", which is how gRPC names them.
+// rights has the rights of all methods. The keys are "/package.Service/Method", as gRPC names methods.
 var rights = sync.OnceValue(func() map[string]right {
 	all := map[string]right{}
 	protoregistry.GlobalFiles.RangeFilesByPackage("fleet.v1", func(file protoreflect.FileDescriptor) bool {
@@ -56,7 +56,7 @@ func scopeOf(m protoreflect.MethodDescriptor, mutates bool) fleet.Scope {
 	return fleet.ScopeRead
 }
 
-// rightsOf returns the rights of the method. A method that no proto describes is for admins.
+// rightsOf returns the rights of the method. Only admins may call a method that is not in Fleet's protos.
 func rightsOf(method string) right {
 	if r, ok := rights()[method]; ok {
 		return r
@@ -64,8 +64,8 @@ func rightsOf(method string) right {
 	return right{needs: fleet.ScopeAdmin}
 }
 
-// mayCall returns PERMISSION_DENIED unless the principal may call a method with these rights. What the principal may do with the agents,
-// tasks and so on that a request names is a rule of the core.
+// mayCall returns PERMISSION_DENIED unless the principal may call a method with these rights. The core decides what the
+// principal may do with the agents, tasks and other objects that a request names.
 func (r right) mayCall(p fleet.Principal) error {
 	switch {
 	case p.AgentUID != "" && !r.forAgents:

@@ -85,7 +85,7 @@ func contentOf(c sessions.Content) *fleetv1.TurnContent {
 	return out
 }
 
-// valueOf converts a JSON value; nil for none.
+// valueOf converts a JSON value. It returns nil if raw is empty or cannot be converted.
 func valueOf(raw json.RawMessage) *structpb.Value {
 	var v any
 	if len(raw) == 0 || json.Unmarshal(raw, &v) != nil {
@@ -137,7 +137,7 @@ func (s *Sessions) ListAgents(ctx context.Context, r *fleetv1.SessionServiceList
 	return out, nil
 }
 
-// agentSourceOf names an agent's source. The source of all files becomes that of one file.
+// agentSourceOf returns the API's name of an agent's source. The source "files" of the core is "file" for one agent.
 func agentSourceOf(s fleet.DefinitionSource) string {
 	if s == fleet.DefinitionFiles {
 		return "file"

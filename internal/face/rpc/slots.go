@@ -11,26 +11,26 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Slots limits how many calls are worked on at the same time. Further calls wait, those of each principal in a queue of its
-// own. A slot that becomes free goes to the first call of the next queue, round robin, so that a principal with many waiting
-// calls delays the calls of another one by at most one call each time.
+// Slots limits how many calls the server works on at the same time. Further calls wait. Each principal has a queue for
+// its waiting calls. A free slot goes to the first call of the next queue, round robin. So a principal with many
+// waiting calls delays each call of another principal by at most one call.
 //
-// A call has its slot until it ends or until it waits for something; see fleet.ReleaseSlot.
+// A call keeps its slot until the call ends or waits for something; see fleet.ReleaseSlot.
 type Slots struct {
-	most   uint64        // calls that are worked on
-	length int           // of the queue of a principal; 0 means no limit
-	time   time.Duration // that a call may wait; 0 means no limit
+	most   uint64        // the number of slots
+	length int           // the most waiting calls of a principal; 0 means no limit
+	time   time.Duration // how long a call may wait; 0 means no limit
 	log    *slog.Logger
 	waited func(time.Duration)
 	logged atomic.Int64 // when a refusal was logged, in Unix seconds
 
-	// state has the number of calls with a slot in its lower half, and the number of waiting calls in its upper half. A call
-	// that finds a free slot uses nothing else.
+	// state has the number of calls with a slot in its lower half, and the number of waiting calls in its upper half. A
+	// call that finds a free slot needs only state, and not mu.
 	state atomic.Uint64
 
-	mu     sync.Mutex            // held to add to the waiting calls or to take from them
-	queues map[string]*callQueue // that are not empty, by principal
-	round  list.List             // of the same; the first is the next to get a slot
+	mu     sync.Mutex            // must be held to add or remove waiting calls
+	queues map[string]*callQueue // the queues that are not empty, by principal
+	round  list.List             // the same queues; the first queue gets the next slot
 }
 
 // oneWaiting is a waiting call in Slots.state.
@@ -46,15 +46,15 @@ type callQueue struct {
 // waitingCall is a call that waits for a slot.
 type waitingCall struct {
 	queue *callQueue
-	place *list.Element // nil once it has a slot, or waits no longer
-	ready chan struct{} // closed when it has a slot
+	place *list.Element // the call's place in the queue; nil once it has a slot or has stopped waiting
+	ready chan struct{} // closed when the call has a slot
 }
 
-// retryBusy is after what time a caller whose call got no slot may try again.
+// retryBusy is how long a caller should wait before it repeats a call that got no slot.
 const retryBusy = time.Second
 
-// NewSlots returns the slots of a server that uses so many CPUs; nil if there is no limit. A nil *Slots has a slot for
-// every call. waited is told how long a call has waited.
+// NewSlots returns the slots of a server that uses the number of CPUs. It returns nil if there is no limit; a nil
+// *Slots has a slot for every call. waited is called with the time that a call has waited.
 func NewSlots(limits fleet.Limits, cpus int, log *slog.Logger, waited func(time.Duration)) *Slots {
 	if limits.CallsPerCPU == 0 {
 		return nil
@@ -81,8 +81,8 @@ func (s *Slots) Working() int {
 	return int(s.state.Load() % oneWaiting)
 }
 
-// Take waits for a slot for a call of the principal. LIMIT_REACHED if too many of its calls wait, or if it has waited too
-// long. Give the slot back with Leave.
+// Take waits for a slot for a call of the principal. It fails with LIMIT_REACHED if too many calls of the principal
+// wait, or if the call has waited too long. Give the slot back with Leave.
 func (s *Slots) Take(ctx context.Context, principal string) error {
 	if s == nil || s.try() {
 		return nil
@@ -90,7 +90,7 @@ func (s *Slots) Take(ctx context.Context, principal string) error {
 	return s.wait(ctx, principal)
 }
 
-// Leave gives a slot to the next waiting call.
+// Leave gives a slot back. The next waiting call gets it.
 func (s *Slots) Leave() {
 	if s != nil && s.state.Add(^uint64(0)) >= oneWaiting {
 		s.mu.Lock()
@@ -129,7 +129,7 @@ func (s *Slots) wait(ctx context.Context, principal string) error {
 	case <-c.ready:
 		return nil
 	case <-ctx.Done():
-		if !s.withdraw(c) { // its slot came just now
+		if !s.withdraw(c) { // the call has got a slot just now
 			s.Leave()
 		}
 		return ctx.Err()
@@ -143,7 +143,8 @@ func (s *Slots) wait(ctx context.Context, principal string) error {
 	return err
 }
 
-// join adds a call to the queue of its principal. It returns nil if there was a slot after all, or LIMIT_REACHED.
+// join adds a call to the queue of its principal. It returns nil for the call if it took a slot that had become free.
+// It fails with LIMIT_REACHED if the queue is full.
 func (s *Slots) join(principal string) (*waitingCall, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +154,7 @@ func (s *Slots) join(principal string) (*waitingCall, error) {
 		switch {
 		case n < s.most:
 			if s.state.CompareAndSwap(n, n+1) {
-				return nil, nil //nolint:nilnil // it has a slot
+				return nil, nil //nolint:nilnil // the call has a slot
 			}
 			continue
 		case q != nil && s.length > 0 && q.calls.Len() >= s.length:
@@ -173,7 +174,7 @@ func (s *Slots) join(principal string) (*waitingCall, error) {
 	return c, nil
 }
 
-// withdraw removes the call, and reports whether it was still waiting.
+// withdraw removes the call from its queue, and reports whether the call was still waiting.
 func (s *Slots) withdraw(c *waitingCall) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,14 +186,14 @@ func (s *Slots) withdraw(c *waitingCall) bool {
 	return true
 }
 
-// pass gives the free slots to waiting calls. While there are any, nothing else takes one.
+// pass gives the free slots to waiting calls. No other call takes a slot as long as calls wait.
 func (s *Slots) pass() {
 	for s.round.Len() > 0 && s.state.Load()%oneWaiting < s.most {
 		q := s.round.Front().Value.(*callQueue)   //nolint:forcetypeassert // see round
 		c := q.calls.Front().Value.(*waitingCall) //nolint:forcetypeassert // see calls
 		s.round.MoveToBack(q.place)
 		s.remove(c)
-		s.state.Add(^uint64(oneWaiting - 2)) // one waits less, and one has a slot more
+		s.state.Add(^uint64(oneWaiting - 2)) // one call less waits, and one call more has a slot
 		close(c.ready)
 	}
 }
@@ -208,15 +209,15 @@ func (s *Slots) remove(c *waitingCall) {
 	}
 }
 
-// refused logs that a call got no slot, unless that was logged lately.
+// refused logs that a call got no slot. It logs at most one refusal per refusalWindow.
 func (s *Slots) refused(ctx context.Context, principal string, err error) {
 	now := time.Now().Unix()
 	if last := s.logged.Load(); now-last >= int64(refusalWindow/time.Second) && s.logged.CompareAndSwap(last, now) {
-		s.log.WarnContext(ctx, "more calls than the server can work on, refusing some", slog.String("principal", principal), slog.Any("error", err))
+		s.log.WarnContext(ctx, "too many calls at the same time, refusing some", slog.String("principal", principal), slog.Any("error", err))
 	}
 }
 
-// slot is the slot of one call. The zero slot is for a call that needs none. It implements fleet.Slot.
+// slot is the slot of one call. A slot without Slots is always free. It implements fleet.Slot.
 type slot struct {
 	of   *Slots
 	held atomic.Bool

@@ -96,7 +96,7 @@ func (f *Fleet) ListTasks(ctx context.Context, r *fleetv1.ListTasksRequest) (*fl
 	}, nil
 }
 
-// toolsetOf returns the toolset as the core names it. The fleet's own toolset has no name there.
+// toolsetOf returns the core's name of the toolset. An unspecified toolset means the fleet's own.
 func toolsetOf(t fleetv1.ListTasksRequest_Toolset) fleet.Toolset {
 	switch t {
 	case fleetv1.ListTasksRequest_toolset_unspecified, fleetv1.ListTasksRequest_fleet:
@@ -117,7 +117,7 @@ func (f *Fleet) DeleteTask(ctx context.Context, r *fleetv1.DeleteTaskRequest) (*
 // ShowTask shows one task.
 func (f *Fleet) ShowTask(ctx context.Context, r *fleetv1.ShowTaskRequest) (*fleetv1.ShowTaskResponse, error) {
 	payload := portionOf(r.PayloadOffset, r.PayloadLimit, r.PayloadTail)
-	if err := payload.Check("payload_"); err != nil { // also if the payload is not asked for
+	if err := payload.Check("payload_"); err != nil { // even if no payload is requested
 		return nil, err
 	}
 	if !r.GetIncludePayload() && r.PayloadOffset == nil && r.PayloadTail == nil {
@@ -166,7 +166,7 @@ func (f *Fleet) WatchFleet(r *fleetv1.WatchFleetRequest, s grpc.ServerStreamingS
 	}
 	return f.svc.Watch(s.Context(), q, func(events []fleet.Event, cursor string) error {
 		err := s.Send(&fleetv1.WatchFleetResponse{Events: eventsOf(events), Cursor: cursor})
-		if errors.Is(err, io.EOF) { // the in-process channel returns io.EOF when the caller has gone
+		if errors.Is(err, io.EOF) { // the in-process channel returns io.EOF when the caller has ended the call
 			return context.Canceled
 		}
 		return err

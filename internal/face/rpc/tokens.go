@@ -38,7 +38,7 @@ func (s *Tokens) CreateToken(ctx context.Context, r *fleetv1.CreateTokenRequest)
 	return &fleetv1.CreateTokenResponse{Token: tokenOf(t), Secret: secret, OwnedAgents: int32Of(owned)}, nil
 }
 
-// tokenScope returns the scope of a new token. The field admin is older than scopes.
+// tokenScope returns the scope of a new token. Older clients set the field admin instead of the scope.
 func tokenScope(r *fleetv1.CreateTokenRequest) (fleet.Scope, error) {
 	scope, given := fleet.ParseScope(r.GetScope().String())
 	switch {

@@ -134,7 +134,8 @@ func AppendText(b []byte, s *wrapperspb.StringValue) []byte {
 	return AppendString(b, s.GetValue())
 }
 
-// AppendTime appends a time of the years 1 to 9999 with 0, 3, 6 or 9 digits of a second; null if t is nil.
+// AppendTime appends a time of the years 1 to 9999 with 0, 3, 6 or 9 digits after the second. It appends null if t is
+// nil.
 func AppendTime(b []byte, t *timestamppb.Timestamp) []byte {
 	switch {
 	case t == nil:
@@ -156,7 +157,7 @@ func AppendTime(b []byte, t *timestamppb.Timestamp) []byte {
 	return append(b, '"')
 }
 
-// AppendStruct appends any JSON object; null if s is nil.
+// AppendStruct appends any JSON object. It appends null if s is nil.
 func AppendStruct(b []byte, s *structpb.Struct) []byte {
 	if s == nil {
 		return append(b, "null"...)
@@ -164,7 +165,7 @@ func AppendStruct(b []byte, s *structpb.Struct) []byte {
 	return AppendMap(b, s.GetFields(), appendAny)
 }
 
-// AppendAny appends any JSON value; null if v is nil.
+// AppendAny appends any JSON value. It appends null if v is nil.
 func AppendAny(b []byte, v *structpb.Value) []byte {
 	if v == nil {
 		return append(b, "null"...)

@@ -6,8 +6,8 @@ import "unicode/utf8"
 // and an MCP message adds three.
 const MaxDepth = 64
 
-// Check refuses JSON that is not UTF-8 or is nested more deeply than MaxDepth, before a reader without these limits gets
-// it. It does not check the syntax otherwise. The error is a gRPC status INVALID_ARGUMENT.
+// Check refuses JSON that is not UTF-8 or is nested more deeply than MaxDepth. Call it before a reader that does not
+// have these limits. It does not check the syntax. The error is a gRPC status INVALID_ARGUMENT.
 func Check(data []byte) error {
 	if !utf8.Valid(data) {
 		return notUTF8(firstInvalid(data))

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// internalMessage is everything that a caller is told about an internal error.
+// internalMessage is the only text that a caller gets about an internal error.
 const internalMessage = "an internal error occurred in Fleet; the server's log has the cause: try again, or ask the operator of the server"
 
 // Error is the JSON error object returned by REST and MCP, and by the CLI with -o json.
@@ -22,8 +22,8 @@ type Error struct {
 	Reason string `json:"error"`
 	// Message is for people. It names what failed and says what to do next.
 	Message string `json:"message"`
-	// Details is for programs: the metadata of the error, and retry_after_seconds if it is known. It is null if there
-	// is nothing to report.
+	// Details is for programs: the metadata of the error, and retry_after_seconds if the server suggests a delay. It is
+	// null if there are no details.
 	Details map[string]any `json:"details"`
 }
 
@@ -58,7 +58,7 @@ var codeStatus = map[codes.Code]int{
 	codes.Unimplemented:      http.StatusNotImplemented,
 }
 
-// reasonStatus has the reasons whose HTTP status differs from that of their gRPC code. The contract requires 400 for them.
+// reasonStatus has the HTTP status of the reasons for which codeStatus is wrong. The contract requires 400 for them.
 var reasonStatus = map[string]int{"AGENT_EXISTS": http.StatusBadRequest}
 
 // ErrorOf returns the error object of a gRPC status. Any other error counts as internal.
@@ -93,13 +93,13 @@ func (e Error) JSON() []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(e); err != nil { // only for details that JSON cannot hold
+	if err := enc.Encode(e); err != nil { // some details cannot be written as JSON
 		return Error{Reason: "INTERNAL", Message: internalMessage}.JSON()
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// HTTPStatus returns the HTTP status of a gRPC status; 200 for nil.
+// HTTPStatus returns the HTTP status of a gRPC status. It returns 200 for nil.
 func HTTPStatus(err error) int {
 	if err == nil {
 		return http.StatusOK
@@ -114,7 +114,8 @@ func HTTPStatus(err error) int {
 	return http.StatusInternalServerError
 }
 
-// RetryAfter returns after how many seconds, rounded up, the failed call may be retried.
+// RetryAfter returns the seconds, rounded up, after which the failed call may be retried. It returns false if err has
+// none.
 func RetryAfter(err error) (int, bool) {
 	s, _ := read(err)
 	for _, d := range s.Details() {

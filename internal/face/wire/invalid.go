@@ -13,7 +13,7 @@ import (
 // Domain is the domain of every google.rpc.ErrorInfo that Fleet sends.
 const Domain = "fleet"
 
-// invalidArgument is the reason of a bad value whose field names no reason.
+// invalidArgument is the reason of a bad value if the proto sets no reason for the field.
 const invalidArgument = "INVALID_ARGUMENT"
 
 // invalidReason is the field option that names the reason of a bad value. It is looked up by name, because the
@@ -39,7 +39,8 @@ func Invalid(reason, field, format string, args ...any) error {
 	return s.Err()
 }
 
-// InvalidReason returns the reason that a caller gets for a bad value of the field.
+// InvalidReason returns the reason that a caller gets for a bad value of the field: the reason in the proto, or
+// INVALID_ARGUMENT.
 func InvalidReason(f protoreflect.FieldDescriptor) string {
 	reason := invalidArgument
 	f.Options().ProtoReflect().Range(func(option protoreflect.FieldDescriptor, v protoreflect.Value) bool {

@@ -13,16 +13,16 @@ import (
 // Answer is a message that the server sends. protoc-gen-fleet-json generates its method AppendJSON.
 type Answer interface {
 	proto.Message
-	// AppendJSON appends the message to b; null if it is nil.
+	// AppendJSON appends the message to b. It appends null if the message is nil.
 	AppendJSON(b []byte) []byte
 }
 
-// Marshal returns the message as compact JSON. Keys are in snake_case, and enum values are the proto's lower-case names.
-// Every field has a key, except unset optional ones. An unset message or wrapper is null. The result is that of protojson
-// with UseProtoNames and EmitUnpopulated, without the spaces that protojson inserts at random. Equal messages have equal
-// bytes, and clients may rely on that.
+// Marshal returns the message as compact JSON. Keys are in snake_case, and enum values are the proto's lower-case
+// names. Every field has a key, except unset optional fields. An unset message or wrapper is null. The result equals
+// the output of protojson with UseProtoNames and EmitUnpopulated, without the spaces that protojson inserts at random.
+// Equal messages have equal bytes, and clients may rely on that.
 //
-// A message of another package, or one that the server never sends, is left to protojson.
+// Marshal leaves messages of other packages, and messages that the server never sends, to protojson.
 func Marshal(m proto.Message) ([]byte, error) {
 	a, ok := m.(Answer)
 	if !ok {

@@ -11,7 +11,7 @@ import (
 )
 
 // Reader reads a request in one pass. Its methods read the value of a field; the generated ReadField methods call them.
-// A method changes nothing if the value is null, and after an error.
+// A method changes nothing if the value is null, or if an earlier method failed.
 type Reader struct {
 	data    []byte
 	at      int // next byte
@@ -22,7 +22,7 @@ type Reader struct {
 	err     error
 }
 
-// readRequest reads the object that the whole JSON must be.
+// readRequest reads the request. The JSON must be one object.
 func (r *Reader) readRequest() {
 	if r.peek() != '{' {
 		if got := r.got(); r.err == nil {
@@ -50,7 +50,8 @@ func (r *Reader) readRequest() {
 	}
 }
 
-// begins reports whether the value begins with the byte. If not, it sets an error that says what is wanted.
+// begins reports whether the value begins with the byte. If it does not, begins sets an error that says what is
+// expected. For null it returns false without an error.
 func (r *Reader) begins(c byte, want string) bool {
 	if r.null || r.err != nil {
 		return false

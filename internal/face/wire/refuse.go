@@ -24,7 +24,7 @@ func (r *Reader) path() string {
 	return string(r.field)
 }
 
-// subject returns what is read, for the beginning of a message: no field if the JSON is not an object.
+// subject returns the field that is read, or "The JSON" outside of a field. It is the beginning of an error.
 func (r *Reader) subject() string {
 	if len(r.field) == 0 {
 		return "The JSON"
@@ -32,7 +32,7 @@ func (r *Reader) subject() string {
 	return r.path()
 }
 
-// fail fails with the reason of the field that is read.
+// fail sets an error with the reason of the field that is read, unless there is an error already.
 func (r *Reader) fail(format string, args ...any) {
 	if r.err != nil {
 		return
@@ -44,7 +44,7 @@ func (r *Reader) fail(format string, args ...any) {
 	r.err = Invalid(reason, r.path(), format, args...)
 }
 
-// invalid fails because the next byte cannot follow in JSON. It returns false.
+// invalid sets the error that the next byte is not valid JSON. It returns false.
 func (r *Reader) invalid() bool {
 	switch {
 	case r.err != nil:
@@ -59,7 +59,7 @@ func (r *Reader) invalid() bool {
 	return false
 }
 
-// wrongType fails because the next value is not what is wanted.
+// wrongType sets the error that the next value does not have the expected type.
 func (r *Reader) wrongType(want string) {
 	got := r.got()
 	r.fail("%s must be %s, got %s.", r.path(), want, got)
@@ -94,7 +94,7 @@ func (r *Reader) unknownField() {
 		names[i] = string(fields.Get(i).Name())
 	}
 	name := string(r.field)
-	hint := "none are known here"
+	hint := "the request has no fields"
 	if near := Nearest(name, names); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	} else if len(names) > 0 {
@@ -103,7 +103,8 @@ func (r *Reader) unknownField() {
 	r.err = Invalid(invalidArgument, short(name), "unknown field %q: %s", short(name), hint)
 }
 
-// enumNames returns the names of the values that the field can have. The zero value means that it is not given.
+// enumNames returns the names of the values that the field can have. It leaves out the zero value, which means that the
+// field is not given.
 func (r *Reader) enumNames() []string {
 	values := r.descriptor().Enum().Values()
 	var names []string
@@ -125,7 +126,7 @@ func (r *Reader) unknownValue(name string) {
 	r.fail("%s must be %s, got %q%s", r.path(), r.oneOf(), short(name), hint)
 }
 
-// short shortens what a client sent, so that an error does not echo megabytes.
+// short shortens a text from a client, so that an error does not echo megabytes.
 func short(s string) string {
 	const most = 40
 	if len(s) <= most {

@@ -62,7 +62,7 @@ func (r *Reader) members() func(yield func() bool) {
 // elements reads a list and stops before each value.
 func (r *Reader) elements() func(yield func() bool) { return r.items('[', ']') }
 
-// items reads brackets, and the commas between what is in them.
+// items reads a pair of brackets and the commas in it. It stops before each item.
 func (r *Reader) items(opening, closing byte) func(yield func() bool) {
 	return func(yield func() bool) {
 		if !r.expect(opening) {

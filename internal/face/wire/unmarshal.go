@@ -11,17 +11,17 @@ import (
 // Request is a message that clients send. protoc-gen-fleet-json generates its method.
 type Request interface {
 	proto.Message
-	// ReadField reads the value of the named field from r. It reports whether there is such a field.
+	// ReadField reads the value of the named field from r. It reports whether the message has such a field.
 	ReadField(r *Reader, name []byte) bool
 }
 
 // Unmarshal reads a client's JSON object into a request message. Empty input and null count as an empty object. Keys
-// are the proto's field names, and a field that is null is not given. Unknown or repeated keys, values of the wrong
-// type and unknown enum values are errors that name the field and what was expected. JSON that is not UTF-8, is nested
-// too deeply, or is followed by more data is an error too. The error is a gRPC status INVALID_ARGUMENT whose ErrorInfo
-// has the field's own reason if it has one. Only types are checked here.
+// are the proto's field names, and a field that is null counts as not given. Unknown or repeated keys, values of the
+// wrong type and unknown enum values are errors that name the field and what was expected. JSON that is not UTF-8, is
+// nested too deeply, or is followed by more data is an error too. The error is a gRPC status INVALID_ARGUMENT with the
+// reason that InvalidReason returns for the field. Unmarshal checks only types.
 //
-// A message of another package, or one that clients never send, is left to protojson.
+// It leaves messages of other packages, and messages that clients never send, to protojson.
 func Unmarshal(data []byte, m proto.Message) error {
 	proto.Reset(m)
 	if trimmed := bytes.TrimSpace(data); len(trimmed) == 0 || string(trimmed) == "null" {

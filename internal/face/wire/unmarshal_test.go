@@ -81,7 +81,7 @@ func TestUnmarshalRefuses(t *testing.T) {
 		{"unknown field, near", &fleetv1.ShowAgentRequest{}, `{"agent_nam":"papi"}`, "INVALID_ARGUMENT", "agent_nam", `unknown field "agent_nam": did you mean "agent_name"?`},
 		{"camel case", &fleetv1.ShowAgentRequest{}, `{"agentName":"papi"}`, "INVALID_ARGUMENT", "agentName", `unknown field "agentName": did you mean "agent_name"?`},
 		{"unknown field, far", list, `{"verbosity":1}`, "INVALID_ARGUMENT", "verbosity", `unknown field "verbosity": the known fields are project, role, status, page, page_size`},
-		{"unknown field of none", &fleetv1.ListTokensRequest{}, `{"x":1}`, "INVALID_ARGUMENT", "x", `unknown field "x": none are known here`},
+		{"unknown field of none", &fleetv1.ListTokensRequest{}, `{"x":1}`, "INVALID_ARGUMENT", "x", `unknown field "x": the request has no fields`},
 		{"page is text", list, `{"page":"x"}`, "INVALID_PAGE", "page", `page must be a whole number, got the string "x".`},
 		{"page in quotes", list, `{"page":"1"}`, "INVALID_PAGE", "page", `page must be a whole number, got the string "1".`},
 		{"page is broken", list, `{"page":1.5}`, "INVALID_PAGE", "page", `page must be a whole number, got 1.5.`},

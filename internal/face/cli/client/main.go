@@ -1,5 +1,6 @@
-// Command client is the client part of fleet. The program has the server's packages too, whose variables take most of the time
-// of a start. Scripts start the command hundreds of times, so `make race` lets some of them start this one.
+// Command client is fleet without the server's packages. Initializing the variables of those packages takes most of
+// fleet's start time. Test scripts start fleet hundreds of times, so `make race` lets some scripts start this program
+// instead.
 package main
 
 import (

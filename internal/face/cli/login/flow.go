@@ -17,7 +17,7 @@ import (
 func (i *Issuer) Device(ctx context.Context, show func(address, code string)) (Tokens, error) {
 	d, err := i.config.DeviceAuth(ctx)
 	if err != nil {
-		return Tokens{}, told(err)
+		return Tokens{}, withoutBody(err)
 	}
 	address := d.VerificationURIComplete
 	if address == "" {
@@ -26,13 +26,13 @@ func (i *Issuer) Device(ctx context.Context, show func(address, code string)) (T
 	show(address, d.UserCode)
 	t, err := i.config.DeviceAccessToken(ctx, d)
 	if err != nil {
-		return Tokens{}, told(err)
+		return Tokens{}, withoutBody(err)
 	}
 	return i.tokensOf(ctx, t, "")
 }
 
-// Browser signs a person in with a browser on this machine, which comes back to a loopback address (RFC 8252). show
-// opens the address in the browser, or tells the person to.
+// Browser signs a person in with a browser on this machine. The issuer redirects the browser to a loopback address
+// (RFC 8252). show opens the issuer's address in the browser, or tells the person to open it.
 func (i *Issuer) Browser(ctx context.Context, show func(address string)) (Tokens, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -49,7 +49,7 @@ func (i *Issuer) Browser(ctx context.Context, show func(address string)) (Tokens
 	server := &http.Server{ReadHeaderTimeout: timeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		if r.URL.Path != "/callback" || subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(state)) == 0 {
-			http.NotFound(w, r) // not of the issuer, for example the browser's own
+			http.NotFound(w, r) // not the issuer's redirect: for example, the browser requests an icon
 			return
 		}
 		got := result{code: q.Get("code")}
@@ -60,7 +60,7 @@ func (i *Issuer) Browser(ctx context.Context, show func(address string)) (Tokens
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("Connection", "close")
-		_, _ = io.WriteString(w, text+"\n") // the browser may have gone
+		_, _ = io.WriteString(w, text+"\n") // the browser may have closed the connection
 		select {
 		case came <- got:
 		default: // a second answer
@@ -72,7 +72,7 @@ func (i *Issuer) Browser(ctx context.Context, show func(address string)) (Tokens
 		_ = server.Serve(l) // ends with Shutdown
 	}()
 	defer func() {
-		_ = server.Shutdown(context.WithoutCancel(ctx)) // lets the browser have its answer
+		_ = server.Shutdown(context.WithoutCancel(ctx)) // waits until the browser has its answer
 		<-served
 	}()
 	show(config.AuthCodeURL(state, oidc.Nonce(nonce), oauth2.S256ChallengeOption(verifier)))
@@ -83,7 +83,7 @@ func (i *Issuer) Browser(ctx context.Context, show func(address string)) (Tokens
 		}
 		t, err := config.Exchange(ctx, got.code, oauth2.VerifierOption(verifier))
 		if err != nil {
-			return Tokens{}, told(err)
+			return Tokens{}, withoutBody(err)
 		}
 		return i.tokensOf(ctx, t, nonce)
 	case <-ctx.Done():

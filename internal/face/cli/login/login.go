@@ -1,7 +1,8 @@
 // Package login signs a person in to a server of Fleet with the issuer that the server names, and keeps the tokens for
 // later commands: in the user's keyring, or in a file that only the user can read.
 //
-// Package cli uses it. It talks to the server's metadata (RFC 9728) and to the issuer, and must never import the core.
+// It reads the server's metadata (RFC 9728) and talks to the issuer. Package cli uses it, so it must never import the
+// core.
 package login
 
 import (
@@ -39,10 +40,11 @@ type Issuer struct {
 
 	config   oauth2.Config
 	verifier *oidc.IDTokenVerifier
-	revoke   string // endpoint; empty: it has none
+	revoke   string // the revocation endpoint; empty if the issuer has none
 }
 
-// Find returns the issuer that the server names. base is the server's HTTP address, and client calls it.
+// Find returns the issuer that the server names, or ErrNoIssuer if it names none. base is the server's HTTP address,
+// which Find calls with client.
 func Find(ctx context.Context, client *http.Client, base string) (*Issuer, error) {
 	var server struct {
 		Resource    string   `json:"resource"`
@@ -58,7 +60,7 @@ func Find(ctx context.Context, client *http.Client, base string) (*Issuer, error
 	case !found || len(server.Issuers) == 0 || server.CLIClientID == "":
 		return nil, ErrNoIssuer
 	case server.Resource != base: // RFC 9728, section 3.3: another server's metadata could lead to another issuer
-		return nil, fmt.Errorf("%s says that it is %q: set public_url in the server's configuration to the address that clients use", base, server.Resource)
+		return nil, fmt.Errorf("%s reports its address as %q: set public_url in the server's configuration to the address that clients use", base, server.Resource)
 	}
 	return open(ctx, server.Issuers[0], server.CLIClientID, server.Scopes)
 }
@@ -66,7 +68,7 @@ func Find(ctx context.Context, client *http.Client, base string) (*Issuer, error
 // open asks the issuer for its endpoints.
 func open(ctx context.Context, issuer, clientID string, scopes []string) (*Issuer, error) {
 	if u, err := url.Parse(issuer); err != nil || u.Scheme != "https" && !loopback.Is(u.Hostname()) {
-		return nil, fmt.Errorf("the issuer %q has no https, so others could read your tokens", issuer)
+		return nil, fmt.Errorf("the issuer %q does not use https, so others could read your tokens", issuer)
 	}
 	asking, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -94,18 +96,18 @@ func open(ctx context.Context, issuer, clientID string, scopes []string) (*Issue
 	}, nil
 }
 
-// tokensOf checks what the issuer has answered and returns the tokens. An empty nonce is not checked.
+// tokensOf verifies the ID token in the issuer's answer and returns the tokens. It checks the nonce unless it is empty.
 func (i *Issuer) tokensOf(ctx context.Context, t *oauth2.Token, nonce string) (Tokens, error) {
 	raw, _ := t.Extra("id_token").(string)
 	if raw == "" {
-		return Tokens{}, errors.New("the issuer gave no ID token: the scope openid must be among those that the server asks for")
+		return Tokens{}, errors.New("the issuer returned no ID token: the scopes of the server must include openid")
 	}
 	id, err := i.verifier.Verify(ctx, raw)
 	if err != nil {
 		return Tokens{}, err
 	}
 	if nonce != "" && id.Nonce != nonce {
-		return Tokens{}, errors.New("the ID token is of another sign-in")
+		return Tokens{}, errors.New("the ID token belongs to another sign-in: try again")
 	}
 	var claims struct {
 		Name  string `json:"preferred_username"`
@@ -123,17 +125,17 @@ func (i *Issuer) tokensOf(ctx context.Context, t *oauth2.Token, nonce string) (T
 	return Tokens{ID: raw, Refresh: t.RefreshToken, Expiry: id.Expiry, Who: who}, nil
 }
 
-// refresh returns new tokens. ErrEnded if the issuer has ended the session.
+// refresh returns new tokens. It returns ErrEnded if the issuer has ended the session or does not renew ID tokens.
 func (i *Issuer) refresh(ctx context.Context, old Tokens) (Tokens, error) {
 	t, err := i.config.TokenSource(ctx, &oauth2.Token{RefreshToken: old.Refresh}).Token()
 	if answer, ok := errors.AsType[*oauth2.RetrieveError](err); ok && answer.ErrorCode == "invalid_grant" {
 		return Tokens{}, ErrEnded
 	}
 	if err != nil {
-		return Tokens{}, told(err)
+		return Tokens{}, withoutBody(err)
 	}
 	if raw, _ := t.Extra("id_token").(string); raw == "" {
-		return Tokens{}, ErrEnded // some issuers make an ID token at the sign-in only
+		return Tokens{}, ErrEnded // some issuers return an ID token only at the sign-in
 	}
 	next, err := i.tokensOf(ctx, t, "")
 	if next.Refresh == "" {
@@ -142,7 +144,7 @@ func (i *Issuer) refresh(ctx context.Context, old Tokens) (Tokens, error) {
 	return next, err
 }
 
-// Revoke asks the issuer to end the session (RFC 7009).
+// Revoke asks the issuer to end the session (RFC 7009). It does nothing if the issuer has no revocation endpoint.
 func (i *Issuer) Revoke(ctx context.Context, t Tokens) error {
 	if i.revoke == "" || t.Refresh == "" {
 		return nil
@@ -164,8 +166,8 @@ func (i *Issuer) Revoke(ctx context.Context, t Tokens) error {
 	return nil
 }
 
-// told returns the error of a token endpoint without the answer's text, which can have secrets.
-func told(err error) error {
+// withoutBody returns the error of a token endpoint without the body of the answer, which may contain secrets.
+func withoutBody(err error) error {
 	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
 	switch {
 	case !ok:
@@ -194,5 +196,5 @@ func getJSON(ctx context.Context, client *http.Client, address string, to any) (
 	case http.StatusNotFound:
 		return false, nil
 	}
-	return false, fmt.Errorf("it answered %s", answer.Status)
+	return false, fmt.Errorf("the server answered %s", answer.Status)
 }

@@ -21,32 +21,32 @@ type Tokens struct {
 	ID      string    `json:"id_token"`
 	Refresh string    `json:"refresh_token,omitempty"`
 	Expiry  time.Time `json:"expiry"`
-	Who     string    `json:"who"` // for people
+	Who     string    `json:"who"` // the person's name, to show to people
 }
 
-// Login is a sign-in to a server that is kept.
+// Login is a stored sign-in to a server.
 type Login struct {
 	Server   string   `json:"server"`
 	Issuer   string   `json:"issuer"`
 	ClientID string   `json:"client_id"`
 	Scopes   []string `json:"scopes"`
-	// InKeyring says that the tokens are in the keyring, and not in the file.
+	// InKeyring says that the tokens are in the keyring and not in the file.
 	InKeyring bool    `json:"in_keyring,omitempty"`
 	Tokens    *Tokens `json:"tokens,omitempty"`
 }
 
-// Store keeps logins: a file for each server, and the tokens in the user's keyring where there is one.
+// Store keeps logins: a file for each server, and the tokens in the user's keyring if there is one.
 type Store struct {
 	// Dir is the directory of the files.
 	Dir string
-	// NoKeyring keeps the tokens in the files.
+	// NoKeyring keeps the tokens in the files, even if there is a keyring.
 	NoKeyring bool
 }
 
 // service is the name of Fleet in the keyring.
 const service = "fleet"
 
-// Keep stores the tokens of a sign-in to the server. inKeyring reports where they are.
+// Keep stores the tokens of a sign-in to the server. inKeyring reports whether they are in the keyring.
 func (s Store) Keep(server string, i *Issuer, t Tokens) (inKeyring bool, err error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return false, err
@@ -67,7 +67,7 @@ func (s Store) write(l Login, t Tokens) (inKeyring bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if keyring.Set(service, l.Server, string(secret)) == nil { // else it is locked, or the tokens are too long for it
+		if keyring.Set(service, l.Server, string(secret)) == nil { // otherwise the keyring is locked, or the tokens are too long for it
 			l.InKeyring, l.Tokens = true, nil
 		}
 	}
@@ -89,7 +89,7 @@ func (s Store) write(l Login, t Tokens) (inKeyring bool, err error) {
 	return l.InKeyring, nil
 }
 
-// Get returns the login to the server; nil if there is none.
+// Get returns the login to the server, or nil if there is no login.
 func (s Store) Get(server string) (*Login, error) {
 	data, err := os.ReadFile(s.file(server))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) && s.Dir == "" {
@@ -105,7 +105,7 @@ func (s Store) Get(server string) (*Login, error) {
 	return l, nil
 }
 
-// tokens returns the tokens of the login.
+// tokens returns the tokens of the login. It returns ErrEnded if they are no longer in the keyring.
 func (s Store) tokens(l *Login) (Tokens, error) {
 	if l.Tokens != nil {
 		return *l.Tokens, nil
@@ -116,21 +116,21 @@ func (s Store) tokens(l *Login) (Tokens, error) {
 		return t, ErrEnded
 	}
 	if err != nil {
-		return t, fmt.Errorf("the keyring cannot be read: %w", err)
+		return t, fmt.Errorf("cannot read the keyring: %w", err)
 	}
 	return t, json.Unmarshal([]byte(secret), &t)
 }
 
-// margin is how long before its end a token is replaced.
+// margin is how long before its expiry a token is replaced.
 const margin = 20 * time.Second
 
-// Token returns a token for the server that is valid for a while, and refreshes the one that is kept if it is not.
-// ErrEnded if the person has to sign in again.
+// Token returns an ID token for the server that is valid for at least margin. If the stored token is not, Token
+// refreshes and stores it. It returns ErrEnded if the person has to sign in again.
 func (s Store) Token(ctx context.Context, server string, now func() time.Time) (string, error) {
 	if _, t, err := s.read(server); err != nil || t.valid(now()) {
 		return t.ID, err
 	}
-	unlock, err := s.lock(server) // an issuer may take a refresh token only once
+	unlock, err := s.lock(server) // an issuer may accept a refresh token only once
 	if err != nil {
 		return "", err
 	}
@@ -168,8 +168,8 @@ func (s Store) read(server string) (*Login, Tokens, error) {
 	return l, t, err
 }
 
-// Forget removes the login to the server and asks the issuer to end the session. It reports false if there was none. If
-// the issuer does not end it, the error says so, and the login is removed all the same.
+// Forget removes the login to the server and asks the issuer to end the session. It returns false if there was no
+// login. If the issuer does not end the session, Forget still removes the login, and its error says why.
 func (s Store) Forget(ctx context.Context, server string) (bool, error) {
 	l, err := s.Get(server)
 	if err != nil || l == nil {
@@ -198,7 +198,7 @@ func (s Store) Forget(ctx context.Context, server string) (bool, error) {
 	return true, errors.Join(os.Remove(s.file(server)), err)
 }
 
-// lock keeps other commands from refreshing the login to the server.
+// lock keeps other commands from changing the login to the server until unlock is called.
 func (s Store) lock(server string) (unlock func(), err error) {
 	return lockedfile.MutexAt(s.file(server) + ".lock").Lock()
 }
@@ -218,13 +218,13 @@ func hasKeyring() bool {
 	return err == nil && os.Getenv("XDG_RUNTIME_DIR") != ""
 }
 
-// Session is the login to one server, for calls.
+// Session provides tokens for calls to one server.
 type Session struct {
 	Store  Store
 	Server string
 }
 
-// Token returns a valid token.
+// Token does the same as Store.Token for the session's server.
 func (s *Session) Token(ctx context.Context) (string, error) {
 	return s.Store.Token(ctx, s.Server, time.Now)
 }

@@ -157,10 +157,10 @@ func TestWhereTokensAre(t *testing.T) {
 func TestFindDistrusts(t *testing.T) {
 	t.Parallel()
 	for want, p := range map[string]*protected.Resource{
-		"set public_url":  {Issuer: "https://issuer.example.com", CLIClientID: "x", PublicURL: "https://other.example.com"},
-		"has no https":    {Issuer: "http://issuer.example.com", CLIClientID: "x"},
-		"does not answer": {Issuer: "http://127.0.0.1:1", CLIClientID: "x"},
-		"no issuer":       {Issuer: "https://issuer.example.com"},
+		"set public_url":     {Issuer: "https://issuer.example.com", CLIClientID: "x", PublicURL: "https://other.example.com"},
+		"does not use https": {Issuer: "http://issuer.example.com", CLIClientID: "x"},
+		"does not answer":    {Issuer: "http://127.0.0.1:1", CLIClientID: "x"},
+		"no issuer":          {Issuer: "https://issuer.example.com"},
 	} {
 		_, err := Find(t.Context(), http.DefaultClient, metadata(t, p))
 		require.ErrorContains(t, err, want)

@@ -8,12 +8,12 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// Assembled keeps the result of one call out of the response while mcp-go writes it. A result is in a response twice, as
-// structured content and as text, and mcp-go would check and copy both at every level that it nests them in. It gets a
-// placeholder instead, and the transport puts the result into what mcp-go has written.
+// Assembled keeps the result of one call out of the response while mcp-go writes it. A response contains the result
+// twice, as structured content and as text, and mcp-go would check and copy both at every level of nesting. So mcp-go
+// gets a placeholder instead, and the transport puts the result into what mcp-go has written.
 type Assembled struct {
 	result []byte
-	text   []byte // the result as a JSON string; nil if that is not known
+	text   []byte // the result as a JSON string; nil if it must still be encoded
 }
 
 type assembledKey struct{}
@@ -34,8 +34,8 @@ func assembledOf(ctx context.Context) *Assembled {
 	return a
 }
 
-// Append appends the response to b, with the result in its two places: as text, and then as structured content. They are
-// the last ones, so that an id which equals the placeholder stays.
+// Append appends the response to b, with the result in place of two placeholders: as text, and then as structured
+// content. These are the last two placeholders in the response, because an id may equal the placeholder too.
 func (a *Assembled) Append(b, written []byte) []byte {
 	if a == nil || a.result == nil {
 		return append(b, written...)

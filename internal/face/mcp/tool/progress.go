@@ -13,12 +13,13 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// Notify sends a notification to the client of a call. It returns after the transport has taken it, so that nothing
-// sent later, above all the call's result, can overtake it or cause it to be dropped. An error means that the client
-// has disconnected.
+// Notify sends a notification to the client of a call. It returns after the transport has accepted the notification. So
+// nothing that is sent later, above all the call's result, can overtake the notification or cause it to be dropped. An
+// error means that the client has disconnected.
 //
-// mcp-go's own notifications pass through a channel that a second goroutine writes into the response. That loses what
-// the goroutine holds when the handler returns, and what does not fit into the channel.
+// mcp-go's own notifications pass through a channel, from which a second goroutine writes them into the response. A
+// notification is lost if the goroutine still holds it when the handler returns, or if it does not fit into the
+// channel.
 type Notify func(mcp.JSONRPCNotification) error
 
 type notifyKey struct{}
@@ -40,7 +41,7 @@ type progress struct {
 
 type progressKey struct{}
 
-// newProgress returns the progress of a call; nil if the client did not ask for progress or cannot receive it.
+// newProgress returns the progress of a call, or nil if the client did not request progress or cannot receive it.
 func newProgress(ctx context.Context, r mcp.CallToolRequest) *progress {
 	notify, _ := ctx.Value(notifyKey{}).(Notify)
 	if notify == nil || r.Params.Meta == nil || r.Params.Meta.ProgressToken == nil {
@@ -87,7 +88,7 @@ func (p *progress) number() int {
 	return p.sent
 }
 
-// pulse is the longest silence of a call. Clients that hear nothing for a minute give up.
+// pulse is the longest silence of a call. Clients that receive nothing for a minute give up.
 const pulse = 8 * time.Second
 
 // reassure sends a notification after each pulse of silence, until the returned function is called.
@@ -135,7 +136,7 @@ func EventText(text, kind string) string {
 	return strings.ReplaceAll(kind, "_", " ")
 }
 
-// JSON returns a message without a text of its own in its JSON form.
+// JSON returns the JSON form of a message, as the text of a message that has none.
 func JSON(m proto.Message) string {
 	b, err := wire.Marshal(m)
 	if err != nil {
@@ -163,8 +164,8 @@ func Watcher[R any, PQ any, PR message[R]](
 	}
 }
 
-// follow sends the events of an agent as progress until the returned function is called. That function sends the events
-// up to its call before it returns.
+// follow sends the events of an agent as progress until the returned function is called. Before that function returns,
+// it sends the events that happened before it was called.
 func follow(ctx context.Context, p *progress, watch Watch, agent string) (stop func()) {
 	if agent == "" { // the request is invalid, and would follow the whole fleet
 		return func() {}

@@ -76,7 +76,7 @@ func (s Spec) prepare(ctx context.Context, q, response protoreflect.Message) {
 }
 
 // answer makes the result of a call: the whole message if it fits, otherwise as much as fits. again repeats the call
-// with the request as lower has changed it.
+// after lower has changed the request.
 func (s Spec) answer(ctx context.Context, q, m proto.Message, again func() (proto.Message, error)) *mcp.CallToolResult {
 	most := maxResult(ctx)
 	b, err := wire.Marshal(m)
@@ -120,7 +120,7 @@ func (s Spec) encodedAnswer(ctx context.Context, q proto.Message, a *encoded.Ans
 	return r
 }
 
-// lower repeats the call with lower limits until the answer fits, or until something else makes it large.
+// lower repeats the call with lower limits until the answer fits, or until a lower limit cannot make it smaller.
 func (s Spec) lower(q protoreflect.Message, m proto.Message, b []byte, most int, again func() (proto.Message, error)) (proto.Message, []byte, error) {
 	limit := q.Descriptor().Fields().ByName(protoreflect.Name(s.Portion.Limit))
 	end := unknownEnd
@@ -180,7 +180,8 @@ func (s Spec) keptEnd(before, after proto.Message) keptEnd {
 	return lastItems
 }
 
-// fitting returns how many of the list's n items, or bytes of the text, fit into the room, given their size in total.
+// fitting returns how many of the list's n items, or of the text's n bytes, fit into the room. size is their total
+// size.
 func (s Spec) fitting(m proto.Message, n, size, room, most int, end keptEnd) (int, error) {
 	in, f := parentAt(m.ProtoReflect(), s.Portion.Of)
 	if f == nil || !f.IsList() || f.Message() == nil {
@@ -261,7 +262,7 @@ func countAt(m protoreflect.Message, path string) int {
 	return len(in.Get(f).String())
 }
 
-// parentAt returns the message that holds the field of the path, and the field; nil if there is none.
+// parentAt returns the message that holds the field at the path, and the field, which is nil if it does not exist.
 func parentAt(m protoreflect.Message, path string) (protoreflect.Message, protoreflect.FieldDescriptor) {
 	for {
 		name, more, deeper := strings.Cut(path, ".")

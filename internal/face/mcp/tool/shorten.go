@@ -25,7 +25,7 @@ type shortener struct {
 	most             int    // bytes of JSON
 
 	notes []string
-	more  int // how many things were shortened without a note
+	more  int // how many fields were shortened without a note
 }
 
 // errTooLarge is returned for an answer that cannot be shortened enough.
@@ -142,8 +142,8 @@ type text struct {
 	set   func(string)
 }
 
-// shortenTexts cuts the longest texts to the same length: the largest that fits, but not below the given one. It
-// reports whether the message fits then.
+// shortenTexts cuts the longest texts to the same length: the largest length that fits, but not less than least. It
+// reports whether the message then fits.
 func (s *shortener) shortenTexts(size, least int) bool {
 	var texts []text
 	collect(s.message, "", func(t text) {
@@ -233,7 +233,7 @@ func (s *shortener) shortenLists() ([]byte, error) {
 	}
 }
 
-// left adds a note that the answer holds only a part of something.
+// left adds a note that the answer holds only a part of a field.
 func (s *shortener) left(path, which string, kept, of int, unit string) {
 	if kept == of {
 		return
@@ -252,10 +252,10 @@ func (s *shortener) note() string {
 	}
 	text := strings.Join(s.notes, "; ")
 	if s.more > 0 {
-		text += fmt.Sprintf("; so have %d others", s.more)
+		text += fmt.Sprintf("; %d more fields were shortened", s.more)
 	}
 	text, _ = prefix(text, noteRoom/2)
-	return "This answer was shortened to fit: " + text + ". REST, gRPC and the fleet command give the whole."
+	return "This answer was shortened to fit: " + text + ". REST, gRPC and the fleet command return the whole answer."
 }
 
 // prefix returns at most the first n bytes of a text, without splitting a character, and their size in JSON without the

@@ -1,8 +1,8 @@
 // Package tool is the runtime of the generated *.pb.mcp.go files: it makes an MCP tool from a gRPC method. The name,
 // arguments and results of a tool are generated; how a call runs is here.
 //
-// Generated code in gen/ and package mcp use it. It makes a result fit the limit of the client, by options of the
-// proto. It must never know a particular method: what a method needs is an option.
+// Generated code in gen/ and package mcp use it. It shortens a result to the limit of the client, according to options
+// in the proto. It must never know a particular method: what a method needs is an option.
 package tool
 
 import (
@@ -39,7 +39,7 @@ type Spec struct {
 	Input, Output string
 	// These are the tool's hints. No tool of Fleet has an open world: each talks only to Fleet.
 	ReadOnly, Destructive, Idempotent bool
-	// These say how an answer that is too large is made to fit.
+	// Portion and Cuts say how an answer that is too large is shortened.
 	Portion Portion
 	Cuts    []Cut
 }
@@ -99,7 +99,7 @@ func optionsOf[PQ any](opts []Option[PQ]) options[PQ] {
 	return o
 }
 
-// Progress reports the events of the agent that the request names as the call's progress.
+// Progress makes a call report events as its progress: the events of the agent that the request names.
 func Progress[PQ any](watch Watch, agent func(PQ) string) Option[PQ] {
 	return Option[PQ]{func(o *options[PQ]) { o.watch, o.agent = watch, agent }}
 }
