@@ -36,12 +36,12 @@ import (
 	"fleet/internal/toolset/subagents"
 )
 
-// App is a fleet in this process, without listeners.
+// App is a fleet in this process. It has no listeners: Listen adds them.
 type App struct {
 	cfg        Config
-	peers      *peers                 // nil if it shares its store with none
+	peers      *peers                 // nil if no other server shares its store
 	own        map[string]fleet.Place // places that are bound to this machine, by name
-	machine    string                 // tells this server from another one of its name; "" if it shares its store with none
+	machine    string                 // distinguishes this server from another one with the same name; "" if no other server shares its store
 	log        *slog.Logger
 	store      fleet.Store
 	places     *places
@@ -57,14 +57,14 @@ type App struct {
 	calls      *rpc.Interceptor
 	audit      *service.AuditLog
 	telemetry  *telemetry.Telemetry
-	coderUsers *coderusers.Users // nil if Coder session tokens are not taken
+	coderUsers *coderusers.Users // nil if Coder session tokens are not accepted
 	limits     inbound.Limits
 	heartbeat  time.Duration // see Options
-	recent     *recent       // the last lines of the log; nil if there is none
+	recent     *recent       // the last lines of the log; nil without a log
 	rates      *rpc.Rates    // nil if requests are not limited
-	slots      *rpc.Slots    // nil if calls do not wait for each other
-	// address is the base URL of REST and MCP, "https://HOST:PORT" with TLS, and forAgents that for agents on this machine,
-	// which is without TLS. They are nil while nothing is served.
+	slots      *rpc.Slots    // nil if the number of concurrent calls is not limited
+	// address is the base URL of REST and MCP: "https://HOST:PORT" with TLS, else "http://HOST:PORT". forAgents is the
+	// base URL for agents on this machine, always without TLS. Both are nil while nothing is served.
 	address, forAgents atomic.Pointer[string]
 }
 
@@ -72,19 +72,21 @@ type App struct {
 type Options struct {
 	Version string
 	Log     io.Writer                // nil: no logging
-	Places  []fleet.Place            // of the fleet; empty: as configured
+	Places  []fleet.Place            // of the fleet; empty: the configured places
 	Fault   func(point string)       // see state.Config
 	Core    func(c *state.Config)    // changes to the core's configuration
-	Auth    func() rpc.Authenticator // nil: as configured
-	// LocalUser returns the user whose calls need no token; nil: the user who runs this process.
+	Auth    func() rpc.Authenticator // identifies callers; nil: as Config.Auth says
+	// LocalUser returns the uid of the user whose calls need no token. If it is nil, that is the user who runs this
+	// process.
 	LocalUser func() int
 	Limits    inbound.Limits // for connections of unknown callers
-	Heartbeat time.Duration  // of event streams over HTTP, see rest.Config
+	Heartbeat time.Duration  // interval on event streams over HTTP, see rest.Config
 	// CoderUsers replaces parts of the source of Coder users.
 	CoderUsers coderusers.Options
-	// Spans returns what exports traces, or nil if nothing does; nil: nothing.
+	// Spans returns the exporter of traces, or nil to export none. If Spans itself is nil, none are exported either.
 	Spans func(ctx context.Context) (sdk.SpanExporter, error)
-	// Providers changes the configuration of providers. Outside is used for their probes; nil: this machine.
+	// Providers changes the configuration of providers. Outside is used for their probes. If it is nil, they probe this
+	// machine.
 	Providers func(c *providers.Config)
 	Outside   providers.Outside
 	Subagents func(c *subagents.Config) // changes to the configuration of subagents
@@ -92,7 +94,7 @@ type Options struct {
 	Cagent    func(c *cagent.Config)    // changes to the configuration of model agents
 }
 
-// Open opens the fleet in cfg.Data. It does not touch agents before Start.
+// Open opens the fleet in cfg.Data, or in cfg.Store if that is set. It does not touch agents: Start does.
 func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	var kept *recent
 	if o.Log != nil {
@@ -157,7 +159,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	a.own = map[string]fleet.Place{}
 	for _, place := range append(slices.Clone(ofFleet), others...) {
 		name := place.Traits().Name
-		if _, server := fleet.ReplicaOf(name); server != "" && a.own[name] == nil { // the first counts, as in state.Places
+		if _, server := fleet.ReplicaOf(name); server != "" && a.own[name] == nil { // of two places with the same name, the first is used, as in state.Places
 			a.own[name] = place
 		}
 	}
@@ -254,7 +256,7 @@ func (a *App) Close() error {
 	return err
 }
 
-// baseURL returns the URL of this Fleet for callers: the configured one, else its own; empty if it has none.
+// baseURL returns the URL of this Fleet for callers: PublicURL if it is configured, else ownURL.
 func (a *App) baseURL() string {
 	if a.cfg.PublicURL != "" {
 		return strings.TrimSuffix(a.cfg.PublicURL, "/")
@@ -262,10 +264,10 @@ func (a *App) baseURL() string {
 	return a.ownURL()
 }
 
-// ownURL returns the URL at which this process serves HTTP; empty while it does not.
+// ownURL returns the URL at which this process serves HTTP. It is empty while the process does not serve.
 func (a *App) ownURL() string { return loaded(&a.address) }
 
-// mcpURL returns the URL of the MCP endpoints for agents on this machine.
+// mcpURL returns the URL of the MCP endpoints for agents on this machine. It is empty while the process does not serve.
 func (a *App) mcpURL() string {
 	if own := loaded(&a.forAgents); own != "" {
 		return own + "/mcp"

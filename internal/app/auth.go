@@ -16,7 +16,7 @@ import (
 	"fleet/internal/service"
 )
 
-// Auth lists the credentials that the server takes: AuthNone alone, or any of the others.
+// Auth lists the kinds of credentials that the server accepts: AuthNone alone, or any of the other kinds.
 type Auth []string
 
 // Values in Auth.
@@ -27,10 +27,10 @@ const (
 	AuthOIDC   = "oidc"
 )
 
-// authNames are the values that can be together.
+// authNames are the values that can be combined.
 var authNames = []string{AuthTokens, AuthCoder, AuthOIDC}
 
-// UnmarshalYAML also accepts one value alone: `auth: tokens`.
+// UnmarshalYAML reads a list, or a single value: `auth: tokens`.
 func (a *Auth) UnmarshalYAML(unmarshal func(any) error) error {
 	var one string
 	if err := unmarshal(&one); err == nil {
@@ -43,10 +43,10 @@ func (a *Auth) UnmarshalYAML(unmarshal func(any) error) error {
 // None reports whether callers need no credentials.
 func (a Auth) None() bool { return len(a) == 1 && a[0] == AuthNone }
 
-// Has reports whether the server takes the credentials with the name.
+// Has reports whether the server accepts credentials of the kind.
 func (a Auth) Has(name string) bool { return slices.Contains(a, name) }
 
-// String returns the names with commas between them.
+// String returns the kinds, separated by commas.
 func (a Auth) String() string { return strings.Join(a, ",") }
 
 func (a Auth) validate() error {
@@ -66,7 +66,7 @@ func (a Auth) validate() error {
 	return nil
 }
 
-// authenticator returns what identifies the callers of the server.
+// authenticator returns the authenticator that identifies the callers of the server.
 func (a *App) authenticator(o Options) (rpc.Authenticator, error) {
 	switch {
 	case o.Auth != nil:
@@ -78,8 +78,8 @@ func (a *App) authenticator(o Options) (rpc.Authenticator, error) {
 	return rpc.TokenAuth{Lookup: sources.Authenticate}, err
 }
 
-// sources returns the sources of the principals of callers, in the order in which they are asked whether a secret is
-// theirs. A source of an outside issuer gets its principals' names from a.service.NameOf.
+// sources returns the sources that identify callers by their secrets. Each secret is offered to the sources in this
+// order. A source of an outside issuer gets the names of its principals from a.service.NameOf.
 func (a *App) sources(o Options) (chain identity.Chain, err error) {
 	chain = identity.Chain{identity.Tokens{Lookup: a.service.Authenticate, AgentsOnly: !a.cfg.Auth.Has(AuthTokens)}}
 	if a.cfg.Auth.Has(AuthCoder) {
@@ -96,13 +96,14 @@ func (a *App) sources(o Options) (chain identity.Chain, err error) {
 	return chain, nil
 }
 
-// coderURL returns the URL of the Coder deployment that the configuration, the environment or Coder's own login names.
+// coderURL returns the URL of the Coder deployment from the configuration, else from the environment or Coder's own
+// login.
 func (c Config) coderURL() string {
-	home, _ := os.UserHomeDir() // without one, there is no login
+	home, _ := os.UserHomeDir() // without a home directory, there is no login
 	return cmp.Or(c.Coder.URL, coder.FindURL(os.Getenv, home))
 }
 
-// coderPrincipals tells the place coder which principals are which Coder users.
+// coderPrincipals maps principals to Coder users for the place coder.
 type coderPrincipals struct{ service func() *service.Service }
 
 // UserOf implements coder.Users.

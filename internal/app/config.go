@@ -35,31 +35,31 @@ import (
 type Config struct {
 	HTTP    string `yaml:"http" help:"address for REST, MCP and the API page"`
 	GRPC    string `yaml:"grpc" help:"address for gRPC"`
-	Metrics string `yaml:"metrics" help:"another address for /metrics, which speaks TLS if the others do; empty: on the http address only, for admins"`
-	// MetricsTokenFile protects the metrics address. Prometheus needs no token of an admin then.
-	MetricsTokenFile string        `yaml:"metrics_token_file" help:"file with the token that readers of the metrics address send as Authorization: Bearer TOKEN; empty: they need none"`
+	Metrics string `yaml:"metrics" help:"separate address for /metrics, with TLS if the http address has it; empty: /metrics is only on the http address, for admins"`
+	// MetricsTokenFile protects the metrics address. With it, Prometheus does not need an admin's token.
+	MetricsTokenFile string        `yaml:"metrics_token_file" help:"file with the token that readers of the metrics address send as Authorization: Bearer TOKEN; empty: no token is needed"`
 	MetricsOpen      bool          `yaml:"metrics_open" help:"serve a metrics address that others can reach without metrics_token_file"`
 	Data             string        `yaml:"data" help:"directory for the database, the agents and their work"`
 	Store            string        `yaml:"store" help:"where the fleet is kept: empty for SQLite in data, or postgres://USER@HOST/DATABASE, which several servers can share"`
-	Replica          string        `yaml:"replica" help:"name of this server among those that share a Postgres store; when empty, a name that is kept in data"`
-	Peer             string        `yaml:"peer" help:"address for other servers on the same Postgres store, which read from it what is on this machine; they reach it at this host, or at the name of the machine"`
-	Auth             Auth          `yaml:"auth" help:"who may call: none (loopback addresses only), or one or both of tokens and coder (session tokens)"`
+	Replica          string        `yaml:"replica" help:"name of this server among the servers that share a Postgres store; empty: a generated name that is kept in data"`
+	Peer             string        `yaml:"peer" help:"address at which other servers on the same Postgres store read from this machine; if it has no host, they use the name of this machine"`
+	Auth             Auth          `yaml:"auth" help:"who may call: none (loopback addresses only), or one or several of tokens, coder (session tokens) and oidc"`
 	AnyLocalUser     bool          `yaml:"any_local_user" help:"with auth none: serve every user of this machine, not only the server's own"`
 	Places           []string      `yaml:"places" help:"where agents live, one or several of local, coder and cagent; fake has no real agents and is for tests and for trying clients"`
 	Backend          string        `yaml:"backend" help:"the old name of places, for one of them; deprecated"`
-	AllowedHosts     []string      `yaml:"allowed_hosts" help:"host names besides loopback ones that HTTP requests may be for"`
-	CreateWait       time.Duration `yaml:"create_wait" help:"how long a call that makes, starts, stops or deletes an agent waits for it"`
-	TaskTimeout      time.Duration `yaml:"task_timeout" help:"how long a task may run when its request does not say"`
-	StopGrace        time.Duration `yaml:"stop_grace" help:"how long an interrupted task gets to end before it is killed; 0s means what suits the backend"`
-	StallTimeout     time.Duration `yaml:"stall_timeout" help:"how long a task may put nothing out before it is shown as stalled; less than 0: it never is"`
+	AllowedHosts     []string      `yaml:"allowed_hosts" help:"host names, besides localhost, under which clients reach the http address"`
+	CreateWait       time.Duration `yaml:"create_wait" help:"how long a call that creates, starts, stops or deletes an agent waits for the result"`
+	TaskTimeout      time.Duration `yaml:"task_timeout" help:"how long a task may run if its request names no timeout"`
+	StopGrace        time.Duration `yaml:"stop_grace" help:"how long an interrupted task may take to end before it is killed; 0s: the default of the place"`
+	StallTimeout     time.Duration `yaml:"stall_timeout" help:"how long a task may be without output before it is shown as stalled; less than 0: never"`
 	MaxOutput        int64         `yaml:"max_output" help:"how much output of a task is kept, in bytes"`
-	MaxBundle        int           `yaml:"max_bundle" help:"the largest bundle of unpushed work that is kept of a deleted agent, in bytes"`
-	Retention        time.Duration `yaml:"retention" help:"how long events and request ids are kept; less than 0 for ever"`
-	// PayloadRetention does not apply to tasks themselves, which are kept until they are deleted.
-	PayloadRetention time.Duration `yaml:"payload_retention" help:"how long payloads are kept after their tasks have ended; less than 0 for ever"`
-	AuditRetention   time.Duration `yaml:"audit_retention" help:"how long lines of the audit log are kept; less than 0 for ever"`
-	PublicURL        string        `yaml:"public_url" help:"where callers reach REST, for links in answers; the http address when empty"`
-	RunnerDir        string        `yaml:"runner_dir" help:"directory with fleet-runner-linux-amd64 and -arm64, which workspaces get at /runner/; that of this program when empty"`
+	MaxBundle        int           `yaml:"max_bundle" help:"the largest bundle of a deleted agent's unpushed work that is kept, in bytes"`
+	Retention        time.Duration `yaml:"retention" help:"how long events and request ids are kept; less than 0: for ever"`
+	// PayloadRetention does not apply to the tasks themselves: they are kept until they are deleted.
+	PayloadRetention time.Duration `yaml:"payload_retention" help:"how long payloads are kept after their tasks have ended; less than 0: for ever"`
+	AuditRetention   time.Duration `yaml:"audit_retention" help:"how long lines of the audit log are kept; less than 0: for ever"`
+	PublicURL        string        `yaml:"public_url" help:"URL at which callers reach REST, for links in answers; empty: the http address"`
+	RunnerDir        string        `yaml:"runner_dir" help:"directory with fleet-runner-linux-amd64 and -arm64, which workspaces download at /runner/; empty: the directory of this program"`
 	LogLevel         string        `yaml:"log_level" help:"least level to log: debug, info, warn or error"`
 	LogFormat        string        `yaml:"log_format" help:"form of the log: text or json"`
 	// InsecurePlaintext is for a server behind a proxy, or in a network that nobody else can listen to.
@@ -67,11 +67,11 @@ type Config struct {
 	AgentsHTTP        string `yaml:"agents_http" help:"with tls: the loopback address at which agents on this machine reach MCP and REST without it"`
 	// TLS encrypts what crosses the network.
 	TLS TLS `yaml:"tls"`
-	// Limits limit the resources of one principal.
+	// Limits limits the resources of each principal.
 	Limits fleet.Limits `yaml:"limits"`
 	Local  Local        `yaml:"local"`
 	Coder  coder.Config `yaml:"coder"`
-	// CoderAuth configures which Coder users may call; with auth coder.
+	// CoderAuth configures which Coder users may call. It is used with auth coder.
 	CoderAuth coderusers.Config `yaml:"coder_auth"`
 	// OIDC configures the issuer of auth oidc.
 	OIDC oidc.Config `yaml:"oidc"`
@@ -94,7 +94,7 @@ type Config struct {
 	oldBackend bool     // places were set by the old key backend
 }
 
-// TLS names the files of the listeners. Changed files are read again.
+// TLS names the files with the listeners' certificates and keys. Changed files are read again.
 type TLS struct {
 	Cert     string `yaml:"cert" help:"file with the certificate of the http and grpc addresses and its intermediate authorities, in PEM"`
 	Key      string `yaml:"key" help:"file with the private key of tls.cert, in PEM"`
@@ -106,7 +106,8 @@ func (t TLS) enabled() bool { return t.Cert != "" }
 
 // Local configures the agents on this machine.
 type Local struct {
-	// Projects are the projects for agents; empty: a project "shell", and one for each agent CLI on PATH.
+	// Projects are the projects for agents. If it is empty, there is a project "shell", and one for each agent CLI on
+	// PATH.
 	Projects []local.Project `yaml:"projects"`
 	// Sandbox is the default confinement of agents' programs.
 	Sandbox sandbox.Mode `yaml:"sandbox"`
@@ -153,7 +154,7 @@ func (c Config) Validate() error {
 		}
 	}
 	if c.Store != "" && !postgres.IsURL(c.Store) {
-		return errors.New("store is not a URL like postgres://USER@HOST/DATABASE: leave it out for SQLite in the data directory") // it may have a password
+		return errors.New("store is not a URL like postgres://USER@HOST/DATABASE: leave it out for SQLite in the data directory") // without the value, which may have a password
 	}
 	if _, _, err := net.SplitHostPort(c.Peer); err != nil {
 		return fmt.Errorf("peer is %q: it must be HOST:PORT, for example 10.0.0.5:8105", c.Peer)
@@ -222,7 +223,7 @@ func (c Config) Validate() error {
 	return c.validateMetrics()
 }
 
-// validateMetrics returns an error if others could read the metrics by accident.
+// validateMetrics returns an error if the settings would let other machines read the metrics by accident.
 func (c Config) validateMetrics() error {
 	if c.Metrics == "" {
 		if c.MetricsTokenFile != "" {
@@ -256,7 +257,7 @@ func (c Config) validateTLS() error {
 	return nil
 }
 
-// validatePlaces returns an error unless there is at least one place, and each is known and named once.
+// validatePlaces returns an error if there are no places, or if a place is unknown or named twice.
 func (c Config) validatePlaces() error {
 	if len(c.Places) == 0 {
 		return fmt.Errorf("places is empty: name at least one of %s", strings.Join(placeNames, ", "))
@@ -280,7 +281,8 @@ func (c Config) logLevel() (level slog.Level, err error) {
 	return level, nil
 }
 
-// validateAddress returns an error if others could use a server without tokens, or read what crosses the network.
+// validateAddress returns an error if other machines could call a server without tokens, or read its unencrypted
+// traffic.
 func (c Config) validateAddress(key, addr string) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"fleet/internal/face/cli"
 )
 
-// doctorPatience limits each examination, so that what does not answer does not keep the report.
+// doctorPatience limits the time of each check, so that a service that does not answer does not hold up the report.
 const doctorPatience = 10 * time.Second
 
 // verdict is the severity of a finding.
@@ -22,7 +22,7 @@ type verdict string
 
 const (
 	good    verdict = "ok"
-	warning verdict = "warning" // it works, but not for long, or not all of it
+	warning verdict = "warning" // it works, but may stop working soon, or a part does not work
 	failing verdict = "failed"
 )
 
@@ -34,7 +34,7 @@ type finding struct {
 	Next    string  `json:"next,omitempty"` // what to do; empty if nothing has to be done
 }
 
-// doctor examines what a server with the configuration needs. It changes nothing.
+// doctor checks everything that a server with the configuration needs. It changes nothing.
 type doctor struct {
 	cfg     Config
 	environ []string
@@ -45,7 +45,8 @@ func (d *doctor) add(v verdict, check, next, format string, args ...any) {
 	d.found = append(d.found, finding{Check: check, Verdict: v, Message: fmt.Sprintf(format, args...), Next: next})
 }
 
-// examine returns the findings about a server that would be started with the settings, or that runs with them.
+// examine returns the findings about a server with the settings, whether it runs or not. The settings come from the
+// file and the environment, as in Load.
 func examine(ctx context.Context, file string, environ []string) []finding {
 	d := &doctor{environ: environ}
 	cfg, err := Load(file, environ, nil)
@@ -145,7 +146,7 @@ func (p *program) printFindings(found []finding) error {
 	return w.Flush()
 }
 
-// oneLine replaces what would break a line of the table.
+// oneLine replaces a control character, which would break the table, with a space.
 func oneLine(r rune) rune {
 	if r < ' ' || r == 0x7f {
 		return ' '
@@ -162,7 +163,7 @@ func failures(found []finding) (n int) {
 	return n
 }
 
-// getenv returns the value of the variable in the environment that is examined.
+// getenv returns the value of the variable in d.environ. The last value counts.
 func (d *doctor) getenv(name string) (value string) {
 	for _, kv := range d.environ {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {

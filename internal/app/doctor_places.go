@@ -59,7 +59,7 @@ func (d *doctor) coder(ctx context.Context) {
 	}
 }
 
-// issuer asks the issuer of sign-ins for what the server needs of it.
+// issuer checks that the OpenID Connect issuer of sign-ins answers, and has the scopes that the server requests.
 func (d *doctor) issuer(ctx context.Context) {
 	if !d.cfg.Auth.Has(AuthOIDC) {
 		return
@@ -76,7 +76,7 @@ func (d *doctor) issuer(ctx context.Context) {
 	}
 }
 
-// programs examines what the projects on this machine need.
+// programs examines the programs and repositories of the projects on this machine.
 func (d *doctor) programs(ctx context.Context) {
 	if !slices.Contains(d.cfg.Places, "local") {
 		return
@@ -139,7 +139,7 @@ func (d *doctor) repository(p local.Project) {
 	}
 }
 
-// sandbox examines whether agents' programs can be confined.
+// sandbox examines whether this machine can confine agents' programs.
 func (d *doctor) sandbox(context.Context) {
 	if !slices.Contains(d.cfg.Places, "local") {
 		return

@@ -11,10 +11,10 @@ import (
 	"fleet/internal/face/inbound"
 )
 
-// expiresSoon is how long before its end a certificate should have been renewed.
+// expiresSoon is how long before its expiry a certificate counts as expiring soon.
 const expiresSoon = 14 * 24 * time.Hour
 
-// tls examines the files of the listeners.
+// tls examines the files with the listeners' certificates and keys.
 func (d *doctor) tls(context.Context) {
 	if !d.cfg.TLS.enabled() {
 		return
@@ -52,7 +52,7 @@ func (d *doctor) metrics(context.Context) {
 	d.add(good, "metrics", "", "%s needs the token in %s", d.cfg.Metrics, d.cfg.MetricsTokenFile)
 }
 
-// addresses finds out whether the server runs, and how it is, or whether its addresses are free.
+// addresses reports the state of the server if it runs. If it does not, addresses checks that its addresses are free.
 func (d *doctor) addresses(ctx context.Context) {
 	all := map[string]string{"http": d.cfg.HTTP, "grpc": d.cfg.GRPC, "metrics": d.cfg.Metrics}
 	if d.cfg.TLS.enabled() {
@@ -87,7 +87,7 @@ func (d *doctor) addresses(ctx context.Context) {
 	}
 }
 
-// plainAddress returns the address at which programs on this machine reach REST without TLS.
+// plainAddress returns the HOST:PORT at which programs on this machine reach REST without TLS.
 func (c Config) plainAddress() string {
 	addr := c.HTTP
 	if c.TLS.enabled() {
@@ -100,7 +100,8 @@ func (c Config) plainAddress() string {
 	return addr
 }
 
-// askReadiness asks the server at the address how it is.
+// askReadiness requests /readyz from the server at the address. degraded lists the parts that do not work, with the
+// reasons.
 func askReadiness(ctx context.Context, addr string) (status, degraded string, err error) {
 	body, err := askServer(ctx, addr, "/readyz", "")
 	if err != nil {

@@ -4,5 +4,5 @@ package app
 
 import "errors"
 
-// freeSpace is not known on this system.
+// freeSpace returns errors.ErrUnsupported: it cannot find out the free disk space on this system.
 func freeSpace(string) (uint64, error) { return 0, errors.ErrUnsupported }

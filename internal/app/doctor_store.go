@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// leastSpace is the free disk space below which a server soon cannot work, and lowSpace that below which it can for a
-	// while, in bytes.
+	// leastSpace and lowSpace are amounts of free disk space, in bytes. With less than leastSpace, a server will soon
+	// fail. With less than lowSpace, it works for a while.
 	leastSpace = 200 << 20
 	lowSpace   = 2 << 30
 	// slowStore is the latency of a query above which calls become slow.
 	slowStore = 50 * time.Millisecond
-	// skewed is the difference between two clocks that makes the times that people see wrong, and wrongClock one that makes
-	// credentials and expiries wrong.
+	// skewed and wrongClock are differences between two clocks. From skewed on, people see wrong times. From wrongClock
+	// on, credentials and expiries are wrong too.
 	skewed     = 5 * time.Second
 	wrongClock = time.Minute
 )
 
-// data examines the directory of the data and its disk.
+// data examines the data directory and its disk.
 func (d *doctor) data(context.Context) {
 	dir := d.cfg.Data
 	if err := checkData(dir); err != nil {
@@ -68,7 +68,7 @@ func (d *doctor) data(context.Context) {
 	}
 }
 
-// writable returns an error unless this user can create files in the directory.
+// writable returns an error if this user cannot create files in the directory.
 func writable(dir string) error {
 	f, err := os.CreateTemp(dir, ".doctor-*")
 	if err != nil {
@@ -124,7 +124,7 @@ func (d *doctor) schema(kind string, have, want int64, where string, latency tim
 	}
 }
 
-// clock compares a clock with this machine's.
+// clock compares another clock, which showed the time at, with this machine's clock. whose names the other clock.
 func (d *doctor) clock(whose string, at time.Time) {
 	if at.IsZero() {
 		return

@@ -23,7 +23,7 @@ type guard struct {
 	unary  grpc.UnaryServerInterceptor
 	stream grpc.StreamServerInterceptor
 	closed context.Context    //nolint:containedctx // ends when the fleet closes
-	end    context.CancelFunc // cancels open calls and refuses later ones, without waiting
+	end    context.CancelFunc // cancels open calls and refuses later calls, without waiting
 	mu     sync.RWMutex       // held for reading by each call
 	under  atomic.Int64       // number of open calls
 }
@@ -33,7 +33,7 @@ func newGuard() *guard {
 	return &guard{closed: ctx, end: cancel}
 }
 
-// wait waits for open calls. It is called after end, which cancels them and refuses later ones.
+// wait waits until all open calls have ended. It is called after end, which cancels them and refuses later calls.
 func (g *guard) wait() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -85,7 +85,7 @@ func (g *guard) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInf
 	return g.reword(g.stream(srv, guarded{ss, ctx}, info, next))
 }
 
-// reword explains why a call was cancelled that its caller did not cancel.
+// reword replaces the error of a call that the guard cancelled, because its caller did not cancel it.
 func (g *guard) reword(err error) error {
 	if g.closed.Err() != nil && status.Code(err) == codes.Canceled {
 		return errClosing

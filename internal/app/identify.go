@@ -13,7 +13,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// identify identifies the caller of a REST call, and lifts the connection's limits if the caller is known.
+// identify identifies the caller of a REST call. If the caller is known, it lifts the connection's limits.
 func (a *App) identify(ctx context.Context, method string, authorization []string) (context.Context, error) {
 	if rpc.OpenToAll(method) {
 		return ctx, nil
@@ -21,7 +21,8 @@ func (a *App) identify(ctx context.Context, method string, authorization []strin
 	return a.identifyAs(ctx, method, metadata.MD{rpc.FaceKey: {"rest"}, "authorization": authorization})
 }
 
-// identifyMCP identifies the sender of an MCP message and returns a name for it. The tool is not known yet.
+// identifyMCP identifies the sender of an MCP message, and returns a name for the sender. At this point the called tool
+// is not known yet.
 func (a *App) identifyMCP(ctx context.Context, authorization []string) (_ context.Context, caller string, err error) {
 	ctx, err = a.identifyAs(ctx, "", metadata.MD{rpc.FaceKey: {"mcp"}, "authorization": authorization})
 	return ctx, rpc.Caller(ctx), err
@@ -46,8 +47,8 @@ func (a *App) identifyAs(ctx context.Context, method string, md metadata.MD) (co
 	return ctx, err
 }
 
-// localUser returns the check for callers without a token: they must be the user who runs this process. It returns nil
-// if every user of this machine is served.
+// localUser returns a check for callers without a token: they must be the user who runs this process. It returns nil,
+// for no check, if the server accepts every user of this machine or the system cannot tell users apart.
 func localUser(cfg Config, o Options) func(context.Context) error {
 	if cfg.AnyLocalUser || !inbound.TellsUsers {
 		return nil
@@ -78,6 +79,6 @@ func localUser(cfg Config, o Options) func(context.Context) error {
 	}
 }
 
-// otherWays says what a caller can do who is not the server's own user.
+// otherWays is the advice for a caller who is not the user who runs the server.
 const otherWays = "run a server of your own with `fleet serve`, or have its operator start it with --auth tokens and give you a token; " +
 	"--any-local-user opens it to every user of this machine"

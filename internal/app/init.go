@@ -12,7 +12,7 @@ import (
 	"fleet/internal/face/cli"
 )
 
-// sample is a fleet.yaml with every key, explained.
+// sample is a fleet.yaml that explains every key.
 //
 //go:embed sample.yaml
 var sample []byte

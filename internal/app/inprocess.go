@@ -10,12 +10,12 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// channel is inprocgrpc's channel with quicker unary calls: they run in the goroutine of the caller. The library starts
-// two goroutines for each, whose stacks have to grow first.
+// channel is inprocgrpc's channel with faster unary calls: they run in the goroutine of the caller. The library starts
+// two goroutines for each call, and their stacks have to grow first.
 type channel struct {
 	*inprocgrpc.Channel
 	guard   *guard
-	methods map[string]method // unary ones, by full name
+	methods map[string]method // unary methods, by full name
 }
 
 type method struct {
@@ -36,12 +36,13 @@ func (c *channel) RegisterService(d *grpc.ServiceDesc, service any) {
 	}
 }
 
-// Invoke makes a unary call. The service gets the values of the context, but nothing that is meant for other servers. No
-// service sends headers, so the options that ask for them do nothing.
+// Invoke makes a unary call. The service receives the values of the context and the outgoing metadata as incoming
+// metadata. The service's own context has no outgoing metadata. No service sends headers, so options that receive
+// headers do nothing.
 func (c *channel) Invoke(ctx context.Context, name string, req, resp any, opts ...grpc.CallOption) error {
 	m, ok := c.methods[name]
 	if !ok {
-		return c.Channel.Invoke(ctx, name, req, resp, opts...) // which says that it is not there
+		return c.Channel.Invoke(ctx, name, req, resp, opts...) // returns the error for an unknown method
 	}
 	md, _ := metadata.FromOutgoingContext(ctx)
 	ctx = metadata.NewOutgoingContext(metadata.NewIncomingContext(ctx, md), nil)
@@ -54,9 +55,8 @@ func (c *channel) Invoke(ctx context.Context, name string, req, resp any, opts .
 
 // inProcess is the connection to the services in this process. It corrects a difference between its channel and gRPC:
 // if a server refuses a stream before it has read the request, the channel's SendMsg returns io.EOF. Generated clients
-// return that instead of the refusal, so that a refused stream looks like one that has ended.
-//
-// The values of a stream's context do not pass through the channel. The guard takes what it needs from the client's
+// return io.EOF instead of the refusal, so that a refused stream looks like a stream that has ended. The values of a
+// stream's context do not pass through the channel. The guard copies the values that it needs from the client's
 // context.
 type inProcess struct {
 	*channel
@@ -89,7 +89,7 @@ func (c inProcess) NewStream(ctx context.Context, desc *grpc.StreamDesc, method 
 	return s, err
 }
 
-// oneRequest is a stream of answers to one request.
+// oneRequest is a stream on which the client sends only one request.
 type oneRequest struct{ grpc.ClientStream }
 
 // SendMsg sends the request. If the server refuses it, RecvMsg returns the reason.

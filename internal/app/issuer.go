@@ -12,8 +12,8 @@ import (
 	"fleet/internal/identity/oidc"
 )
 
-// openIssuer sets the issuer of auth oidc. It does not call it. A fleet that identifies its callers in another way needs
-// none.
+// openIssuer sets a.issuer if the configuration has auth oidc and the options do not replace authentication. It does
+// not connect to the issuer.
 func (a *App) openIssuer(o Options) (err error) {
 	if !a.cfg.Auth.Has(AuthOIDC) || o.Auth != nil {
 		return nil
@@ -23,7 +23,7 @@ func (a *App) openIssuer(o Options) (err error) {
 	return err
 }
 
-// protectedResource returns what tells OAuth clients where to sign in; nil if they cannot.
+// protectedResource returns the metadata that tells OAuth clients where to sign in. It returns nil without auth oidc.
 func (a *App) protectedResource() *protected.Resource {
 	if a.issuer == nil {
 		return nil
@@ -32,7 +32,7 @@ func (a *App) protectedResource() *protected.Resource {
 	return &protected.Resource{Issuer: c.Issuer, Scopes: c.Scopes, CLIClientID: c.CLIClientID, PublicURL: a.cfg.PublicURL, Endpoints: mcp.Paths()}
 }
 
-// sessionConfig returns how browsers sign in.
+// sessionConfig returns the configuration of browser sessions.
 func (a *App) sessionConfig() page.SessionConfig {
 	c := page.SessionConfig{
 		Identify: func(ctx context.Context, authorization []string) error {
@@ -50,7 +50,7 @@ func (a *App) sessionConfig() page.SessionConfig {
 	return c
 }
 
-// signIn is the issuer for the page. Its errors are as callers get them.
+// signIn is the issuer for the page. It returns errors in the form in which callers receive them.
 type signIn struct{ issuer *oidc.Issuer }
 
 // AuthURL implements page.Issuer.

@@ -23,8 +23,8 @@ import (
 // ConfigFile is the name of the configuration file.
 const ConfigFile = "fleet.yaml"
 
-// otherEnv are environment variables that are not settings of a server: those of the command line, and those that runs
-// get, so that an agent can use the program too.
+// otherEnv are environment variables that are not settings of a server: the command line reads some, and Fleet sets
+// others for runs. They are no error in a server's environment, because an agent may run this program too.
 var otherEnv = []string{
 	"FLEET_CONFIG", "FLEET_SERVER", "FLEET_TOKEN", "FLEET_TOKEN_FILE", "FLEET_CA_FILE", "FLEET_CLIENT_CERT", "FLEET_CLIENT_KEY",
 	"FLEET_AGENT", "FLEET_CHECK", "FLEET_FEEDBACK_FILE", "FLEET_MESSAGES", "FLEET_PAYLOAD", "FLEET_PROJECT", "FLEET_PROMPT_FILE", "FLEET_REPORT_TOKEN_FILE", "FLEET_REPORT_URL",
@@ -36,10 +36,11 @@ var otherEnv = []string{
 const oidcSecretEnv = "FLEET_OIDC_CLIENT_SECRET"
 
 // Load returns the configuration. Flags take precedence over environment variables, these over the file, and the file
-// over the defaults. file is the configuration file, or "" for the one in FLEET_CONFIG, else ./fleet.yaml, else the one
-// in the user's configuration directory. flags are those of addFlags; nil for none. Unknown keys of the file are
-// errors. Unknown environment variables are kept in Config.unknownEnv, and Open warns of them: others set variables
-// too, for example Kubernetes sets FLEET_PORT and FLEET_SERVICE_HOST for a Service named fleet.
+// over the defaults. file is the path of the configuration file. If it is "", Load uses the file that FLEET_CONFIG
+// names, else ./fleet.yaml, else fleet.yaml in the user's configuration directory. flags are the flags that addFlags
+// has added; it may be nil. Unknown keys of the file are errors. Unknown environment variables are not: Load keeps them
+// in Config.unknownEnv, and Open logs a warning. Other software may have set them. For example, Kubernetes sets
+// FLEET_PORT and FLEET_SERVICE_HOST for a Service named fleet.
 func Load(file string, environ []string, flags *pflag.FlagSet) (Config, error) {
 	c := DefaultConfig()
 	path, err := findConfig(file, environ)
@@ -78,7 +79,7 @@ func (c *Config) readPlaces(read func() error) error {
 	return nil
 }
 
-// readFlags reads the flags that were given.
+// readFlags reads the flags that were set on the command line.
 func readFlags(flags *pflag.FlagSet, c *Config) error {
 	if flags == nil {
 		return nil
@@ -140,7 +141,7 @@ func readConfig(path string, c *Config) error {
 		}
 		return fmt.Errorf("%s:%d: unknown key %q%s", path, unknown.Token.Position.Line, key, hint)
 	}
-	if err != nil { // without the lines around it, which may have secrets
+	if err != nil { // without the neighbouring lines of the file, which may have secrets
 		return fmt.Errorf("%s: %s", path, strings.TrimSpace(yaml.FormatError(err, false, false)))
 	}
 	return nil
@@ -153,7 +154,8 @@ func didYouMean(name string, known []string) string {
 	return ": the keys are " + strings.Join(known, ", ")
 }
 
-// sectionsOf returns where each key below the type belongs, for people: "at the top" or "in local.projects".
+// sectionsOf returns, for each key below the type, the places where it may stand, as text for people: "at the top" or
+// "in local.projects".
 func sectionsOf(t reflect.Type) map[string][]string {
 	sections := map[string][]string{}
 	var walk func(t reflect.Type, in string)

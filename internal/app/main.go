@@ -32,7 +32,7 @@ func Main(args []string) int {
 	if len(args) > 0 && args[0] == modelCommand {
 		return cagent.Main()
 	}
-	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) // callers get the errors anyway
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) // callers receive the errors anyway
 	p := &program{version: Version(), environ: os.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, setLog: slog.SetDefault}
 	return p.run(context.Background(), args)
 }
@@ -43,7 +43,7 @@ type program struct {
 	environ        []string
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	setLog         func(*slog.Logger) // sets the log of libraries too
+	setLog         func(*slog.Logger) // sets the logger that libraries use; nil in tests
 }
 
 func (p *program) run(ctx context.Context, args []string) int {
@@ -51,7 +51,7 @@ func (p *program) run(ctx context.Context, args []string) int {
 	return cli.Run(ctx, args, deps, p.commands()...)
 }
 
-// commands returns the commands that the app adds to those of the client.
+// commands returns the commands that the app adds to the client's commands.
 func (p *program) commands() []*cobra.Command {
 	return []*cobra.Command{p.newServe(), p.newMCP(), p.newInit(), p.newMigrate(), p.newBackup(), p.newImport(), p.newDoctor(), p.newSupportBundle()}
 }
@@ -69,8 +69,8 @@ func (p *program) dial(ctx context.Context, t cli.Target) (grpc.ClientConnInterf
 	return a.Conn(), a.Close, nil
 }
 
-// embed opens a fleet in this process. It asks for no token, because whoever can read its data can do everything with
-// it.
+// embed opens a fleet in this process. The fleet requires no token, because a user who can read its data can do
+// everything with it anyway.
 func (p *program) embed(ctx context.Context, t cli.Target) (*App, error) {
 	cfg, err := Load("", p.environ, nil)
 	if err != nil {
@@ -88,7 +88,7 @@ func (p *program) embed(ctx context.Context, t cli.Target) (*App, error) {
 	return a, nil
 }
 
-// logWith lets libraries log as the fleet does. It affects the whole process, so tests do not use it.
+// logWith makes libraries log to the app's log. It affects the whole process, so tests leave setLog nil.
 func (p *program) logWith(a *App) {
 	if p.setLog != nil {
 		p.setLog(slog.New(noDebug{a.log.Handler()}))
@@ -111,5 +111,5 @@ func (h noDebug) WithAttrs(attrs []slog.Attr) slog.Handler {
 // WithGroup implements slog.Handler.
 func (h noDebug) WithGroup(name string) slog.Handler { return noDebug{h.Handler.WithGroup(name)} }
 
-// closeWith closes c and joins its error to err.
+// closeWith calls c and joins its error to *err.
 func closeWith(err *error, c func() error) { *err = errors.Join(*err, c()) }

@@ -17,7 +17,7 @@ import (
 	"fleet/internal/store/sqlite"
 )
 
-// storeFlags adds the flags that say where the fleet is kept, and returns a function that reads the configuration.
+// storeFlags adds the flags --data, --store and --config. The returned function loads the configuration with them.
 func (p *program) storeFlags(f *pflag.FlagSet) func(cmd *cobra.Command) (Config, error) {
 	flags := DefaultConfig()
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -95,7 +95,7 @@ same time: one does it, the others wait.`,
 	return cmd
 }
 
-// showVersion prints the version of the schema, and what to do about it.
+// showVersion prints the version of the schema and, if it is not the needed version, what to do.
 func (p *program) showVersion(ctx context.Context, cfg Config) error {
 	var have, want int64
 	var err error
@@ -186,7 +186,7 @@ transaction: if it fails, start it again.`,
 			return err
 		}
 		if cfg.Store == "" {
-			return cli.Fail(cli.ExitUsage, "name the database with --store or FLEET_STORE", "it is not said where to import to")
+			return cli.Fail(cli.ExitUsage, "name the database with --store or FLEET_STORE", "no Postgres database is named to import into")
 		}
 		if have, _, err := sqlite.Versions(cmd.Context(), cfg.sqlitePath()); err != nil || have == 0 {
 			return fmt.Errorf("%s is not the store of a fleet: %w", cfg.sqlitePath(), err)

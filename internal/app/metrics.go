@@ -24,10 +24,11 @@ import (
 	"fleet/internal/telemetry"
 )
 
-// metricsPath is where Prometheus asks for metrics.
+// metricsPath is the URL path at which Prometheus reads metrics.
 const metricsPath = "/metrics"
 
-// forAdmins returns a handler that passes on the requests of admins. What it serves is about everybody's work.
+// forAdmins returns a handler that passes the requests of admins on to next, and answers others with the refusal. It is
+// for data about everybody's work.
 func (a *App) forAdmins(next http.HandlerFunc, refusal string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		md := metadata.MD{rpc.FaceKey: {"rest"}, "authorization": r.Header.Values("Authorization")}
@@ -51,7 +52,8 @@ type metricsServer struct {
 	http     *http.Server
 }
 
-// listenMetrics opens the address, with TLS if there are keys; nil if none is configured.
+// listenMetrics opens the metrics address, with TLS if keys is not nil. It returns nil if no metrics address is
+// configured.
 func (a *App) listenMetrics(keys *inbound.Keys) (*metricsServer, error) {
 	if a.cfg.Metrics == "" {
 		return nil, nil //nolint:nilnil // nil serves nothing
@@ -86,12 +88,13 @@ func readMetricsToken(file string) (string, error) {
 	}
 	token := strings.TrimSpace(string(b))
 	if token == "" {
-		return "", fmt.Errorf("metrics_token_file %s is empty: put a long random text into it, for example that of `openssl rand -hex 32`", file)
+		return "", fmt.Errorf("metrics_token_file %s is empty: put a long random text into it, for example the output of `openssl rand -hex 32`", file)
 	}
 	return token, nil
 }
 
-// withToken passes on requests with the token in the file, which it reads each time: so the token can be replaced.
+// withToken returns a handler that passes on the requests with the token in the file. It reads the file for each
+// request, so the token can be replaced without a restart.
 func (a *App) withToken(file string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, err := readMetricsToken(file)
@@ -118,7 +121,7 @@ func (m *metricsServer) serve() error {
 	return nil
 }
 
-// close closes the address and its connections.
+// close closes the listener and its connections.
 func (m *metricsServer) close() error {
 	if m == nil {
 		return nil
@@ -133,7 +136,7 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// trace begins to export traces if the options say where to.
+// trace begins to export traces if the options have an exporter.
 func (a *App) trace(ctx context.Context, o Options) error {
 	if o.Spans == nil {
 		return nil
@@ -145,7 +148,7 @@ func (a *App) trace(ctx context.Context, o Options) error {
 	return a.telemetry.Trace(ctx, e, a.cfg.Replica)
 }
 
-// observed returns the places with their operations measured.
+// observed returns the places, wrapped so that telemetry measures their operations.
 func (a *App) observed(places []fleet.Place) []fleet.Place {
 	out := make([]fleet.Place, len(places))
 	for i, p := range places {
@@ -154,7 +157,7 @@ func (a *App) observed(places []fleet.Place) []fleet.Place {
 	return out
 }
 
-// watched returns what the metrics show.
+// watched returns the sources from which the metrics are read.
 func (a *App) watched(st *state.Fleet) telemetry.Sources {
 	return telemetry.Sources{
 		Store: a.store, Agents: st.Snapshot.All, Places: st.Places.States, Work: a.reconciler.Work,

@@ -16,7 +16,7 @@ func (o outward) RoundTrip(r *http.Request) (*http.Response, error) {
 	return o.RoundTripper.RoundTrip(r)
 }
 
-// CloseIdleConnections closes those of the transport, see http.Client.
+// CloseIdleConnections closes the idle connections of the transport. http.Client calls it.
 func (o outward) CloseIdleConnections() {
 	if t, ok := o.RoundTripper.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()

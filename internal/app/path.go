@@ -29,7 +29,7 @@ func (c Config) withPaths() (Config, error) {
 	return c, nil
 }
 
-// fullPath returns the absolute path; an empty path stays empty.
+// fullPath returns the absolute path, with ~ replaced by the home directory. An empty path stays empty.
 func fullPath(p string) (string, error) {
 	if p == "" {
 		return "", nil

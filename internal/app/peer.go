@@ -21,15 +21,17 @@ import (
 	"fleet/internal/runner/remote"
 )
 
-// peerLease is the beginning of the keys of leases whose owners are the addresses of servers, for other servers on the store.
+// peerLease is the prefix of the lease keys under which servers publish their addresses to the other servers on the
+// store. The rest of the key is the name of the server, and the owner of the lease is its address.
 const peerLease = "peer/"
 
-// peerPatience is how long a call waits for a server that does not answer.
+// peerPatience is how long a call waits for another server that does not answer.
 const peerPatience = 3 * time.Second
 
-// peers lets the servers of a store read from each other what is on their machines. Raw output, patches and bundles have the protocol of
-// runners; peer_place.go has what belongs to places. One key, which is in the store, signs their requests, and is the key of both ends of their TLS connections.
-// So whoever has the database can be a server, and nobody else.
+// peers lets the servers on a store read data on each other's machines. They read raw output, patches and bundles with
+// the protocol of runners. peer_place.go has the protocol for places. All servers share one key, which is in the store.
+// It signs their requests, and both ends of their TLS connections use it. So only a program that can read the database
+// can act as a server.
 type peers struct {
 	app     *App
 	key     ed25519.PrivateKey
@@ -42,7 +44,7 @@ type peers struct {
 	address  string // of this server, for others
 }
 
-// openPeers returns the peers of a server; nil for one that shares its store with none.
+// openPeers returns the peers of this server. It returns nil if no other server shares the store.
 func (a *App) openPeers(ctx context.Context) (*peers, error) {
 	if a.cfg.Replica == "" {
 		return nil, nil
@@ -62,8 +64,8 @@ func (a *App) openPeers(ctx context.Context) (*peers, error) {
 	return p, nil
 }
 
-// sharedTLS returns the configuration of both ends of a connection that have the key. Each shows a certificate of the key and wants
-// one, and does not care about anything else in it.
+// sharedTLS returns the TLS configuration that both ends of a connection use. Each end shows a certificate with the key
+// and requires one from the other end. Nothing but the key in the certificate is checked.
 func sharedTLS(key ed25519.PrivateKey) (*tls.Config, error) {
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<34, 0)}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
@@ -79,7 +81,7 @@ func sharedTLS(key ed25519.PrivateKey) (*tls.Config, error) {
 					return nil
 				}
 			}
-			return errors.New("it is not a server of this fleet")
+			return errors.New("the other end of the connection is not a server of this fleet: its key is not the one in the store")
 		},
 	}, nil
 }
@@ -90,7 +92,7 @@ func (p *peers) listen(addr string) (err error) {
 		return nil
 	}
 	if p.listener, err = net.Listen("tcp", addr); err != nil {
-		return fmt.Errorf("the peer address %s: %w", addr, err)
+		return fmt.Errorf("cannot listen on the peer address %s: %w", addr, err)
 	}
 	if p.address, err = advertised(p.listener.Addr()); err != nil {
 		return errors.Join(err, p.listener.Close())
@@ -106,7 +108,8 @@ func (p *peers) listen(addr string) (err error) {
 	return nil
 }
 
-// advertised returns the address for others. A listener on all addresses is reached by the name of the machine.
+// advertised returns the HOST:PORT at which other servers reach the listener with the address. For a listener on all
+// addresses, the host is the name of this machine.
 func advertised(a net.Addr) (string, error) {
 	at, err := netip.ParseAddrPort(a.String())
 	if err != nil || !at.Addr().IsUnspecified() {
@@ -116,10 +119,10 @@ func advertised(a net.Addr) (string, error) {
 	return net.JoinHostPort(host, fmt.Sprint(at.Port())), err
 }
 
-// serve serves other servers until close.
+// serve answers other servers until close is called.
 func (p *peers) serve() error { return p.server.ServeTLS(p.listener, "", "") }
 
-// close ends calls of other servers.
+// close closes the listener and ends open calls of other servers.
 func (p *peers) close() error {
 	if p == nil || p.listener == nil {
 		return nil
@@ -131,7 +134,7 @@ func (p *peers) close() error {
 	return errors.Join(p.server.Close(), ignoreClosed(p.listener.Close()))
 }
 
-// announce tells other servers the address of this one, for as long as its name is its own.
+// announce publishes the address of this server for other servers, as a lease that announce also renews.
 func (p *peers) announce(ctx context.Context) error {
 	if p == nil || p.address == "" {
 		return nil
@@ -141,7 +144,7 @@ func (p *peers) announce(ctx context.Context) error {
 	if err != nil || epoch != 0 {
 		return err
 	}
-	owners, err := store.Leases(ctx, key) // of this server before it was started again
+	owners, err := store.Leases(ctx, key) // the owner is the address of this server before its restart
 	if err != nil {
 		return err
 	}
@@ -152,7 +155,7 @@ func (p *peers) announce(ctx context.Context) error {
 	return err
 }
 
-// withdraw ends that other servers know the address.
+// withdraw removes the address that announce published.
 func (p *peers) withdraw(ctx context.Context) error {
 	if p == nil || p.address == "" {
 		return nil
@@ -160,7 +163,7 @@ func (p *peers) withdraw(ctx context.Context) error {
 	return p.app.store.Release(ctx, peerLease+p.app.cfg.Replica, p.address)
 }
 
-// addressOf returns the address of the server; "" if it does not run.
+// addressOf returns the address of the server, or "" if it does not run.
 func (p *peers) addressOf(ctx context.Context, server string) (string, error) {
 	owners, err := p.app.store.Leases(ctx, peerLease+server)
 	return owners[peerLease+server], err
@@ -173,14 +176,15 @@ func (p *peers) Runner(server string, a fleet.Agent) fleet.Runner {
 
 // peerRunner reads from another server.
 type peerRunner struct {
-	fleet.Runner // nil: the rest is never called, see state.Config
+	fleet.Runner // nil: methods that are not defined below are never called, see state.Config
 
 	peers *peers
 	name  string // of the server
 	agent fleet.Agent
 }
 
-// call calls f with the runner at the server.
+// call calls f with the agent's runner on the other server. It returns BACKEND_UNAVAILABLE if that server does not
+// answer.
 func (r peerRunner) call(ctx context.Context, f func(fleet.Runner) error) error {
 	address, err := r.peers.addressOf(ctx, r.name)
 	if err != nil {
@@ -217,18 +221,20 @@ func (r peerRunner) Bundle(ctx context.Context, w io.Writer) error {
 	return r.call(ctx, func(runner fleet.Runner) error { return runner.Bundle(ctx, w) })
 }
 
-// ownRunners are the runners that a server offers to others: those of agents on its machine. They only read.
+// ownRunners are the runners that this server offers to other servers: the runners of agents on its machine. They only
+// read.
 type ownRunners struct{ app *App }
 
 func (o ownRunners) Connect(a fleet.Agent) fleet.Runner { return ownRunner{app: o.app, uid: a.UID} }
 
-// ownRunner is a runner of an agent on this machine, for another server.
+// ownRunner is the runner of an agent on this machine, used by another server.
 type ownRunner struct {
 	app *App
 	uid string
 }
 
-// runner returns the runner of the agent, which the store must know.
+// runner returns the runner of the agent. It returns AGENT_NOT_FOUND if the store does not have the agent, or if the
+// agent is on another machine.
 func (r ownRunner) runner(ctx context.Context) (fleet.Runner, error) {
 	var a *fleet.Agent
 	err := r.app.store.View(ctx, func(tx fleet.ReadTx) (err error) {
@@ -270,7 +276,7 @@ func (r ownRunner) Bundle(ctx context.Context, w io.Writer) error {
 	return runner.Bundle(ctx, w)
 }
 
-// errReads refuses what one server does not do for another.
+// errReads is the error of the methods that change something: a server does not call them on another server.
 var errReads = fleet.Errorf(fleet.ReasonUnimplemented, "servers only read from each other")
 
 func (ownRunner) Dispatch(context.Context, fleet.Run) error { return errReads }

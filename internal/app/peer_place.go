@@ -15,13 +15,13 @@ import (
 	"fleet/internal/state"
 )
 
-// placePath is where a server answers what others ask of its places.
+// placePath is the URL path at which a server answers the questions of other servers about its places.
 const placePath = "/place"
 
-// maxPlaceAnswer is the largest answer, in bytes. Logs are limited by lines.
+// maxPlaceAnswer is the largest answer, in bytes. It is large because logs are limited only in lines.
 const maxPlaceAnswer = 64 << 20
 
-// placeQuestion asks for one of the methods of state.PlaceReader.
+// placeQuestion is a request to call one of the methods of state.PlaceReader.
 type placeQuestion struct {
 	Place   string `json:"place"`
 	Method  string `json:"method"` // Projects, Roles or Log
@@ -30,7 +30,7 @@ type placeQuestion struct {
 	Lines   int    `json:"lines,omitempty"`
 }
 
-// placeAnswer has the results of the method, or the error.
+// placeAnswer has the results of the called method, or its error.
 type placeAnswer struct {
 	Projects []fleet.Project `json:"projects,omitempty"`
 	Roles    []fleet.Role    `json:"roles,omitempty"`
@@ -39,7 +39,7 @@ type placeAnswer struct {
 	Error    *placeError     `json:"error,omitempty"`
 }
 
-// placeError is an error of the core.
+// placeError is the JSON form of a fleet.Error.
 type placeError struct {
 	Reason   fleet.Reason      `json:"reason"`
 	Message  string            `json:"message"`
@@ -47,21 +47,21 @@ type placeError struct {
 	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
-// handler answers other servers. Only they can connect, see sharedTLS.
+// handler returns the handler for the requests of other servers. Nothing else can connect, see sharedTLS.
 func (p *peers) handler(runners http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", runners)
 	mux.HandleFunc("POST "+placePath, func(w http.ResponseWriter, r *http.Request) {
 		var q placeQuestion
 		if err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&q); err != nil {
-			http.Error(w, "the question cannot be read", http.StatusBadRequest)
+			http.Error(w, "the request cannot be read as JSON", http.StatusBadRequest)
 			return
 		}
 		answer, err := p.app.answerPlace(r.Context(), q)
 		if err != nil {
 			e, ok := errors.AsType[*fleet.Error](err)
 			if !ok {
-				p.app.log.ErrorContext(r.Context(), "a question of another server failed", slog.String("method", q.Method), slog.Any("error", err))
+				p.app.log.ErrorContext(r.Context(), "request of another server failed", slog.String("method", q.Method), slog.Any("error", err))
 				e = fleet.Errorf(fleet.ReasonInternal, "the log of the server %s says why", p.app.cfg.Replica)
 			}
 			answer.Error = &placeError{e.Reason, e.Message, e.NextStep, e.Metadata}
@@ -72,7 +72,7 @@ func (p *peers) handler(runners http.Handler) http.Handler {
 	return mux
 }
 
-// answerPlace asks the place, which must be of this machine.
+// answerPlace calls the method of the place. It returns BACKEND_UNAVAILABLE if this server does not have the place.
 func (a *App) answerPlace(ctx context.Context, q placeQuestion) (answer placeAnswer, err error) {
 	place := a.own[q.Place]
 	if place == nil {
@@ -127,7 +127,7 @@ func (r peerPlace) Log(ctx context.Context, agent fleet.Agent, lines int) ([]str
 	return a.Log, a.More, err
 }
 
-// ask asks the other server.
+// ask sends the question to the other server and returns its answer.
 func (r peerPlace) ask(ctx context.Context, q placeQuestion) (answer placeAnswer, err error) {
 	q.Place = r.name
 	address, err := r.peers.addressOf(ctx, r.server)
@@ -154,7 +154,7 @@ func (r peerPlace) ask(ctx context.Context, q placeQuestion) (answer placeAnswer
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return answer, fleet.Errorf(fleet.ReasonUnimplemented, "the server %s, which %s is on, is older and does not tell others: call that server, or upgrade it", r.server, r.name).With("server", r.server)
+		return answer, fleet.Errorf(fleet.ReasonUnimplemented, "the server %s, which %s is on, is older and does not answer other servers: call that server directly, or upgrade it", r.server, r.name).With("server", r.server)
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxPlaceAnswer)).Decode(&answer); err != nil {
 		return placeAnswer{}, away.WithCause(err)
@@ -167,5 +167,5 @@ func (r peerPlace) ask(ctx context.Context, q placeQuestion) (answer placeAnswer
 	return answer, nil
 }
 
-// placeLimit is how long another server may take to answer what its place knows.
+// placeLimit is how long another server may take to answer a question about its place.
 const placeLimit = 30 * time.Second

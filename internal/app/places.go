@@ -24,7 +24,7 @@ import (
 // shimCommand is the hidden first argument with which the program supervises one run.
 const shimCommand = "shim"
 
-// acpCommand is the hidden first argument with which the program acts as the client of one agent program.
+// acpCommand is the hidden first argument with which the program acts as the ACP client of one agent program.
 const acpCommand = "acp"
 
 // askCommand is the hidden first argument with which the program lets an agent's program ask questions.
@@ -41,18 +41,18 @@ type places struct {
 	catalog *cagent.Catalog // of definitions
 	log     *slog.Logger
 	wrap    func(http.RoundTripper) http.RoundTripper // traces requests
-	open    map[string]fleet.Place                    // places made so far, by name
-	service func() *service.Service                   // for calls of the places; it is made after them
+	open    map[string]fleet.Place                    // the places made so far, by name
+	service func() *service.Service                   // for the places to call; the service is made after the places
 }
 
 // placeNames are the places that the configuration offers.
 var placeNames = []string{"cagent", "coder", "local"}
 
-// fakePlace is a place without real agents, for tests and for trying clients. The configuration takes it and does not
-// offer it.
+// fakePlace is a place without real agents, for tests and for trying clients. The configuration accepts it, but error
+// messages do not offer it.
 const fakePlace = "fake"
 
-// get returns the place with the name, and makes it at the first call.
+// get returns the place with the name. The first call with a name makes the place.
 func (p *places) get(name string) (place fleet.Place, err error) {
 	if place = p.open[name]; place != nil {
 		return place, nil
@@ -94,8 +94,8 @@ func (p *places) ofFleet() (all []fleet.Place, err error) {
 	return all, nil
 }
 
-// others returns the places that agents of other toolsets need, including those of the fleet. It leaves out a place
-// that another server on the same data uses, with a warning.
+// others returns the places that agents of other toolsets need. Some may be places of the fleet too. It leaves out a
+// place that another server on the same data uses, and logs a warning.
 func (p *places) others() (all []fleet.Place, err error) {
 	names := []string{"local", "cagent"}
 	if p.cfg.Coder.URL != "" { // a login that `coder login` left on this machine is used only if the configuration names the deployment
@@ -143,7 +143,8 @@ func (p *places) newLocal() (fleet.Place, error) {
 	})
 }
 
-// newCoder uses the deployment and the token of Coder's own command line, unless the configuration names others.
+// newCoder returns the place of agents in Coder workspaces. It uses the deployment and the token of Coder's own command
+// line, unless the configuration names others.
 func (p *places) newCoder() (fleet.Place, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {

@@ -17,13 +17,15 @@ import (
 // programsPath is the path prefix at which workspaces download fleet-runner.
 const programsPath = "/runner/"
 
-// programs serves the program fleet-runner, which is not secret, to workspaces that can reach this server. Nothing else
-// depends on it. GET /runner/linux-amd64 is the program, and /runner/linux-amd64.sha256 its checksum for sha256sum.
+// programs serves the program fleet-runner, which is not secret, to workspaces that can reach this server. GET
+// /runner/linux-amd64 returns the program, and GET /runner/linux-amd64.sha256 its checksum in the format of sha256sum.
+// Nothing else depends on programs.
 type programs struct {
 	dir string // has files such as fleet-runner-linux-amd64
 }
 
-// newPrograms serves the programs in the directory; an empty name means that of this program.
+// newPrograms returns a handler that serves the programs in the directory. If dir is empty, it is the directory of this
+// program.
 func newPrograms(dir string) programs {
 	if dir == "" {
 		if self, err := os.Executable(); err == nil {

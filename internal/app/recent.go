@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// recentLines is how many lines of the log a server keeps, and recentLine how many bytes of each.
+// recentLines is how many lines of the log a server keeps, and recentLine how many bytes of each line.
 const (
 	recentLines = 1000
 	recentLine  = 2 << 10
@@ -18,10 +18,10 @@ type recent struct {
 
 	mu    sync.Mutex
 	lines [][]byte
-	first int // the oldest of lines once there are recentLines
+	first int // index of the oldest line once there are recentLines lines
 }
 
-// Write passes on a record of the log, which the handlers of slog write at once.
+// Write keeps a record of the log and passes it on. The handlers of slog write each record with a single call.
 func (r *recent) Write(record []byte) (int, error) {
 	line := bytes.Clone(record[:min(len(record), recentLine)])
 	if len(record) > recentLine {
@@ -38,7 +38,7 @@ func (r *recent) Write(record []byte) (int, error) {
 	return r.next.Write(record)
 }
 
-// text returns the lines that are kept, the oldest first; empty if r is nil.
+// text returns the lines that are kept, the oldest first. If r is nil, it returns nil.
 func (r *recent) text() []byte {
 	if r == nil {
 		return nil

@@ -8,14 +8,15 @@ import (
 	"time"
 )
 
-// hidden replaces a text of the configuration that may be a secret, or somebody's own.
+// hidden replaces a text of the configuration that may be secret or private.
 const hidden = "(hidden)"
 
-// shownKeys are the keys, besides those of settings, whose texts are names of Fleet's own kinds of things.
+// shownKeys are keys that are not flags, but whose texts can be shown: they name projects, drivers, templates and so
+// on.
 var shownKeys = []string{"name", "driver", "sandbox", "project", "template", "app"}
 
-// redacted returns the configuration for somebody who may not know its secrets. Numbers, keys and the settings that are flags
-// too are shown, because a flag cannot be secret; of other texts only whether they are set.
+// redacted returns the configuration without its secrets. It shows keys, numbers and the settings that are also flags,
+// because a flag cannot be secret. It replaces other texts by hidden, which shows only that they are set.
 func (c Config) redacted() any {
 	if c.Store != "" {
 		c.Store = c.shownStore()
@@ -23,7 +24,8 @@ func (c Config) redacted() any {
 	return redact(reflect.ValueOf(c), false)
 }
 
-// redact returns a copy of the value for the YAML encoder; shown says whether its texts are.
+// redact returns a copy of the value for the YAML encoder. It keeps the texts in the value if shown is true, and hides
+// them otherwise.
 func redact(v reflect.Value, shown bool) any {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:

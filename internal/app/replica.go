@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// replicaFile has the name of the server in its data directory, where its agents are too.
+// replicaFile is the file in the data directory with the name of the server. The server's agents are in the same
+// directory.
 const replicaFile = "replica"
 
 var (
@@ -19,12 +20,12 @@ var (
 	notReplicaName = regexp.MustCompile(`[^a-z0-9-]+`)
 )
 
-// withReplica returns the configuration with the name of this server, if it may share its store with others. A name that
-// is not configured is made once for the data directory.
+// withReplica returns the configuration with the name of this server in Replica. The name is empty with SQLite, whose
+// store is not shared. If no name is configured, withReplica makes one and keeps it in the data directory.
 func (c Config) withReplica() (Config, error) {
 	switch {
 	case c.Store == "":
-		c.Replica = "" // a SQLite store is shared by servers of one machine and one data directory
+		c.Replica = "" // only processes with the same data directory can use a SQLite store
 		return c, nil
 	case c.Replica != "":
 		return c, nil
@@ -41,7 +42,7 @@ func (c Config) withReplica() (Config, error) {
 	return c, nil
 }
 
-// newReplicaName returns a name that begins as that of the machine.
+// newReplicaName returns the host name of this machine, shortened, with a random ending.
 func newReplicaName() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -52,20 +53,20 @@ func newReplicaName() string {
 	return strings.Trim(host[:min(len(host), 30)]+"-"+strings.ToLower(rand.Text()[:4]), "-")
 }
 
-// madeOnce returns the text in the file. If there is no file, it makes one with a new text, unless another process does so
-// meanwhile.
+// madeOnce returns the text in the file. If the file does not exist, it creates the file with the result of text. If
+// another process creates it meanwhile, madeOnce returns that process's text.
 func madeOnce(path string, text func() string) (string, error) {
 	kept, err := os.ReadFile(path) //nolint:gosec // in our data directory
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := newFile(path, text()); err != nil {
 			return "", err
 		}
-		kept, err = os.ReadFile(path) //nolint:gosec // as above
+		kept, err = os.ReadFile(path) //nolint:gosec // in our data directory
 	}
 	return strings.TrimSpace(string(kept)), err
 }
 
-// newFile writes the text into a new file. It keeps a file that is there already.
+// newFile writes the text into a new file. If the file exists already, newFile leaves it unchanged and returns nil.
 func newFile(path, text string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err

@@ -28,8 +28,8 @@ import (
 	"fleet/internal/toolset/lifecycle"
 )
 
-// maxMessage is the largest accepted message, in bytes. It exceeds every allowed text and payload, even written as
-// JSON, so that the core can report what is too large.
+// maxMessage returns the size of the largest accepted message, in bytes. It exceeds every allowed text and payload,
+// even written as JSON, so that the core can report which text is too large.
 func (c Config) maxMessage() int {
 	return 16<<20 + 2*max(c.Lifecycle.MaxPayload, lifecycle.DefaultMaxPayload)
 }
@@ -41,16 +41,17 @@ const (
 	maxHeader = 64 << 10
 	// maxStreams is how many open calls a gRPC connection may have.
 	maxStreams = 1000
-	// streamWorkers is how many goroutines serve one gRPC call after the other. Their stacks have grown to what a call
-	// needs, and a new goroutine would have to grow its own.
+	// streamWorkers is the number of permanent goroutines that serve gRPC calls, one call after the other. Their stacks
+	// have already grown to the size that a call needs. The stack of a new goroutine would have to grow first.
 	streamWorkers = 64
 )
 
 // shutdownGrace is how long connections may take to end by themselves when the server stops.
 const shutdownGrace = 5 * time.Second
 
-// closeGrace is how long the fleet may take to finish after that. Whatever still hangs ends with the process:
-// everything that agents and their runs need is in the store and in their directories at all times.
+// closeGrace is how long the fleet may take to finish after shutdownGrace. Work that has not finished by then ends with
+// the process. That is safe: everything that agents and their runs need is in the store and in their directories at all
+// times.
 const closeGrace = 15 * time.Second
 
 // Server is a fleet with its listeners.
@@ -59,8 +60,8 @@ type Server struct {
 	closeGrace                 time.Duration
 	closed                     chan error // receives the result of closing the fleet
 	grpcListener, httpListener net.Listener
-	metrics                    *metricsServer // nil if metrics have no address of their own
-	agentsListener             net.Listener   // without TLS, for agents on this machine; nil if httpListener is without it too
+	metrics                    *metricsServer // nil if no metrics address is configured
+	agentsListener             net.Listener   // without TLS, for agents on this machine; nil if httpListener has no TLS either
 	grpc                       *grpc.Server
 	http                       *http.Server
 	endHTTP                    context.CancelFunc
@@ -69,7 +70,7 @@ type Server struct {
 
 // Listen opens the listeners of the fleet, so that an occupied port is reported before anything starts.
 func (a *App) Listen(version string) (_ *Server, err error) {
-	if err := a.cfg.Validate(); err != nil { // also if a caller has built the configuration: a server must not be open to everybody by accident
+	if err := a.cfg.Validate(); err != nil { // again, because a caller may have built the configuration: a server must not be open to everybody by accident
 		return nil, err
 	}
 	keepHeap()
@@ -128,8 +129,8 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 	return s, nil
 }
 
-// keys returns the keys of the listeners; nil if they are without TLS. Browsers and MCP clients have no certificates, so
-// only gRPC clients are asked for one.
+// keys returns the keys of the listeners, or nil without TLS. Browsers and MCP clients have no certificates, so only
+// gRPC clients must show one.
 func (a *App) keys() (forHTTP, forGRPC *inbound.Keys, err error) {
 	if !a.cfg.TLS.enabled() {
 		return nil, nil, nil
@@ -154,7 +155,8 @@ func (s *Server) closeListeners() error {
 	return errors.Join(errs...)
 }
 
-// handler serves the page, REST, MCP, and the runner program for workspaces.
+// handler returns the handler for everything on the HTTP address: the page, REST, MCP, metrics and support for admins,
+// and the runner program for workspaces.
 func (a *App) handler(version string) (http.Handler, error) {
 	conn := inProcess{a.channel, false} // for calls that are forwarded for callers
 	signIn := a.protectedResource()
@@ -173,7 +175,7 @@ func (a *App) handler(version string) (http.Handler, error) {
 	mcpFace := mcp.Handler(conn, mcpConfig)
 	runners := newPrograms(a.cfg.RunnerDir)
 	metrics := a.forAdmins(a.telemetry.ServeHTTP, "metrics are for admins: use an admin's token, or the address of the setting metrics")
-	support := a.forAdmins(a.serveSupport, "what the server tells of itself is for admins: use an admin's token")
+	support := a.forAdmins(a.serveSupport, "the server's log and goroutines are for admins: use an admin's token")
 	all := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, programsPath) {
 			runners.ServeHTTP(w, r)
@@ -207,14 +209,14 @@ func (a *App) handler(version string) (http.Handler, error) {
 func listen(key, addr string, limits inbound.Limits) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("the %s address %s is in use: is another fleet running? --%s chooses another one", key, addr, key)
+		return nil, fmt.Errorf("the %s address %s is in use: stop the other program, which may be another fleet, or choose another address with --%s", key, addr, key)
 	}
 	if err != nil {
 		return nil, err
 	}
 	tcp, ok := l.(*net.TCPListener)
 	if !ok {
-		return nil, errors.Join(fmt.Errorf("the %s address %s is not one of TCP", key, addr), l.Close())
+		return nil, errors.Join(fmt.Errorf("the %s address %s is not a TCP address", key, addr), l.Close())
 	}
 	return inbound.Listen(tcp, limits), nil
 }
@@ -222,7 +224,8 @@ func listen(key, addr string, limits inbound.Limits) (net.Listener, error) {
 // HTTPAddr returns the address of REST and MCP.
 func (s *Server) HTTPAddr() string { return s.httpListener.Addr().String() }
 
-// namedAddr returns the address of REST and MCP for this machine, with a host that a certificate may be for.
+// namedAddr returns the address at which programs on this machine reach REST and MCP. For a listener on all addresses,
+// the host is localhost, since a certificate can name localhost but not 0.0.0.0.
 func (s *Server) namedAddr() string {
 	host, port, err := net.SplitHostPort(s.HTTPAddr())
 	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
@@ -234,7 +237,8 @@ func (s *Server) namedAddr() string {
 // GRPCAddr returns the address of gRPC.
 func (s *Server) GRPCAddr() string { return s.grpcListener.Addr().String() }
 
-// Serve runs the fleet and answers calls until ctx is done. Then it lets calls end and closes everything.
+// Serve runs the fleet and answers calls until ctx is done or a listener fails. Then it ends open calls and closes
+// everything.
 func (s *Server) Serve(ctx context.Context) error {
 	address, serveHTTP := "http://"+s.HTTPAddr(), s.http.Serve
 	forAgents := address
@@ -270,23 +274,23 @@ func (s *Server) Serve(ctx context.Context) error {
 	return errors.Join(err, s.shutdown())
 }
 
-// warn logs what is open to more callers than it may seem.
+// warn logs a warning if the server accepts more callers than its settings seem to say.
 func (s *Server) warn(ctx context.Context) {
 	if s.cfg.Auth.None() && !s.cfg.AnyLocalUser && !inbound.TellsUsers {
-		s.log.WarnContext(ctx, "every user of this machine is served: this system does not tell whose a connection is; use auth tokens if there are others",
+		s.log.WarnContext(ctx, "every user of this machine is served, because this system does not tell which user opened a connection; use auth tokens if there are other users",
 			slog.String("setting", "auth"), slog.String("system", runtime.GOOS))
 	}
 }
 
-// shutdown ends calls and listeners, then the fleet. Finally it cuts connections, because a stream that nobody reads
-// ends only with its connection.
+// shutdown ends calls, listeners and connections, and then closes the fleet. It cuts connections that are still open
+// after shutdownGrace, because a stream that its client does not read ends only with its connection.
 func (s *Server) shutdown() error {
 	s.guard.end()
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
 	graceful := make(chan struct{})
 	go func() { s.grpc.GracefulStop(); close(graceful) }()
-	err := s.http.Shutdown(ctx) // calls behind the requests have ended, and their clients were told
+	err := s.http.Shutdown(ctx) // waits until the requests have ended and their clients have the answers
 	s.endHTTP()
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = s.http.Close()

@@ -15,10 +15,10 @@ import (
 
 // Cagent is the section of the configuration for model agents.
 type Cagent struct {
-	// Model is the default model, as provider/model, of definitions that name none. If it is empty, it is a model of
-	// the first provider whose key is in the environment.
+	// Model is the model, as provider/model, of agents whose definitions name no model. If it is empty, Fleet uses a
+	// model of the first provider whose key is in the environment.
 	Model string `yaml:"model"`
-	// Approve lists types of toolsets whose tools agents may use without permission in their definitions.
+	// Approve lists the types of toolsets whose tools agents may use even if their definitions do not permit it.
 	Approve []string `yaml:"approve"`
 	// Programs allows definitions to run programs on this machine (shell, script, lsp, MCP servers that are programs,
 	// hooks) on a server with tokens. A server without tokens always allows it.
@@ -27,10 +27,10 @@ type Cagent struct {
 	Prices map[string]cagent.Price `yaml:"prices"`
 }
 
-// noPrograms reports whether definitions must not run programs, because others share this machine.
+// noPrograms reports whether definitions must not run programs, because other principals share this server.
 func (c Config) noPrograms() bool { return !c.Auth.None() && !c.Cagent.Programs }
 
-// newCatalog returns the catalog of definitions in files and artifacts.
+// newCatalog returns the catalog of agent definitions in files and in pulled artifacts.
 func newCatalog(cfg Config) *cagent.Catalog {
 	s := cfg.Sessions
 	c := cagent.CatalogConfig{NoPrograms: cfg.noPrograms(), AgentsDir: definitionsDir(s.AgentsDir, agentsDir), StoreDir: filepath.Join(cfg.Data, "cagent", "store"), PullTimeout: s.Pulled.Timeout}
@@ -49,7 +49,7 @@ func newCatalog(cfg Config) *cagent.Catalog {
 	return cagent.NewCatalog(c)
 }
 
-// newCagent returns the place of model agents. BACKEND_UNAVAILABLE if another server uses the same data.
+// newCagent returns the place of model agents. It returns BACKEND_UNAVAILABLE if another server uses the same data.
 func (p *places) newCagent() (fleet.Place, error) {
 	here, err := p.get("local")
 	if err != nil {

@@ -14,10 +14,11 @@ import (
 type setting struct {
 	key, help string
 	field     reflect.Value
-	text      string // as given
+	text      string // the text that Set received
 }
 
-// settings returns the settings of the configuration. The key of a setting in a section is written with a dot: tls.cert.
+// settings returns the settings of the configuration. The key of a setting in a section has the section before a dot:
+// tls.cert.
 func settings(c *Config) []*setting { return settingsOf(reflect.ValueOf(c).Elem(), "") }
 
 func settingsOf(v reflect.Value, section string) (out []*setting) {
@@ -41,7 +42,7 @@ func (s *setting) env() string {
 	return "FLEET_" + strings.ToUpper(strings.ReplaceAll(s.key, ".", "_"))
 }
 
-// String returns the value as a flag takes it.
+// String returns the value in the form that Set accepts.
 func (s *setting) String() string {
 	if s == nil || !s.field.IsValid() {
 		return ""
@@ -52,7 +53,7 @@ func (s *setting) String() string {
 	return fmt.Sprint(s.field.Interface())
 }
 
-// list returns the value if it is a list of texts.
+// list returns the value if it is a list of texts; otherwise ok is false.
 func (s *setting) list() ([]string, bool) {
 	if s.field.Kind() != reflect.Slice {
 		return nil, false

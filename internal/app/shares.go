@@ -14,17 +14,19 @@ import (
 )
 
 const (
-	// serverLeaseTTL is how long a server counts that does not renew its lease, and shareEvery the interval at which a server
-	// renews it and counts the others.
+	// serverLeaseTTL is how long a server keeps its name and is counted without renewing its lease. shareEvery is the
+	// interval at which a server renews its lease and counts the servers.
 	serverLeaseTTL = 15 * time.Second
 	shareEvery     = 5 * time.Second
 )
 
-// machineFile has what tells a server from another one of its name, in the data directory.
+// machineFile is the file in the data directory with a random text. The text distinguishes a server from another one
+// with the same name.
 const machineFile = "machine"
 
-// claimName makes sure that no other server has this one's name: each would take the agents on the machine of the other for its own,
-// and for deleted. A server that starts again on the same data has its name at once.
+// claimName returns an error if another server has the name of this server. Two servers with one name would each expect
+// the other's agents on their own machine, find nothing there, and treat the agents as deleted. A server that restarts
+// on the same data gets its name at once.
 func (a *App) claimName(ctx context.Context) (err error) {
 	if a.cfg.Replica == "" {
 		return nil
@@ -47,7 +49,8 @@ func (a *App) claimName(ctx context.Context) (err error) {
 	return err
 }
 
-// hear lets other servers and the list of servers know that this one is there, or that it ends. ok is false if it was forgotten.
+// hear records in the store that this server runs or, with stopped, that it ends. Other servers and the list of servers
+// show it. ok is false if the server was forgotten.
 func (a *App) hear(ctx context.Context, fresh, stopped bool) (ok bool, err error) {
 	r := fleet.Replica{Name: a.cfg.Replica, Machine: a.machine, Version: Version(), Stopped: stopped}
 	if a.peers != nil {
@@ -56,14 +59,15 @@ func (a *App) hear(ctx context.Context, fresh, stopped bool) (ok bool, err error
 	return a.store.HearReplica(ctx, r, fresh)
 }
 
-// forgotten returns the error of a server that comes back after it was forgotten. Its agents are deleted in the store, and their files and
-// programs may still be here.
+// forgotten returns the error for a server that starts again, or answers again, after it was forgotten. Its agents are
+// deleted in the store, but their files and programs may still be on this machine.
 func (a *App) forgotten() error {
-	return fmt.Errorf("the server %q was forgotten, and its agents were deleted: end what still runs of them on this machine, then start with a new data directory", a.cfg.Replica)
+	return fmt.Errorf("the server %q was forgotten, and its agents were deleted: end their programs that still run on this machine, then start with a new data directory", a.cfg.Replica)
 }
 
-// shareLimits keeps the name of this server, and divides the limits of requests by the number of servers on the store. The returned
-// function ends it. lost is called if another server has taken the name.
+// shareLimits renews the lease on the name of this server and divides the request limits by the number of servers on
+// the store, again and again. It does so in the background until end is called. It calls lost if this server must end,
+// see shareOnce.
 func (a *App) shareLimits(lost func(error)) (end func()) {
 	if a.rates == nil && a.cfg.Replica == "" {
 		return func() {}
@@ -76,7 +80,7 @@ func (a *App) shareLimits(lost func(error)) (end func()) {
 		for {
 			ends, err := a.shareOnce(ctx)
 			if err != nil && ctx.Err() == nil {
-				a.log.WarnContext(ctx, "the servers that share the limits were not counted, retrying", slog.Any("error", err))
+				a.log.WarnContext(ctx, "cannot count the servers that share the limits, retrying", slog.Any("error", err))
 			}
 			if ends != nil {
 				lost(ends)
@@ -97,14 +101,15 @@ func (a *App) shareLimits(lost func(error)) (end func()) {
 			defer cancel()
 			_, err := a.hear(ctx, false, true)
 			if err := errors.Join(err, a.peers.withdraw(ctx), a.store.Release(ctx, fleet.ReplicaLease+a.cfg.Replica, a.machine)); err != nil {
-				a.log.Warn("the lease of this server was not released, it will expire", slog.Any("error", err))
+				a.log.Warn("cannot release the lease of this server, it will expire", slog.Any("error", err))
 			}
 		}
 	}
 }
 
-// shareOnce renews the name and counts the servers once. A server that shares its store with none is alone. ends is why this server must
-// end: another one has its name, or it was forgotten.
+// shareOnce renews the lease on the name, counts the servers, and divides the request limits by that number. Without a
+// name, the number is 1. ends is not nil if this server must end, because another server has its name or because it was
+// forgotten.
 func (a *App) shareOnce(ctx context.Context) (ends, err error) {
 	servers := 1
 	if a.cfg.Replica != "" {

@@ -62,18 +62,19 @@ func (p *program) serveStdio(ctx context.Context, conn grpc.ClientConnInterface,
 	return mcp.Stdio(ctx, conn, c, p.stdin, p.stdout)
 }
 
-// rightsPatience limits how long a list of tools waits for what the caller may call.
+// rightsPatience limits how long a list of tools waits for the server to answer what the caller may call.
 const rightsPatience = 5 * time.Second
 
-// rightsOver returns what mcp.Config.Rights needs for a connection: it asks the server who calls. If the server does not say,
-// every tool is listed, and the server refuses what the caller may not call.
+// rightsOver returns the function for mcp.Config.Rights of a connection. The function asks the server for the caller's
+// rights. If the server does not answer, every tool is listed, and the server refuses calls that the caller may not
+// make.
 func rightsOver(conn grpc.ClientConnInterface) func(context.Context) func(string) bool {
 	client := fleetv1.NewFleetServiceClient(conn)
 	return func(ctx context.Context) func(string) bool {
 		ctx, cancel := context.WithTimeout(ctx, rightsPatience)
 		defer cancel()
 		f, err := client.ShowFleet(ctx, &fleetv1.ShowFleetRequest{})
-		if status.Code(err) == codes.PermissionDenied { // every other caller may call it
+		if status.Code(err) == codes.PermissionDenied { // only an agent's token is refused here
 			return rpc.RightsOf(fleet.Principal{AgentUID: "unknown", Scope: fleet.ScopeRun})
 		}
 		scope, ok := fleet.ParseScope(f.GetScope().String())

@@ -10,7 +10,7 @@ import (
 	"fleet/internal/store/sqlite"
 )
 
-// sqlitePath is the file of the embedded store.
+// sqlitePath returns the path of the SQLite database.
 func (c Config) sqlitePath() string { return filepath.Join(c.Data, "fleet.db") }
 
 // openStore opens the store that the configuration names, and upgrades its schema.
@@ -21,7 +21,7 @@ func (c Config) openStore(ctx context.Context, log *slog.Logger) (fleet.Store, e
 	return sqlite.Open(ctx, c.sqlitePath(), sqlite.Config{Logger: log})
 }
 
-// shownStore returns what logs may say of where the fleet is kept.
+// shownStore returns the location of the store, without a password, for logs and messages.
 func (c Config) shownStore() string {
 	if c.Store != "" {
 		return postgres.Redact(c.Store)

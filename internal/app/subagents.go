@@ -11,7 +11,7 @@ import (
 	"fleet/internal/toolset/subagents"
 )
 
-// agentsDir is the default directory of agent definitions: relative to where the server runs, else in the user's
+// agentsDir is the default directory of agent definitions. It is looked for where the server runs, else in the user's
 // configuration directory.
 const agentsDir = "agents"
 

@@ -23,14 +23,15 @@ import (
 )
 
 const (
-	// supportLog and supportGoroutines are the paths below which a server tells admins about itself, for support bundles.
+	// supportLog and supportGoroutines are the URL paths at which admins read the server's recent log and its
+	// goroutines, for support bundles.
 	supportLog        = "/support/log"
 	supportGoroutines = "/support/goroutines"
-	// maxSupport limits what is taken of each answer of a server, in bytes.
+	// maxSupport limits how much of each answer of a server is read, in bytes.
 	maxSupport = 16 << 20
 )
 
-// serveSupport answers `fleet support-bundle`.
+// serveSupport answers the requests of `fleet support-bundle`.
 func (a *App) serveSupport(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
@@ -81,8 +82,8 @@ Run it as "fleet doctor". A server with tokens wants an admin's.`,
 	return cmd
 }
 
-// writeBundle writes the bundle of the server on this machine with the settings in the file. What cannot be had is named
-// in problems.txt.
+// writeBundle writes the bundle of the server on this machine. file has its settings, as in Load. If the server does
+// not answer a request, problems.txt in the bundle names the missing file and the error.
 func (p *program) writeBundle(ctx context.Context, out io.Writer, file, token string) error {
 	content := map[string][]byte{"version.txt": fmt.Appendf(nil, "fleet %s\n%s %s/%s\n", p.version, runtime.Version(), runtime.GOOS, runtime.GOARCH)}
 	var problems bytes.Buffer
@@ -108,7 +109,8 @@ func (p *program) writeBundle(ctx context.Context, out io.Writer, file, token st
 	return pack(out, content)
 }
 
-// askServer returns the server's answer to a GET.
+// askServer sends a GET for the path to the server, with the token if there is one, and returns the body of the answer.
+// A status other than 200 is an error, except for /readyz.
 func askServer(ctx context.Context, addr, path, token string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, doctorPatience)
 	defer cancel()
@@ -131,7 +133,7 @@ func askServer(ctx context.Context, addr, path, token string) ([]byte, error) {
 	return b, err
 }
 
-// pack writes the files into a compressed archive, in a directory of their own.
+// pack writes the files into a compressed tar archive, in the directory fleet-support.
 func pack(out io.Writer, content map[string][]byte) error {
 	z := gzip.NewWriter(out)
 	t := tar.NewWriter(z)

@@ -7,8 +7,8 @@ import (
 // version is set by the linker, see `make build`.
 var version string
 
-// Version returns the version of the program: what the linker was told, else what Go recorded of the module or
-// repository, else "devel".
+// Version returns the version of the program: the version that the linker set, else the version that Go recorded for
+// the module or repository, else "devel".
 func Version() string {
 	if version != "" {
 		return version
@@ -22,7 +22,8 @@ func Version() string {
 
 const devel = "devel"
 
-// versionOf returns the module's version, else "devel-" with the commit, and "-dirty" if the tree had changes.
+// versionOf returns the module's version. If there is none, it returns "devel-" with the commit, and "-dirty" if the
+// work tree had changes.
 func versionOf(info *debug.BuildInfo) string {
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		return v

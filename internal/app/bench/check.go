@@ -1,10 +1,10 @@
 package main
 
-// failure is the panic of check. A benchmark has nothing to do about an error but to end, so its functions need not return
-// errors.
+// failure is the value with which check panics. The only thing that a benchmark can do about an error is to end, so its
+// functions panic instead of returning errors.
 type failure struct{ error }
 
-// check panics with the error, unless it is nil.
+// check panics if the error is not nil.
 func check(err error) {
 	if err != nil {
 		panic(failure{err})

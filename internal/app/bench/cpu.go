@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// userHz is the unit of times in /proc, which is the same on every Linux.
+// userHz is the number of ticks per second in the times of /proc. It is the same on every Linux.
 const userHz = 100
 
-// cpuTime returns the CPU time of this process and of programs that it has run. Unless the pid is 0, it adds that of the process of the
-// pid and of its children.
+// cpuTime returns the CPU time of this process and of the programs that it has run. If the pid is not 0, cpuTime adds
+// the CPU time of that process and of its children.
 func cpuTime(pid int) (total time.Duration, err error) {
 	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
 		var used unix.Rusage
@@ -26,7 +26,7 @@ func cpuTime(pid int) (total time.Duration, err error) {
 	all, err := procfs.AllProcs()
 	for _, p := range all {
 		s, err := p.Stat()
-		if err == nil && (s.PID == pid || s.PPID == pid) { // one that has ended has left its time to its parent
+		if err == nil && (s.PID == pid || s.PPID == pid) { // the time of a child that has ended is in CUTime and CSTime of its parent
 			total += time.Duration(int(s.UTime+s.STime)+s.CUTime+s.CSTime) * time.Second / userHz //nolint:gosec // far below the limit
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// httpClient is a minimal client with one connection. All rows share the cost of the client, so an http.Client would
-// hide their differences.
+// httpClient is a minimal client with one connection. The cost of the client is part of every row, so the cost of an
+// http.Client would hide the differences between the rows.
 type httpClient struct {
 	conn net.Conn
 	in   *bufio.Reader
@@ -35,7 +35,7 @@ func (c *httpClient) do(request string, into io.Writer) (http.Header, error) {
 	return r.Header, errors.Join(err, r.Body.Close())
 }
 
-// request returns a request as it is sent: a POST if it has a body. headers are names and values.
+// request returns the text of a request: a POST if body is not empty, else a GET. headers are names and values in turn.
 func request(path, body string, headers ...string) string {
 	method, accept := http.MethodGet, "application/json"
 	if body != "" {
@@ -51,8 +51,9 @@ func request(path, body string, headers ...string) string {
 	return b.String()
 }
 
-// overHTTP returns a call that sends a request on the client's own connection, until the context is done. begin returns the
-// request of a connection. The first answer must have that many agents.
+// overHTTP returns a function that sends a request on the connection of the client with the number. The connections are
+// open until the context is done. begin returns the request for a connection. overHTTP sends the first request itself,
+// and panics if the answer has fewer agents than expected.
 func overHTTP(ctx context.Context, clients int, addr string, begin func(*httpClient) string, agents int) func(int) error {
 	conns, requests := make([]*httpClient, clients), make([]string, clients)
 	for i := range conns {

@@ -16,7 +16,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// asked is the number of agents in one call of agent_status.
+// asked is the number of agents in one request of agent_status.
 const asked = 50
 
 // large measures a fleet with many agents: memory of idle agents, watchers, and calls by many clients.
@@ -46,17 +46,17 @@ func (r *report) large(ctx context.Context) {
 		}
 		return err
 	}})
-	for _, row := range r.starts(ctx, "", t) { // not in turns: what follows from a call would be measured with the other
+	for _, row := range r.starts(ctx, "", t) { // not in turns: the work that one row's calls begin would be measured with the other row
 		r.measure(ctx, "calls", 2*r.clients, row)
 	}
 }
 
-// starts returns rows that start a task of an agent that exists, and an agent for one task.
+// starts returns two rows: one starts a task on an existing agent, the other starts a new agent for one task.
 func (r *report) starts(ctx context.Context, suffix string, servers ...*testbed) []*row {
 	var next atomic.Int64
 	return []*row{
 		{name: "start_agent_task" + suffix, p99: 100, call: func(client int) error {
-			_, err := servers[client%len(servers)].startTask(ctx, int(next.Add(1))%r.agents) // each agent has completed before its next turn
+			_, err := servers[client%len(servers)].startTask(ctx, int(next.Add(1))%r.agents) // each agent has completed its task before it gets the next one
 			return err
 		}},
 		{name: "agent_start" + suffix, p99: 100, call: func(client int) error {
@@ -66,7 +66,7 @@ func (r *report) starts(ctx context.Context, suffix string, servers ...*testbed)
 	}
 }
 
-// startTask gives an agent a task and returns its id.
+// startTask starts a task on the agent and returns the id of the task.
 func (t *testbed) startTask(ctx context.Context, agent int) (id string, err error) {
 	started, err := t.fleet.StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{AgentName: agentName(agent), TaskDescription: "Say hello."})
 	return started.GetTask().GetId(), err
@@ -76,7 +76,7 @@ func (t *testbed) contracts() fleetv1.LifecycleServiceClient {
 	return fleetv1.NewLifecycleServiceClient(t.conn)
 }
 
-// started starts a server with that many agents, and returns its memory use.
+// started starts a server with that many agents, and returns how much memory the server uses, in bytes.
 func started(ctx context.Context, agents int) (t *testbed, used float64) {
 	t = newTestbed(ctx, "", agents)
 	before := memory()
@@ -85,7 +85,8 @@ func started(ctx context.Context, agents int) (t *testbed, used float64) {
 	return t, memory() - before
 }
 
-// memory returns the memory use of this process in bytes, without short peaks.
+// memory returns the memory use of this process in bytes. It is the least of several measurements, so that short peaks
+// do not count.
 func memory() float64 {
 	least := math.MaxFloat64
 	for range 5 {
@@ -97,7 +98,8 @@ func memory() float64 {
 	return least
 }
 
-// watch measures the memory of a watcher, and the delay of an event of the first server to watchers of all.
+// watch measures the memory of a watcher in bytes, and the 99th percentile of the time until an event of the first
+// server reaches the watchers of all servers, in milliseconds.
 func (r *report) watch(ctx context.Context, servers ...*testbed) (size, p99 float64) {
 	before := memory()
 	ctx, cancel := context.WithCancel(ctx)
@@ -110,7 +112,7 @@ func (r *report) watch(ctx context.Context, servers ...*testbed) (size, p99 floa
 	arrived := make(chan arrival, r.watchers)
 	var conn *grpc.ClientConn
 	for cursor, i := end(ctx, servers[0].fleet), 0; i < r.watchers; i++ {
-		if i%100 == 0 { // streams of a connection
+		if i%100 == 0 { // 100 streams share a connection
 			c := must(dial(servers[i/100%len(servers)].server.GRPCAddr()))
 			defer func() { _ = c.Close() }()
 			conn = c
@@ -133,7 +135,7 @@ func (r *report) watch(ctx context.Context, servers ...*testbed) (size, p99 floa
 	var took []time.Duration
 	for i := range r.events + 1 {
 		begun, name := time.Now(), agentName(i%r.agents)
-		must(servers[0].fleet.StartAgent(ctx, &fleetv1.StartAgentRequest{AgentName: name})) // it is running, so the only effect is an event
+		must(servers[0].fleet.StartAgent(ctx, &fleetv1.StartAgentRequest{AgentName: name})) // the agent runs already, so the only effect is an event
 		for n := 0; n < r.watchers; {
 			a := <-arrived
 			check(a.err)
@@ -142,7 +144,7 @@ func (r *report) watch(ctx context.Context, servers ...*testbed) (size, p99 floa
 				took = append(took, a.at.Sub(begun))
 			}
 		}
-		if i == 0 { // streams were opened meanwhile
+		if i == 0 { // the first event does not count, since streams were still being opened
 			took = nil
 			size = (memory() - before) / float64(r.watchers)
 		}
@@ -152,7 +154,7 @@ func (r *report) watch(ctx context.Context, servers ...*testbed) (size, p99 floa
 	return size, p99
 }
 
-// end returns the cursor of the end of the log.
+// end returns the cursor at the end of the event log.
 func end(ctx context.Context, client fleetv1.FleetServiceClient) (cursor string) {
 	for s := must(client.WatchFleet(ctx, &fleetv1.WatchFleetRequest{Cursor: "now"})); ; {
 		m, err := s.Recv()

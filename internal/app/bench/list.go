@@ -66,7 +66,7 @@ func (r *report) listsOf(ctx context.Context, t *testbed, p *peers, clients int,
 	if p.scriptAddr != "" {
 		rows = append(rows, &row{name: "TypeScript SDK", call: overHTTP(ctx, clients, p.scriptAddr, session, r.listed)})
 	}
-	if clients == 1 { // with many clients the store would be the bottleneck
+	if clients == 1 { // not with many clients, since the store would be the bottleneck
 		rows = append(rows,
 			&row{name: "gRPC, changed", before: t.change, call: r.overGRPC(ctx, t.conn), peers: []peer{{"bare grpc-go", 0}}},
 			&row{name: "REST, changed", before: t.change, call: rest(server), peers: []peer{{"bare net/http", 0}}},

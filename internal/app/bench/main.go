@@ -1,7 +1,7 @@
-// Program bench measures a whole fleet, its three faces on real sockets, beside bare peers that answer the same: grpc-go
-// without interceptors, net/http with encoding/json, and a tool written by hand for mcp-go or for the TypeScript SDK. The
-// rows of a table take turns, so that whatever else the machine does affects all of them. Trust the ratios, not the
-// numbers.
+// Program bench measures the three faces of a whole fleet on real sockets. Beside them it measures bare peers that
+// return the same answers: grpc-go without interceptors, net/http with encoding/json, and a tool written by hand for
+// mcp-go or for the TypeScript SDK. The rows of a table take turns, so that other load on the machine affects all of
+// them. Trust the ratios, not the numbers.
 package main
 
 import (
@@ -24,16 +24,17 @@ import (
 // options configure what is measured.
 type options struct {
 	each     time.Duration // time for each row
-	rounds   int           // number of turns into which that time is divided
+	rounds   int           // number of turns into which the time of a row is divided
 	only     *regexp.Regexp
-	listed   int    // agents in the lists
-	agents   int    // agents in the large fleet
-	watchers int    // watchers of the large fleet
-	events   int    // events for the watchers, one after the other
-	clients  int    // number of concurrent clients; every list is also measured with one
-	peers    string // directory of the TypeScript peer; empty: none
-	day      int    // events of a day, for the page
-	// startDatabase starts the Postgres server of replicas, or of the large store; nil if they are not measured.
+	listed   int    // number of agents in the lists
+	agents   int    // number of agents in the large fleet
+	watchers int    // number of watchers of the large fleet
+	events   int    // number of events for the watchers, one event after the other
+	clients  int    // number of concurrent clients; every list is also measured with one client
+	peers    string // directory of the TypeScript peer; empty: that peer is left out
+	day      int    // number of events in a day, for the page
+	// startDatabase starts the Postgres server for the replicas or for the large store. If it is nil, nothing is
+	// measured on Postgres.
 	startDatabase func() (*pgtest.Server, error)
 }
 

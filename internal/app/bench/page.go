@@ -45,7 +45,7 @@ bench.when = (selector, text) => new Promise(done => {
   watch.observe(document, {childList: true, subtree: true, characterData: true})
 })
 bench.longest = (from) => Math.max(0, ...bench.tasks.filter(t => t.at + t.ms >= from).map(t => t.ms))
-// use counts frames for some time, in which step is called for each frame.
+// use calls step for each frame during ms milliseconds. It resolves to the frames per second and the longest task.
 bench.use = (ms, step) => new Promise(done => {
   const begun = performance.now()
   let frames = 0
@@ -66,11 +66,11 @@ bench.fill = (label, text) => {
 }
 `
 
-// usage has the frame rate of the page while it was used, and its longest task.
+// usage is the result of bench.use: frames per second, and the longest task in milliseconds.
 type usage struct{ FPS, Longest float64 }
 
-// onPage measures the live page in Chromium: its first load, a large fleet that changes, a long output that grows, and a
-// day of events.
+// onPage measures the live page in Chromium. It measures the first load, a large fleet that changes, the events of a
+// day, and a long output that grows.
 func (r *report) onPage(ctx context.Context) {
 	path := os.Getenv("FLEET_TEST_CHROMIUM")
 	if path == "" {
@@ -93,7 +93,7 @@ func (r *report) onPage(ctx context.Context) {
 	r.printGoals()
 }
 
-// newTab opens a tab of a browser without cache and cookies.
+// newTab opens a tab in a new browser context, which has no cache and no cookies. done closes it.
 func newTab(browser context.Context) (tab context.Context, done func()) {
 	tab, done = chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	must(chromedp.Call(tab, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: inPage}))
@@ -111,7 +111,7 @@ func heap(tab context.Context) float64 {
 	return must(chromedp.Call(tab, runtime.GetHeapUsage, cdp.Empty{})).UsedSize / 1e6
 }
 
-// largePage measures with a fleet of many agents.
+// largePage measures the page with a fleet of many agents.
 func (r *report) largePage(ctx context.Context, browser context.Context) {
 	t := newTestbed(ctx, "", r.agents)
 	defer t.close()
@@ -163,7 +163,7 @@ func (r *report) delays(ctx context.Context, tab context.Context, t *testbed) {
 	r.goal("event to pixel, p95 ms from the call", "at most", 150, quantile(took, 0.95))
 }
 
-// begin starts a task on an agent, and interrupt stops it.
+// begin starts a task on the agent. interrupt stops it.
 func (t *testbed) begin(ctx context.Context, agent int, task string) {
 	must(t.fleet.StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{AgentName: agentName(agent), TaskDescription: task}))
 }
@@ -172,7 +172,7 @@ func (t *testbed) interrupt(ctx context.Context, agent int) {
 	must(t.fleet.StopAgentTask(ctx, &fleetv1.StopAgentTaskRequest{AgentName: agentName(agent)}))
 }
 
-// busyPage uses the page while the fleet changes.
+// busyPage measures the page while the fleet changes and somebody scrolls and filters.
 func (r *report) busyPage(ctx context.Context, tab context.Context, t *testbed) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -192,8 +192,8 @@ func (r *report) busyPage(ctx context.Context, tab context.Context, t *testbed) 
 	fmt.Fprintf(r.out, "%.0f events a second while it was used\n", float64(made)/time.Since(begun).Seconds())
 }
 
-// changing makes that many events a second, until ctx is done: tasks that are created, started and ended. It returns how
-// many it has made.
+// changing makes that many events a second until ctx is done, by tasks that are created, start and end. It returns the
+// number of events.
 func (t *testbed) changing(ctx context.Context, events int) (made int) {
 	const perTask = 3
 	tick := time.NewTicker(time.Second * perTask / time.Duration(events))
@@ -209,7 +209,7 @@ func (t *testbed) changing(ctx context.Context, events int) (made int) {
 	}
 }
 
-// wholeDay sends as many events as a day has, as fast as the server can.
+// wholeDay makes the events of a day, as fast as the server can, and measures the heap of the page meanwhile.
 func (r *report) wholeDay(ctx context.Context, tab context.Context, t *testbed) {
 	must(inTab[bool](tab, `bench.fill('Filter the agents', ''), true`))
 	var sizes []float64
@@ -217,7 +217,7 @@ func (r *report) wholeDay(ctx context.Context, tab context.Context, t *testbed) 
 		for i := range r.day / 3 / pageWindows {
 			t.begin(ctx, 200+i%(r.agents-200), fmt.Sprintf("done %d of window %d", i, w))
 		}
-		last := fmt.Sprintf("wait %d", w) // the page has read everything before it
+		last := fmt.Sprintf("wait %d", w) // when the page shows it, the page has read every event before it
 		t.begin(ctx, 0, last)
 		must(inTab[float64](tab, `bench.when('.table .cells', '`+last+`')`))
 		t.interrupt(ctx, 0)
@@ -228,7 +228,7 @@ func (r *report) wholeDay(ctx context.Context, tab context.Context, t *testbed) 
 	r.goal("heap at the end of a day, of what it was at noon", "at most", 1.1, sizes[len(sizes)-1]/median(slices.Clone(sizes[half-1:half+2])))
 }
 
-// longPage measures with a task that has a million lines of output and goes on writing.
+// longPage measures the page with a task that has a million lines of output and continues to write.
 func (r *report) longPage(ctx context.Context, browser context.Context) {
 	t := newTestbed(ctx, "", 0)
 	defer t.close()
@@ -257,7 +257,7 @@ func (r *report) longPage(ctx context.Context, browser context.Context) {
 	tab, done := newTab(browser)
 	defer done()
 	home := "http://" + t.server.HTTPAddr()
-	check(chromedp.Do(tab, chromedp.Navigate(home+"/attention"), chromedp.Sleep(time.Second), chromedp.Navigate(home+"/tasks/"+id))) // files are in the cache, as for a reader
+	check(chromedp.Do(tab, chromedp.Navigate(home+"/attention"), chromedp.Sleep(time.Second), chromedp.Navigate(home+"/tasks/"+id))) // the first page puts the files into the cache, where a usual visitor has them
 	r.goal(fmt.Sprintf("opening %d lines that grow, ms", pageLines), "at most", 500, must(inTab[float64](tab, `bench.when('.line', 'growing')`)))
 	u := must(inTab[struct{ FPS, Longest, Behind float64 }](tab, fmt.Sprintf(`bench.use(%d, () => {}).then(u => {
 		const last = [...document.querySelectorAll('.line')].map(e => e.textContent).filter(t => t.startsWith('growing')).at(-1)

@@ -21,12 +21,12 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// peers are servers that use only the libraries to answer list_agents like the fleet. Each encodes the same values for
-// every call.
+// peers are servers that use only the libraries, and answer list_agents with the same values as the fleet. Each peer
+// encodes the values anew for every call.
 type peers struct {
-	json               []byte // the answer
+	json               []byte // the answer of list_agents
 	grpcAddr, httpAddr string
-	scriptAddr         string // of the TypeScript server; empty: none
+	scriptAddr         string // address of the TypeScript server; empty: it does not run
 }
 
 // bareFleet is the service of the bare gRPC peer.
@@ -39,7 +39,7 @@ func (b bareFleet) ListAgents(context.Context, *fleetv1.ListAgentsRequest) (*fle
 	return b.answer, nil
 }
 
-// answer is the answer as a type for encoding/json.
+// answer is the answer of list_agents, for encoding/json.
 type answer struct {
 	Agents []struct {
 		Name          string  `json:"name"`
@@ -61,7 +61,7 @@ type answer struct {
 	} `json:"places"`
 }
 
-// newPeers serves until the context is done.
+// newPeers starts the peers in Go, which answer with the list. They run until the context is done.
 func newPeers(ctx context.Context, list *fleetv1.ListAgentsResponse) *peers {
 	p := &peers{json: must(wire.Marshal(list))}
 	var values answer
@@ -76,7 +76,7 @@ func newPeers(ctx context.Context, list *fleetv1.ListAgentsResponse) *peers {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/agents", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(values) // the client may be gone
+		_ = json.NewEncoder(w).Encode(values) // the client may have disconnected
 	})
 	mux.HandleFunc("GET /unchanged", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) })
 	s := server.NewMCPServer("bare", "1", server.WithToolCapabilities(false))
@@ -90,17 +90,18 @@ func newPeers(ctx context.Context, list *fleetv1.ListAgentsResponse) *peers {
 	return p
 }
 
-// serve serves on a free port.
+// serve calls the function in the background with a listener on a free port, and returns the address.
 func serve(serve func(net.Listener) error) (addr string) {
 	l := must(net.Listen("tcp", "127.0.0.1:0")) //nolint:noctx // it does not wait
 	go func() { _ = serve(l) }()                // errors show in the calls
 	return l.Addr().String()
 }
 
-// serveScript starts the TypeScript peer in the directory where its packages are installed. stop ends it.
+// serveScript starts the TypeScript peer. dir is the directory where its packages are installed. stop ends the peer; it
+// is never nil.
 func (p *peers) serveScript(ctx context.Context, dir string) (stop func(), err error) {
 	if dir == "" {
-		return func() {}, errors.New("it has no directory")
+		return func() {}, errors.New("no directory with its packages is named")
 	}
 	node := exec.CommandContext(ctx, "node", "server.mjs")
 	node.Dir, node.Stdin = dir, bytes.NewReader(p.json)

@@ -20,7 +20,8 @@ var durable = []string{"fsync=on", "full_page_writes=on", "synchronous_commit=on
 // writers is the number of connections with which a replica writes.
 const writers = 16
 
-// replicated measures tasks on replicas that share a Postgres server, beside pgbench on the same server, and watchers of two replicas.
+// replicated measures tasks on replicas that share a Postgres server, beside pgbench on the same Postgres server. It
+// also measures watchers of two replicas.
 func (r *report) replicated(ctx context.Context) {
 	counts := slices.DeleteFunc([]int{1, 2, 4}, func(n int) bool { return !r.selects(onReplicas(n)) })
 	if r.startDatabase == nil || len(counts) == 0 {
@@ -39,7 +40,7 @@ func (r *report) replicated(ctx context.Context) {
 	check(pg.Exec(ctx, "postgres", `CREATE DATABASE fleet`))
 	t := newTestbed(ctx, pg.URL("fleet"), r.agents)
 	defer t.close()
-	check(pg.Exec(ctx, "fleet", `ANALYZE`)) // as autovacuum does later
+	check(pg.Exec(ctx, "fleet", `ANALYZE`)) // autovacuum would do it later
 	direct := newPgbench(ctx, pg, r.agents)
 	for _, n := range counts {
 		r.onReplicas(ctx, t, direct, n)
@@ -60,7 +61,7 @@ func startDurable() (*pgtest.Server, error) {
 	return pgtest.Start("", durable...)
 }
 
-// onReplicas measures tasks on n replicas, beside pgbench with as many connections.
+// onReplicas measures tasks on n replicas, beside pgbench with as many connections as the replicas have for writing.
 func (r *report) onReplicas(ctx context.Context, t *testbed, direct *pgbench, n int) {
 	var replicas []*testbed
 	for range n {
@@ -84,11 +85,11 @@ func (r *report) onReplicas(ctx context.Context, t *testbed, direct *pgbench, n 
 		row.after = func() { t.idle(ctx) }
 	}
 	starts, tasks := fmt.Sprintf("pgbench start.sql, connections: %d", n*writers), fmt.Sprintf("pgbench task.sql, connections: %d", n*writers)
-	// Tasks run while others start, and a turn of start_agent_task is over when they have ended. So task.sql is the peer with the same rows.
-	// start.sql is the start itself, without what follows.
+	// A turn of start_agent_task lasts until the started tasks have ended. So it is compared with task.sql, which
+	// writes the same rows as a whole task. start.sql writes only the rows of the start.
 	rows[0].peers, rows[2].peers = []peer{{tasks, 0.5}, {starts, 0}}, []peer{{tasks, 0.5}}
 	defer func(rounds int) { r.rounds = rounds }(r.rounds)
-	r.rounds = max(1, min(r.rounds, int(r.each/time.Second))) // pgbench begins anew in each turn
+	r.rounds = max(1, min(r.rounds, int(r.each/time.Second))) // fewer turns, since pgbench is started anew in each turn
 	r.measure(ctx, "tasks", 2*r.clients, append(rows, direct.row(ctx, starts, startScript, n*writers), direct.row(ctx, tasks, startScript+taskScript, n*writers))...)
 	if n == 2 {
 		_, p99 := r.watch(ctx, replicas...)

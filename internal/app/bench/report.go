@@ -18,10 +18,11 @@ type report struct {
 	options
 	out      io.Writer
 	goals    strings.Builder
-	database *pgtest.Server // of the rows that are measured; nil if they have none
+	database *pgtest.Server // the Postgres server that the rows use; nil if they use none
 }
 
-// used has the resources that this process has used, for clients and servers together. Rows with a database count its CPU time too.
+// used has the resources that this process has used, for clients and servers together. If the rows use a Postgres
+// server, its CPU time is included.
 type used struct {
 	cpu            time.Duration
 	objects, bytes uint64 // allocated on the heap
@@ -37,7 +38,7 @@ func (r *report) usedSoFar() used {
 	return used{must(cpuTime(pid)), m.Mallocs, m.TotalAlloc}
 }
 
-// selects reports whether one of the rows is measured.
+// selects reports whether the flag -only selects at least one of the rows.
 func (r *report) selects(rows ...string) bool { return slices.ContainsFunc(rows, r.only.MatchString) }
 
 // measure measures the selected rows in turns, prints them, and records their goals.
@@ -46,7 +47,7 @@ func (r *report) measure(ctx context.Context, title string, clients int, rows ..
 		return
 	}
 	for _, row := range rows {
-		warm := *row // opens connections, fills pools and caches
+		warm := *row // a turn that does not count opens connections, and fills pools and caches
 		warm.turn(ctx, clients, r.each/20)
 	}
 	for range r.rounds {

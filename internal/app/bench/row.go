@@ -12,27 +12,27 @@ import (
 // row is a measured call with its goals and its results.
 type row struct {
 	name   string
-	before func() error                                                         // called before each call, not measured; may be nil
-	call   func(client int) error                                               // called with the number of the client, from 0
-	turns  func(d time.Duration) (took []time.Duration, clients int, err error) // in place of calls: other clients do a turn
-	after  func()                                                               // waits for the end of what the calls of a turn have begun; may be nil
+	before func() error                                                         // runs before each call and is not measured; may be nil
+	call   func(client int) error                                               // the measured call; client counts from 0
+	turns  func(d time.Duration) (took []time.Duration, clients int, err error) // if not nil, runs a turn with clients of its own instead of call
+	after  func()                                                               // waits until the work that the calls of a turn have begun is done; may be nil
 	peers  []peer
-	tail   float64 // goal: how many times p50 the p99 may be; 0: none
-	p99    float64 // goal: milliseconds; 0: none
+	tail   float64 // goal: the largest ratio of p99 to p50; 0: no goal
+	p99    float64 // goal: the largest p99 in milliseconds; 0: no goal
 
 	took  []time.Duration // duration of each call
 	rates []float64       // calls per second in each turn, see turn
-	used                  // in all turns
+	used                  // resources used in all turns
 }
 
-// peer is the name of a row to compare with, and the goal for the ratio to it; 0: none.
+// peer names a row to compare with. least is the goal for the ratio to that row; 0 means no goal.
 type peer struct {
 	row   string
 	least float64
 }
 
-// turn does a turn and adds its results. Its rate is that of the calls; with what they have begun, so that no work is left out, if the row
-// waits for that.
+// turn runs one turn and adds its results. The rate of the turn is calls per second. If r.after is set, the time
+// includes the wait for the work that the calls have begun, so that no work is left out.
 func (r *row) turn(ctx context.Context, clients int, d time.Duration) {
 	begun := time.Now()
 	var took []time.Duration
@@ -52,7 +52,7 @@ func (r *row) turn(ctx context.Context, clients int, d time.Duration) {
 	r.rates = append(r.rates, float64(len(took))/time.Since(begun).Seconds())
 }
 
-// calls lets every client repeat the call until the time is over, at least once.
+// calls lets every client repeat the call until the time is over. Each client makes the call at least once.
 func (r *row) calls(ctx context.Context, clients int, d time.Duration) ([]time.Duration, error) {
 	took := make([][]time.Duration, clients)
 	g, ctx := errgroup.WithContext(ctx)
@@ -78,7 +78,7 @@ func (r *row) calls(ctx context.Context, clients int, d time.Duration) ([]time.D
 	return slices.Concat(took...), err
 }
 
-// ratio returns the median over all turns of the row's rate divided by the peer's.
+// ratio divides the row's rate by the peer's rate in each turn, and returns the median of the ratios.
 func (r *row) ratio(peer *row) float64 {
 	ratios := make([]float64, len(r.rates))
 	for i, rate := range r.rates {
@@ -99,7 +99,7 @@ func median(values []float64) float64 {
 	return (values[len(values)/2] + values[(len(values)-1)/2]) / 2
 }
 
-// quantile returns the quantile of the durations, in milliseconds. It sorts them.
+// quantile returns the quantile q, from 0 to 1, of the durations in milliseconds. It sorts took.
 func quantile(took []time.Duration, q float64) float64 {
 	slices.Sort(took)
 	return took[int(q*float64(len(took)-1))].Seconds() * 1e3

@@ -20,14 +20,15 @@ import (
 	"fleet/internal/store/sqlite"
 )
 
-// scale measures lists and searches of a store with many agents and tasks, on SQLite and on Postgres, and the start of a server on it.
+// scale measures a store with many agents and tasks, on SQLite and on Postgres: lists, searches, and the start of a
+// server.
 func (r *report) scale(ctx context.Context, tasks int, dir string) {
 	if dir == "" {
 		temp := must(os.MkdirTemp("", "fleet-bench-"))
 		defer func() { check(os.RemoveAll(temp)) }()
 		dir = temp
 	}
-	dir = filepath.Join(dir, "data") // which others cannot read, whatever dir is: a server refuses it otherwise
+	dir = filepath.Join(dir, "data") // with permissions of its own, since a server refuses a data directory that others can read
 	check(os.MkdirAll(dir, 0o700))
 	s := newStock(max(1, tasks/10), tasks)
 	path := filepath.Join(dir, "fleet.db")
@@ -55,7 +56,7 @@ func (r *report) scale(ctx context.Context, tasks int, dir string) {
 		return err
 	}))
 	check(from.Close())
-	check(pg.Exec(ctx, "postgres", `VACUUM ANALYZE`)) // as autovacuum does later
+	check(pg.Exec(ctx, "postgres", `VACUUM ANALYZE`)) // autovacuum would do it later
 	fmt.Fprintf(r.out, "\nIt was imported into Postgres in %s.\n", time.Since(begun).Round(time.Second))
 	r.database = pg
 	defer func() { r.database = nil }()
@@ -68,7 +69,7 @@ func (r *report) wants(store string) bool {
 	return !strings.HasPrefix(r.only.String(), other)
 }
 
-// scaleOn measures a server on the testbed's store, which has the stock. The testbed is closed.
+// scaleOn measures a server on the testbed's store, which has the stock. It halts the testbed at the end.
 func (r *report) scaleOn(ctx context.Context, s *stock, store string, t *testbed) {
 	t.stop = func() error { return nil }
 	t.world = fake.New(fake.Config{Projects: s.projects()})
@@ -82,7 +83,7 @@ func (r *report) scaleOn(ctx context.Context, s *stock, store string, t *testbed
 	}()
 	heap, resident := memory(), rss()
 	starts, cpu := []float64{}, []float64{}
-	for i := range 2 { // at the first start, the place has to be listed
+	for i := range 2 { // the first start is slower, since the server has to list the place
 		if i > 0 {
 			check(t.halt())
 		}
@@ -110,9 +111,9 @@ func (t *testbed) halt() error {
 	return errors.Join(t.conn.Close(), t.stop())
 }
 
-// ready reports whether the server says that it is.
+// ready reports whether the server's /readyz returns 200.
 func ready(addr string) bool {
-	answer, err := http.Get("http://" + addr + "/readyz") //nolint:noctx // our own
+	answer, err := http.Get("http://" + addr + "/readyz") //nolint:noctx // the server in this process
 	if err != nil {
 		return false
 	}
@@ -120,7 +121,7 @@ func ready(addr string) bool {
 	return answer.StatusCode == http.StatusOK
 }
 
-// rss returns the resident memory of this process in bytes, without what the heap can give back.
+// rss returns the resident memory of this process in bytes, after the heap has returned free memory to the system.
 func rss() float64 {
 	debug.FreeOSMemory()
 	var size, resident float64
@@ -143,7 +144,7 @@ func (s *stock) calls(ctx context.Context, store string, client fleetv1.FleetSer
 		rows = append(rows, &row{name: store + ": " + name, p99: 50, call: func(int) error {
 			n, err := call()
 			if err == nil && n == 0 {
-				err = errors.New("an empty answer")
+				err = errors.New("the answer is empty")
 			}
 			return err
 		}})

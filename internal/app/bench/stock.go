@@ -41,7 +41,7 @@ func newStock(agents, tasks int) *stock {
 	return s
 }
 
-// text returns words. The first of the stock are in many texts, the last in few.
+// text returns n random words. The first words of the stock are frequent, the last ones are rare.
 func (s *stock) text(n int) string {
 	words := make([]string, n)
 	for i := range words {
@@ -82,9 +82,10 @@ func (s *stock) task(i int) *fleet.Task {
 	return t
 }
 
-// fill makes a SQLite store of the stock. Indexes and triggers are made after the rows, which is several times faster.
+// fill creates a SQLite store with the stock. It creates indexes and triggers after the rows, which is several times
+// faster.
 func (s *stock) fill(ctx context.Context, path string) (err error) {
-	store, err := sqlite.Open(ctx, path, sqlite.Config{}) // makes the schema
+	store, err := sqlite.Open(ctx, path, sqlite.Config{}) // creates the schema
 	if err == nil {
 		err = store.Close()
 	}
@@ -134,7 +135,7 @@ func (s *stock) fill(ctx context.Context, path string) (err error) {
 	})
 }
 
-// micros replaces times by the form in which SQLite has them.
+// micros replaces times by microseconds since 1970, as SQLite stores them.
 func micros(args []any) []any {
 	for i, arg := range args {
 		if at, ok := arg.(time.Time); ok {

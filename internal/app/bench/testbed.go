@@ -24,8 +24,8 @@ import (
 // testbed is a real server with a fake place whose agents exist from the start.
 type testbed struct {
 	world  *fake.Place
-	store  fleet.Store // the server's store, opened again; nil: another testbed of the same store and place has it
-	url    string      // of its database; empty: SQLite
+	store  fleet.Store // the server's store, opened a second time; nil in a testbed made by beside
+	url    string      // URL of the Postgres database; empty: SQLite
 	data   string
 	server *app.Server
 	stop   func() error
@@ -33,8 +33,8 @@ type testbed struct {
 	fleet  fleetv1.FleetServiceClient
 }
 
-// newTestbed returns a testbed whose store is the database of the URL; SQLite if it is empty. It has idle agents with
-// workspaces, and as many agents with ended contracts.
+// newTestbed returns a testbed whose store is the Postgres database of the URL, or a SQLite database if url is empty.
+// The store has that many idle agents with workspaces, and as many agents whose contracts have ended.
 func newTestbed(ctx context.Context, url string, agents int) *testbed {
 	t := (&testbed{world: fake.New(fake.Config{}), url: url}).beside()
 	if url == "" {
@@ -72,7 +72,7 @@ func newTestbed(ctx context.Context, url string, agents int) *testbed {
 	return t
 }
 
-// beside returns another server on the testbed's database and place, which is not served yet.
+// beside returns a testbed for another server on the same database and place. The server is not started yet.
 func (t *testbed) beside() *testbed {
 	return &testbed{world: t.world, url: t.url, data: must(os.MkdirTemp("", "fleet-bench-")), stop: func() error { return nil }}
 }
@@ -80,7 +80,8 @@ func (t *testbed) beside() *testbed {
 func agentName(i int) string  { return fmt.Sprintf("agent-%05d", i) }
 func contractID(i int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", i) }
 
-// serve starts the server, with the fake place unless change configures another one, and connects to it.
+// serve starts the server and connects to it. The server uses the fake place. If change is not nil, the server uses the
+// configuration that change makes, with its places.
 func (t *testbed) serve(change func(*app.Config)) error {
 	cfg := app.DefaultConfig()
 	cfg.Limits = fleet.Limits{} // no refusals while measuring
@@ -109,7 +110,7 @@ func (t *testbed) serve(change func(*app.Config)) error {
 	return nil
 }
 
-// until polls until ok returns true, since what it waits for may be the work of any server.
+// until polls until ok returns true. It polls because any of several servers may do the work that ok waits for.
 func until(ctx context.Context, ok func() bool) {
 	for !ok() {
 		select {
@@ -120,7 +121,7 @@ func until(ctx context.Context, ok func() bool) {
 	}
 }
 
-// listed waits until the place has been listed and there are that many agents, and returns the list.
+// listed waits until the server has listed the place and has at least that many agents. It returns the list of agents.
 func (t *testbed) listed(ctx context.Context, agents int) (list *fleetv1.ListAgentsResponse) {
 	until(ctx, func() bool {
 		list = must(t.fleet.ListAgents(ctx, &fleetv1.ListAgentsRequest{}))
@@ -129,7 +130,7 @@ func (t *testbed) listed(ctx context.Context, agents int) (list *fleetv1.ListAge
 	return list
 }
 
-// idle waits until no agent has a task, and no server works for an agent.
+// idle waits until no agent has a running task and no server holds the lease of an agent.
 func (t *testbed) idle(ctx context.Context) {
 	until(ctx, func() (done bool) {
 		check(t.store.View(ctx, func(tx fleet.ReadTx) error {
@@ -141,14 +142,14 @@ func (t *testbed) idle(ctx context.Context) {
 	})
 }
 
-// change changes an agent in the list.
+// change updates an agent in the list and appends an event, so that the next list must be computed anew.
 func (t *testbed) change() error {
 	return t.store.Update(context.Background(), func(tx fleet.Tx) error {
 		a, err := tx.Agent("10000000-0000-4000-8000-000000000000")
 		if err != nil {
 			return err
 		}
-		a.UpdatedAt = time.Now() // which lists do not show
+		a.UpdatedAt = time.Now() // lists do not show this field
 		if err := tx.UpdateAgent(a); err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ type conn struct {
 	closed chan struct{}
 }
 
-// pass waits until data may go through.
+// pass waits while the proxy is a black hole, or until the connection is closed.
 func (c *conn) pass() {
 	c.proxy.mu.Lock()
 	hole := c.proxy.hole

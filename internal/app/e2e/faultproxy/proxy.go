@@ -25,17 +25,17 @@ import (
 type Faults struct {
 	Latency time.Duration // added before a request is passed on
 	Slow    float64       // fraction of requests with the latency, 0 to 1
-	Refuse  float64       // fraction of requests answered with 502; half of them after they were passed on
-	Cut     float64       // fraction of answers that are cut off
+	Refuse  float64       // fraction of requests answered with 502; half of these reach the server first
+	Cut     float64       // fraction of answers that end in the middle
 }
 
-// Stats counts what happened since the proxy was started.
+// Stats counts requests, faults and connections since the proxy was started.
 type Stats struct {
 	Requests, Slow, Refused, RefusedAfter, Cut int
 	Open, Most                                 int // current client connections, and the maximum
 }
 
-// Seen is a request that the server has answered, whatever the client received.
+// Seen is a request that the server has answered, whether or not the client received the answer.
 type Seen struct {
 	Method, Path string
 	Body         []byte // for requests other than GET
@@ -53,7 +53,7 @@ type Proxy struct {
 	random *rand.Rand
 	faults Faults
 	stats  Stats
-	hole   chan struct{} // when closed, nothing is held back
+	hole   chan struct{} // data is held back until it is closed
 	conns  map[*conn]bool
 }
 
@@ -130,7 +130,7 @@ func (p *Proxy) Close() error {
 type fate struct {
 	wait          time.Duration
 	refuse, after bool
-	cut           int // after this many bytes of the answer's body; -1 for not at all
+	cut           int // end the answer's body after this many bytes; -1: do not cut it
 	body          []byte
 }
 
@@ -164,7 +164,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f := p.fate()
 	ctx := r.Context()
 	if r.Method != http.MethodGet {
-		// A request that was sent arrives, even if its sender does not wait for the answer.
+		// The server gets the whole request even if the client disconnects before the answer.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
