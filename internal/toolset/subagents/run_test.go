@@ -95,7 +95,7 @@ func TestRunIsRefused(t *testing.T) {
 		{"a way out", subagents.Request{Agent: "../agents/good", Prompt: "x"}, fleet.ReasonSubagentNotFound, []string{"good"}},
 		{"main itself", subagents.Request{Agent: "main", Prompt: "x"}, fleet.ReasonSubagentNotFound, nil},
 		{"a name with a zero byte", subagents.Request{Agent: "good\x00", Prompt: "x"}, fleet.ReasonSubagentNotFound, nil},
-		{"another's", subagents.Request{Agent: "private", Prompt: "x"}, fleet.ReasonPermissionDenied, []string{"you may not run", "its definition allows others"}},
+		{"another's", subagents.Request{Agent: "private", Prompt: "x"}, fleet.ReasonPermissionDenied, []string{"you may not run", "its definition does not allow this caller"}},
 		{"nobody's", subagents.Request{Agent: "nobody", Prompt: "x"}, fleet.ReasonPermissionDenied, nil},
 		{"a broken one", subagents.Request{Agent: "broken", Prompt: "x"}, fleet.ReasonDefinitionInvalid, []string{"true or false is needed here", "broken/agent.md: line 2"}},
 		{"a missing variable", subagents.Request{Agent: "needy", Prompt: "x"}, fleet.ReasonDefinitionInvalid, []string{"NOT_THERE is not set", `K of the MCP server "a"`}},
@@ -173,7 +173,8 @@ func TestRunIsCancelled(t *testing.T) {
 	}
 }
 
-// TestRunDuringShutdown checks that a shutdown of the server leaves runs alone, and that the repeated request gets their result.
+// TestRunDuringShutdown checks that a shutdown of the server leaves runs alone, and that the repeated request gets
+// their result.
 func TestRunDuringShutdown(t *testing.T) {
 	t.Parallel()
 	for name, frontMatter := range map[string]string{"plain": "", "session": "session: true", "json": "output_format: json"} {
