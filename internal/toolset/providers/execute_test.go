@@ -116,7 +116,7 @@ func TestExecuteInvalid(t *testing.T) {
 		{"prompt", providers.ExecuteRequest{Agent: "claude", Prompt: "a\x00b"}, "zero byte"},
 		{"prompt", providers.ExecuteRequest{Agent: "claude", Prompt: "a\xff"}, "UTF-8"},
 		{"prompt", providers.ExecuteRequest{Agent: "nobody", Prompt: strings.Repeat("x", 1<<20+1)}, "1048577 bytes"},
-		{"context", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Context: map[string]any{"code": strings.Repeat("x", 1<<20)}}, "at most 1048576"},
+		{"context", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Context: map[string]any{"code": strings.Repeat("x", 1<<20)}}, "the limit is 1048576"},
 		{"context", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Context: map[string]any{"a\nb": 1}}, `key "a\nb"`},
 		{"context", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Context: map[string]any{"": 1}}, `key ""`},
 		{"context.code", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Context: map[string]any{"code": "\x00"}}, "zero byte"},
