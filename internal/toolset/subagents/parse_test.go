@@ -133,8 +133,8 @@ func TestParseRefuses(t *testing.T) {
 		{"mcp_servers: [{name: a, url: 'file:///etc/passwd'}]", "not an http or https address"},
 		{"mcp_servers: [{name: a, url: 'http://x', env: {A: b}}]", "for servers with a command"},
 		{"mcp_servers: [{name: a, command: x, headers: {A: b}}]", "for servers with a url"},
-		{"mcp_servers: [{name: a, command: x, args: ['${KEY}']}]", "variables are put into env and headers only"},
-		{"mcp_servers: [{name: a, url: 'http://x/${KEY}'}]", "variables are put into env and headers only"},
+		{"mcp_servers: [{name: a, command: x, args: ['${KEY}']}]", "variables are allowed only in env and headers"},
+		{"mcp_servers: [{name: a, url: 'http://x/${KEY}'}]", "variables are allowed only in env and headers"},
 		{"mcp_servers: [{name: a, command: x, env: {'A B': c}}]", "not a valid name of an environment variable"},
 
 		{"output_format: xml", `output_format is text or json, not "xml"`},
