@@ -187,7 +187,7 @@ func TestClaudeSubagents(t *testing.T) {
 		require.JSONEq(t, `{"count":7}`, r.GetResult())
 		asked := s.asked("How many?")
 		require.Contains(t, asked[0].System.text(), `"required":["count"]`)
-		require.Contains(t, asked[len(asked)-1].said(), "Your answer cannot be used: it is no JSON")
+		require.Contains(t, asked[len(asked)-1].said(), "Your answer cannot be used: it is not JSON")
 	})
 	t.Run("one runs another", func(t *testing.T) {
 		r := s.run(t, "lead", "Delegate.", `model: tool mcp__fleet__run_subagent {"agent_name":"helper","prompt":"Help.\nmodel: say from below"}`,

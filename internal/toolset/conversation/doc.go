@@ -1,3 +1,3 @@
-// Package conversation has what the toolsets with conversations share: one message at a time in each, and the periodic
-// search for what interrupted calls have left behind.
+// Package conversation has the code that toolsets with conversations share. Turns lets one message at a time into each
+// conversation. Sweeper runs the periodic search for agents that interrupted calls have left behind.
 package conversation

@@ -12,7 +12,7 @@ type Sweeper struct {
 	done   sync.WaitGroup
 }
 
-// Start calls sweep now and then at every interval, until Stop.
+// Start calls sweep once immediately, and then at every interval until Stop is called.
 func Start(every time.Duration, sweep func(context.Context)) *Sweeper {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Sweeper{cancel: cancel}
@@ -31,7 +31,7 @@ func Start(every time.Duration, sweep func(context.Context)) *Sweeper {
 	return s
 }
 
-// Stop ends a running sweep, and waits for it.
+// Stop cancels the context of a running sweep, and waits until the background work has ended.
 func (s *Sweeper) Stop() {
 	if s != nil {
 		s.cancel()

@@ -26,11 +26,11 @@ type Turns struct {
 type queue struct{ waiting []*waiter }
 
 type waiter struct {
-	turn chan struct{} // closed when it is its turn, or when the conversation is shut
+	turn chan struct{} // closed when the waiter's turn begins, or when the conversation is shut
 	shut bool          // set before turn is closed
 }
 
-// NewTurns returns turns with the limit of messages that may wait in one conversation.
+// NewTurns returns Turns. most is how many messages may wait in one conversation.
 func NewTurns(most int) *Turns { return &Turns{most: most, busy: map[string]*queue{}} }
 
 // Taken reports whether a message is being processed in the conversation.
@@ -50,9 +50,10 @@ func (t *Turns) Waiting(id string) int {
 	return 0
 }
 
-// Take waits for the caller's turn in the conversation, at most wait unless that is 0, and returns a function that ends
-// the turn. ErrFull if too many are waiting, ErrLate if the turn does not come in time. It returns early when the
-// conversation is shut, which the caller notices when it reads the conversation.
+// Take waits for the caller's turn in the conversation and returns a function that ends the turn. If wait is not 0, it
+// limits the wait. Take returns ErrFull if too many messages are waiting, and ErrLate if the turn does not come in
+// time. When the conversation is shut, Take returns without an error, and the caller finds out by reading the
+// conversation.
 func (t *Turns) Take(ctx context.Context, id string, wait time.Duration) (leave func(), err error) {
 	t.mu.Lock()
 	q := t.busy[id]
@@ -87,12 +88,12 @@ func (t *Turns) Take(ctx context.Context, id string, wait time.Duration) (leave 
 		err = ErrLate
 	}
 	if !t.withdraw(id, w) && !w.shut {
-		t.next(id) // it came just now
+		t.next(id) // the turn came just now: pass it on
 	}
 	return nil, err
 }
 
-// next gives the conversation to the caller that has waited longest.
+// next gives the turn to the message that has waited longest, or frees the conversation if no message waits.
 func (t *Turns) next(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,7 +106,7 @@ func (t *Turns) next(id string) {
 	q.waiting = q.waiting[1:]
 }
 
-// Shut releases all callers that wait in a closed conversation.
+// Shut releases all messages that wait in the conversation, because the conversation was closed.
 func (t *Turns) Shut(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -120,7 +121,7 @@ func (t *Turns) Shut(id string) {
 	q.waiting = nil
 }
 
-// withdraw removes a caller from the queue and reports whether it was still waiting.
+// withdraw removes w from the queue and reports whether it was still waiting.
 func (t *Turns) withdraw(id string, w *waiter) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

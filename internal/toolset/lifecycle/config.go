@@ -11,27 +11,30 @@ import (
 
 // Config configures the agents of contracts. The zero value uses the claude program of this machine.
 type Config struct {
-	// Backend is the place of the agents; empty means the first one with the driver, or the one with the project.
+	// Backend is the place of the agents. If it is empty, Fleet uses the first place with the driver, or the place of the
+	// project.
 	Backend string `yaml:"backend"`
-	// Driver runs the agents there: claude or command with local, cagent with cagent. It is empty if Project is set.
+	// Driver runs the agents there: claude or command in the place local, cagent in the place cagent. It must be empty if
+	// Project is set.
 	Driver string `yaml:"driver"`
-	// Project and Role make the agents like those of the fleet, in a project of the place: local or Coder. A request
-	// can name another project of the fleet.
+	// Project and Role make each agent like an agent of the fleet, in a project of this machine or of Coder. A request can
+	// name another project of the fleet.
 	Project string `yaml:"project"`
 	Role    string `yaml:"role"`
 	// Model is the model: a name that claude knows, or "provider/model" with cagent.
 	Model string `yaml:"model"`
-	// Command is the program and its arguments, with the driver command.
+	// Command is the program and its arguments. It is for the driver command.
 	Command []string `yaml:"command"`
 	// Allow and Deny are the tools that claude may and may not use. Without Allow it may change files in its own
 	// directory and run no programs.
 	Allow []string `yaml:"allow"`
 	Deny  []string `yaml:"deny"`
-	// Ask lets claude ask for what is neither in Allow nor in Deny; it names tools that claude has besides those of Allow.
-	// A nil Ask denies instead. AskTimeout is how long a question waits for its answer; 0 means 1 h.
+	// Ask lets claude ask people before it uses a tool that is neither in Allow nor in Deny. It names tools that claude
+	// has in addition to Allow. If Ask is nil, claude may not use such tools. AskTimeout is how long a question waits for
+	// its answer; 0 means 1 h.
 	Ask        []string      `yaml:"ask"`
 	AskTimeout time.Duration `yaml:"ask_timeout"`
-	// Document is a complete cagent document, used instead of one that is made from Model.
+	// Document is a complete cagent document. If it is empty, the document is made from Model.
 	Document string `yaml:"document"`
 	// PassEnv names variables of the server's environment that the agents get, for example the key of the model's API.
 	PassEnv []string `yaml:"pass_env"`
@@ -42,7 +45,7 @@ type Config struct {
 	Keep time.Duration `yaml:"keep"`
 	// MaxRunning is how many running agents of contracts one principal may have; 0 means 100.
 	MaxRunning int `yaml:"max_running"`
-	// Timeout is how long a contract may take; 0 means the server's task_timeout.
+	// Timeout limits the duration of a contract; 0 means the server's task_timeout.
 	Timeout time.Duration `yaml:"timeout"`
 }
 
@@ -58,12 +61,12 @@ const (
 // defaultDriver is the driver of agents if the configuration names neither a driver nor a project.
 const defaultDriver = "claude"
 
-// Validate returns an error that names the invalid key. drivers are those of the places.
+// Validate returns an error that names the invalid key, or nil. drivers are the drivers of the places.
 func (c Config) Validate(drivers []fleet.Driver) error {
 	d, _ := fleet.Traits{Drivers: drivers}.Driver(cmp.Or(c.Driver, defaultDriver))
 	switch {
 	case c.MaxPayload < 0:
-		return fmt.Errorf("lifecycle.max_payload is %d: it is a number of bytes", c.MaxPayload)
+		return fmt.Errorf("lifecycle.max_payload is %d: use a positive number of bytes, or 0 for %d", c.MaxPayload, DefaultMaxPayload)
 	case c.MaxRunning < 0:
 		return fmt.Errorf("lifecycle.max_running is %d: use a positive number, or 0 for %d", c.MaxRunning, DefaultMaxRunning)
 	case c.Timeout < 0:
@@ -81,7 +84,8 @@ func (c Config) Validate(drivers []fleet.Driver) error {
 	return nil
 }
 
-// withDefaults fills in what the configuration does not say. t are the facts about the place of Backend.
+// withDefaults returns the configuration with defaults for what it does not set. t are the traits of the place of
+// Backend.
 func (c Config) withDefaults(t fleet.Traits) Config {
 	if c.MaxPayload == 0 {
 		c.MaxPayload = DefaultMaxPayload

@@ -7,7 +7,7 @@ import (
 	"fleet/internal/service"
 )
 
-// Append appends to the payload of a running agent and returns the payload's new size.
+// Append appends piece to the payload of a running agent and returns the payload's new size in bytes.
 func (s *Service) Append(ctx context.Context, id, piece, requestID string) (int, error) {
 	if piece == "" {
 		return 0, fleet.Invalid(fleet.ReasonInvalidArgument, "chunk", "chunk is empty: there is nothing to add")
@@ -21,7 +21,7 @@ func (s *Service) Append(ctx context.Context, id, piece, requestID string) (int,
 	return s.core.AppendPayload(ctx, id, []byte(piece), s.cfg.MaxPayload, requestID)
 }
 
-// Payload returns the agent's payload, compressed with gzip. PAYLOAD_NOT_FOUND if it has none.
+// Payload returns the agent's payload, compressed with gzip. It returns PAYLOAD_NOT_FOUND if the agent has no payload.
 func (s *Service) Payload(ctx context.Context, id string) ([]byte, error) {
 	if id == "" {
 		return nil, errNoID()
@@ -30,7 +30,7 @@ func (s *Service) Payload(ctx context.Context, id string) ([]byte, error) {
 	return packed, err
 }
 
-// PayloadURL returns the address for downloading the agent's payload; "" if this server has no REST face.
+// PayloadURL returns the address for downloading the agent's payload. It returns "" if this server has no REST face.
 func (s *Service) PayloadURL(id string) string {
 	base := s.base()
 	if base == "" {

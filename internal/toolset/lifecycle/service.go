@@ -1,7 +1,8 @@
-// Package lifecycle is the toolset of agents that work on one contract each: start one, ask for its progress, and let
-// it report that it is done. A contract is one task on an agent of its own and follows the rules of the core.
+// Package lifecycle is the toolset of agents that work on one contract each. A caller starts an agent and asks for its
+// progress, and the agent reports that it is done. A contract is one task on an agent of its own and follows the rules
+// of the core.
 //
-// Package rpc calls it. It calls package service, and must never call a place or another toolset.
+// Package rpc calls this package. This package calls package service, and must never call a place or another toolset.
 package lifecycle
 
 import (
@@ -24,11 +25,11 @@ const (
 	Completed Status = "completed"
 )
 
-// Completion says how a contract's end is known.
+// Completion says how Fleet learned that a contract is fulfilled.
 type Completion string
 
-// These are the kinds of completion. It is empty while the agent runs, and if its run was stopped or failed without a
-// report.
+// These are the kinds of completion. The completion is empty while the agent runs, and also if the run was stopped or
+// failed without a report.
 const (
 	Reported Completion = "reported" // the agent reported it
 	Inferred Completion = "inferred" // the run ended without an error
@@ -37,32 +38,32 @@ const (
 // Agent is the progress of an agent.
 type Agent struct {
 	ID         string
-	Known      bool // false: no such agent is visible to the caller, and nothing else is set
+	Known      bool // if false, the caller can see no such agent, and only ID is set
 	Status     Status
 	Started    time.Time
-	Ended      time.Time // when it completed or was stopped; zero while it runs
-	Summary    string    // what it reported about its work
+	Ended      time.Time // when the agent ended; zero while it runs
+	Summary    string    // the agent's report about its work
 	Completion Completion
-	Reason     string // why it was stopped or failed
-	Preview    string // the end of its output while it runs
-	Payload    int    // size of its payload before compression, in bytes
+	Reason     string // why the agent was stopped or failed
+	Preview    string // the end of the output; set only while the agent runs
+	Payload    int    // size of the payload before compression, in bytes
 	CostUSD    float64
-	Checks     *fleet.TaskChecks // nil if there are none
-	Title      string            // first line of the contract; set by List
-	Work       string            // where its work is, for people, after it has ended; empty if nothing is kept
+	Checks     *fleet.TaskChecks // nil if there are no checks
+	Title      string            // first line of the contract; set only by List
+	Work       string            // tells people where the work of an ended agent is; empty if nothing is kept
 }
 
 // Service starts agents on contracts and reports their progress.
 type Service struct {
 	core *service.Service
 	cfg  Config
-	// needsDocument is true if the driver's agents are defined by documents.
+	// needsDocument is true if the driver needs a document that defines the agent.
 	needsDocument bool
 	base          func() string
 }
 
-// New returns the toolset over the core. base returns the address of this server's REST face without a trailing slash,
-// for the addresses of payloads; "" if it has none.
+// New returns the toolset over the core. base returns the address of this server's REST face without a trailing slash;
+// "" if the server has no REST face. It is used for the addresses of payloads.
 func New(core *service.Service, cfg Config, base func() string) *Service {
 	var t fleet.Traits
 	if cfg.Backend != "" {
@@ -76,22 +77,22 @@ func New(core *service.Service, cfg Config, base func() string) *Service {
 // StartRequest is a contract.
 type StartRequest struct {
 	Contract string
-	// Project and Role select the fleet's project for the agent; empty means as configured.
+	// Project and Role select the fleet's project for the agent. If they are empty, Config says which project is used.
 	Project, Role string
 	RequestID     string
 }
 
-// Start makes an agent and starts it on the contract. It does not wait for it.
+// Start creates an agent and starts it on the contract. It does not wait for the end of the contract.
 func (s *Service) Start(ctx context.Context, r StartRequest) (*Agent, error) {
 	contract := r.Contract
 	if strings.ContainsRune(contract, 0) {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "contract", "the contract has a NUL character in it, which no agent can be given: take it out")
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "contract", "the contract contains a NUL character, which agents cannot receive: remove the character")
 	}
 	if strings.TrimSpace(contract) == "" {
 		return nil, fleet.Invalid(fleet.ReasonTaskRequired, "contract", "the contract is empty: say what the agent has to deliver")
 	}
 	if len(contract) > fleet.MaxText {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "contract", "the contract has %d bytes, and at most %d are taken: put the rest into a file the agent can read", len(contract), fleet.MaxText)
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "contract", "the contract has %d bytes, and the limit is %d: put the rest into a file the agent can read", len(contract), fleet.MaxText)
 	}
 	cfg, err := s.cfg.with(r.Project, r.Role)
 	if err != nil {
@@ -108,7 +109,7 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (*Agent, error) {
 		return nil, err
 	}
 	a := agentOf(v.UID, v, "")
-	a.Status, a.Ended = Running, time.Time{} // every answer to the same start reports this
+	a.Status, a.Ended = Running, time.Time{} // a repeated request gets the same answer, even if the agent has ended since
 	return a, nil
 }
 
@@ -116,7 +117,8 @@ func (s *Service) tooMany(have int) *fleet.Error {
 	return fleet.LimitReached("lifecycle.max_running", int64(have), int64(s.cfg.MaxRunning), "agents of contracts", "wait for one to end, or stop one with agent_stop")
 }
 
-// with returns the configuration of agents in the project and role, if a request names them.
+// with returns the configuration with the project and role that a request names. An empty project and role change
+// nothing.
 func (c Config) with(project, role string) (Config, error) {
 	switch {
 	case project != "":
@@ -133,7 +135,7 @@ func (c Config) with(project, role string) (Config, error) {
 func (s *Service) agentConfig(c Config, id, contract string) *fleet.AgentConfig {
 	r := &fleet.AgentConfig{Driver: c.Driver, Reports: true, Edits: c.Allow == nil, Keep: max(c.Keep, 0)}
 	if c.Driver == "" {
-		return r // the project defines the agent, which gets the system prompt as its spec
+		return r // the project defines the agent, and Start passes the system prompt as the agent's spec
 	}
 	r.System, r.Model, r.Command, r.Allow, r.Deny = systemPrompt(id, contract), c.Model, c.Command, c.Allow, c.Deny
 	r.Ask, r.AskTimeout = c.Ask, c.AskTimeout
@@ -148,7 +150,8 @@ func (s *Service) agentConfig(c Config, id, contract string) *fleet.AgentConfig 
 // MaxIDs is how many agents one call can ask about.
 const MaxIDs = 1000
 
-// Status returns the progress of the agents, in the order of the ids.
+// Status returns the progress of the agents, in the order of the ids. An agent that the caller cannot see is included,
+// with Known unset.
 func (s *Service) Status(ctx context.Context, ids []string) ([]*Agent, error) {
 	if len(ids) == 0 {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_ids", "agent_ids is empty").Next("{agent_start} gives ids")
@@ -199,7 +202,8 @@ func (s *Service) List(ctx context.Context, page fleet.PageRequest) (*List, erro
 	return l, nil
 }
 
-// withWork adds where an ended agent's work is. Until its workspace is deleted, that is the directory where it worked.
+// withWork sets a.Work if the agent has ended: to the directory where it worked, or, after its workspace was deleted,
+// to the reason that the deletion recorded.
 func (s *Service) withWork(a *Agent, v *fleet.AgentView) *Agent {
 	if !a.Known || a.Status == Running {
 		return a
@@ -220,7 +224,7 @@ func (s *Service) withWork(a *Agent, v *fleet.AgentView) *Agent {
 	return a
 }
 
-// agentOf returns the progress of an agent. nil, or an agent of another toolset, counts as unknown.
+// agentOf returns the progress of the agent in v. If v is nil or an agent of another toolset, the agent is unknown.
 func agentOf(id string, v *fleet.AgentView, preview string) *Agent {
 	if v == nil || v.Toolset != fleet.ToolsetLifecycle || v.Task == nil {
 		return &Agent{ID: id}
@@ -256,7 +260,7 @@ func (s *Service) Complete(ctx context.Context, id, summary, payload string) (*A
 	case strings.TrimSpace(summary) == "":
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "summary", "the summary is empty: say in a few sentences what was done")
 	case len(summary) > fleet.MaxText:
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "summary", "the summary has %d bytes, and at most %d are taken: put the rest into the payload", len(summary), fleet.MaxText)
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "summary", "the summary has %d bytes, and the limit is %d: put the rest into the payload", len(summary), fleet.MaxText)
 	}
 	if err := s.mine(ctx, id); err != nil {
 		return nil, err
@@ -265,8 +269,8 @@ func (s *Service) Complete(ctx context.Context, id, summary, payload string) (*A
 	return ended(id, t, err)
 }
 
-// Stop stops the agent. After Stop returns, the agent begins no further request to its model. It does not change an
-// agent that has ended.
+// Stop stops the agent. After Stop returns, the agent sends no new request to its model. Stop does not change an agent
+// that has ended.
 func (s *Service) Stop(ctx context.Context, id string) (*Agent, error) {
 	if err := s.mine(ctx, id); err != nil {
 		return nil, err
@@ -275,6 +279,7 @@ func (s *Service) Stop(ctx context.Context, id string) (*Agent, error) {
 	return ended(id, t, err)
 }
 
+// ended returns the progress of the agent whose task is t.
 func ended(id string, t *fleet.Task, err error) (*Agent, error) {
 	if err != nil {
 		return nil, err
@@ -282,7 +287,7 @@ func ended(id string, t *fleet.Task, err error) (*Agent, error) {
 	return agentOf(id, &fleet.AgentView{Agent: fleet.Agent{Toolset: fleet.ToolsetLifecycle}, Task: t}, ""), nil
 }
 
-// mine returns AGENT_NOT_FOUND unless the agent belongs to a contract that the caller may change.
+// mine returns AGENT_NOT_FOUND unless the agent belongs to a contract and the caller may see it.
 func (s *Service) mine(ctx context.Context, id string) error {
 	if id == "" {
 		return errNoID()

@@ -14,7 +14,8 @@ import (
 
 // Settings configure the providers. The zero value uses the built-in table unchanged.
 type Settings struct {
-	// Agents change providers of the table by name, and add others.
+	// Agents are changes to the table. An entry with the name of a provider changes this provider; any other entry adds a
+	// provider.
 	Agents []Provider `yaml:"agents"`
 	// Timeout is the default time limit of a request; 0 means 10 min.
 	Timeout time.Duration `yaml:"timeout"`
@@ -25,7 +26,7 @@ type Settings struct {
 	// MaxTools is how many tools a principal may register; 0 means 100.
 	MaxTools int `yaml:"max_tools"`
 	// ToolEnv names the environment variables of the server that registered tools may use in headers and environments,
-	// as ${NAME}. Anyone who registers a tool can have their values sent anywhere.
+	// as ${NAME}. Anyone who can register a tool can have the values of these variables sent anywhere.
 	ToolEnv []string `yaml:"tool_env"`
 	// ToolHosts are the hosts on the server's own networks that every principal's tools may call. An admin's tools may
 	// call any host.
@@ -35,8 +36,8 @@ type Settings struct {
 // Config configures a Service. The zero value works.
 type Config struct {
 	Settings
-	Drivers      []fleet.Driver      // of the places that run models and programs
-	ProbeTimeout time.Duration       // limits the duration of a probe; 0 means 2 s
+	Drivers      []fleet.Driver      // the drivers of the places that run models and programs
+	ProbeTimeout time.Duration       // time limit of a probe; 0 means 2 s
 	Getenv       func(string) string // nil means os.Getenv
 	Now          func() time.Time    // nil means time.Now
 	Logger       *slog.Logger        // nil means no log
@@ -72,36 +73,38 @@ func (c Config) withDefaults() Config {
 
 var hostPattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?$`)
 
-// Validate returns an error that names the invalid key. drivers are those of the places that run models and programs.
+// Validate returns an error that names the invalid key, or nil. drivers are the drivers of the places that run models
+// and programs.
 func (s Settings) Validate(drivers []fleet.Driver) error {
 	switch {
 	case s.Timeout < 0 || s.Timeout > MaxTimeout:
-		return fmt.Errorf("providers.timeout is %s: it must be more than 0 and at most %s", s.Timeout, MaxTimeout)
+		return fmt.Errorf("providers.timeout is %s: it must be more than 0 and at most %s, or 0 for 10 minutes", s.Timeout, MaxTimeout)
 	case s.MaxConcurrent < 0:
-		return fmt.Errorf("providers.max_concurrent is %d: it must be more than 0", s.MaxConcurrent)
+		return fmt.Errorf("providers.max_concurrent is %d: it must be more than 0, or 0 for the default", s.MaxConcurrent)
 	case s.PerMinute < 0:
-		return fmt.Errorf("providers.per_minute is %d: it must be more than 0", s.PerMinute)
+		return fmt.Errorf("providers.per_minute is %d: it must be more than 0, or 0 for the default", s.PerMinute)
 	case s.MaxTools < 0:
-		return fmt.Errorf("providers.max_tools is %d: it must be more than 0", s.MaxTools)
+		return fmt.Errorf("providers.max_tools is %d: it must be more than 0, or 0 for the default", s.MaxTools)
 	}
 	for _, v := range s.ToolEnv {
 		if !variablePattern.MatchString(v) {
 			return fmt.Errorf("providers.tool_env has %q, which is not a valid name of an environment variable", show(v))
 		}
 		if reserved(v) {
-			return fmt.Errorf("providers.tool_env has %q, which is Fleet's own and never given to tools", v)
+			return fmt.Errorf("providers.tool_env has %q, a variable of Fleet itself that tools never get: remove it", v)
 		}
 	}
 	for _, h := range s.ToolHosts {
 		if !hostPattern.MatchString(h) {
-			return fmt.Errorf("providers.tool_hosts has %q: it is a host name or an address, without a port", show(h))
+			return fmt.Errorf("providers.tool_hosts has %q: give a host name or an address, without a port", show(h))
 		}
 	}
 	_, err := s.table(drivers)
 	return err
 }
 
-// table returns the built-in table with the changes and additions of the settings, by name.
+// table returns the built-in table with the changes and additions of the settings, sorted by name. It omits disabled
+// providers.
 func (s Settings) table(drivers []fleet.Driver) ([]Provider, error) {
 	all := builtin(drivers)
 	seen := map[string]bool{}
@@ -111,7 +114,7 @@ func (s Settings) table(drivers []fleet.Driver) ([]Provider, error) {
 			at += fmt.Sprintf(" %q", show(e.Name))
 		}
 		if seen[e.Name] {
-			return nil, fmt.Errorf("%s: there are two of that name: rename one of them", at)
+			return nil, fmt.Errorf("%s: there are two entries with this name: rename one of them", at)
 		}
 		seen[e.Name] = true
 		known := slices.IndexFunc(all, func(p Provider) bool { return p.Name == e.Name })
@@ -133,7 +136,7 @@ func (s Settings) table(drivers []fleet.Driver) ([]Provider, error) {
 	return all, nil
 }
 
-// with returns p with the changes of e. An entry of another kind replaces p and keeps only its name.
+// with returns p with the changes of e. If e has another kind, with returns e itself.
 func (p Provider) with(e Provider) Provider {
 	if e.Kind != "" && e.Kind != p.Kind {
 		return e
@@ -160,7 +163,7 @@ func (p Provider) with(e Provider) Provider {
 	if e.Allow != nil {
 		p.Allow = slices.Clone(e.Allow)
 		if len(e.Capabilities) == 0 {
-			p.Capabilities = nil // they follow from it
+			p.Capabilities = nil // complete derives them from Allow
 		}
 	}
 	p.Disabled = e.Disabled

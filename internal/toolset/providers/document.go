@@ -61,8 +61,9 @@ type docAgent struct {
 // custom is the name of the provider that a document defines itself.
 const custom = "provider"
 
-// documentOf returns the provider as a cagent document, with the overrides of the request. It writes JSON, which is
-// valid YAML, so that no text can be misread as something else. key is the variable with the key; "" for none.
+// documentOf returns the provider as a cagent document, with the overrides of the request. The document is JSON, which
+// is valid YAML too, because JSON quotes every text. key is the name of the environment variable with the key; "" if
+// the provider needs no key.
 func documentOf(p *Provider, key string, config map[string]any) (string, error) {
 	m := docModel{
 		Model:       modelOf(p, config),
@@ -71,7 +72,7 @@ func documentOf(p *Provider, key string, config map[string]any) (string, error) 
 	}
 	m.ThinkingBudget = intOf(config, "thinking_budget")
 	var request docRequest
-	if effort, ok := config["reasoning_effort"].(string); ok { // the library sends it to some models only
+	if effort, ok := config["reasoning_effort"].(string); ok { // the cagent library would send it only to some models
 		request.Set = map[string]any{"reasoning_effort": effort}
 		if p.Protocol == ProtocolResponses {
 			request.Set = map[string]any{"reasoning": map[string]any{"effort": effort}}
@@ -104,7 +105,7 @@ func documentOf(p *Provider, key string, config map[string]any) (string, error) 
 	return string(b), err
 }
 
-// modelOf returns the model of a request.
+// modelOf returns the model that the request's config names, or else the provider's default model.
 func modelOf(p *Provider, config map[string]any) string {
 	if m, ok := config["model"].(string); ok {
 		return m
@@ -127,7 +128,7 @@ func intOf(config map[string]any, key string) *int64 {
 	return nil
 }
 
-// modelDriver returns the driver that runs models.
+// modelDriver returns the name of the driver that runs models; "" if there is none.
 func (s *Service) modelDriver() string {
 	for _, d := range s.cfg.Drivers {
 		if d.NeedsDocument {
@@ -137,14 +138,15 @@ func (s *Service) modelDriver() string {
 	return ""
 }
 
-// agentConfig returns the configuration of a request's agent.
+// agentConfig returns the configuration of the agent for a request. who is the caller, and key is the name of the
+// environment variable with the provider's key.
 func (s *Service) agentConfig(who fleet.Principal, p *Provider, key string, config map[string]any, tools []fleet.Tool) (*fleet.AgentConfig, error) {
 	r := &fleet.AgentConfig{Name: p.Name}
 	r.System, r.SystemOnly = config["system"].(string)
 	if p.Kind == KindCLI {
 		r.Driver, r.Command, r.PassEnv, r.Model = p.Driver, p.Command, p.Keys, modelOf(p, config)
 		r.Allow = p.Allow
-		r.SystemOnly = false // the default prompt is what makes a program an agent
+		r.SystemOnly = false // a program needs its own default prompt to work as an agent
 		return r, nil
 	}
 	doc, err := documentOf(p, key, config)

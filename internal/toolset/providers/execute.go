@@ -13,7 +13,7 @@ import (
 	"fleet/internal/service"
 )
 
-// MaxTimeout is the longest time limit of a request.
+// MaxTimeout is the longest timeout that a request can have.
 const MaxTimeout = 24 * time.Hour
 
 // MaxCapabilities is how many capabilities a request can require.
@@ -22,14 +22,14 @@ const MaxCapabilities = 50
 // ExecuteRequest is a request to an agent.
 type ExecuteRequest struct {
 	Agent, Prompt string
-	Context       map[string]any // put before the prompt
-	Capabilities  []string       // required of the agent
+	Context       map[string]any // information that the agent reads before the prompt
+	Capabilities  []string       // capabilities that the agent should have; a missing one gives a warning
 	Timeout       *int           // in seconds; nil means Config.Timeout
 	Config        map[string]any // overrides of the provider's settings
 	RequestID     string
 }
 
-// Answer is the result of a request. A request that failed is an answer too, with its Error set.
+// Answer is the result of a request. If the request failed, Error says why.
 type Answer struct {
 	Content  string
 	Error    string // empty on success
@@ -46,8 +46,9 @@ type Answer struct {
 }
 
 // Execute gives the request to the agent and waits for the result. If the agent does not exist, has no key, takes too
-// long or fails, the result is an Answer with an Error. A request that can never succeed is INVALID_ARGUMENT, and one
-// beyond the caller's limits is LIMIT_REACHED. If the caller disconnects, the run is stopped.
+// long or fails, the result is an Answer with an Error. Execute returns INVALID_ARGUMENT for a request that can never
+// succeed, and LIMIT_REACHED for a request beyond the caller's limits. If the caller disconnects, Execute stops the
+// run.
 func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Answer, error) {
 	who, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -95,16 +96,17 @@ func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Answer, error
 	}, timeout)
 }
 
-// spare is how much longer than its timeout a request waits. The host ends a run at its timeout and reports its usage
-// by then. A run that survives is stopped here.
+// spare is how much longer than the timeout a request waits for its run. Within this time the host normally ends the
+// run and reports its usage. Fleet stops a run that has not ended by then.
 const spare = 5 * time.Second
 
+// checkRequest checks the request and returns its timeout.
 func (s *Service) checkRequest(r ExecuteRequest) (time.Duration, error) {
 	if r.Agent == "" {
 		return 0, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "agent_name is required: name an agent, see list_available_agents")
 	}
 	if len(r.Capabilities) > MaxCapabilities {
-		return 0, fleet.Invalid(fleet.ReasonInvalidArgument, "capabilities", "capabilities has %d entries, and at most %d are taken", len(r.Capabilities), MaxCapabilities)
+		return 0, fleet.Invalid(fleet.ReasonInvalidArgument, "capabilities", "capabilities has %d entries, and the limit is %d", len(r.Capabilities), MaxCapabilities)
 	}
 	if r.Timeout == nil {
 		return s.cfg.Timeout, nil
@@ -128,7 +130,7 @@ func (p *Provider) lacks(wanted []string) (warnings []string) {
 // execute launches the agent, waits for its task, and returns the answer.
 func (s *Service) execute(ctx context.Context, p *Provider, a *Answer, r service.LaunchRequest, timeout time.Duration) (*Answer, error) {
 	if _, ok := s.core.PlaceWith(r.Config.Driver); !ok {
-		a.Error = fmt.Sprintf("The agent %q cannot run here: no place of this server has the driver %q", p.Name, r.Config.Driver)
+		a.Error = fmt.Sprintf("The agent %q cannot run on this server: no place has the driver %q", p.Name, r.Config.Driver)
 		return a, nil
 	}
 	begun := time.Now()
@@ -157,7 +159,7 @@ func (s *Service) execute(ctx context.Context, p *Provider, a *Answer, r service
 		return nil, errors.Join(err, stopErr)
 	}
 	a.Took = time.Since(begun)
-	if task.Status != fleet.TaskStopped { // it has ended after all
+	if task.Status != fleet.TaskStopped { // the task has ended before the stop
 		return s.answer(ctx, a, task, timeout)
 	}
 	a.Error = tookTooLong(timeout)
@@ -185,7 +187,7 @@ func (s *Service) answer(ctx context.Context, a *Answer, t *fleet.Task, timeout 
 		}
 		full = string(payload)
 	}
-	a.Content = s.withoutKeys(strings.TrimRight(full, "\r\n")) // a program ends its last line, an answer does not
+	a.Content = s.withoutKeys(strings.TrimRight(full, "\r\n")) // programs end their output with a newline
 	switch {
 	case t.Status == fleet.TaskCompleted:
 	case a.Took >= timeout:
@@ -200,12 +202,12 @@ var verbs = map[fleet.TaskStatus]string{fleet.TaskFailed: "failed", fleet.TaskSt
 
 func orUnknown(reason string) string {
 	if reason == "" {
-		return "it does not say why"
+		return "it gave no reason"
 	}
 	return reason
 }
 
-// Tokens returns how many tokens the request has used, if that is known.
+// Tokens returns how many tokens the request has used, or 0 if that is unknown.
 func (a *Answer) Tokens() int {
 	return int(min(a.Usage.InputTokens+a.Usage.OutputTokens, math.MaxInt32))
 }

@@ -116,7 +116,7 @@ func TestExecuteInvalid(t *testing.T) {
 		{"prompt", providers.ExecuteRequest{Agent: "claude", Prompt: "a\x00b"}, "zero byte"},
 		{"prompt", providers.ExecuteRequest{Agent: "claude", Prompt: "a\xff"}, "UTF-8"},
 		{"prompt", providers.ExecuteRequest{Agent: "nobody", Prompt: strings.Repeat("x", 1<<20+1)}, "1048577 bytes"},
-		{"context", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Context: map[string]any{"code": strings.Repeat("x", 1<<20)}}, "at most 1048576"},
+		{"context", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Context: map[string]any{"code": strings.Repeat("x", 1<<20)}}, "the limit is 1048576"},
 		{"context", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Context: map[string]any{"a\nb": 1}}, `key "a\nb"`},
 		{"context", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Context: map[string]any{"": 1}}, `key ""`},
 		{"context.code", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Context: map[string]any{"code": "\x00"}}, "zero byte"},
@@ -125,10 +125,10 @@ func TestExecuteInvalid(t *testing.T) {
 		{"capabilities", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Capabilities: make([]string, 51)}, "51 entries"},
 		{"timeout", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Timeout: ptr(0)}, "timeout is 0"},
 		{"timeout", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Timeout: ptr(86401)}, "1 to 86400"},
-		{"config.heat", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"heat": 0.7}}, "it takes max_tokens, model"},
-		{"config.base_url", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"base_url": "http://evil"}}, "does not take"},
-		{"config.token_key", providers.ExecuteRequest{Agent: "custom", Prompt: "p", Config: map[string]any{"token_key": "HOME"}}, "does not take"},
-		{"config.temperature", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"temperature": "hot"}}, `the string "hot": it takes a number from 0 to 2`},
+		{"config.heat", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"heat": 0.7}}, "it accepts max_tokens, model"},
+		{"config.base_url", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"base_url": "http://evil"}}, "does not accept"},
+		{"config.token_key", providers.ExecuteRequest{Agent: "custom", Prompt: "p", Config: map[string]any{"token_key": "HOME"}}, "does not accept"},
+		{"config.temperature", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"temperature": "hot"}}, `the string "hot": it must be a number from 0 to 2`},
 		{"config.temperature", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"temperature": 2.5}}, "2.5"},
 		{"config.temperature", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"temperature": nil}}, "null"},
 		{"config.max_tokens", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"max_tokens": 1.5}}, "a whole number"},
@@ -136,12 +136,12 @@ func TestExecuteInvalid(t *testing.T) {
 		{"config.model", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"model": ""}}, "the name of a model"},
 		{"config.model", providers.ExecuteRequest{Agent: "claude-code", Prompt: "p", Config: map[string]any{"model": "--dangerously-skip-permissions"}}, "the name of a model"},
 		{"config.model", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"model": []any{}}}, "a list"},
-		{"config.model", providers.ExecuteRequest{Agent: "goose", Prompt: "p", Config: map[string]any{"model": "m"}}, "it takes system"},
+		{"config.model", providers.ExecuteRequest{Agent: "goose", Prompt: "p", Config: map[string]any{"model": "m"}}, "it accepts system"},
 		{"config.system", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"system": "a\x00"}}, "a text"},
 		{"config.system", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"system": true}}, "true"},
 		{"config.reasoning_effort", providers.ExecuteRequest{Agent: "custom", Prompt: "p", Config: map[string]any{"reasoning_effort": "huge"}}, "minimal, low"},
 		{"config.thinking_budget", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"thinking_budget": deep}}, "a list"},
-		{"config.frequency_penalty", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"frequency_penalty": 1.0}}, "does not take"},
+		{"config.frequency_penalty", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"frequency_penalty": 1.0}}, "does not accept"},
 		{"request_id", providers.ExecuteRequest{Agent: "claude", Prompt: "p", RequestID: strings.Repeat("x", 129)}, "129"},
 	} {
 		_, err := h.Execute(h.as("alice"), c.r)
@@ -375,7 +375,7 @@ func TestInternalFailure(t *testing.T) {
 	require.NoError(t, err)
 	a, err = s.Execute(h.as("alice"), providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
 	require.NoError(t, err)
-	require.Contains(t, a.Error, `no place of this server has the driver "cagent"`)
+	require.Contains(t, a.Error, `no place has the driver "cagent"`)
 }
 
 var errBroken = errors.New("the disk is full of secrets")

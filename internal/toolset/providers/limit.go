@@ -7,8 +7,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// limits limit, for each principal and in this process only, how many requests are under way and how many begin in a
-// minute.
+// limits restricts how many requests each principal may have under way and how many it may begin in a minute. It counts
+// only the requests of this process.
 type limits struct {
 	concurrent, perMinute int
 	now                   func() time.Time
@@ -26,8 +26,8 @@ func newLimits(concurrent, perMinute int, now func() time.Time) *limits {
 	return &limits{concurrent: concurrent, perMinute: perMinute, now: now, used: map[string]*usage{}}
 }
 
-// enter counts a request of the principal and returns a function to call at its end. LIMIT_REACHED if there are too
-// many.
+// enter counts a request of the principal and returns a function to call at the end of the request. It returns
+// LIMIT_REACHED if the principal has too many requests.
 func (l *limits) enter(principal string) (leave func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -39,11 +39,11 @@ func (l *limits) enter(principal string) (leave func(), err error) {
 		l.used[principal] = u
 	}
 	if u.running >= l.concurrent {
-		return nil, fleet.Errorf(fleet.ReasonLimitReached, "%d requests to agents are under way for you, and at most %d are taken at a time: wait for one to end",
+		return nil, fleet.Errorf(fleet.ReasonLimitReached, "you have %d requests to agents under way, and the limit is %d: wait until a request has ended",
 			u.running, l.concurrent).With("limit", "concurrent requests")
 	}
 	if len(u.begun) >= l.perMinute {
-		e := fleet.Errorf(fleet.ReasonLimitReached, "you have begun %d requests to agents in the last minute, and at most %d are taken: try again later",
+		e := fleet.Errorf(fleet.ReasonLimitReached, "you have begun %d requests to agents in the last minute, and the limit is %d: try again later",
 			len(u.begun), l.perMinute).With("limit", "requests per minute")
 		e.RetryAfter = u.begun[0].Add(time.Minute).Sub(now)
 		return nil, e
@@ -57,7 +57,7 @@ func (l *limits) enter(principal string) (leave func(), err error) {
 	}), nil
 }
 
-// forget drops entries older than a minute, and principals without entries.
+// forget drops the requests that began more than a minute ago, and principals without any requests.
 func (l *limits) forget(now time.Time) {
 	for name, u := range l.used {
 		for len(u.begun) > 0 && !u.begun[0].Add(time.Minute).After(now) {

@@ -24,8 +24,8 @@ func (s *Service) Capabilities() (all []string) {
 	return slices.Compact(all)
 }
 
-// List returns the providers with the capability, or all of them, by name. If asked to, it probes each. An unknown
-// capability is not an error, because configurations can define their own.
+// List returns the providers with the capability, or all providers if capability is empty, sorted by name. If status is
+// true, it probes each of them. An unknown capability is not an error, because configurations can define their own.
 func (s *Service) List(ctx context.Context, capability string, status bool) ([]Listed, error) {
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (s *Service) Probe(ctx context.Context, name string) (Finding, error) {
 	return s.look(ctx, p)
 }
 
-// unknown returns the finding for a name that no provider has.
+// unknown returns the text for a name that no provider has. The text lists the providers.
 func (s *Service) unknown(name string) string {
 	return "There is no agent \"" + show(name) + "\": there are " + strings.Join(s.names(every), ", ")
 }

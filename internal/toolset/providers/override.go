@@ -12,7 +12,7 @@ import (
 
 // option is a key of a request's config, with the values that it accepts.
 type option struct {
-	words string // what it accepts, for people
+	words string // describes the accepted values for people
 	ok    func(v any) bool
 }
 
@@ -33,8 +33,8 @@ func whole(low, high float64) option {
 // efforts are the reasoning levels of OpenAI's models.
 var efforts = []string{"minimal", "low", "medium", "high"}
 
-// options are the keys of a request's config for models. None sets a model's address or key, because a caller could use
-// it to have the key sent to an address of its own.
+// options are the keys of a request's config for models. No key sets a model's address or credentials, because a caller
+// could then make the server send its own key to the caller's address.
 var options = map[string]option{
 	"model":             {"the name of a model, on one line of at most 200 characters", isModel},
 	"temperature":       number(0, 2),
@@ -55,7 +55,7 @@ var options = map[string]option{
 	}},
 }
 
-// taken are the keys that each protocol accepts. A key that a particular model does not accept is left out, see rows.
+// taken are the keys that each protocol accepts. If a particular model does not accept a key, fit removes it; see rows.
 var taken = map[Protocol][]string{
 	ProtocolAnthropic: {"max_tokens", "model", "system", "temperature", "thinking_budget", "top_p"},
 	ProtocolGoogle:    {"frequency_penalty", "max_tokens", "model", "presence_penalty", "system", "temperature", "thinking_budget", "top_p"},
@@ -70,7 +70,7 @@ func isModel(v any) bool {
 		!strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// takes returns the keys that a request to the provider can have.
+// takes returns the keys that the config of a request to the provider can have.
 func (p *Provider) takes() []string {
 	switch {
 	case p.Kind != KindCLI:
@@ -89,17 +89,17 @@ func checkConfig(p *Provider, config map[string]any) error {
 	for _, key := range slices.Sorted(maps.Keys(config)) {
 		field := "config." + show(key)
 		if !slices.Contains(known, key) {
-			return fleet.Invalid(fleet.ReasonInvalidArgument, field, "config has the key %q, which the agent %q does not take: it takes %s",
+			return fleet.Invalid(fleet.ReasonInvalidArgument, field, "config has the key %q, which the agent %q does not accept: it accepts %s",
 				show(key), p.Name, strings.Join(known, ", "))
 		}
 		if o := options[key]; !o.ok(config[key]) {
-			return fleet.Invalid(fleet.ReasonInvalidArgument, field, "config.%s is %s: it takes %s", key, describe(config[key]), o.words)
+			return fleet.Invalid(fleet.ReasonInvalidArgument, field, "config.%s is %s: it must be %s", key, describe(config[key]), o.words)
 		}
 	}
 	return nil
 }
 
-// describe returns a value as an error shows it.
+// describe returns the text that an error shows for a value.
 func describe(v any) string {
 	switch v := v.(type) {
 	case nil:

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// unverified marks a row whose vendor documentation was not read.
+// unverified marks a row that was not checked against the vendor's documentation.
 const unverified = "unverified"
 
 // parameters describes which keys of a request's config certain models accept.
 type parameters struct {
-	vendor   string     // as Provider.Vendor; empty matches any vendor
-	protocol []Protocol // empty matches any
-	models   []string   // prefixes of the models' names; empty matches all
-	takes    []string   // besides model and system, which all accept
-	// noStreamOptions means that requests with stream_options are refused. Usage is sent anyway then.
+	vendor   string     // matches Provider.Vendor; empty matches any vendor
+	protocol []Protocol // empty matches any protocol
+	models   []string   // prefixes of the models' names; empty matches all models
+	takes    []string   // accepted keys, in addition to model and system, which every model accepts
+	// noStreamOptions means that the vendor refuses requests with stream_options. It reports the usage without them.
 	noStreamOptions bool
-	source          string // the vendor's documentation
+	source          string // where the vendor documents it, or unverified
 }
 
 var (
@@ -93,8 +93,7 @@ var rows = []parameters{
 		vendor: "ollama", takes: slices.Concat(sampling, penalties, []string{"reasoning_effort"}),
 		source: "docs.ollama.com/api/openai-compatibility",
 	},
-	// Other servers accept what their protocol has and refuse the rest themselves. OpenAI's models behave the same
-	// behind any of them.
+	// Other servers refuse keys that they do not accept. OpenAI's models accept the same keys on every server.
 	{protocol: chat, models: []string{"o1", "o3-", "o4-", "gpt-5"}, takes: []string{"max_tokens", "reasoning_effort"}, source: unverified},
 	{protocol: responses, models: reasoners, takes: []string{"max_tokens", "reasoning_effort"}, source: unverified},
 	{takes: slices.Concat(sampling, penalties, []string{"reasoning_effort", "thinking_budget"}), source: unverified},
@@ -110,7 +109,7 @@ func vendors() (names []string) {
 	return names
 }
 
-// parametersOf returns the row for the provider's model.
+// parametersOf returns the first row that matches the provider and the model.
 func parametersOf(p *Provider, model string) *parameters {
 	model = strings.ToLower(model)
 	i := slices.IndexFunc(rows, func(r parameters) bool {
@@ -120,7 +119,7 @@ func parametersOf(p *Provider, model string) *parameters {
 	return &rows[i] // the last row matches everything
 }
 
-// fit removes from a config what the model does not accept, and returns a warning for each key.
+// fit returns the config without the keys that the model does not accept, and a warning for each removed key.
 func fit(p *Provider, config map[string]any) (fits map[string]any, warnings []string) {
 	if p.Kind == KindCLI {
 		return config, nil
@@ -133,7 +132,7 @@ func fit(p *Provider, config map[string]any) (fits map[string]any, warnings []st
 		switch {
 		case !given:
 		case key != "model" && key != "system" && !slices.Contains(row.takes, key):
-			warnings = append(warnings, fmt.Sprintf("The model %q does not take %s: it was left out", show(model), key))
+			warnings = append(warnings, fmt.Sprintf("The model %q does not accept %s, so it was left out", show(model), key))
 		default:
 			fits[key] = value
 		}
@@ -144,7 +143,7 @@ func fit(p *Provider, config map[string]any) (fits map[string]any, warnings []st
 	leave := func(key, beside string) {
 		if fits[key] != nil && fits[beside] != nil {
 			delete(fits, key)
-			warnings = append(warnings, fmt.Sprintf("The model %q does not take %s beside %s: it was left out", show(model), key, beside))
+			warnings = append(warnings, fmt.Sprintf("The model %q does not accept %s together with %s, so %s was left out", show(model), key, beside, key))
 		}
 	}
 	leave("temperature", "thinking_budget")

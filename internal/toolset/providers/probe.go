@@ -13,7 +13,7 @@ import (
 	"unicode"
 )
 
-// Status says whether a provider would work now.
+// Status says whether a provider would work now, or why not.
 type Status string
 
 // The statuses of a provider.
@@ -24,7 +24,7 @@ const (
 	StatusUnavailable Status = "unavailable"
 )
 
-// Finding is the result of a probe. Its detail contains no character of a key.
+// Finding is the result of a probe. Its Detail is for people and never contains a key.
 type Finding struct {
 	Name    string
 	Status  Status
@@ -35,19 +35,20 @@ type Finding struct {
 // probesAtOnce is how many providers are probed concurrently.
 const probesAtOnce = 16
 
-// maxModels is how many models of a server a detail lists.
+// maxModels is the largest number of models that a detail lists.
 const maxModels = 8
 
-// Outside gives probes access to the network and the server's programs. Both methods return promptly with the context's
-// error when their context is done. They are safe for concurrent use.
+// Outside gives probes access to the network and to programs on the server's machine. When their context is done, both
+// methods return promptly with the context's error. They are safe for concurrent use.
 type Outside interface {
 	// Get requests the URL with the headers and returns the status and at most 1 MiB of the body. It does not follow
 	// redirects, because the headers may contain a key. An error means that there was no valid HTTP answer.
 	Get(ctx context.Context, url string, header map[string]string) (status int, body []byte, err error)
 
 	// Version finds the program on the server's PATH and runs it with --version, without input and without keys in its
-	// environment. It returns the program's path and the beginning of its output, and kills processes that the program
-	// leaves behind. It returns exec.ErrNotFound if the program is not found. path is set even if the program fails.
+	// environment. It returns the program's path and the beginning of the program's output, and kills processes that the
+	// program leaves behind. It returns exec.ErrNotFound if the program is not found. If the program fails, Version
+	// returns an error and also the path.
 	Version(ctx context.Context, program string) (path, output string, err error)
 }
 
@@ -70,7 +71,8 @@ func (s *Service) probe(ctx context.Context, p *Provider) Finding {
 	return f
 }
 
-// key returns the first of the provider's variables that is set, and its value.
+// key returns the name and the value of the first of the provider's variables that is set. Both are empty if none is
+// set.
 func (s *Service) key(p *Provider) (variable, value string) {
 	for _, k := range p.Keys {
 		if v := strings.TrimSpace(s.cfg.Getenv(k)); v != "" {
@@ -132,26 +134,27 @@ func keyHeader(p *Provider, key string) map[string]string {
 	return map[string]string{"Authorization": "Bearer " + key}
 }
 
-// judge interprets an answer. A server need not list its models to work, so "not found" counts as success.
+// judge interprets the answer of a server to a request for its models. A server can work without listing its models, so
+// "not found" counts as success. The text continues a sentence that begins with the server's address.
 func judge(code int, body []byte) (Status, string) {
 	switch {
 	case code == http.StatusOK && !json.Valid(body):
-		return StatusUnreachable, "answers, but not as an API of models does: check its base_url"
+		return StatusUnreachable, "answers, but not like a model API: check its base_url"
 	case code == http.StatusOK, code == http.StatusNotFound, code == http.StatusMethodNotAllowed, code == http.StatusNotImplemented:
 		return StatusOperative, "answers"
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
 		return StatusUnavailable, fmt.Sprintf("refuses to answer without a key (HTTP %d)", code)
 	case code == http.StatusTooManyRequests:
-		return StatusUnavailable, fmt.Sprintf("takes no requests now: a limit is reached (HTTP %d)", code)
+		return StatusUnavailable, fmt.Sprintf("refuses requests now because a limit is reached (HTTP %d): try again later", code)
 	case code >= 300 && code < 400:
-		return StatusUnreachable, fmt.Sprintf("sends elsewhere (HTTP %d): set its base_url to where the API is", code)
+		return StatusUnreachable, fmt.Sprintf("redirects to another address (HTTP %d): set its base_url to the address of the API", code)
 	case code >= 500:
-		return StatusUnreachable, fmt.Sprintf("is in trouble (HTTP %d): try again later", code)
+		return StatusUnreachable, fmt.Sprintf("has an internal error (HTTP %d): try again later", code)
 	}
 	return StatusUnavailable, fmt.Sprintf("refuses the request (HTTP %d)", code)
 }
 
-// unreached explains why there was no answer.
+// unreached explains why a server did not answer. The text continues a sentence that begins with the server's address.
 func (s *Service) unreached(ctx context.Context, err error) string {
 	if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Sprintf("does not answer within %s", s.cfg.ProbeTimeout)
@@ -177,7 +180,7 @@ func (s *Service) probeServer(ctx context.Context, p *Provider) (Status, string)
 	}
 	switch {
 	case !ok:
-		return StatusUnreachable, p.BaseURL + " answers, but not as an API of models does: check its base_url"
+		return StatusUnreachable, p.BaseURL + " answers, but not like a model API: check its base_url"
 	case len(models) == 0:
 		return StatusUnavailable, fmt.Sprintf("%s answers, but has no models%s", p.BaseURL, hint)
 	case !slices.ContainsFunc(models, func(m string) bool { return m == p.Model || strings.TrimSuffix(m, ":latest") == p.Model }):
@@ -211,7 +214,7 @@ func modelsOf(body []byte) (names []string, ok bool) {
 	return names, true
 }
 
-// some lists the first models.
+// some returns the number of models and the names of the first maxModels.
 func some(models []string) string {
 	if len(models) <= maxModels {
 		return fmt.Sprintf("%d models: %s", len(models), strings.Join(models, ", "))
@@ -242,7 +245,7 @@ func (s *Service) probeProgram(ctx context.Context, p *Provider) (Status, string
 	return StatusOperative, fmt.Sprintf("%s runs, version %s", path, version)
 }
 
-// oneLine makes foreign text one short line without control characters.
+// oneLine returns text from another program as one short line without control characters.
 func oneLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || !unicode.IsPrint(r) && r != ' ' {

@@ -11,8 +11,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// promptOf returns the request as the agent reads it: the context, if there is one, before the prompt. Each value
-// stands in a fence that its content cannot close.
+// promptOf returns the request as the agent reads it. If there is a context, it stands before the prompt, with each
+// value in a fence that the value cannot close. promptOf returns an error if the prompt or the context is invalid or
+// too long.
 func promptOf(prompt string, context map[string]any) (string, error) {
 	if err := checkText("prompt", prompt); err != nil {
 		return "", err
@@ -44,7 +45,7 @@ func promptOf(prompt string, context map[string]any) (string, error) {
 	return b.String(), checkSize("context", "the context with the prompt", b.Len())
 }
 
-// maxKey is the longest key of a context, in bytes.
+// maxKey is the maximum length of a key of a context, in bytes.
 const maxKey = 200
 
 func checkKey(key string) error {
@@ -54,7 +55,8 @@ func checkKey(key string) error {
 	return nil
 }
 
-// valueText returns a context value as text: a string unchanged, anything else as JSON.
+// valueText returns a context value as text: a string unchanged, any other value as JSON. language is the name of the
+// language for the fence.
 func valueText(key string, value any) (text, language string, err error) {
 	field := "context." + key
 	if s, ok := value.(string); ok {
@@ -68,7 +70,7 @@ func valueText(key string, value any) (text, language string, err error) {
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	if err := e.Encode(value); err != nil { // NaN and infinities, which only gRPC can send
-		return "", "", fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s has a number that JSON does not have", field)
+		return "", "", fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s contains a number that JSON cannot express", field)
 	}
 	return b.String(), "json", nil
 }
@@ -102,17 +104,17 @@ func checkText(field, text string) error {
 }
 
 func zeroByte(field string) error {
-	return fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s has a zero byte in it, which no model and no program takes: leave it out", field)
+	return fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s contains a zero byte, which models and programs do not accept: remove the zero byte", field)
 }
 
 func checkSize(field, what string, n int) error {
 	if n > fleet.MaxText {
-		return fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s has %d bytes, and at most %d are taken: leave something out", what, n, fleet.MaxText)
+		return fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s has %d bytes, and the limit is %d: leave something out", what, n, fleet.MaxText)
 	}
 	return nil
 }
 
-// fenceFor returns a line of backticks longer than any in the text.
+// fenceFor returns a fence of backticks that is longer than every sequence of backticks in the text.
 func fenceFor(text string) string {
 	longest, n := 0, 0
 	for _, c := range text {

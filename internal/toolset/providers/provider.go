@@ -49,36 +49,37 @@ type Provider struct {
 	Capabilities []string `yaml:"capabilities"`
 	// Model is the default model of a request; for a program, empty means the program's own default.
 	Model string `yaml:"model"`
-	// Keys names the server's environment variables that hold the key; the first one that is set is used. A program
-	// gets these variables in addition to those that Fleet knows it needs.
+	// Keys names the server's environment variables that can hold the key. For a model, Fleet uses the first variable that
+	// is set. A program gets all of them, in addition to the variables that its driver passes anyway.
 	Keys []string `yaml:"keys"`
 
 	// These fields are for models.
 	Protocol Protocol `yaml:"protocol"`
 	BaseURL  string   `yaml:"base_url"`
-	// Vendor is the models' vendor, which decides what of a request's config they accept; empty means what the protocol
-	// accepts.
+	// Vendor is the vendor of the models. It decides which keys of a request's config they accept. Empty means the keys
+	// that the protocol accepts.
 	Vendor string `yaml:"vendor"`
 
-	// These fields are for programs. Driver is the driver of the local place that starts it. Command is the program and
-	// its arguments in that place's notation, or only arguments if the driver adds them to a program of its own.
+	// These fields are for programs. Driver is the driver of the local place that starts the program. Command is the
+	// program and its arguments in the notation of that place. If the driver has a program of its own, Command is only the
+	// arguments to add.
 	Driver  string   `yaml:"driver"`
 	Command []string `yaml:"command"`
 	driver  fleet.Driver
-	// Allow lists the tools that a program may use if its driver limits tools, in Claude's notation. It cannot ask for
-	// others; nil means editors.
+	// Allow lists the tools that a program may use, in Claude's notation, if its driver can limit tools. The program
+	// cannot ask people for other tools. nil means the tools in editors.
 	Allow []string `yaml:"allow"`
 
 	// Disabled removes a provider from the table.
 	Disabled bool `yaml:"disabled"`
 }
 
-// TakesTools reports whether the agent can be given tools that callers register.
+// TakesTools reports whether callers can register tools for the agent.
 func (p *Provider) TakesTools() bool {
 	return p.Kind != KindCLI && slices.Contains(p.Capabilities, CapabilityToolUse)
 }
 
-// Program returns the program that does the work; empty for a model.
+// Program returns the name of the program that does the work; "" for a model.
 func (p *Provider) Program() string {
 	switch {
 	case p.Kind != KindCLI:
@@ -89,15 +90,15 @@ func (p *Provider) Program() string {
 	return p.Driver
 }
 
-// These are the capabilities of the table's providers. Entries of a configuration may have others.
+// These are the capabilities of the providers in the built-in table. Entries of a configuration may have others.
 const (
 	CapabilityTextCompletion   = "text_completion"
 	CapabilityCodeGeneration   = "code_generation"
 	CapabilityCodeAnalysis     = "code_analysis"
-	CapabilityCodeEditing      = "code_editing"      // it edits files by itself
-	CapabilityCodeExecution    = "code_execution"    // it runs programs by itself
-	CapabilityToolUse          = "tool_use"          // it calls tools
-	CapabilityExtendedThinking = "extended_thinking" // it reasons before it answers
+	CapabilityCodeEditing      = "code_editing"      // edits files by itself
+	CapabilityCodeExecution    = "code_execution"    // runs programs by itself
+	CapabilityToolUse          = "tool_use"          // calls tools
+	CapabilityExtendedThinking = "extended_thinking" // reasons before it answers
 )
 
 // usual are the default capabilities of each kind of provider.
@@ -107,7 +108,7 @@ var usual = map[Kind][]string{
 	KindLocal: {CapabilityTextCompletion, CapabilityCodeGeneration, CapabilityCodeAnalysis, CapabilityToolUse},
 }
 
-// editors are Claude Code's tools that read and change files of its own directory and run nothing.
+// editors are the tools with which Claude Code reads and changes files in its own directory. They do not run programs.
 var editors = []string{"Read", "Glob", "Grep", "Edit", "Write", "NotebookEdit", "TodoWrite"}
 
 // allowed returns the default capabilities of a program with these Claude Code tools.
@@ -141,18 +142,19 @@ const maxName = 40
 // defaultDriver is the driver of a program whose entry names none.
 const defaultDriver = "command"
 
-// reserved reports whether a variable may hold a secret of the server's own. Such a variable is never given to anyone.
+// reserved reports whether a variable may hold a secret of the server itself. Such a variable is never passed to agents
+// or tools.
 func reserved(variable string) bool {
 	return strings.HasPrefix(variable, "FLEET_") || strings.HasPrefix(variable, "CODER_")
 }
 
-// complete fills in derived fields, and returns an error that names the invalid key.
+// complete sets defaults and derived fields, and checks the provider. An error names the invalid key.
 func (p *Provider) complete(drivers []fleet.Driver) error {
 	if len(p.Name) > maxName || !namePattern.MatchString(p.Name) {
 		return fmt.Errorf("name is %q: use 1 to %d lower-case letters, digits, and single - . _ between them", p.Name, maxName)
 	}
 	if p.Kind != KindAPI && p.Kind != KindCLI && p.Kind != KindLocal {
-		return fmt.Errorf("kind is %q: it is api, cli or local", p.Kind)
+		return fmt.Errorf("kind is %q: it must be api, cli or local", p.Kind)
 	}
 	if p.Kind == KindCLI {
 		if err := p.findDriver(drivers); err != nil {
@@ -180,13 +182,13 @@ func (p *Provider) complete(drivers []fleet.Driver) error {
 	for _, k := range p.Keys {
 		switch {
 		case !variablePattern.MatchString(k):
-			return fmt.Errorf("keys has %q, which is not a valid name of an environment variable; the key itself belongs into the environment", show(k))
+			return fmt.Errorf("keys has %q, which is not a valid name of an environment variable: name a variable here, and put the key itself into the server's environment", show(k))
 		case reserved(k):
-			return fmt.Errorf("keys has %q, which is Fleet's own and never given to agents", k)
+			return fmt.Errorf("keys has %q, a variable of Fleet itself that agents never get: remove it", k)
 		}
 	}
 	if strings.ContainsAny(p.Model, "\x00\r\n") {
-		return fmt.Errorf("model is %q: it is one line", p.Model)
+		return fmt.Errorf("model is %q: it must be a single line", p.Model)
 	}
 	if p.Description == "" {
 		p.Description = p.Name
@@ -197,9 +199,10 @@ func (p *Provider) complete(drivers []fleet.Driver) error {
 	return p.completeModel()
 }
 
-// findDriver finds the driver of a program, the one that starts any command by default.
+// findDriver sets the driver of a program. The default is the driver that can start any command. It returns an error if
+// drivers has no such driver.
 func (p *Provider) findDriver(drivers []fleet.Driver) error {
-	// A script driver would execute the caller's prompt, and a document is for models.
+	// A driver for scripts would execute the caller's prompt. A driver with documents is for models.
 	programs := slices.DeleteFunc(slices.Clone(drivers), func(d fleet.Driver) bool { return d.Scripts || d.NeedsDocument })
 	if p.Driver == "" {
 		p.Driver = defaultDriver
@@ -230,7 +233,7 @@ func (p *Provider) completeCLI(drivers []fleet.Driver) error {
 	}
 	for _, a := range p.Command {
 		if strings.ContainsRune(a, 0) {
-			return fmt.Errorf("command has a zero byte in it")
+			return fmt.Errorf("command contains a zero byte: remove the zero byte")
 		}
 	}
 	return nil
@@ -241,35 +244,35 @@ func (p *Provider) completeModel() error {
 		return fmt.Errorf("driver, command and allow are for kind cli, not for a model")
 	}
 	if known := vendors(); p.Vendor != "" && !slices.Contains(known, p.Vendor) {
-		return fmt.Errorf("vendor is %q: it is one of %s, or left out", show(p.Vendor), join(known))
+		return fmt.Errorf("vendor is %q: it must be one of %s, or left out", show(p.Vendor), join(known))
 	}
 	known := protocols[p.Kind]
 	if p.Protocol == "" {
 		p.Protocol = known[0]
 	}
 	if !slices.Contains(known, p.Protocol) {
-		return fmt.Errorf("protocol is %q: for kind %s it is one of %s", p.Protocol, p.Kind, join(known))
+		return fmt.Errorf("protocol is %q: for kind %s it must be one of %s", p.Protocol, p.Kind, join(known))
 	}
 	if p.Model == "" {
-		return fmt.Errorf("model is empty: name the model that is asked when a request does not say")
+		return fmt.Errorf("model is empty: name the model for requests that name none")
 	}
 	if err := checkBase(p.BaseURL); err != nil {
 		return err
 	}
 	p.BaseURL = strings.TrimRight(p.BaseURL, "/")
 	if p.Kind == KindAPI && len(p.Keys) == 0 {
-		return fmt.Errorf("keys is empty: name the environment variable that holds the key, or use kind local for a server that needs none")
+		return fmt.Errorf("keys is empty: name the environment variable that holds the key, or use kind local for a server that needs no key")
 	}
 	if vendor := map[Protocol]string{ProtocolAnthropic: "anthropic", ProtocolGoogle: "google", ProtocolOllama: "ollama"}[p.Protocol]; p.Vendor == "" {
 		p.Vendor = vendor // the protocol's vendor
 	}
 	if fixed := fixedKeys[p.Protocol]; fixed != "" && !slices.Equal(p.Keys, []string{fixed}) {
-		return fmt.Errorf("keys is %s: with protocol %s the key is in %s", join(p.Keys), p.Protocol, fixed)
+		return fmt.Errorf("keys is %s: with protocol %s it must be %s", join(p.Keys), p.Protocol, fixed)
 	}
 	return nil
 }
 
-// checkBase refuses an invalid base URL, and one that contains a secret.
+// checkBase returns an error if the base URL is invalid or contains parts that may hold a secret.
 func checkBase(base string) error {
 	u, err := url.Parse(base)
 	switch {
@@ -278,7 +281,7 @@ func checkBase(base string) error {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return fmt.Errorf("base_url is not an http or https URL: write it like https://api.example.com/v1")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("base_url has a user, a query or a fragment: leave them out; the key belongs into the environment")
+		return fmt.Errorf("base_url has a user, a query or a fragment: leave them out, and put the key into the server's environment")
 	}
 	return nil
 }
@@ -291,7 +294,7 @@ func join[T ~string](words []T) string {
 	return strings.Join(out, ", ")
 }
 
-// show returns the beginning of a text as an error may show it.
+// show returns at most 40 characters of a text, for an error.
 func show(s string) string {
 	const most = 40
 	r := []rune(strings.ToValidUTF8(s, "\uFFFD"))

@@ -194,19 +194,19 @@ func TestModels(t *testing.T) {
 			map[string]any{"temperature": 0.7, "top_p": 0.5, "max_tokens": 1234.0, "reasoning_effort": "high"},
 			[]string{`"max_completion_tokens":1234`, `"reasoning_effort":"high"`},
 			[]string{"temperature", "top_p"},
-			[]string{`The model "o1" does not take temperature: it was left out`, `The model "o1" does not take top_p: it was left out`},
+			[]string{`The model "o1" does not accept temperature, so it was left out`, `The model "o1" does not accept top_p, so it was left out`},
 		},
 		"mistral": {
 			map[string]any{"temperature": 0.7, "reasoning_effort": "low"},
 			[]string{`"temperature":0.7`},
 			[]string{"stream_options", "reasoning_effort"},
-			[]string{`The model "mistral-large-latest" does not take reasoning_effort: it was left out`},
+			[]string{`The model "mistral-large-latest" does not accept reasoning_effort, so it was left out`},
 		},
-		"grok":    {map[string]any{"presence_penalty": 1.0}, nil, []string{"presence_penalty"}, []string{`The model "grok-4" does not take presence_penalty: it was left out`}},
-		"claude":  {map[string]any{"temperature": 0.7, "thinking_budget": 2048.0}, []string{`"budget_tokens":2048`}, []string{"temperature"}, []string{`The model "stub-large" does not take temperature beside thinking_budget: it was left out`}},
+		"grok":    {map[string]any{"presence_penalty": 1.0}, nil, []string{"presence_penalty"}, []string{`The model "grok-4" does not accept presence_penalty, so it was left out`}},
+		"claude":  {map[string]any{"temperature": 0.7, "thinking_budget": 2048.0}, []string{`"budget_tokens":2048`}, []string{"temperature"}, []string{`The model "stub-large" does not accept temperature together with thinking_budget, so temperature was left out`}},
 		"vllm":    {map[string]any{"temperature": 0.7, "reasoning_effort": "low"}, []string{`"temperature":0.7`, `"reasoning_effort":"low"`, "stream_options"}, nil, nil},
 		"ollama":  {map[string]any{"top_p": 0.5}, []string{`"top_p":0.5`}, nil, nil},
-		"gpt-5.1": {map[string]any{"model": "gpt-5.1-mini", "temperature": 0.7}, nil, []string{"temperature"}, []string{`The model "gpt-5.1-mini" does not take temperature: it was left out`}},
+		"gpt-5.1": {map[string]any{"model": "gpt-5.1-mini", "temperature": 0.7}, nil, []string{"temperature"}, []string{`The model "gpt-5.1-mini" does not accept temperature, so it was left out`}},
 	} {
 		asked, config := agent, c.config
 		if agent == "gpt-5.1" {

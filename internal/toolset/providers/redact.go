@@ -8,7 +8,7 @@ import (
 // redacted replaces a secret.
 const redacted = "[redacted]"
 
-// minSecret is the minimum length of a secret. Shorter values would occur in ordinary text.
+// minSecret is the minimum length of a secret, in bytes. Shorter values would occur in ordinary text.
 const minSecret = 6
 
 // secretForms match keys as providers and programs show them: with a well-known prefix, with stars in the middle, or as
@@ -21,7 +21,7 @@ var secretForms = []*regexp.Regexp{
 
 var bearer = regexp.MustCompile(`(?i)\b(bearer|x-api-key:|api[-_ ]key:)\s+[^\s"',;]{6,}`)
 
-// secrets returns the values of all variables that hold a provider's key, and of those that tools may use.
+// secrets returns the values of all variables that hold a provider's key or that tools may use.
 func (s *Service) secrets() []string {
 	var values []string
 	for _, variable := range s.variables {
@@ -32,8 +32,8 @@ func (s *Service) secrets() []string {
 	return values
 }
 
-// redact removes from a text for a caller the secrets that the server knows, and what looks like a secret. It is for
-// errors and details.
+// redact removes the server's secrets, and everything that looks like a secret, from a text that a caller will see. It
+// is for errors and for the details of probes.
 func (s *Service) redact(text string) string {
 	text = s.withoutKeys(text)
 	text = bearer.ReplaceAllString(text, "$1 "+redacted)
@@ -43,8 +43,8 @@ func (s *Service) redact(text string) string {
 	return text
 }
 
-// withoutKeys removes the secrets that the server knows from an agent's text. It leaves what merely looks like a
-// secret, since a text about keys may contain examples.
+// withoutKeys removes the server's secrets from an agent's text. Unlike redact, it leaves text that only looks like a
+// secret, since an answer about keys may contain examples.
 func (s *Service) withoutKeys(text string) string {
 	for _, secret := range s.secrets() {
 		text = strings.ReplaceAll(text, secret, redacted)

@@ -11,7 +11,7 @@ import (
 	"fleet/internal/service"
 )
 
-// RegisterRequest registers a tool for one agent or for all.
+// RegisterRequest is a request to register a tool for one agent or for all agents.
 type RegisterRequest struct {
 	Name      string
 	Spec      json.RawMessage // a JSON object
@@ -25,9 +25,10 @@ type Registered struct {
 	Warnings []string
 }
 
-// Register keeps the tool for the principal's own requests. It replaces a tool with the same name for the same agents.
-// An invalid specification and an agent that does not exist or takes no tools are INVALID_ARGUMENT. PERMISSION_DENIED
-// refuses what only an admin may register; LIMIT_REACHED means that the principal has too many tools.
+// Register stores the tool for the principal's own requests. It replaces a tool with the same name for the same agents.
+// It returns INVALID_ARGUMENT if the specification is invalid, or if the agent does not exist or takes no tools. It
+// returns PERMISSION_DENIED if only an admin may register the tool, and LIMIT_REACHED if the principal has too many
+// tools.
 func (s *Service) Register(ctx context.Context, r RegisterRequest) (*Registered, error) {
 	who, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -53,7 +54,7 @@ func (s *Service) Register(ctx context.Context, r RegisterRequest) (*Registered,
 	out := &Registered{With: with}
 	for _, v := range variables(&tool) {
 		if s.cfg.Getenv(v) == "" {
-			out.Warnings = append(out.Warnings, fmt.Sprintf("The variable %s is not set in the server's environment: the tool fails until it is", v))
+			out.Warnings = append(out.Warnings, fmt.Sprintf("The variable %s is not set in the server's environment: the tool fails until it is set", v))
 		}
 	}
 	before, err := s.core.RegisterTool(ctx, service.Call{
@@ -66,7 +67,9 @@ func (s *Service) Register(ctx context.Context, r RegisterRequest) (*Registered,
 	return out, nil
 }
 
-// takers returns the agents that get a tool: the named one, or all that take tools.
+// takers returns the agents that can call a tool registered for the named agent, and the agent's name as the table
+// writes it. If name is empty, these are all agents that take tools. takers returns an error if the agent does not
+// exist or takes no tools.
 func (s *Service) takers(name string) (with []string, agent string, err error) {
 	able := s.names((*Provider).TakesTools)
 	if name == "" {
@@ -77,14 +80,15 @@ func (s *Service) takers(name string) (with []string, agent string, err error) {
 	case p == nil:
 		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "there is no agent %q: tools can be registered with %s", show(name), strings.Join(able, ", "))
 	case p.Kind == KindCLI:
-		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "the agent %q is a program that has its own tools: tools can be registered with %s", p.Name, strings.Join(able, ", "))
+		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "the agent %q is a program with its own tools: tools can be registered with %s", p.Name, strings.Join(able, ", "))
 	case !p.TakesTools():
 		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "the agent %q calls no tools: tools can be registered with %s", p.Name, strings.Join(able, ", "))
 	}
 	return []string{p.Name}, p.Name, nil
 }
 
-// alsoThere warns of a tool that was replaced, and of tools with the same name that stay registered for other agents.
+// alsoThere returns warnings about a tool that was replaced, and about tools with the same name that stay registered
+// for other agents. all are the tools from before the registration.
 func alsoThere(all []*fleet.RegisteredTool, name, agent string) (warnings []string) {
 	if slices.ContainsFunc(all, func(t *fleet.RegisteredTool) bool { return t.Name == name && t.Agent == agent }) {
 		warnings = append(warnings, overwritten(name, agent))
@@ -93,16 +97,17 @@ func alsoThere(all []*fleet.RegisteredTool, name, agent string) (warnings []stri
 		switch {
 		case t.Name != name || t.Agent == agent:
 		case agent == "":
-			warnings = append(warnings, fmt.Sprintf("The agent %q has a tool %q of its own, and keeps it", t.Agent, name))
+			warnings = append(warnings, fmt.Sprintf("The agent %q has its own tool %q, and keeps that tool", t.Agent, name))
 		case t.Agent == "":
-			warnings = append(warnings, fmt.Sprintf("There is a tool %q for all agents: the agent %q has this one in its place", name, agent))
+			warnings = append(warnings, fmt.Sprintf("There is also a tool %q for all agents: the agent %q uses this tool instead", name, agent))
 		}
 	}
 	return warnings
 }
 
-// toolsFor returns the principal's tools for the provider. A tool registered for this provider takes precedence over
-// one for all. Tools that the principal may no longer use are left out, with a warning.
+// toolsFor returns the principal's tools for the provider. A tool registered for this provider takes precedence over a
+// tool for all providers with the same name. If the principal may no longer use a tool, toolsFor omits it and returns a
+// warning.
 func (s *Service) toolsFor(ctx context.Context, who fleet.Principal, p *Provider) (tools []fleet.Tool, warnings []string, err error) {
 	if !p.TakesTools() {
 		return nil, nil, nil

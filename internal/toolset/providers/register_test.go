@@ -84,14 +84,14 @@ func TestRegisterAgain(t *testing.T) {
 	require.Empty(t, h.register("alice", "calc", "", text("one")).Warnings)
 	again := h.register("alice", "calc", "", text("two"))
 	require.Len(t, again.Warnings, 1)
-	require.Contains(t, again.Warnings[0], `a tool "calc" already: it is replaced`)
+	require.Contains(t, again.Warnings[0], `The tool "calc" existed already and was replaced`)
 	own := h.register("alice", "calc", "claude", text("for claude"))
 	require.Len(t, own.Warnings, 1)
-	require.Contains(t, own.Warnings[0], `for all agents: the agent "claude" has this one in its place`)
-	require.Contains(t, h.register("alice", "calc", "claude", text("for claude again")).Warnings[0], `of the agent "claude" already`)
+	require.Contains(t, own.Warnings[0], `for all agents: the agent "claude" uses this tool instead`)
+	require.Contains(t, h.register("alice", "calc", "claude", text("for claude again")).Warnings[0], `of the agent "claude" existed already`)
 	require.Equal(t, map[string]string{"calc": "for claude again"}, h.tools("alice", "claude"))
 	require.Equal(t, map[string]string{"calc": "two"}, h.tools("alice", "custom"))
-	require.Contains(t, strings.Join(h.register("alice", "calc", "", text("three")).Warnings, "\n"), `The agent "claude" has a tool "calc" of its own, and keeps it`)
+	require.Contains(t, strings.Join(h.register("alice", "calc", "", text("three")).Warnings, "\n"), `The agent "claude" has its own tool "calc", and keeps that tool`)
 	require.Empty(t, h.register("bob", "calc", "", text("bob's")).Warnings, "another principal's tools are its own")
 	require.Equal(t, map[string]string{"calc": "three"}, h.tools("alice", "custom"))
 }
@@ -127,56 +127,56 @@ func TestRegisterRefuses(t *testing.T) {
 		{"a b", "", good, "tool_name", "use a letter"},
 		{"é", "", good, "tool_name", "use a letter"},
 		{strings.Repeat("x", 65), "", good, "tool_name", "up to 63"},
-		{"agent_complete", "", good, "tool_name", "from Fleet itself"},
+		{"agent_complete", "", good, "tool_name", "a tool that Fleet gives to agents"},
 		{"calc", "nobody", good, "agent_name", `no agent "nobody"`},
-		{"calc", "claude-code", good, "agent_name", "has its own tools"},
-		{"calc", "", ``, "tool_spec", "is needed"},
+		{"calc", "claude-code", good, "agent_name", "a program with its own tools"},
+		{"calc", "", ``, "tool_spec", "is required"},
 		{"calc", "", `[]`, "tool_spec", "cannot be used"},
-		{"calc", "", `null`, "tool_spec.description", "is needed"},
-		{"calc", "", `{}`, "tool_spec.description", "is needed"},
+		{"calc", "", `null`, "tool_spec.description", "is missing"},
+		{"calc", "", `{}`, "tool_spec.description", "is missing"},
 		{"calc", "", with(`"function": {}, ` + endpoint), "tool_spec", `unknown field "function"`},
 		{"calc", "", with(`"description": 7, ` + endpoint), "tool_spec", "description"},
-		{"calc", "", with(`"x": "` + strings.Repeat("x", 64<<10) + `"`), "tool_spec", "at most 65536"},
-		{"calc", "", `{"description": "` + strings.Repeat("x", 5000) + `", ` + endpoint + `}`, "tool_spec.description", "at most 4096"},
+		{"calc", "", with(`"x": "` + strings.Repeat("x", 64<<10) + `"`), "tool_spec", "the limit is 65536"},
+		{"calc", "", `{"description": "` + strings.Repeat("x", 5000) + `", ` + endpoint + `}`, "tool_spec.description", "longer than 4096"},
 		{"calc", "", `{"description": "d"}`, "tool_spec", "has 0 of http, mcp and command"},
 		{"calc", "", with(endpoint + `, "command": ["x"]`), "tool_spec", "has 2 of http, mcp and command"},
 		// Schemas.
-		{"calc", "", params(`"string"`), "tool_spec.parameters", "no JSON Schema of an object"},
-		{"calc", "", params(`{"type": "string"}`), "tool_spec.parameters", "no JSON Schema of an object"},
+		{"calc", "", params(`"string"`), "tool_spec.parameters", "not a JSON Schema of an object"},
+		{"calc", "", params(`{"type": "string"}`), "tool_spec.parameters", "not a JSON Schema of an object"},
 		{"calc", "", params(`{"type": "object", "properties": {"a": {"type": "numbr"}}}`), "tool_spec.parameters", "/properties/a/type"},
 		{"calc", "", params(`{"type": "object", "required": "a"}`), "tool_spec.parameters", "/required"},
 		{"calc", "", params(`{"type": "object", "properties": []}`), "tool_spec.parameters", "/properties"},
-		{"calc", "", params(`{"type": "object", "properties": {"a": {"pattern": "("}}}`), "tool_spec.parameters", "no JSON Schema"},
-		{"calc", "", params(`{"type": "object", "$ref": "file:///etc/passwd"}`), "tool_spec.parameters", "put that under $defs"},
-		{"calc", "", params(`{"type": "object", "$ref": "http://127.0.0.1:1/x"}`), "tool_spec.parameters", "put that under $defs"},
-		{"calc", "", params(`{"type": "object", "$schema": "http://evil.example.com/schema"}`), "tool_spec.parameters", "no JSON Schema"},
-		{"calc", "", params(`{"type": "object", "$ref": "#/$defs/none"}`), "tool_spec.parameters", "no JSON Schema"},
+		{"calc", "", params(`{"type": "object", "properties": {"a": {"pattern": "("}}}`), "tool_spec.parameters", "not a JSON Schema"},
+		{"calc", "", params(`{"type": "object", "$ref": "file:///etc/passwd"}`), "tool_spec.parameters", "put that document under $defs"},
+		{"calc", "", params(`{"type": "object", "$ref": "http://127.0.0.1:1/x"}`), "tool_spec.parameters", "put that document under $defs"},
+		{"calc", "", params(`{"type": "object", "$schema": "http://evil.example.com/schema"}`), "tool_spec.parameters", "not a JSON Schema"},
+		{"calc", "", params(`{"type": "object", "$ref": "#/$defs/none"}`), "tool_spec.parameters", "not a JSON Schema"},
 		// Addresses.
 		{"calc", "", with(`"http": {}`), "tool_spec.http.url", "not an http or https URL"},
 		{"calc", "", with(`"http": {"url": "file:///etc/passwd"}`), "tool_spec.http.url", "not an http or https URL"},
 		{"calc", "", with(`"http": {"url": "https://"}`), "tool_spec.http.url", "not an http or https URL"},
 		{"calc", "", with(`"http": {"url": "https://a b"}`), "tool_spec.http.url", "not an http or https URL"},
-		{"calc", "", with(`"http": {"url": "https://u:p@x.example.com"}`), "tool_spec.http.url", "a password in it"},
+		{"calc", "", with(`"http": {"url": "https://u:p@x.example.com"}`), "tool_spec.http.url", "a user or a password"},
 		{"calc", "", with(`"http": {"url": "https://x.example.com/#f"}`), "tool_spec.http.url", "fragment"},
-		{"calc", "", with(`"http": {"url": "https://x.example.com/?k=${WEATHER_TOKEN}"}`), "tool_spec.http.url", "only headers can"},
+		{"calc", "", with(`"http": {"url": "https://x.example.com/?k=${WEATHER_TOKEN}"}`), "tool_spec.http.url", "allowed only in headers"},
 		{"calc", "", with(`"http": {"url": "https://x.example.com", "method": "GET"}`), "tool_spec.http.method", "POST, PUT or PATCH"},
 		// Headers and secrets.
-		{"calc", "", with(`"http": {"url": "https://x.example.com", "headers": {"A B": "x"}}`), "tool_spec.http.headers", "not a name of a header"},
+		{"calc", "", with(`"http": {"url": "https://x.example.com", "headers": {"A B": "x"}}`), "tool_spec.http.headers", "not a valid name of a header"},
 		{"calc", "", with(`"http": {"url": "https://x.example.com", "headers": {"host": "x"}}`), "tool_spec.http.headers", "Fleet sets itself"},
 		{"calc", "", with(`"http": {"url": "https://x.example.com", "headers": {"X-A": "a\r\nB: c"}}`), "tool_spec.http.headers", "single line"},
 		{"calc", "", with(`"http": {"url": "https://x.example.com", "headers": {"Authorization": "Bearer abc"}}`), "tool_spec.http.headers", "looks like a secret"},
 		{"calc", "", with(`"http": {"url": "https://x.example.com", "headers": {"X-Api-Key": "abc"}}`), "tool_spec.http.headers", "looks like a secret"},
 		{"calc", "", with(`"http": {"url": "https://x.example.com", "headers": {"X": "${A B}"}}`), "tool_spec.http.headers", "name of a variable"},
-		{"calc", "", with(`"http": {"url": "https://x.example.com", "headers": {"X": "${FLEET_TOKEN}"}}`), "tool_spec.http.headers", "Fleet's own"},
+		{"calc", "", with(`"http": {"url": "https://x.example.com", "headers": {"X": "${FLEET_TOKEN}"}}`), "tool_spec.http.headers", "a variable of Fleet itself"},
 		{"calc", "", with(`"http": {"url": "https://x.example.com", "headers": {"X": "${ANTHROPIC_API_KEY}"}}`), "tool_spec", "providers.tool_env"},
 		// MCP servers and programs.
-		{"calc", "", with(`"mcp": {}`), "tool_spec.mcp.server", "both or none"},
-		{"calc", "", with(`"mcp": {"server": {"url": "https://x.example.com", "command": "x"}}`), "tool_spec.mcp.server", "both or none"},
-		{"calc", "", with(`"mcp": {"server": {"url": "https://x.example.com", "args": ["x"]}}`), "tool_spec.mcp.server", "beside a url"},
-		{"calc", "", with(`"mcp": {"server": {"command": "x", "headers": {"a": "b"}}}`), "tool_spec.mcp.server", "beside a command"},
+		{"calc", "", with(`"mcp": {}`), "tool_spec.mcp.server", "both command and url, or neither"},
+		{"calc", "", with(`"mcp": {"server": {"url": "https://x.example.com", "command": "x"}}`), "tool_spec.mcp.server", "both command and url, or neither"},
+		{"calc", "", with(`"mcp": {"server": {"url": "https://x.example.com", "args": ["x"]}}`), "tool_spec.mcp.server", "has a url, and also"},
+		{"calc", "", with(`"mcp": {"server": {"command": "x", "headers": {"a": "b"}}}`), "tool_spec.mcp.server", "has a command, and also"},
 		{"calc", "", with(`"mcp": {"server": {"url": "ws://x.example.com"}}`), "tool_spec.mcp.server.url", "not an http or https URL"},
 		{"calc", "", with(`"mcp": {"server": {"name": "a/b", "url": "https://x.example.com"}}`), "tool_spec.mcp.server.name", "use a letter"},
-		{"calc", "", with(`"mcp": {"server": {"command": "x", "env": {"CODER_X": "1"}}}`), "tool_spec.mcp.server.env", "not a name of a variable"},
+		{"calc", "", with(`"mcp": {"server": {"command": "x", "env": {"CODER_X": "1"}}}`), "tool_spec.mcp.server.env", "not a valid name of a variable"},
 		{"calc", "", with(`"mcp": {"server": {"command": "x", "env": {"MY_TOKEN": "abc"}}}`), "tool_spec.mcp.server.env", "looks like a secret"},
 		{"calc", "", with(`"mcp": {"server": {"command": "x"}, "tool": "a\u0000"}`), "tool_spec.mcp.tool", "not a valid name of a tool"},
 		{"calc", "", with(`"command": []`), "tool_spec.command", "1 to 64"},

@@ -12,16 +12,16 @@ import (
 // noArguments is the schema of a tool without arguments.
 const noArguments = `{"type":"object","properties":{}}`
 
-// nowhere loads no schema, because a schema that refers to another document could make the server read a file or call a
-// host.
+// nowhere is a schema loader that refuses every reference. Otherwise a schema that refers to another document could
+// make the server read a file or call a host.
 type nowhere struct{}
 
 func (nowhere) Load(string) (any, error) {
-	return nil, errors.New("it refers to another document: put that under $defs")
+	return nil, errors.New("it refers to another document: put that document under $defs")
 }
 
-// checkParameters checks that a tool's parameters are a JSON Schema of an object, against the metaschema of its draft,
-// and returns them as compact JSON.
+// checkParameters checks that a tool's parameters are a valid JSON Schema of an object, and returns the schema as
+// compact JSON. Without parameters, it returns a schema without properties.
 func checkParameters(raw json.RawMessage) (json.RawMessage, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return json.RawMessage(noArguments), nil
@@ -30,7 +30,7 @@ func checkParameters(raw json.RawMessage) (json.RawMessage, error) {
 		Type any `json:"type"`
 	}
 	if err := json.Unmarshal(raw, &top); err != nil || top.Type != "object" {
-		return nil, malformed("parameters", "is no JSON Schema of an object: begin it with {\"type\": \"object\", \"properties\": ...}")
+		return nil, malformed("parameters", "is not a JSON Schema of an object: begin it with {\"type\": \"object\", \"properties\": ...}")
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
@@ -41,10 +41,10 @@ func checkParameters(raw json.RawMessage) (json.RawMessage, error) {
 	c.UseLoader(nowhere{})
 	const url = "fleet:///parameters"
 	if err := c.AddResource(url, doc); err != nil {
-		return nil, malformed("parameters", "is no JSON Schema: %s", oneLine(err.Error()))
+		return nil, malformed("parameters", "is not a JSON Schema: %s", oneLine(err.Error()))
 	}
 	if _, err := c.Compile(url); err != nil {
-		return nil, malformed("parameters", "is no JSON Schema: %s", schemaWords(err))
+		return nil, malformed("parameters", "is not a JSON Schema: %s", schemaWords(err))
 	}
 	var b bytes.Buffer
 	if err := json.Compact(&b, raw); err != nil {
@@ -53,7 +53,7 @@ func checkParameters(raw json.RawMessage) (json.RawMessage, error) {
 	return b.Bytes(), nil
 }
 
-// schemaWords returns what is wrong with a schema and where: the last and deepest cause that the metaschema reports.
+// schemaWords returns the last line of a schema's validation error. This line names the deepest cause and where it is.
 func schemaWords(err error) string {
 	words := ""
 	for line := range strings.Lines(err.Error()) {

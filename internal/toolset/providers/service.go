@@ -12,7 +12,7 @@ import (
 	"fleet/internal/service"
 )
 
-// Core is the part of the core that a Service needs.
+// Core is the part of the core that a Service uses. *service.Service implements it.
 type Core interface {
 	Launch(ctx context.Context, r service.LaunchRequest) (*fleet.AgentView, error)
 	FollowTask(ctx context.Context, taskID string, after int64, sink func(fleet.Event) error) (*fleet.Task, error)
@@ -33,7 +33,7 @@ type Service struct {
 	cfg       Config
 	log       *slog.Logger
 	table     []Provider // by name
-	variables []string   // that hold secrets
+	variables []string   // the environment variables that hold secrets
 	limits    *limits
 	probes    probes
 }
@@ -61,7 +61,7 @@ func New(core Core, outside Outside, cfg Config) (*Service, error) {
 	return s, nil
 }
 
-// notSecret reports whether a variable for a program holds a setting, not a secret.
+// notSecret reports whether the name of a variable means that it holds a setting and not a secret.
 func notSecret(variable string) bool {
 	for _, end := range []string{"_MODEL", "_PROVIDER", "_URL", "_HOST", "_REGION", "_PROJECT"} {
 		if strings.HasSuffix(variable, end) {
@@ -81,7 +81,7 @@ func (s *Service) find(name string) *Provider {
 	return &s.table[i]
 }
 
-// names lists the providers for which ok returns true.
+// names returns the names of the providers for which ok returns true.
 func (s *Service) names(ok func(*Provider) bool) (names []string) {
 	for i := range s.table {
 		if ok(&s.table[i]) {
@@ -93,10 +93,11 @@ func (s *Service) names(ok func(*Provider) bool) (names []string) {
 
 func every(*Provider) bool { return true }
 
-// probes holds the running probes. A caller who asks for a provider that is being probed waits for that probe.
+// probes holds the running probes. If a caller asks for a provider that is already being probed, it waits for the
+// running probe.
 type probes struct {
 	mu      sync.Mutex
-	running map[string]*running
+	running map[string]*running // by provider
 }
 
 type running struct {
@@ -104,8 +105,8 @@ type running struct {
 	finding Finding // valid once done is closed
 }
 
-// look probes the provider, or waits for a running probe. A probe belongs to no caller: it continues when the caller
-// who started it disconnects.
+// look probes the provider, or waits for a running probe of it. A probe continues when the caller that started it
+// disconnects, because other callers may wait for it.
 func (s *Service) look(ctx context.Context, p *Provider) (Finding, error) {
 	fleet.ReleaseSlot(ctx)
 	s.probes.mu.Lock()
@@ -120,7 +121,7 @@ func (s *Service) look(ctx context.Context, p *Provider) (Finding, error) {
 		}
 	}
 	r = &running{done: make(chan struct{}), finding: Finding{
-		Name: p.Name, Status: StatusUnavailable, Detail: "The probe itself broke; the server's log has the cause",
+		Name: p.Name, Status: StatusUnavailable, Detail: "The probe itself failed: the server's log has the cause",
 	}}
 	if s.probes.running == nil {
 		s.probes.running = map[string]*running{}
@@ -131,10 +132,11 @@ func (s *Service) look(ctx context.Context, p *Provider) (Finding, error) {
 	return r.finding, ctx.Err()
 }
 
+// run probes the provider, stores the finding in r, and wakes the callers that wait for it.
 func (s *Service) run(ctx context.Context, p *Provider, r *running) {
 	defer func() {
 		if broken := recover(); broken != nil { // a panic in one probe affects only that probe
-			s.log.ErrorContext(ctx, "a probe broke", slog.String("agent", p.Name), slog.String("panic", s.redact(fmt.Sprint(broken))))
+			s.log.ErrorContext(ctx, "probe panicked", slog.String("agent", p.Name), slog.String("panic", s.redact(fmt.Sprint(broken))))
 		}
 		s.probes.mu.Lock()
 		delete(s.probes.running, p.Name)

@@ -6,11 +6,12 @@ import (
 	"fleet/internal/fleet"
 )
 
-// builtin returns the built-in table of providers, without programs whose driver is not among the drivers. It names the models that their vendors recommend for general use. A
-// configuration entry with the same name changes an entry.
+// builtin returns the built-in table of providers, without programs whose driver is not among the drivers. The default
+// models are those that their vendors recommend for general use. A configuration entry with the same name changes an
+// entry.
 func builtin(drivers []fleet.Driver) []Provider {
 	thinks := append(usualOf(KindAPI), CapabilityExtendedThinking)
-	runs := append(usualOf(KindCLI), CapabilityCodeExecution) // also runs programs
+	runs := append(usualOf(KindCLI), CapabilityCodeExecution)
 	all := []Provider{
 		{
 			Name: "claude", Kind: KindAPI, Description: "Claude models of Anthropic, by the Messages API",

@@ -21,20 +21,20 @@ import (
 const MaxToolSpec = 64 << 10
 
 const (
-	maxToolWords = 4 << 10 // of a description, in bytes
-	maxCommand   = 64      // arguments of a command
+	maxToolWords = 4 << 10 // size of a description, in bytes
+	maxCommand   = 64      // number of elements of a command
 )
 
 // toolName matches tool names that every model accepts.
 var toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 
-// ownTools are names of tools that Fleet itself gives to agents.
+// ownTools are the names of tools that Fleet itself gives to agents. Callers cannot register them.
 var ownTools = []string{"agent_complete", "append_payload", "run_subagent"}
 
 // methods are the HTTP methods with a body.
 var methods = []string{"", "POST", "PUT", "PATCH"}
 
-// toolSpec is a tool as callers write it. One of HTTP, MCP and Command implements it.
+// toolSpec is a tool as callers write it. Exactly one of HTTP, MCP and Command must be set, and implements the tool.
 type toolSpec struct {
 	Description string          `json:"description"`
 	Parameters  json.RawMessage `json:"parameters"`
@@ -55,7 +55,8 @@ type mcpSpec struct {
 	Tool string `json:"tool"`
 }
 
-// malformed returns the error for a part of a tool's specification.
+// malformed returns the error for an invalid part of a tool's specification. The text of the error begins with the name
+// of the part; an empty part means the whole specification.
 func malformed(part, format string, args ...any) error {
 	field := "tool_spec"
 	if part != "" {
@@ -71,25 +72,25 @@ func parseTool(name string, raw []byte) (fleet.Tool, error) {
 		return t, fleet.Invalid(fleet.ReasonInvalidArgument, "tool_name", "tool_name is %q: use a letter, then up to 63 letters, digits, _ and -", show(name))
 	}
 	if slices.Contains(ownTools, name) {
-		return t, fleet.Invalid(fleet.ReasonInvalidArgument, "tool_name", "tool_name is %q, which agents have from Fleet itself: choose another name", name)
+		return t, fleet.Invalid(fleet.ReasonInvalidArgument, "tool_name", "tool_name is %q, which is the name of a tool that Fleet gives to agents: choose another name", name)
 	}
 	if len(raw) == 0 {
-		return t, malformed("", "is needed: it has description, parameters, and one of http, mcp and command")
+		return t, malformed("", "is required: give description, parameters, and one of http, mcp and command")
 	}
 	if len(raw) > MaxToolSpec {
-		return t, malformed("", "has %d bytes, and at most %d are taken", len(raw), MaxToolSpec)
+		return t, malformed("", "has %d bytes, and the limit is %d: shorten it", len(raw), MaxToolSpec)
 	}
 	var s toolSpec
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&s); err != nil {
-		return t, malformed("", "cannot be used: %s. It has description, parameters, and one of http, mcp and command", plain(err))
+		return t, malformed("", "cannot be used: %s: give description, parameters, and one of http, mcp and command", plain(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return t, malformed("", "is more than one JSON value")
 	}
 	if words := strings.TrimSpace(s.Description); words == "" || len(words) > maxToolWords || checkText("", words) != nil {
-		return t, malformed("description", "is needed, of at most %d bytes: say what the tool does and when to use it", maxToolWords)
+		return t, malformed("description", "is missing, invalid or longer than %d bytes: say what the tool does and when to use it", maxToolWords)
 	}
 	t.Description = strings.TrimSpace(s.Description)
 	var err error
@@ -99,7 +100,7 @@ func parseTool(name string, raw []byte) (fleet.Tool, error) {
 	return t, s.implement(&t)
 }
 
-// implement sets how the tool is implemented.
+// implement checks the part of the specification that implements the tool, and sets it in t.
 func (s *toolSpec) implement(t *fleet.Tool) error {
 	given := 0
 	for _, is := range []bool{s.HTTP != nil, s.MCP != nil, s.Command != nil} {
@@ -108,14 +109,14 @@ func (s *toolSpec) implement(t *fleet.Tool) error {
 		}
 	}
 	if given != 1 {
-		return malformed("", "has %d of http, mcp and command: give one, which does the work", given)
+		return malformed("", "has %d of http, mcp and command: give exactly one of them", given)
 	}
 	switch {
 	case s.HTTP != nil:
 		t.HTTP = s.HTTP
 		t.HTTP.Method = strings.ToUpper(t.HTTP.Method)
 		if !slices.Contains(methods, t.HTTP.Method) {
-			return malformed("http.method", "is %q: it is POST, PUT or PATCH, since the arguments are the body", show(t.HTTP.Method))
+			return malformed("http.method", "is %q: it must be POST, PUT or PATCH, because the arguments are sent in the body", show(t.HTTP.Method))
 		}
 		if err := checkURL("http.url", t.HTTP.URL); err != nil {
 			return err
@@ -143,23 +144,23 @@ func checkServer(m *fleet.MCPTool) error {
 	case len(m.Tool) > 200 || checkText("", m.Tool) != nil:
 		return malformed("mcp.tool", "is not a valid name of a tool")
 	case (s.Command == "") == (s.URL == ""):
-		return malformed("mcp.server", "has both or none of command and url: give one")
+		return malformed("mcp.server", "has both command and url, or neither: give exactly one of them")
 	case s.URL != "" && (len(s.Args) > 0 || len(s.Env) > 0):
-		return malformed("mcp.server", "has args or env, which are for a command, beside a url")
+		return malformed("mcp.server", "has a url, and also args or env, which are only for a command: leave them out")
 	case s.URL != "":
 		if err := checkURL("mcp.server.url", s.URL); err != nil {
 			return err
 		}
 		return checkHeaders("mcp.server.headers", s.Headers)
 	case len(s.Headers) > 0:
-		return malformed("mcp.server", "has headers, which are for a url, beside a command")
+		return malformed("mcp.server", "has a command, and also headers, which are only for a url: leave them out")
 	}
 	if err := checkCommand("mcp.server.command", append([]string{s.Command}, s.Args...)); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		if !variablePattern.MatchString(name) || reserved(name) {
-			return malformed("mcp.server.env", "has %q, which is not a name of a variable that a tool can have", show(name))
+			return malformed("mcp.server.env", "has %q, which is not a valid name of a variable for a tool", show(name))
 		}
 		if err := checkValue("mcp.server.env", name, s.Env[name]); err != nil {
 			return err
@@ -170,11 +171,11 @@ func checkServer(m *fleet.MCPTool) error {
 
 func checkCommand(part string, argv []string) error {
 	if len(argv) == 0 || strings.TrimSpace(argv[0]) == "" || len(argv) > maxCommand {
-		return malformed(part, "is a list of 1 to %d texts: the program and its arguments", maxCommand)
+		return malformed(part, "must be a list of 1 to %d texts: the program and its arguments", maxCommand)
 	}
 	for _, a := range argv {
 		if checkText("", a) != nil {
-			return malformed(part, "has a zero byte in it")
+			return malformed(part, "contains a zero byte: remove the zero byte")
 		}
 	}
 	return nil
@@ -186,22 +187,22 @@ func checkURL(part, text string) error {
 	case err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }):
 		return malformed(part, "is not an http or https URL: write it like https://tools.example.com/weather")
 	case u.User != nil:
-		return malformed(part, "has a user or a password in it: put the secret into the server's environment, and name it in a header as ${NAME}")
+		return malformed(part, "contains a user or a password: put the secret into the server's environment, and name it in a header as ${NAME}")
 	case u.Fragment != "":
-		return malformed(part, "has a fragment, which no server sees: leave it out")
+		return malformed(part, "has a fragment, which is never sent to a server: leave it out")
 	case strings.Contains(text, "${"):
-		return malformed(part, "names a variable, which only headers can: an address goes into logs")
+		return malformed(part, "names a variable, which is allowed only in headers: an address would be logged with the value")
 	}
 	return nil
 }
 
-// notForTools are headers that belong to the connection or to Fleet.
+// notForTools are headers that tools cannot set, because they belong to the connection or Fleet sets them.
 var notForTools = []string{"Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Upgrade", "Te", "Trailer", "Expect"}
 
 func checkHeaders(part string, headers map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`()<>@,;:\"/[]?={}`, r) }) {
-			return malformed(part, "has %q, which is not a name of a header", show(name))
+			return malformed(part, "has %q, which is not a valid name of a header", show(name))
 		}
 		if slices.Contains(notForTools, textproto.CanonicalMIMEHeaderKey(name)) {
 			return malformed(part, "has %s, which Fleet sets itself: leave it out", textproto.CanonicalMIMEHeaderKey(name))
@@ -216,8 +217,8 @@ func checkHeaders(part string, headers map[string]string) error {
 // secretName matches names of headers and variables that hold secrets.
 var secretName = regexp.MustCompile(`(?i)auth|cookie|token|secret|passw|credential|(^|[^a-z])key|api-?key|_key`)
 
-// checkValue refuses a secret written into the specification, which is stored in the database where others can read it.
-// Secrets belong in the server's environment.
+// checkValue checks the value of a header or variable. It refuses a value that looks like a secret, because the
+// specification is stored in the database, where others can read it. Secrets belong in the server's environment.
 func checkValue(part, name, value string) error {
 	if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) || len(value) > 4<<10 || checkText("", value) != nil {
 		return malformed(part, "has a value of %s that is not a single line of text", name)
@@ -228,11 +229,11 @@ func checkValue(part, name, value string) error {
 	}
 	for _, v := range named {
 		if reserved(v) {
-			return malformed(part, "of %s names %s, which is Fleet's own and never given to tools", name, v)
+			return malformed(part, "of %s names %s, a variable of Fleet itself that tools never get: use another variable", name, v)
 		}
 	}
 	if len(named) == 0 && value != "" && secretName.MatchString(name) {
-		return malformed(part, "has the value of %s in it, which looks like a secret: put it into the server's environment, and write ${NAME} here", name)
+		return malformed(part, "contains the value of %s, which looks like a secret: put it into the server's environment, and write ${NAME} here", name)
 	}
 	return nil
 }
@@ -246,7 +247,7 @@ func variablesIn(text string) (names []string, err error) {
 	return names, err
 }
 
-// variables returns the variables that the tool names.
+// variables returns the variables that the tool names as ${NAME}, sorted and without duplicates.
 func variables(t *fleet.Tool) (names []string) {
 	var values []string
 	switch {
@@ -256,14 +257,14 @@ func variables(t *fleet.Tool) (names []string) {
 		values = append(slices.Collect(maps.Values(t.MCP.Server.Headers)), slices.Collect(maps.Values(t.MCP.Server.Env))...)
 	}
 	for _, v := range values {
-		named, _ := variablesIn(v) // it was checked before
+		named, _ := variablesIn(v) // checkValue has already checked v
 		names = append(names, named...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// address returns where the tool is called; "" for a program.
+// address returns the URL of the tool; "" if the tool is a program.
 func address(t *fleet.Tool) string {
 	switch {
 	case t.HTTP != nil:
@@ -274,20 +275,21 @@ func address(t *fleet.Tool) string {
 	return ""
 }
 
-// checkVariables refuses variables that the operator has not listed. The author of a tool chooses where its headers go,
-// and could otherwise have any secret of the server's environment sent there.
+// checkVariables refuses variables that the operator has not listed in providers.tool_env. The author of a tool chooses
+// the URL that receives its headers, and could otherwise receive any secret of the server's environment.
 func (s *Service) checkVariables(t *fleet.Tool) error {
 	for _, v := range variables(t) {
 		if !slices.Contains(s.cfg.ToolEnv, v) {
-			return malformed("", "names the variable %s, which tools do not get: the operator lists those that they do in providers.tool_env", v)
+			return malformed("", "names the variable %s, which tools may not use: the operator can allow it in providers.tool_env", v)
 		}
 	}
 	return nil
 }
 
-// mayHave reports whether the principal's agents may use the tool. The server itself calls tools, with its own rights:
-// a program runs as the server's user, and an address on the server's networks may trust the server. So these are for
-// admins and for the single user of a server without tokens. The configuration can open some hosts to everybody.
+// mayHave returns PERMISSION_DENIED if the principal's agents may not use the tool. The server itself calls tools, with
+// its own rights: a program runs as the server's user, and a host on the server's networks may trust the server. So
+// only admins, and the single user of a server without tokens, may have such tools. The configuration can open some
+// hosts to everybody.
 func (s *Service) mayHave(who fleet.Principal, t *fleet.Tool) error {
 	if who.Admin() {
 		return nil
@@ -296,16 +298,17 @@ func (s *Service) mayHave(who fleet.Principal, t *fleet.Tool) error {
 		return fleet.Errorf(fleet.ReasonPermissionDenied, format, args...).With("field", "tool_spec")
 	}
 	if t.Command != nil || t.MCP != nil && t.MCP.Server.Command != "" {
-		return refuse("%q may not register a tool that is a program: it would run as the server's own user, so it takes an admin; an http endpoint or the url of an MCP server will do", who.Name)
+		return refuse("%q may not register a tool that is a program, because it would run as the server's own user: ask an admin, or use an http endpoint or the url of an MCP server", who.Name)
 	}
 	text := address(t)
 	if u, err := url.Parse(text); err == nil && inside(u.Hostname()) && !slices.ContainsFunc(s.cfg.ToolHosts, func(h string) bool { return strings.EqualFold(h, u.Hostname()) }) {
-		return refuse("%q may not register a tool on the server's own networks (%s): it takes an admin, or an entry in providers.tool_hosts", who.Name, u.Hostname())
+		return refuse("%q may not register a tool on the server's own networks (%s): ask an admin, or for an entry in providers.tool_hosts", who.Name, u.Hostname())
 	}
 	return nil
 }
 
-// inside reports whether a host is on the server's machine or its own networks, judged by how it is written.
+// inside reports whether a host is on the server's machine or its own networks. It judges only by the text of the name
+// or address, and does not resolve names.
 func inside(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	ip, err := netip.ParseAddr(host)
@@ -323,10 +326,10 @@ func plain(err error) string {
 	return oneLine(strings.ReplaceAll(strings.TrimPrefix(err.Error(), "json: "), "Go struct field toolSpec.", ""))
 }
 
-// overwritten warns that an existing tool was replaced.
+// overwritten returns the warning that an existing tool was replaced.
 func overwritten(name, agent string) string {
 	if agent == "" {
-		return fmt.Sprintf("There was a tool %q already: it is replaced", name)
+		return fmt.Sprintf("The tool %q existed already and was replaced", name)
 	}
-	return fmt.Sprintf("There was a tool %q of the agent %q already: it is replaced", name, agent)
+	return fmt.Sprintf("The tool %q of the agent %q existed already and was replaced", name, agent)
 }

@@ -14,8 +14,8 @@ type Tool struct {
 	With []string // the agents that can call it
 }
 
-// Tools returns the principal's tools in the order of their registration; if an agent is named, only those that it can
-// call. An agent that does not exist is INVALID_ARGUMENT.
+// Tools returns the principal's tools in the order of their registration. If agent is not empty, it returns only the
+// tools that this agent can call. It returns INVALID_ARGUMENT if the agent does not exist.
 func (s *Service) Tools(ctx context.Context, agent string) (list []Tool, err error) {
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
 		return nil, err
@@ -37,9 +37,9 @@ func (s *Service) Tools(ctx context.Context, agent string) (list []Tool, err err
 	return list, nil
 }
 
-// RemoveTool removes the principal's tool with the name from the agent, or from all if no agent is named. It returns
-// the agents that had the tool. After a tool for one agent is removed, a tool with that name for all agents takes its
-// place.
+// RemoveTool removes the principal's tool with the name that is registered for the agent. If agent is empty, it removes
+// every tool with the name. It returns the agents that had the tool. After a tool for one agent is removed, this agent
+// can call the tool with the same name for all agents, if there is one.
 func (s *Service) RemoveTool(ctx context.Context, name, agent string) (from []string, err error) {
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
 		return nil, err
@@ -59,8 +59,8 @@ func (s *Service) RemoveTool(ctx context.Context, name, agent string) (from []st
 	return slices.Compact(from), err
 }
 
-// callers returns the agents that can call the tool: the one that it is for, or all that take tools and have no other
-// tool with that name.
+// callers returns the agents that can call the tool. A tool for one agent can be called by this agent only. A tool for
+// all agents can be called by every agent that takes tools and has no tool with this name of its own.
 func (s *Service) callers(all []*fleet.RegisteredTool, t *fleet.RegisteredTool) []string {
 	return s.names(func(p *Provider) bool {
 		switch {
@@ -73,7 +73,8 @@ func (s *Service) callers(all []*fleet.RegisteredTool, t *fleet.RegisteredTool) 
 	})
 }
 
-// agentNamed returns the agent's name as the table writes it; empty if no agent is named.
+// agentNamed returns the agent's name as the table writes it, or "" if name is empty. It returns an error if there is
+// no such agent.
 func (s *Service) agentNamed(name string) (string, error) {
 	if name == "" {
 		return "", nil

@@ -9,7 +9,7 @@ import (
 	"fleet/internal/toolset/conversation"
 )
 
-// Close closes a session. It does not change a closed session.
+// Close closes a session of the caller. It does not change a closed session.
 func (s *Service) Close(ctx context.Context, id string) error {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -22,7 +22,8 @@ func (s *Service) Close(ctx context.Context, id string) error {
 	return s.close(ctx, v.Session, "closed by "+p.Name)
 }
 
-// close closes the session for the given reason. It can be repeated after an interruption.
+// close closes the session for the given reason and releases the messages that wait for their turn in it. If close is
+// interrupted, it can be repeated.
 func (s *Service) close(ctx context.Context, x *fleet.Session, reason string) error {
 	err := s.core.CloseSession(ctx, x, reason)
 	if err == nil {
@@ -40,14 +41,14 @@ func (s *Service) Start() {
 	})
 }
 
-// Stop ends what Start began, and waits for it.
+// Stop ends the periodic search and the pending interruptions of abandoned turns, and waits until both have ended.
 func (s *Service) Stop() {
 	s.listeners.close()
 	s.sweeper.Stop()
 }
 
-// Sweep closes sessions that were idle for too long. It also removes agents of sessions whose creation or closing was
-// interrupted.
+// Sweep closes sessions that were idle for too long. It also removes agents without a session, which remain when the
+// creation or closing of a session is interrupted.
 func (s *Service) Sweep(ctx context.Context) error {
 	open, others, err := s.core.AllSessions(ctx, fleet.ToolsetSessions)
 	if err != nil {

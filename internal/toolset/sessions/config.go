@@ -8,15 +8,15 @@ import (
 
 // Settings are the configuration. The zero value works.
 type Settings struct {
-	// AgentsDir is the directory of agent definitions, YAML files of cagent. If empty, the server looks for one.
+	// AgentsDir is the directory of agent definitions, YAML files of cagent. If empty, the server looks in default places.
 	AgentsDir string `yaml:"agents_dir"`
-	// Directories are the directories that agents of sessions may work in, with everything below. Without any, a server
-	// without tokens allows every directory, and a server with tokens allows none.
+	// Directories are the directories that agents of sessions may work in, with everything below. If the list is empty, a
+	// server without tokens allows every directory, and a server with tokens allows no directory.
 	Directories []string `yaml:"directories"`
 	// MaxSessions is how many open sessions a principal may have; 0 means 100.
 	MaxSessions int `yaml:"max_sessions"`
-	// Evict makes a new session close the least recently used one when the principal has MaxSessions, instead of being
-	// refused.
+	// Evict says what happens if the principal has MaxSessions open sessions and creates one more. If true, Fleet closes
+	// the least recently used session; if false, it refuses the new session.
 	Evict bool `yaml:"evict"`
 	// MaxMessages is how many messages a session accepts; 0 means 1000.
 	MaxMessages int `yaml:"max_messages"`
@@ -24,19 +24,19 @@ type Settings struct {
 	MaxWaiting int `yaml:"max_waiting"`
 	// IdleTimeout is how long an unused session stays open; 0 means 24 h, a negative value forever.
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
-	// TurnTimeout is how long an answer may take; 0 means 10 min.
+	// TurnTimeout is how long an agent may take to answer a message; 0 means 10 min.
 	TurnTimeout time.Duration `yaml:"turn_timeout"`
-	// Pulled limits what agents from registries may do.
+	// Pulled limits which agents from registries are accepted.
 	Pulled Pulling `yaml:"pulled"`
 }
 
-// Pulling limits which agents from registries are accepted. The zero value is the safe one.
+// Pulling limits which agents from registries are accepted. The zero value gives agents the fewest rights.
 type Pulling struct {
 	// Registries are the hosts that agents may be pulled from; empty means any.
 	Registries []string `yaml:"registries"`
-	// Toolsets are the types of toolsets that they may have; empty means think, todo, memory.
+	// Toolsets are the types of toolsets that pulled agents may have; empty means think, todo, memory.
 	Toolsets []string `yaml:"toolsets"`
-	// ModelHosts are hosts that their models may use besides those of the known providers.
+	// ModelHosts are the hosts that models of pulled agents may use in addition to the hosts of the known providers.
 	ModelHosts []string `yaml:"model_hosts"`
 	// Login says which credentials are sent to registries: docker for the Docker logins of the server's user, or none.
 	// Empty means docker on a server without tokens, otherwise none.
@@ -49,14 +49,14 @@ type Pulling struct {
 func (s Settings) Validate() error {
 	for key, n := range map[string]int{"max_sessions": s.MaxSessions, "max_messages": s.MaxMessages, "max_waiting": s.MaxWaiting} {
 		if n < 0 {
-			return fmt.Errorf("sessions.%s is %d: it is a number from 1, or 0 for the default", key, n)
+			return fmt.Errorf("sessions.%s is %d: use a positive number, or 0 for the default", key, n)
 		}
 	}
 	switch {
 	case s.TurnTimeout < 0:
 		return fmt.Errorf("sessions.turn_timeout is %s: it must be more than 0, or 0 for the default of 10m", s.TurnTimeout)
 	case s.Pulled.Login != "" && s.Pulled.Login != "docker" && s.Pulled.Login != "none":
-		return fmt.Errorf("sessions.pulled.login is %q: it is docker or none", s.Pulled.Login)
+		return fmt.Errorf("sessions.pulled.login is %q: it must be docker or none", s.Pulled.Login)
 	case s.Pulled.Timeout < 0:
 		return fmt.Errorf("sessions.pulled.timeout is %s: it must be more than 0, or 0 for the default", s.Pulled.Timeout)
 	}
@@ -66,16 +66,17 @@ func (s Settings) Validate() error {
 // Config configures a Service.
 type Config struct {
 	Settings
-	// Driver is the driver of defined agents, and so says where they live; it defaults to "cagent".
+	// Driver is the driver of agents that are made from definitions. It decides in which place these agents run. Empty
+	// means "cagent".
 	Driver string
-	// Places is the place whose projects sessions can name; it defaults to "local".
+	// Places is the place whose projects sessions can name; empty means "local".
 	Places string
 	// AnyDirectory allows agents to work in every directory except Private.
 	AnyDirectory bool
 	// Private is the server's own directory, which no agent may use.
 	Private string
-	// AbortGrace is how long a turn continues after its caller has disconnected, if its message has a request id; 0
-	// means 2 min, as long as the command line tries to reconnect.
+	// AbortGrace is how long a turn continues after its caller has disconnected, if the message has a request id. 0 means
+	// 2 min, which is how long the command line tries to reconnect.
 	AbortGrace time.Duration
 	// SweepEvery is the interval of the search for idle sessions; 0 means a minute.
 	SweepEvery time.Duration
@@ -83,6 +84,7 @@ type Config struct {
 	Logger     *slog.Logger     // nil means no log
 }
 
+// fill sets the defaults.
 func (c *Config) fill() {
 	set := func(n *int, to int) {
 		if *n == 0 {

@@ -7,17 +7,17 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Content is one thing that an agent did in a turn: a tool call (Tool, Status, CallID, Arguments), its result (Tool, Status,
-// CallID, Result), a Message, a Usage or a Warning. Agent is set in addition if the event names it.
+// Content is one thing that an agent did in a turn. It is a tool call (Tool, Status, CallID, Arguments), the result of
+// a tool call (Tool, Status, CallID, Result), a Message, a Usage or a Warning. Agent is set in addition if it is known.
 type Content struct {
 	Agent     string          // the agent that did it
-	Tool      string          // name of the tool, or the text of the step if the place reports no more
-	Status    string          // of the tool: started, completed or failed
-	CallID    string          // of the tool
-	Arguments json.RawMessage // of the tool call
+	Tool      string          // name of the tool, or the text of the step if the place reports only a text
+	Status    string          // status of the tool call: started, completed or failed
+	CallID    string          // identifies the tool call
+	Arguments json.RawMessage // arguments of the tool call
 	Result    *Result         // what the tool returned
-	Message   string          // text of the agent
-	Usage     *fleet.Usage    // of one request to the model
+	Message   string          // text that the agent wrote
+	Usage     *fleet.Usage    // usage of one request to the model
 	Warning   string          // what did not work, for example an MCP server that did not start
 }
 
@@ -42,7 +42,8 @@ type step struct {
 	Message      string          `json:"message"`
 }
 
-// contentOf converts an event of a turn. ok is false if the event shows nothing that the agent did.
+// contentOf converts an event of a turn to a Content. ok is false if the event does not show something that the agent
+// did.
 func contentOf(e fleet.Event) (c Content, ok bool) {
 	if e.Type != fleet.EventTaskOutput && e.Type != fleet.EventTaskStep {
 		return Content{}, false

@@ -23,15 +23,15 @@ const (
 	maxName      = 200
 )
 
-// find resolves the name of an agent. A name that looks like a file is one. Otherwise definitions come before agents of
-// the fleet, and these before artifacts, so that nobody can shadow the operator's or a caller's own agents by pulling
-// an artifact.
+// find returns the definition or the agent that the name refers to. It looks first for a definition in a file, then for
+// an agent of the fleet, then for a pulled artifact. In this order, nobody can hide the operator's definitions or the
+// caller's own agents by pulling an artifact. A name that isPath accepts can only be a file.
 func (s *Service) find(ctx context.Context, name string) (found, error) {
 	switch {
 	case strings.TrimSpace(name) == "":
-		return found{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent", "the agent is empty").Next("{list_agents} shows which there are")
+		return found{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent", "the agent is empty").Next("{list_agents} shows the agents")
 	case utf8.RuneCountInString(name) > maxReference || !utf8.ValidString(name) || strings.ContainsRune(name, 0):
-		return found{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent", "the agent %q is not a file, a reference or a name", fleet.Shorten(strings.ToValidUTF8(name, "?"), 60))
+		return found{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent", "the agent %q is not a valid file name, reference or name", fleet.Shorten(strings.ToValidUTF8(name, "?"), 60))
 	}
 	d, err := s.catalog.File(ctx, name)
 	if err == nil {
@@ -41,7 +41,7 @@ func (s *Service) find(ctx context.Context, name string) (found, error) {
 		return found{}, err
 	}
 	if v, err := s.core.ShowAgent(ctx, name); err == nil {
-		if p, err := fleet.PrincipalFrom(ctx); err != nil || p.OwnsAll(v.Owner) { // a shared agent gets tasks, and no conversations
+		if p, err := fleet.PrincipalFrom(ctx); err != nil || p.OwnsAll(v.Owner) { // a shared agent accepts tasks, but no conversations
 			return found{agent: v, source: fleet.DefinitionFleet}, err
 		}
 	} else if e, ok := errors.AsType[*fleet.Error](err); !ok || e.Code != fleet.NotFound && e.Code != fleet.InvalidArgument {
@@ -50,8 +50,8 @@ func (s *Service) find(ctx context.Context, name string) (found, error) {
 	d, err = s.catalog.Artifact(ctx, name)
 	if fleet.ReasonOf(err) == fleet.ReasonAgentNotFound {
 		err = fleet.Errorf(fleet.ReasonAgentNotFound,
-			"there is no agent %q: no file in the agents directory, no agent that was pulled and none of the fleet has the name",
-			fleet.Shorten(name, 200)).Next("{list_agents} shows which there are").With("agent", fleet.Shorten(name, 200))
+			"there is no agent %q: no file in the agents directory, no pulled agent and no agent of the fleet has this name",
+			fleet.Shorten(name, 200)).Next("{list_agents} shows the agents").With("agent", fleet.Shorten(name, 200))
 	}
 	if err != nil {
 		return found{}, err
@@ -69,22 +69,22 @@ func isPath(name string) bool {
 	return strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
 }
 
-// hosted reports whether this server runs defined agents.
+// hosted returns an error if no place of this server can run agents that are made from definitions.
 func (s *Service) hosted() error {
 	if _, ok := s.core.PlaceWith(s.cfg.Driver); !ok {
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "this server runs no agents of definitions: no place of it has the driver %q, and its log says why", s.cfg.Driver)
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "this server cannot run agents from definitions: none of its places has the driver %q; the server's log says why", s.cfg.Driver)
 	}
 	return nil
 }
 
-// launch returns the request for an agent of the definition.
+// launch returns the request that starts an agent from the definition.
 func (s *Service) launch(method string, d *fleet.Definition, name string, p Place) (service.LaunchRequest, error) {
 	r := &fleet.AgentConfig{Name: d.Name, Driver: s.cfg.Driver, Document: d.Document, Foreign: d.Source == fleet.DefinitionStore}
 	project, err := s.apply(r, p)
 	return service.LaunchRequest{Method: method, Toolset: fleet.ToolsetSessions, Config: r, Project: project, Name: name}, err
 }
 
-// body returns what a request id identifies. A place counts if it is given.
+// body returns the values that must be equal when a request id is used again: the parts and, if it is set, the place.
 func (p Place) body(parts ...string) []string {
 	if p == (Place{}) {
 		return parts
@@ -92,8 +92,8 @@ func (p Place) body(parts ...string) []string {
 	return append(parts, p.Project, p.Directory)
 }
 
-// Warnings returns what will not work of the named agent. It is empty for an agent of the fleet, and for one that no
-// longer exists.
+// Warnings returns warnings about parts of the named agent's definition that will not work. It returns nil for an agent
+// of the fleet, and if there is no agent with the name.
 func (s *Service) Warnings(ctx context.Context, agent string) []string {
 	f, err := s.find(ctx, agent)
 	if err != nil || f.definition == nil {
@@ -109,7 +109,7 @@ func (s *Service) Create(ctx context.Context, agent, name, requestID string, pla
 		return nil, err
 	}
 	if utf8.RuneCountInString(name) > maxName || strings.ContainsRune(name, 0) {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "session_name", "the session's name has more than %d characters, or one that no name has", maxName)
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "session_name", "the session's name has more than %d characters or contains a NUL character: choose another name", maxName)
 	}
 	c := service.Call{Method: "CreateAgentSession", RequestID: requestID, Body: place.body(agent, name)}
 	if x, err := s.core.OpenedBefore(ctx, c); x != nil || err != nil {
@@ -152,7 +152,9 @@ func (s *Service) Create(ctx context.Context, agent, name, requestID string, pla
 	return nil, err
 }
 
-// makeRoom closes idle sessions when the principal has as many sessions as allowed.
+// makeRoom closes sessions of the principal until one more is allowed. It closes idle sessions and, if Evict is set,
+// the least recently used ones. It leaves sessions whose agent is working. If there is still no room, it returns no
+// error, and opening the session fails.
 func (s *Service) makeRoom(ctx context.Context) error {
 	open, err := s.core.Sessions(ctx, fleet.ToolsetSessions)
 	if err != nil || len(open) < s.cfg.MaxSessions {
@@ -167,7 +169,7 @@ func (s *Service) makeRoom(ctx context.Context) error {
 		case s.idle(x.Session):
 			err = s.close(ctx, x.Session, s.idleReason())
 		case s.cfg.Evict:
-			err = s.close(ctx, x.Session, "it made room for a new session, as the one that was not used for the longest time")
+			err = s.close(ctx, x.Session, "it was the least recently used session and was closed to make room for a new one")
 		default:
 			continue
 		}

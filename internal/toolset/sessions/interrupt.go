@@ -9,14 +9,14 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Interrupt ends the running turn of a session and returns its task after it has ended; nil if there is none. The
-// session stays open.
+// Interrupt stops the running turn of a session, waits until the turn has ended, and returns its task. It returns nil
+// if no turn is running. The session stays open.
 func (s *Service) Interrupt(ctx context.Context, id string) (*fleet.Task, error) {
 	v, err := s.session(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	running := v.Turn() // an agent of the fleet may run another caller's task
+	running := v.Turn() // not v.Active, since an agent of the fleet may run a task outside the session
 	if running == nil {
 		return nil, nil
 	}
@@ -31,8 +31,8 @@ type listeners struct {
 	mu      sync.Mutex
 	closed  bool
 	count   map[string]int       // by task
-	late    map[string]*lateCall // of turns that nobody waits for, by task
-	running sync.WaitGroup       // work of the timers
+	late    map[string]*lateCall // the scheduled calls for turns that nobody waits for, by task
+	running sync.WaitGroup       // counts the scheduled calls that are running
 }
 
 func newListeners() *listeners {
@@ -50,8 +50,8 @@ func (l *listeners) join(task string) {
 	}
 }
 
-// leave undoes join. If nobody else waits for the turn, it calls then after the grace period, unless somebody joins
-// before. A nil then is not called.
+// leave undoes join. If nobody else waits for the turn and then is not nil, leave schedules a call of then after the
+// grace period. A join within this time cancels the call.
 func (l *listeners) leave(task string, grace time.Duration, then func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,10 +72,11 @@ func (l *listeners) leave(task string, grace time.Duration, then func()) {
 	l.late[task] = c
 }
 
-// lateCall is a call that leave has scheduled.
+// lateCall is a call that leave has scheduled. Its address identifies it.
 type lateCall struct{ timer *time.Timer }
 
-// take reports whether the call is still due. If so, close waits until running.Done.
+// take reports whether the scheduled call is still due. If so, it removes the call and adds it to l.running, so that
+// close waits for it.
 func (l *listeners) take(task string, c *lateCall) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,7 +88,7 @@ func (l *listeners) take(task string, c *lateCall) bool {
 	return true
 }
 
-// close stops the timers and waits for their work.
+// close cancels the scheduled calls and waits for those that are running.
 func (l *listeners) close() {
 	l.mu.Lock()
 	l.closed = true
@@ -98,9 +99,10 @@ func (l *listeners) close() {
 	l.running.Wait()
 }
 
-// left ends listeners.join. When a caller gives up, the turn is interrupted: at once, or, if the message has a request
-// id, after a while without a retry, since the caller may only have lost the connection. If the server ends the call by
-// shutting down, nothing is interrupted: agents outside the server continue, and their answers are in the history.
+// left undoes listeners.join after a call has stopped waiting for the turn. gaveUp says that the caller disconnected
+// before the answer. Then left interrupts the turn if no other call waits for it. If the message has a request id, left
+// waits AbortGrace first, since the caller may only have lost the connection and may retry. During a shutdown of the
+// server, left interrupts nothing: agents outside the server continue, and their answers are in the history.
 func (s *Service) left(ctx context.Context, task, requestID string, gaveUp bool) {
 	if !gaveUp || fleet.ShuttingDown(ctx) {
 		s.listeners.leave(task, 0, nil)
@@ -120,5 +122,5 @@ func (s *Service) left(ctx context.Context, task, requestID string, gaveUp bool)
 	})
 }
 
-// interruptTimeout limits the interruption of a turn that nobody waits for.
+// interruptTimeout limits the duration of the request that interrupts a turn that nobody waits for.
 const interruptTimeout = 10 * time.Second

@@ -15,8 +15,8 @@ import (
 // Answer is an agent's answer to a message.
 type Answer struct {
 	Text     string
-	Events   []Content // what it did, at most the last maxEvents
-	Warnings []string  // what did not work meanwhile, without repetitions
+	Events   []Content // what the agent did, at most the last maxEvents
+	Warnings []string  // what did not work during the turn, without repetitions
 	TaskID   string
 	Duration time.Duration
 	Usage    fleet.Usage
@@ -29,7 +29,7 @@ const (
 )
 
 // Send sends a message to the agent of a session and waits for the answer. If sink is not nil, it receives what the
-// agent does meanwhile. If the caller gives up, the turn is interrupted; see left.
+// agent does until then. If sink fails or ctx ends, the caller has given up, and the turn is interrupted; see left.
 func (s *Service) Send(ctx context.Context, id, message, requestID string, sink func(Content) error) (*Answer, error) {
 	began := s.cfg.Now()
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
@@ -48,7 +48,7 @@ func (s *Service) Send(ctx context.Context, id, message, requestID string, sink 
 	leave, err := s.turns.Take(ctx, id, 0)
 	if errors.Is(err, conversation.ErrFull) {
 		err = fleet.Errorf(fleet.ReasonLimitReached,
-			"%d messages wait for their turn in the session %q already: send this one when they are answered", s.cfg.MaxWaiting, fleet.Shorten(id, 60)).With("limit", "waiting")
+			"%d messages already wait for their turn in the session %q: send this message when they are answered", s.cfg.MaxWaiting, fleet.Shorten(id, 60)).With("limit", "waiting")
 	}
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (s *Service) Send(ctx context.Context, id, message, requestID string, sink 
 		Message: &service.SessionMessage{Max: s.cfg.MaxMessages, At: s.now()},
 	})
 	if fleet.ReasonOf(err) == fleet.ReasonAgentOffline {
-		if _, e := s.writable(ctx, id, ""); e != nil { // its agent is gone because the session was closed
+		if _, e := s.writable(ctx, id, ""); e != nil { // the agent was deleted because the session was closed
 			return nil, e
 		}
 	}
@@ -75,21 +75,22 @@ func checkMessage(message string) error {
 	case strings.TrimSpace(message) == "":
 		return fleet.Invalid(fleet.ReasonTaskRequired, "message", "the message is empty: say something to the agent")
 	case len(message) > fleet.MaxText:
-		return fleet.Invalid(fleet.ReasonInvalidArgument, "message", "the message has %d bytes, and at most %d are taken", len(message), fleet.MaxText)
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "message", "the message has %d bytes, and the limit is %d: shorten the message", len(message), fleet.MaxText)
 	case strings.ContainsRune(message, 0):
-		return fleet.Invalid(fleet.ReasonInvalidArgument, "message", "the message has a NUL character in it, which no agent can be given: take it out")
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "message", "the message contains a NUL character, which agents cannot receive: remove the character")
 	}
 	return nil
 }
 
-// writable returns a session that accepts messages. It closes a session that was idle for too long.
+// writable returns the session if it accepts messages, otherwise an error. It closes a session that was idle for too
+// long. It also returns a closed session if requestID is set, because the same message may have been answered before.
 func (s *Service) writable(ctx context.Context, id, requestID string) (*fleet.Session, error) {
 	v, err := s.session(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	x := v.Session
-	if requestID != "" && !x.ClosedAt.IsZero() { // the same message may have been answered before
+	if requestID != "" && !x.ClosedAt.IsZero() {
 		return x, nil
 	}
 	if x.ClosedAt.IsZero() && s.idle(x) && v.Active == nil && !s.turns.Taken(id) {
@@ -104,7 +105,8 @@ func (s *Service) writable(ctx context.Context, id, requestID string) (*fleet.Se
 	return x, nil
 }
 
-// turn begins a turn. It waits for an agent that works on something else, for example another caller's task.
+// turn begins a turn and returns its task. If the agent works on another task, for example another caller's, turn waits
+// for the end of that task first.
 func (s *Service) turn(ctx context.Context, r service.TurnRequest) (*fleet.Task, error) {
 	for {
 		t, err := s.core.Turn(ctx, r)
@@ -118,12 +120,13 @@ func (s *Service) turn(ctx context.Context, r service.TurnRequest) (*fleet.Task,
 	}
 }
 
-// answer waits for the end of the turn.
+// answer waits for the end of the turn and returns the agent's answer. It passes what the agent does to sink, if sink
+// is not nil. An error of sink means that the caller has disconnected, and ends the wait.
 func (s *Service) answer(ctx context.Context, t *fleet.Task, requestID string, began time.Time, sink func(Content) error) (*Answer, error) {
 	a := &Answer{TaskID: t.ID}
 	kept := &recent{}
 	s.listeners.join(t.ID)
-	var gone error // of the sink: its caller has disconnected
+	var gone error // the sink's error, which means that the caller has disconnected
 	defer func() { s.left(ctx, t.ID, requestID, gone != nil || ctx.Err() != nil) }()
 	speaker, err := s.speaker(ctx, t)
 	if err != nil {
@@ -161,7 +164,7 @@ func (s *Service) answer(ctx context.Context, t *fleet.Task, requestID string, b
 	return a, nil
 }
 
-// recent keeps the last contents.
+// recent keeps the last contents, at most maxEvents of them and about maxEventSize bytes.
 type recent struct {
 	all  []Content
 	size int
@@ -192,13 +195,13 @@ func failed(t *fleet.Task) error {
 		words = "was stopped"
 	case t.ChecksFailed:
 		reason = fleet.ReasonChecksFailed
-	case t.Timeout > 0 && t.EndedAt.Sub(t.StartedAt) >= t.Timeout: // nothing else ends a turn this late
+	case t.Timeout > 0 && t.EndedAt.Sub(t.StartedAt) >= t.Timeout: // only the timeout ends a turn this late
 		reason, words = fleet.ReasonTaskTimedOut, "was too slow"
 	}
 	return fleet.Errorf(reason, "the agent %s: %s", words, t.Reason).With("task_id", t.ID).With("agent_name", t.AgentName)
 }
 
-// Invoke asks an agent one question and waits for the answer.
+// Invoke sends one message to an agent, outside any session, and waits for the answer. sink is used as in Send.
 func (s *Service) Invoke(ctx context.Context, agent, message, requestID string, place Place, sink func(Content) error) (*Answer, error) {
 	began := s.cfg.Now()
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
@@ -230,10 +233,11 @@ func (s *Service) Invoke(ctx context.Context, agent, message, requestID string, 
 	if err != nil {
 		return nil, err
 	}
-	return s.answer(ctx, t, "", began, sink) // without a session nobody can interrupt it later
+	return s.answer(ctx, t, "", began, sink) // no request id, so that left interrupts at once: without a session nobody can later
 }
 
-// ask makes an agent of the definition, lets it answer one message, and deletes it.
+// ask starts an agent from the definition on one message and returns its task. The core deletes the agent after the
+// task.
 func (s *Service) ask(ctx context.Context, d *fleet.Definition, message, requestID string, place Place, body []string) (*fleet.Task, error) {
 	l, err := s.launch("InvokeAgent", d, "invoke", place)
 	if err != nil {

@@ -8,14 +8,15 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Place is where an agent of a definition works. At most one field is set. Without any, the agent has an empty
-// directory of its own.
+// Place is where an agent made from a definition works. At most one field is set. If neither field is set, the agent
+// works in an empty directory of its own.
 type Place struct {
-	Project   string // the agent gets a working copy of it
-	Directory string // on this machine
+	Project   string // a project; the agent gets a working copy of its repository
+	Directory string // a directory on this machine
 }
 
-// apply sets the place in the configuration and returns the project.
+// apply sets the place in the configuration and returns the place's project. It returns an error if both fields are set
+// or agents may not work in the directory.
 func (s *Service) apply(r *fleet.AgentConfig, p Place) (project string, err error) {
 	switch {
 	case p.Project != "" && p.Directory != "":
@@ -28,7 +29,7 @@ func (s *Service) apply(r *fleet.AgentConfig, p Place) (project string, err erro
 	return p.Project, err
 }
 
-// none refuses a place for an agent of the fleet, which has a workspace already.
+// none returns an error if the place is set. It is for agents of the fleet, which already have a workspace.
 func (p Place) none() error {
 	field := "project"
 	if p.Project == "" {
@@ -37,10 +38,11 @@ func (p Place) none() error {
 	if p == (Place{}) {
 		return nil
 	}
-	return fleet.Invalid(fleet.ReasonInvalidArgument, field, "the agent is one of the fleet, which works in its own workspace: leave %s out, or name an agent of a file", field)
+	return fleet.Invalid(fleet.ReasonInvalidArgument, field, "the agent is an agent of the fleet, which works in its own workspace: leave %s out, or name an agent that is defined in a file", field)
 }
 
-// directory returns the caller's directory without symbolic links, if agents may work in it.
+// directory returns the directory that the caller named, with symbolic links resolved. It returns an error if agents
+// may not work in it.
 func (s *Service) directory(name string) (string, error) {
 	refuse := func(format string, args ...any) (string, error) {
 		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "directory", format, args...)
@@ -50,7 +52,7 @@ func (s *Service) directory(name string) (string, error) {
 	if rest, ok := strings.CutPrefix(name, "~"); ok && (rest == "" || rest[0] == '/') {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return refuse("directory begins with ~, and the server's user has no home directory: give a full path")
+			return refuse("directory begins with ~, but the server's user has no home directory: give a full path")
 		}
 		dir = filepath.Join(home, rest)
 	}

@@ -29,7 +29,8 @@ func New(core *service.Service, catalog fleet.Catalog, c Config) *Service {
 
 func (s *Service) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
 
-// session returns a session of the caller, open or closed. SESSION_NOT_FOUND also for another principal's session.
+// session returns a session of the caller, open or closed. It returns SESSION_NOT_FOUND if there is none with the id,
+// or if it belongs to another principal.
 func (s *Service) session(ctx context.Context, id string) (*service.SessionView, error) {
 	if id == "" {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_session_id", "agent_session_id is empty").Next("{create_agent_session} gives one")

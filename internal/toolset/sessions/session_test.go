@@ -172,7 +172,7 @@ func TestQueue(t *testing.T) {
 		w.waiting(id, i+1)
 	}
 	_, err := w.svc.Send(w.as("alice"), id, "one too many", "", nil)
-	e := fails(t, err, fleet.ReasonLimitReached, "3 messages wait")
+	e := fails(t, err, fleet.ReasonLimitReached, "3 messages already wait")
 	require.Equal(t, fleet.ResourceExhausted, e.Code)
 	info, err := w.svc.Info(w.as("alice"), id)
 	require.NoError(t, err)
@@ -261,7 +261,7 @@ func TestEvict(t *testing.T) {
 	w.begin("alice", "echo")
 	info, err := w.svc.Info(w.as("alice"), two)
 	require.NoError(t, err)
-	require.Contains(t, info.CloseReason, "made room")
+	require.Contains(t, info.CloseReason, "make room")
 	require.Contains(t, w.events("alice"), "session "+two+" was closed: "+info.CloseReason)
 	w.say("alice", one, "still here")
 }

@@ -12,11 +12,11 @@ import (
 type Info struct {
 	*fleet.Session
 	Working   bool
-	Project   string // the project that its agent was given
-	Directory string // the directory that its agent works in, if it was given one or a project
+	Project   string // the project of the session's agent; empty if it has none
+	Directory string // the directory of the session's agent, if the session was created with a directory or a project
 }
 
-// Info describes a session, also a closed one.
+// Info describes a session of the caller, open or closed.
 func (s *Service) Info(ctx context.Context, id string) (*Info, error) {
 	v, err := s.session(ctx, id)
 	if err != nil {
@@ -48,7 +48,7 @@ type Message struct {
 	Text    string
 	Time    time.Time
 	TaskID  string
-	Status  fleet.TaskStatus // of an assistant's message
+	Status  fleet.TaskStatus // how the task ended; only for an assistant's message
 	Problem string           // why there is no answer
 }
 
@@ -70,7 +70,7 @@ func (s *Service) History(ctx context.Context, id string, limit *int) ([]Message
 	if n < 1 || n > MaxHistory {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "limit", "limit is %d: give 1 to %d", n, MaxHistory)
 	}
-	tasks, err := s.core.SessionTasks(ctx, id, n) // each task has two messages, the last possibly one
+	tasks, err := s.core.SessionTasks(ctx, id, n) // each task has two messages, but an active one has only the first
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (s *Service) History(ctx context.Context, id string, limit *int) ([]Message
 	return all[max(0, len(all)-n):], nil
 }
 
-// Agents lists the agents of the source; "" means of all.
+// Agents returns the agents from the source, or from all sources if source is "".
 func (s *Service) Agents(ctx context.Context, source fleet.DefinitionSource) ([]fleet.Definition, error) {
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func (s *Service) Agents(ctx context.Context, source fleet.DefinitionSource) ([]
 	return all, nil
 }
 
-// fleetAgents returns the caller's agents in the fleet, without those that are only shared with the caller.
+// fleetAgents returns the caller's own agents in the fleet, without agents that others share with the caller.
 func (s *Service) fleetAgents(ctx context.Context) ([]fleet.Definition, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

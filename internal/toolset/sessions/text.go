@@ -13,9 +13,9 @@ import (
 // colors matches the control sequences with which programs color terminal output.
 var colors = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]")
 
-// text returns the agent's whole answer. If the summary is part of the payload, the answer is the payload: the summary
-// is the beginning of a long answer, or the last line of a program's output. Otherwise the agent reported a summary
-// beside data, and the answer is the summary.
+// text returns the agent's complete answer to the task. If the payload contains the summary, the answer is the payload,
+// because then the summary is only the beginning of a long answer or the last line of a program's output. Otherwise the
+// payload is data that the agent reported besides its answer, and the answer is the summary.
 func (s *Service) text(ctx context.Context, t *fleet.Task) (string, error) {
 	if t.PayloadSize == 0 {
 		return t.Summary, nil

@@ -7,19 +7,21 @@ import (
 	"fleet/internal/fleet"
 )
 
-// caller is the caller of a subagent. It is derived from the call's token, and from nothing in the request.
+// caller is the caller of a subagent. It is derived only from the call's token, never from the request.
 type caller struct {
-	// name is the name of the principal or, for an agent, of its definition; empty for an agent without a definition.
+	// name is the principal's name or, for an agent, the name of its definition. It is empty for an agent without a
+	// definition.
 	name  string
 	agent bool
-	uid   string   // of the agent
+	uid   string   // the agent's UID; empty if the caller is not an agent of this server
 	calls []string // the subagents that the agent may run
-	depth int      // how many agents are above one that it runs
-	// owner is the principal responsible for the caller. Subagents belong to it, and so do those that they run.
+	depth int      // how many agents stand above a subagent that the caller runs
+	// owner is the principal responsible for the caller. It owns all subagents that the caller runs, directly or through
+	// other subagents.
 	owner fleet.Principal
 }
 
-// callerFrom returns the caller of the context.
+// callerFrom returns the caller for the principal in the context.
 func (s *Service) callerFrom(ctx context.Context) (caller, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -39,8 +41,8 @@ func (s *Service) callerFrom(ctx context.Context) (caller, error) {
 	return c, nil
 }
 
-// may reports whether the caller may run the subagent: its definition must allow the caller, and the caller's own
-// definition, if it has one, must list the subagent.
+// may reports whether the caller may run the subagent. The subagent's definition must allow the caller. If the caller
+// is an agent, its own definition must list the subagent, and not too many agents may stand above the subagent.
 func (s *Service) may(c caller, d *Definition) bool {
 	return d.allows(c) && (c.uid == "" || slices.Contains(c.calls, d.Name)) && c.depth < s.cfg.MaxDepth
 }
@@ -51,13 +53,13 @@ func (s *Service) refused(c caller, d *Definition) error {
 	if c.agent {
 		who = "the agent " + c.name
 	}
-	why := "its definition allows others"
+	why := "its definition does not allow this caller"
 	switch {
 	case !d.allows(c):
 	case c.depth >= s.cfg.MaxDepth:
 		why = "too many subagents stand above it already"
 	default:
-		why = "subagents run no others but those that their own definition names under calls"
+		why = "a subagent may run only the subagents that its own definition names under calls"
 	}
 	return fleet.Errorf(fleet.ReasonPermissionDenied, "%s may not run the subagent %q: %s", who, d.Name, why).With("agent_name", d.Name)
 }

@@ -40,8 +40,8 @@ func TestParseClaude(t *testing.T) {
 		"unknown keys": {
 			"hooks: {Stop: [{command: x}]}\nsesion: true",
 			Definition{Name: "reviewer", Warnings: []string{
-				`line 2: the key "hooks" is not known here and is left out`,
-				`line 3: the key "sesion" is not known here and is left out: did you mean "session"?`,
+				`line 2: the key "hooks" is unknown and is ignored`,
+				`line 3: the key "sesion" is unknown and is ignored: did you mean "session"?`,
 			}},
 		},
 	} {

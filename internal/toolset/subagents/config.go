@@ -14,14 +14,14 @@ import (
 
 // Settings configure the subagents. The zero value works.
 type Settings struct {
-	// Dir is the directory of the definitions: DIR/NAME/agent.md. A missing directory has none.
+	// Dir is the directory of the definitions: DIR/NAME/agent.md. If it does not exist, there are no subagents.
 	Dir string `yaml:"dir"`
-	// Timeout limits a run whose definition has no limit of its own; 0 means 10 min.
+	// Timeout limits the duration of a run if its definition sets no limit; 0 means 10 min.
 	Timeout time.Duration `yaml:"timeout"`
-	// MaxDepth is how deeply subagents may run each other: with 1, a subagent runs no others; 0 means 3.
+	// MaxDepth is how deeply subagents may run each other. With 1, a subagent cannot run other subagents. 0 means 3.
 	MaxDepth int `yaml:"max_depth"`
-	// Retries is how often a subagent is asked again if its answer does not match its definition; 0 means 2, a negative
-	// value never.
+	// Retries is how often a subagent is asked again if its answer does not match its definition. 0 means 2, and a
+	// negative value means never.
 	Retries int `yaml:"output_retries"`
 }
 
@@ -39,13 +39,13 @@ func (s Settings) Validate() error {
 	return nil
 }
 
-// Config configures a Service. The zero value works and knows no subagents.
+// Config configures a Service. The zero value works and has no subagents.
 type Config struct {
 	Settings
 	// Local is the place that runs subagents on this machine; empty means "local".
 	Local string
-	// MaxWaiting is how many calls may wait for their turn in one conversation; 0 means 8. QueueWait is how long they
-	// wait; 0 means 10 min.
+	// MaxWaiting is how many calls may wait for their turn in one conversation; 0 means 8. QueueWait is how long a call
+	// waits; 0 means 10 min.
 	MaxWaiting int
 	QueueWait  time.Duration
 	// StartWait is how long a new workspace may take to become ready; 0 means 10 min.

@@ -13,13 +13,13 @@ import (
 	"fleet/internal/toolset/conversation"
 )
 
-// inConversation lets the agent answer that the caller has talked to before.
+// inConversation runs the call in the caller's conversation with the subagent, on the agent of that conversation.
 func (r *run) inConversation(ctx context.Context, prompt string) error {
 	leave, err := r.turns.Take(ctx, r.caller.owner.Name+"\x00"+r.conversation(), r.cfg.QueueWait)
 	switch {
 	case errors.Is(err, conversation.ErrFull):
 		return fleet.Errorf(fleet.ReasonLimitReached,
-			"%d calls wait for the subagent %q already, which does one at a time in a conversation: try again when they are done", r.cfg.MaxWaiting, r.d.Name).With("limit", "waiting")
+			"%d calls already wait for the subagent %q, which answers one call at a time in a conversation: try again when they have ended", r.cfg.MaxWaiting, r.d.Name).With("limit", "waiting")
 	case errors.Is(err, conversation.ErrLate):
 		return fleet.Errorf(fleet.ReasonAgentBusy, "the subagent %q has worked on other calls of yours for %s: try again later", r.d.Name, r.cfg.QueueWait).With("agent_name", r.d.Name)
 	case err != nil:
@@ -39,7 +39,7 @@ func (r *run) inConversation(ctx context.Context, prompt string) error {
 		case err == nil:
 			return r.answer(ctx, task, prompt)
 		case fleet.ReasonOf(err) == fleet.ReasonSessionExists, fleet.ReasonOf(err) == fleet.ReasonSessionNotFound:
-			continue // another server was faster
+			continue // another server has opened or closed the conversation meanwhile
 		case fleet.ReasonOf(err) == fleet.ReasonAgentBusy:
 			if err := r.othersTurn(ctx, err); err != nil {
 				return err
@@ -68,7 +68,8 @@ func (r *run) repeatedIn(ctx context.Context, taskID, prompt string) error {
 	return r.answer(ctx, task, prompt)
 }
 
-// othersTurn waits for the end of a task that another server, or an earlier process of this one, has given the agent.
+// othersTurn waits for the end of the task that keeps the agent busy. Another server, or an earlier process of this
+// server, has started that task. busy is the error that names the task.
 func (r *run) othersTurn(ctx context.Context, busy error) error {
 	e, ok := errors.AsType[*fleet.Error](busy)
 	if !ok || e.Metadata["task_id"] == "" {
@@ -83,7 +84,8 @@ func (r *run) othersTurn(ctx context.Context, busy error) error {
 	return err
 }
 
-// nextTurn gives the agent of the conversation its next task. It replaces a conversation that cannot continue by a new one.
+// nextTurn gives the agent of the conversation its next task. If the conversation cannot continue, nextTurn closes it
+// and opens a new one.
 func (r *run) nextTurn(ctx context.Context, prompt string) (*fleet.Task, error) {
 	session, err := r.fleet.SessionByKey(ctx, fleet.ToolsetSubagents, r.conversation())
 	if err != nil {
@@ -104,7 +106,7 @@ func (r *run) nextTurn(ctx context.Context, prompt string) (*fleet.Task, error) 
 	if session.Source != hash {
 		prompt = "What you were told about yourself has changed. From now on this holds instead:\n\n" + r.d.instructions() + "\n\nYour task now:\n\n" + prompt
 		if len(prompt) > fleet.MaxText {
-			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "prompt", "the prompt and the subagent's new instructions have %d bytes, and at most %d are taken: shorten the prompt", len(prompt), fleet.MaxText)
+			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "prompt", "the prompt and the subagent's new instructions have %d bytes, and the limit is %d: shorten the prompt", len(prompt), fleet.MaxText)
 		}
 	}
 	return r.fleet.Turn(ctx, service.TurnRequest{
@@ -114,8 +116,9 @@ func (r *run) nextTurn(ctx context.Context, prompt string) (*fleet.Task, error) 
 	})
 }
 
-// stale returns why the conversation's agent cannot continue; empty if it can. An agent never changes, so it cannot
-// continue if its definition has changed what it may do. A changed prompt can be told to it.
+// stale returns why the conversation's agent cannot continue, or "" if it can. An agent's configuration never changes,
+// so the agent cannot continue if the definition now gives other rights or another place. A changed system prompt does
+// not matter, because nextTurn sends the new one to the agent.
 func (r *run) stale(a *fleet.Agent, want service.LaunchRequest) string {
 	switch {
 	case a == nil || !a.DeletedAt.IsZero() || a.Desired == fleet.DesiredDeleted:
@@ -123,9 +126,9 @@ func (r *run) stale(a *fleet.Agent, want service.LaunchRequest) string {
 	case a.Place != want.Place || a.Project != want.Project && want.Config == nil || !same(a.Config, want.Config):
 		return "its definition has changed"
 	case a.State == fleet.StateFailed || a.State == fleet.StateCanceled:
-		return "its agent could not be made"
+		return "its agent could not be created"
 	case want.Config != nil && a.State != fleet.StateRunning && !a.State.Moving():
-		return "its agent does not work any more"
+		return "its agent no longer runs"
 	}
 	return ""
 }
@@ -144,7 +147,7 @@ func same(a, b *fleet.AgentConfig) bool {
 	return reflect.DeepEqual(plain(*a), plain(*b))
 }
 
-// instructionsHash returns a hash of the agent's prompt.
+// instructionsHash returns a text with a hash of the subagent's instructions, which changes when they change.
 func (r *run) instructionsHash() string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(r.d.instructions()))

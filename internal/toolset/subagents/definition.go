@@ -29,38 +29,40 @@ const (
 type Definition struct {
 	Name        string
 	Description string
-	// AllowedCallers may run it. It may run Calls.
+	// AllowedCallers are the names of the callers that may run the subagent. Calls are the names of the subagents that it
+	// may run itself.
 	AllowedCallers []string
 	Calls          []string
-	Session        bool          // it remembers earlier calls of the same caller
+	Session        bool          // the subagent remembers earlier calls of the same caller
 	Timeout        time.Duration // 0 means the server's limit
 
-	RunsIn        string // the place
+	RunsIn        string // the place: local or coder
 	Remembers     bool   // the agent remembers its previous tasks
-	Project, Role string // how a workspace is made
+	Project, Role string // the project and role of a workspace; only in coder
 
 	Driver      string
 	Command     []string
 	Model       string
-	Allow, Deny []string // a nil Allow leaves it to the driver
-	Ask         []string // tools it has that people are asked about, see fleet.AgentConfig; nil: nobody is asked
+	Allow, Deny []string // the tools that the agent may and may not use; with a nil Allow, the driver decides
+	Ask         []string // the tools that people are asked about, see fleet.AgentConfig; nil means that nobody is asked
 	MCPServers  []fleet.MCPServer
 	PassEnv     []string
 
 	OutputFormat string
-	Schema       json.RawMessage // of the result; nil accepts any
+	Schema       json.RawMessage // JSON Schema of the result; nil accepts any result
 	schema       *jsonschema.Schema
 
 	System string // the body of the file, with the agent's memory
 
-	Warnings []string // for the author: what in the file has no effect
+	Warnings []string // tell the author which parts of the file have no effect
 }
 
-// agentConfig returns the configuration of the definition's agent at the given depth below a caller that is not an agent. An agent
-// that is too deep to run others is not told that it could.
+// agentConfig returns the configuration of the definition's agent. It returns nil if the project of a workspace defines
+// the agent. depth is the number of agents above it. An agent too deep to run subagents gets a configuration without
+// them.
 func (d *Definition) agentConfig(depth, maxDepth int) *fleet.AgentConfig {
 	if d.RunsIn != inLocal {
-		return nil // the project of its workspace defines the agent
+		return nil
 	}
 	r := &fleet.AgentConfig{
 		Name: d.Name, Driver: d.Driver, Command: d.Command, Model: d.Model, System: d.instructions(), SystemOnly: true,
@@ -87,7 +89,8 @@ func (d *Definition) instructions() string {
 	return d.System + "\n\n" + text
 }
 
-// missing returns a variable that the definition needs and lookup does not find.
+// missing returns an error that names a variable that the definition needs and lookup does not find; nil if none is
+// missing.
 func (d *Definition) missing(lookup func(string) (string, bool)) error {
 	for _, s := range d.MCPServers {
 		for _, texts := range []map[string]string{s.Env, s.Headers} {

@@ -13,15 +13,15 @@ import (
 	"fleet/internal/fleet"
 )
 
-// directory is the directory of definitions. Its content may change at any time: files are checked on each access and
-// read again if they have changed.
+// directory is the directory of definitions. Its content may change at any time, so each access checks the files and
+// reads those again that have changed.
 type directory struct {
 	path    string
 	drivers []fleet.Driver
 	now     func() time.Time
 
 	mu    sync.Mutex
-	known map[string]entry // by file
+	known map[string]entry // by the path of the definition's file
 }
 
 // entry is a definition as it was when its files were read.
@@ -29,7 +29,7 @@ type entry struct {
 	agent, memory stamp
 	read          time.Time
 	definition    *Definition
-	broken        error // why there is no definition
+	broken        error // why definition is nil
 }
 
 // stamp identifies a version of a file.
@@ -38,7 +38,8 @@ type stamp struct {
 	modified time.Time
 }
 
-// settling is how long after a change a second change may go unnoticed, because file systems have coarse clocks.
+// settling is how long after a change a second change may leave the same modification time, because file systems have
+// coarse clocks.
 const settling = 100 * time.Millisecond
 
 // trusted reports whether the files are certainly unchanged since they were read.
@@ -50,8 +51,8 @@ func (e entry) trusted(agent, memory stamp) bool {
 // errNoDefinition means that there is no definition with the name.
 var errNoDefinition = errors.New("no definition")
 
-// get returns the definition with the name. It returns errNoDefinition if there is none, and another error if its file
-// cannot be used.
+// get returns the definition with the name. It returns errNoDefinition if no file defines the name, and another error
+// if the file that does cannot be used.
 func (d *directory) get(name string) (*Definition, error) {
 	if !namePattern.MatchString(name) || name == Main {
 		return nil, errNoDefinition
@@ -79,7 +80,8 @@ func (d *directory) get(name string) (*Definition, error) {
 	return nil, errNoDefinition
 }
 
-// load returns the definition in the file.
+// load returns the definition in the file. It returns errNoDefinition if the file does not exist or has no frontmatter,
+// and another error if the file cannot be used.
 func (d *directory) load(root *os.Root, src source) (*Definition, error) {
 	agent, err := look(root, src.file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -111,6 +113,7 @@ func (d *directory) load(root *os.Root, src source) (*Definition, error) {
 	return e.definition, e.broken
 }
 
+// read reads and parses the file and, if remembers is true, its memory.md.
 func (d *directory) read(root *os.Root, src source, remembers bool) (*Definition, error) {
 	data, err := readFile(root, src.file)
 	if err != nil {
@@ -132,7 +135,7 @@ func (d *directory) read(root *os.Root, src source, remembers bool) (*Definition
 	return definition, nil
 }
 
-// all returns every definition by name, and the errors of unusable files.
+// all returns every definition, sorted by name, and the errors of unusable files.
 func (d *directory) all() (definitions []*Definition, broken map[string]error, err error) {
 	root, err := os.OpenRoot(d.path)
 	if err != nil {
@@ -155,7 +158,7 @@ func (d *directory) all() (definitions []*Definition, broken map[string]error, e
 // scanned holds the definitions of a directory.
 type scanned struct {
 	definitions map[string]*Definition // by name
-	broken      map[string]error       // by name, or by file if the name is unknown or taken
+	broken      map[string]error       // by name, or by file if another file defines the name
 }
 
 // scan loads every file that may be a definition. If two files define the same name, the first one is used.
@@ -190,7 +193,7 @@ func (d *directory) scan(root *os.Root) (scanned, error) {
 	return found, nil
 }
 
-// forget drops entries of removed files.
+// forget drops the entries of all files that are not in seen.
 func (d *directory) forget(seen map[string]bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -201,7 +204,8 @@ func (d *directory) forget(seen map[string]bool) {
 	}
 }
 
-// unreadable returns the error of a directory that cannot be read; a missing directory has no definitions.
+// unreadable returns the error for a directory that cannot be read. It returns errNoDefinition if the directory does
+// not exist or none is configured.
 func (d *directory) unreadable(err error) error {
 	if d.path == "" || errors.Is(err, fs.ErrNotExist) {
 		return errNoDefinition
@@ -209,7 +213,8 @@ func (d *directory) unreadable(err error) error {
 	return fmt.Errorf("the directory of the subagents cannot be read: %w", cause(err))
 }
 
-// look returns the stamp of a file. It follows links that stay within the directory of definitions.
+// look returns the stamp of a file. It follows links that stay within the directory of definitions. It returns
+// fs.ErrNotExist if there is no such file.
 func look(root *os.Root, file string) (stamp, error) {
 	info, err := root.Stat(file)
 	switch {
@@ -218,15 +223,15 @@ func look(root *os.Root, file string) (stamp, error) {
 	case err != nil:
 		return stamp{}, fmt.Errorf("%s cannot be read: %w", file, cause(err))
 	case !info.Mode().IsRegular():
-		return stamp{}, fmt.Errorf("%s is not a plain file", file)
+		return stamp{}, fmt.Errorf("%s is not a regular file", file)
 	case info.Size() > maxFile:
-		return stamp{}, fmt.Errorf("%s has %d bytes, and at most %d are taken", file, info.Size(), maxFile)
+		return stamp{}, fmt.Errorf("%s has %d bytes, and the limit is %d", file, info.Size(), maxFile)
 	}
 	return stamp{size: info.Size(), modified: info.ModTime()}, nil
 }
 
 func readFile(root *os.Root, file string) ([]byte, error) {
-	f, err := root.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may have become a FIFO, which must not block
+	f, err := root.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // if the file has become a FIFO, opening must not block
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", file, cause(err))
 	}
@@ -236,7 +241,7 @@ func readFile(root *os.Root, file string) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%s cannot be read: %w", file, cause(err))
 	case len(data) > maxFile:
-		return nil, fmt.Errorf("%s has more than the %d bytes that are taken", file, maxFile)
+		return nil, fmt.Errorf("%s has more than %d bytes, which is the limit", file, maxFile)
 	}
 	return data, nil
 }

@@ -60,13 +60,13 @@ func TestDirectory(t *testing.T) {
 		"bad":       "bad/agent.md: it does not begin with a frontmatter",
 		"a b":       "rename its directory",
 		"big":       "big/agent.md has 262",
-		"forgetful": "forgetful/memory.md has 262145 bytes, and at most 262144 are taken",
+		"forgetful": "forgetful/memory.md has 262145 bytes, and the limit is 262144",
 		"linked":    "linked/agent.md cannot be read: path escapes from parent",
 		"linked2":   "linked2/agent.md cannot be read: path escapes from parent",
 		"file":      "file/agent.md cannot be read: path escapes from parent",
 		"memory":    "memory/memory.md cannot be read: path escapes from parent",
-		"pipe":      "pipe/agent.md is not a plain file",
-		"directory": "directory/agent.md is not a plain file",
+		"pipe":      "pipe/agent.md is not a regular file",
+		"directory": "directory/agent.md is not a regular file",
 	} {
 		require.ErrorContains(t, broken[name], want)
 		require.NotContains(t, broken[name].Error(), filepath.Dir(agents), "the server's paths are its own")

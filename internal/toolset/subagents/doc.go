@@ -1,8 +1,9 @@
-// Package subagents runs specialized agents that are defined by files: each in a directory with an agent.md, whose
-// frontmatter says what the agent may do and whose body is its system prompt. docs/use/subagents.md describes the format.
+// Package subagents runs specialized agents that are defined by files. Each agent has a directory with an agent.md. The
+// frontmatter of the file says what the agent may do, and its body is the agent's system prompt.
+// docs/use/subagents.md describes the format.
 //
-// A run is a task on an agent of the core. An agent without a conversation is made for one call and deleted afterwards.
-// An agent with a conversation is kept for each of its callers.
+// A run is a task on an agent of the core. For a subagent without conversations, each call makes an agent and deletes
+// it afterwards. For a subagent with conversations, each caller has one agent, which is kept.
 //
-// Package rpc calls it. It calls package service, and must never call a place or another toolset.
+// Package rpc calls this package. This package calls package service, and must never call a place or another toolset.
 package subagents

@@ -46,8 +46,9 @@ type header struct {
 	Color           string    `yaml:"color"` // for screens; not used here
 }
 
-// restricting are the keys that remove rights. A misspelled key that resembles one of them is an error, since without
-// it the definition could do more than its author wants. Any other unknown key is a warning.
+// restricting are the keys that remove rights. An unknown key that resembles one of them is an error: it is probably
+// misspelled, and without the right key the agent could do more than its author wants. Any other unknown key is a
+// warning.
 var restricting = []string{"allowed_callers", "permissions", "tools", "disallowedTools"}
 
 type permissions struct {
@@ -66,13 +67,13 @@ type server struct {
 }
 
 const (
-	maxHeader = 64 << 10  // of a frontmatter, in bytes
-	maxFile   = 256 << 10 // of an agent.md or a memory.md, in bytes
+	maxHeader = 64 << 10  // size of a frontmatter, in bytes
+	maxFile   = 256 << 10 // size of an agent.md or a memory.md, in bytes
 	maxNested = 32        // nesting depth of lists and mappings
 )
 
-// split returns a file's frontmatter and body, and warnings about ignored keys. Errors and warnings are for the author
-// and quote only keys, because a value may be a secret.
+// split returns a file's frontmatter and body, and warnings about ignored keys. Errors and warnings are for the file's
+// author. They quote keys but no values, because a value may be a secret.
 func split(data []byte) (h header, body string, warnings []string, err error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	lines := leadingLines(data)
@@ -90,17 +91,18 @@ func split(data []byte) (h header, body string, warnings []string, err error) {
 	return h, strings.TrimSpace(string(rest)), warnings, nil
 }
 
-// leadingLines is how many lines precede the content of the frontmatter.
+// leadingLines returns how many lines precede the content of the frontmatter.
 func leadingLines(data []byte) int {
 	before, _, _ := bytes.Cut(data, []byte("---"))
 	return bytes.Count(before, []byte("\n")) + 1
 }
 
-// decode decodes untrusted YAML. Text that is not YAML is read again as Claude Code reads it, because many agent files
-// have unquoted descriptions with colons.
+// decode decodes untrusted YAML into h. If the text is not valid YAML, decode tries again with quotes around the plain
+// values, because Claude Code accepts unquoted descriptions with colons and many agent files have them. lines is the
+// number of lines before the text in its file.
 func decode(text []byte, h *header, lines int) (warnings []string, err error) {
 	if len(text) > maxHeader {
-		return nil, fmt.Errorf("its frontmatter has %d bytes, and at most %d are taken: put the instructions below it", len(text), maxHeader)
+		return nil, fmt.Errorf("its frontmatter has %d bytes, and the limit is %d: put the instructions below it", len(text), maxHeader)
 	}
 	warnings, err = decodeStrict(text, h, lines)
 	if err == nil {
@@ -141,8 +143,8 @@ func quoted(text []byte) []byte {
 	return []byte(strings.Join(out, "\n"))
 }
 
-// decodeStrict decodes YAML. It refuses aliases, since a few of them can expand to more than fits into memory, and
-// excessive nesting.
+// decodeStrict decodes YAML. It refuses excessive nesting. It also refuses aliases, since a few of them can expand to
+// more than fits into memory.
 func decodeStrict(text []byte, h *header, lines int) (warnings []string, err error) {
 	at := func(t *token.Token) string {
 		if t == nil || t.Position == nil {
@@ -157,7 +159,7 @@ func decodeStrict(text []byte, h *header, lines int) (warnings []string, err err
 		}
 		switch t.Type {
 		case token.AnchorType, token.AliasType, token.MergeKeyType:
-			return nil, fmt.Errorf("%s: anchors and aliases are not taken: write it out", at(t))
+			return nil, fmt.Errorf("%s: anchors and aliases are not accepted: repeat the value instead", at(t))
 		case token.MappingStartType, token.SequenceStartType:
 			depth++
 		case token.MappingEndType, token.SequenceEndType:
@@ -166,7 +168,7 @@ func decodeStrict(text []byte, h *header, lines int) (warnings []string, err err
 			inLine++
 		}
 		if depth > maxNested || inLine > maxNested {
-			return nil, fmt.Errorf("%s: this is nested too deep", at(t))
+			return nil, fmt.Errorf("%s: lists and mappings are nested too deep", at(t))
 		}
 	}
 	describe := func(err error) error {
@@ -181,7 +183,7 @@ func decodeStrict(text []byte, h *header, lines int) (warnings []string, err err
 		if errors.As(err, &y) {
 			return fmt.Errorf("%s: %s", at(y.GetToken()), y.GetMessage())
 		}
-		return errors.New("its frontmatter is not good YAML")
+		return errors.New("its frontmatter is not valid YAML")
 	}
 	file, err := parser.ParseBytes(text, 0)
 	if err != nil {
@@ -204,7 +206,7 @@ func decodeStrict(text []byte, h *header, lines int) (warnings []string, err err
 			if near := nearest(name, restricting, max(1, len(name)/4)); near != "" {
 				return nil, fmt.Errorf("%s: there is no key %q: did you mean %q?", at(key), fleet.Shorten(name, 40), near)
 			}
-			warnings = append(warnings, fmt.Sprintf("%s: the key %q is not known here and is left out%s", at(key), fleet.Shorten(name, 40), hint(name, known)))
+			warnings = append(warnings, fmt.Sprintf("%s: the key %q is unknown and is ignored%s", at(key), fleet.Shorten(name, 40), hint(name, known)))
 		}
 		m.Values = kept
 	}
@@ -214,7 +216,7 @@ func decodeStrict(text []byte, h *header, lines int) (warnings []string, err err
 	return warnings, nil
 }
 
-// kindWords names the values of the type for people.
+// kindWords describes, for people, which values the type accepts.
 func kindWords(t reflect.Type) string {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -233,7 +235,7 @@ func kindWords(t reflect.Type) string {
 	return "a text"
 }
 
-// didYouMean suggests a known key, or lists them all.
+// didYouMean suggests a known key that is similar to key. If there is none, it lists all known keys.
 func didYouMean(key string) string {
 	known := keysOf(reflect.TypeFor[header](), reflect.TypeFor[permissions](), reflect.TypeFor[server]())
 	if text := hint(key, known); text != "" {
@@ -242,7 +244,7 @@ func didYouMean(key string) string {
 	return ": the keys are " + strings.Join(known, ", ")
 }
 
-// hint suggests a similar known key; empty if there is none.
+// hint suggests a known key that is similar to key. It returns "" if there is none.
 func hint(key string, known []string) string {
 	if near := nearest(key, known, max(1, len(key)/3)); near != "" {
 		return fmt.Sprintf(": did you mean %q?", near)
@@ -250,7 +252,7 @@ func hint(key string, known []string) string {
 	return ""
 }
 
-// nearest returns the most similar known key; empty if all differ in more than limit letters.
+// nearest returns the known key that is most similar to key. It returns "" if all differ in more than limit letters.
 func nearest(key string, known []string, limit int) string {
 	best, distance := "", limit+1
 	if len(key) > 64 {
@@ -264,7 +266,7 @@ func nearest(key string, known []string, limit int) string {
 	return best
 }
 
-// keysOf returns the keys of the types, sorted.
+// keysOf returns the YAML keys of the types' fields, sorted and without duplicates.
 func keysOf(types ...reflect.Type) []string {
 	var keys []string
 	for _, t := range types {

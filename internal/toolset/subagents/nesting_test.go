@@ -68,7 +68,7 @@ func TestNesting(t *testing.T) {
 	require.NotContains(t, string(last(w.calls()).MCP), "fleet", "one that runs nobody has no such tool")
 
 	_, err = w.Run(asLead, subagents.Request{Agent: "closed", Prompt: "say x"})
-	fails(t, err, fleet.ReasonPermissionDenied, "the agent lead may not", "its definition allows others")
+	fails(t, err, fleet.ReasonPermissionDenied, "the agent lead may not", "its definition does not allow this caller")
 	_, err = w.Run(asLead, subagents.Request{Agent: "loner", Prompt: "say x"})
 	fails(t, err, fleet.ReasonPermissionDenied)
 	_, err = w.Run(asLead, subagents.Request{Agent: "gone", Prompt: "say x"})
@@ -120,8 +120,8 @@ func TestNestedConversations(t *testing.T) {
 	}
 }
 
-// TestNestingUnconfined checks that a subagent whose programs nothing confines can run others of that kind. Callers who are
-// not admins cannot.
+// TestNestingUnconfined checks that a subagent whose programs nothing confines can run others of that kind. Callers who
+// are not admins cannot.
 func TestNestingUnconfined(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, sandbox.None, nil)

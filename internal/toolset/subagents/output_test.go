@@ -96,6 +96,6 @@ in=$(cat); case "$in" in *"You were asked:"*) echo "$in" >"`+w.dir+`/home/again"
 	again, err := os.ReadFile(filepath.Join(w.dir, "home", "again"))
 	require.NoError(t, err)
 	require.Contains(t, string(again), "You are a tool.")
-	require.Contains(t, string(again), "Your answer cannot be used: it is no JSON")
+	require.Contains(t, string(again), "Your answer cannot be used: it is not JSON")
 	require.Contains(t, string(again), "You were asked:\n\nDo it.\n\nAnd you answered:\n\nno\n")
 }

@@ -20,15 +20,16 @@ import (
 var (
 	// namePattern matches names of subagents.
 	namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-	// serverPattern matches names of their MCP servers, which are part of tool names.
+	// serverPattern matches names of MCP servers. Such a name becomes part of the names of the server's tools.
 	serverPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 	// rulePattern matches a permission in Claude Code's notation: a tool, optionally with a restriction.
 	rulePattern     = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_*-]*(\([^\x00-\x1f\x7f]*\))?$`)
 	variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*\*?$`)
 )
 
-// parse reads a definition from a file and its memory.md, which may be nil. drivers are those of the local place.
-// Errors describe the problem with the file and follow "FILE: ".
+// parse returns the definition in data, the content of an agent.md. memory is the content of its memory.md; nil if
+// there is none. drivers are the drivers of the local place. An error describes the problem with the file; the caller
+// puts "FILE: " before it.
 func parse(src source, data, memory []byte, drivers []fleet.Driver) (*Definition, error) {
 	if !utf8.Valid(data) || !utf8.Valid(memory) {
 		return nil, errors.New("it is not UTF-8 text")
@@ -38,7 +39,7 @@ func parse(src source, data, memory []byte, drivers []fleet.Driver) (*Definition
 		return nil, err
 	}
 	if strings.ContainsRune(body, 0) || strings.ContainsRune(string(memory), 0) {
-		return nil, errors.New("it has a zero byte in it: leave it out")
+		return nil, errors.New("it contains a zero byte: remove the zero byte")
 	}
 	d := &Definition{
 		Name: src.name, Description: strings.TrimSpace(h.Description), AllowedCallers: []string{Main}, Calls: h.Calls, Session: h.Session,
@@ -68,11 +69,12 @@ func parse(src source, data, memory []byte, drivers []fleet.Driver) (*Definition
 	return d, nil
 }
 
-// inheritModel is the value in Claude Code's agent files for the caller's model. A subagent is a separate program, so
-// it means the driver's default.
+// inheritModel is the model in Claude Code's agent files that means the caller's model. A subagent is a separate
+// program, so here it means the driver's default model.
 const inheritModel = "inherit"
 
-// checkTools converts the tools of Claude Code's agent files, which are permissions.
+// checkTools converts the keys tools and disallowedTools of Claude Code's agent files to permissions, and checks the
+// permissions.
 func (d *Definition) checkTools(h header) error {
 	for _, k := range []struct {
 		key, twin string
@@ -88,7 +90,8 @@ func (d *Definition) checkTools(h header) error {
 		}
 	}
 	if h.Tools != nil {
-		// Collections name tools of plugins that no driver has. Without these tools the agent can only do less.
+		// Published agent files name tools of plugins that no driver has. Omitting such a tool only reduces what the agent
+		// can do.
 		d.Allow = slices.DeleteFunc(d.Allow, func(r string) bool {
 			unknown := !rulePattern.MatchString(r)
 			if unknown {
@@ -99,7 +102,7 @@ func (d *Definition) checkTools(h header) error {
 	}
 	for _, r := range slices.Concat(d.Allow, d.Deny, d.Ask) {
 		if !rulePattern.MatchString(r) {
-			return fmt.Errorf("permissions: %q is not a tool as in \"Read\", \"Bash(git log:*)\" or \"mcp__server__tool\"", fleet.Shorten(r, 64))
+			return fmt.Errorf("permissions: %q is not a tool: write it like \"Read\", \"Bash(git log:*)\" or \"mcp__server__tool\"", fleet.Shorten(r, 64))
 		}
 	}
 	return nil
@@ -148,7 +151,7 @@ func (d *Definition) checkTime(h header) error {
 	return nil
 }
 
-// ownServer is the name of the MCP server through which an agent runs others.
+// ownServer is the name of Fleet's own MCP server, through which an agent runs subagents.
 const ownServer = "fleet"
 
 func (d *Definition) checkServers(h header) error {
@@ -177,7 +180,7 @@ func (d *Definition) checkServers(h header) error {
 		}
 		for _, text := range append([]string{s.Command, s.URL}, s.Args...) {
 			if strings.Contains(text, "${") {
-				return fail("variables are put into env and headers only: others on the machine see the rest")
+				return fail("variables are allowed only in env and headers: other users of the machine can see command, args and url")
 			}
 		}
 		for key := range s.Env {
@@ -208,7 +211,7 @@ func (d *Definition) checkOutput(h header) error {
 	d.OutputFormat = outputJSON
 	b, err := json.Marshal(h.OutputSchema)
 	if err != nil {
-		return errors.New("output_schema has what JSON has not")
+		return errors.New("output_schema contains a value that JSON does not have")
 	}
 	d.Schema = b
 	if d.schema, err = compile(b); err != nil {
@@ -233,7 +236,7 @@ func (d *Definition) checkPlace(h header, drivers []fleet.Driver) error {
 		}
 		if held || d.Driver != "" || len(d.Command) > 0 || d.Model != "" || len(d.PassEnv) > 0 || len(d.Calls) > 0 {
 			return errors.New("in a workspace the project's template says what the agent may do: permissions, mcp_servers, calls, " +
-				"model, driver, command and pass_env cannot be held to there, so leave them out")
+				"model, driver, command and pass_env cannot be enforced there, so leave them out")
 		}
 		return nil
 	default:
@@ -253,7 +256,7 @@ func (d *Definition) checkPlace(h header, drivers []fleet.Driver) error {
 	case can.NeedsCommand && len(d.Command) == 0:
 		return fmt.Errorf("the driver %s needs a command: the program and its arguments", d.Driver)
 	case !can.Tools && (d.Allow != nil || len(d.Deny) > 0), !can.Asks && d.Ask != nil, !can.MCPServers && len(d.MCPServers) > 0, !can.Reports && len(d.Calls) > 0:
-		return fmt.Errorf("the driver %s cannot hold an agent to permissions, or give it mcp_servers and calls: leave them out, or use claude", d.Driver)
+		return fmt.Errorf("the driver %s cannot enforce permissions or provide mcp_servers and calls: leave them out, or use claude", d.Driver)
 	}
 	return nil
 }

@@ -99,9 +99,9 @@ func TestParseRefuses(t *testing.T) {
 		{"just words", "string was used where mapping is expected"},
 		{"name: [", "line 2: sequence end token ']' not found"},
 		{"\tname: x", "tab character"},
-		{bomb, "anchors and aliases are not taken"},
-		{"name: &x a", "anchors and aliases are not taken"},
-		{"output_schema: {<<: {type: object}}", "anchors and aliases are not taken"},
+		{bomb, "anchors and aliases are not accepted"},
+		{"name: &x a", "anchors and aliases are not accepted"},
+		{"output_schema: {<<: {type: object}}", "anchors and aliases are not accepted"},
 		{"output_schema: " + strings.Repeat("[", 20000), "nested too deep"},
 		{"output_schema: " + strings.Repeat("{a: ", 15000), "nested too deep"},
 		{"output_schema:\n " + strings.Repeat("- ", 30000) + "a", "nested too deep"},
@@ -133,28 +133,28 @@ func TestParseRefuses(t *testing.T) {
 		{"mcp_servers: [{name: a, url: 'file:///etc/passwd'}]", "not an http or https address"},
 		{"mcp_servers: [{name: a, url: 'http://x', env: {A: b}}]", "for servers with a command"},
 		{"mcp_servers: [{name: a, command: x, headers: {A: b}}]", "for servers with a url"},
-		{"mcp_servers: [{name: a, command: x, args: ['${KEY}']}]", "variables are put into env and headers only"},
-		{"mcp_servers: [{name: a, url: 'http://x/${KEY}'}]", "variables are put into env and headers only"},
+		{"mcp_servers: [{name: a, command: x, args: ['${KEY}']}]", "variables are allowed only in env and headers"},
+		{"mcp_servers: [{name: a, url: 'http://x/${KEY}'}]", "variables are allowed only in env and headers"},
 		{"mcp_servers: [{name: a, command: x, env: {'A B': c}}]", "not a valid name of an environment variable"},
 
 		{"output_format: xml", `output_format is text or json, not "xml"`},
 		{"output_format: text\noutput_schema: {type: object}", "output_schema is for output_format: json"},
 		{"output_schema: {type: thing}", "output_schema is not a valid JSON Schema: at /type"},
-		{"output_schema: {$ref: 'file:///etc/passwd'}", "it refers to a schema that is not in it"},
-		{"output_schema: {$ref: 'https://example.com/x'}", "it refers to a schema that is not in it"},
+		{"output_schema: {$ref: 'file:///etc/passwd'}", "it refers to another document"},
+		{"output_schema: {$ref: 'https://example.com/x'}", "it refers to another document"},
 		{"output_schema: {pattern: '('}", "output_schema is not a valid JSON Schema"},
 
 		{"container: docker", "container is coder, or left out for this machine"},
 		{"container: coder", "container: coder needs a project"},
 		{"project: x", "project and role are for container: coder"},
-		{"container: coder\nproject: x\npermissions: {allow: []}", "cannot be held to there"},
-		{"container: coder\nproject: x\nmodel: y", "cannot be held to there"},
+		{"container: coder\nproject: x\npermissions: {allow: []}", "cannot be enforced there"},
+		{"container: coder\nproject: x\nmodel: y", "cannot be enforced there"},
 		{"driver: shell", "driver is one of claude, command, codex, opencode, not"},
 		{"driver: nope", "driver is one of claude, command, codex, opencode, not"},
 		{"driver: command", "needs a command"},
-		{"driver: codex\npermissions: {ask: []}", "cannot hold an agent to permissions"},
-		{"driver: codex\npermissions: {deny: [Read]}", "cannot hold an agent to permissions"},
-		{"driver: command\ncommand: [x]\ncalls: [b]", "cannot hold an agent to permissions"},
+		{"driver: codex\npermissions: {ask: []}", "cannot enforce permissions"},
+		{"driver: codex\npermissions: {deny: [Read]}", "cannot enforce permissions"},
+		{"driver: command\ncommand: [x]\ncalls: [b]", "cannot enforce permissions"},
 	} {
 		begun := time.Now()
 		_, err := parse(directorySource("a"), []byte("---\n"+tc.front+"\n---\nDo it."), nil, someDrivers)
@@ -224,11 +224,11 @@ func TestCheck(t *testing.T) {
 		require.Equal(t, want, value)
 	}
 	for answer, want := range map[string]string{
-		"":                   "it is no JSON",
-		"Sure! {\"a\": 1}":   "it is no JSON",
+		"":                   "it is not JSON",
+		"Sure! {\"a\": 1}":   "it is not JSON",
 		"{} {}":              "more than one",
 		"{\"a\": 1} I hope.": "more than one",
-		"{'a': 1}":           "it is no JSON",
+		"{'a': 1}":           "it is not JSON",
 	} {
 		_, problems := any.check(answer)
 		require.Len(t, problems, 1, answer)

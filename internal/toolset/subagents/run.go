@@ -31,15 +31,15 @@ type Result struct {
 	Text      string
 	Agent     string
 	Duration  time.Duration
-	TaskID    string // of the last task, if it was asked again
+	TaskID    string // the last task, if the subagent was asked again
 	SessionID string // of the conversation; empty if there is none
 	CostUSD   float64
 	Usage     fleet.Usage
 }
 
-// Run lets a subagent answer the request. It waits for the answer. If ctx ends before, Run stops the subagent and
-// returns after it has ended, unless the server is shutting down: the subagent then continues, and the same request can be
-// repeated at another server.
+// Run lets a subagent answer the request, and waits for the answer. If ctx ends before the answer, Run stops the
+// subagent and returns after the subagent has ended. If the server is shutting down, the subagent continues, and the
+// caller can repeat the request at another server.
 func (s *Service) Run(ctx context.Context, r Request) (*Result, error) {
 	begun := s.cfg.Now()
 	c, err := s.callerFrom(ctx)
@@ -68,7 +68,7 @@ func (s *Service) Run(ctx context.Context, r Request) (*Result, error) {
 	return &run.result, nil
 }
 
-// text returns the prompt with its context.
+// text returns the prompt with its context. It returns an error if the request is invalid or too long.
 func (r Request) text() (string, error) {
 	if strings.TrimSpace(r.Prompt) == "" {
 		return "", fleet.Invalid(fleet.ReasonTaskRequired, "prompt", "the prompt is empty: say in prompt what the subagent is to do")
@@ -78,18 +78,18 @@ func (r Request) text() (string, error) {
 		case !utf8.ValidString(f.text):
 			return "", fleet.Invalid(fleet.ReasonInvalidArgument, f.name, "%s is not valid UTF-8 text", f.name)
 		case strings.ContainsRune(f.text, 0):
-			return "", fleet.Invalid(fleet.ReasonInvalidArgument, f.name, "%s has a zero byte in it: leave it out", f.name)
+			return "", fleet.Invalid(fleet.ReasonInvalidArgument, f.name, "%s contains a zero byte: remove the zero byte", f.name)
 		}
 	}
 	if len(r.Context) > maxContext {
-		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "context", "the context has %d bytes, and at most %d are taken: put the rest where the subagent can find it", len(r.Context), maxContext)
+		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "context", "the context has %d bytes, and the limit is %d: put the rest where the subagent can find it", len(r.Context), maxContext)
 	}
 	text, field := r.Prompt, "prompt"
 	if strings.TrimSpace(r.Context) != "" {
 		text, field = "Context:\n\n"+strings.TrimSpace(r.Context)+"\n\nTask:\n\n"+r.Prompt, "context"
 	}
 	if len(text) > fleet.MaxText {
-		return "", fleet.Invalid(fleet.ReasonInvalidArgument, field, "the prompt and its context have %d bytes, and at most %d are taken: put the rest where the subagent can find it", len(text), fleet.MaxText)
+		return "", fleet.Invalid(fleet.ReasonInvalidArgument, field, "the prompt and its context have %d bytes, and the limit is %d: put the rest where the subagent can find it", len(text), fleet.MaxText)
 	}
 	return text, nil
 }
@@ -97,8 +97,8 @@ func (r Request) text() (string, error) {
 // maxContext is the largest context of a prompt, in bytes: half of the limit for both together.
 const maxContext = fleet.MaxText / 2
 
-// callOf returns the call of the request, which is identified by what the caller said: the definition may have changed
-// since, and the first result still counts.
+// callOf returns the call that identifies the request. It contains only what the caller sent. So a repeated request
+// gets the first result even if the definition has changed since.
 func callOf(c caller, r Request) service.Call {
 	k := service.Call{Method: method, RequestID: r.RequestID, Body: r, Caller: c.owner.Name}
 	if c.uid != "" {
@@ -113,7 +113,7 @@ type run struct {
 	caller caller
 	d      *Definition
 	call   service.Call
-	limit  time.Duration // of a task, if the task itself has a longer one; 0 if not
+	limit  time.Duration // limits the wait for a task whose own timeout is longer; 0 means that only the task's applies
 	result Result
 }
 
@@ -131,7 +131,7 @@ func (r *run) launch() service.LaunchRequest {
 	return l
 }
 
-// runAlone runs the call on an agent made for it.
+// runAlone runs the call on an agent made only for this call.
 func (r *run) runAlone(ctx context.Context, prompt string) error {
 	if old, err := r.fleet.Before(ctx, r.call); err != nil {
 		return err
@@ -139,13 +139,13 @@ func (r *run) runAlone(ctx context.Context, prompt string) error {
 		return r.repeated(ctx, old.TaskID, prompt)
 	}
 	l := r.launch()
-	l.OneTask = r.d.OutputFormat != outputJSON // otherwise it may be asked again
+	l.OneTask = r.d.OutputFormat != outputJSON // an agent that answers in JSON may be asked again
 	l.Prompt = prompt
 	v, err := r.fleet.Launch(ctx, l)
 	if err != nil {
 		return err
 	}
-	if v.UID != l.UID { // a concurrent equal request was faster
+	if v.UID != l.UID { // a concurrent call of the same request was faster
 		return r.repeated(ctx, v.Task.ID, prompt)
 	}
 	if !l.OneTask {
@@ -157,7 +157,7 @@ func (r *run) runAlone(ctx context.Context, prompt string) error {
 	return r.answer(ctx, v.Task, prompt)
 }
 
-// repeated returns the result of an earlier equal request.
+// repeated waits for the task that an earlier call of the same request has started, and sets its result.
 func (r *run) repeated(ctx context.Context, taskID, prompt string) error {
 	task, err := r.follow(ctx, taskID)
 	if err != nil {
@@ -166,8 +166,8 @@ func (r *run) repeated(ctx context.Context, taskID, prompt string) error {
 	return r.answer(ctx, task, prompt)
 }
 
-// ready waits until the task's agent has a workspace, if that takes long. The subagent's own time limit begins then, so
-// the limit of the task is longer.
+// ready waits until the task's agent has a workspace. It does nothing for an agent on this machine, which needs none.
+// The time limit of the definition begins when the workspace is ready, so the timeout of the task is longer.
 func (r *run) ready(ctx context.Context, task *fleet.Task) error {
 	if r.d.RunsIn == inLocal {
 		return nil
@@ -183,7 +183,8 @@ func (r *run) ready(ctx context.Context, task *fleet.Task) error {
 	return err
 }
 
-// answer waits for the task and checks its answer. It sends an answer back that does not match the definition.
+// answer waits for the task and sets the result to its answer. If the answer does not match the definition, it asks the
+// subagent again.
 func (r *run) answer(ctx context.Context, task *fleet.Task, prompt string) error {
 	for attempt := 1; ; attempt++ {
 		text, err := r.take(ctx, task)
@@ -199,7 +200,7 @@ func (r *run) answer(ctx context.Context, task *fleet.Task, prompt string) error
 			r.result.Text = value
 			return nil
 		}
-		r.cfg.Logger.DebugContext(ctx, "a subagent's answer is not what its definition promises", slog.String("subagent", r.d.Name), slog.String("task", r.result.TaskID), slog.Int("attempt", attempt))
+		r.cfg.Logger.DebugContext(ctx, "subagent answer does not match its definition", slog.String("subagent", r.d.Name), slog.String("task", r.result.TaskID), slog.Int("attempt", attempt))
 		again, err := r.again(ctx, task, attempt, prompt, text, problems)
 		if err != nil {
 			return err
@@ -208,16 +209,17 @@ func (r *run) answer(ctx context.Context, task *fleet.Task, prompt string) error
 	}
 }
 
-// sentBack is the beginning of a task that sends an answer back.
+// sentBack is the beginning of the prompt with which a subagent is asked again.
 const sentBack = "Your answer cannot be used: "
 
-// again asks the subagent once more, with the problems of its answer. OUTPUT_INVALID if it was asked often enough.
+// again asks the subagent once more, with the problems of its answer. It returns OUTPUT_INVALID if the subagent was
+// asked as often as the configuration allows.
 func (r *run) again(ctx context.Context, task *fleet.Task, attempt int, prompt, answer string, problems []string) (*fleet.Task, error) {
 	if next, err := r.askedAgain(ctx, task); err != nil || next != nil {
 		return next, err
 	}
 	wrong := strings.Join(problems, "; ")
-	failed := fleet.Errorf(fleet.ReasonOutputInvalid, "the subagent %q did not answer as its definition promises, asked %d times: %s", r.d.Name, attempt, wrong).
+	failed := fleet.Errorf(fleet.ReasonOutputInvalid, "the subagent %q was asked %d times, and its answer does not match its definition: %s", r.d.Name, attempt, wrong).
 		With("agent_name", r.d.Name).With("task_id", task.ID).With("attempts", strconv.Itoa(attempt)).With("problems", wrong).With("answer", fleet.Shorten(answer, 2000))
 	if attempt > r.cfg.Retries {
 		return nil, failed
@@ -232,12 +234,13 @@ func (r *run) again(ctx context.Context, task *fleet.Task, attempt int, prompt, 
 	next, err := r.fleet.Turn(ctx, service.TurnRequest{Method: method, AgentUID: task.AgentUID, Prompt: feedback, Timeout: r.d.Timeout, SessionID: task.SessionID})
 	switch fleet.ReasonOf(err) {
 	case fleet.ReasonAgentNotFound, fleet.ReasonAgentOffline, fleet.ReasonAgentBusy:
-		return nil, failed // the repeated request's agent is gone, or another caller had the next turn
+		return nil, failed // the agent was deleted since the request was first made, or another caller had the next turn
 	}
 	return next, err
 }
 
-// askedAgain returns the task that sent this task's answer back, if the request was executed before.
+// askedAgain returns the task in which an earlier call of the same request asked the subagent again after this task. It
+// returns nil if there is none.
 func (r *run) askedAgain(ctx context.Context, task *fleet.Task) (*fleet.Task, error) {
 	const recent = 100
 	tasks, err := r.fleet.TasksByUID(ctx, task.AgentUID, recent) // newest first
@@ -251,7 +254,7 @@ func (r *run) askedAgain(ctx context.Context, task *fleet.Task) (*fleet.Task, er
 	return nil, nil
 }
 
-// take waits for the task and returns its complete answer.
+// take waits for the task and returns its complete answer. It adds the task's cost and usage to the result.
 func (r *run) take(ctx context.Context, task *fleet.Task) (string, error) {
 	t, err := r.follow(ctx, task.ID)
 	if err != nil {
@@ -280,18 +283,18 @@ func (r *run) failed(t *fleet.Task) error {
 		words = "was stopped"
 	case t.ChecksFailed:
 		reason = fleet.ReasonChecksFailed
-	case t.EndedAt.Sub(t.StartedAt) >= t.Timeout: // nothing else ends a task this late
+	case t.EndedAt.Sub(t.StartedAt) >= t.Timeout: // only the timeout ends a task this late
 		reason, words = fleet.ReasonTaskTimedOut, "was too slow"
 	}
 	text := fmt.Sprintf("the subagent %q %s: %s", r.d.Name, words, t.Reason)
 	return fleet.Errorf(reason, "%s", text).With("agent_name", r.d.Name).With("task_id", t.ID)
 }
 
-// stopWait is how long to wait for a stopped run. The core kills it long before.
+// stopWait is how long to wait for the end of a stopped run. The core kills a run that does not stop long before.
 const stopWait = time.Minute
 
-// follow waits until the task has ended. If ctx ends before, or the subagent's time is over, it stops the task and
-// returns after that. When the server shuts down, the task continues.
+// follow waits until the task has ended. If ctx ends before, or the task takes longer than r.limit, follow stops the
+// task and returns after the task has ended. When the server shuts down, the task continues.
 func (r *run) follow(ctx context.Context, taskID string) (*fleet.Task, error) {
 	within := ctx
 	if r.limit > 0 {
@@ -311,8 +314,8 @@ func (r *run) follow(ctx context.Context, taskID string) (*fleet.Task, error) {
 		With("agent_name", r.d.Name).With("task_id", taskID)
 }
 
-// stopAndWait stops the task and waits until it has ended, even if ctx is done. It does nothing if the server is shutting
-// down.
+// stopAndWait stops the task and waits until it has ended, even if ctx is done. It does nothing if the server is
+// shutting down.
 func (r *run) stopAndWait(ctx context.Context, taskID string) {
 	if fleet.ShuttingDown(ctx) {
 		return
@@ -324,7 +327,7 @@ func (r *run) stopAndWait(ctx context.Context, taskID string) {
 		_, err = r.fleet.FollowTask(late, taskID, 0, nil)
 	}
 	if err != nil {
-		r.cfg.Logger.WarnContext(late, "a subagent that nobody waits for has not ended yet", slog.String("task", taskID), slog.Any("error", err))
+		r.cfg.Logger.WarnContext(late, "abandoned subagent has not ended yet", slog.String("task", taskID), slog.Any("error", err))
 	}
 }
 
@@ -336,6 +339,6 @@ func (r *run) remove(ctx context.Context, uid string) {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
 	defer cancel()
 	if err := r.fleet.Remove(late, uid); err != nil {
-		r.cfg.Logger.WarnContext(late, "a subagent was not removed and is later", slog.String("subagent", r.d.Name), slog.Any("error", err))
+		r.cfg.Logger.WarnContext(late, "subagent not removed, retrying later", slog.String("subagent", r.d.Name), slog.Any("error", err))
 	}
 }

@@ -95,15 +95,15 @@ func TestRunIsRefused(t *testing.T) {
 		{"a way out", subagents.Request{Agent: "../agents/good", Prompt: "x"}, fleet.ReasonSubagentNotFound, []string{"good"}},
 		{"main itself", subagents.Request{Agent: "main", Prompt: "x"}, fleet.ReasonSubagentNotFound, nil},
 		{"a name with a zero byte", subagents.Request{Agent: "good\x00", Prompt: "x"}, fleet.ReasonSubagentNotFound, nil},
-		{"another's", subagents.Request{Agent: "private", Prompt: "x"}, fleet.ReasonPermissionDenied, []string{"you may not run", "its definition allows others"}},
+		{"another's", subagents.Request{Agent: "private", Prompt: "x"}, fleet.ReasonPermissionDenied, []string{"you may not run", "its definition does not allow this caller"}},
 		{"nobody's", subagents.Request{Agent: "nobody", Prompt: "x"}, fleet.ReasonPermissionDenied, nil},
 		{"a broken one", subagents.Request{Agent: "broken", Prompt: "x"}, fleet.ReasonDefinitionInvalid, []string{"true or false is needed here", "broken/agent.md: line 2"}},
 		{"a missing variable", subagents.Request{Agent: "needy", Prompt: "x"}, fleet.ReasonDefinitionInvalid, []string{"NOT_THERE is not set", `K of the MCP server "a"`}},
 		{"a variable of the server's own", subagents.Request{Agent: "thief", Prompt: "x"}, fleet.ReasonDefinitionInvalid, []string{"FLEET_TOKEN is not set"}},
 		{"no prompt", subagents.Request{Agent: "good"}, fleet.ReasonTaskRequired, []string{"the prompt is empty"}},
 		{"a blank prompt", subagents.Request{Agent: "good", Prompt: " \n\t"}, fleet.ReasonTaskRequired, nil},
-		{"a zero byte", subagents.Request{Agent: "good", Prompt: "a\x00b"}, fleet.ReasonInvalidArgument, []string{"prompt has a zero byte"}},
-		{"a zero byte in the context", subagents.Request{Agent: "good", Prompt: "a", Context: "\x00"}, fleet.ReasonInvalidArgument, []string{"context has a zero byte"}},
+		{"a zero byte", subagents.Request{Agent: "good", Prompt: "a\x00b"}, fleet.ReasonInvalidArgument, []string{"prompt contains a zero byte"}},
+		{"a zero byte in the context", subagents.Request{Agent: "good", Prompt: "a", Context: "\x00"}, fleet.ReasonInvalidArgument, []string{"context contains a zero byte"}},
 		{"no UTF-8", subagents.Request{Agent: "good", Prompt: "a\xff"}, fleet.ReasonInvalidArgument, []string{"not valid UTF-8"}},
 		{"too long", subagents.Request{Agent: "good", Prompt: strings.Repeat("x", 1<<20+1)}, fleet.ReasonInvalidArgument, []string{"1048577 bytes"}},
 		{"too long together", subagents.Request{Agent: "good", Prompt: strings.Repeat("x", 1<<20), Context: "y"}, fleet.ReasonInvalidArgument, []string{"and its context"}},
@@ -173,7 +173,8 @@ func TestRunIsCancelled(t *testing.T) {
 	}
 }
 
-// TestRunDuringShutdown checks that a shutdown of the server leaves runs alone, and that the repeated request gets their result.
+// TestRunDuringShutdown checks that a shutdown of the server leaves runs alone, and that the repeated request gets
+// their result.
 func TestRunDuringShutdown(t *testing.T) {
 	t.Parallel()
 	for name, frontMatter := range map[string]string{"plain": "", "session": "session: true", "json": "output_format: json"} {

@@ -15,11 +15,12 @@ import (
 	"golang.org/x/text/message"
 )
 
-// nothing loads no schema, because a schema that refers to a file or an address would make the server read it.
+// nothing is a schema loader that refuses every reference. Otherwise a schema could refer to a file or an address, and
+// make the server read it.
 type nothing struct{}
 
 func (nothing) Load(string) (any, error) {
-	return nil, errors.New("it refers to a schema that is not in it")
+	return nil, errors.New("it refers to another document: put that schema under $defs")
 }
 
 // compile returns the compiled schema.
@@ -41,19 +42,20 @@ func compile(schema []byte) (*jsonschema.Schema, error) {
 	return s, err
 }
 
-// maxProblems is how many problems of an answer are reported.
+// maxProblems is the largest number of problems of an answer that are reported.
 const maxProblems = 10
 
-// check returns the JSON value in a subagent's answer, and its problems.
+// check returns the JSON value in a subagent's answer, and how the value violates the definition's schema. problems is
+// empty if the answer is valid.
 func (d *Definition) check(answer string) (value string, problems []string) {
 	value = unfence(answer)
 	decoder := json.NewDecoder(strings.NewReader(value))
 	var raw json.RawMessage
 	if err := decoder.Decode(&raw); err != nil {
-		return value, []string{"it is no JSON: " + err.Error()}
+		return value, []string{"it is not JSON: " + err.Error()}
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return value, []string{"there is more than one JSON value in it"}
+		return value, []string{"it contains more than one JSON value"}
 	}
 	value = string(raw)
 	if d.schema == nil {
@@ -61,12 +63,12 @@ func (d *Definition) check(answer string) (value string, problems []string) {
 	}
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
-		return value, []string{"it is no JSON: " + err.Error()}
+		return value, []string{"it is not JSON: " + err.Error()}
 	}
 	return value, problemsOf(d.schema.Validate(v))
 }
 
-// unfence returns the content of the answer's code block if the whole answer is one, otherwise the answer.
+// unfence returns the content of the code block if the whole answer is one code block, otherwise the answer itself.
 func unfence(answer string) string {
 	s := strings.TrimSpace(answer)
 	inner, ok := strings.CutPrefix(s, "```")
@@ -85,7 +87,8 @@ func unfence(answer string) string {
 
 var english = message.NewPrinter(language.English)
 
-// problemsOf describes how a value violates a schema; nil if it does not.
+// problemsOf returns the problems in a schema's validation error, at most maxProblems and then how many more there are.
+// It returns nil if err is nil.
 func problemsOf(err error) []string {
 	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
 	switch {

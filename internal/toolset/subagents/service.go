@@ -20,7 +20,7 @@ type Service struct {
 	sweeper *conversation.Sweeper // nil until started
 }
 
-// New returns a service over the core. It starts nothing.
+// New returns a service over the core. Call Start to begin the periodic search for abandoned agents.
 func New(core *service.Service, cfg Config) *Service {
 	cfg = cfg.withDefaults()
 	local, _ := core.TraitsOf(cfg.Local)
@@ -38,7 +38,8 @@ type Listed struct {
 // Broken is a definition that cannot be used.
 type Broken struct{ Name, Reason string }
 
-// List returns the subagents and the unusable definitions, by name. An agent sees only what it may run.
+// List returns the subagents and the unusable definitions, both sorted by name. An agent sees only the subagents that
+// it may run.
 func (s *Service) List(ctx context.Context) ([]Listed, []Broken, error) {
 	c, err := s.callerFrom(ctx)
 	if err != nil {
@@ -79,7 +80,8 @@ func (s *Service) timed(d *Definition) *Definition {
 	return &t
 }
 
-// definition returns the subagent with the name, if it can be run and the caller may run it.
+// definition returns the subagent with the name. It returns an error if there is none, if the caller may not run it, or
+// if it cannot be run.
 func (s *Service) definition(c caller, name string) (*Definition, error) {
 	if name == "" {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "agent_name is required: name a subagent, see list_subagents")
@@ -123,7 +125,7 @@ func (s *Service) notFound(c caller, name string) error {
 		With("agent_name", name).With("available", fleet.Shorten(available, 2000))
 }
 
-// usable returns why a valid subagent cannot be run here and now.
+// usable returns an error if this server cannot run a subagent whose definition is valid. The error says why.
 func (s *Service) usable(d *Definition) error {
 	if _, ok := s.fleet.TraitsOf(s.placeOf(d)); !ok {
 		return fleet.Errorf(fleet.ReasonDefinitionInvalid, "this server has no place %q to run it", d.RunsIn)
@@ -132,7 +134,7 @@ func (s *Service) usable(d *Definition) error {
 		return err
 	}
 	if cycle := s.cycle(d); cycle != "" {
-		return fleet.Errorf(fleet.ReasonDefinitionInvalid, "its calls lead back to itself: %s", cycle)
+		return fleet.Errorf(fleet.ReasonDefinitionInvalid, "its calls form a cycle: %s", cycle)
 	}
 	return nil
 }
@@ -145,7 +147,7 @@ func (s *Service) placeOf(d *Definition) string {
 	return d.RunsIn
 }
 
-// cycle returns the path on which the definition's calls lead back to itself; empty if there is none.
+// cycle returns the path on which the definition's calls lead back to the definition. It returns "" if there is none.
 func (s *Service) cycle(d *Definition) string {
 	seen := map[string]bool{}
 	var way []string

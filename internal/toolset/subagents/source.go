@@ -23,7 +23,7 @@ const maxLevels = 3
 type source struct {
 	file   string // path within the directory of definitions
 	memory string // path of its memory.md; empty if it has none
-	name   string // name of its directory or, if single is set, its own name without .md
+	name   string // name of its directory or, if single is set, the file's name without .md
 	single bool   // the definition is the file NAME.md, as in Claude Code, not NAME/agent.md
 }
 
@@ -31,13 +31,15 @@ func directorySource(dir string) source {
 	return source{file: path.Join(dir, agentFile), memory: path.Join(dir, memoryFile), name: path.Base(dir)}
 }
 
-// findSources returns the files that may define subagents: first every NAME/agent.md, then every other .md file, each in
-// the order of a directory walk. It skips hidden entries and the main agent's directory.
+// findSources returns the files that may define subagents: first every NAME/agent.md, then every other .md file. Both
+// parts are in the order of a directory walk. It skips hidden entries and the entry main.
 func findSources(root *os.Root) ([]source, error) {
 	directories, single, err := walkSources(root, ".", maxLevels)
 	return append(directories, single...), err
 }
 
+// walkSources returns the files in dir that may define subagents. It searches the given number of directory levels,
+// including dir.
 func walkSources(root *os.Root, dir string, levels int) (directories, single []source, err error) {
 	entries, err := fs.ReadDir(root.FS(), dir)
 	if err != nil {
@@ -59,7 +61,7 @@ func walkSources(root *os.Root, dir string, levels int) (directories, single []s
 			if levels == 1 || !e.IsDir() {
 				continue
 			}
-			// The error is ignored, so that one unreadable folder does not make the whole search fail.
+			// Ignore the error, so that one unreadable folder does not make the whole search fail.
 			below, singleBelow, _ := walkSources(root, at, levels-1)
 			directories, single = append(directories, below...), append(single, singleBelow...)
 		case isMarkdown:

@@ -17,7 +17,7 @@ func (s *Service) Start() {
 	})
 }
 
-// Stop ends what Start began, and waits for it.
+// Stop ends the periodic search and waits until it has ended.
 func (s *Service) Stop() { s.sweeper.Stop() }
 
 // sweep deletes agents that nobody will use any more, because the call that should delete them was interrupted, for

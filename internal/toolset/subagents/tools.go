@@ -8,11 +8,11 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// toolList is a list of tools as in Claude Code's agent files: "Read, Bash(git log:*)" or a YAML list. A nil list means
-// every tool.
+// toolList is a list of tools as in Claude Code's agent files: a text like "Read, Bash(git log:*)", or a YAML list. The
+// texts "" and "*" give a nil list, which means every tool.
 type toolList []string
 
-// UnmarshalYAML accepts a string or a list.
+// UnmarshalYAML accepts a string or a list of strings.
 func (l *toolList) UnmarshalYAML(node ast.Node) error {
 	var list []string
 	if err := yaml.NodeToValue(node, &list); err == nil {
@@ -29,7 +29,7 @@ func (l *toolList) UnmarshalYAML(node ast.Node) error {
 	return nil
 }
 
-// splitTools splits at commas outside parentheses.
+// splitTools splits the text at commas outside parentheses.
 func splitTools(text string) []string {
 	var tools []string
 	depth, from := 0, 0
