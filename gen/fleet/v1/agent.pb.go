@@ -104,7 +104,7 @@ const (
 	Agent_canceled Agent_State = 8
 	// The workspace is being destroyed.
 	Agent_deleting Agent_State = 9
-	// The workspace is gone.
+	// The workspace was destroyed.
 	Agent_deleted Agent_State = 10
 	// The workspace runs, but the agent in it does not answer; state_reason says what is wrong.
 	Agent_unhealthy Agent_State = 11
@@ -172,9 +172,9 @@ func (Agent_State) EnumDescriptor() ([]byte, []int) {
 // Agent is a long-lived named worker in a workspace.
 type Agent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name, 1 to 20 of A-Z a-z 0-9 and single inner hyphens; compared without case.
+	// Name, 1 to 20 of A-Z a-z 0-9 and single inner hyphens; compared ignoring case.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Id of the workspace at its host; empty until there is one.
+	// Id of the workspace at its host; empty until the workspace exists.
 	WorkspaceId string `protobuf:"bytes,2,opt,name=workspace_id,json=workspaceId,proto3" json:"workspace_id,omitempty"`
 	// Whether the agent can take a task.
 	Status Agent_Status `protobuf:"varint,3,opt,name=status,proto3,enum=fleet.v1.Agent_Status" json:"status,omitempty"`
@@ -182,7 +182,7 @@ type Agent struct {
 	Role string `protobuf:"bytes,4,opt,name=role,proto3" json:"role,omitempty"`
 	// Project, one of `list_agent_projects`.
 	Project string `protobuf:"bytes,5,opt,name=project,proto3" json:"project,omitempty"`
-	// What the agent is for: objective, context and deliverables.
+	// Specification of the agent's work: objective, context and deliverables.
 	Spec string `protobuf:"bytes,6,opt,name=spec,proto3" json:"spec,omitempty"`
 	// Summary of the task the agent works on; null when it has none.
 	CurrentTask *wrapperspb.StringValue `protobuf:"bytes,7,opt,name=current_task,json=currentTask,proto3" json:"current_task,omitempty"`
@@ -195,7 +195,7 @@ type Agent struct {
 	Metadata map[string]string `protobuf:"bytes,10,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// What the agent's workspace is doing.
 	State Agent_State `protobuf:"varint,11,opt,name=state,proto3,enum=fleet.v1.Agent_State" json:"state,omitempty"`
-	// Why the state is what it is, in words; empty when there is nothing to say.
+	// Reason for the state, as a sentence; empty when there is none.
 	StateReason string `protobuf:"bytes,12,opt,name=state_reason,json=stateReason,proto3" json:"state_reason,omitempty"`
 	// Id of the task the agent works on; null when it has none.
 	CurrentTaskId *wrapperspb.StringValue `protobuf:"bytes,13,opt,name=current_task_id,json=currentTaskId,proto3" json:"current_task_id,omitempty"`
@@ -214,7 +214,7 @@ type Agent struct {
 	Stalled *bool `protobuf:"varint,21,opt,name=stalled,proto3,oneof" json:"stalled,omitempty"`
 	// The last step that the stalled task took; absent when it is not stalled, or took none.
 	LastStep *string `protobuf:"bytes,22,opt,name=last_step,json=lastStep,proto3,oneof" json:"last_step,omitempty"`
-	// With whom the agent is shared.
+	// The shares of the agent.
 	Shares []*Share `protobuf:"bytes,24,rep,name=shares,proto3" json:"shares,omitempty"`
 	// What the caller may do with the agent, in `show_agent`; absent if it may do everything.
 	Access        *Share_Access `protobuf:"varint,25,opt,name=access,proto3,enum=fleet.v1.Share_Access,oneof" json:"access,omitempty"`
@@ -427,7 +427,7 @@ type AgentSummary struct {
 	Owner string `protobuf:"bytes,8,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Whether the agent waits for an answer to a question, which `list_questions` shows; absent otherwise.
 	Waiting *bool `protobuf:"varint,9,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
-	// Whether the task the agent works on makes no progress, see `show_agent`; absent otherwise.
+	// Whether the agent's task makes no progress, see `show_agent`; absent otherwise.
 	Stalled *bool `protobuf:"varint,10,opt,name=stalled,proto3,oneof" json:"stalled,omitempty"`
 	// Name of the place where the agent lives, one of places.
 	Place         string `protobuf:"bytes,11,opt,name=place,proto3" json:"place,omitempty"`
@@ -542,16 +542,16 @@ func (x *AgentSummary) GetPlace() string {
 	return ""
 }
 
-// DeletedAgent names an agent that is gone.
+// DeletedAgent names an agent that was deleted.
 type DeletedAgent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the agent.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Id of the workspace that was destroyed.
 	WorkspaceId string `protobuf:"bytes,2,opt,name=workspace_id,json=workspaceId,proto3" json:"workspace_id,omitempty"`
-	// Size in bytes of the bundle with what the agent had not pushed, which DownloadAgentBundle sends; absent when none is kept.
+	// Size in bytes of the bundle with the agent's unpushed work, which DownloadAgentBundle sends; absent when none is kept.
 	BundleSize *int32 `protobuf:"varint,3,opt,name=bundle_size,json=bundleSize,proto3,oneof" json:"bundle_size,omitempty"`
-	// What may be lost with the workspace, in words; absent when nothing is.
+	// The work that may be lost with the workspace, as a sentence; absent when none is.
 	MayBeLost     *string `protobuf:"bytes,4,opt,name=may_be_lost,json=mayBeLost,proto3,oneof" json:"may_be_lost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

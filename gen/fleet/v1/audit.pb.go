@@ -24,10 +24,10 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// AuditEntry is a line of the audit log: who called which method about what, and how that ended.
+// AuditEntry is a line of the audit log: who called which method, what the call was about, and how it ended.
 type AuditEntry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Id of the line; it only grows.
+	// Id of the line; later lines have higher ids.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// When the call began.
 	Time *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
@@ -35,11 +35,11 @@ type AuditEntry struct {
 	Principal string `protobuf:"bytes,3,opt,name=principal,proto3" json:"principal,omitempty"`
 	// Kind of the principal: human, controller or agent; empty for a failed login.
 	Kind string `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
-	// Name of the agent that called with a token of its own; absent otherwise.
+	// Name of the agent, if an agent called with its own token; absent otherwise.
 	Caller *string `protobuf:"bytes,5,opt,name=caller,proto3,oneof" json:"caller,omitempty"`
 	// Method that was called, such as StartAgentTask; empty where failed logins are counted.
 	Method string `protobuf:"bytes,6,opt,name=method,proto3" json:"method,omitempty"`
-	// What the request, or else the answer, names first: an agent, a task, a token.
+	// The first agent, task, token or the like that the request names, or else the answer.
 	Target string `protobuf:"bytes,7,opt,name=target,proto3" json:"target,omitempty"`
 	// Name of the agent that the call concerns; absent if it is not known.
 	AgentName *string `protobuf:"bytes,8,opt,name=agent_name,json=agentName,proto3,oneof" json:"agent_name,omitempty"`
@@ -51,7 +51,7 @@ type AuditEntry struct {
 	Face string `protobuf:"bytes,11,opt,name=face,proto3" json:"face,omitempty"`
 	// Address that the call came from; empty if it is not known.
 	Remote string `protobuf:"bytes,12,opt,name=remote,proto3" json:"remote,omitempty"`
-	// Id that the caller gave to the request; absent if none.
+	// Id that the caller gave to the request; absent if there was none.
 	RequestId *string `protobuf:"bytes,13,opt,name=request_id,json=requestId,proto3,oneof" json:"request_id,omitempty"`
 	// How many calls the line stands for: more than 1 for failed logins that were only counted.
 	Count         int32 `protobuf:"varint,14,opt,name=count,proto3" json:"count,omitempty"`
@@ -194,15 +194,15 @@ type ListAuditRequest struct {
 	Principal string `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
 	// Optional. Only calls of this method, such as StartAgentTask or start_agent_task.
 	Method string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
-	// Optional. Only calls about agents of this name.
+	// Optional. Only calls about agents with this name.
 	AgentName string `protobuf:"bytes,3,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Optional. Only calls that ended so: `ok`, `failed`, `unknown`, or the reason of an error such as PERMISSION_DENIED.
+	// Optional. Only calls with this outcome: `ok`, `failed`, `unknown`, or the reason of an error such as PERMISSION_DENIED.
 	Outcome string `protobuf:"bytes,4,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// Optional. Only calls that began then or later.
 	Since *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
 	// Optional. Only calls that began before.
 	Until *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=until,proto3" json:"until,omitempty"`
-	// Optional. Continue from here: the next_cursor of the previous answer.
+	// Optional. The next_cursor of the previous answer, to continue from there.
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Optional. Return at most this many lines, at most 1000; 100 when not given.
 	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
@@ -301,7 +301,7 @@ type ListAuditResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The lines, the newest first.
 	Entries []*AuditEntry `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
-	// Where to continue, as cursor of the next call; absent on the last page.
+	// The cursor of the next page; absent on the last page.
 	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

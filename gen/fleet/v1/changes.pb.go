@@ -83,7 +83,7 @@ func (FileChange_Kind) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_changes_proto_rawDescGZIP(), []int{1, 0}
 }
 
-// TaskChanges is what a task changed in the repository that its agent works in.
+// TaskChanges describes what a task changed in the repository that its agent works in.
 type TaskChanges struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Commit at which the task began. It includes uncommitted changes of earlier tasks.
@@ -92,7 +92,7 @@ type TaskChanges struct {
 	Commit string `protobuf:"bytes,2,opt,name=commit,proto3" json:"commit,omitempty"`
 	// Git ref that keeps the commit in the repository.
 	Ref string `protobuf:"bytes,3,opt,name=ref,proto3" json:"ref,omitempty"`
-	// The agent's branch; empty if it had none checked out.
+	// The branch that the agent had checked out; empty if it had none.
 	Branch string `protobuf:"bytes,4,opt,name=branch,proto3" json:"branch,omitempty"`
 	// Number of commits that the agent made.
 	Commits int32 `protobuf:"varint,5,opt,name=commits,proto3" json:"commits,omitempty"`

@@ -147,11 +147,11 @@ type TaskCheck struct {
 	Status TaskCheck_Status `protobuf:"varint,2,opt,name=status,proto3,enum=fleet.v1.TaskCheck_Status" json:"status,omitempty"`
 	// Exit code of the command; absent if it was killed.
 	ExitCode *int32 `protobuf:"varint,3,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
-	// Why there is no exit code, in words; absent when there is one.
+	// Why there is no exit code, as a sentence; absent when there is one.
 	Reason *string `protobuf:"bytes,4,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	// The end of the command's output, including standard error, at most 16 KiB.
 	Output string `protobuf:"bytes,5,opt,name=output,proto3" json:"output,omitempty"`
-	// Whether there was more output before that; absent otherwise.
+	// Whether the beginning of the output is missing; absent otherwise.
 	Truncated *bool `protobuf:"varint,6,opt,name=truncated,proto3,oneof" json:"truncated,omitempty"`
 	// When the command was started.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`

@@ -28,17 +28,17 @@ type ErrorReason int32
 const (
 	// Never sent.
 	ErrorReason_ERROR_REASON_UNSPECIFIED ErrorReason = 0
-	// No agent of this name that the caller may see. Metadata: agent_name.
+	// No agent with this name that the caller may see. Metadata: agent_name.
 	ErrorReason_AGENT_NOT_FOUND ErrorReason = 1
-	// No task of this id that the caller may see. Metadata: task_id.
+	// No task with this id that the caller may see. Metadata: task_id.
 	ErrorReason_TASK_NOT_FOUND ErrorReason = 2
-	// No session of this id that the caller may see. Metadata: session_id.
+	// No session with this id that the caller may see. Metadata: session_id.
 	ErrorReason_SESSION_NOT_FOUND ErrorReason = 3
-	// No project of this name. Metadata: project, available.
+	// No project with this name. Metadata: project, available.
 	ErrorReason_PROJECT_NOT_FOUND ErrorReason = 4
-	// The project has no role of this name. Metadata: role, project, available.
+	// The project has no role with this name. Metadata: role, project, available.
 	ErrorReason_ROLE_NOT_FOUND ErrorReason = 5
-	// An agent of this name exists; names are compared without case. Metadata: agent_name.
+	// An agent with this name exists; names are compared ignoring case. Metadata: agent_name.
 	ErrorReason_AGENT_EXISTS ErrorReason = 6
 	// A field's value cannot be used. Metadata: field.
 	ErrorReason_INVALID_ARGUMENT ErrorReason = 7
@@ -54,21 +54,21 @@ const (
 	ErrorReason_INVALID_PAGE_SIZE ErrorReason = 12
 	// The agent's workspace is not running, or not healthy. Metadata: agent_name, state.
 	ErrorReason_AGENT_OFFLINE ErrorReason = 13
-	// The agent has a task already. Metadata: agent_name, task_id.
+	// The agent already has a task. Metadata: agent_name, task_id.
 	ErrorReason_AGENT_BUSY ErrorReason = 14
 	// The agent has no running task. Metadata: agent_name.
 	ErrorReason_NO_RUNNING_TASK ErrorReason = 15
-	// What hosts the agents does not answer. RetryInfo says when to try again, where that is known.
+	// The place that hosts the agents does not answer. RetryInfo says when to try again, if that is known.
 	ErrorReason_BACKEND_UNAVAILABLE ErrorReason = 16
-	// The agent's workspace could not be made. Metadata: agent_name.
+	// The agent's workspace could not be created. Metadata: agent_name.
 	ErrorReason_PROVISIONING_FAILED ErrorReason = 17
 	// The caller has no valid token.
 	ErrorReason_UNAUTHENTICATED ErrorReason = 18
 	// The caller's token does not allow this.
 	ErrorReason_PERMISSION_DENIED ErrorReason = 19
-	// The caller, or the fleet, has reached a limit. Metadata: limit; used and max where it is one of the settings limits.*.
+	// The caller, or the fleet, has reached a limit. Metadata: limit; used and max if it is one of the settings limits.*.
 	ErrorReason_LIMIT_REACHED ErrorReason = 20
-	// Something went wrong inside Fleet; the server's log has the cause.
+	// An internal error occurred in Fleet; the server's log has the cause.
 	ErrorReason_INTERNAL ErrorReason = 21
 	// The call was cancelled by its caller.
 	ErrorReason_CANCELLED ErrorReason = 22
@@ -76,28 +76,28 @@ const (
 	ErrorReason_DEADLINE_EXCEEDED ErrorReason = 23
 	// The server has no such method, or the agent's host cannot do this. Metadata: method.
 	ErrorReason_UNIMPLEMENTED ErrorReason = 24
-	// No token of this name. Metadata: token.
+	// No token with this name. Metadata: token.
 	ErrorReason_TOKEN_NOT_FOUND ErrorReason = 25
-	// A token of this name exists. Metadata: token.
+	// A token with this name exists. Metadata: token.
 	ErrorReason_TOKEN_EXISTS ErrorReason = 26
-	// There is an open session of the same key already.
+	// An open session with the same key exists.
 	ErrorReason_SESSION_EXISTS ErrorReason = 27
-	// The agent has no payload, or there is no such agent that the caller may see. Metadata: agent_id.
+	// The agent has no payload, or the caller may not see an agent with this id. Metadata: agent_id.
 	ErrorReason_PAYLOAD_NOT_FOUND ErrorReason = 28
-	// No subagent of this name is defined. Metadata: agent_name, available.
+	// No subagent with this name is defined. Metadata: agent_name, available.
 	ErrorReason_SUBAGENT_NOT_FOUND ErrorReason = 29
 	// The agent's definition cannot be used; the message says why. Metadata: agent.
 	ErrorReason_DEFINITION_INVALID ErrorReason = 30
 	// The task that the call waited for failed, or was stopped; the message says why. Metadata: agent_name, task_id.
 	ErrorReason_TASK_FAILED ErrorReason = 31
-	// The task that the call waited for ran longer than it may. Metadata: agent_name, task_id.
+	// The task that the call waited for exceeded its time limit. Metadata: agent_name, task_id.
 	ErrorReason_TASK_TIMED_OUT ErrorReason = 32
-	// The agent's answer does not have the form that its definition requires, also after retries. Metadata: agent_name, task_id,
+	// The agent's answer does not have the form that its definition requires, even after retries. Metadata: agent_name, task_id,
 	// attempts, problems.
 	ErrorReason_OUTPUT_INVALID ErrorReason = 33
-	// The task has not ended yet, and only a task that has can be deleted. Metadata: task_id, agent_name.
+	// The task has not ended yet; only an ended task can be deleted. Metadata: task_id, agent_name.
 	ErrorReason_TASK_RUNNING ErrorReason = 34
-	// No question of this id that the caller may see. Metadata: question_id.
+	// No question with this id that the caller may see. Metadata: question_id.
 	ErrorReason_QUESTION_NOT_FOUND ErrorReason = 35
 	// The question no longer waits for an answer: it was answered, it expired, or its task ended. Metadata: question_id, status.
 	ErrorReason_QUESTION_CLOSED ErrorReason = 36
@@ -108,14 +108,14 @@ const (
 	ErrorReason_CHECKS_FAILED ErrorReason = 38
 	// The agent has no work that exists nowhere else, or nothing of it was kept; the message says which. Metadata: agent_name.
 	ErrorReason_BUNDLE_NOT_FOUND ErrorReason = 39
-	// The raw output of the task is not kept, or no longer kept; the message says why. Metadata: task_id.
+	// The raw output of the task is not kept, or was removed; the message says why. Metadata: task_id.
 	ErrorReason_OUTPUT_NOT_FOUND ErrorReason = 40
-	// Events after the cursor were removed because their retention was over, so the caller has missed some: read the state again,
-	// and watch from "now". Metadata: field.
+	// Events after the cursor were removed because their retention period is over, so the caller has missed some: read the state
+	// again, and watch from "now". Metadata: field.
 	ErrorReason_CURSOR_EXPIRED ErrorReason = 41
-	// No server of this name has used the store, or it was forgotten. Metadata: replica.
+	// No server with this name has used the store, or it was forgotten. Metadata: replica.
 	ErrorReason_REPLICA_NOT_FOUND ErrorReason = 42
-	// The server runs, and only one that does not can be forgotten. Metadata: replica.
+	// The server is running; only a server that is not running can be forgotten. Metadata: replica.
 	ErrorReason_REPLICA_RUNNING ErrorReason = 43
 )
 

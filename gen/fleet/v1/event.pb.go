@@ -30,15 +30,15 @@ const (
 	Event_type_unspecified Event_Type = 0
 	// An agent was created.
 	Event_agent_created Event_Type = 1
-	// An agent's state or what its workspace reports changed; text says how.
+	// An agent's state or the metadata of its workspace changed; text says how.
 	Event_agent_changed Event_Type = 2
 	// An agent was deleted.
 	Event_agent_deleted Event_Type = 3
 	// A task was created.
 	Event_task_created Event_Type = 4
-	// The task was handed to the agent.
+	// The task was dispatched to the agent.
 	Event_task_started Event_Type = 5
-	// The agent wrote output; text is what it wrote.
+	// The agent wrote output; text is the output.
 	Event_task_output Event_Type = 6
 	// The agent used a tool or took a step; text says which.
 	Event_task_step Event_Type = 7
@@ -50,7 +50,7 @@ const (
 	Event_task_ended Event_Type = 10
 	// The task was deleted with its payload and its events.
 	Event_task_deleted Event_Type = 11
-	// The agent asks something and waits for the answer; text is the question, with its id.
+	// The agent asks a question and waits for the answer; text is the question, with its id.
 	Event_task_question Event_Type = 12
 	// A question was answered, expired or was withdrawn; text says which.
 	Event_task_answer Event_Type = 13
@@ -62,11 +62,12 @@ const (
 	Event_task_check Event_Type = 16
 	// The agent was shared with a person or a group; text says with whom.
 	Event_agent_shared Event_Type = 17
-	// The agent is no longer shared with a person or a group; text says with whom. Those who see it no more get this as the
-	// last event of the agent, without a status.
+	// The agent is no longer shared with a person or a group; text says with whom. Callers who may no longer see the
+	// agent get this as its last event, without a status.
 	Event_agent_unshared Event_Type = 18
-	// The agent wrote output beyond the server's max_output, which events do not have: `show_task_output` reads it. Sent at most
-	// once a second; text says how much output there is so far.
+	// The agent wrote output beyond the server's max_output. Events do not contain it; `show_task_output` reads it. This event
+	// is
+	// sent at most once a second; text says how much output there is so far.
 	Event_task_more_output Event_Type = 19
 )
 
@@ -148,19 +149,19 @@ func (Event_Type) EnumDescriptor() ([]byte, []int) {
 // Event is one row of the append-only log of the fleet.
 type Event struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Position in the log, a decimal number that only grows; a cursor for `watch_fleet`.
+	// Position in the log, a decimal number; a cursor for `watch_fleet`. Later events have higher positions.
 	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// When it happened.
 	Time *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
 	// What happened.
 	Type Event_Type `protobuf:"varint,3,opt,name=type,proto3,enum=fleet.v1.Event_Type" json:"type,omitempty"`
-	// Name of the agent it happened to.
+	// Name of the agent that the event is about.
 	AgentName string `protobuf:"bytes,4,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Id of the task it happened to; empty when it happened to the agent alone.
+	// Id of the task that the event is about; empty when it is only about the agent.
 	TaskId string `protobuf:"bytes,5,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// The event in words, or the output itself.
+	// A description of the event, or the output itself.
 	Text string `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
-	// State or status after the event, where the event changed it.
+	// State or status after the event, if the event changed it.
 	Status string `protobuf:"bytes,7,opt,name=status,proto3" json:"status,omitempty"`
 	// Name of the principal that owns the agent.
 	Owner         string `protobuf:"bytes,8,opt,name=owner,proto3" json:"owner,omitempty"`

@@ -29,7 +29,7 @@ const (
 type WaitTasksRequest_Mode int32
 
 const (
-	// As all.
+	// The same as all.
 	WaitTasksRequest_mode_unspecified WaitTasksRequest_Mode = 0
 	// When one of the tasks has ended.
 	WaitTasksRequest_any WaitTasksRequest_Mode = 1
@@ -78,13 +78,13 @@ func (WaitTasksRequest_Mode) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{20, 0}
 }
 
-// Toolset says whose agents the tasks were for.
+// Toolset says which toolset the agents of the tasks belong to.
 type ListTasksRequest_Toolset int32
 
 const (
-	// As fleet.
+	// The same as fleet.
 	ListTasksRequest_toolset_unspecified ListTasksRequest_Toolset = 0
-	// Agents that `create_agent` made.
+	// Agents that `create_agent` created.
 	ListTasksRequest_fleet ListTasksRequest_Toolset = 1
 	// Agents of contracts.
 	ListTasksRequest_lifecycle ListTasksRequest_Toolset = 2
@@ -157,9 +157,10 @@ type CreateAgentRequest struct {
 	Project string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
 	// Optional. Agent role, one of `list_agent_roles`; the project's default role when not given.
 	Role string `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
-	// Required. Specification of what the agent is for: objective, context and deliverables.
+	// Required. Specification of the agent's work: objective, context and deliverables.
 	Spec string `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`
-	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
+	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
+	// result.
 	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -235,7 +236,7 @@ type CreateAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The new agent.
 	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	// What was done, in words.
+	// What was done, as a sentence.
 	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -288,7 +289,7 @@ func (x *CreateAgentResponse) GetMessage() string {
 // ListAgentsRequest selects the agents to list; without arguments, the whole fleet.
 type ListAgentsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. Only agents of this project; PLACE/PROJECT for those of one place.
+	// Optional. Only agents of this project; PLACE/PROJECT for the project of one place.
 	Project string `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
 	// Optional. Only agents in this role.
 	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
@@ -296,9 +297,9 @@ type ListAgentsRequest struct {
 	Status Agent_Status `protobuf:"varint,3,opt,name=status,proto3,enum=fleet.v1.Agent_Status" json:"status,omitempty"`
 	// Optional. Page number from 1; by default the first.
 	Page *int32 `protobuf:"varint,4,opt,name=page,proto3,oneof" json:"page,omitempty"`
-	// Optional. Agents per page, clamped to 1 to 100; all of them when neither page nor page_size is given.
+	// Optional. Agents per page, clamped to 1 to 100. All agents when neither page nor page_size is given.
 	PageSize *int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
-	// Optional. Continue from here: the next_cursor of the previous answer. Not together with page.
+	// Optional. The next_cursor of the previous answer, to continue from there. Not together with page.
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Optional. Return at most this many agents; next_cursor says where to continue.
 	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
@@ -392,13 +393,13 @@ type ListAgentsResponse struct {
 	Agents []*AgentSummary `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
 	// Number of agents that match, on all pages.
 	TotalCount int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
-	// When the places were last listed successfully, the earliest of them; null before the first time.
+	// When the places were last listed successfully: the earliest of these times; null before the first listing.
 	ObservedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`
-	// Why a place was not listed successfully for more than three polls; absent if all were.
+	// Why a place was not listed successfully for more than three polls; absent if all places were listed.
 	StaleReason *string `protobuf:"bytes,4,opt,name=stale_reason,json=staleReason,proto3,oneof" json:"stale_reason,omitempty"`
-	// State of each place where agents live. Agents of a place that is down are listed as last seen.
+	// State of each place where agents live. Agents of a place that is down are listed in their last known state.
 	Places []*PlaceStatus `protobuf:"bytes,5,rep,name=places,proto3" json:"places,omitempty"`
-	// Where to continue, as cursor of the next call; absent on the last page.
+	// The cursor of the next page; absent on the last page.
 	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -536,7 +537,7 @@ type ShowAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent.
 	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	// When the agent's place was last listed successfully; null before the first time.
+	// When the agent's place was last listed successfully; null before the first listing.
 	ObservedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`
 	// Why the agent's place was not listed successfully for more than three polls; absent if it was.
 	StaleReason   *string `protobuf:"bytes,3,opt,name=stale_reason,json=staleReason,proto3,oneof" json:"stale_reason,omitempty"`
@@ -604,7 +605,7 @@ type ShowAgentTaskHistoryRequest struct {
 	Page *int32 `protobuf:"varint,2,opt,name=page,proto3,oneof" json:"page,omitempty"`
 	// Optional. Tasks per page, clamped to 1 to 100; 20 by default.
 	PageSize *int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
-	// Optional. Continue from here: the next_cursor of the previous answer. Not together with page.
+	// Optional. The next_cursor of the previous answer, to continue from there. Not together with page.
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Optional. Return at most this many tasks; next_cursor says where to continue.
 	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
@@ -690,7 +691,7 @@ type ShowAgentTaskHistoryResponse struct {
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// Number of pages.
 	TotalPages int32 `protobuf:"varint,5,opt,name=total_pages,json=totalPages,proto3" json:"total_pages,omitempty"`
-	// Where to continue, as cursor of the next call; absent on the last page.
+	// The cursor of the next page; absent on the last page.
 	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -773,7 +774,8 @@ type DeleteAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Name of the agent to delete, even if it is busy.
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
+	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
+	// result.
 	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -826,7 +828,7 @@ func (x *DeleteAgentRequest) GetRequestId() string {
 // DeleteAgentResponse says what was deleted.
 type DeleteAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What was done, in words, and where uncommitted work was kept.
+	// What was done, as a sentence, and where uncommitted work was kept.
 	Message string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
 	// The deleted agent.
 	DeletedAgent  *DeletedAgent `protobuf:"bytes,2,opt,name=deleted_agent,json=deletedAgent,proto3" json:"deleted_agent,omitempty"`
@@ -885,17 +887,18 @@ type StartAgentTaskRequest struct {
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Required. Description of the task to be performed.
 	TaskDescription string `protobuf:"bytes,2,opt,name=task_description,json=taskDescription,proto3" json:"task_description,omitempty"`
-	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
+	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
+	// result.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Optional. Seconds after which the task is stopped and failed, at most 30 days; the server's own limit when not given.
+	// Optional. Seconds after which the task is stopped and fails, at most 30 days; the server's own limit when not given.
 	TimeoutSeconds *int32 `protobuf:"varint,4,opt,name=timeout_seconds,json=timeoutSeconds,proto3,oneof" json:"timeout_seconds,omitempty"`
-	// Optional. Shell commands that check the work when the agent says that it is done, in addition to those of its project and
-	// role; at most 20. Fleet runs them in the agent's working tree. The task completes only if all succeed.
+	// Optional. Shell commands that check the work when the agent says that it is done, in addition to the checks of its project
+	// and role; at most 20. Fleet runs them in the agent's working tree. The task completes only if all succeed.
 	Checks []string `protobuf:"bytes,5,rep,name=checks,proto3" json:"checks,omitempty"`
-	// Optional. How often the agent may try again after failed checks; it gets their output. By default what its role or its
-	// project says, or else 1.
+	// Optional. How often the agent may try again after failed checks; it gets their output. The default comes from its role or
+	// project, or else is 1.
 	Retries *int32 `protobuf:"varint,6,opt,name=retries,proto3,oneof" json:"retries,omitempty"`
-	// Optional. Seconds that each check may take, at most a day. By default what the role or the project says, or else 600.
+	// Optional. Seconds that each check may take, at most a day. The default comes from the role or the project, or else is 600.
 	CheckTimeoutSeconds *int32 `protobuf:"varint,7,opt,name=check_timeout_seconds,json=checkTimeoutSeconds,proto3,oneof" json:"check_timeout_seconds,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
@@ -987,7 +990,7 @@ type StartAgentTaskResponse struct {
 	Task *Task `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
 	// Status of the agent after the start.
 	AgentStatus Agent_Status `protobuf:"varint,2,opt,name=agent_status,json=agentStatus,proto3,enum=fleet.v1.Agent_Status" json:"agent_status,omitempty"`
-	// What was done, in words.
+	// What was done, as a sentence.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1049,7 +1052,8 @@ type StopAgentTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Name of the agent whose task should be stopped.
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
+	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
+	// result.
 	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1106,7 +1110,7 @@ type StopAgentTaskResponse struct {
 	Task *Task `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
 	// Status of the agent after the stop.
 	AgentStatus Agent_Status `protobuf:"varint,2,opt,name=agent_status,json=agentStatus,proto3,enum=fleet.v1.Agent_Status" json:"agent_status,omitempty"`
-	// What was done, in words.
+	// What was done, as a sentence.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1168,7 +1172,7 @@ type ListAgentRolesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Project name, one of `list_agent_projects`; PLACE/PROJECT if several places have it.
 	Project string `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
-	// Optional. Continue from here: the next_cursor of the previous answer.
+	// Optional. The next_cursor of the previous answer, to continue from there.
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Optional. Return at most this many roles; next_cursor says where to continue.
 	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
@@ -1234,7 +1238,7 @@ type ListAgentRolesResponse struct {
 	Roles []*Role `protobuf:"bytes,1,rep,name=roles,proto3" json:"roles,omitempty"`
 	// Number of roles in all.
 	TotalCount int32 `protobuf:"varint,20,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
-	// Where to continue, as cursor of the next call; absent on the last page.
+	// The cursor of the next page; absent on the last page.
 	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1294,7 +1298,7 @@ func (x *ListAgentRolesResponse) GetNextCursor() string {
 // ListAgentProjectsRequest asks for all projects.
 type ListAgentProjectsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. Continue from here: the next_cursor of the previous answer.
+	// Optional. The next_cursor of the previous answer, to continue from there.
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Optional. Return at most this many projects; next_cursor says where to continue.
 	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
@@ -1355,7 +1359,7 @@ type ListAgentProjectsResponse struct {
 	Places []*PlaceStatus `protobuf:"bytes,2,rep,name=places,proto3" json:"places,omitempty"`
 	// Number of projects in all.
 	TotalCount int32 `protobuf:"varint,20,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
-	// Where to continue, as cursor of the next call; absent on the last page.
+	// The cursor of the next page; absent on the last page.
 	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1425,17 +1429,18 @@ type WatchFleetRequest struct {
 	// Optional. Continue after this event: the cursor of an event or of an answer; "now" for new events only; "newest" for the
 	// newest max_events, by default 50; or "0" to begin with the oldest event, which is the default.
 	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Optional. Only events of the agent of this name; it need not exist yet.
+	// Optional. Only events of the agent with this name, which need not exist yet.
 	AgentName string `protobuf:"bytes,2,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Optional. Only events of the task with this id, or this unique beginning of one. With follow, the stream ends when the task has ended.
+	// Optional. Only events of the task with this id, or with this unique prefix of an id. With follow, the stream ends when the
+	// task has ended.
 	TaskId string `protobuf:"bytes,3,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Optional. Stay and send events as they happen.
+	// Optional. Keep the stream open and send events as they happen.
 	Follow bool `protobuf:"varint,4,opt,name=follow,proto3" json:"follow,omitempty"`
 	// Optional. With follow: end the stream after this many seconds. By default it continues until the caller ends it.
 	WaitSeconds *int32 `protobuf:"varint,5,opt,name=wait_seconds,json=waitSeconds,proto3,oneof" json:"wait_seconds,omitempty"`
-	// Optional. Leave out what tasks put out, their steps and messages to them, which are most of the events.
+	// Optional. Leave out the output and the steps of tasks, and messages to them, which are most of the events.
 	Quiet bool `protobuf:"varint,7,opt,name=quiet,proto3" json:"quiet,omitempty"`
-	// Optional. With quiet: leave out nothing of the tasks with these ids, at most 100.
+	// Optional. With quiet: do not leave out events of the tasks with these ids, at most 100.
 	OutputOf []string `protobuf:"bytes,8,rep,name=output_of,json=outputOf,proto3" json:"output_of,omitempty"`
 	// Optional. End the stream after this many events, at most 10000. By default 1000 without follow.
 	MaxEvents     *int32 `protobuf:"varint,6,opt,name=max_events,json=maxEvents,proto3,oneof" json:"max_events,omitempty"`
@@ -1532,9 +1537,9 @@ func (x *WatchFleetRequest) GetMaxEvents() int32 {
 // WatchFleetResponse has the next events. A tool call answers with all of them together.
 type WatchFleetResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The events, in the order they happened.
+	// The events, in the order in which they happened.
 	Events []*Event `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
-	// Where to continue, as cursor of the next call.
+	// The cursor to continue from in the next call.
 	Cursor        string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1587,13 +1592,13 @@ func (x *WatchFleetResponse) GetCursor() string {
 // WaitTasksRequest selects the tasks to wait for.
 type WaitTasksRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. Ids of the tasks to wait for, or beginnings of at least 6 characters that only one task has; at most 100.
+	// Required. Ids of the tasks to wait for, or prefixes of at least 6 characters that only one task has; at most 100.
 	TaskIds []string `protobuf:"bytes,1,rep,name=task_ids,json=taskIds,proto3" json:"task_ids,omitempty"`
 	// Optional. Wait for any or for all of the tasks; all when not given.
 	Mode WaitTasksRequest_Mode `protobuf:"varint,2,opt,name=mode,proto3,enum=fleet.v1.WaitTasksRequest_Mode" json:"mode,omitempty"`
 	// Optional. Seconds to wait, 0 to 50; 50 when not given.
 	TimeoutSeconds *int32 `protobuf:"varint,3,opt,name=timeout_seconds,json=timeoutSeconds,proto3,oneof" json:"timeout_seconds,omitempty"`
-	// Optional. Whether to return also when one of the tasks waits for an answer, which `list_questions` shows.
+	// Optional. Whether to return also when one of the tasks waits for an answer. `list_questions` shows the question.
 	OrQuestion    bool `protobuf:"varint,4,opt,name=or_question,json=orQuestion,proto3" json:"or_question,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1657,14 +1662,14 @@ func (x *WaitTasksRequest) GetOrQuestion() bool {
 	return false
 }
 
-// WaitTasksResponse has the tasks as they are.
+// WaitTasksResponse has the tasks in their current state.
 type WaitTasksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The tasks, in the order they were asked for.
+	// The tasks, in the order of task_ids.
 	Tasks []*Task `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	// Whether what was waited for has happened; false when the time was over first.
+	// Whether the wait ended because its condition was met; false if the time was over first.
 	Done bool `protobuf:"varint,2,opt,name=done,proto3" json:"done,omitempty"`
-	// What has ended and what still runs, in words.
+	// Which tasks have ended and which are still running, as a sentence.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1724,9 +1729,9 @@ func (x *WaitTasksResponse) GetMessage() string {
 // ShowTaskRequest names the task to show.
 type ShowTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. Id of the task, or the beginning of it that only this task has, at least 6 characters.
+	// Required. Id of the task, or a prefix of at least 6 characters that only this task has.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Optional. Whether to return the payload too. payload_offset and payload_tail ask for it by themselves.
+	// Optional. Whether to return the payload too. payload_offset and payload_tail imply it.
 	IncludePayload bool `protobuf:"varint,2,opt,name=include_payload,json=includePayload,proto3" json:"include_payload,omitempty"`
 	// Optional. Return the payload from this byte on. If the byte is inside a character, the whole character is returned.
 	PayloadOffset *int32 `protobuf:"varint,3,opt,name=payload_offset,json=payloadOffset,proto3,oneof" json:"payload_offset,omitempty"`
@@ -1861,7 +1866,7 @@ func (x *ShowTaskResponse) GetTask() *TaskDetail {
 // DownloadTaskPayloadRequest names the task.
 type DownloadTaskPayloadRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. Id of the task, or the beginning of it that only this task has, at least 6 characters.
+	// Required. Id of the task, or a prefix of at least 6 characters that only this task has.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// Optional. Begin at this byte of the payload, to continue an interrupted download.
 	Offset        int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
@@ -1916,7 +1921,7 @@ func (x *DownloadTaskPayloadRequest) GetOffset() int64 {
 // DownloadAgentBundleRequest names the agent.
 type DownloadAgentBundleRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. Name of the agent, existing or deleted; of several deleted ones, it is the last.
+	// Required. Name of the agent, which may be deleted; if several deleted agents had the name, the last of them.
 	AgentName     string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1959,7 +1964,7 @@ func (x *DownloadAgentBundleRequest) GetAgentName() string {
 	return ""
 }
 
-// PayloadInfo describes a payload that is downloaded.
+// PayloadInfo describes a part of a download.
 type PayloadInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Offset in bytes at which the content of this message begins.
@@ -1971,7 +1976,7 @@ type PayloadInfo struct {
 	// How the content is encoded: "gzip", or empty if it is the payload itself. Offset, size and sha256 refer to the encoded
 	// content.
 	ContentEncoding string `protobuf:"bytes,4,opt,name=content_encoding,json=contentEncoding,proto3" json:"content_encoding,omitempty"`
-	// A name for a file of the payload; empty when there is none.
+	// A suggested file name for the payload; empty when there is none.
 	FileName      string `protobuf:"bytes,5,opt,name=file_name,json=fileName,proto3" json:"file_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2045,17 +2050,17 @@ func (x *PayloadInfo) GetFileName() string {
 // ShowTaskChangesRequest names the task and says what to show of its changes.
 type ShowTaskChangesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. Id of the task, or the beginning of it that only this task has, at least 6 characters.
+	// Required. Id of the task, or a prefix of at least 6 characters that only this task has.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// Optional. Whether to return the patch instead of the list of files.
 	Patch bool `protobuf:"varint,2,opt,name=patch,proto3" json:"patch,omitempty"`
-	// Optional. With patch: only the changes of the file of this path.
+	// Optional. With patch: only the changes of the file with this path.
 	Path string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
-	// Optional. With patch: return it from this byte on, the patch_next_offset of the previous answer.
+	// Optional. With patch: return the patch from this byte on, which is the patch_next_offset of the previous answer.
 	PatchOffset *int32 `protobuf:"varint,4,opt,name=patch_offset,json=patchOffset,proto3,oneof" json:"patch_offset,omitempty"`
 	// Optional. With patch: return at most this many bytes of it, 64 KiB when not given and at most 1 MiB.
 	PatchLimit *int32 `protobuf:"varint,5,opt,name=patch_limit,json=patchLimit,proto3,oneof" json:"patch_limit,omitempty"`
-	// Optional. Continue with the files from here: the next_cursor of the previous answer.
+	// Optional. The next_cursor of the previous answer, to continue with the files from there.
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Optional. Return at most this many files; next_cursor says where to continue.
 	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
@@ -2149,13 +2154,13 @@ type ShowTaskChangesResponse struct {
 	Changes *TaskChanges `protobuf:"bytes,1,opt,name=changes,proto3" json:"changes,omitempty"`
 	// The changed files, by path, at most the first 1000; none with patch.
 	Files []*FileChange `protobuf:"bytes,2,rep,name=files,proto3" json:"files,omitempty"`
-	// The patch, or a part of it; absent unless it was asked for. patch_encoding says how its bytes are written.
+	// The patch, or a part of it; absent unless requested. patch_encoding says how its bytes are written.
 	Patch *string `protobuf:"bytes,3,opt,name=patch,proto3,oneof" json:"patch,omitempty"`
 	// How the patch is written: "base64" when its bytes are not text in UTF-8; absent when it is the text itself.
 	PatchEncoding *string `protobuf:"bytes,4,opt,name=patch_encoding,json=patchEncoding,proto3,oneof" json:"patch_encoding,omitempty"`
-	// Where the next part of the patch begins; absent when this is the last.
+	// Where the next part of the patch begins; absent when this part is the last.
 	PatchNextOffset *int32 `protobuf:"varint,5,opt,name=patch_next_offset,json=patchNextOffset,proto3,oneof" json:"patch_next_offset,omitempty"`
-	// Where to continue with the files, as cursor of the next call; absent when these are the last.
+	// The cursor of the next page of files; absent on the last page.
 	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2236,9 +2241,10 @@ func (x *ShowTaskChangesResponse) GetNextCursor() string {
 // ShowTaskOutputRequest names the task and the part of its raw output.
 type ShowTaskOutputRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. Id of the task, or the beginning of it that only this task has, at least 6 characters.
+	// Required. Id of the task, or a prefix of at least 6 characters that only this task has.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Optional. Return the output from this byte on, the next_offset of the previous answer; by default from the beginning.
+	// Optional. Return the output from this byte on, for example the next_offset of the previous answer; by default from the
+	// beginning.
 	Offset *float64 `protobuf:"fixed64,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	// Optional. Return at most this many bytes, rounded down to whole characters, 64 KiB when not given and at most 1 MiB.
 	Limit *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
@@ -2313,16 +2319,16 @@ type ShowTaskOutputResponse struct {
 	Output string `protobuf:"bytes,1,opt,name=output,proto3" json:"output,omitempty"`
 	// How the output is written: "base64" when its bytes are not text in UTF-8; absent when it is the text itself.
 	OutputEncoding *string `protobuf:"bytes,2,opt,name=output_encoding,json=outputEncoding,proto3,oneof" json:"output_encoding,omitempty"`
-	// Where the part begins, in bytes. It is later than the requested offset if bytes are missing there.
+	// Where the part begins, in bytes. It is greater than the requested offset if the bytes there are missing.
 	Offset float64 `protobuf:"fixed64,3,opt,name=offset,proto3" json:"offset,omitempty"`
-	// Where the next part begins; absent when this is the last so far.
+	// Where the next part begins; absent when this part is the last so far.
 	NextOffset *float64 `protobuf:"fixed64,4,opt,name=next_offset,json=nextOffset,proto3,oneof" json:"next_offset,omitempty"`
 	// How many bytes of output the task has so far.
 	Size float64 `protobuf:"fixed64,5,opt,name=size,proto3" json:"size,omitempty"`
 	// Offset in bytes at which output is missing: it was longer than the runner's output.max, so only its beginning and its
 	// end are kept. Absent when nothing is missing.
 	GapOffset *float64 `protobuf:"fixed64,6,opt,name=gap_offset,json=gapOffset,proto3,oneof" json:"gap_offset,omitempty"`
-	// How many bytes are missing there; absent when nothing is missing.
+	// How many bytes are missing at gap_offset; absent when nothing is missing.
 	GapSize       *float64 `protobuf:"fixed64,7,opt,name=gap_size,json=gapSize,proto3,oneof" json:"gap_size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2410,7 +2416,7 @@ func (x *ShowTaskOutputResponse) GetGapSize() float64 {
 // ListTasksRequest selects the tasks to list; without arguments, all of the fleet's agents.
 type ListTasksRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. Only tasks of agents of this name, existing or deleted.
+	// Optional. Only tasks of agents with this name, existing or deleted.
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Optional. Only tasks of this status.
 	Status Task_Status `protobuf:"varint,2,opt,name=status,proto3,enum=fleet.v1.Task_Status" json:"status,omitempty"`
@@ -2420,7 +2426,7 @@ type ListTasksRequest struct {
 	Source Task_Source `protobuf:"varint,4,opt,name=source,proto3,enum=fleet.v1.Task_Source" json:"source,omitempty"`
 	// Optional. Only tasks that were created at this time or later.
 	Since *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
-	// Optional. Only tasks with this text in the summary or in the first 4 KiB of the description, in upper or lower case.
+	// Optional. Only tasks with this text in the summary or in the first 4 KiB of the description, ignoring case.
 	Text string `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
 	// Optional. Only tasks of agents of this toolset; fleet when not given.
 	Toolset ListTasksRequest_Toolset `protobuf:"varint,7,opt,name=toolset,proto3,enum=fleet.v1.ListTasksRequest_Toolset" json:"toolset,omitempty"`
@@ -2428,7 +2434,7 @@ type ListTasksRequest struct {
 	Page *int32 `protobuf:"varint,8,opt,name=page,proto3,oneof" json:"page,omitempty"`
 	// Optional. Tasks per page, clamped to 1 to 100; 20 by default.
 	PageSize *int32 `protobuf:"varint,9,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
-	// Optional. Continue from here: the next_cursor of the previous answer. Not together with page.
+	// Optional. The next_cursor of the previous answer, to continue from there. Not together with page.
 	Cursor string `protobuf:"bytes,20,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Optional. Return at most this many tasks; next_cursor says where to continue.
 	Limit         *int32 `protobuf:"varint,21,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
@@ -2548,17 +2554,17 @@ type ListTasksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The tasks of this page, newest first.
 	Tasks []*Task `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	// Number of tasks that match, on all pages. At most 10000 are counted, of a search for text 1000.
+	// Number of tasks that match, on all pages. At most 10000 are counted, and at most 1000 for a search for text.
 	TotalCount int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
 	// This page, from 1.
 	Page int32 `protobuf:"varint,3,opt,name=page,proto3" json:"page,omitempty"`
 	// Tasks per page.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// Number of pages that the counted tasks have.
+	// Number of pages of the counted tasks.
 	TotalPages int32 `protobuf:"varint,5,opt,name=total_pages,json=totalPages,proto3" json:"total_pages,omitempty"`
-	// Where to continue, as cursor of the next call; absent on the last page.
+	// The cursor of the next page; absent on the last page.
 	NextCursor *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
-	// True if not all tasks were looked at, so that more may match than were counted; absent otherwise. next_cursor leads to them.
+	// True if more tasks may match than were counted; absent otherwise. next_cursor leads to them.
 	TotalIsLowerBound *bool `protobuf:"varint,22,opt,name=total_is_lower_bound,json=totalIsLowerBound,proto3,oneof" json:"total_is_lower_bound,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -2646,9 +2652,10 @@ func (x *ListTasksResponse) GetTotalIsLowerBound() bool {
 // DeleteTaskRequest names the task to delete.
 type DeleteTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. Id of the task, or the beginning of it that only this task has, at least 6 characters.
+	// Required. Id of the task, or a prefix of at least 6 characters that only this task has.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
+	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
+	// result.
 	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2701,7 +2708,7 @@ func (x *DeleteTaskRequest) GetRequestId() string {
 // DeleteTaskResponse says what was deleted.
 type DeleteTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What was done, in words.
+	// What was done, as a sentence.
 	Message string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
 	// Id of the deleted task.
 	TaskId        string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
@@ -2753,14 +2760,15 @@ func (x *DeleteTaskResponse) GetTaskId() string {
 	return ""
 }
 
-// SendTaskMessageRequest has the message and whom it is for.
+// SendTaskMessageRequest has the message and names the agent that gets it.
 type SendTaskMessageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. Name of the agent whose running task gets the message.
+	// Required. Name of the agent. Its running task gets the message.
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Required. The message.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
+	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
+	// result.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2822,7 +2830,7 @@ type SendTaskMessageResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task that got the message.
 	Task *Task `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
-	// What was done, in words.
+	// What was done, as a sentence.
 	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2875,13 +2883,13 @@ func (x *SendTaskMessageResponse) GetMessage() string {
 // ListQuestionsRequest selects the questions to list; without arguments, all that wait for an answer.
 type ListQuestionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. Only questions of agents of this name.
+	// Optional. Only questions of agents with this name.
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Optional. Only questions of this task: its id, or the beginning of it that only this task has, at least 6 characters.
+	// Optional. Only questions of this task: its id, or a prefix of at least 6 characters that only this task has.
 	TaskId string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// Optional. Whether to also list questions that no longer wait for an answer.
 	IncludeAnswered bool `protobuf:"varint,3,opt,name=include_answered,json=includeAnswered,proto3" json:"include_answered,omitempty"`
-	// Optional. Continue from here: the next_cursor of the previous answer.
+	// Optional. The next_cursor of the previous answer, to continue from there.
 	Cursor string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Optional. Return at most this many questions, up to 100; 20 when not given. next_cursor says where to continue.
 	Limit         *int32 `protobuf:"varint,5,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
@@ -2959,9 +2967,9 @@ type ListQuestionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The questions, newest first.
 	Questions []*Question `protobuf:"bytes,1,rep,name=questions,proto3" json:"questions,omitempty"`
-	// Number of questions that match, including those that are not in this answer.
+	// Number of questions that match, on all pages.
 	TotalCount int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
-	// Where to continue, as cursor of the next call; absent on the last page.
+	// The cursor of the next page; absent on the last page.
 	NextCursor    *string `protobuf:"bytes,3,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3021,14 +3029,15 @@ func (x *ListQuestionsResponse) GetNextCursor() string {
 // AnswerQuestionRequest has the answer to a question.
 type AnswerQuestionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. Id of the question, or the beginning of it that only this one has, at least 6 characters: while a task has
-	// one question, the beginning of the task's id is enough.
+	// Required. Id of the question, or a prefix of at least 6 characters that only this question has. While a task has one
+	// question, a prefix of the task's id is enough.
 	QuestionId string `protobuf:"bytes,1,opt,name=question_id,json=questionId,proto3" json:"question_id,omitempty"`
 	// Required. The answer: "allow" or "deny" if the agent asks for a permission, otherwise any text.
 	Answer string `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
-	// Optional. What to tell the agent beside the answer, for example why it is denied.
+	// Optional. A message to the agent in addition to the answer, for example why the permission is denied.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
+	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
+	// result.
 	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3097,7 +3106,7 @@ type AnswerQuestionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The question with its answer.
 	Question *Question `protobuf:"bytes,1,opt,name=question,proto3" json:"question,omitempty"`
-	// Whether the agent has the answer, in words.
+	// Whether the agent has received the answer, as a sentence.
 	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3152,7 +3161,8 @@ type StartAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Name of the agent.
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
+	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
+	// result.
 	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3207,7 +3217,7 @@ type StartAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent.
 	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	// What was done, in words.
+	// What was done, as a sentence.
 	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3262,7 +3272,8 @@ type StopAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Name of the agent.
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
+	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
+	// result.
 	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3317,7 +3328,7 @@ type StopAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent.
 	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	// What was done, in words.
+	// What was done, as a sentence.
 	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3374,7 +3385,8 @@ type RestartAgentRequest struct {
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Optional. The agent's new role. By default it keeps its role.
 	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
-	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
+	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
+	// result.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3436,7 +3448,7 @@ type RestartAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent.
 	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	// What was done, in words.
+	// What was done, as a sentence.
 	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3486,7 +3498,7 @@ func (x *RestartAgentResponse) GetMessage() string {
 	return ""
 }
 
-// ShowAgentLogRequest names the agent and how much of its log to show.
+// ShowAgentLogRequest names the agent and the number of lines to show.
 type ShowAgentLogRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Name of the agent.
@@ -3605,9 +3617,10 @@ type ShareAgentRequest struct {
 	Person string `protobuf:"bytes,2,opt,name=person,proto3" json:"person,omitempty"`
 	// Optional. Name of the group; leave it out to name a person.
 	Group string `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
-	// Optional. What they may do; view when not given.
+	// Optional. What the person or the group may do; view when not given.
 	Access Share_Access `protobuf:"varint,4,opt,name=access,proto3,enum=fleet.v1.Share_Access" json:"access,omitempty"`
-	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
+	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
+	// result.
 	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3678,10 +3691,10 @@ func (x *ShareAgentRequest) GetRequestId() string {
 	return ""
 }
 
-// ShareAgentResponse has with whom the agent is shared now.
+// ShareAgentResponse has the current shares of the agent.
 type ShareAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What was done, in words.
+	// What was done, as a sentence.
 	Message string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
 	// All shares of the agent, the oldest first.
 	Shares        []*Share `protobuf:"bytes,2,rep,name=shares,proto3" json:"shares,omitempty"`
@@ -3733,7 +3746,7 @@ func (x *ShareAgentResponse) GetShares() []*Share {
 	return nil
 }
 
-// UnshareAgentRequest names the agent, and the person or the group to share it with no longer.
+// UnshareAgentRequest names the agent, and the person or the group whose share ends.
 type UnshareAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Name of the agent.
@@ -3742,7 +3755,8 @@ type UnshareAgentRequest struct {
 	Person string `protobuf:"bytes,2,opt,name=person,proto3" json:"person,omitempty"`
 	// Optional. Name of the group; leave it out to name a person.
 	Group string `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
-	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
+	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
+	// result.
 	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3806,10 +3820,10 @@ func (x *UnshareAgentRequest) GetRequestId() string {
 	return ""
 }
 
-// UnshareAgentResponse has with whom the agent is still shared.
+// UnshareAgentResponse has the remaining shares of the agent.
 type UnshareAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What was done, in words.
+	// What was done, as a sentence.
 	Message string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
 	// The shares that the agent still has, the oldest first.
 	Shares        []*Share `protobuf:"bytes,2,rep,name=shares,proto3" json:"shares,omitempty"`
@@ -3864,7 +3878,7 @@ func (x *UnshareAgentResponse) GetShares() []*Share {
 // ListAgentSharesRequest names the agent.
 type ListAgentSharesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. Name of the agent; one that you see.
+	// Required. Name of an agent that you may see.
 	AgentName     string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3907,7 +3921,7 @@ func (x *ListAgentSharesRequest) GetAgentName() string {
 	return ""
 }
 
-// ListAgentSharesResponse has with whom the agent is shared.
+// ListAgentSharesResponse has the shares of the agent.
 type ListAgentSharesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Shares of the agent, the oldest first.

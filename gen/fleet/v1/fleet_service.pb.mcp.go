@@ -26,7 +26,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Cuts: []tool.Cut{
 				{Field: "agent.spec", NextOffset: "spec_next_offset"},
 			},
-			Description: "Create a new agent in a workspace of its own. The call waits until the agent is ready and answers with status \"idle\". If that takes too long, the agent is returned as it is, and its state and the message say that it is still being created.",
+			Description: "Create a new agent in a workspace of its own. The call waits until the agent is ready and answers with status \"idle\". If that takes too long, the agent is returned in its current state, and the message says that it is still being created.",
 		}, c.CreateAgent, tool.Progress(watch, (*CreateAgentRequest).GetName)),
 		tool.Unary(tool.Spec{
 			Name:     "list_agents",
@@ -67,7 +67,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: true, Idempotent: true,
 			Input:       fleetServiceDeleteAgentInput,
 			Output:      fleetServiceDeleteAgentOutput,
-			Description: "Delete an agent and destroy its workspace, even if it is busy. The history of its tasks is kept; an agent created later under the same name does not inherit it.",
+			Description: "Delete an agent and destroy its workspace, even if it is busy. The history of its tasks is kept. A later agent with the same name does not inherit it.",
 		}, c.DeleteAgent, tool.Progress(watch, (*DeleteAgentRequest).GetAgentName)),
 		tool.Unary(tool.Spec{
 			Name:     "start_agent_task",
@@ -118,7 +118,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Cuts: []tool.Cut{
 				{Field: "events", Cursor: "cursor", ItemCursor: "cursor"},
 			},
-			Description: "Watch events of the fleet: state changes, output and ends of tasks, in order. Without follow the call returns what is in the log and ends. Each answer has a cursor to continue from. A tool call begins with the newest events, because a task can have megabytes of them.",
+			Description: "Watch events of the fleet: state changes, output and ends of tasks, in order. Without follow the call returns what is in the log and ends. Each answer has a cursor to continue from. A tool call begins with the newest events, because a task can have megabytes of events.",
 		}, c.WatchFleet, fleetServiceWatchFleetTexts, tool.Defaults(func(q *WatchFleetRequest) {
 			tool.DefaultText(&q.Cursor, "newest")
 			tool.Default(&q.WaitSeconds, 50)
@@ -143,7 +143,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Cuts: []tool.Cut{
 				{Field: "task.description", NextOffset: "description_next_offset", Offset: "description_offset"},
 			},
-			Description: "Show everything known about one task: description, result, and its payload when asked for. A payload can have megabytes: payload_tail returns only its end, where most programs report their result.\nA long payload comes in portions: call again with payload_next_offset as payload_offset for more.",
+			Description: "Show all details of one task: description, result and, on request, its payload. A payload can have megabytes. payload_tail returns only its end, where most programs report their result.\nA long payload comes in portions: call again with payload_next_offset as payload_offset for more.",
 		}, c.ShowTask),
 		tool.Unary(tool.Spec{
 			Name:     "show_task_changes",
@@ -189,7 +189,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       fleetServiceShowUsageInput,
 			Output:      fleetServiceShowUsageOutput,
-			Description: "Sum up what tasks used, by agent, project, owner or day: cost, tokens, tool calls, time and outcomes. The tasks of all toolsets count.",
+			Description: "Sum up the usage of tasks by agent, project, owner or day: cost, tokens, tool calls, time and outcomes. The tasks of all toolsets count.",
 		}, c.ShowUsage),
 		tool.Unary(tool.Spec{
 			Name:     "show_fleet",
@@ -198,7 +198,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       fleetServiceShowFleetInput,
 			Output:      fleetServiceShowFleetOutput,
-			Description: "Show the state of the fleet in a few numbers: agents by status, open questions, and what the last day cost.",
+			Description: "Show the state of the fleet in a few numbers: agents by status, open questions, and the cost of the last day.",
 		}, c.ShowFleet),
 		tool.Unary(tool.Spec{
 			Name:     "search_fleet",
@@ -207,7 +207,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       fleetServiceSearchFleetInput,
 			Output:      fleetServiceSearchFleetOutput,
-			Description: "Find agents, tasks and open questions by a text.",
+			Description: "Find agents, tasks and open questions that contain a text.",
 		}, c.SearchFleet),
 		tool.Unary(tool.Spec{
 			Name:     "delete_task",
@@ -244,7 +244,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:       fleetServiceAnswerQuestionInput,
 			Output:      fleetServiceAnswerQuestionOutput,
-			Description: "Answer a question of an agent, so that it continues its task. The owner of the agent, admins, and those with whom it is shared to run can; the agent itself cannot. The first answer counts.",
+			Description: "Answer a question of an agent, so that it continues its task. The owner of the agent, admins, and people with a share of access run can answer; the agent itself cannot. The first answer counts.",
 		}, c.AnswerQuestion),
 		tool.Unary(tool.Spec{
 			Name:     "start_agent",
@@ -268,7 +268,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Cuts: []tool.Cut{
 				{Field: "agent.spec", NextOffset: "spec_next_offset"},
 			},
-			Description: "Stop the workspace of an agent and keep what is in it. A running task is stopped first.",
+			Description: "Stop the workspace of an agent and keep its content. A running task is stopped first.",
 		}, c.StopAgent, tool.Progress(watch, (*StopAgentRequest).GetAgentName)),
 		tool.Unary(tool.Spec{
 			Name:     "restart_agent",
@@ -280,7 +280,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Cuts: []tool.Cut{
 				{Field: "agent.spec", NextOffset: "spec_next_offset"},
 			},
-			Description: "Stop and start the workspace of an agent, with another role when one is given.",
+			Description: "Stop and start the workspace of an agent. If a role is given, the agent has that role from then on.",
 		}, c.RestartAgent, tool.Progress(watch, (*RestartAgentRequest).GetAgentName)),
 		tool.Unary(tool.Spec{
 			Name:     "share_agent",
@@ -289,7 +289,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:       fleetServiceShareAgentInput,
 			Output:      fleetServiceShareAgentOutput,
-			Description: "Share an agent with a person or a group: to view it, or also to run tasks on it. They name it NAME@OWNER if they have one of that name themselves. Only the owner of the agent and admins can share it, and only they can stop, start, restart and delete it. Sharing again with other access replaces the share.",
+			Description: "Share an agent with a person or a group: to view it, or also to run tasks on it. They name it NAME@OWNER if they have an agent with that name themselves. Only the owner of the agent and admins can share it, and only they can stop, start, restart and delete it. Sharing again with other access replaces the share.",
 		}, c.ShareAgent),
 		tool.Unary(tool.Spec{
 			Name:     "unshare_agent",
@@ -298,7 +298,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: true, Idempotent: true,
 			Input:       fleetServiceUnshareAgentInput,
 			Output:      fleetServiceUnshareAgentOutput,
-			Description: "End the sharing of an agent with a person or a group. What they watch of the agent ends at once. Tasks that they have started go on.",
+			Description: "End the sharing of an agent with a person or a group. Their watches of the agent end at once. Tasks that they have started continue.",
 		}, c.UnshareAgent),
 		tool.Unary(tool.Spec{
 			Name:     "list_agent_shares",
@@ -307,7 +307,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       fleetServiceListAgentSharesInput,
 			Output:      fleetServiceListAgentSharesOutput,
-			Description: "List with whom an agent is shared.",
+			Description: "List the shares of an agent.",
 		}, c.ListAgentShares),
 		tool.Unary(tool.Spec{
 			Name:     "list_audit",
@@ -317,7 +317,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       fleetServiceListAuditInput,
 			Output:      fleetServiceListAuditOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "entries", Unless: ""},
-			Description: "List the audit log, newest first: who called which method about what, and how it ended. It has the calls that may change something, also refused ones, and failed logins. Only admins can read it.\nA long answer has the first entries only: call again with next_cursor as cursor for more.",
+			Description: "List the audit log, newest first: who called which method, what the call was about, and how it ended. It has the calls that may change something, including refused calls, and failed logins. Only admins can read it.\nA long answer has the first entries only: call again with next_cursor as cursor for more.",
 		}, c.ListAudit),
 		tool.Unary(tool.Spec{
 			Name:     "list_principals",
@@ -327,7 +327,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       fleetServiceListPrincipalsInput,
 			Output:      fleetServiceListPrincipalsOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "principals", Unless: ""},
-			Description: "List the principals: what each has, what each may have, and which setting says so. Only admins can see them.\nA long answer has the first principals only: call again with next_cursor as cursor for more.",
+			Description: "List the principals: what each has, its limits, and which setting each limit comes from. Only admins can see them.\nA long answer has the first principals only: call again with next_cursor as cursor for more.",
 		}, c.ListPrincipals),
 		tool.Unary(tool.Spec{
 			Name:     "list_replicas",
@@ -336,7 +336,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       fleetServiceListReplicasInput,
 			Output:      fleetServiceListReplicasOutput,
-			Description: "List the servers that share the store: which run, where they are, and since when one does not answer. Only admins can see them.",
+			Description: "List the servers that share the store: where each is, whether it is running, and when it last answered. Only admins can see them.",
 		}, c.ListReplicas),
 		tool.Unary(tool.Spec{
 			Name:     "forget_replica",
@@ -345,7 +345,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: true, Idempotent: true,
 			Input:       fleetServiceForgetReplicaInput,
 			Output:      fleetServiceForgetReplicaOutput,
-			Description: "Forget a server whose machine never comes back: its agents are deleted with all work that is only there, and their tasks fail. A server that runs is not forgotten. Only admins can do this.",
+			Description: "Forget a server that will never run again. Its agents are deleted with all work that exists only on its machine, and their tasks fail. A running server cannot be forgotten. Only admins can do this.",
 		}, c.ForgetReplica),
 		tool.Unary(tool.Spec{
 			Name:     "show_agent_log",
@@ -355,7 +355,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       fleetServiceShowAgentLogInput,
 			Output:      fleetServiceShowAgentLogOutput,
 			Portion:     tool.Portion{Limit: "lines", Of: "lines", Unless: ""},
-			Description: "Show the log of an agent's workspace: how it was made, started and stopped, and what its host says. It can be long; lines limits it to the last lines.",
+			Description: "Show the log of an agent's workspace: how it was created, started and stopped, and the messages of its host. It can be long; lines limits it to the last lines.",
 		}, c.ShowAgentLog),
 	}}
 }
@@ -392,12 +392,12 @@ const fleetServiceCreateAgentInput = `{
       "type": "string",
       "minLength": 1,
       "maxLength": 1048576,
-      "description": "Specification of what the agent is for: objective, context and deliverables."
+      "description": "Specification of the agent's work: objective, context and deliverables."
     },
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id of the caller's choice: the same id and body again returns the first result and does nothing twice."
+      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
     }
   },
   "required": [
@@ -417,7 +417,7 @@ const fleetServiceCreateAgentOutput = `{
     },
     "message": {
       "type": "string",
-      "description": "What was done, in words."
+      "description": "What was done, as a sentence."
     }
   },
   "required": [
@@ -430,11 +430,11 @@ const fleetServiceCreateAgentOutput = `{
       "properties": {
         "name": {
           "type": "string",
-          "description": "Name, 1 to 20 of A-Z a-z 0-9 and single inner hyphens; compared without case."
+          "description": "Name, 1 to 20 of A-Z a-z 0-9 and single inner hyphens; compared ignoring case."
         },
         "workspace_id": {
           "type": "string",
-          "description": "Id of the workspace at its host; empty until there is one."
+          "description": "Id of the workspace at its host; empty until the workspace exists."
         },
         "status": {
           "type": "string",
@@ -455,7 +455,7 @@ const fleetServiceCreateAgentOutput = `{
         },
         "spec": {
           "type": "string",
-          "description": "What the agent is for: objective, context and deliverables."
+          "description": "Specification of the agent's work: objective, context and deliverables."
         },
         "current_task": {
           "type": [
@@ -502,11 +502,11 @@ const fleetServiceCreateAgentOutput = `{
             "deleted",
             "unhealthy"
           ],
-          "description": "What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
+          "description": "What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace was destroyed.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
         },
         "state_reason": {
           "type": "string",
-          "description": "Why the state is what it is, in words; empty when there is nothing to say."
+          "description": "Reason for the state, as a sentence; empty when there is none."
         },
         "current_task_id": {
           "type": [
@@ -548,7 +548,7 @@ const fleetServiceCreateAgentOutput = `{
           "items": {
             "$ref": "#/$defs/Share"
           },
-          "description": "With whom the agent is shared."
+          "description": "The shares of the agent."
         },
         "access": {
           "type": "string",
@@ -597,7 +597,7 @@ const fleetServiceCreateAgentOutput = `{
             "view",
             "run"
           ],
-          "description": "What they may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+          "description": "What the person or the group may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
         },
         "shared_by": {
           "type": "string",
@@ -629,7 +629,7 @@ const fleetServiceListAgentsInput = `{
   "properties": {
     "project": {
       "type": "string",
-      "description": "Only agents of this project; PLACE/PROJECT for those of one place."
+      "description": "Only agents of this project; PLACE/PROJECT for the project of one place."
     },
     "role": {
       "type": "string",
@@ -651,11 +651,11 @@ const fleetServiceListAgentsInput = `{
     },
     "page_size": {
       "type": "integer",
-      "description": "Agents per page, clamped to 1 to 100; all of them when neither page nor page_size is given."
+      "description": "Agents per page, clamped to 1 to 100. All agents when neither page nor page_size is given."
     },
     "cursor": {
       "type": "string",
-      "description": "Continue from here: the next_cursor of the previous answer. Not together with page."
+      "description": "The next_cursor of the previous answer, to continue from there. Not together with page."
     },
     "limit": {
       "type": "integer",
@@ -686,22 +686,22 @@ const fleetServiceListAgentsOutput = `{
         "null"
       ],
       "format": "date-time",
-      "description": "When the places were last listed successfully, the earliest of them; null before the first time."
+      "description": "When the places were last listed successfully: the earliest of these times; null before the first listing."
     },
     "stale_reason": {
       "type": "string",
-      "description": "Why a place was not listed successfully for more than three polls; absent if all were."
+      "description": "Why a place was not listed successfully for more than three polls; absent if all places were listed."
     },
     "places": {
       "type": "array",
       "items": {
         "$ref": "#/$defs/PlaceStatus"
       },
-      "description": "State of each place where agents live. Agents of a place that is down are listed as last seen."
+      "description": "State of each place where agents live. Agents of a place that is down are listed in their last known state."
     },
     "next_cursor": {
       "type": "string",
-      "description": "Where to continue, as cursor of the next call; absent on the last page."
+      "description": "The cursor of the next page; absent on the last page."
     }
   },
   "required": [
@@ -749,7 +749,7 @@ const fleetServiceListAgentsOutput = `{
             "deleted",
             "unhealthy"
           ],
-          "description": "What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
+          "description": "What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace was destroyed.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
         },
         "role": {
           "type": "string",
@@ -776,7 +776,7 @@ const fleetServiceListAgentsOutput = `{
         },
         "stalled": {
           "type": "boolean",
-          "description": "Whether the task the agent works on makes no progress, see ` + "`" + `show_agent` + "`" + `; absent otherwise."
+          "description": "Whether the agent's task makes no progress, see ` + "`" + `show_agent` + "`" + `; absent otherwise."
         },
         "place": {
           "type": "string",
@@ -805,11 +805,11 @@ const fleetServiceListAgentsOutput = `{
         },
         "ok": {
           "type": "boolean",
-          "description": "Whether its last list of agents and projects is complete and recent."
+          "description": "Whether its last listing of agents and projects is complete and recent."
         },
         "reason": {
           "type": "string",
-          "description": "Why not; absent if they are."
+          "description": "Why the list is not complete or not recent; absent if it is both."
         },
         "observed_at": {
           "type": [
@@ -862,7 +862,7 @@ const fleetServiceShowAgentOutput = `{
         "null"
       ],
       "format": "date-time",
-      "description": "When the agent's place was last listed successfully; null before the first time."
+      "description": "When the agent's place was last listed successfully; null before the first listing."
     },
     "stale_reason": {
       "type": "string",
@@ -879,11 +879,11 @@ const fleetServiceShowAgentOutput = `{
       "properties": {
         "name": {
           "type": "string",
-          "description": "Name, 1 to 20 of A-Z a-z 0-9 and single inner hyphens; compared without case."
+          "description": "Name, 1 to 20 of A-Z a-z 0-9 and single inner hyphens; compared ignoring case."
         },
         "workspace_id": {
           "type": "string",
-          "description": "Id of the workspace at its host; empty until there is one."
+          "description": "Id of the workspace at its host; empty until the workspace exists."
         },
         "status": {
           "type": "string",
@@ -904,7 +904,7 @@ const fleetServiceShowAgentOutput = `{
         },
         "spec": {
           "type": "string",
-          "description": "What the agent is for: objective, context and deliverables."
+          "description": "Specification of the agent's work: objective, context and deliverables."
         },
         "current_task": {
           "type": [
@@ -951,11 +951,11 @@ const fleetServiceShowAgentOutput = `{
             "deleted",
             "unhealthy"
           ],
-          "description": "What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
+          "description": "What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace was destroyed.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
         },
         "state_reason": {
           "type": "string",
-          "description": "Why the state is what it is, in words; empty when there is nothing to say."
+          "description": "Reason for the state, as a sentence; empty when there is none."
         },
         "current_task_id": {
           "type": [
@@ -997,7 +997,7 @@ const fleetServiceShowAgentOutput = `{
           "items": {
             "$ref": "#/$defs/Share"
           },
-          "description": "With whom the agent is shared."
+          "description": "The shares of the agent."
         },
         "access": {
           "type": "string",
@@ -1046,7 +1046,7 @@ const fleetServiceShowAgentOutput = `{
             "view",
             "run"
           ],
-          "description": "What they may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+          "description": "What the person or the group may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
         },
         "shared_by": {
           "type": "string",
@@ -1091,7 +1091,7 @@ const fleetServiceShowAgentTaskHistoryInput = `{
     },
     "cursor": {
       "type": "string",
-      "description": "Continue from here: the next_cursor of the previous answer. Not together with page."
+      "description": "The next_cursor of the previous answer, to continue from there. Not together with page."
     },
     "limit": {
       "type": "integer",
@@ -1133,7 +1133,7 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
     },
     "next_cursor": {
       "type": "string",
-      "description": "Where to continue, as cursor of the next call; absent on the last page."
+      "description": "The cursor of the next page; absent on the last page."
     }
   },
   "required": [
@@ -1157,7 +1157,7 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
         },
         "summary": {
           "type": "string",
-          "description": "What the agent reported at the end, shortened to 500 characters; until then the first line of the description."
+          "description": "The agent's report at the end, shortened to 500 characters; until then the first line of the description."
         },
         "status": {
           "type": "string",
@@ -1168,7 +1168,7 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -1201,7 +1201,7 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
             "null"
           ],
           "format": "date-time",
-          "description": "When the task ended, in whatever way; null until then."
+          "description": "When the task ended, whatever its outcome; null until then."
         },
         "reason": {
           "type": "string",
@@ -1213,11 +1213,11 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
         },
         "cost_usd": {
           "type": "number",
-          "description": "What the task cost in US dollars, where the agent reports it."
+          "description": "Cost of the task in US dollars, if the agent reports it."
         },
         "description": {
           "type": "string",
-          "description": "What the agent was asked to do: the description, shortened to 200 characters."
+          "description": "The description of the task, shortened to 200 characters."
         },
         "owner": {
           "type": "string",
@@ -1225,7 +1225,7 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
         },
         "payload_removed": {
           "type": "boolean",
-          "description": "Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent otherwise."
+          "description": "Whether the payload was removed because its retention period is over; payload_size is then its former size. Absent otherwise."
         },
         "waiting": {
           "type": "boolean",
@@ -1267,7 +1267,7 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
         "description",
         "owner"
       ],
-      "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows the whole texts."
+      "description": "Task is one unit of work for an agent in a list. ` + "`" + `show_task` + "`" + ` shows the whole texts."
     }
   }
 }`
@@ -1282,7 +1282,7 @@ const fleetServiceDeleteAgentInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id of the caller's choice: the same id and body again returns the first result and does nothing twice."
+      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
     }
   },
   "required": [
@@ -1296,7 +1296,7 @@ const fleetServiceDeleteAgentOutput = `{
   "properties": {
     "message": {
       "type": "string",
-      "description": "What was done, in words, and where uncommitted work was kept."
+      "description": "What was done, as a sentence, and where uncommitted work was kept."
     },
     "deleted_agent": {
       "$ref": "#/$defs/DeletedAgent",
@@ -1321,18 +1321,18 @@ const fleetServiceDeleteAgentOutput = `{
         },
         "bundle_size": {
           "type": "integer",
-          "description": "Size in bytes of the bundle with what the agent had not pushed, which DownloadAgentBundle sends; absent when none is kept."
+          "description": "Size in bytes of the bundle with the agent's unpushed work, which DownloadAgentBundle sends; absent when none is kept."
         },
         "may_be_lost": {
           "type": "string",
-          "description": "What may be lost with the workspace, in words; absent when nothing is."
+          "description": "The work that may be lost with the workspace, as a sentence; absent when none is."
         }
       },
       "required": [
         "name",
         "workspace_id"
       ],
-      "description": "DeletedAgent names an agent that is gone."
+      "description": "DeletedAgent names an agent that was deleted."
     }
   }
 }`
@@ -1353,13 +1353,13 @@ const fleetServiceStartAgentTaskInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id of the caller's choice: the same id and body again returns the first result and does nothing twice."
+      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
     },
     "timeout_seconds": {
       "type": "integer",
       "maximum": 2592000,
       "minimum": 1,
-      "description": "Seconds after which the task is stopped and failed, at most 30 days; the server's own limit when not given."
+      "description": "Seconds after which the task is stopped and fails, at most 30 days; the server's own limit when not given."
     },
     "checks": {
       "type": "array",
@@ -1367,19 +1367,19 @@ const fleetServiceStartAgentTaskInput = `{
         "type": "string"
       },
       "maxItems": 20,
-      "description": "Shell commands that check the work when the agent says that it is done, in addition to those of its project and role; at most 20. Fleet runs them in the agent's working tree. The task completes only if all succeed."
+      "description": "Shell commands that check the work when the agent says that it is done, in addition to the checks of its project and role; at most 20. Fleet runs them in the agent's working tree. The task completes only if all succeed."
     },
     "retries": {
       "type": "integer",
       "maximum": 10,
       "minimum": 0,
-      "description": "How often the agent may try again after failed checks; it gets their output. By default what its role or its project says, or else 1."
+      "description": "How often the agent may try again after failed checks; it gets their output. The default comes from its role or project, or else is 1."
     },
     "check_timeout_seconds": {
       "type": "integer",
       "maximum": 86400,
       "minimum": 1,
-      "description": "Seconds that each check may take, at most a day. By default what the role or the project says, or else 600."
+      "description": "Seconds that each check may take, at most a day. The default comes from the role or the project, or else is 600."
     }
   },
   "required": [
@@ -1407,7 +1407,7 @@ const fleetServiceStartAgentTaskOutput = `{
     },
     "message": {
       "type": "string",
-      "description": "What was done, in words."
+      "description": "What was done, as a sentence."
     }
   },
   "required": [
@@ -1429,7 +1429,7 @@ const fleetServiceStartAgentTaskOutput = `{
         },
         "summary": {
           "type": "string",
-          "description": "What the agent reported at the end, shortened to 500 characters; until then the first line of the description."
+          "description": "The agent's report at the end, shortened to 500 characters; until then the first line of the description."
         },
         "status": {
           "type": "string",
@@ -1440,7 +1440,7 @@ const fleetServiceStartAgentTaskOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -1473,7 +1473,7 @@ const fleetServiceStartAgentTaskOutput = `{
             "null"
           ],
           "format": "date-time",
-          "description": "When the task ended, in whatever way; null until then."
+          "description": "When the task ended, whatever its outcome; null until then."
         },
         "reason": {
           "type": "string",
@@ -1485,11 +1485,11 @@ const fleetServiceStartAgentTaskOutput = `{
         },
         "cost_usd": {
           "type": "number",
-          "description": "What the task cost in US dollars, where the agent reports it."
+          "description": "Cost of the task in US dollars, if the agent reports it."
         },
         "description": {
           "type": "string",
-          "description": "What the agent was asked to do: the description, shortened to 200 characters."
+          "description": "The description of the task, shortened to 200 characters."
         },
         "owner": {
           "type": "string",
@@ -1497,7 +1497,7 @@ const fleetServiceStartAgentTaskOutput = `{
         },
         "payload_removed": {
           "type": "boolean",
-          "description": "Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent otherwise."
+          "description": "Whether the payload was removed because its retention period is over; payload_size is then its former size. Absent otherwise."
         },
         "waiting": {
           "type": "boolean",
@@ -1539,7 +1539,7 @@ const fleetServiceStartAgentTaskOutput = `{
         "description",
         "owner"
       ],
-      "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows the whole texts."
+      "description": "Task is one unit of work for an agent in a list. ` + "`" + `show_task` + "`" + ` shows the whole texts."
     }
   }
 }`
@@ -1554,7 +1554,7 @@ const fleetServiceStopAgentTaskInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id of the caller's choice: the same id and body again returns the first result and does nothing twice."
+      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
     }
   },
   "required": [
@@ -1581,7 +1581,7 @@ const fleetServiceStopAgentTaskOutput = `{
     },
     "message": {
       "type": "string",
-      "description": "What was done, in words."
+      "description": "What was done, as a sentence."
     }
   },
   "required": [
@@ -1603,7 +1603,7 @@ const fleetServiceStopAgentTaskOutput = `{
         },
         "summary": {
           "type": "string",
-          "description": "What the agent reported at the end, shortened to 500 characters; until then the first line of the description."
+          "description": "The agent's report at the end, shortened to 500 characters; until then the first line of the description."
         },
         "status": {
           "type": "string",
@@ -1614,7 +1614,7 @@ const fleetServiceStopAgentTaskOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -1647,7 +1647,7 @@ const fleetServiceStopAgentTaskOutput = `{
             "null"
           ],
           "format": "date-time",
-          "description": "When the task ended, in whatever way; null until then."
+          "description": "When the task ended, whatever its outcome; null until then."
         },
         "reason": {
           "type": "string",
@@ -1659,11 +1659,11 @@ const fleetServiceStopAgentTaskOutput = `{
         },
         "cost_usd": {
           "type": "number",
-          "description": "What the task cost in US dollars, where the agent reports it."
+          "description": "Cost of the task in US dollars, if the agent reports it."
         },
         "description": {
           "type": "string",
-          "description": "What the agent was asked to do: the description, shortened to 200 characters."
+          "description": "The description of the task, shortened to 200 characters."
         },
         "owner": {
           "type": "string",
@@ -1671,7 +1671,7 @@ const fleetServiceStopAgentTaskOutput = `{
         },
         "payload_removed": {
           "type": "boolean",
-          "description": "Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent otherwise."
+          "description": "Whether the payload was removed because its retention period is over; payload_size is then its former size. Absent otherwise."
         },
         "waiting": {
           "type": "boolean",
@@ -1713,7 +1713,7 @@ const fleetServiceStopAgentTaskOutput = `{
         "description",
         "owner"
       ],
-      "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows the whole texts."
+      "description": "Task is one unit of work for an agent in a list. ` + "`" + `show_task` + "`" + ` shows the whole texts."
     }
   }
 }`
@@ -1727,7 +1727,7 @@ const fleetServiceListAgentRolesInput = `{
     },
     "cursor": {
       "type": "string",
-      "description": "Continue from here: the next_cursor of the previous answer."
+      "description": "The next_cursor of the previous answer, to continue from there."
     },
     "limit": {
       "type": "integer",
@@ -1757,7 +1757,7 @@ const fleetServiceListAgentRolesOutput = `{
     },
     "next_cursor": {
       "type": "string",
-      "description": "Where to continue, as cursor of the next call; absent on the last page."
+      "description": "The cursor of the next page; absent on the last page."
     }
   },
   "required": [
@@ -1770,7 +1770,7 @@ const fleetServiceListAgentRolesOutput = `{
       "properties": {
         "name": {
           "type": "string",
-          "description": "Name that ` + "`" + `create_agent` + "`" + ` takes; compared without case."
+          "description": "Name for ` + "`" + `create_agent` + "`" + `; compared ignoring case."
         },
         "display_name": {
           "type": "string",
@@ -1782,7 +1782,7 @@ const fleetServiceListAgentRolesOutput = `{
         },
         "default": {
           "type": "boolean",
-          "description": "Whether ` + "`" + `create_agent` + "`" + ` takes this role when the request names none."
+          "description": "Whether ` + "`" + `create_agent` + "`" + ` uses this role when the request names none."
         }
       },
       "required": [
@@ -1801,7 +1801,7 @@ const fleetServiceListAgentProjectsInput = `{
   "properties": {
     "cursor": {
       "type": "string",
-      "description": "Continue from here: the next_cursor of the previous answer."
+      "description": "The next_cursor of the previous answer, to continue from there."
     },
     "limit": {
       "type": "integer",
@@ -1835,7 +1835,7 @@ const fleetServiceListAgentProjectsOutput = `{
     },
     "next_cursor": {
       "type": "string",
-      "description": "Where to continue, as cursor of the next call; absent on the last page."
+      "description": "The cursor of the next page; absent on the last page."
     }
   },
   "required": [
@@ -1849,7 +1849,7 @@ const fleetServiceListAgentProjectsOutput = `{
       "properties": {
         "name": {
           "type": "string",
-          "description": "Name that ` + "`" + `create_agent` + "`" + ` takes; compared without case. A name that several places have begins with its place, as in local/shell."
+          "description": "Name for ` + "`" + `create_agent` + "`" + `; compared ignoring case. If several places have a project with this name, the name begins with the place, as in local/shell."
         },
         "display_name": {
           "type": "string",
@@ -1861,11 +1861,11 @@ const fleetServiceListAgentProjectsOutput = `{
         },
         "template_id": {
           "type": "string",
-          "description": "Id of the template that the project's workspaces are made from."
+          "description": "Id of the template of the project's workspaces."
         },
         "template_name": {
           "type": "string",
-          "description": "Name of the template that the project's workspaces are made from."
+          "description": "Name of the template of the project's workspaces."
         },
         "place": {
           "type": "string",
@@ -1880,7 +1880,7 @@ const fleetServiceListAgentProjectsOutput = `{
         "template_name",
         "place"
       ],
-      "description": "Project is what agents work on."
+      "description": "Project is something that agents work on, such as a repository."
     },
     "PlaceStatus": {
       "type": "object",
@@ -1891,11 +1891,11 @@ const fleetServiceListAgentProjectsOutput = `{
         },
         "ok": {
           "type": "boolean",
-          "description": "Whether its last list of agents and projects is complete and recent."
+          "description": "Whether its last listing of agents and projects is complete and recent."
         },
         "reason": {
           "type": "string",
-          "description": "Why not; absent if they are."
+          "description": "Why the list is not complete or not recent; absent if it is both."
         },
         "observed_at": {
           "type": [
@@ -1926,15 +1926,15 @@ const fleetServiceWatchFleetInput = `{
     },
     "agent_name": {
       "type": "string",
-      "description": "Only events of the agent of this name; it need not exist yet."
+      "description": "Only events of the agent with this name, which need not exist yet."
     },
     "task_id": {
       "type": "string",
-      "description": "Only events of the task with this id, or this unique beginning of one. With follow, the stream ends when the task has ended."
+      "description": "Only events of the task with this id, or with this unique prefix of an id. With follow, the stream ends when the task has ended."
     },
     "follow": {
       "type": "boolean",
-      "description": "Stay and send events as they happen."
+      "description": "Keep the stream open and send events as they happen."
     },
     "wait_seconds": {
       "type": "integer",
@@ -1944,7 +1944,7 @@ const fleetServiceWatchFleetInput = `{
     },
     "quiet": {
       "type": "boolean",
-      "description": "Leave out what tasks put out, their steps and messages to them, which are most of the events."
+      "description": "Leave out the output and the steps of tasks, and messages to them, which are most of the events."
     },
     "output_of": {
       "type": "array",
@@ -1952,7 +1952,7 @@ const fleetServiceWatchFleetInput = `{
         "type": "string"
       },
       "maxItems": 100,
-      "description": "With quiet: leave out nothing of the tasks with these ids, at most 100."
+      "description": "With quiet: do not leave out events of the tasks with these ids, at most 100."
     },
     "max_events": {
       "type": "integer",
@@ -1972,11 +1972,11 @@ const fleetServiceWatchFleetOutput = `{
       "items": {
         "$ref": "#/$defs/Event"
       },
-      "description": "The events, in the order they happened."
+      "description": "The events, in the order in which they happened."
     },
     "cursor": {
       "type": "string",
-      "description": "Where to continue, as cursor of the next call."
+      "description": "The cursor to continue from in the next call."
     }
   },
   "required": [
@@ -1989,7 +1989,7 @@ const fleetServiceWatchFleetOutput = `{
       "properties": {
         "cursor": {
           "type": "string",
-          "description": "Position in the log, a decimal number that only grows; a cursor for ` + "`" + `watch_fleet` + "`" + `."
+          "description": "Position in the log, a decimal number; a cursor for ` + "`" + `watch_fleet` + "`" + `. Later events have higher positions."
         },
         "time": {
           "type": [
@@ -2022,23 +2022,23 @@ const fleetServiceWatchFleetOutput = `{
             "agent_unshared",
             "task_more_output"
           ],
-          "description": "What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or what its workspace reports changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was handed to the agent.\n- task_output: The agent wrote output; text is what it wrote.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks something and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how.\n- agent_shared: The agent was shared with a person or a group; text says with whom.\n- agent_unshared: The agent is no longer shared with a person or a group; text says with whom. Those who see it no more get this as the last event of the agent, without a status.\n- task_more_output: The agent wrote output beyond the server's max_output, which events do not have: ` + "`" + `show_task_output` + "`" + ` reads it. Sent at most once a second; text says how much output there is so far."
+          "description": "What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or the metadata of its workspace changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was dispatched to the agent.\n- task_output: The agent wrote output; text is the output.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was requested or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks a question and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task makes progress again.\n- task_check: A check of the task's work begins or has ended; text says which, and how.\n- agent_shared: The agent was shared with a person or a group; text says with whom.\n- agent_unshared: The agent is no longer shared with a person or a group; text says with whom. Callers who may no longer see the agent get this as its last event, without a status.\n- task_more_output: The agent wrote output beyond the server's max_output. Events do not contain it; ` + "`" + `show_task_output` + "`" + ` reads it. This event is sent at most once a second; text says how much output there is so far."
         },
         "agent_name": {
           "type": "string",
-          "description": "Name of the agent it happened to."
+          "description": "Name of the agent that the event is about."
         },
         "task_id": {
           "type": "string",
-          "description": "Id of the task it happened to; empty when it happened to the agent alone."
+          "description": "Id of the task that the event is about; empty when it is only about the agent."
         },
         "text": {
           "type": "string",
-          "description": "The event in words, or the output itself."
+          "description": "A description of the event, or the output itself."
         },
         "status": {
           "type": "string",
-          "description": "State or status after the event, where the event changed it."
+          "description": "State or status after the event, if the event changed it."
         },
         "owner": {
           "type": "string",
@@ -2070,7 +2070,7 @@ const fleetServiceWaitTasksInput = `{
       },
       "minItems": 1,
       "maxItems": 100,
-      "description": "Ids of the tasks to wait for, or beginnings of at least 6 characters that only one task has; at most 100."
+      "description": "Ids of the tasks to wait for, or prefixes of at least 6 characters that only one task has; at most 100."
     },
     "mode": {
       "type": "string",
@@ -2088,7 +2088,7 @@ const fleetServiceWaitTasksInput = `{
     },
     "or_question": {
       "type": "boolean",
-      "description": "Whether to return also when one of the tasks waits for an answer, which ` + "`" + `list_questions` + "`" + ` shows."
+      "description": "Whether to return also when one of the tasks waits for an answer. ` + "`" + `list_questions` + "`" + ` shows the question."
     }
   },
   "required": [
@@ -2105,15 +2105,15 @@ const fleetServiceWaitTasksOutput = `{
       "items": {
         "$ref": "#/$defs/Task"
       },
-      "description": "The tasks, in the order they were asked for."
+      "description": "The tasks, in the order of task_ids."
     },
     "done": {
       "type": "boolean",
-      "description": "Whether what was waited for has happened; false when the time was over first."
+      "description": "Whether the wait ended because its condition was met; false if the time was over first."
     },
     "message": {
       "type": "string",
-      "description": "What has ended and what still runs, in words."
+      "description": "Which tasks have ended and which are still running, as a sentence."
     }
   },
   "required": [
@@ -2135,7 +2135,7 @@ const fleetServiceWaitTasksOutput = `{
         },
         "summary": {
           "type": "string",
-          "description": "What the agent reported at the end, shortened to 500 characters; until then the first line of the description."
+          "description": "The agent's report at the end, shortened to 500 characters; until then the first line of the description."
         },
         "status": {
           "type": "string",
@@ -2146,7 +2146,7 @@ const fleetServiceWaitTasksOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -2179,7 +2179,7 @@ const fleetServiceWaitTasksOutput = `{
             "null"
           ],
           "format": "date-time",
-          "description": "When the task ended, in whatever way; null until then."
+          "description": "When the task ended, whatever its outcome; null until then."
         },
         "reason": {
           "type": "string",
@@ -2191,11 +2191,11 @@ const fleetServiceWaitTasksOutput = `{
         },
         "cost_usd": {
           "type": "number",
-          "description": "What the task cost in US dollars, where the agent reports it."
+          "description": "Cost of the task in US dollars, if the agent reports it."
         },
         "description": {
           "type": "string",
-          "description": "What the agent was asked to do: the description, shortened to 200 characters."
+          "description": "The description of the task, shortened to 200 characters."
         },
         "owner": {
           "type": "string",
@@ -2203,7 +2203,7 @@ const fleetServiceWaitTasksOutput = `{
         },
         "payload_removed": {
           "type": "boolean",
-          "description": "Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent otherwise."
+          "description": "Whether the payload was removed because its retention period is over; payload_size is then its former size. Absent otherwise."
         },
         "waiting": {
           "type": "boolean",
@@ -2245,7 +2245,7 @@ const fleetServiceWaitTasksOutput = `{
         "description",
         "owner"
       ],
-      "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows the whole texts."
+      "description": "Task is one unit of work for an agent in a list. ` + "`" + `show_task` + "`" + ` shows the whole texts."
     }
   }
 }`
@@ -2255,11 +2255,11 @@ const fleetServiceShowTaskInput = `{
   "properties": {
     "task_id": {
       "type": "string",
-      "description": "Id of the task, or the beginning of it that only this task has, at least 6 characters."
+      "description": "Id of the task, or a prefix of at least 6 characters that only this task has."
     },
     "include_payload": {
       "type": "boolean",
-      "description": "Whether to return the payload too. payload_offset and payload_tail ask for it by themselves."
+      "description": "Whether to return the payload too. payload_offset and payload_tail imply it."
     },
     "payload_offset": {
       "type": "integer",
@@ -2313,7 +2313,7 @@ const fleetServiceShowTaskOutput = `{
         },
         "summary": {
           "type": "string",
-          "description": "What the agent reported at the end; until then the first line of the description."
+          "description": "The agent's report at the end; until then the first line of the description."
         },
         "status": {
           "type": "string",
@@ -2324,7 +2324,7 @@ const fleetServiceShowTaskOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -2357,7 +2357,7 @@ const fleetServiceShowTaskOutput = `{
             "null"
           ],
           "format": "date-time",
-          "description": "When the task ended, in whatever way; null until then."
+          "description": "When the task ended, whatever its outcome; null until then."
         },
         "reason": {
           "type": "string",
@@ -2369,19 +2369,19 @@ const fleetServiceShowTaskOutput = `{
         },
         "cost_usd": {
           "type": "number",
-          "description": "What the task cost in US dollars, where the agent reports it."
+          "description": "Cost of the task in US dollars, if the agent reports it."
         },
         "description": {
           "type": "string",
-          "description": "The whole description the agent was given."
+          "description": "The whole description of the task."
         },
         "payload": {
           "type": "string",
-          "description": "The payload, when the request asked for it and there is one. payload_encoding says how its bytes are written."
+          "description": "The payload, if it was requested and there is one. payload_encoding says how its bytes are written."
         },
         "preview": {
           "type": "string",
-          "description": "The last lines the agent wrote, at most 4 KiB, when the task is running."
+          "description": "The last lines that the agent wrote, at most 4 KiB, while the task is running."
         },
         "owner": {
           "type": "string",
@@ -2389,11 +2389,11 @@ const fleetServiceShowTaskOutput = `{
         },
         "exit_code": {
           "type": "integer",
-          "description": "Exit code of the run, where the agent is a program."
+          "description": "Exit code of the run, if the agent is a program."
         },
         "turns": {
           "type": "integer",
-          "description": "Number of turns of the conversation, where the agent reports it."
+          "description": "Number of turns of the conversation, if the agent reports it."
         },
         "payload_gap_offset": {
           "type": "integer",
@@ -2401,7 +2401,7 @@ const fleetServiceShowTaskOutput = `{
         },
         "payload_gap_size": {
           "type": "number",
-          "description": "How many bytes are missing there; a double because they can be more than 2 GiB. Absent when the payload is whole."
+          "description": "How many bytes are missing at that offset; a double because they can be more than 2 GiB. Absent when the payload is whole."
         },
         "payload_encoding": {
           "type": "string",
@@ -2409,7 +2409,7 @@ const fleetServiceShowTaskOutput = `{
         },
         "payload_removed": {
           "type": "boolean",
-          "description": "Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent otherwise."
+          "description": "Whether the payload was removed because its retention period is over; payload_size is then its former size. Absent otherwise."
         },
         "payload_offset": {
           "type": "integer",
@@ -2439,7 +2439,7 @@ const fleetServiceShowTaskOutput = `{
           "anyOf": [
             {
               "$ref": "#/$defs/TaskChanges",
-              "description": "What the task changed in its agent's repository; absent while it runs, and if that is not known. ` + "`" + `show_task_changes` + "`" + ` shows the files."
+              "description": "What the task changed in its agent's repository; absent while it runs, and if the changes are not known. ` + "`" + `show_task_changes` + "`" + ` shows the files."
             },
             {
               "type": "null"
@@ -2458,7 +2458,7 @@ const fleetServiceShowTaskOutput = `{
           "anyOf": [
             {
               "$ref": "#/$defs/TaskUsage",
-              "description": "What the task used of its agent's model; absent while it runs, and if the agent does not report it."
+              "description": "Usage of the agent's model; absent while the task runs, and if the agent does not report it."
             },
             {
               "type": "null"
@@ -2498,7 +2498,7 @@ const fleetServiceShowTaskOutput = `{
         "owner",
         "turns"
       ],
-      "description": "TaskDetail is everything known about a task."
+      "description": "TaskDetail is a task with all its details."
     },
     "TaskChanges": {
       "type": "object",
@@ -2517,7 +2517,7 @@ const fleetServiceShowTaskOutput = `{
         },
         "branch": {
           "type": "string",
-          "description": "The agent's branch; empty if it had none checked out."
+          "description": "The branch that the agent had checked out; empty if it had none."
         },
         "commits": {
           "type": "integer",
@@ -2577,14 +2577,14 @@ const fleetServiceShowTaskOutput = `{
         "left_out",
         "observed_at"
       ],
-      "description": "TaskChanges is what a task changed in the repository that its agent works in."
+      "description": "TaskChanges describes what a task changed in the repository that its agent works in."
     },
     "TaskUsage": {
       "type": "object",
       "properties": {
         "model": {
           "type": "string",
-          "description": "The model, as its provider calls it; empty when the agent does not tell."
+          "description": "The model, as its provider calls it; empty when the agent does not report it."
         },
         "input_tokens": {
           "type": "integer",
@@ -2605,7 +2605,7 @@ const fleetServiceShowTaskOutput = `{
         "output_tokens",
         "tool_calls"
       ],
-      "description": "TaskUsage is what a task used of its agent's model."
+      "description": "TaskUsage is a task's usage of its agent's model."
     },
     "TaskChecks": {
       "type": "object",
@@ -2651,7 +2651,7 @@ const fleetServiceShowTaskOutput = `{
         },
         "reason": {
           "type": "string",
-          "description": "Why there is no exit code, in words; absent when there is one."
+          "description": "Why there is no exit code, as a sentence; absent when there is one."
         },
         "output": {
           "type": "string",
@@ -2659,7 +2659,7 @@ const fleetServiceShowTaskOutput = `{
         },
         "truncated": {
           "type": "boolean",
-          "description": "Whether there was more output before that; absent otherwise."
+          "description": "Whether the beginning of the output is missing; absent otherwise."
         },
         "started_at": {
           "type": [
@@ -2695,7 +2695,7 @@ const fleetServiceShowTaskChangesInput = `{
   "properties": {
     "task_id": {
       "type": "string",
-      "description": "Id of the task, or the beginning of it that only this task has, at least 6 characters."
+      "description": "Id of the task, or a prefix of at least 6 characters that only this task has."
     },
     "patch": {
       "type": "boolean",
@@ -2703,12 +2703,12 @@ const fleetServiceShowTaskChangesInput = `{
     },
     "path": {
       "type": "string",
-      "description": "With patch: only the changes of the file of this path."
+      "description": "With patch: only the changes of the file with this path."
     },
     "patch_offset": {
       "type": "integer",
       "minimum": 0,
-      "description": "With patch: return it from this byte on, the patch_next_offset of the previous answer."
+      "description": "With patch: return the patch from this byte on, which is the patch_next_offset of the previous answer."
     },
     "patch_limit": {
       "type": "integer",
@@ -2718,7 +2718,7 @@ const fleetServiceShowTaskChangesInput = `{
     },
     "cursor": {
       "type": "string",
-      "description": "Continue with the files from here: the next_cursor of the previous answer."
+      "description": "The next_cursor of the previous answer, to continue with the files from there."
     },
     "limit": {
       "type": "integer",
@@ -2748,7 +2748,7 @@ const fleetServiceShowTaskChangesOutput = `{
     },
     "patch": {
       "type": "string",
-      "description": "The patch, or a part of it; absent unless it was asked for. patch_encoding says how its bytes are written."
+      "description": "The patch, or a part of it; absent unless requested. patch_encoding says how its bytes are written."
     },
     "patch_encoding": {
       "type": "string",
@@ -2756,11 +2756,11 @@ const fleetServiceShowTaskChangesOutput = `{
     },
     "patch_next_offset": {
       "type": "integer",
-      "description": "Where the next part of the patch begins; absent when this is the last."
+      "description": "Where the next part of the patch begins; absent when this part is the last."
     },
     "next_cursor": {
       "type": "string",
-      "description": "Where to continue with the files, as cursor of the next call; absent when these are the last."
+      "description": "The cursor of the next page of files; absent on the last page."
     }
   },
   "required": [
@@ -2785,7 +2785,7 @@ const fleetServiceShowTaskChangesOutput = `{
         },
         "branch": {
           "type": "string",
-          "description": "The agent's branch; empty if it had none checked out."
+          "description": "The branch that the agent had checked out; empty if it had none."
         },
         "commits": {
           "type": "integer",
@@ -2845,7 +2845,7 @@ const fleetServiceShowTaskChangesOutput = `{
         "left_out",
         "observed_at"
       ],
-      "description": "TaskChanges is what a task changed in the repository that its agent works in."
+      "description": "TaskChanges describes what a task changed in the repository that its agent works in."
     },
     "FileChange": {
       "type": "object",
@@ -2898,11 +2898,11 @@ const fleetServiceShowTaskOutputInput = `{
   "properties": {
     "task_id": {
       "type": "string",
-      "description": "Id of the task, or the beginning of it that only this task has, at least 6 characters."
+      "description": "Id of the task, or a prefix of at least 6 characters that only this task has."
     },
     "offset": {
       "type": "number",
-      "description": "Return the output from this byte on, the next_offset of the previous answer; by default from the beginning."
+      "description": "Return the output from this byte on, for example the next_offset of the previous answer; by default from the beginning."
     },
     "limit": {
       "type": "integer",
@@ -2935,11 +2935,11 @@ const fleetServiceShowTaskOutputOutput = `{
     },
     "offset": {
       "type": "number",
-      "description": "Where the part begins, in bytes. It is later than the requested offset if bytes are missing there."
+      "description": "Where the part begins, in bytes. It is greater than the requested offset if the bytes there are missing."
     },
     "next_offset": {
       "type": "number",
-      "description": "Where the next part begins; absent when this is the last so far."
+      "description": "Where the next part begins; absent when this part is the last so far."
     },
     "size": {
       "type": "number",
@@ -2951,7 +2951,7 @@ const fleetServiceShowTaskOutputOutput = `{
     },
     "gap_size": {
       "type": "number",
-      "description": "How many bytes are missing there; absent when nothing is missing."
+      "description": "How many bytes are missing at gap_offset; absent when nothing is missing."
     }
   },
   "required": [
@@ -2966,7 +2966,7 @@ const fleetServiceListTasksInput = `{
   "properties": {
     "agent_name": {
       "type": "string",
-      "description": "Only tasks of agents of this name, existing or deleted."
+      "description": "Only tasks of agents with this name, existing or deleted."
     },
     "status": {
       "type": "string",
@@ -2977,7 +2977,7 @@ const fleetServiceListTasksInput = `{
         "failed",
         "stopped"
       ],
-      "description": "Only tasks of this status.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
+      "description": "Only tasks of this status.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
     },
     "project": {
       "type": "string",
@@ -3000,7 +3000,7 @@ const fleetServiceListTasksInput = `{
     "text": {
       "type": "string",
       "maxLength": 200,
-      "description": "Only tasks with this text in the summary or in the first 4 KiB of the description, in upper or lower case."
+      "description": "Only tasks with this text in the summary or in the first 4 KiB of the description, ignoring case."
     },
     "toolset": {
       "type": "string",
@@ -3012,7 +3012,7 @@ const fleetServiceListTasksInput = `{
         "subagents",
         "every"
       ],
-      "description": "Only tasks of agents of this toolset; fleet when not given.\n- fleet: Agents that ` + "`" + `create_agent` + "`" + ` made.\n- lifecycle: Agents of contracts.\n- providers: Agents that answer requests to providers.\n- sessions: Agents of sessions.\n- subagents: Subagents.\n- every: Agents of all toolsets."
+      "description": "Only tasks of agents of this toolset; fleet when not given.\n- fleet: Agents that ` + "`" + `create_agent` + "`" + ` created.\n- lifecycle: Agents of contracts.\n- providers: Agents that answer requests to providers.\n- sessions: Agents of sessions.\n- subagents: Subagents.\n- every: Agents of all toolsets."
     },
     "page": {
       "type": "integer",
@@ -3025,7 +3025,7 @@ const fleetServiceListTasksInput = `{
     },
     "cursor": {
       "type": "string",
-      "description": "Continue from here: the next_cursor of the previous answer. Not together with page."
+      "description": "The next_cursor of the previous answer, to continue from there. Not together with page."
     },
     "limit": {
       "type": "integer",
@@ -3048,7 +3048,7 @@ const fleetServiceListTasksOutput = `{
     },
     "total_count": {
       "type": "integer",
-      "description": "Number of tasks that match, on all pages. At most 10000 are counted, of a search for text 1000."
+      "description": "Number of tasks that match, on all pages. At most 10000 are counted, and at most 1000 for a search for text."
     },
     "page": {
       "type": "integer",
@@ -3060,15 +3060,15 @@ const fleetServiceListTasksOutput = `{
     },
     "total_pages": {
       "type": "integer",
-      "description": "Number of pages that the counted tasks have."
+      "description": "Number of pages of the counted tasks."
     },
     "next_cursor": {
       "type": "string",
-      "description": "Where to continue, as cursor of the next call; absent on the last page."
+      "description": "The cursor of the next page; absent on the last page."
     },
     "total_is_lower_bound": {
       "type": "boolean",
-      "description": "True if not all tasks were looked at, so that more may match than were counted; absent otherwise. next_cursor leads to them."
+      "description": "True if more tasks may match than were counted; absent otherwise. next_cursor leads to them."
     }
   },
   "required": [
@@ -3092,7 +3092,7 @@ const fleetServiceListTasksOutput = `{
         },
         "summary": {
           "type": "string",
-          "description": "What the agent reported at the end, shortened to 500 characters; until then the first line of the description."
+          "description": "The agent's report at the end, shortened to 500 characters; until then the first line of the description."
         },
         "status": {
           "type": "string",
@@ -3103,7 +3103,7 @@ const fleetServiceListTasksOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -3136,7 +3136,7 @@ const fleetServiceListTasksOutput = `{
             "null"
           ],
           "format": "date-time",
-          "description": "When the task ended, in whatever way; null until then."
+          "description": "When the task ended, whatever its outcome; null until then."
         },
         "reason": {
           "type": "string",
@@ -3148,11 +3148,11 @@ const fleetServiceListTasksOutput = `{
         },
         "cost_usd": {
           "type": "number",
-          "description": "What the task cost in US dollars, where the agent reports it."
+          "description": "Cost of the task in US dollars, if the agent reports it."
         },
         "description": {
           "type": "string",
-          "description": "What the agent was asked to do: the description, shortened to 200 characters."
+          "description": "The description of the task, shortened to 200 characters."
         },
         "owner": {
           "type": "string",
@@ -3160,7 +3160,7 @@ const fleetServiceListTasksOutput = `{
         },
         "payload_removed": {
           "type": "boolean",
-          "description": "Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent otherwise."
+          "description": "Whether the payload was removed because its retention period is over; payload_size is then its former size. Absent otherwise."
         },
         "waiting": {
           "type": "boolean",
@@ -3202,7 +3202,7 @@ const fleetServiceListTasksOutput = `{
         "description",
         "owner"
       ],
-      "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows the whole texts."
+      "description": "Task is one unit of work for an agent in a list. ` + "`" + `show_task` + "`" + ` shows the whole texts."
     }
   }
 }`
@@ -3218,11 +3218,11 @@ const fleetServiceShowUsageInput = `{
         "owners",
         "days"
       ],
-      "description": "What to sum up by; agents when not given.\n- agents: A row for each agent, also deleted ones.\n- projects: A row for each project.\n- owners: A row for each owner that the caller may see.\n- days: A row for each day, in UTC."
+      "description": "How to group the usage; by agents when not given.\n- agents: A row for each agent, also deleted ones.\n- projects: A row for each project.\n- owners: A row for each owner that the caller may see.\n- days: A row for each day, in UTC."
     },
     "agent_name": {
       "type": "string",
-      "description": "Only tasks of agents of this name, existing or deleted."
+      "description": "Only tasks of agents with this name, existing or deleted."
     },
     "project": {
       "type": "string",
@@ -3250,11 +3250,11 @@ const fleetServiceShowUsageOutput = `{
       "items": {
         "$ref": "#/$defs/UsageRow"
       },
-      "description": "The rows: days in order, others with the highest cost first. At most 1000; total has the rest too."
+      "description": "The rows, at most 1000: days in order; agents, projects and owners by cost, highest first. total includes further rows."
     },
     "total": {
       "$ref": "#/$defs/Usage",
-      "description": "What all the tasks used."
+      "description": "Usage of all the tasks."
     },
     "since": {
       "type": [
@@ -3262,7 +3262,7 @@ const fleetServiceShowUsageOutput = `{
         "null"
       ],
       "format": "date-time",
-      "description": "The time from which on tasks were counted, by when they were created."
+      "description": "Only tasks that were created at this time or later were counted."
     }
   },
   "required": [
@@ -3286,7 +3286,7 @@ const fleetServiceShowUsageOutput = `{
           "anyOf": [
             {
               "$ref": "#/$defs/Usage",
-              "description": "What its tasks used."
+              "description": "Usage of its tasks."
             },
             {
               "type": "null"
@@ -3298,46 +3298,46 @@ const fleetServiceShowUsageOutput = `{
         "key",
         "usage"
       ],
-      "description": "UsageRow is what the tasks of one agent, project, owner or day used."
+      "description": "UsageRow is the usage of the tasks of one agent, project, owner or day."
     },
     "Usage": {
       "type": "object",
       "properties": {
         "tasks": {
           "type": "integer",
-          "description": "How many tasks there are."
+          "description": "Number of tasks."
         },
         "completed": {
           "type": "integer",
-          "description": "How many of them were completed."
+          "description": "Number of completed tasks."
         },
         "failed": {
           "type": "integer",
-          "description": "How many of them failed."
+          "description": "Number of failed tasks."
         },
         "stopped": {
           "type": "integer",
-          "description": "How many of them were stopped."
+          "description": "Number of stopped tasks."
         },
         "cost_usd": {
           "type": "number",
-          "description": "What they cost, in US dollars, as far as agents report it."
+          "description": "Cost in US dollars, as far as agents report it."
         },
         "input_tokens": {
           "type": "number",
-          "description": "Tokens that models read."
+          "description": "Number of tokens that models read."
         },
         "output_tokens": {
           "type": "number",
-          "description": "Tokens that models wrote."
+          "description": "Number of tokens that models wrote."
         },
         "tool_calls": {
           "type": "integer",
-          "description": "Calls of tools."
+          "description": "Number of tool calls."
         },
         "seconds": {
           "type": "number",
-          "description": "Seconds that all ended tasks took together."
+          "description": "Total duration of the ended tasks, in seconds."
         }
       },
       "required": [
@@ -3351,7 +3351,7 @@ const fleetServiceShowUsageOutput = `{
         "tool_calls",
         "seconds"
       ],
-      "description": "Usage is what tasks used."
+      "description": "Usage is the usage of a number of tasks."
     }
   }
 }`
@@ -3367,46 +3367,46 @@ const fleetServiceShowFleetOutput = `{
   "properties": {
     "agents": {
       "type": "integer",
-      "description": "How many agents there are."
+      "description": "Number of agents."
     },
     "busy": {
       "type": "integer",
-      "description": "How many of them work."
+      "description": "Number of busy agents."
     },
     "waiting": {
       "type": "integer",
-      "description": "How many of the busy ones wait for an answer."
+      "description": "Number of busy agents that wait for an answer."
     },
     "stalled": {
       "type": "integer",
-      "description": "How many of the busy ones make no progress."
+      "description": "Number of busy agents whose task makes no progress."
     },
     "idle": {
       "type": "integer",
-      "description": "How many of them can be given a task."
+      "description": "Number of idle agents, which can take a task."
     },
     "offline": {
       "type": "integer",
-      "description": "How many of them do not run."
+      "description": "Number of offline agents."
     },
     "questions": {
       "type": "integer",
-      "description": "How many questions wait for an answer."
+      "description": "Number of questions that wait for an answer."
     },
     "last_day": {
       "$ref": "#/$defs/Usage",
-      "description": "What the tasks of the last 24 hours used."
+      "description": "Usage of the tasks of the last 24 hours."
     },
     "caller": {
       "type": "string",
-      "description": "Name of the principal that asks."
+      "description": "Name of the caller's principal."
     },
     "limits": {
       "type": "array",
       "items": {
         "$ref": "#/$defs/Limit"
       },
-      "description": "What the caller may have, and has; for admins also what projects may have, and have. Only what is limited."
+      "description": "Limits of the caller and how much of each is used; for admins also those of projects. A resource without a limit is left out."
     },
     "scope": {
       "type": "string",
@@ -3415,14 +3415,14 @@ const fleetServiceShowFleetOutput = `{
         "run",
         "admin"
       ],
-      "description": "What the caller may do.\n- read: Read what it may see.\n- run: Also change what it owns: create agents, start tasks.\n- admin: Also see and change what others own, and manage tokens."
+      "description": "Scope of the caller.\n- read: Read everything that the caller may see.\n- run: Also create agents, start tasks, and change what the caller owns.\n- admin: Also see and change what others own, and manage the server and its tokens."
     },
     "projects": {
       "type": "array",
       "items": {
         "type": "string"
       },
-      "description": "Names of the only projects that the caller's token is valid for; empty: all."
+      "description": "Names of the projects that the caller's token is valid for; empty means all projects."
     }
   },
   "required": [
@@ -3445,39 +3445,39 @@ const fleetServiceShowFleetOutput = `{
       "properties": {
         "tasks": {
           "type": "integer",
-          "description": "How many tasks there are."
+          "description": "Number of tasks."
         },
         "completed": {
           "type": "integer",
-          "description": "How many of them were completed."
+          "description": "Number of completed tasks."
         },
         "failed": {
           "type": "integer",
-          "description": "How many of them failed."
+          "description": "Number of failed tasks."
         },
         "stopped": {
           "type": "integer",
-          "description": "How many of them were stopped."
+          "description": "Number of stopped tasks."
         },
         "cost_usd": {
           "type": "number",
-          "description": "What they cost, in US dollars, as far as agents report it."
+          "description": "Cost in US dollars, as far as agents report it."
         },
         "input_tokens": {
           "type": "number",
-          "description": "Tokens that models read."
+          "description": "Number of tokens that models read."
         },
         "output_tokens": {
           "type": "number",
-          "description": "Tokens that models wrote."
+          "description": "Number of tokens that models wrote."
         },
         "tool_calls": {
           "type": "integer",
-          "description": "Calls of tools."
+          "description": "Number of tool calls."
         },
         "seconds": {
           "type": "number",
-          "description": "Seconds that all ended tasks took together."
+          "description": "Total duration of the ended tasks, in seconds."
         }
       },
       "required": [
@@ -3491,22 +3491,22 @@ const fleetServiceShowFleetOutput = `{
         "tool_calls",
         "seconds"
       ],
-      "description": "Usage is what tasks used."
+      "description": "Usage is the usage of a number of tasks."
     },
     "Limit": {
       "type": "object",
       "properties": {
         "setting": {
           "type": "string",
-          "description": "The setting that has the limit: limits.agents for the limit of all principals, limits.groups.NAME.agents for that of the members of a group, limits.principals.NAME.agents for that of one principal, and limits.projects.NAME.agents for that of a project."
+          "description": "The setting of the limit. For example, limits.agents applies to each principal, limits.groups.NAME.agents to each member of a group, limits.principals.NAME.agents to one principal, and limits.projects.NAME.agents to a project."
         },
         "max": {
           "type": "number",
-          "description": "How much there may be; a double because bytes can be more than 2 GiB."
+          "description": "The limit; a double because bytes can be more than 2 GiB."
         },
         "used": {
           "type": "number",
-          "description": "How much there is; absent for requests_per_second."
+          "description": "How much is used; absent for requests_per_second."
         },
         "kind": {
           "type": "string",
@@ -3516,7 +3516,7 @@ const fleetServiceShowFleetOutput = `{
             "stored_bytes",
             "requests_per_second"
           ],
-          "description": "What is limited.\n- agents: The number of agents.\n- running_tasks: The number of tasks that have not ended.\n- stored_bytes: The number of bytes that are stored.\n- requests_per_second: The number of requests in a second."
+          "description": "What is limited.\n- agents: The number of agents.\n- running_tasks: The number of tasks that have not ended.\n- stored_bytes: The number of stored bytes.\n- requests_per_second: The number of requests a second."
         },
         "group": {
           "type": "string",
@@ -3536,7 +3536,7 @@ const fleetServiceShowFleetOutput = `{
         "max",
         "kind"
       ],
-      "description": "Limit is a limit with what counts for it."
+      "description": "Limit is a limit and how much of it is used."
     }
   }
 }`
@@ -3546,7 +3546,7 @@ const fleetServiceSearchFleetInput = `{
   "properties": {
     "text": {
       "type": "string",
-      "description": "A text in the name, project or role of an agent, in the summary or the first 4 KiB of the description of a task, or in a question that waits; in upper or lower case."
+      "description": "The text. It is searched in the name, project and role of agents, in the summary and the first 4 KiB of the description of tasks, and in questions that wait for an answer. Case is ignored."
     },
     "limit": {
       "type": "integer",
@@ -3567,7 +3567,7 @@ const fleetServiceSearchFleetOutput = `{
       "items": {
         "$ref": "#/$defs/FoundItem"
       },
-      "description": "What was found."
+      "description": "The results."
     }
   },
   "required": [
@@ -3584,7 +3584,7 @@ const fleetServiceSearchFleetOutput = `{
             "task",
             "question"
           ],
-          "description": "What it is.\n- agent: An agent.\n- task: A task.\n- question: A question that waits for an answer."
+          "description": "Kind of the result.\n- agent: An agent.\n- task: A task.\n- question: A question that waits for an answer."
         },
         "id": {
           "type": "string",
@@ -3592,7 +3592,7 @@ const fleetServiceSearchFleetOutput = `{
         },
         "agent_name": {
           "type": "string",
-          "description": "Name of the agent, also that of a task or a question."
+          "description": "Name of the agent, or of the agent of the task or the question."
         },
         "status": {
           "type": "string",
@@ -3623,12 +3623,12 @@ const fleetServiceDeleteTaskInput = `{
   "properties": {
     "task_id": {
       "type": "string",
-      "description": "Id of the task, or the beginning of it that only this task has, at least 6 characters."
+      "description": "Id of the task, or a prefix of at least 6 characters that only this task has."
     },
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id of the caller's choice: the same id and body again returns the first result and does nothing twice."
+      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
     }
   },
   "required": [
@@ -3642,7 +3642,7 @@ const fleetServiceDeleteTaskOutput = `{
   "properties": {
     "message": {
       "type": "string",
-      "description": "What was done, in words."
+      "description": "What was done, as a sentence."
     },
     "task_id": {
       "type": "string",
@@ -3660,7 +3660,7 @@ const fleetServiceSendTaskMessageInput = `{
   "properties": {
     "agent_name": {
       "type": "string",
-      "description": "Name of the agent whose running task gets the message."
+      "description": "Name of the agent. Its running task gets the message."
     },
     "message": {
       "type": "string",
@@ -3671,7 +3671,7 @@ const fleetServiceSendTaskMessageInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id of the caller's choice: the same id and body again returns the first result and does nothing twice."
+      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
     }
   },
   "required": [
@@ -3690,7 +3690,7 @@ const fleetServiceSendTaskMessageOutput = `{
     },
     "message": {
       "type": "string",
-      "description": "What was done, in words."
+      "description": "What was done, as a sentence."
     }
   },
   "required": [
@@ -3711,7 +3711,7 @@ const fleetServiceSendTaskMessageOutput = `{
         },
         "summary": {
           "type": "string",
-          "description": "What the agent reported at the end, shortened to 500 characters; until then the first line of the description."
+          "description": "The agent's report at the end, shortened to 500 characters; until then the first line of the description."
         },
         "status": {
           "type": "string",
@@ -3722,7 +3722,7 @@ const fleetServiceSendTaskMessageOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -3755,7 +3755,7 @@ const fleetServiceSendTaskMessageOutput = `{
             "null"
           ],
           "format": "date-time",
-          "description": "When the task ended, in whatever way; null until then."
+          "description": "When the task ended, whatever its outcome; null until then."
         },
         "reason": {
           "type": "string",
@@ -3767,11 +3767,11 @@ const fleetServiceSendTaskMessageOutput = `{
         },
         "cost_usd": {
           "type": "number",
-          "description": "What the task cost in US dollars, where the agent reports it."
+          "description": "Cost of the task in US dollars, if the agent reports it."
         },
         "description": {
           "type": "string",
-          "description": "What the agent was asked to do: the description, shortened to 200 characters."
+          "description": "The description of the task, shortened to 200 characters."
         },
         "owner": {
           "type": "string",
@@ -3779,7 +3779,7 @@ const fleetServiceSendTaskMessageOutput = `{
         },
         "payload_removed": {
           "type": "boolean",
-          "description": "Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent otherwise."
+          "description": "Whether the payload was removed because its retention period is over; payload_size is then its former size. Absent otherwise."
         },
         "waiting": {
           "type": "boolean",
@@ -3821,7 +3821,7 @@ const fleetServiceSendTaskMessageOutput = `{
         "description",
         "owner"
       ],
-      "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows the whole texts."
+      "description": "Task is one unit of work for an agent in a list. ` + "`" + `show_task` + "`" + ` shows the whole texts."
     }
   }
 }`
@@ -3831,11 +3831,11 @@ const fleetServiceListQuestionsInput = `{
   "properties": {
     "agent_name": {
       "type": "string",
-      "description": "Only questions of agents of this name."
+      "description": "Only questions of agents with this name."
     },
     "task_id": {
       "type": "string",
-      "description": "Only questions of this task: its id, or the beginning of it that only this task has, at least 6 characters."
+      "description": "Only questions of this task: its id, or a prefix of at least 6 characters that only this task has."
     },
     "include_answered": {
       "type": "boolean",
@@ -3843,7 +3843,7 @@ const fleetServiceListQuestionsInput = `{
     },
     "cursor": {
       "type": "string",
-      "description": "Continue from here: the next_cursor of the previous answer."
+      "description": "The next_cursor of the previous answer, to continue from there."
     },
     "limit": {
       "type": "integer",
@@ -3866,11 +3866,11 @@ const fleetServiceListQuestionsOutput = `{
     },
     "total_count": {
       "type": "integer",
-      "description": "Number of questions that match, including those that are not in this answer."
+      "description": "Number of questions that match, on all pages."
     },
     "next_cursor": {
       "type": "string",
-      "description": "Where to continue, as cursor of the next call; absent on the last page."
+      "description": "The cursor of the next page; absent on the last page."
     }
   },
   "required": [
@@ -3917,11 +3917,11 @@ const fleetServiceListQuestionsOutput = `{
         },
         "text": {
           "type": "string",
-          "description": "The question in the words of the agent; can be empty when it asks for a permission."
+          "description": "The agent's question; can be empty when the agent asks for a permission."
         },
         "tool": {
           "type": "string",
-          "description": "The tool that the agent wants to use; empty when it asks for none."
+          "description": "The tool that the agent wants to use; empty when the question is not about a tool."
         },
         "input": {
           "type": [
@@ -3951,7 +3951,7 @@ const fleetServiceListQuestionsOutput = `{
             "null"
           ],
           "format": "date-time",
-          "description": "When the question expires: an agent that has no answer by then is denied."
+          "description": "When the question expires: if the agent has no answer by then, it is denied."
         },
         "answer": {
           "type": "string",
@@ -3959,11 +3959,11 @@ const fleetServiceListQuestionsOutput = `{
         },
         "message": {
           "type": "string",
-          "description": "What the agent was told beside the answer; absent when it was told nothing."
+          "description": "The message to the agent in addition to the answer; absent when there is none."
         },
         "answered_by": {
           "type": "string",
-          "description": "Name of the principal that answered, or \"policy\" when the policy of the agent's role did; absent until there is an answer."
+          "description": "Name of the principal that answered, or \"policy\" when the policy of the agent's role answered; absent until there is an answer."
         },
         "answered_at": {
           "type": [
@@ -3971,7 +3971,7 @@ const fleetServiceListQuestionsOutput = `{
             "null"
           ],
           "format": "date-time",
-          "description": "When the question was answered; absent until it was."
+          "description": "When the question was answered; absent until then."
         },
         "access": {
           "type": "string",
@@ -3979,7 +3979,7 @@ const fleetServiceListQuestionsOutput = `{
             "view",
             "run"
           ],
-          "description": "What the caller may do with the agent, in ` + "`" + `list_questions` + "`" + `; absent if it may do everything. To view the agent is not enough to answer.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+          "description": "What the caller may do with the agent, in ` + "`" + `list_questions` + "`" + `; absent if it may do everything. A caller who may only view the agent cannot answer.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
         }
       },
       "required": [
@@ -4005,7 +4005,7 @@ const fleetServiceAnswerQuestionInput = `{
   "properties": {
     "question_id": {
       "type": "string",
-      "description": "Id of the question, or the beginning of it that only this one has, at least 6 characters: while a task has one question, the beginning of the task's id is enough."
+      "description": "Id of the question, or a prefix of at least 6 characters that only this question has. While a task has one question, a prefix of the task's id is enough."
     },
     "answer": {
       "type": "string",
@@ -4016,12 +4016,12 @@ const fleetServiceAnswerQuestionInput = `{
     "message": {
       "type": "string",
       "maxLength": 65536,
-      "description": "What to tell the agent beside the answer, for example why it is denied."
+      "description": "A message to the agent in addition to the answer, for example why the permission is denied."
     },
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id of the caller's choice: the same id and body again returns the first result and does nothing twice."
+      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
     }
   },
   "required": [
@@ -4040,7 +4040,7 @@ const fleetServiceAnswerQuestionOutput = `{
     },
     "message": {
       "type": "string",
-      "description": "Whether the agent has the answer, in words."
+      "description": "Whether the agent has received the answer, as a sentence."
     }
   },
   "required": [
@@ -4087,11 +4087,11 @@ const fleetServiceAnswerQuestionOutput = `{
         },
         "text": {
           "type": "string",
-          "description": "The question in the words of the agent; can be empty when it asks for a permission."
+          "description": "The agent's question; can be empty when the agent asks for a permission."
         },
         "tool": {
           "type": "string",
-          "description": "The tool that the agent wants to use; empty when it asks for none."
+          "description": "The tool that the agent wants to use; empty when the question is not about a tool."
         },
         "input": {
           "type": [
@@ -4121,7 +4121,7 @@ const fleetServiceAnswerQuestionOutput = `{
             "null"
           ],
           "format": "date-time",
-          "description": "When the question expires: an agent that has no answer by then is denied."
+          "description": "When the question expires: if the agent has no answer by then, it is denied."
         },
         "answer": {
           "type": "string",
@@ -4129,11 +4129,11 @@ const fleetServiceAnswerQuestionOutput = `{
         },
         "message": {
           "type": "string",
-          "description": "What the agent was told beside the answer; absent when it was told nothing."
+          "description": "The message to the agent in addition to the answer; absent when there is none."
         },
         "answered_by": {
           "type": "string",
-          "description": "Name of the principal that answered, or \"policy\" when the policy of the agent's role did; absent until there is an answer."
+          "description": "Name of the principal that answered, or \"policy\" when the policy of the agent's role answered; absent until there is an answer."
         },
         "answered_at": {
           "type": [
@@ -4141,7 +4141,7 @@ const fleetServiceAnswerQuestionOutput = `{
             "null"
           ],
           "format": "date-time",
-          "description": "When the question was answered; absent until it was."
+          "description": "When the question was answered; absent until then."
         },
         "access": {
           "type": "string",
@@ -4149,7 +4149,7 @@ const fleetServiceAnswerQuestionOutput = `{
             "view",
             "run"
           ],
-          "description": "What the caller may do with the agent, in ` + "`" + `list_questions` + "`" + `; absent if it may do everything. To view the agent is not enough to answer.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+          "description": "What the caller may do with the agent, in ` + "`" + `list_questions` + "`" + `; absent if it may do everything. A caller who may only view the agent cannot answer.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
         }
       },
       "required": [
@@ -4180,7 +4180,7 @@ const fleetServiceStartAgentInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id of the caller's choice: the same id and body again returns the first result and does nothing twice."
+      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
     }
   },
   "required": [
@@ -4198,7 +4198,7 @@ const fleetServiceStartAgentOutput = `{
     },
     "message": {
       "type": "string",
-      "description": "What was done, in words."
+      "description": "What was done, as a sentence."
     }
   },
   "required": [
@@ -4211,11 +4211,11 @@ const fleetServiceStartAgentOutput = `{
       "properties": {
         "name": {
           "type": "string",
-          "description": "Name, 1 to 20 of A-Z a-z 0-9 and single inner hyphens; compared without case."
+          "description": "Name, 1 to 20 of A-Z a-z 0-9 and single inner hyphens; compared ignoring case."
         },
         "workspace_id": {
           "type": "string",
-          "description": "Id of the workspace at its host; empty until there is one."
+          "description": "Id of the workspace at its host; empty until the workspace exists."
         },
         "status": {
           "type": "string",
@@ -4236,7 +4236,7 @@ const fleetServiceStartAgentOutput = `{
         },
         "spec": {
           "type": "string",
-          "description": "What the agent is for: objective, context and deliverables."
+          "description": "Specification of the agent's work: objective, context and deliverables."
         },
         "current_task": {
           "type": [
@@ -4283,11 +4283,11 @@ const fleetServiceStartAgentOutput = `{
             "deleted",
             "unhealthy"
           ],
-          "description": "What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
+          "description": "What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace was destroyed.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
         },
         "state_reason": {
           "type": "string",
-          "description": "Why the state is what it is, in words; empty when there is nothing to say."
+          "description": "Reason for the state, as a sentence; empty when there is none."
         },
         "current_task_id": {
           "type": [
@@ -4329,7 +4329,7 @@ const fleetServiceStartAgentOutput = `{
           "items": {
             "$ref": "#/$defs/Share"
           },
-          "description": "With whom the agent is shared."
+          "description": "The shares of the agent."
         },
         "access": {
           "type": "string",
@@ -4378,7 +4378,7 @@ const fleetServiceStartAgentOutput = `{
             "view",
             "run"
           ],
-          "description": "What they may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+          "description": "What the person or the group may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
         },
         "shared_by": {
           "type": "string",
@@ -4415,7 +4415,7 @@ const fleetServiceStopAgentInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id of the caller's choice: the same id and body again returns the first result and does nothing twice."
+      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
     }
   },
   "required": [
@@ -4433,7 +4433,7 @@ const fleetServiceStopAgentOutput = `{
     },
     "message": {
       "type": "string",
-      "description": "What was done, in words."
+      "description": "What was done, as a sentence."
     }
   },
   "required": [
@@ -4446,11 +4446,11 @@ const fleetServiceStopAgentOutput = `{
       "properties": {
         "name": {
           "type": "string",
-          "description": "Name, 1 to 20 of A-Z a-z 0-9 and single inner hyphens; compared without case."
+          "description": "Name, 1 to 20 of A-Z a-z 0-9 and single inner hyphens; compared ignoring case."
         },
         "workspace_id": {
           "type": "string",
-          "description": "Id of the workspace at its host; empty until there is one."
+          "description": "Id of the workspace at its host; empty until the workspace exists."
         },
         "status": {
           "type": "string",
@@ -4471,7 +4471,7 @@ const fleetServiceStopAgentOutput = `{
         },
         "spec": {
           "type": "string",
-          "description": "What the agent is for: objective, context and deliverables."
+          "description": "Specification of the agent's work: objective, context and deliverables."
         },
         "current_task": {
           "type": [
@@ -4518,11 +4518,11 @@ const fleetServiceStopAgentOutput = `{
             "deleted",
             "unhealthy"
           ],
-          "description": "What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
+          "description": "What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace was destroyed.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
         },
         "state_reason": {
           "type": "string",
-          "description": "Why the state is what it is, in words; empty when there is nothing to say."
+          "description": "Reason for the state, as a sentence; empty when there is none."
         },
         "current_task_id": {
           "type": [
@@ -4564,7 +4564,7 @@ const fleetServiceStopAgentOutput = `{
           "items": {
             "$ref": "#/$defs/Share"
           },
-          "description": "With whom the agent is shared."
+          "description": "The shares of the agent."
         },
         "access": {
           "type": "string",
@@ -4613,7 +4613,7 @@ const fleetServiceStopAgentOutput = `{
             "view",
             "run"
           ],
-          "description": "What they may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+          "description": "What the person or the group may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
         },
         "shared_by": {
           "type": "string",
@@ -4654,7 +4654,7 @@ const fleetServiceRestartAgentInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id of the caller's choice: the same id and body again returns the first result and does nothing twice."
+      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
     }
   },
   "required": [
@@ -4672,7 +4672,7 @@ const fleetServiceRestartAgentOutput = `{
     },
     "message": {
       "type": "string",
-      "description": "What was done, in words."
+      "description": "What was done, as a sentence."
     }
   },
   "required": [
@@ -4685,11 +4685,11 @@ const fleetServiceRestartAgentOutput = `{
       "properties": {
         "name": {
           "type": "string",
-          "description": "Name, 1 to 20 of A-Z a-z 0-9 and single inner hyphens; compared without case."
+          "description": "Name, 1 to 20 of A-Z a-z 0-9 and single inner hyphens; compared ignoring case."
         },
         "workspace_id": {
           "type": "string",
-          "description": "Id of the workspace at its host; empty until there is one."
+          "description": "Id of the workspace at its host; empty until the workspace exists."
         },
         "status": {
           "type": "string",
@@ -4710,7 +4710,7 @@ const fleetServiceRestartAgentOutput = `{
         },
         "spec": {
           "type": "string",
-          "description": "What the agent is for: objective, context and deliverables."
+          "description": "Specification of the agent's work: objective, context and deliverables."
         },
         "current_task": {
           "type": [
@@ -4757,11 +4757,11 @@ const fleetServiceRestartAgentOutput = `{
             "deleted",
             "unhealthy"
           ],
-          "description": "What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
+          "description": "What the agent's workspace is doing.\n- pending: The workspace was requested, and nothing exists yet.\n- starting: The workspace is being created or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be created, started or stopped; state_reason says why.\n- canceling: The creation of the workspace is being cancelled.\n- canceled: The creation of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace was destroyed.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
         },
         "state_reason": {
           "type": "string",
-          "description": "Why the state is what it is, in words; empty when there is nothing to say."
+          "description": "Reason for the state, as a sentence; empty when there is none."
         },
         "current_task_id": {
           "type": [
@@ -4803,7 +4803,7 @@ const fleetServiceRestartAgentOutput = `{
           "items": {
             "$ref": "#/$defs/Share"
           },
-          "description": "With whom the agent is shared."
+          "description": "The shares of the agent."
         },
         "access": {
           "type": "string",
@@ -4852,7 +4852,7 @@ const fleetServiceRestartAgentOutput = `{
             "view",
             "run"
           ],
-          "description": "What they may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+          "description": "What the person or the group may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
         },
         "shared_by": {
           "type": "string",
@@ -4900,12 +4900,12 @@ const fleetServiceShareAgentInput = `{
         "view",
         "run"
       ],
-      "description": "What they may do; view when not given.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+      "description": "What the person or the group may do; view when not given.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
     },
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id of the caller's choice: the same id and body again returns the first result and does nothing twice."
+      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
     }
   },
   "required": [
@@ -4919,7 +4919,7 @@ const fleetServiceShareAgentOutput = `{
   "properties": {
     "message": {
       "type": "string",
-      "description": "What was done, in words."
+      "description": "What was done, as a sentence."
     },
     "shares": {
       "type": "array",
@@ -4951,7 +4951,7 @@ const fleetServiceShareAgentOutput = `{
             "view",
             "run"
           ],
-          "description": "What they may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+          "description": "What the person or the group may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
         },
         "shared_by": {
           "type": "string",
@@ -4996,7 +4996,7 @@ const fleetServiceUnshareAgentInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id of the caller's choice: the same id and body again returns the first result and does nothing twice."
+      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
     }
   },
   "required": [
@@ -5010,7 +5010,7 @@ const fleetServiceUnshareAgentOutput = `{
   "properties": {
     "message": {
       "type": "string",
-      "description": "What was done, in words."
+      "description": "What was done, as a sentence."
     },
     "shares": {
       "type": "array",
@@ -5042,7 +5042,7 @@ const fleetServiceUnshareAgentOutput = `{
             "view",
             "run"
           ],
-          "description": "What they may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+          "description": "What the person or the group may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
         },
         "shared_by": {
           "type": "string",
@@ -5074,7 +5074,7 @@ const fleetServiceListAgentSharesInput = `{
   "properties": {
     "agent_name": {
       "type": "string",
-      "description": "Name of the agent; one that you see."
+      "description": "Name of an agent that you may see."
     }
   },
   "required": [
@@ -5115,7 +5115,7 @@ const fleetServiceListAgentSharesOutput = `{
             "view",
             "run"
           ],
-          "description": "What they may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+          "description": "What the person or the group may do.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
         },
         "shared_by": {
           "type": "string",
@@ -5155,11 +5155,11 @@ const fleetServiceListAuditInput = `{
     },
     "agent_name": {
       "type": "string",
-      "description": "Only calls about agents of this name."
+      "description": "Only calls about agents with this name."
     },
     "outcome": {
       "type": "string",
-      "description": "Only calls that ended so: ` + "`" + `ok` + "`" + `, ` + "`" + `failed` + "`" + `, ` + "`" + `unknown` + "`" + `, or the reason of an error such as PERMISSION_DENIED."
+      "description": "Only calls with this outcome: ` + "`" + `ok` + "`" + `, ` + "`" + `failed` + "`" + `, ` + "`" + `unknown` + "`" + `, or the reason of an error such as PERMISSION_DENIED."
     },
     "since": {
       "type": "string",
@@ -5173,7 +5173,7 @@ const fleetServiceListAuditInput = `{
     },
     "cursor": {
       "type": "string",
-      "description": "Continue from here: the next_cursor of the previous answer."
+      "description": "The next_cursor of the previous answer, to continue from there."
     },
     "limit": {
       "type": "integer",
@@ -5196,7 +5196,7 @@ const fleetServiceListAuditOutput = `{
     },
     "next_cursor": {
       "type": "string",
-      "description": "Where to continue, as cursor of the next call; absent on the last page."
+      "description": "The cursor of the next page; absent on the last page."
     }
   },
   "required": [
@@ -5208,7 +5208,7 @@ const fleetServiceListAuditOutput = `{
       "properties": {
         "id": {
           "type": "string",
-          "description": "Id of the line; it only grows."
+          "description": "Id of the line; later lines have higher ids."
         },
         "time": {
           "type": [
@@ -5228,7 +5228,7 @@ const fleetServiceListAuditOutput = `{
         },
         "caller": {
           "type": "string",
-          "description": "Name of the agent that called with a token of its own; absent otherwise."
+          "description": "Name of the agent, if an agent called with its own token; absent otherwise."
         },
         "method": {
           "type": "string",
@@ -5236,7 +5236,7 @@ const fleetServiceListAuditOutput = `{
         },
         "target": {
           "type": "string",
-          "description": "What the request, or else the answer, names first: an agent, a task, a token."
+          "description": "The first agent, task, token or the like that the request names, or else the answer."
         },
         "agent_name": {
           "type": "string",
@@ -5260,7 +5260,7 @@ const fleetServiceListAuditOutput = `{
         },
         "request_id": {
           "type": "string",
-          "description": "Id that the caller gave to the request; absent if none."
+          "description": "Id that the caller gave to the request; absent if there was none."
         },
         "count": {
           "type": "integer",
@@ -5279,7 +5279,7 @@ const fleetServiceListAuditOutput = `{
         "remote",
         "count"
       ],
-      "description": "AuditEntry is a line of the audit log: who called which method about what, and how that ended."
+      "description": "AuditEntry is a line of the audit log: who called which method, what the call was about, and how it ended."
     }
   }
 }`
@@ -5289,7 +5289,7 @@ const fleetServiceListPrincipalsInput = `{
   "properties": {
     "cursor": {
       "type": "string",
-      "description": "Continue from here: the next_cursor of the previous answer."
+      "description": "The next_cursor of the previous answer, to continue from there."
     },
     "limit": {
       "type": "integer",
@@ -5312,7 +5312,7 @@ const fleetServiceListPrincipalsOutput = `{
     },
     "next_cursor": {
       "type": "string",
-      "description": "Where to continue, as cursor of the next call; absent on the last page."
+      "description": "The cursor of the next page; absent on the last page."
     }
   },
   "required": [
@@ -5360,15 +5360,15 @@ const fleetServiceListPrincipalsOutput = `{
       "properties": {
         "setting": {
           "type": "string",
-          "description": "The setting that has the limit: limits.agents for the limit of all principals, limits.groups.NAME.agents for that of the members of a group, limits.principals.NAME.agents for that of one principal, and limits.projects.NAME.agents for that of a project."
+          "description": "The setting of the limit. For example, limits.agents applies to each principal, limits.groups.NAME.agents to each member of a group, limits.principals.NAME.agents to one principal, and limits.projects.NAME.agents to a project."
         },
         "max": {
           "type": "number",
-          "description": "How much there may be; a double because bytes can be more than 2 GiB."
+          "description": "The limit; a double because bytes can be more than 2 GiB."
         },
         "used": {
           "type": "number",
-          "description": "How much there is; absent for requests_per_second."
+          "description": "How much is used; absent for requests_per_second."
         },
         "kind": {
           "type": "string",
@@ -5378,7 +5378,7 @@ const fleetServiceListPrincipalsOutput = `{
             "stored_bytes",
             "requests_per_second"
           ],
-          "description": "What is limited.\n- agents: The number of agents.\n- running_tasks: The number of tasks that have not ended.\n- stored_bytes: The number of bytes that are stored.\n- requests_per_second: The number of requests in a second."
+          "description": "What is limited.\n- agents: The number of agents.\n- running_tasks: The number of tasks that have not ended.\n- stored_bytes: The number of stored bytes.\n- requests_per_second: The number of requests a second."
         },
         "group": {
           "type": "string",
@@ -5398,7 +5398,7 @@ const fleetServiceListPrincipalsOutput = `{
         "max",
         "kind"
       ],
-      "description": "Limit is a limit with what counts for it."
+      "description": "Limit is a limit and how much of it is used."
     }
   }
 }`
@@ -5429,7 +5429,7 @@ const fleetServiceListReplicasOutput = `{
       "properties": {
         "name": {
           "type": "string",
-          "description": "Name of the server, which is also in the names of its places: local@NAME."
+          "description": "Name of the server. The names of its places contain it: local@NAME."
         },
         "state": {
           "type": "string",
@@ -5438,7 +5438,7 @@ const fleetServiceListReplicasOutput = `{
             "stopped",
             "unreachable"
           ],
-          "description": "Whether the server is there.\n- running: It was heard a moment ago.\n- stopped: It has ended by itself, and can start again.\n- unreachable: It has not been heard for too long: it was killed, or does not reach the store."
+          "description": "Whether the server is running.\n- running: It has reported to the store a moment ago.\n- stopped: It has shut down, and can start again.\n- unreachable: It has not reported to the store for too long: it was killed, or cannot reach the store."
         },
         "address": {
           "type": "string",
@@ -5454,7 +5454,7 @@ const fleetServiceListReplicasOutput = `{
             "null"
           ],
           "format": "date-time",
-          "description": "When it started; null if it is not known. Times are by the clock of the store."
+          "description": "When it started, by the store's clock; null if it is not known."
         },
         "heard_at": {
           "type": [
@@ -5462,7 +5462,7 @@ const fleetServiceListReplicasOutput = `{
             "null"
           ],
           "format": "date-time",
-          "description": "When it was last heard; null if it never was. A server that is unreachable has been so since then."
+          "description": "When it last reported to the store, by the store's clock; null if it never did."
         },
         "agents": {
           "type": "integer",
@@ -5493,7 +5493,7 @@ const fleetServiceForgetReplicaInput = `{
   "properties": {
     "name": {
       "type": "string",
-      "description": "Name of a server that does not run and never will again."
+      "description": "Name of a server that will never run again."
     }
   },
   "required": [
@@ -5510,15 +5510,15 @@ const fleetServiceForgetReplicaOutput = `{
       "items": {
         "type": "string"
       },
-      "description": "Names of the agents on its machine, which are deleted now; NAME@OWNER for agents of others than the caller."
+      "description": "Names of the agents on its machine, which were deleted; NAME@OWNER for agents of other owners."
     },
     "tasks": {
       "type": "integer",
-      "description": "Number of tasks that had not ended, and have failed now."
+      "description": "Number of tasks that had not ended and have failed."
     },
     "message": {
       "type": "string",
-      "description": "What was done, in a sentence."
+      "description": "What was done, as a sentence."
     }
   },
   "required": [

@@ -65,7 +65,7 @@ const (
 type FleetServiceClient interface {
 	// Create a new agent in a workspace of its own.
 	// The call waits until the agent is ready and answers with status "idle". If that takes too long, the agent is
-	// returned as it is, and its state and the message say that it is still being created.
+	// returned in its current state, and the message says that it is still being created.
 	CreateAgent(ctx context.Context, in *CreateAgentRequest, opts ...grpc.CallOption) (*CreateAgentResponse, error)
 	// List all agents in the fleet with their current status. status, project and role filter them.
 	ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error)
@@ -76,7 +76,7 @@ type FleetServiceClient interface {
 	// agents.
 	ShowAgentTaskHistory(ctx context.Context, in *ShowAgentTaskHistoryRequest, opts ...grpc.CallOption) (*ShowAgentTaskHistoryResponse, error)
 	// Delete an agent and destroy its workspace, even if it is busy.
-	// The history of its tasks is kept; an agent created later under the same name does not inherit it.
+	// The history of its tasks is kept. A later agent with the same name does not inherit it.
 	DeleteAgent(ctx context.Context, in *DeleteAgentRequest, opts ...grpc.CallOption) (*DeleteAgentResponse, error)
 	// Start a new task on an agent that is idle.
 	// The call returns at once; follow the task with `wait_tasks`, `show_task` or `watch_fleet`.
@@ -90,13 +90,13 @@ type FleetServiceClient interface {
 	ListAgentProjects(ctx context.Context, in *ListAgentProjectsRequest, opts ...grpc.CallOption) (*ListAgentProjectsResponse, error)
 	// Watch events of the fleet: state changes, output and ends of tasks, in order.
 	// Without follow the call returns what is in the log and ends. Each answer has a cursor to continue from.
-	// A tool call begins with the newest events, because a task can have megabytes of them.
+	// A tool call begins with the newest events, because a task can have megabytes of events.
 	WatchFleet(ctx context.Context, in *WatchFleetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchFleetResponse], error)
 	// Wait until any or all of some tasks have ended, for at most 50 seconds.
 	// Tasks that still run when the time is over are not an error: call again to keep waiting.
 	WaitTasks(ctx context.Context, in *WaitTasksRequest, opts ...grpc.CallOption) (*WaitTasksResponse, error)
-	// Show everything known about one task: description, result, and its payload when asked for.
-	// A payload can have megabytes: payload_tail returns only its end, where most programs report their result.
+	// Show all details of one task: description, result and, on request, its payload.
+	// A payload can have megabytes. payload_tail returns only its end, where most programs report their result.
 	ShowTask(ctx context.Context, in *ShowTaskRequest, opts ...grpc.CallOption) (*ShowTaskResponse, error)
 	// Download the payload of a task in pieces, byte for byte.
 	// The extensions of the first message have a PayloadInfo.
@@ -114,12 +114,12 @@ type FleetServiceClient interface {
 	// List tasks of all agents, also of deleted ones, newest first, by pages.
 	// Without filters, all tasks of the fleet's agents are listed.
 	ListTasks(ctx context.Context, in *ListTasksRequest, opts ...grpc.CallOption) (*ListTasksResponse, error)
-	// Sum up what tasks used, by agent, project, owner or day: cost, tokens, tool calls, time and outcomes.
+	// Sum up the usage of tasks by agent, project, owner or day: cost, tokens, tool calls, time and outcomes.
 	// The tasks of all toolsets count.
 	ShowUsage(ctx context.Context, in *ShowUsageRequest, opts ...grpc.CallOption) (*ShowUsageResponse, error)
-	// Show the state of the fleet in a few numbers: agents by status, open questions, and what the last day cost.
+	// Show the state of the fleet in a few numbers: agents by status, open questions, and the cost of the last day.
 	ShowFleet(ctx context.Context, in *ShowFleetRequest, opts ...grpc.CallOption) (*ShowFleetResponse, error)
-	// Find agents, tasks and open questions by a text.
+	// Find agents, tasks and open questions that contain a text.
 	SearchFleet(ctx context.Context, in *SearchFleetRequest, opts ...grpc.CallOption) (*SearchFleetResponse, error)
 	// Delete a task that has ended, with its payload, its messages and its events.
 	DeleteTask(ctx context.Context, in *DeleteTaskRequest, opts ...grpc.CallOption) (*DeleteTaskResponse, error)
@@ -128,34 +128,38 @@ type FleetServiceClient interface {
 	// List the questions of agents, newest first: requests for permissions, and questions in words.
 	ListQuestions(ctx context.Context, in *ListQuestionsRequest, opts ...grpc.CallOption) (*ListQuestionsResponse, error)
 	// Answer a question of an agent, so that it continues its task.
-	// The owner of the agent, admins, and those with whom it is shared to run can; the agent itself cannot. The first answer counts.
+	// The owner of the agent, admins, and people with a share of access run can answer; the agent itself cannot. The first
+	// answer counts.
 	AnswerQuestion(ctx context.Context, in *AnswerQuestionRequest, opts ...grpc.CallOption) (*AnswerQuestionResponse, error)
 	// Start the workspace of a stopped or failed agent, and wait until the agent is ready.
 	StartAgent(ctx context.Context, in *StartAgentRequest, opts ...grpc.CallOption) (*StartAgentResponse, error)
-	// Stop the workspace of an agent and keep what is in it. A running task is stopped first.
+	// Stop the workspace of an agent and keep its content. A running task is stopped first.
 	StopAgent(ctx context.Context, in *StopAgentRequest, opts ...grpc.CallOption) (*StopAgentResponse, error)
-	// Stop and start the workspace of an agent, with another role when one is given.
+	// Stop and start the workspace of an agent. If a role is given, the agent has that role from then on.
 	RestartAgent(ctx context.Context, in *RestartAgentRequest, opts ...grpc.CallOption) (*RestartAgentResponse, error)
 	// Share an agent with a person or a group: to view it, or also to run tasks on it.
-	// They name it NAME@OWNER if they have one of that name themselves. Only the owner of the agent and admins can share it, and
+	// They name it NAME@OWNER if they have an agent with that name themselves. Only the owner of the agent and admins can share
+	// it, and
 	// only they can stop, start, restart and delete it. Sharing again with other access replaces the share.
 	ShareAgent(ctx context.Context, in *ShareAgentRequest, opts ...grpc.CallOption) (*ShareAgentResponse, error)
 	// End the sharing of an agent with a person or a group.
-	// What they watch of the agent ends at once. Tasks that they have started go on.
+	// Their watches of the agent end at once. Tasks that they have started continue.
 	UnshareAgent(ctx context.Context, in *UnshareAgentRequest, opts ...grpc.CallOption) (*UnshareAgentResponse, error)
-	// List with whom an agent is shared.
+	// List the shares of an agent.
 	ListAgentShares(ctx context.Context, in *ListAgentSharesRequest, opts ...grpc.CallOption) (*ListAgentSharesResponse, error)
-	// List the audit log, newest first: who called which method about what, and how it ended.
-	// It has the calls that may change something, also refused ones, and failed logins. Only admins can read it.
+	// List the audit log, newest first: who called which method, what the call was about, and how it ended.
+	// It has the calls that may change something, including refused calls, and failed logins. Only admins can read it.
 	ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error)
-	// List the principals: what each has, what each may have, and which setting says so. Only admins can see them.
+	// List the principals: what each has, its limits, and which setting each limit comes from. Only admins can see them.
 	ListPrincipals(ctx context.Context, in *ListPrincipalsRequest, opts ...grpc.CallOption) (*ListPrincipalsResponse, error)
-	// List the servers that share the store: which run, where they are, and since when one does not answer. Only admins can see them.
+	// List the servers that share the store: where each is, whether it is running, and when it last answered. Only admins can
+	// see them.
 	ListReplicas(ctx context.Context, in *ListReplicasRequest, opts ...grpc.CallOption) (*ListReplicasResponse, error)
-	// Forget a server whose machine never comes back: its agents are deleted with all work that is only there, and their tasks fail.
-	// A server that runs is not forgotten. Only admins can do this.
+	// Forget a server that will never run again. Its agents are deleted with all work that exists only on its machine, and their
+	// tasks fail.
+	// A running server cannot be forgotten. Only admins can do this.
 	ForgetReplica(ctx context.Context, in *ForgetReplicaRequest, opts ...grpc.CallOption) (*ForgetReplicaResponse, error)
-	// Show the log of an agent's workspace: how it was made, started and stopped, and what its host says.
+	// Show the log of an agent's workspace: how it was created, started and stopped, and the messages of its host.
 	// It can be long; lines limits it to the last lines.
 	ShowAgentLog(ctx context.Context, in *ShowAgentLogRequest, opts ...grpc.CallOption) (*ShowAgentLogResponse, error)
 }
@@ -553,7 +557,7 @@ func (c *fleetServiceClient) ShowAgentLog(ctx context.Context, in *ShowAgentLogR
 type FleetServiceServer interface {
 	// Create a new agent in a workspace of its own.
 	// The call waits until the agent is ready and answers with status "idle". If that takes too long, the agent is
-	// returned as it is, and its state and the message say that it is still being created.
+	// returned in its current state, and the message says that it is still being created.
 	CreateAgent(context.Context, *CreateAgentRequest) (*CreateAgentResponse, error)
 	// List all agents in the fleet with their current status. status, project and role filter them.
 	ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error)
@@ -564,7 +568,7 @@ type FleetServiceServer interface {
 	// agents.
 	ShowAgentTaskHistory(context.Context, *ShowAgentTaskHistoryRequest) (*ShowAgentTaskHistoryResponse, error)
 	// Delete an agent and destroy its workspace, even if it is busy.
-	// The history of its tasks is kept; an agent created later under the same name does not inherit it.
+	// The history of its tasks is kept. A later agent with the same name does not inherit it.
 	DeleteAgent(context.Context, *DeleteAgentRequest) (*DeleteAgentResponse, error)
 	// Start a new task on an agent that is idle.
 	// The call returns at once; follow the task with `wait_tasks`, `show_task` or `watch_fleet`.
@@ -578,13 +582,13 @@ type FleetServiceServer interface {
 	ListAgentProjects(context.Context, *ListAgentProjectsRequest) (*ListAgentProjectsResponse, error)
 	// Watch events of the fleet: state changes, output and ends of tasks, in order.
 	// Without follow the call returns what is in the log and ends. Each answer has a cursor to continue from.
-	// A tool call begins with the newest events, because a task can have megabytes of them.
+	// A tool call begins with the newest events, because a task can have megabytes of events.
 	WatchFleet(*WatchFleetRequest, grpc.ServerStreamingServer[WatchFleetResponse]) error
 	// Wait until any or all of some tasks have ended, for at most 50 seconds.
 	// Tasks that still run when the time is over are not an error: call again to keep waiting.
 	WaitTasks(context.Context, *WaitTasksRequest) (*WaitTasksResponse, error)
-	// Show everything known about one task: description, result, and its payload when asked for.
-	// A payload can have megabytes: payload_tail returns only its end, where most programs report their result.
+	// Show all details of one task: description, result and, on request, its payload.
+	// A payload can have megabytes. payload_tail returns only its end, where most programs report their result.
 	ShowTask(context.Context, *ShowTaskRequest) (*ShowTaskResponse, error)
 	// Download the payload of a task in pieces, byte for byte.
 	// The extensions of the first message have a PayloadInfo.
@@ -602,12 +606,12 @@ type FleetServiceServer interface {
 	// List tasks of all agents, also of deleted ones, newest first, by pages.
 	// Without filters, all tasks of the fleet's agents are listed.
 	ListTasks(context.Context, *ListTasksRequest) (*ListTasksResponse, error)
-	// Sum up what tasks used, by agent, project, owner or day: cost, tokens, tool calls, time and outcomes.
+	// Sum up the usage of tasks by agent, project, owner or day: cost, tokens, tool calls, time and outcomes.
 	// The tasks of all toolsets count.
 	ShowUsage(context.Context, *ShowUsageRequest) (*ShowUsageResponse, error)
-	// Show the state of the fleet in a few numbers: agents by status, open questions, and what the last day cost.
+	// Show the state of the fleet in a few numbers: agents by status, open questions, and the cost of the last day.
 	ShowFleet(context.Context, *ShowFleetRequest) (*ShowFleetResponse, error)
-	// Find agents, tasks and open questions by a text.
+	// Find agents, tasks and open questions that contain a text.
 	SearchFleet(context.Context, *SearchFleetRequest) (*SearchFleetResponse, error)
 	// Delete a task that has ended, with its payload, its messages and its events.
 	DeleteTask(context.Context, *DeleteTaskRequest) (*DeleteTaskResponse, error)
@@ -616,34 +620,38 @@ type FleetServiceServer interface {
 	// List the questions of agents, newest first: requests for permissions, and questions in words.
 	ListQuestions(context.Context, *ListQuestionsRequest) (*ListQuestionsResponse, error)
 	// Answer a question of an agent, so that it continues its task.
-	// The owner of the agent, admins, and those with whom it is shared to run can; the agent itself cannot. The first answer counts.
+	// The owner of the agent, admins, and people with a share of access run can answer; the agent itself cannot. The first
+	// answer counts.
 	AnswerQuestion(context.Context, *AnswerQuestionRequest) (*AnswerQuestionResponse, error)
 	// Start the workspace of a stopped or failed agent, and wait until the agent is ready.
 	StartAgent(context.Context, *StartAgentRequest) (*StartAgentResponse, error)
-	// Stop the workspace of an agent and keep what is in it. A running task is stopped first.
+	// Stop the workspace of an agent and keep its content. A running task is stopped first.
 	StopAgent(context.Context, *StopAgentRequest) (*StopAgentResponse, error)
-	// Stop and start the workspace of an agent, with another role when one is given.
+	// Stop and start the workspace of an agent. If a role is given, the agent has that role from then on.
 	RestartAgent(context.Context, *RestartAgentRequest) (*RestartAgentResponse, error)
 	// Share an agent with a person or a group: to view it, or also to run tasks on it.
-	// They name it NAME@OWNER if they have one of that name themselves. Only the owner of the agent and admins can share it, and
+	// They name it NAME@OWNER if they have an agent with that name themselves. Only the owner of the agent and admins can share
+	// it, and
 	// only they can stop, start, restart and delete it. Sharing again with other access replaces the share.
 	ShareAgent(context.Context, *ShareAgentRequest) (*ShareAgentResponse, error)
 	// End the sharing of an agent with a person or a group.
-	// What they watch of the agent ends at once. Tasks that they have started go on.
+	// Their watches of the agent end at once. Tasks that they have started continue.
 	UnshareAgent(context.Context, *UnshareAgentRequest) (*UnshareAgentResponse, error)
-	// List with whom an agent is shared.
+	// List the shares of an agent.
 	ListAgentShares(context.Context, *ListAgentSharesRequest) (*ListAgentSharesResponse, error)
-	// List the audit log, newest first: who called which method about what, and how it ended.
-	// It has the calls that may change something, also refused ones, and failed logins. Only admins can read it.
+	// List the audit log, newest first: who called which method, what the call was about, and how it ended.
+	// It has the calls that may change something, including refused calls, and failed logins. Only admins can read it.
 	ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error)
-	// List the principals: what each has, what each may have, and which setting says so. Only admins can see them.
+	// List the principals: what each has, its limits, and which setting each limit comes from. Only admins can see them.
 	ListPrincipals(context.Context, *ListPrincipalsRequest) (*ListPrincipalsResponse, error)
-	// List the servers that share the store: which run, where they are, and since when one does not answer. Only admins can see them.
+	// List the servers that share the store: where each is, whether it is running, and when it last answered. Only admins can
+	// see them.
 	ListReplicas(context.Context, *ListReplicasRequest) (*ListReplicasResponse, error)
-	// Forget a server whose machine never comes back: its agents are deleted with all work that is only there, and their tasks fail.
-	// A server that runs is not forgotten. Only admins can do this.
+	// Forget a server that will never run again. Its agents are deleted with all work that exists only on its machine, and their
+	// tasks fail.
+	// A running server cannot be forgotten. Only admins can do this.
 	ForgetReplica(context.Context, *ForgetReplicaRequest) (*ForgetReplicaResponse, error)
-	// Show the log of an agent's workspace: how it was made, started and stopped, and what its host says.
+	// Show the log of an agent's workspace: how it was created, started and stopped, and the messages of its host.
 	// It can be long; lines limits it to the last lines.
 	ShowAgentLog(context.Context, *ShowAgentLogRequest) (*ShowAgentLogResponse, error)
 	mustEmbedUnimplementedFleetServiceServer()

@@ -28,7 +28,7 @@ type CheckHealthResponse_Status int32
 const (
 	// Never sent.
 	CheckHealthResponse_status_unspecified CheckHealthResponse_Status = 0
-	// The server serves callers; degraded names what does not work as it should.
+	// The server serves callers; degraded names the parts that do not work properly.
 	CheckHealthResponse_ready CheckHealthResponse_Status = 1
 	// The server cannot serve callers yet, or not at the moment.
 	CheckHealthResponse_not_ready CheckHealthResponse_Status = 2
@@ -75,7 +75,7 @@ func (CheckHealthResponse_Status) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_health_service_proto_rawDescGZIP(), []int{3, 0}
 }
 
-// ShowServerRequest asks about the server.
+// ShowServerRequest has no fields.
 type ShowServerRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -117,9 +117,9 @@ type ShowServerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Version of the program.
 	Version string `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
-	// Where REST and the page are, as "http://HOST:PORT"; empty when they are served nowhere.
+	// Address of REST and the page, as "http://HOST:PORT"; empty when they are not served.
 	Url string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
-	// Which credentials the server takes: "none" alone if callers need none, or any of "tokens" (of Fleet), "coder" (session
+	// The credentials that the server accepts: only "none" if callers need none, or any of "tokens" (of Fleet), "coder" (session
 	// tokens of Coder) and "oidc" (tokens of the issuer that /.well-known/oauth-protected-resource names).
 	Auth          []string `protobuf:"bytes,3,rep,name=auth,proto3" json:"auth,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -177,7 +177,7 @@ func (x *ShowServerResponse) GetAuth() []string {
 	return nil
 }
 
-// CheckHealthRequest asks about the whole server.
+// CheckHealthRequest has no fields.
 type CheckHealthRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -219,7 +219,7 @@ type CheckHealthResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether the server can serve callers.
 	Status CheckHealthResponse_Status `protobuf:"varint,1,opt,name=status,proto3,enum=fleet.v1.CheckHealthResponse_Status" json:"status,omitempty"`
-	// Parts that do not work as they should; empty when all do.
+	// Parts that do not work properly; empty when all parts work.
 	Degraded      []*DegradedPart `protobuf:"bytes,2,rep,name=degraded,proto3" json:"degraded,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -269,7 +269,7 @@ func (x *CheckHealthResponse) GetDegraded() []*DegradedPart {
 	return nil
 }
 
-// DegradedPart is a part of the server that does not work as it should.
+// DegradedPart is a part of the server that does not work properly.
 type DegradedPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the part: store, disk, schema, leases, poll, oidc, or a place such as coder.

@@ -30,9 +30,9 @@ const (
 // HealthService reports on the server. It needs no token: REST serves it as /readyz, and gRPC's own health service
 // answers from the same facts. It has no MCP face.
 type HealthServiceClient interface {
-	// Report whether the server can serve callers, and which of its parts do not work as they should.
+	// Report whether the server can serve callers, and which of its parts do not work properly.
 	CheckHealth(ctx context.Context, in *CheckHealthRequest, opts ...grpc.CallOption) (*CheckHealthResponse, error)
-	// Tell the server's version, where browsers find it, and which credentials it takes.
+	// Show the server's version, its address for browsers, and the credentials that it accepts.
 	ShowServer(ctx context.Context, in *ShowServerRequest, opts ...grpc.CallOption) (*ShowServerResponse, error)
 }
 
@@ -71,9 +71,9 @@ func (c *healthServiceClient) ShowServer(ctx context.Context, in *ShowServerRequ
 // HealthService reports on the server. It needs no token: REST serves it as /readyz, and gRPC's own health service
 // answers from the same facts. It has no MCP face.
 type HealthServiceServer interface {
-	// Report whether the server can serve callers, and which of its parts do not work as they should.
+	// Report whether the server can serve callers, and which of its parts do not work properly.
 	CheckHealth(context.Context, *CheckHealthRequest) (*CheckHealthResponse, error)
-	// Tell the server's version, where browsers find it, and which credentials it takes.
+	// Show the server's version, its address for browsers, and the credentials that it accepts.
 	ShowServer(context.Context, *ShowServerRequest) (*ShowServerResponse, error)
 	mustEmbedUnimplementedHealthServiceServer()
 }

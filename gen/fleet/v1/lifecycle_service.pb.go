@@ -142,9 +142,10 @@ func (LifecycleAgent_Completion) EnumDescriptor() ([]byte, []int) {
 // AgentStartRequest is the contract.
 type AgentStartRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. What the agent has to deliver: objective, context, and when it is done.
+	// Required. What the agent has to deliver: objective, context, and the conditions for completion.
 	Contract string `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
-	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
+	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
+	// result.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Optional. Project of the fleet to work in, as `list_agent_projects` shows it. By default the server's
 	// configuration decides, usually an empty directory of its own.
@@ -376,7 +377,7 @@ type AgentListRequest struct {
 	Page *int32 `protobuf:"varint,1,opt,name=page,proto3,oneof" json:"page,omitempty"`
 	// Optional. Contracts per page, clamped to 1 to 100; 20 by default.
 	PageSize *int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
-	// Optional. Continue from here: the next_cursor of the previous answer. Not together with page.
+	// Optional. The next_cursor of the previous answer, to continue from there. Not together with page.
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Optional. Return at most this many contracts; next_cursor says where to continue.
 	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
@@ -453,9 +454,9 @@ type AgentListResponse struct {
 	Page int32 `protobuf:"varint,3,opt,name=page,proto3" json:"page,omitempty"`
 	// Contracts per page.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// Number of pages that the counted contracts have.
+	// Number of pages of the counted contracts.
 	TotalPages int32 `protobuf:"varint,5,opt,name=total_pages,json=totalPages,proto3" json:"total_pages,omitempty"`
-	// Where to continue, as cursor of the next call; absent on the last page.
+	// The cursor of the next page; absent on the last page.
 	NextCursor *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	// True if there may be more contracts than were counted; absent otherwise. next_cursor leads to them.
 	TotalIsLowerBound *bool `protobuf:"varint,22,opt,name=total_is_lower_bound,json=totalIsLowerBound,proto3,oneof" json:"total_is_lower_bound,omitempty"`
@@ -561,7 +562,7 @@ type LifecycleAgent struct {
 	PayloadSize *int32 `protobuf:"varint,7,opt,name=payload_size,json=payloadSize,proto3,oneof" json:"payload_size,omitempty"`
 	// Where its payload can be downloaded, if it has one.
 	PayloadUrl *string `protobuf:"bytes,8,opt,name=payload_url,json=payloadUrl,proto3,oneof" json:"payload_url,omitempty"`
-	// Why nothing is known: there is no such agent.
+	// An error if the agent does not exist.
 	Error *string `protobuf:"bytes,9,opt,name=error,proto3,oneof" json:"error,omitempty"`
 	// The end of its output, while it runs.
 	Preview *string `protobuf:"bytes,10,opt,name=preview,proto3,oneof" json:"preview,omitempty"`
@@ -571,8 +572,8 @@ type LifecycleAgent struct {
 	CostUsd *float64 `protobuf:"fixed64,12,opt,name=cost_usd,json=costUsd,proto3,oneof" json:"cost_usd,omitempty"`
 	// How the end of the contract is known. Absent while the agent runs, and if its run was stopped or failed.
 	Completion *LifecycleAgent_Completion `protobuf:"varint,13,opt,name=completion,proto3,enum=fleet.v1.LifecycleAgent_Completion,oneof" json:"completion,omitempty"`
-	// Where the agent's work is after it has ended: a directory on its host, or a git branch. Files of an agent
-	// without a repository are kept for a limited time, which is stated. Absent if there is nothing.
+	// Where the agent's work is after it has ended: a directory on its host, or a git branch. Files of an agent without a
+	// repository are kept for a limited time, which the text states. Absent if there is no work.
 	Work *string `protobuf:"bytes,14,opt,name=work,proto3,oneof" json:"work,omitempty"`
 	// First line of the contract; set by `agent_list`.
 	Title *string `protobuf:"bytes,15,opt,name=title,proto3,oneof" json:"title,omitempty"`
@@ -988,7 +989,8 @@ type AppendPayloadRequest struct {
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	// Required. What to append to the payload.
 	Chunk string `protobuf:"bytes,2,opt,name=chunk,proto3" json:"chunk,omitempty"`
-	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
+	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
+	// result.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -19,7 +19,7 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:       lifecycleServiceAgentStartInput,
 			Output:      lifecycleServiceAgentStartOutput,
-			Description: "Create an agent and start it on a contract. The contract says what the agent has to deliver. The call returns at once; `agent_status` tells how far the agent is.",
+			Description: "Create an agent and start it on a contract. The contract says what the agent has to deliver. The call returns at once; `agent_status` reports the agent's progress.",
 		}, c.AgentStart),
 		tool.Unary(tool.Spec{
 			Name:     "agent_status",
@@ -28,7 +28,7 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       lifecycleServiceAgentStatusInput,
 			Output:      lifecycleServiceAgentStatusOutput,
-			Description: "Report the progress of agents. An agent that has ended has a summary and the address of its payload, and a running one the end of its output. An unknown id has an error instead.",
+			Description: "Report the progress of agents. The status of an ended agent has a summary and the address of the agent's payload. That of a running agent has the end of its output. That of an unknown id has an error.",
 		}, c.AgentStatus),
 		tool.Unary(tool.Spec{
 			Name:     "agent_list",
@@ -77,12 +77,12 @@ const lifecycleServiceAgentStartInput = `{
       "type": "string",
       "minLength": 1,
       "maxLength": 1048576,
-      "description": "What the agent has to deliver: objective, context, and when it is done."
+      "description": "What the agent has to deliver: objective, context, and the conditions for completion."
     },
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id of the caller's choice: the same id and body again returns the first result and does nothing twice."
+      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
     },
     "project": {
       "type": "string",
@@ -220,7 +220,7 @@ const lifecycleServiceAgentStatusOutput = `{
         },
         "error": {
           "type": "string",
-          "description": "Why nothing is known: there is no such agent."
+          "description": "An error if the agent does not exist."
         },
         "preview": {
           "type": "string",
@@ -244,7 +244,7 @@ const lifecycleServiceAgentStatusOutput = `{
         },
         "work": {
           "type": "string",
-          "description": "Where the agent's work is after it has ended: a directory on its host, or a git branch. Files of an agent without a repository are kept for a limited time, which is stated. Absent if there is nothing."
+          "description": "Where the agent's work is after it has ended: a directory on its host, or a git branch. Files of an agent without a repository are kept for a limited time, which the text states. Absent if there is no work."
         },
         "title": {
           "type": "string",
@@ -311,7 +311,7 @@ const lifecycleServiceAgentStatusOutput = `{
         },
         "reason": {
           "type": "string",
-          "description": "Why there is no exit code, in words; absent when there is one."
+          "description": "Why there is no exit code, as a sentence; absent when there is one."
         },
         "output": {
           "type": "string",
@@ -319,7 +319,7 @@ const lifecycleServiceAgentStatusOutput = `{
         },
         "truncated": {
           "type": "boolean",
-          "description": "Whether there was more output before that; absent otherwise."
+          "description": "Whether the beginning of the output is missing; absent otherwise."
         },
         "started_at": {
           "type": [
@@ -364,7 +364,7 @@ const lifecycleServiceAgentListInput = `{
     },
     "cursor": {
       "type": "string",
-      "description": "Continue from here: the next_cursor of the previous answer. Not together with page."
+      "description": "The next_cursor of the previous answer, to continue from there. Not together with page."
     },
     "limit": {
       "type": "integer",
@@ -399,11 +399,11 @@ const lifecycleServiceAgentListOutput = `{
     },
     "total_pages": {
       "type": "integer",
-      "description": "Number of pages that the counted contracts have."
+      "description": "Number of pages of the counted contracts."
     },
     "next_cursor": {
       "type": "string",
-      "description": "Where to continue, as cursor of the next call; absent on the last page."
+      "description": "The cursor of the next page; absent on the last page."
     },
     "total_is_lower_bound": {
       "type": "boolean",
@@ -473,7 +473,7 @@ const lifecycleServiceAgentListOutput = `{
         },
         "error": {
           "type": "string",
-          "description": "Why nothing is known: there is no such agent."
+          "description": "An error if the agent does not exist."
         },
         "preview": {
           "type": "string",
@@ -497,7 +497,7 @@ const lifecycleServiceAgentListOutput = `{
         },
         "work": {
           "type": "string",
-          "description": "Where the agent's work is after it has ended: a directory on its host, or a git branch. Files of an agent without a repository are kept for a limited time, which is stated. Absent if there is nothing."
+          "description": "Where the agent's work is after it has ended: a directory on its host, or a git branch. Files of an agent without a repository are kept for a limited time, which the text states. Absent if there is no work."
         },
         "title": {
           "type": "string",
@@ -564,7 +564,7 @@ const lifecycleServiceAgentListOutput = `{
         },
         "reason": {
           "type": "string",
-          "description": "Why there is no exit code, in words; absent when there is one."
+          "description": "Why there is no exit code, as a sentence; absent when there is one."
         },
         "output": {
           "type": "string",
@@ -572,7 +572,7 @@ const lifecycleServiceAgentListOutput = `{
         },
         "truncated": {
           "type": "boolean",
-          "description": "Whether there was more output before that; absent otherwise."
+          "description": "Whether the beginning of the output is missing; absent otherwise."
         },
         "started_at": {
           "type": [
@@ -748,7 +748,7 @@ const lifecycleServiceAppendPayloadInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id of the caller's choice: the same id and body again returns the first result and does nothing twice."
+      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
     }
   },
   "required": [

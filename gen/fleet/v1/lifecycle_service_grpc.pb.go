@@ -36,11 +36,11 @@ const (
 // LifecycleService starts an agent for one contract, and reports its progress and its end.
 type LifecycleServiceClient interface {
 	// Create an agent and start it on a contract.
-	// The contract says what the agent has to deliver. The call returns at once; `agent_status` tells how far the agent is.
+	// The contract says what the agent has to deliver. The call returns at once; `agent_status` reports the agent's progress.
 	AgentStart(ctx context.Context, in *AgentStartRequest, opts ...grpc.CallOption) (*AgentStartResponse, error)
 	// Report the progress of agents.
-	// An agent that has ended has a summary and the address of its payload, and a running one the end of its output. An
-	// unknown id has an error instead.
+	// The status of an ended agent has a summary and the address of the agent's payload. That of a running agent has the end of
+	// its output. That of an unknown id has an error.
 	AgentStatus(ctx context.Context, in *AgentStatusRequest, opts ...grpc.CallOption) (*AgentStatusResponse, error)
 	// List the caller's contracts by pages, newest first.
 	// Contracts that have ended are included. `agent_status` also shows the end of a running agent's output.
@@ -152,11 +152,11 @@ type LifecycleService_DownloadPayloadClient = grpc.ServerStreamingClient[httpbod
 // LifecycleService starts an agent for one contract, and reports its progress and its end.
 type LifecycleServiceServer interface {
 	// Create an agent and start it on a contract.
-	// The contract says what the agent has to deliver. The call returns at once; `agent_status` tells how far the agent is.
+	// The contract says what the agent has to deliver. The call returns at once; `agent_status` reports the agent's progress.
 	AgentStart(context.Context, *AgentStartRequest) (*AgentStartResponse, error)
 	// Report the progress of agents.
-	// An agent that has ended has a summary and the address of its payload, and a running one the end of its output. An
-	// unknown id has an error instead.
+	// The status of an ended agent has a summary and the address of the agent's payload. That of a running agent has the end of
+	// its output. That of an unknown id has an error.
 	AgentStatus(context.Context, *AgentStatusRequest) (*AgentStatusResponse, error)
 	// List the caller's contracts by pages, newest first.
 	// Contracts that have ended are included. `agent_status` also shows the end of a running agent's output.

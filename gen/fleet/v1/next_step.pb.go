@@ -22,10 +22,10 @@ const (
 )
 
 // NextStep is a detail of a failed call's gRPC status: what the caller can do next. The status message ends with the same
-// text, after "; ", so that only clients with other names for the methods need it.
+// text, after "; ", so only clients that use other names for the methods need it.
 type NextStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What to do next. The names of tools stand in braces: "{list_agents} shows the agents there are".
+	// What to do next. Names of tools are in braces: "{list_agents} shows the existing agents".
 	Text          string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -28,9 +28,9 @@ const (
 type Shown_Role int32
 
 const (
-	// Described by its type.
+	// Its type says what it is for.
 	Shown_role_unspecified Shown_Role = 0
-	// The text that was asked for: it goes to standard output, and the other fields to standard error.
+	// The text that the caller requested: it goes to standard output, and the other fields go to standard error.
 	Shown_text Shown_Role = 1
 	// Why the call failed, if failed_value says that it did.
 	Shown_cause Shown_Role = 2
@@ -38,19 +38,19 @@ const (
 	Shown_said Shown_Role = 3
 	// Of a stream's message: the agent that it is about.
 	Shown_agent Shown_Role = 4
-	// Of a stream's message: a word about what the agent does.
+	// Of a stream's message: what the agent does, in a few words.
 	Shown_action Shown_Role = 5
-	// Of a stream's message: details of what the agent does, shown only if asked for.
+	// Of a stream's message: details of what the agent does, shown only on request.
 	Shown_details Shown_Role = 6
 	// Of a stream's message: the message or messages that it wraps.
 	Shown_wrapped Shown_Role = 7
-	// Of a stream's message: what happened, for people. If it is empty, kind says it.
+	// Of a stream's message: what happened, for people. If it is empty, the field with role kind is shown.
 	Shown_words Shown_Role = 8
 	// Of a stream's message: what kind of message it is.
 	Shown_kind Shown_Role = 9
-	// The name or id of what a message is about: offered for completion, and the only thing that is printed with --quiet.
+	// The name or id of the message's subject: offered for completion, and the only field that --quiet prints.
 	Shown_name Shown_Role = 10
-	// What a message is about in a few words: shown beside the name when it is offered for completion.
+	// A short description of the message's subject: shown beside the name in completions.
 	Shown_title Shown_Role = 11
 	// Not for people, such as the number of items in a list beside it.
 	Shown_hidden Shown_Role = 12
@@ -129,7 +129,7 @@ func (Shown_Role) EnumDescriptor() ([]byte, []int) {
 type Shown_Unit int32
 
 const (
-	// Described by the field's name.
+	// The field's name says it.
 	Shown_unit_unspecified Shown_Unit = 0
 	// Milliseconds.
 	Shown_milliseconds Shown_Unit = 1
@@ -189,9 +189,10 @@ func (Shown_Unit) EnumDescriptor() ([]byte, []int) {
 // Command says how the command line calls a method of a toolset.
 type Command struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the command behind that of the toolset: "start" for "fleet lifecycle start".
+	// Name of the command after the name of the toolset: "start" for "fleet lifecycle start".
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The method of the same service that ends the turn when the user presses Ctrl-C. It takes the field that both requests have.
+	// The method of the same service that ends the turn when the user presses Ctrl-C. Its request gets the value of the field
+	// that both requests have.
 	Interrupt     string `protobuf:"bytes,2,opt,name=interrupt,proto3" json:"interrupt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -241,8 +242,8 @@ func (x *Command) GetInterrupt() string {
 	return ""
 }
 
-// Shown says what a field is for those who read an answer or give a value, where its type does not say that. The command
-// line derives its texts and tables from it.
+// Shown says what a field means for people, if its type does not say that. The command line derives its texts and tables
+// from it.
 type Shown struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What the field is for.
@@ -355,7 +356,8 @@ func (x *Shown) GetValuesOf() []string {
 // EventStream names the fields of a method that streams events.
 type EventStream struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Field of the request and of the response: the cursor after which the stream begins, and how far it has come.
+	// Field of the request and of the response: the cursor after which the stream begins, and the cursor of the last event that
+	// it has sent.
 	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Field of the request: the agent whose events are streamed.
 	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
@@ -424,7 +426,7 @@ type Portion struct {
 	// Name of the field of the response: a list, whose items are counted, or a text, whose bytes are counted. A text may be
 	// in a message of the response: "task.payload".
 	Of string `protobuf:"bytes,2,opt,name=of,proto3" json:"of,omitempty"`
-	// Name of the field beside it that says where the rest begins; empty if the rest cannot be had.
+	// Name of the field beside it that says where the rest begins; empty if the rest is not available.
 	Next string `protobuf:"bytes,3,opt,name=next,proto3" json:"next,omitempty"`
 	// Name of the field of the request that takes the value of next. For a download: the field for the offset to begin at.
 	From          string `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
@@ -501,7 +503,7 @@ type Cut struct {
 	Cursor string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// For a list of events: name of the field of an event that has its cursor.
 	ItemCursor string `protobuf:"bytes,5,opt,name=item_cursor,json=itemCursor,proto3" json:"item_cursor,omitempty"`
-	// For a list: items are left out from its beginning, and before anything else is shortened.
+	// For a list: items are left out from its beginning, before anything else is shortened.
 	KeepLast      bool `protobuf:"varint,4,opt,name=keep_last,json=keepLast,proto3" json:"keep_last,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -753,12 +755,12 @@ var (
 	//
 	// optional string toolset_alias = 51019;
 	E_ToolsetAlias = &file_fleet_v1_options_proto_extTypes[1]
-	// The scope that a caller of the service's methods needs, whatever they do.
+	// The scope that a caller of any of the service's methods needs.
 	//
 	// optional fleet.v1.Scope service_needs = 51021;
 	E_ServiceNeeds = &file_fleet_v1_options_proto_extTypes[2]
-	// Everything that the service's methods read or change belongs to a project, so that a caller who is restricted to some
-	// projects may call them.
+	// The service's methods read and change only things that belong to a project. So a caller who is restricted to some projects
+	// may call them.
 	//
 	// optional bool in_projects = 51022;
 	E_InProjects = &file_fleet_v1_options_proto_extTypes[3]
@@ -770,7 +772,7 @@ var (
 	//
 	// optional string progress_agent_field = 51002;
 	E_ProgressAgentField = &file_fleet_v1_options_proto_extTypes[4]
-	// The method is no MCP tool of its service's toolset.
+	// The method does not become an MCP tool of its service's toolset.
 	//
 	// optional bool no_tool = 51005;
 	E_NoTool = &file_fleet_v1_options_proto_extTypes[5]
@@ -783,7 +785,7 @@ var (
 	//
 	// optional bool for_agents = 51007;
 	E_ForAgents = &file_fleet_v1_options_proto_extTypes[7]
-	// How a tool gets an answer that fits into its result: it calls the method again with a lower limit.
+	// How a tool makes an answer fit into its result: it calls the method again with a lower limit.
 	//
 	// optional fleet.v1.Portion portion = 51010;
 	E_Portion = &file_fleet_v1_options_proto_extTypes[8]
@@ -792,11 +794,11 @@ var (
 	// optional bool small_answer = 51011;
 	E_SmallAnswer = &file_fleet_v1_options_proto_extTypes[9]
 	// A tool shortens the longest texts of an answer that does not fit, and then its lists. This is also what happens to
-	// any other answer that still does not fit; say so only where the rest can be had elsewhere, or is not worth having.
+	// any other answer that still does not fit; set this only if the caller can get the rest elsewhere or does not need it.
 	//
 	// optional bool shortened_answer = 51012;
 	E_ShortenedAnswer = &file_fleet_v1_options_proto_extTypes[10]
-	// How the command line calls the method; methods without it have their full name.
+	// How the command line calls the method. The commands of methods without it have the methods' full names.
 	//
 	// optional fleet.v1.Command command = 51014;
 	E_Command = &file_fleet_v1_options_proto_extTypes[11]
@@ -804,7 +806,7 @@ var (
 	//
 	// optional fleet.v1.Scope needs = 51020;
 	E_Needs = &file_fleet_v1_options_proto_extTypes[12]
-	// The method is only about who calls it, so that a caller who is restricted to some projects may call it too.
+	// The method concerns only its caller, so a caller who is restricted to some projects may call it too.
 	//
 	// optional bool about_caller = 51046;
 	E_AboutCaller = &file_fleet_v1_options_proto_extTypes[13]
@@ -820,11 +822,11 @@ var (
 	//
 	// optional fleet.v1.ErrorReason invalid_reason = 51003;
 	E_InvalidReason = &file_fleet_v1_options_proto_extTypes[15]
-	// The value that an MCP tool call gets for an optional number that it does not give.
+	// The value of an optional number if an MCP tool call does not set it.
 	//
 	// optional int32 tool_default = 51004;
 	E_ToolDefault = &file_fleet_v1_options_proto_extTypes[16]
-	// The text that an MCP tool call gets for a string that it does not give.
+	// The value of a string if an MCP tool call does not set it.
 	//
 	// optional string tool_default_text = 51008;
 	E_ToolDefaultText = &file_fleet_v1_options_proto_extTypes[17]
@@ -836,7 +838,7 @@ var (
 	//
 	// optional fleet.v1.Shown shown = 51015;
 	E_Shown = &file_fleet_v1_options_proto_extTypes[19]
-	// In answers the field can be null. A message that is not marked is always set, unless it is a wrapper.
+	// The field can be null in answers. A message that is not marked is always set, unless it is a wrapper.
 	//
 	// optional bool nullable = 51018;
 	E_Nullable = &file_fleet_v1_options_proto_extTypes[20]

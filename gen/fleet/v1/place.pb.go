@@ -27,9 +27,9 @@ type PlaceStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the place, such as local or coder.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Whether its last list of agents and projects is complete and recent.
+	// Whether its last listing of agents and projects is complete and recent.
 	Ok bool `protobuf:"varint,2,opt,name=ok,proto3" json:"ok,omitempty"`
-	// Why not; absent if they are.
+	// Why the list is not complete or not recent; absent if it is both.
 	Reason *string `protobuf:"bytes,3,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	// When all agents of the place were last listed successfully; null before the first time.
 	ObservedAt    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`

@@ -109,7 +109,7 @@ func (x *Principal) GetLimits() []*Limit {
 // ListPrincipalsRequest asks for a page of principals.
 type ListPrincipalsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. Continue from here: the next_cursor of the previous answer.
+	// Optional. The next_cursor of the previous answer, to continue from there.
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Optional. Maximum number of principals in the answer, 1 to 1000; 100 when not given.
 	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
@@ -166,7 +166,7 @@ type ListPrincipalsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Principals with an agent, a valid token or their own limits, and the caller.
 	Principals []*Principal `protobuf:"bytes,1,rep,name=principals,proto3" json:"principals,omitempty"`
-	// Where to continue, as cursor of the next call; absent on the last page.
+	// The cursor of the next page; absent on the last page.
 	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

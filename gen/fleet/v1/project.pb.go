@@ -21,19 +21,19 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Project is what agents work on.
+// Project is something that agents work on, such as a repository.
 type Project struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name that `create_agent` takes; compared without case. A name that several places have begins with its place, as in
-	// local/shell.
+	// Name for `create_agent`; compared ignoring case. If several places have a project with this name, the name begins with the
+	// place, as in local/shell.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Name for people.
 	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// What the project is.
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	// Id of the template that the project's workspaces are made from.
+	// Id of the template of the project's workspaces.
 	TemplateId string `protobuf:"bytes,4,opt,name=template_id,json=templateId,proto3" json:"template_id,omitempty"`
-	// Name of the template that the project's workspaces are made from.
+	// Name of the template of the project's workspaces.
 	TemplateName string `protobuf:"bytes,5,opt,name=template_name,json=templateName,proto3" json:"template_name,omitempty"`
 	// Name of the place that the project is in.
 	Place         string `protobuf:"bytes,6,opt,name=place,proto3" json:"place,omitempty"`
@@ -116,13 +116,13 @@ func (x *Project) GetPlace() string {
 // Role is how an agent behaves in a project.
 type Role struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name that `create_agent` takes; compared without case.
+	// Name for `create_agent`; compared ignoring case.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Name for people.
 	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// What an agent in this role does.
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	// Whether `create_agent` takes this role when the request names none.
+	// Whether `create_agent` uses this role when the request names none.
 	Default       bool `protobuf:"varint,4,opt,name=default,proto3" json:"default,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -327,7 +327,8 @@ type ExecuteAgentRequestRequest struct {
 	// reasoning_effort. Programs accept system, and some also model. Settings that the model itself does not
 	// accept, such as temperature for a reasoning model, are left out with a warning.
 	Config *structpb.Struct `protobuf:"bytes,6,opt,name=config,proto3" json:"config,omitempty"`
-	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
+	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
+	// result.
 	RequestId     string `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -634,11 +635,11 @@ func (x *ExecutionMetadata) GetCostUsd() float64 {
 // ListAvailableAgentsRequest selects the agents to list.
 type ListAvailableAgentsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. Only agents with this capability, e.g. "code_generation"; none for an unknown one.
+	// Optional. Only agents with this capability, e.g. "code_generation". An unknown capability matches no agent.
 	CapabilityFilter string `protobuf:"bytes,1,opt,name=capability_filter,json=capabilityFilter,proto3" json:"capability_filter,omitempty"`
 	// Optional. Whether to probe each agent and report its status.
 	IncludeStatus bool `protobuf:"varint,2,opt,name=include_status,json=includeStatus,proto3" json:"include_status,omitempty"`
-	// Optional. Continue from here: the next_cursor of the previous answer.
+	// Optional. The next_cursor of the previous answer, to continue from there.
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Optional. Return at most this many agents; next_cursor says where to continue.
 	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
@@ -713,7 +714,7 @@ type ListAvailableAgentsResponse struct {
 	TotalCount int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
 	// Every capability of this server's agents, for capability_filter.
 	Capabilities []string `protobuf:"bytes,3,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
-	// Where to continue, as cursor of the next call; absent on the last page.
+	// The cursor of the next page; absent on the last page.
 	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1009,7 +1010,7 @@ type RegisterToolWithAgentRequest struct {
 	ToolSpec *structpb.Struct `protobuf:"bytes,2,opt,name=tool_spec,json=toolSpec,proto3" json:"tool_spec,omitempty"`
 	// Optional. The agent that gets the tool; by default every agent that takes tools.
 	AgentName string `protobuf:"bytes,3,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Optional. An id of the caller's choice: the same id and body again does nothing twice.
+	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing.
 	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1082,7 +1083,7 @@ type RegisterToolWithAgentResponse struct {
 	RegisteredWith []string `protobuf:"bytes,2,rep,name=registered_with,json=registeredWith,proto3" json:"registered_with,omitempty"`
 	// Warnings, for example that a tool with this name was replaced.
 	Warnings []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	// What was done, in words.
+	// What was done, as a sentence.
 	Message       string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1427,7 +1428,7 @@ type RemoveRegisteredToolResponse struct {
 	// Names of the agents that had the tool. A tool with the same name that was registered for every agent takes
 	// its place.
 	RemovedFrom []string `protobuf:"bytes,1,rep,name=removed_from,json=removedFrom,proto3" json:"removed_from,omitempty"`
-	// What was done, in words.
+	// What was done, as a sentence.
 	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

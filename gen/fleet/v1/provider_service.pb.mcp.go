@@ -111,7 +111,7 @@ const providerServiceExecuteAgentRequestInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id of the caller's choice: the same id and body again returns the first result and does nothing twice."
+      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
     }
   },
   "required": [
@@ -233,7 +233,7 @@ const providerServiceListAvailableAgentsInput = `{
   "properties": {
     "capability_filter": {
       "type": "string",
-      "description": "Only agents with this capability, e.g. \"code_generation\"; none for an unknown one."
+      "description": "Only agents with this capability, e.g. \"code_generation\". An unknown capability matches no agent."
     },
     "include_status": {
       "type": "boolean",
@@ -241,7 +241,7 @@ const providerServiceListAvailableAgentsInput = `{
     },
     "cursor": {
       "type": "string",
-      "description": "Continue from here: the next_cursor of the previous answer."
+      "description": "The next_cursor of the previous answer, to continue from there."
     },
     "limit": {
       "type": "integer",
@@ -275,7 +275,7 @@ const providerServiceListAvailableAgentsOutput = `{
     },
     "next_cursor": {
       "type": "string",
-      "description": "Where to continue, as cursor of the next call; absent on the last page."
+      "description": "The cursor of the next page; absent on the last page."
     }
   },
   "required": [
@@ -408,7 +408,7 @@ const providerServiceRegisterToolWithAgentInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id of the caller's choice: the same id and body again does nothing twice."
+      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing."
     }
   },
   "required": [
@@ -445,7 +445,7 @@ const providerServiceRegisterToolWithAgentOutput = `{
     },
     "message": {
       "type": "string",
-      "description": "What was done, in words."
+      "description": "What was done, as a sentence."
     }
   },
   "required": [
@@ -590,7 +590,7 @@ const providerServiceRemoveRegisteredToolOutput = `{
     },
     "message": {
       "type": "string",
-      "description": "What was done, in words."
+      "description": "What was done, as a sentence."
     }
   },
   "required": [

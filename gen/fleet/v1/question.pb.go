@@ -152,9 +152,9 @@ type Question struct {
 	Kind Question_Kind `protobuf:"varint,5,opt,name=kind,proto3,enum=fleet.v1.Question_Kind" json:"kind,omitempty"`
 	// State of the question.
 	Status Question_Status `protobuf:"varint,6,opt,name=status,proto3,enum=fleet.v1.Question_Status" json:"status,omitempty"`
-	// The question in the words of the agent; can be empty when it asks for a permission.
+	// The agent's question; can be empty when the agent asks for a permission.
 	Text string `protobuf:"bytes,7,opt,name=text,proto3" json:"text,omitempty"`
-	// The tool that the agent wants to use; empty when it asks for none.
+	// The tool that the agent wants to use; empty when the question is not about a tool.
 	Tool string `protobuf:"bytes,8,opt,name=tool,proto3" json:"tool,omitempty"`
 	// The input that the agent wants to give the tool; absent when there is none. Very long texts in it are shortened.
 	Input *structpb.Struct `protobuf:"bytes,9,opt,name=input,proto3,oneof" json:"input,omitempty"`
@@ -162,18 +162,19 @@ type Question struct {
 	Options []string `protobuf:"bytes,10,rep,name=options,proto3" json:"options,omitempty"`
 	// When the agent asked.
 	AskedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=asked_at,json=askedAt,proto3" json:"asked_at,omitempty"`
-	// When the question expires: an agent that has no answer by then is denied.
+	// When the question expires: if the agent has no answer by then, it is denied.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// The answer; absent until there is one.
 	Answer *string `protobuf:"bytes,13,opt,name=answer,proto3,oneof" json:"answer,omitempty"`
-	// What the agent was told beside the answer; absent when it was told nothing.
+	// The message to the agent in addition to the answer; absent when there is none.
 	Message *string `protobuf:"bytes,14,opt,name=message,proto3,oneof" json:"message,omitempty"`
-	// Name of the principal that answered, or "policy" when the policy of the agent's role did; absent until there is an answer.
-	AnsweredBy *string `protobuf:"bytes,15,opt,name=answered_by,json=answeredBy,proto3,oneof" json:"answered_by,omitempty"`
-	// When the question was answered; absent until it was.
-	AnsweredAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=answered_at,json=answeredAt,proto3,oneof" json:"answered_at,omitempty"`
-	// What the caller may do with the agent, in `list_questions`; absent if it may do everything. To view the agent is not enough to
+	// Name of the principal that answered, or "policy" when the policy of the agent's role answered; absent until there is an
 	// answer.
+	AnsweredBy *string `protobuf:"bytes,15,opt,name=answered_by,json=answeredBy,proto3,oneof" json:"answered_by,omitempty"`
+	// When the question was answered; absent until then.
+	AnsweredAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=answered_at,json=answeredAt,proto3,oneof" json:"answered_at,omitempty"`
+	// What the caller may do with the agent, in `list_questions`; absent if it may do everything. A caller who may only view the
+	// agent cannot answer.
 	Access        *Share_Access `protobuf:"varint,17,opt,name=access,proto3,enum=fleet.v1.Share_Access,oneof" json:"access,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

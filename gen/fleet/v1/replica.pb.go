@@ -23,17 +23,17 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// State says whether the server is there.
+// State says whether the server is running.
 type Replica_State int32
 
 const (
 	// Never sent.
 	Replica_state_unspecified Replica_State = 0
-	// It was heard a moment ago.
+	// It has reported to the store a moment ago.
 	Replica_running Replica_State = 1
-	// It has ended by itself, and can start again.
+	// It has shut down, and can start again.
 	Replica_stopped Replica_State = 2
-	// It has not been heard for too long: it was killed, or does not reach the store.
+	// It has not reported to the store for too long: it was killed, or cannot reach the store.
 	Replica_unreachable Replica_State = 3
 )
 
@@ -83,17 +83,17 @@ func (Replica_State) EnumDescriptor() ([]byte, []int) {
 // Replica is one of the servers that share a Postgres store.
 type Replica struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the server, which is also in the names of its places: local@NAME.
+	// Name of the server. The names of its places contain it: local@NAME.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Whether the server is there.
+	// Whether the server is running.
 	State Replica_State `protobuf:"varint,2,opt,name=state,proto3,enum=fleet.v1.Replica_State" json:"state,omitempty"`
 	// Address at which other servers reach it; empty if it is not known.
 	Address string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
 	// Version of its program; empty if it is not known.
 	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
-	// When it started; null if it is not known. Times are by the clock of the store.
+	// When it started, by the store's clock; null if it is not known.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// When it was last heard; null if it never was. A server that is unreachable has been so since then.
+	// When it last reported to the store, by the store's clock; null if it never did.
 	HeardAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=heard_at,json=heardAt,proto3" json:"heard_at,omitempty"`
 	// Number of agents on its machine.
 	Agents int32 `protobuf:"varint,7,opt,name=agents,proto3" json:"agents,omitempty"`
@@ -189,7 +189,7 @@ func (x *Replica) GetAnswers() bool {
 	return false
 }
 
-// ListReplicasRequest asks for all servers.
+// ListReplicasRequest has no fields.
 type ListReplicasRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -275,7 +275,7 @@ func (x *ListReplicasResponse) GetReplicas() []*Replica {
 // ForgetReplicaRequest names the server to forget.
 type ForgetReplicaRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. Name of a server that does not run and never will again.
+	// Required. Name of a server that will never run again.
 	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -321,11 +321,11 @@ func (x *ForgetReplicaRequest) GetName() string {
 // ForgetReplicaResponse says what was lost with the server.
 type ForgetReplicaResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names of the agents on its machine, which are deleted now; NAME@OWNER for agents of others than the caller.
+	// Names of the agents on its machine, which were deleted; NAME@OWNER for agents of other owners.
 	Agents []string `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
-	// Number of tasks that had not ended, and have failed now.
+	// Number of tasks that had not ended and have failed.
 	Tasks int32 `protobuf:"varint,2,opt,name=tasks,proto3" json:"tasks,omitempty"`
-	// What was done, in a sentence.
+	// What was done, as a sentence.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -21,17 +21,17 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Scope is what a caller may do. Each scope includes those before it.
+// Scope is what a caller may do. Each scope includes the scopes before it.
 type Scope int32
 
 const (
 	// Never sent.
 	Scope_scope_unspecified Scope = 0
-	// Read what it may see.
+	// Read everything that the caller may see.
 	Scope_read Scope = 1
-	// Also change what it owns: create agents, start tasks.
+	// Also create agents, start tasks, and change what the caller owns.
 	Scope_run Scope = 2
-	// Also see and change what others own, and manage tokens.
+	// Also see and change what others own, and manage the server and its tokens.
 	Scope_admin Scope = 3
 )
 

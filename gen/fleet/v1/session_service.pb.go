@@ -143,13 +143,13 @@ func (SessionStatus) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_session_service_proto_rawDescGZIP(), []int{1}
 }
 
-// Kind says which.
+// Kind says what the message contains.
 type SendMessageResponse_Kind int32
 
 const (
 	// Never sent.
 	SendMessageResponse_kind_unspecified SendMessageResponse_Kind = 0
-	// Something the agent did: content is set.
+	// Something that the agent did: content is set.
 	SendMessageResponse_partial SendMessageResponse_Kind = 1
 	// The answer: response, events and metadata are set. This is the last message.
 	SendMessageResponse_complete SendMessageResponse_Kind = 2
@@ -196,13 +196,13 @@ func (SendMessageResponse_Kind) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_session_service_proto_rawDescGZIP(), []int{3, 0}
 }
 
-// Kind says which.
+// Kind says what the message contains.
 type InvokeAgentResponse_Kind int32
 
 const (
 	// Never sent.
 	InvokeAgentResponse_kind_unspecified InvokeAgentResponse_Kind = 0
-	// Something the agent did: content is set.
+	// Something that the agent did: content is set.
 	InvokeAgentResponse_partial InvokeAgentResponse_Kind = 1
 	// The answer: response, events and metadata are set. This is the last message.
 	InvokeAgentResponse_complete InvokeAgentResponse_Kind = 2
@@ -257,7 +257,8 @@ type CreateAgentSessionRequest struct {
 	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	// Optional. A name for the session, for people.
 	SessionName string `protobuf:"bytes,2,opt,name=session_name,json=sessionName,proto3" json:"session_name,omitempty"`
-	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
+	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
+	// result.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Optional. A project of this server (see `list_agent_projects`) to work in: the agent gets a working copy of its
 	// repository. Only for an agent of a file or a registry, because an agent of the fleet has a workspace.
@@ -342,7 +343,7 @@ type CreateAgentSessionResponse struct {
 	AgentSessionId string `protobuf:"bytes,1,opt,name=agent_session_id,json=agentSessionId,proto3" json:"agent_session_id,omitempty"`
 	// The agent, as the request named it.
 	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
-	// What will not work: missing keys, refused tools, and what this server does not have.
+	// What will not work: missing keys, refused tools, and features that this server does not have.
 	Warnings      []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -404,9 +405,10 @@ type SendMessageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Id of the session.
 	AgentSessionId string `protobuf:"bytes,1,opt,name=agent_session_id,json=agentSessionId,proto3" json:"agent_session_id,omitempty"`
-	// Required. What to say to the agent.
+	// Required. The message to the agent.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
+	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
+	// result.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -463,7 +465,7 @@ func (x *SendMessageRequest) GetRequestId() string {
 	return ""
 }
 
-// SendMessageResponse is something the agent did, or finally its answer.
+// SendMessageResponse is something that the agent did or, as the last message, its answer.
 type SendMessageResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether this is the answer.
@@ -472,7 +474,7 @@ type SendMessageResponse struct {
 	Content *TurnContent `protobuf:"bytes,2,opt,name=content,proto3,oneof" json:"content,omitempty"`
 	// What the agent answered.
 	Response *string `protobuf:"bytes,3,opt,name=response,proto3,oneof" json:"response,omitempty"`
-	// What the agent did before it answered, at most the last 1000 things.
+	// What the agent did before it answered: at most the last 1000 items.
 	Events []*TurnContent `protobuf:"bytes,4,rep,name=events,proto3" json:"events,omitempty"`
 	// Duration and usage of the answer.
 	Metadata *TurnMetadata `protobuf:"bytes,5,opt,name=metadata,proto3,oneof" json:"metadata,omitempty"`
@@ -564,11 +566,11 @@ func (x *SendMessageResponse) GetResponseNextOffset() int32 {
 	return 0
 }
 
-// TurnContent is one thing that an agent did: it used a tool, received the tool's answer, said something, or used
+// TurnContent is one thing that an agent did: it used a tool, received the tool's result, wrote a text, or used
 // tokens.
 type TurnContent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the tool that the agent used, or that answered.
+	// Name of the tool that the agent used or that has returned a result.
 	ToolCall *string `protobuf:"bytes,1,opt,name=tool_call,json=toolCall,proto3,oneof" json:"tool_call,omitempty"`
 	// Progress of the tool: "started", "completed" or "failed".
 	Status *string `protobuf:"bytes,2,opt,name=status,proto3,oneof" json:"status,omitempty"`
@@ -576,9 +578,9 @@ type TurnContent struct {
 	ToolCallId *string `protobuf:"bytes,3,opt,name=tool_call_id,json=toolCallId,proto3,oneof" json:"tool_call_id,omitempty"`
 	// Arguments of the tool call.
 	Arguments *structpb.Value `protobuf:"bytes,4,opt,name=arguments,proto3,oneof" json:"arguments,omitempty"`
-	// What the tool answered.
+	// Result of the tool.
 	ToolResponse *ToolResponse `protobuf:"bytes,5,opt,name=tool_response,json=toolResponse,proto3,oneof" json:"tool_response,omitempty"`
-	// What the agent said. Its parts follow each other.
+	// A piece of the agent's text. The pieces follow each other.
 	AgentMessage *string `protobuf:"bytes,6,opt,name=agent_message,json=agentMessage,proto3,oneof" json:"agent_message,omitempty"`
 	// Usage of one request to its model.
 	Usage *TurnUsage `protobuf:"bytes,7,opt,name=usage,proto3,oneof" json:"usage,omitempty"`
@@ -683,10 +685,10 @@ func (x *TurnContent) GetWarning() string {
 	return ""
 }
 
-// ToolResponse is what a tool answered.
+// ToolResponse is the result of a tool.
 type ToolResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The answer; only its beginning if it is very long.
+	// The result; only its beginning if it is very long.
 	Result string `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
 	// Whether it is an error.
 	IsError       bool `protobuf:"varint,2,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`
@@ -898,9 +900,10 @@ type InvokeAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The agent, as in `create_agent_session`.
 	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	// Required. What to say to the agent.
+	// Required. The message to the agent.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
+	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
+	// result.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Optional. A project of this server (see `list_agent_projects`) to work in: the agent gets a working copy of its
 	// repository. Only for an agent of a file or a registry, because an agent of the fleet has a workspace.
@@ -978,7 +981,7 @@ func (x *InvokeAgentRequest) GetDirectory() string {
 	return ""
 }
 
-// InvokeAgentResponse is something the agent did, or finally its answer.
+// InvokeAgentResponse is something that the agent did or, as the last message, its answer.
 type InvokeAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether this is the answer.
@@ -987,7 +990,7 @@ type InvokeAgentResponse struct {
 	Content *TurnContent `protobuf:"bytes,2,opt,name=content,proto3,oneof" json:"content,omitempty"`
 	// What the agent answered.
 	Response *string `protobuf:"bytes,3,opt,name=response,proto3,oneof" json:"response,omitempty"`
-	// What the agent did before it answered, at most the last 1000 things.
+	// What the agent did before it answered: at most the last 1000 items.
 	Events []*TurnContent `protobuf:"bytes,4,rep,name=events,proto3" json:"events,omitempty"`
 	// Duration and usage of the answer.
 	Metadata *TurnMetadata `protobuf:"bytes,5,opt,name=metadata,proto3,oneof" json:"metadata,omitempty"`
@@ -1084,7 +1087,7 @@ type SessionServiceListAgentsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. Where the agents are defined; all sources by default.
 	Source SessionAgentSource `protobuf:"varint,1,opt,name=source,proto3,enum=fleet.v1.SessionAgentSource" json:"source,omitempty"`
-	// Optional. Continue from here: the next_cursor of the previous answer.
+	// Optional. The next_cursor of the previous answer, to continue from there.
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Optional. Return at most this many agents; next_cursor says where to continue.
 	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
@@ -1150,7 +1153,7 @@ type SessionServiceListAgentsResponse struct {
 	Agents []*AgentInfo `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
 	// Number of agents in all.
 	TotalCount int32 `protobuf:"varint,20,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
-	// Where to continue, as cursor of the next call; absent on the last page.
+	// The cursor of the next page; absent on the last page.
 	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1210,7 +1213,7 @@ func (x *SessionServiceListAgentsResponse) GetNextCursor() string {
 // AgentInfo is an agent that sessions can use.
 type AgentInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name, which `create_agent_session` takes.
+	// Its name, for `create_agent_session`.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// What it is for.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
@@ -1224,8 +1227,8 @@ type AgentInfo struct {
 	Digest *string `protobuf:"bytes,6,opt,name=digest,proto3,oneof" json:"digest,omitempty"`
 	// Why the agent cannot be used; absent if it can.
 	Problem *string `protobuf:"bytes,7,opt,name=problem,proto3,oneof" json:"problem,omitempty"`
-	// What will not work although the agent can be used: missing keys, refused tools, and what this server does not
-	// have.
+	// What will not work although the agent can be used: missing keys, refused tools, and features that this server
+	// does not have.
 	Warnings      []string `protobuf:"bytes,8,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1759,11 +1762,11 @@ func (x *GetAgentSessionHistoryResponse) GetMessages() []*SessionMessage {
 // SessionMessage is one message of a session.
 type SessionMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who said it: "user" or "assistant".
+	// Who wrote it: "user" or "assistant".
 	Role string `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
-	// What was said.
+	// The text of the message.
 	Content string `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
-	// When it was said.
+	// When it was written.
 	Created *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=created,proto3" json:"created,omitempty"`
 	// Id of the task for the message and its answer.
 	TaskId string `protobuf:"bytes,4,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
@@ -1850,7 +1853,7 @@ func (x *SessionMessage) GetReason() string {
 // ListAgentSessionsRequest asks for the caller's sessions.
 type ListAgentSessionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. Continue from here: the next_cursor of the previous answer.
+	// Optional. The next_cursor of the previous answer, to continue from there.
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Optional. Return at most this many sessions; next_cursor says where to continue.
 	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
@@ -1909,7 +1912,7 @@ type ListAgentSessionsResponse struct {
 	Sessions []*SessionInfo `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
 	// Number of sessions in all.
 	TotalCount int32 `protobuf:"varint,20,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
-	// Where to continue, as cursor of the next call; absent on the last page.
+	// The cursor of the next page; absent on the last page.
 	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2116,7 +2119,7 @@ func (x *CloseAgentSessionRequest) GetAgentSessionId() string {
 // CloseAgentSessionResponse says that the session is closed.
 type CloseAgentSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// True: the session is closed, by this call or before.
+	// Always true: this or an earlier call has closed the session.
 	Success       bool `protobuf:"varint,1,opt,name=success,proto3" json:"success,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2205,12 +2208,12 @@ func (x *PullAgentRequest) GetRegistryRef() string {
 	return ""
 }
 
-// PullAgentResponse has what was pulled.
+// PullAgentResponse identifies the pulled artifact.
 type PullAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Digest of the artifact.
 	Digest string `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`
-	// Reference of the artifact, which `create_agent_session` takes.
+	// Reference of the artifact, for `create_agent_session`.
 	Reference     string `protobuf:"bytes,2,opt,name=reference,proto3" json:"reference,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -32,7 +32,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 				{Field: "response", NextOffset: "response_next_offset"},
 				{Field: "events", KeepLast: true},
 			},
-			Description: "Send a message to the agent of a session and wait for its answer. What the agent does meanwhile is reported as it happens. The agent answers one message at a time; further ones wait for their turn. A caller that cancels the call interrupts the turn: at once, or, for a message with a request_id, after two minutes without a repeated call.",
+			Description: "Send a message to the agent of a session and wait for its answer. What the agent does meanwhile is reported as it happens. The agent answers one message at a time; further messages wait for their turn. A caller that cancels the call interrupts the turn: at once, or, for a message with a request_id, after two minutes without a repeated call.",
 		}, c.SendMessage, sessionServiceSendMessageTexts, func(m *SendMessageResponse) bool { return m.GetType() == SendMessageResponse_complete }),
 		tool.Turn(tool.Spec{
 			Name:     "invoke_agent",
@@ -45,7 +45,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 				{Field: "response", NextOffset: "response_next_offset"},
 				{Field: "events", KeepLast: true},
 			},
-			Description: "Ask an agent a single question and wait for its answer. There is no session: the agent remembers nothing of it.",
+			Description: "Ask an agent a single question and wait for its answer. There is no session: the agent does not remember the question.",
 		}, c.InvokeAgent, sessionServiceInvokeAgentTexts, func(m *InvokeAgentResponse) bool { return m.GetType() == InvokeAgentResponse_complete }),
 		tool.Unary(tool.Spec{
 			Name:     "list_agents",
@@ -93,7 +93,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: true,
 			Input:       sessionServiceInterruptAgentSessionInput,
 			Output:      sessionServiceInterruptAgentSessionOutput,
-			Description: "Interrupt the current turn of a session. The session stays open. The call returns when the turn has ended; the caller that waits for its answer is told that it was stopped. Messages that wait for their turn are answered next.",
+			Description: "Interrupt the current turn of a session. The session stays open. The call returns when the turn has ended; the caller that waits for its answer gets an error saying that the turn was stopped. Waiting messages are answered next.",
 		}, c.InterruptAgentSession),
 		tool.Unary(tool.Spec{
 			Name:     "close_agent_session",
@@ -102,7 +102,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: true,
 			Input:       sessionServiceCloseAgentSessionInput,
 			Output:      sessionServiceCloseAgentSessionOutput,
-			Description: "Close a session. Its running turn is stopped; an agent that was made for the session is removed.",
+			Description: "Close a session. Its running turn is stopped; an agent that was created for the session is removed.",
 		}, c.CloseAgentSession),
 		tool.Unary(tool.Spec{
 			Name:     "pull_agent",
@@ -152,7 +152,7 @@ const sessionServiceCreateAgentSessionInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id of the caller's choice: the same id and body again returns the first result and does nothing twice."
+      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
     },
     "project": {
       "type": "string",
@@ -185,7 +185,7 @@ const sessionServiceCreateAgentSessionOutput = `{
       "items": {
         "type": "string"
       },
-      "description": "What will not work: missing keys, refused tools, and what this server does not have."
+      "description": "What will not work: missing keys, refused tools, and features that this server does not have."
     }
   },
   "required": [
@@ -207,12 +207,12 @@ const sessionServiceSendMessageInput = `{
       "type": "string",
       "minLength": 1,
       "maxLength": 1048576,
-      "description": "What to say to the agent."
+      "description": "The message to the agent."
     },
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id of the caller's choice: the same id and body again returns the first result and does nothing twice."
+      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
     }
   },
   "required": [
@@ -231,7 +231,7 @@ const sessionServiceSendMessageOutput = `{
         "partial",
         "complete"
       ],
-      "description": "Whether this is the answer.\n- partial: Something the agent did: content is set.\n- complete: The answer: response, events and metadata are set. This is the last message."
+      "description": "Whether this is the answer.\n- partial: Something that the agent did: content is set.\n- complete: The answer: response, events and metadata are set. This is the last message."
     },
     "content": {
       "$ref": "#/$defs/TurnContent",
@@ -246,7 +246,7 @@ const sessionServiceSendMessageOutput = `{
       "items": {
         "$ref": "#/$defs/TurnContent"
       },
-      "description": "What the agent did before it answered, at most the last 1000 things."
+      "description": "What the agent did before it answered: at most the last 1000 items."
     },
     "metadata": {
       "$ref": "#/$defs/TurnMetadata",
@@ -275,7 +275,7 @@ const sessionServiceSendMessageOutput = `{
       "properties": {
         "tool_call": {
           "type": "string",
-          "description": "Name of the tool that the agent used, or that answered."
+          "description": "Name of the tool that the agent used or that has returned a result."
         },
         "status": {
           "type": "string",
@@ -292,7 +292,7 @@ const sessionServiceSendMessageOutput = `{
           "anyOf": [
             {
               "$ref": "#/$defs/ToolResponse",
-              "description": "What the tool answered."
+              "description": "Result of the tool."
             },
             {
               "type": "null"
@@ -301,7 +301,7 @@ const sessionServiceSendMessageOutput = `{
         },
         "agent_message": {
           "type": "string",
-          "description": "What the agent said. Its parts follow each other."
+          "description": "A piece of the agent's text. The pieces follow each other."
         },
         "usage": {
           "anyOf": [
@@ -326,14 +326,14 @@ const sessionServiceSendMessageOutput = `{
       "required": [
         "agent"
       ],
-      "description": "TurnContent is one thing that an agent did: it used a tool, received the tool's answer, said something, or used tokens."
+      "description": "TurnContent is one thing that an agent did: it used a tool, received the tool's result, wrote a text, or used tokens."
     },
     "ToolResponse": {
       "type": "object",
       "properties": {
         "result": {
           "type": "string",
-          "description": "The answer; only its beginning if it is very long."
+          "description": "The result; only its beginning if it is very long."
         },
         "is_error": {
           "type": "boolean",
@@ -344,7 +344,7 @@ const sessionServiceSendMessageOutput = `{
         "result",
         "is_error"
       ],
-      "description": "ToolResponse is what a tool answered."
+      "description": "ToolResponse is the result of a tool."
     },
     "TurnUsage": {
       "type": "object",
@@ -423,12 +423,12 @@ const sessionServiceInvokeAgentInput = `{
       "type": "string",
       "minLength": 1,
       "maxLength": 1048576,
-      "description": "What to say to the agent."
+      "description": "The message to the agent."
     },
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id of the caller's choice: the same id and body again returns the first result and does nothing twice."
+      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
     },
     "project": {
       "type": "string",
@@ -455,7 +455,7 @@ const sessionServiceInvokeAgentOutput = `{
         "partial",
         "complete"
       ],
-      "description": "Whether this is the answer.\n- partial: Something the agent did: content is set.\n- complete: The answer: response, events and metadata are set. This is the last message."
+      "description": "Whether this is the answer.\n- partial: Something that the agent did: content is set.\n- complete: The answer: response, events and metadata are set. This is the last message."
     },
     "content": {
       "$ref": "#/$defs/TurnContent",
@@ -470,7 +470,7 @@ const sessionServiceInvokeAgentOutput = `{
       "items": {
         "$ref": "#/$defs/TurnContent"
       },
-      "description": "What the agent did before it answered, at most the last 1000 things."
+      "description": "What the agent did before it answered: at most the last 1000 items."
     },
     "metadata": {
       "$ref": "#/$defs/TurnMetadata",
@@ -499,7 +499,7 @@ const sessionServiceInvokeAgentOutput = `{
       "properties": {
         "tool_call": {
           "type": "string",
-          "description": "Name of the tool that the agent used, or that answered."
+          "description": "Name of the tool that the agent used or that has returned a result."
         },
         "status": {
           "type": "string",
@@ -516,7 +516,7 @@ const sessionServiceInvokeAgentOutput = `{
           "anyOf": [
             {
               "$ref": "#/$defs/ToolResponse",
-              "description": "What the tool answered."
+              "description": "Result of the tool."
             },
             {
               "type": "null"
@@ -525,7 +525,7 @@ const sessionServiceInvokeAgentOutput = `{
         },
         "agent_message": {
           "type": "string",
-          "description": "What the agent said. Its parts follow each other."
+          "description": "A piece of the agent's text. The pieces follow each other."
         },
         "usage": {
           "anyOf": [
@@ -550,14 +550,14 @@ const sessionServiceInvokeAgentOutput = `{
       "required": [
         "agent"
       ],
-      "description": "TurnContent is one thing that an agent did: it used a tool, received the tool's answer, said something, or used tokens."
+      "description": "TurnContent is one thing that an agent did: it used a tool, received the tool's result, wrote a text, or used tokens."
     },
     "ToolResponse": {
       "type": "object",
       "properties": {
         "result": {
           "type": "string",
-          "description": "The answer; only its beginning if it is very long."
+          "description": "The result; only its beginning if it is very long."
         },
         "is_error": {
           "type": "boolean",
@@ -568,7 +568,7 @@ const sessionServiceInvokeAgentOutput = `{
         "result",
         "is_error"
       ],
-      "description": "ToolResponse is what a tool answered."
+      "description": "ToolResponse is the result of a tool."
     },
     "TurnUsage": {
       "type": "object",
@@ -649,7 +649,7 @@ const sessionServiceListAgentsInput = `{
     },
     "cursor": {
       "type": "string",
-      "description": "Continue from here: the next_cursor of the previous answer."
+      "description": "The next_cursor of the previous answer, to continue from there."
     },
     "limit": {
       "type": "integer",
@@ -676,7 +676,7 @@ const sessionServiceListAgentsOutput = `{
     },
     "next_cursor": {
       "type": "string",
-      "description": "Where to continue, as cursor of the next call; absent on the last page."
+      "description": "The cursor of the next page; absent on the last page."
     }
   },
   "required": [
@@ -689,7 +689,7 @@ const sessionServiceListAgentsOutput = `{
       "properties": {
         "name": {
           "type": "string",
-          "description": "Its name, which ` + "`" + `create_agent_session` + "`" + ` takes."
+          "description": "Its name, for ` + "`" + `create_agent_session` + "`" + `."
         },
         "description": {
           "type": "string",
@@ -720,7 +720,7 @@ const sessionServiceListAgentsOutput = `{
           "items": {
             "type": "string"
           },
-          "description": "What will not work although the agent can be used: missing keys, refused tools, and what this server does not have."
+          "description": "What will not work although the agent can be used: missing keys, refused tools, and features that this server does not have."
         }
       },
       "required": [
@@ -871,11 +871,11 @@ const sessionServiceGetAgentSessionHistoryOutput = `{
       "properties": {
         "role": {
           "type": "string",
-          "description": "Who said it: \"user\" or \"assistant\"."
+          "description": "Who wrote it: \"user\" or \"assistant\"."
         },
         "content": {
           "type": "string",
-          "description": "What was said."
+          "description": "The text of the message."
         },
         "created": {
           "type": [
@@ -883,7 +883,7 @@ const sessionServiceGetAgentSessionHistoryOutput = `{
             "null"
           ],
           "format": "date-time",
-          "description": "When it was said."
+          "description": "When it was written."
         },
         "task_id": {
           "type": "string",
@@ -914,7 +914,7 @@ const sessionServiceListAgentSessionsInput = `{
   "properties": {
     "cursor": {
       "type": "string",
-      "description": "Continue from here: the next_cursor of the previous answer."
+      "description": "The next_cursor of the previous answer, to continue from there."
     },
     "limit": {
       "type": "integer",
@@ -941,7 +941,7 @@ const sessionServiceListAgentSessionsOutput = `{
     },
     "next_cursor": {
       "type": "string",
-      "description": "Where to continue, as cursor of the next call; absent on the last page."
+      "description": "The cursor of the next page; absent on the last page."
     }
   },
   "required": [
@@ -1085,7 +1085,7 @@ const sessionServiceCloseAgentSessionOutput = `{
   "properties": {
     "success": {
       "type": "boolean",
-      "description": "True: the session is closed, by this call or before."
+      "description": "Always true: this or an earlier call has closed the session."
     }
   },
   "required": [
@@ -1117,7 +1117,7 @@ const sessionServicePullAgentOutput = `{
     },
     "reference": {
       "type": "string",
-      "description": "Reference of the artifact, which ` + "`" + `create_agent_session` + "`" + ` takes."
+      "description": "Reference of the artifact, for ` + "`" + `create_agent_session` + "`" + `."
     }
   },
   "required": [

@@ -42,11 +42,11 @@ type SessionServiceClient interface {
 	// `list_agents`) or the name of an agent of the fleet.
 	CreateAgentSession(ctx context.Context, in *CreateAgentSessionRequest, opts ...grpc.CallOption) (*CreateAgentSessionResponse, error)
 	// Send a message to the agent of a session and wait for its answer. What the agent does meanwhile is reported
-	// as it happens. The agent answers one message at a time; further ones wait for their turn. A caller that
+	// as it happens. The agent answers one message at a time; further messages wait for their turn. A caller that
 	// cancels the call interrupts the turn: at once, or, for a message with a request_id, after two minutes without
 	// a repeated call.
 	SendMessage(ctx context.Context, in *SendMessageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SendMessageResponse], error)
-	// Ask an agent a single question and wait for its answer. There is no session: the agent remembers nothing of it.
+	// Ask an agent a single question and wait for its answer. There is no session: the agent does not remember the question.
 	InvokeAgent(ctx context.Context, in *InvokeAgentRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[InvokeAgentResponse], error)
 	// List the agents that sessions can use. They are defined in files, were pulled from a registry, or belong to the fleet.
 	ListAgents(ctx context.Context, in *SessionServiceListAgentsRequest, opts ...grpc.CallOption) (*SessionServiceListAgentsResponse, error)
@@ -57,9 +57,9 @@ type SessionServiceClient interface {
 	// List your open sessions, most recently used first.
 	ListAgentSessions(ctx context.Context, in *ListAgentSessionsRequest, opts ...grpc.CallOption) (*ListAgentSessionsResponse, error)
 	// Interrupt the current turn of a session. The session stays open. The call returns when the turn has ended; the
-	// caller that waits for its answer is told that it was stopped. Messages that wait for their turn are answered next.
+	// caller that waits for its answer gets an error saying that the turn was stopped. Waiting messages are answered next.
 	InterruptAgentSession(ctx context.Context, in *InterruptAgentSessionRequest, opts ...grpc.CallOption) (*InterruptAgentSessionResponse, error)
-	// Close a session. Its running turn is stopped; an agent that was made for the session is removed.
+	// Close a session. Its running turn is stopped; an agent that was created for the session is removed.
 	CloseAgentSession(ctx context.Context, in *CloseAgentSessionRequest, opts ...grpc.CallOption) (*CloseAgentSessionResponse, error)
 	// Pull an agent from a registry, so that sessions can use it. It belongs to the caller.
 	PullAgent(ctx context.Context, in *PullAgentRequest, opts ...grpc.CallOption) (*PullAgentResponse, error)
@@ -213,11 +213,11 @@ type SessionServiceServer interface {
 	// `list_agents`) or the name of an agent of the fleet.
 	CreateAgentSession(context.Context, *CreateAgentSessionRequest) (*CreateAgentSessionResponse, error)
 	// Send a message to the agent of a session and wait for its answer. What the agent does meanwhile is reported
-	// as it happens. The agent answers one message at a time; further ones wait for their turn. A caller that
+	// as it happens. The agent answers one message at a time; further messages wait for their turn. A caller that
 	// cancels the call interrupts the turn: at once, or, for a message with a request_id, after two minutes without
 	// a repeated call.
 	SendMessage(*SendMessageRequest, grpc.ServerStreamingServer[SendMessageResponse]) error
-	// Ask an agent a single question and wait for its answer. There is no session: the agent remembers nothing of it.
+	// Ask an agent a single question and wait for its answer. There is no session: the agent does not remember the question.
 	InvokeAgent(*InvokeAgentRequest, grpc.ServerStreamingServer[InvokeAgentResponse]) error
 	// List the agents that sessions can use. They are defined in files, were pulled from a registry, or belong to the fleet.
 	ListAgents(context.Context, *SessionServiceListAgentsRequest) (*SessionServiceListAgentsResponse, error)
@@ -228,9 +228,9 @@ type SessionServiceServer interface {
 	// List your open sessions, most recently used first.
 	ListAgentSessions(context.Context, *ListAgentSessionsRequest) (*ListAgentSessionsResponse, error)
 	// Interrupt the current turn of a session. The session stays open. The call returns when the turn has ended; the
-	// caller that waits for its answer is told that it was stopped. Messages that wait for their turn are answered next.
+	// caller that waits for its answer gets an error saying that the turn was stopped. Waiting messages are answered next.
 	InterruptAgentSession(context.Context, *InterruptAgentSessionRequest) (*InterruptAgentSessionResponse, error)
-	// Close a session. Its running turn is stopped; an agent that was made for the session is removed.
+	// Close a session. Its running turn is stopped; an agent that was created for the session is removed.
 	CloseAgentSession(context.Context, *CloseAgentSessionRequest) (*CloseAgentSessionResponse, error)
 	// Pull an agent from a registry, so that sessions can use it. It belongs to the caller.
 	PullAgent(context.Context, *PullAgentRequest) (*PullAgentResponse, error)

@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Access says what those with whom an agent is shared may do.
+// Access says what a person or a group with a share may do.
 type Share_Access int32
 
 const (
@@ -82,7 +82,7 @@ type Share struct {
 	Person string `protobuf:"bytes,1,opt,name=person,proto3" json:"person,omitempty"`
 	// Group with which the agent is shared; empty if it is shared with a person.
 	Group string `protobuf:"bytes,2,opt,name=group,proto3" json:"group,omitempty"`
-	// What they may do.
+	// What the person or the group may do.
 	Access Share_Access `protobuf:"varint,3,opt,name=access,proto3,enum=fleet.v1.Share_Access" json:"access,omitempty"`
 	// Name of the principal who has shared the agent.
 	SharedBy string `protobuf:"bytes,4,opt,name=shared_by,json=sharedBy,proto3" json:"shared_by,omitempty"`

@@ -32,7 +32,8 @@ type RunSubagentRequest struct {
 	Prompt string `protobuf:"bytes,2,opt,name=prompt,proto3" json:"prompt,omitempty"`
 	// Optional. Information that the subagent should have; at most 512 KiB, and 1 MiB together with the prompt.
 	Context string `protobuf:"bytes,3,opt,name=context,proto3" json:"context,omitempty"`
-	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
+	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
+	// result.
 	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -105,13 +106,13 @@ type RunSubagentResponse struct {
 	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
 	// Duration of the call in milliseconds.
 	DurationMs int32 `protobuf:"varint,3,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
-	// Id of the subagent's task, for `show_task` and `watch_fleet`; of its last task if it was asked again.
+	// Id of the subagent's task, for `show_task` and `watch_fleet`. If the subagent had to answer again, of its last task.
 	TaskId string `protobuf:"bytes,4,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// Id of the conversation that the next call continues; absent if the subagent has none.
 	SessionId *string `protobuf:"bytes,5,opt,name=session_id,json=sessionId,proto3,oneof" json:"session_id,omitempty"`
 	// Cost of the run in US dollars, as the subagent's program reports it.
 	CostUsd float64 `protobuf:"fixed64,6,opt,name=cost_usd,json=costUsd,proto3" json:"cost_usd,omitempty"`
-	// What the run used of its model.
+	// Usage of the run's model.
 	Usage *SubagentUsage `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
 	// Offset in bytes at which the rest of the result begins; absent if this is all of it. `show_task` returns the
 	// rest, with task_id, include_payload, and this value as payload_offset.
@@ -206,7 +207,7 @@ func (x *RunSubagentResponse) GetResultNextOffset() int32 {
 	return 0
 }
 
-// SubagentUsage is what a run used of its model.
+// SubagentUsage is the usage of a run's model.
 type SubagentUsage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The model, as its provider calls it; empty if it is not reported.
@@ -282,7 +283,7 @@ func (x *SubagentUsage) GetToolCalls() int32 {
 // ListSubagentsRequest asks for the subagents.
 type ListSubagentsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. Continue from here: the next_cursor of the previous answer.
+	// Optional. The next_cursor of the previous answer, to continue from there.
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Optional. Return at most this many subagents; next_cursor says where to continue.
 	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
@@ -343,7 +344,7 @@ type ListSubagentsResponse struct {
 	Broken []*BrokenSubagent `protobuf:"bytes,2,rep,name=broken,proto3" json:"broken,omitempty"`
 	// Number of usable subagents.
 	TotalCount int32 `protobuf:"varint,20,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
-	// Where to continue, as cursor of the next call; absent on the last page.
+	// The cursor of the next page; absent on the last page.
 	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -428,7 +429,7 @@ type Subagent struct {
 	OutputFormat string `protobuf:"bytes,8,opt,name=output_format,json=outputFormat,proto3" json:"output_format,omitempty"`
 	// Where it runs: "local", or "coder" for a workspace of its own.
 	RunsIn string `protobuf:"bytes,9,opt,name=runs_in,json=runsIn,proto3" json:"runs_in,omitempty"`
-	// What in its file has no effect, for example an unknown key.
+	// Parts of its file that have no effect, for example an unknown key.
 	Warnings      []string `protobuf:"bytes,10,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -59,7 +59,7 @@ const subagentServiceRunSubagentInput = `{
     "request_id": {
       "type": "string",
       "maxLength": 128,
-      "description": "An id of the caller's choice: the same id and body again returns the first result and does nothing twice."
+      "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
     }
   },
   "required": [
@@ -86,7 +86,7 @@ const subagentServiceRunSubagentOutput = `{
     },
     "task_id": {
       "type": "string",
-      "description": "Id of the subagent's task, for ` + "`" + `show_task` + "`" + ` and ` + "`" + `watch_fleet` + "`" + `; of its last task if it was asked again."
+      "description": "Id of the subagent's task, for ` + "`" + `show_task` + "`" + ` and ` + "`" + `watch_fleet` + "`" + `. If the subagent had to answer again, of its last task."
     },
     "session_id": {
       "type": "string",
@@ -98,7 +98,7 @@ const subagentServiceRunSubagentOutput = `{
     },
     "usage": {
       "$ref": "#/$defs/SubagentUsage",
-      "description": "What the run used of its model."
+      "description": "Usage of the run's model."
     },
     "result_next_offset": {
       "type": "integer",
@@ -140,7 +140,7 @@ const subagentServiceRunSubagentOutput = `{
         "output_tokens",
         "tool_calls"
       ],
-      "description": "SubagentUsage is what a run used of its model."
+      "description": "SubagentUsage is the usage of a run's model."
     }
   }
 }`
@@ -150,7 +150,7 @@ const subagentServiceListSubagentsInput = `{
   "properties": {
     "cursor": {
       "type": "string",
-      "description": "Continue from here: the next_cursor of the previous answer."
+      "description": "The next_cursor of the previous answer, to continue from there."
     },
     "limit": {
       "type": "integer",
@@ -184,7 +184,7 @@ const subagentServiceListSubagentsOutput = `{
     },
     "next_cursor": {
       "type": "string",
-      "description": "Where to continue, as cursor of the next call; absent on the last page."
+      "description": "The cursor of the next page; absent on the last page."
     }
   },
   "required": [
@@ -243,7 +243,7 @@ const subagentServiceListSubagentsOutput = `{
           "items": {
             "type": "string"
           },
-          "description": "What in its file has no effect, for example an unknown key."
+          "description": "Parts of its file that have no effect, for example an unknown key."
         }
       },
       "required": [

@@ -28,7 +28,7 @@ type Task_Status int32
 const (
 	// Never sent.
 	Task_status_unspecified Task_Status = 0
-	// The task is created but not started.
+	// The task was created and has not started.
 	Task_pending Task_Status = 1
 	// The task is executing.
 	Task_running Task_Status = 2
@@ -144,14 +144,14 @@ func (Task_Source) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_task_proto_rawDescGZIP(), []int{0, 1}
 }
 
-// Task is one unit of work for an agent, as lists show it. `show_task` shows the whole texts.
+// Task is one unit of work for an agent in a list. `show_task` shows the whole texts.
 type Task struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the task.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Name of the agent that has the task.
 	AgentName string `protobuf:"bytes,2,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// What the agent reported at the end, shortened to 500 characters; until then the first line of the description.
+	// The agent's report at the end, shortened to 500 characters; until then the first line of the description.
 	Summary string `protobuf:"bytes,3,opt,name=summary,proto3" json:"summary,omitempty"`
 	// Progress of the task.
 	Status Task_Status `protobuf:"varint,4,opt,name=status,proto3,enum=fleet.v1.Task_Status" json:"status,omitempty"`
@@ -161,19 +161,19 @@ type Task struct {
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When the task started; null until then.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// When the task ended, in whatever way; null until then.
+	// When the task ended, whatever its outcome; null until then.
 	CompletedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=completed_at,json=completedAt,proto3" json:"completed_at,omitempty"`
 	// Why the task failed or was stopped; empty otherwise.
 	Reason string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Size of the payload in bytes, before compression; 0 when there is none.
 	PayloadSize int32 `protobuf:"varint,10,opt,name=payload_size,json=payloadSize,proto3" json:"payload_size,omitempty"`
-	// What the task cost in US dollars, where the agent reports it.
+	// Cost of the task in US dollars, if the agent reports it.
 	CostUsd float64 `protobuf:"fixed64,11,opt,name=cost_usd,json=costUsd,proto3" json:"cost_usd,omitempty"`
-	// What the agent was asked to do: the description, shortened to 200 characters.
+	// The description of the task, shortened to 200 characters.
 	Description string `protobuf:"bytes,12,opt,name=description,proto3" json:"description,omitempty"`
 	// Name of the principal that owns the task.
 	Owner string `protobuf:"bytes,13,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent
+	// Whether the payload was removed because its retention period is over; payload_size is then its former size. Absent
 	// otherwise.
 	PayloadRemoved *bool `protobuf:"varint,14,opt,name=payload_removed,json=payloadRemoved,proto3,oneof" json:"payload_removed,omitempty"`
 	// Whether the agent waits for an answer to a question, which `list_questions` shows; absent otherwise.
@@ -365,14 +365,14 @@ func (x *Task) GetReasonCode() string {
 	return ""
 }
 
-// TaskDetail is everything known about a task.
+// TaskDetail is a task with all its details.
 type TaskDetail struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the task.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Name of the agent that has the task.
 	AgentName string `protobuf:"bytes,2,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// What the agent reported at the end; until then the first line of the description.
+	// The agent's report at the end; until then the first line of the description.
 	Summary string `protobuf:"bytes,3,opt,name=summary,proto3" json:"summary,omitempty"`
 	// Progress of the task.
 	Status Task_Status `protobuf:"varint,4,opt,name=status,proto3,enum=fleet.v1.Task_Status" json:"status,omitempty"`
@@ -382,34 +382,34 @@ type TaskDetail struct {
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When the task started; null until then.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// When the task ended, in whatever way; null until then.
+	// When the task ended, whatever its outcome; null until then.
 	CompletedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=completed_at,json=completedAt,proto3" json:"completed_at,omitempty"`
 	// Why the task failed or was stopped; empty otherwise.
 	Reason string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Size of the payload in bytes, before compression; 0 when there is none.
 	PayloadSize int32 `protobuf:"varint,10,opt,name=payload_size,json=payloadSize,proto3" json:"payload_size,omitempty"`
-	// What the task cost in US dollars, where the agent reports it.
+	// Cost of the task in US dollars, if the agent reports it.
 	CostUsd float64 `protobuf:"fixed64,11,opt,name=cost_usd,json=costUsd,proto3" json:"cost_usd,omitempty"`
-	// The whole description the agent was given.
+	// The whole description of the task.
 	Description string `protobuf:"bytes,12,opt,name=description,proto3" json:"description,omitempty"`
-	// The payload, when the request asked for it and there is one. payload_encoding says how its bytes are written.
+	// The payload, if it was requested and there is one. payload_encoding says how its bytes are written.
 	Payload *string `protobuf:"bytes,13,opt,name=payload,proto3,oneof" json:"payload,omitempty"`
-	// The last lines the agent wrote, at most 4 KiB, when the task is running.
+	// The last lines that the agent wrote, at most 4 KiB, while the task is running.
 	Preview string `protobuf:"bytes,14,opt,name=preview,proto3" json:"preview,omitempty"`
 	// Name of the principal that owns the task.
 	Owner string `protobuf:"bytes,15,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Exit code of the run, where the agent is a program.
+	// Exit code of the run, if the agent is a program.
 	ExitCode *int32 `protobuf:"varint,16,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
-	// Number of turns of the conversation, where the agent reports it.
+	// Number of turns of the conversation, if the agent reports it.
 	Turns int32 `protobuf:"varint,17,opt,name=turns,proto3" json:"turns,omitempty"`
 	// Where bytes of the payload are missing, as an offset in bytes: the payload was longer than the server's max_output, so
 	// that its beginning and its end were kept. Absent when the payload is whole.
 	PayloadGapOffset *int32 `protobuf:"varint,18,opt,name=payload_gap_offset,json=payloadGapOffset,proto3,oneof" json:"payload_gap_offset,omitempty"`
-	// How many bytes are missing there; a double because they can be more than 2 GiB. Absent when the payload is whole.
+	// How many bytes are missing at that offset; a double because they can be more than 2 GiB. Absent when the payload is whole.
 	PayloadGapSize *float64 `protobuf:"fixed64,19,opt,name=payload_gap_size,json=payloadGapSize,proto3,oneof" json:"payload_gap_size,omitempty"`
 	// How the payload is written: "base64" when its bytes are not text in UTF-8; absent when the payload is the text itself.
 	PayloadEncoding *string `protobuf:"bytes,20,opt,name=payload_encoding,json=payloadEncoding,proto3,oneof" json:"payload_encoding,omitempty"`
-	// Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent
+	// Whether the payload was removed because its retention period is over; payload_size is then its former size. Absent
 	// otherwise.
 	PayloadRemoved *bool `protobuf:"varint,21,opt,name=payload_removed,json=payloadRemoved,proto3,oneof" json:"payload_removed,omitempty"`
 	// Offset in bytes at which the returned payload begins; absent when it is the whole payload.
@@ -425,7 +425,7 @@ type TaskDetail struct {
 	Stalled *bool `protobuf:"varint,29,opt,name=stalled,proto3,oneof" json:"stalled,omitempty"`
 	// The last step that the stalled task took; absent when it is not stalled, or took none.
 	LastStep *string `protobuf:"bytes,30,opt,name=last_step,json=lastStep,proto3,oneof" json:"last_step,omitempty"`
-	// What the task changed in its agent's repository; absent while it runs, and if that is not known.
+	// What the task changed in its agent's repository; absent while it runs, and if the changes are not known.
 	// `show_task_changes` shows the files.
 	Changes *TaskChanges `protobuf:"bytes,33,opt,name=changes,proto3,oneof" json:"changes,omitempty"`
 	// Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long
@@ -434,7 +434,7 @@ type TaskDetail struct {
 	// Why the task began a new conversation although its agent had one, for example because the agent's workspace was rebuilt:
 	// the agent does not know its earlier tasks. Absent otherwise.
 	ConversationLost *string `protobuf:"bytes,35,opt,name=conversation_lost,json=conversationLost,proto3,oneof" json:"conversation_lost,omitempty"`
-	// What the task used of its agent's model; absent while it runs, and if the agent does not report it.
+	// Usage of the agent's model; absent while the task runs, and if the agent does not report it.
 	Usage *TaskUsage `protobuf:"bytes,36,opt,name=usage,proto3,oneof" json:"usage,omitempty"`
 	// Why the task failed, for programs: "CHECKS_FAILED" if its agent completed it but its checks failed; absent otherwise.
 	ReasonCode *string `protobuf:"bytes,37,opt,name=reason_code,json=reasonCode,proto3,oneof" json:"reason_code,omitempty"`
@@ -705,10 +705,10 @@ func (x *TaskDetail) GetChecks() *TaskChecks {
 	return nil
 }
 
-// TaskUsage is what a task used of its agent's model.
+// TaskUsage is a task's usage of its agent's model.
 type TaskUsage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The model, as its provider calls it; empty when the agent does not tell.
+	// The model, as its provider calls it; empty when the agent does not report it.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// Number of input tokens.
 	InputTokens int32 `protobuf:"varint,2,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`

@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Kind says who holds the token, and so the source of the tasks it starts.
+// Kind says who holds the token. It determines the source of the tasks that the holder starts.
 type Token_Kind int32
 
 const (
@@ -83,21 +83,21 @@ func (Token_Kind) EnumDescriptor() ([]byte, []int) {
 // Token describes a token, without its secret.
 type Token struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the token and of the principal it stands for.
+	// Name of the token and of its principal.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Who holds the token.
 	Kind Token_Kind `protobuf:"varint,2,opt,name=kind,proto3,enum=fleet.v1.Token_Kind" json:"kind,omitempty"`
-	// Whether the holder sees and touches everything, not only its own.
+	// Whether the holder may see and change everything, not only what it owns.
 	Admin bool `protobuf:"varint,3,opt,name=admin,proto3" json:"admin,omitempty"`
 	// When the token was created.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When the token stops working; null when it does not expire.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// When the token was revoked; null when it was not. A secret that another one has replaced can work until a time to come.
+	// When the token was revoked; null when it was not. The old secret of a rotated token may work until a time in the future.
 	RevokedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
 	// What the holder may do.
 	Scope Scope `protobuf:"varint,7,opt,name=scope,proto3,enum=fleet.v1.Scope" json:"scope,omitempty"`
-	// The only projects whose agents the holder sees and creates; empty when the token is valid for all.
+	// The projects whose agents the holder may see and create; empty means all projects.
 	Projects      []string `protobuf:"bytes,8,rep,name=projects,proto3" json:"projects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -196,14 +196,15 @@ type CreateTokenRequest struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Optional. Who holds the token; human when not given.
 	Kind Token_Kind `protobuf:"varint,2,opt,name=kind,proto3,enum=fleet.v1.Token_Kind" json:"kind,omitempty"`
-	// Optional. Whether the holder sees and touches everything: the same as scope admin.
+	// Optional. Whether the holder may see and change everything: the same as scope admin.
 	Admin bool `protobuf:"varint,3,opt,name=admin,proto3" json:"admin,omitempty"`
 	// Optional. Seconds until the token stops working; 0 means never.
 	TtlSeconds int32 `protobuf:"varint,4,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`
 	// Optional. What the holder may do; run when not given.
 	Scope Scope `protobuf:"varint,5,opt,name=scope,proto3,enum=fleet.v1.Scope" json:"scope,omitempty"`
-	// Optional. The only projects that the token is valid for; all when not given. Agents of other projects do not exist for its
-	// holder. Such a token can have scope read or run, and is valid for the fleet's own methods only, not for other toolsets.
+	// Optional. The projects that the token is valid for; all when not given. The holder cannot see agents of other projects.
+	// Such
+	// a token can have scope read or run. It is only valid for the fleet's own methods, not for other toolsets.
 	Projects      []string `protobuf:"bytes,6,rep,name=projects,proto3" json:"projects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -286,9 +287,9 @@ type CreateTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The new token.
 	Token *Token `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	// What the holder sends as `Authorization: Bearer SECRET`.
+	// The secret, which the holder sends as `Authorization: Bearer SECRET`.
 	Secret string `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`
-	// Number of agents that exist and that an earlier token of this name left; the holder of the new token owns them.
+	// Number of existing agents of an earlier token with this name, which the new token inherits.
 	OwnedAgents   int32 `protobuf:"varint,3,opt,name=owned_agents,json=ownedAgents,proto3" json:"owned_agents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -345,7 +346,7 @@ func (x *CreateTokenResponse) GetOwnedAgents() int32 {
 	return 0
 }
 
-// ListTokensRequest asks for all tokens.
+// ListTokensRequest has no fields.
 type ListTokensRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -433,10 +434,11 @@ type RotateTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Name of the token.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Optional. Seconds until the new secret stops working; 0 means as long as the old one was made for.
+	// Optional. Seconds until the new secret stops working; 0 means the lifetime that the old secret had.
 	TtlSeconds int32 `protobuf:"varint,2,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`
-	// Optional. Seconds for which the old secret works too, at most 604800 (7 days), so that its users can change over; 0
-	// means that it is refused at once.
+	// Optional. Seconds for which the old secret still works, at most 604800 (7 days), so that its users have time to change
+	// over.
+	// 0 means that it stops working at once.
 	OverlapSeconds int32 `protobuf:"varint,3,opt,name=overlap_seconds,json=overlapSeconds,proto3" json:"overlap_seconds,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -496,9 +498,9 @@ func (x *RotateTokenRequest) GetOverlapSeconds() int32 {
 // RotateTokenResponse has the token with its new secret.
 type RotateTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The token, as it is with the new secret.
+	// The token with the new secret.
 	Token *Token `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	// What the holder sends from now on as `Authorization: Bearer SECRET`.
+	// The new secret, which the holder sends as `Authorization: Bearer SECRET`.
 	Secret string `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`
 	// When the old secret stops working.
 	OldSecretEndsAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=old_secret_ends_at,json=oldSecretEndsAt,proto3" json:"old_secret_ends_at,omitempty"`
@@ -557,13 +559,14 @@ func (x *RotateTokenResponse) GetOldSecretEndsAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// RotateOwnTokenRequest says for how long the secrets work.
+// RotateOwnTokenRequest says how long the old and the new secret work.
 type RotateOwnTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. Seconds until the new secret stops working; 0 means that it expires when the old one would. It cannot be later.
+	// Optional. Seconds until the new secret stops working, at the latest when the old one would; 0 means when the old one would.
 	TtlSeconds int32 `protobuf:"varint,1,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`
-	// Optional. Seconds for which the old secret works too, at most 604800 (7 days), so that its users can change over; 0
-	// means that it is refused at once.
+	// Optional. Seconds for which the old secret still works, at most 604800 (7 days), so that its users have time to change
+	// over.
+	// 0 means that it stops working at once.
 	OverlapSeconds int32 `protobuf:"varint,2,opt,name=overlap_seconds,json=overlapSeconds,proto3" json:"overlap_seconds,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -616,9 +619,9 @@ func (x *RotateOwnTokenRequest) GetOverlapSeconds() int32 {
 // RotateOwnTokenResponse has the token with its new secret.
 type RotateOwnTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The token, as it is with the new secret.
+	// The token with the new secret.
 	Token *Token `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	// What the holder sends from now on as `Authorization: Bearer SECRET`.
+	// The new secret, which the holder sends as `Authorization: Bearer SECRET`.
 	Secret string `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`
 	// When the old secret stops working.
 	OldSecretEndsAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=old_secret_ends_at,json=oldSecretEndsAt,proto3" json:"old_secret_ends_at,omitempty"`
@@ -728,7 +731,7 @@ type RevokeTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The revoked token.
 	Token *Token `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	// What was done, in words.
+	// What was done, as a sentence.
 	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

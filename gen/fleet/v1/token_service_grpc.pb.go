@@ -33,16 +33,17 @@ const (
 // TokenService manages the tokens that callers identify themselves with. It needs an admin, except that holders can rotate
 // their own tokens, and has no MCP face.
 type TokenServiceClient interface {
-	// Create a token. The secret is in this answer and nowhere else: Fleet keeps a hash of it.
+	// Create a token. Only this answer contains the secret: Fleet stores a hash of it.
 	CreateToken(ctx context.Context, in *CreateTokenRequest, opts ...grpc.CallOption) (*CreateTokenResponse, error)
 	// List the tokens, without their secrets.
 	ListTokens(ctx context.Context, in *ListTokensRequest, opts ...grpc.CallOption) (*ListTokensResponse, error)
-	// Give a token a new secret, in place of the one that its holder has. Name, kind, scope and projects stay.
+	// Give a token a new secret, which replaces the old one. Name, kind, scope and projects stay the same.
 	RotateToken(ctx context.Context, in *RotateTokenRequest, opts ...grpc.CallOption) (*RotateTokenResponse, error)
-	// Give the token that the call is made with a new secret. Everything else stays, also when the token expires: only an admin
-	// can prolong it. A secret that another one has replaced cannot be rotated.
+	// Give the caller's own token a new secret. Everything else stays the same, including the time when the token expires: only
+	// an
+	// admin can extend that. A secret that was already replaced cannot be rotated.
 	RotateOwnToken(ctx context.Context, in *RotateOwnTokenRequest, opts ...grpc.CallOption) (*RotateOwnTokenResponse, error)
-	// Revoke a token. It is refused from now on.
+	// Revoke a token. Calls with it are refused from then on.
 	RevokeToken(ctx context.Context, in *RevokeTokenRequest, opts ...grpc.CallOption) (*RevokeTokenResponse, error)
 }
 
@@ -111,16 +112,17 @@ func (c *tokenServiceClient) RevokeToken(ctx context.Context, in *RevokeTokenReq
 // TokenService manages the tokens that callers identify themselves with. It needs an admin, except that holders can rotate
 // their own tokens, and has no MCP face.
 type TokenServiceServer interface {
-	// Create a token. The secret is in this answer and nowhere else: Fleet keeps a hash of it.
+	// Create a token. Only this answer contains the secret: Fleet stores a hash of it.
 	CreateToken(context.Context, *CreateTokenRequest) (*CreateTokenResponse, error)
 	// List the tokens, without their secrets.
 	ListTokens(context.Context, *ListTokensRequest) (*ListTokensResponse, error)
-	// Give a token a new secret, in place of the one that its holder has. Name, kind, scope and projects stay.
+	// Give a token a new secret, which replaces the old one. Name, kind, scope and projects stay the same.
 	RotateToken(context.Context, *RotateTokenRequest) (*RotateTokenResponse, error)
-	// Give the token that the call is made with a new secret. Everything else stays, also when the token expires: only an admin
-	// can prolong it. A secret that another one has replaced cannot be rotated.
+	// Give the caller's own token a new secret. Everything else stays the same, including the time when the token expires: only
+	// an
+	// admin can extend that. A secret that was already replaced cannot be rotated.
 	RotateOwnToken(context.Context, *RotateOwnTokenRequest) (*RotateOwnTokenResponse, error)
-	// Revoke a token. It is refused from now on.
+	// Revoke a token. Calls with it are refused from then on.
 	RevokeToken(context.Context, *RevokeTokenRequest) (*RevokeTokenResponse, error)
 	mustEmbedUnimplementedTokenServiceServer()
 }

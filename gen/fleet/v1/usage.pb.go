@@ -23,11 +23,11 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// By says what usage is summed up by.
+// By says how usage is grouped.
 type ShowUsageRequest_By int32
 
 const (
-	// As agents.
+	// The same as agents.
 	ShowUsageRequest_by_unspecified ShowUsageRequest_By = 0
 	// A row for each agent, also deleted ones.
 	ShowUsageRequest_agents ShowUsageRequest_By = 1
@@ -84,7 +84,7 @@ func (ShowUsageRequest_By) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_usage_proto_rawDescGZIP(), []int{2, 0}
 }
 
-// What can be limited.
+// Kind says what is limited.
 type Limit_Kind int32
 
 const (
@@ -94,9 +94,9 @@ const (
 	Limit_agents Limit_Kind = 1
 	// The number of tasks that have not ended.
 	Limit_running_tasks Limit_Kind = 2
-	// The number of bytes that are stored.
+	// The number of stored bytes.
 	Limit_stored_bytes Limit_Kind = 3
-	// The number of requests in a second.
+	// The number of requests a second.
 	Limit_requests_per_second Limit_Kind = 4
 )
 
@@ -202,26 +202,26 @@ func (FoundItem_Kind) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_usage_proto_rawDescGZIP(), []int{9, 0}
 }
 
-// Usage is what tasks used.
+// Usage is the usage of a number of tasks.
 type Usage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many tasks there are.
+	// Number of tasks.
 	Tasks int32 `protobuf:"varint,1,opt,name=tasks,proto3" json:"tasks,omitempty"`
-	// How many of them were completed.
+	// Number of completed tasks.
 	Completed int32 `protobuf:"varint,2,opt,name=completed,proto3" json:"completed,omitempty"`
-	// How many of them failed.
+	// Number of failed tasks.
 	Failed int32 `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
-	// How many of them were stopped.
+	// Number of stopped tasks.
 	Stopped int32 `protobuf:"varint,4,opt,name=stopped,proto3" json:"stopped,omitempty"`
-	// What they cost, in US dollars, as far as agents report it.
+	// Cost in US dollars, as far as agents report it.
 	CostUsd float64 `protobuf:"fixed64,5,opt,name=cost_usd,json=costUsd,proto3" json:"cost_usd,omitempty"`
-	// Tokens that models read.
+	// Number of tokens that models read.
 	InputTokens float64 `protobuf:"fixed64,6,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
-	// Tokens that models wrote.
+	// Number of tokens that models wrote.
 	OutputTokens float64 `protobuf:"fixed64,7,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
-	// Calls of tools.
+	// Number of tool calls.
 	ToolCalls int32 `protobuf:"varint,8,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
-	// Seconds that all ended tasks took together.
+	// Total duration of the ended tasks, in seconds.
 	Seconds       float64 `protobuf:"fixed64,9,opt,name=seconds,proto3" json:"seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -320,14 +320,14 @@ func (x *Usage) GetSeconds() float64 {
 	return 0
 }
 
-// UsageRow is what the tasks of one agent, project, owner or day used.
+// UsageRow is the usage of the tasks of one agent, project, owner or day.
 type UsageRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the agent, the project or the owner, or the day as 2006-01-02, in UTC.
 	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	// Owner of the agent; absent when the rows are not by agent.
 	Owner *string `protobuf:"bytes,2,opt,name=owner,proto3,oneof" json:"owner,omitempty"`
-	// What its tasks used.
+	// Usage of its tasks.
 	Usage         *Usage `protobuf:"bytes,3,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -384,12 +384,12 @@ func (x *UsageRow) GetUsage() *Usage {
 	return nil
 }
 
-// ShowUsageRequest selects tasks by when they were created, and what to sum up by.
+// ShowUsageRequest selects tasks, and says how to group their usage.
 type ShowUsageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. What to sum up by; agents when not given.
+	// Optional. How to group the usage; by agents when not given.
 	By ShowUsageRequest_By `protobuf:"varint,1,opt,name=by,proto3,enum=fleet.v1.ShowUsageRequest_By" json:"by,omitempty"`
-	// Optional. Only tasks of agents of this name, existing or deleted.
+	// Optional. Only tasks of agents with this name, existing or deleted.
 	AgentName string `protobuf:"bytes,2,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Optional. Only tasks of agents of this project.
 	Project string `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
@@ -466,14 +466,14 @@ func (x *ShowUsageRequest) GetUntil() *timestamppb.Timestamp {
 	return nil
 }
 
-// ShowUsageResponse has what tasks used, of all toolsets.
+// ShowUsageResponse has the usage of the tasks of all toolsets.
 type ShowUsageResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The rows: days in order, others with the highest cost first. At most 1000; total has the rest too.
+	// The rows, at most 1000: days in order; agents, projects and owners by cost, highest first. total includes further rows.
 	Rows []*UsageRow `protobuf:"bytes,1,rep,name=rows,proto3" json:"rows,omitempty"`
-	// What all the tasks used.
+	// Usage of all the tasks.
 	Total *Usage `protobuf:"bytes,2,opt,name=total,proto3" json:"total,omitempty"`
-	// The time from which on tasks were counted, by when they were created.
+	// Only tasks that were created at this time or later were counted.
 	Since         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -530,7 +530,7 @@ func (x *ShowUsageResponse) GetSince() *timestamppb.Timestamp {
 	return nil
 }
 
-// ShowFleetRequest asks for the state of the fleet.
+// ShowFleetRequest has no fields.
 type ShowFleetRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -567,32 +567,33 @@ func (*ShowFleetRequest) Descriptor() ([]byte, []int) {
 	return file_fleet_v1_usage_proto_rawDescGZIP(), []int{4}
 }
 
-// ShowFleetResponse has the state of the fleet in a few numbers. They count what the caller may see.
+// ShowFleetResponse has the state of the fleet in a few numbers. They count only what the caller may see.
 type ShowFleetResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many agents there are.
+	// Number of agents.
 	Agents int32 `protobuf:"varint,1,opt,name=agents,proto3" json:"agents,omitempty"`
-	// How many of them work.
+	// Number of busy agents.
 	Busy int32 `protobuf:"varint,2,opt,name=busy,proto3" json:"busy,omitempty"`
-	// How many of the busy ones wait for an answer.
+	// Number of busy agents that wait for an answer.
 	Waiting int32 `protobuf:"varint,3,opt,name=waiting,proto3" json:"waiting,omitempty"`
-	// How many of the busy ones make no progress.
+	// Number of busy agents whose task makes no progress.
 	Stalled int32 `protobuf:"varint,4,opt,name=stalled,proto3" json:"stalled,omitempty"`
-	// How many of them can be given a task.
+	// Number of idle agents, which can take a task.
 	Idle int32 `protobuf:"varint,5,opt,name=idle,proto3" json:"idle,omitempty"`
-	// How many of them do not run.
+	// Number of offline agents.
 	Offline int32 `protobuf:"varint,6,opt,name=offline,proto3" json:"offline,omitempty"`
-	// How many questions wait for an answer.
+	// Number of questions that wait for an answer.
 	Questions int32 `protobuf:"varint,7,opt,name=questions,proto3" json:"questions,omitempty"`
-	// What the tasks of the last 24 hours used.
+	// Usage of the tasks of the last 24 hours.
 	LastDay *Usage `protobuf:"bytes,8,opt,name=last_day,json=lastDay,proto3" json:"last_day,omitempty"`
-	// Name of the principal that asks.
+	// Name of the caller's principal.
 	Caller string `protobuf:"bytes,9,opt,name=caller,proto3" json:"caller,omitempty"`
-	// What the caller may have, and has; for admins also what projects may have, and have. Only what is limited.
+	// Limits of the caller and how much of each is used; for admins also those of projects. A resource without a limit is left
+	// out.
 	Limits []*Limit `protobuf:"bytes,10,rep,name=limits,proto3" json:"limits,omitempty"`
-	// What the caller may do.
+	// Scope of the caller.
 	Scope Scope `protobuf:"varint,11,opt,name=scope,proto3,enum=fleet.v1.Scope" json:"scope,omitempty"`
-	// Names of the only projects that the caller's token is valid for; empty: all.
+	// Names of the projects that the caller's token is valid for; empty means all projects.
 	Projects      []string `protobuf:"bytes,12,rep,name=projects,proto3" json:"projects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -712,15 +713,16 @@ func (x *ShowFleetResponse) GetProjects() []string {
 	return nil
 }
 
-// Limit is a limit with what counts for it.
+// Limit is a limit and how much of it is used.
 type Limit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The setting that has the limit: limits.agents for the limit of all principals, limits.groups.NAME.agents for that of the members
-	// of a group, limits.principals.NAME.agents for that of one principal, and limits.projects.NAME.agents for that of a project.
+	// The setting of the limit. For example, limits.agents applies to each principal, limits.groups.NAME.agents to each member
+	// of a
+	// group, limits.principals.NAME.agents to one principal, and limits.projects.NAME.agents to a project.
 	Setting string `protobuf:"bytes,1,opt,name=setting,proto3" json:"setting,omitempty"`
-	// How much there may be; a double because bytes can be more than 2 GiB.
+	// The limit; a double because bytes can be more than 2 GiB.
 	Max float64 `protobuf:"fixed64,2,opt,name=max,proto3" json:"max,omitempty"`
-	// How much there is; absent for requests_per_second.
+	// How much is used; absent for requests_per_second.
 	Used *float64 `protobuf:"fixed64,3,opt,name=used,proto3,oneof" json:"used,omitempty"`
 	// What is limited.
 	Kind Limit_Kind `protobuf:"varint,4,opt,name=kind,proto3,enum=fleet.v1.Limit_Kind" json:"kind,omitempty"`
@@ -816,8 +818,8 @@ func (x *Limit) GetProject() string {
 // SearchFleetRequest has the text to search for.
 type SearchFleetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. A text in the name, project or role of an agent, in the summary or the first 4 KiB of the description of a
-	// task, or in a question that waits; in upper or lower case.
+	// Required. The text. It is searched in the name, project and role of agents, in the summary and the first 4 KiB of the
+	// description of tasks, and in questions that wait for an answer. Case is ignored.
 	Text string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
 	// Optional. At most this many of each kind; 10 when not given, at most 100.
 	Limit         *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
@@ -869,10 +871,10 @@ func (x *SearchFleetRequest) GetLimit() int32 {
 	return 0
 }
 
-// SearchFleetResponse has what was found, the best first: agents by name, tasks and questions newest first.
+// SearchFleetResponse has the results: agents by name, then tasks and questions, newest first.
 type SearchFleetResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What was found.
+	// The results.
 	Items         []*FoundItem `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -918,11 +920,11 @@ func (x *SearchFleetResponse) GetItems() []*FoundItem {
 // FoundItem is an agent, a task or a question.
 type FoundItem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it is.
+	// Kind of the result.
 	Kind FoundItem_Kind `protobuf:"varint,1,opt,name=kind,proto3,enum=fleet.v1.FoundItem_Kind" json:"kind,omitempty"`
 	// Id of the task or the question; absent for an agent.
 	Id *string `protobuf:"bytes,2,opt,name=id,proto3,oneof" json:"id,omitempty"`
-	// Name of the agent, also that of a task or a question.
+	// Name of the agent, or of the agent of the task or the question.
 	AgentName string `protobuf:"bytes,3,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Status of the agent or the task; absent for a question.
 	Status *string `protobuf:"bytes,4,opt,name=status,proto3,oneof" json:"status,omitempty"`

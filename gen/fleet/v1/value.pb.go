@@ -26,17 +26,17 @@ const (
 type Value_Tone int32
 
 const (
-	// Neither.
+	// Neither good nor bad.
 	Value_tone_unspecified Value_Tone = 0
-	// As it should be.
+	// Good.
 	Value_good Value_Tone = 1
-	// On its way, or waiting for somebody.
+	// In progress, or waiting for somebody.
 	Value_active Value_Tone = 2
 	// Something went wrong.
 	Value_bad Value_Tone = 3
-	// At its end, or put away.
+	// Ended or inactive.
 	Value_over Value_Tone = 4
-	// Something that an agent did or was told meanwhile.
+	// Something that an agent did or received in the meantime.
 	Value_aside Value_Tone = 5
 )
 
@@ -87,7 +87,7 @@ func (Value_Tone) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_value_proto_rawDescGZIP(), []int{0, 0}
 }
 
-// Value says what a value of an enum means, where its name is not enough.
+// Value says what a value of an enum means, if its name does not say enough.
 type Value struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How good or bad the value is.
