@@ -106,6 +106,6 @@ func compress(data []byte) ([]byte, error) {
 	if _, err := z.Write(data); err != nil {
 		return nil, err
 	}
-	err = z.Close() // writes what is left
+	err = z.Close() // writes the rest of the data
 	return b.Bytes(), err
 }
