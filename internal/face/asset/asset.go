@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// mediaTypes has the content types of the assets. The tables of the machine may have others.
+// mediaTypes has the content types of the assets. The operating system's own table may have other types.
 var mediaTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".js":   "text/javascript; charset=utf-8",
@@ -47,7 +47,7 @@ func New(name string, data []byte, policy string) *Asset {
 	}
 }
 
-// Immutable makes clients keep the asset without asking again. Its name must change with its content.
+// Immutable makes clients cache the asset without revalidation. The name of the asset must change with its content.
 func (a *Asset) Immutable() *Asset {
 	a.cache = "public, max-age=31536000, immutable"
 	return a

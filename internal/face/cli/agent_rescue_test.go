@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shell runs the script in the directory and returns what it writes.
+// shell runs the script in the directory and returns its output.
 func shell(t *testing.T, dir, script string) string {
 	t.Helper()
 	cmd := exec.Command("sh", "-ec", script)

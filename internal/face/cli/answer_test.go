@@ -14,7 +14,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// shown returns an answer as people see it three minutes later.
+// shown returns how an answer is printed for people, three minutes after the times in it.
 func shown(t *testing.T, answer proto.Message, flags ...string) (out, told string, err error) {
 	t.Helper()
 	c := newCommand("")
@@ -110,7 +110,7 @@ func TestAnswersForPeople(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatFailed checks that a failed answer is printed like any other, and that it sets the exit code.
+// TestAnAnswerThatFailed checks that a failed answer is printed like any other answer, and that it sets the exit code.
 func TestAnAnswerThatFailed(t *testing.T) {
 	t.Parallel()
 	answer := &fleetv1.ExecuteAgentRequestResponse{

@@ -32,8 +32,8 @@ type commands struct {
 	byTool map[string]caller
 }
 
-// commandsFor returns the commands, with those of the toolset first. set is nil for commands outside of toolsets, such
-// as those about agents and tasks.
+// commandsFor returns the commands, with the commands of the toolset first. set is nil for commands outside of
+// toolsets, such as "fleet agent" and "fleet task".
 func (p *program) commandsFor(set *toolset) commands {
 	if p.commands == nil {
 		p.commands = map[string]caller{}

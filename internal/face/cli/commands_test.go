@@ -22,8 +22,8 @@ func TestDescriptionsNameCommands(t *testing.T) {
 		p.commandsFor(sessions).describe("see `list_agents`, then `show_task` and `list_available_agents`", 0))
 }
 
-// TestEveryMethodHasACommand checks that the command line can call every method. Those of HealthService have none: they are for
-// programs, before anything else is called.
+// TestEveryMethodHasACommand checks that the command line can call every method. The methods of HealthService have no
+// commands, because programs call them before all other methods.
 func TestEveryMethodHasACommand(t *testing.T) {
 	t.Parallel()
 	p := newProgram(Deps{})

@@ -45,7 +45,7 @@ type Dialer func(ctx context.Context, t Target) (grpc.ClientConnInterface, func(
 type Deps struct {
 	// Version is what "fleet version" prints.
 	Version string
-	// Lacks says what the program cannot do because of how it was built, such as "agents of cagent, because ..."; may be empty.
+	// Lacks says what this build of the program cannot do, such as "agents of cagent, because ..."; may be empty.
 	Lacks string
 	// Stdin, Stdout and Stderr default to those of the process.
 	Stdin          io.Reader

@@ -57,7 +57,7 @@ message MakeThingRequest {
 message Thing { string name = 1 [(fleet.v1.shown).role = name]; }
 `
 
-// newThings returns the toolset of a service that this program does not know.
+// newThings returns the toolset of a service that is not compiled into this program.
 func newThings(t *testing.T) *toolset {
 	t.Helper()
 	known := protocompile.ResolverFunc(func(path string) (protocompile.SearchResult, error) {
@@ -69,7 +69,7 @@ func newThings(t *testing.T) *toolset {
 	require.NoError(t, err)
 	data, err := proto.Marshal(protoutil.ProtoFromFileDescriptor(files.FindFileByPath("things.proto")))
 	require.NoError(t, err)
-	var file descriptorpb.FileDescriptorProto // its options are read with what this program knows
+	var file descriptorpb.FileDescriptorProto // the options are decoded with the extensions of this program
 	require.NoError(t, proto.Unmarshal(data, &file))
 	d, err := protodesc.NewFile(&file, protoregistry.GlobalFiles)
 	require.NoError(t, err)
@@ -231,7 +231,8 @@ func TestFlagsThatCannotBe(t *testing.T) {
 	require.Contains(t, failed.message, "is empty")
 }
 
-// TestTypesWithoutANotation checks that the program does not start with a field that nobody could give.
+// TestTypesWithoutANotation checks that the program panics at the start if a field's type has no notation on the
+// command line.
 func TestTypesWithoutANotation(t *testing.T) {
 	t.Parallel()
 	for _, f := range []protoreflect.FieldDescriptor{

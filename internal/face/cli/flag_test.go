@@ -35,7 +35,7 @@ func TestWrongFlagValues(t *testing.T) {
 	}
 }
 
-// TestHelpOfNothing checks that help for an unknown command fails like the command itself.
+// TestHelpOfNothing checks that help for an unknown command fails like the unknown command itself.
 func TestHelpOfNothing(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{

@@ -42,7 +42,7 @@ func TestFollowGoesOnAfterARestart(t *testing.T) {
 	c := newCommand(server)
 	code := c.start("task", "run", "papi", fmt.Sprintf("echo one; read x < %s; echo two; read x < %s; echo three", first, second), "--follow")
 	c.out.await(t, "one\n")
-	stop() // like a crash; what happens meanwhile is in the log
+	stop() // like a crash; the log keeps the events until the server is back
 	openFirst()
 	c.err.await(t, "broke")
 	_, stop = s.listen(t, server)
@@ -56,7 +56,8 @@ func TestFollowGoesOnAfterARestart(t *testing.T) {
 	require.Contains(t, c.err.String(), "Completed in")
 }
 
-// TestFollowTakesEachEventOnce lets the server end streams in every possible way, and replay events.
+// TestFollowTakesEachEventOnce checks that each event is shown once, although the server ends streams in different ways
+// and sends events again.
 func TestFollowTakesEachEventOnce(t *testing.T) {
 	t.Parallel()
 	s, server, _ := stubWithAgent(t)
@@ -74,7 +75,7 @@ func TestFollowTakesEachEventOnce(t *testing.T) {
 		case 2:
 			return status.Error(codes.Canceled, "going down")
 		case 3:
-			r.Cursor = "" // from the beginning again
+			r.Cursor = "" // send all events again
 		}
 		return nil
 	}
@@ -84,7 +85,8 @@ func TestFollowTakesEachEventOnce(t *testing.T) {
 	require.Equal(t, 3, streams)
 }
 
-// TestFollowMissesNothingAfterAnEarlyEnd lets the server end the stream without an error long before the task's end.
+// TestFollowMissesNothingAfterAnEarlyEnd checks that no output is missing, although the server ends the stream without
+// an error before the task's events were sent.
 func TestFollowMissesNothingAfterAnEarlyEnd(t *testing.T) {
 	t.Parallel()
 	s, server, _ := stubWithAgent(t)
@@ -108,7 +110,7 @@ func TestFollowGivesUpAndTellsHowToGoOn(t *testing.T) {
 	_, server, stop := stubWithAgent(t)
 	wall, _ := gate(t)
 	c := newCommand(server)
-	c.patience = 1 // ns
+	c.patience = 1 // nanosecond
 	code := c.start("task", "run", "papi", "echo one; read x < "+wall, "-f")
 	c.out.await(t, "one\n")
 	stop()

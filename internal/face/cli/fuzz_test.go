@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzSanitize checks that nothing that an agent puts out controls the terminal, however it is split.
+// FuzzSanitize checks that the output of an agent cannot control the terminal, however the output is split.
 func FuzzSanitize(f *testing.F) {
 	f.Add("\x1b]0;title\x07text\x1b[31mred\x1b[0m", 3)
 	f.Add("\u202etext\x9b31m\x1b[2J\x1bP\x1b\\", 1)

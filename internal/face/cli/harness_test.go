@@ -24,8 +24,9 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts runs the scripts of testdata/cli against a stub. The scripts expect a server in FLEET_SERVER, and in
-// PROJECT a project whose agents run their tasks as shell scripts, so that they also run against the real server.
+// TestScripts runs the scripts of testdata/cli against a stub. The scripts expect the address of a server in
+// FLEET_SERVER, and in PROJECT a project whose agents run their tasks as shell scripts. So the scripts can also run
+// against the real server.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -120,7 +121,7 @@ func wait(t *testing.T, code <-chan int) int {
 	case c := <-code:
 		return c
 	case <-time.After(waittest.Limit):
-		require.Fail(t, "the command does not end")
+		require.Fail(t, "the command must end within the time limit")
 		return 0
 	}
 }

@@ -35,7 +35,7 @@ func TestHelpTexts(t *testing.T) {
 			for line := range strings.Lines(c.out.String()) {
 				require.LessOrEqual(t, len([]rune(strings.TrimRight(line, "\n"))), 130, line)
 			}
-			if isDerived(cmd) { // its texts come from the proto files and are reviewed there
+			if isDerived(cmd) { // the texts come from the proto files and are reviewed there
 				return
 			}
 			golden := filepath.Join("../../../testdata/cli/help", strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".txt")
@@ -44,7 +44,7 @@ func TestHelpTexts(t *testing.T) {
 				require.NoError(t, os.WriteFile(golden, []byte(c.out.String()), 0o644))
 			}
 			want, err := os.ReadFile(golden)
-			require.NoError(t, err, "go test ./internal/face/cli -run TestHelpTexts -update writes it")
+			require.NoError(t, err, "to write the file, run go test ./internal/face/cli -run TestHelpTexts -update")
 			require.Equal(t, string(want), c.out.String())
 		})
 	})

@@ -46,7 +46,7 @@ func (m *method) isTool() bool {
 	return !no
 }
 
-// isTurn reports whether the last message of the method's stream is its answer and the others are progress.
+// isTurn reports whether the last message of the method's stream is the answer and the other messages are progress.
 func (m *method) isTurn() bool {
 	last, _ := proto.GetExtension(m.desc.Options(), fleetv1.E_LastIsResult).(bool)
 	return last && m.desc.IsStreamingServer()

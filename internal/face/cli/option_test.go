@@ -33,7 +33,7 @@ func TestColoursComeFromTheProtos(t *testing.T) {
 	require.Equal(t, green, colorOf(fleetv1.Agent_idle))
 	require.Equal(t, red, colorOf(fleetv1.TaskCheck_timed_out))
 	require.Equal(t, noColor, colorOf(fleetv1.Task_human))
-	require.Equal(t, noColor, colorOf(fleetv1.Task_Status(99)), "a value of a newer server")
+	require.Equal(t, noColor, colorOf(fleetv1.Task_Status(99)), "an unknown value, which a newer server may send, must have no colour")
 	for event, want := range map[*fleetv1.Event]color{
 		{Type: fleetv1.Event_task_step, Status: ""}:                cyan,
 		{Type: fleetv1.Event_task_ended, Status: "failed"}:         red,
@@ -45,7 +45,7 @@ func TestColoursComeFromTheProtos(t *testing.T) {
 	}
 }
 
-// TestExitCodesOfReasons checks the reasons with an exit code of their own.
+// TestExitCodesOfReasons checks the reasons to which the proto assigns an exit code.
 func TestExitCodesOfReasons(t *testing.T) {
 	t.Parallel()
 	values := fleetv1.ErrorReason(0).Descriptor().Values()

@@ -31,13 +31,13 @@ var copied = []string{
 // pageCall says how a method is called.
 type pageCall struct {
 	HTTP      string            `json:"http"`                // verb and path
-	Tool      bool              `json:"tool"`                // whether it is an MCP tool
+	Tool      bool              `json:"tool"`                // whether the method is an MCP tool
 	Command   []string          `json:"command"`             // without "fleet"
 	Arguments []string          `json:"arguments,omitempty"` // fields of the request that are arguments, in their order
 	Flags     map[string]string `json:"flags,omitempty"`     // flags by the fields of the request
 }
 
-// TestPageCalls checks that the live page's table of calls is what the proto files and the commands say.
+// TestPageCalls checks that the live page's table of calls agrees with the proto files and the commands.
 func TestPageCalls(t *testing.T) {
 	t.Parallel()
 	p := newProgram(Deps{})
@@ -95,7 +95,7 @@ func TestPageCalls(t *testing.T) {
 	require.Equal(t, string(want), string(got), "the page's table is stale: run go test ./internal/face/cli -run TestPageCalls -update, and make page")
 }
 
-// requestLine returns the verb and the path of the method on REST, "" if it has none.
+// requestLine returns the verb and the path of the method on REST, or "" if REST does not have the method.
 func requestLine(m protoreflect.MethodDescriptor) string {
 	rule, _ := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
 	switch {
@@ -116,8 +116,8 @@ func isTool(m protoreflect.MethodDescriptor) bool {
 	return toolset != "" && !not
 }
 
-// flagFor returns the name of the flag for the field. The flag for an item of a list has the name of one item, and one that takes
-// a duration or the name of an agent does not say so.
+// flagFor returns the name of the flag for the field. The name of a flag lacks the plural "s" of a list, and the suffix
+// "-seconds" or "-name" of the field.
 func flagFor(cmd *cobra.Command, f protoreflect.FieldDescriptor) string {
 	name := flagOf(string(f.Name()))
 	for _, name := range []string{name, strings.TrimSuffix(name, "s"), strings.TrimSuffix(name, "-seconds"), strings.TrimSuffix(name, "-name")} {

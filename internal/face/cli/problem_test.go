@@ -73,8 +73,8 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// TestStaleListSaysWhy uses a list that is older than three polls. Its age and the cause are printed on standard error,
-// in every format.
+// TestStaleListSaysWhy checks that the age of a list that is older than three polls, and the cause, are printed on
+// standard error in every format.
 func TestStaleListSaysWhy(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
@@ -92,7 +92,8 @@ func TestStaleListSaysWhy(t *testing.T) {
 	}
 }
 
-// TestPlacesThatDoNotAnswer has agents in several places: lists say where each is, and standard error which place is down.
+// TestPlacesThatDoNotAnswer checks that lists name the place of each agent if there are several places, and that
+// standard error names the places that do not answer.
 func TestPlacesThatDoNotAnswer(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)

@@ -15,8 +15,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestMutationsSurviveARestart cuts the connection after the server has executed a call and before the client knows.
-// The repeated call must carry the same id, and nothing may be done twice.
+// TestMutationsSurviveARestart cuts the connection after the server has executed a call and before the client has the
+// answer. The repeated call must carry the same id, and must not be executed twice.
 func TestMutationsSurviveARestart(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
@@ -82,7 +82,8 @@ func TestEveryMutationHasAnID(t *testing.T) {
 	}
 }
 
-// TestWhatMayNotBeRepeatedIsNot creates a token, a call without an id.
+// TestWhatMayNotBeRepeatedIsNot checks that a broken call without an id is not repeated, for example the creation of a
+// token.
 func TestWhatMayNotBeRepeatedIsNot(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestToolsetsAreLeftOut checks that only command lines that cannot need the commands of toolsets are without them.
+// TestToolsetsAreLeftOut checks that the toolsets' commands are left out only if the command line cannot need them.
 func TestToolsetsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	for line, needed := range map[string]bool{

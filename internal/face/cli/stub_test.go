@@ -36,9 +36,9 @@ import (
 	"fleet/internal/loopback/loopbacktest"
 )
 
-// stub is an in-memory fleet whose agents run their tasks with sh. It survives its servers, as a database would.
+// stub is an in-memory fleet whose agents run their tasks with sh. It outlives its servers, as a database would.
 type stub struct {
-	bundle []byte // of every agent
+	bundle []byte // the bundle of every agent
 	fleetv1.UnimplementedFleetServiceServer
 	fleetv1.UnimplementedTokenServiceServer
 
@@ -51,7 +51,7 @@ type stub struct {
 	answer func(r *fleetv1.SendMessageRequest, out grpc.ServerStreamingServer[fleetv1.SendMessageResponse]) error
 
 	stale  string                 // why lists are stale; "" if they are not
-	places []*fleetv1.PlaceStatus // that agents live in; nil: the server does not say
+	places []*fleetv1.PlaceStatus // the places of agents; nil if the server does not report them
 
 	mu      sync.Mutex
 	changed chan struct{} // closed at every change
@@ -62,11 +62,11 @@ type stub struct {
 	events  []*fleetv1.Event
 	answers map[string]proto.Message
 	tokens  []*fleetv1.Token
-	deleted int                       // tasks
-	listed  *fleetv1.ListTasksRequest // the last one
+	deleted int                       // how many tasks were deleted
+	listed  *fleetv1.ListTasksRequest // the last request for a list of tasks
 	running sync.WaitGroup
 
-	toolsets func(grpc.ServiceRegistrar) // registers the toolsets, which survive servers too
+	toolsets func(grpc.ServiceRegistrar) // registers the toolsets, which outlive servers too
 }
 
 // errEarly makes the server end a stream without an error.
@@ -89,8 +89,8 @@ func newStub(t *testing.T) *stub {
 	return s
 }
 
-// listen serves the stub at the address, or at one that nobody else gets. It returns the address and a function that ends the
-// server like a crash.
+// listen serves the stub at the address or, if it is empty, at a free address. It returns the address and a function
+// that ends the server like a crash.
 func (s *stub) listen(t *testing.T, address string) (string, func()) {
 	loopbacktest.Release()
 	l, err := net.Listen("tcp", cmp.Or(address, loopbacktest.Address(t)))
@@ -119,7 +119,7 @@ func (s *stub) listen(t *testing.T, address string) (string, func()) {
 	return l.Addr().String(), stop
 }
 
-// refusal returns an error as the server sends it, with the next step if one is given.
+// refusal returns an error as the server sends it, with the next step if it is not empty.
 func refusal(code codes.Code, reason, message string, metadata map[string]string, next ...string) error {
 	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: reason, Domain: "fleet", Metadata: metadata}}
 	for _, step := range next {
@@ -521,7 +521,8 @@ func (s *stub) ShowTaskChanges(_ context.Context, r *fleetv1.ShowTaskChangesRequ
 	return resp, nil
 }
 
-// ShowTaskOutput answers with an output of 20 bytes in pages of 10 bytes, of which 5 are missing. The last is not UTF-8.
+// ShowTaskOutput answers with an output of 20 bytes in pages of 10 bytes, of which 5 bytes are missing. The last page
+// is not UTF-8.
 func (s *stub) ShowTaskOutput(_ context.Context, r *fleetv1.ShowTaskOutputRequest) (*fleetv1.ShowTaskOutputResponse, error) {
 	resp := &fleetv1.ShowTaskOutputResponse{Offset: r.GetOffset(), Size: 20, GapOffset: proto.Float64(10), GapSize: proto.Float64(5)}
 	switch {

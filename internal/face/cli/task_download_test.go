@@ -90,7 +90,7 @@ func TestTaskDownloadGoesOn(t *testing.T) {
 	}
 }
 
-// TestTaskDownloadThatIsInterrupted checks that a second download requests only the missing part.
+// TestTaskDownloadThatIsInterrupted checks that a second download after an interruption requests only the missing part.
 func TestTaskDownloadThatIsInterrupted(t *testing.T) {
 	t.Parallel()
 	server := withPayload(t, longPayload, "")
@@ -114,7 +114,7 @@ func TestTaskDownloadThatIsInterrupted(t *testing.T) {
 	require.Equal(t, ExitOK, code, told)
 	requireOnly(t, file, longPayload)
 
-	c, cut.streams = newCommand(server), 0 // a patient command requests the rest by itself
+	c, cut.streams = newCommand(server), 0 // a command with patience requests the rest itself
 	c.dial = dial
 	require.Equal(t, ExitOK, c.run("task", "download", "t-1", "-o", file), c.err.String())
 	require.Equal(t, 3, cut.streams)

@@ -10,7 +10,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestTaskFromTerminal says of a task that was read from its agent's terminal what that means, and of no other.
+// TestTaskFromTerminal checks that "task show" explains a result that was read from the agent's terminal, and only such
+// a result.
 func TestTaskFromTerminal(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
@@ -27,7 +28,7 @@ func TestTaskFromTerminal(t *testing.T) {
 	require.NotContains(t, c.out.String(), "terminal")
 }
 
-// TestFollowFromTerminal says so at the end of what it has shown.
+// TestFollowFromTerminal checks that "task run --follow" explains such a result at the end.
 func TestFollowFromTerminal(t *testing.T) {
 	t.Parallel()
 	s, server, _ := stubWithAgent(t)

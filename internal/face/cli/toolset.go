@@ -46,7 +46,7 @@ var toolsets = sync.OnceValue(func() (sets []*toolset) {
 	return sets
 })
 
-// toolsetOf returns the service's toolset; empty if it has none.
+// toolsetOf returns the name of the service's toolset, or "" if the service belongs to no toolset.
 func toolsetOf(s protoreflect.ServiceDescriptor) string {
 	name, _ := proto.GetExtension(s.Options(), fleetv1.E_Toolset).(string)
 	return name

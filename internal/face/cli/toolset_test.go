@@ -132,7 +132,7 @@ func TestExamplesAreRight(t *testing.T) {
 		}
 		for line := range strings.Lines(cmd.Example) {
 			if strings.Contains(line, "@") || strings.Contains(line, "--"+contentFlag) {
-				continue // of files that do not exist
+				continue // the example names files that do not exist
 			}
 			ran++
 			words := fieldsOfShell(t, line)

@@ -120,8 +120,8 @@ func (l *live) endLine() {
 	}
 }
 
-// partsOf splits a message about an agent's work, as the options of its fields say: the agent, what it says, a short
-// description of what it does, and the details of that as JSON.
+// partsOf splits a message about an agent's work, according to the options of its fields. It returns the agent's name,
+// the agent's text, a short description of the agent's action, and the details of the action as JSON.
 func partsOf(m protoreflect.Message) (who, said, did, more string) {
 	var doing, details []string
 	fields := m.Descriptor().Fields()

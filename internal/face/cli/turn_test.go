@@ -25,7 +25,7 @@ func partial(c *fleetv1.TurnContent) *fleetv1.SendMessageResponse {
 	return &fleetv1.SendMessageResponse{Type: fleetv1.SendMessageResponse_partial, Content: c}
 }
 
-// aTurn is an agent's turn: it uses a tool and answers in two pieces.
+// aTurn is a turn in which an agent uses a tool and answers in two pieces.
 func aTurn() []*fleetv1.SendMessageResponse {
 	arguments, _ := structpb.NewValue(map[string]any{"path": "a.go"})
 	return []*fleetv1.SendMessageResponse{
@@ -106,13 +106,13 @@ func TestATurnOfSeveralAgents(t *testing.T) {
 	require.Contains(t, told, "Helper, look.\nhelper:\nI see it.\nroot:\n· think started\n")
 }
 
-// TestATurnOnATerminal checks that the answer is shown as it arrives, and not repeated when it is complete.
+// TestATurnOnATerminal checks that the answer is shown as it arrives, and is not printed again when it is complete.
 func TestATurnOnATerminal(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	s.answer = func(r *fleetv1.SendMessageRequest, out sendStream) error {
 		turn := aTurn()
-		if r.GetMessage() == "other" { // its answer differs from what it said
+		if r.GetMessage() == "other" { // the final answer differs from the pieces before it
 			turn[5].Response = proto.String("It is \x1b]0;gotcha\ared.")
 		}
 		for _, m := range turn {

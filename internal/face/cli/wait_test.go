@@ -29,7 +29,7 @@ func TestWaitCallsAgainUntilTheEnd(t *testing.T) {
 		asked = append(asked, r.GetTimeoutSeconds())
 		switch len(asked) {
 		case 1:
-			zero := int32(0) // as if the time were over at once
+			zero := int32(0) // as if the time limit had passed
 			r.TimeoutSeconds = &zero
 		case 2:
 			open()

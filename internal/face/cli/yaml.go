@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// toYAML converts JSON to YAML: the same tree, with the keys in the same order. goccy's JSONToYAML loses data: the text
-// "1e3" becomes a number, and "? a" cannot be read back, as a test shows. yaml.v3 cannot read all JSON.
+// toYAML converts JSON to YAML with the same tree and the keys in the same order. goccy's JSONToYAML would lose data,
+// as a test shows: the text "1e3" becomes a number, and "? a" cannot be read back. yaml.v3 cannot read all JSON.
 func toYAML(compact []byte) (string, error) {
 	dec := json.NewDecoder(bytes.NewReader(compact))
 	dec.UseNumber()

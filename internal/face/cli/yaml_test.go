@@ -54,7 +54,7 @@ e: []
 `, got)
 }
 
-// TestTheLibraryLosesData says why yaml.go exists: when goccy's conversion keeps these texts, it can take its place.
+// TestTheLibraryLosesData shows why yaml.go exists. When goccy's conversion keeps these texts, it can replace yaml.go.
 func TestTheLibraryLosesData(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"1e3", ".inf", "a\r\nb", "? a", "\x7f"} {
@@ -63,8 +63,8 @@ func TestTheLibraryLosesData(t *testing.T) {
 		theirs, err := goccy.JSONToYAML(compact)
 		require.NoError(t, err)
 		back := map[string]any{}
-		_ = yaml.Unmarshal(theirs, &back) // some of it cannot even be read
-		require.NotEqual(t, text, back["text"], "goccy/go-yaml keeps it now")
+		_ = yaml.Unmarshal(theirs, &back) // some of the YAML cannot even be read
+		require.NotEqual(t, text, back["text"], "goccy/go-yaml keeps the text now: use it instead of yaml.go")
 		other := map[string]any{}
 		ours, err := toYAML(compact)
 		require.NoError(t, err)

@@ -76,7 +76,7 @@ func TestJSON(t *testing.T) {
 		return line
 	}
 	first := check(a)
-	require.Same(t, &first[0], &check(a)[0], "it must be encoded once")
+	require.Same(t, &first[0], &check(a)[0], "the part must be encoded only once")
 	later := &encoded.Answer{Part: a.Part, Live: &fleetv1.ListAgentsResponse{ObservedAt: &timestamppb.Timestamp{Seconds: 6}}}
 	require.NotEqual(t, string(first), string(check(later)))
 	check(a)

@@ -22,8 +22,9 @@ func Unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.Unar
 // Codec is the codec of a gRPC server that also sends an Answer.
 type Codec struct{ encoding.CodecV2 }
 
-// Marshal returns the message in the wire format. Concatenated encodings are the encoding of the merged messages. Therefore an
-// answer is the encoded part, which is not copied, followed by the encoded live fields.
+// Marshal returns the message in the wire format. In this format, the encodings of two messages in a row are the
+// encoding of the merged message. So an Answer becomes the encoded part, which is not copied, followed by the encoded
+// live fields.
 func (c Codec) Marshal(v any) (mem.BufferSlice, error) {
 	a, ok := v.(*Answer)
 	if !ok {

@@ -14,9 +14,9 @@ import (
 
 // list is the list of a part, as JSON.
 type list struct {
-	open string               // what is before it in every answer
-	json []byte               // with its brackets
-	rest protoreflect.Message // the part without it
+	open string               // the JSON before the list in every answer
+	json []byte               // the list with its brackets
+	rest protoreflect.Message // the part without the list
 }
 
 // newList encodes the list of a message. The list must be the first field.
@@ -53,7 +53,7 @@ type whole struct {
 	tag  func() string
 }
 
-// json returns the answer as JSON. It is made anew when the live fields have changed since the last call.
+// json returns the answer as JSON. It reuses the JSON of the previous answer unless the live fields have changed since.
 func (a *Answer) json() (*whole, error) {
 	if a.whole != nil {
 		return a.whole, nil

@@ -2,7 +2,7 @@ package encoded
 
 import "context"
 
-// Offer is how a call gets an answer whose part is encoded already.
+// Offer receives the answer of a call from a service that answers with Put.
 type Offer struct{ answer *Answer }
 
 type offerKey struct{}
@@ -13,14 +13,14 @@ func NewOffer(ctx context.Context) (context.Context, *Offer) {
 	return context.WithValue(ctx, offerKey{}, o), o
 }
 
-// OfferOf returns the offer of the context; nil if it has none.
+// OfferOf returns the offer in the context, or nil if there is none.
 func OfferOf(ctx context.Context) *Offer {
 	o, _ := ctx.Value(offerKey{}).(*Offer)
 	return o
 }
 
-// Answer returns what the call was answered with; nil if it was answered with a message, or failed. It may be called
-// after the call.
+// Answer returns the answer from Put. It returns nil if the service answered with a message or failed. Call it after
+// the call has ended. The offer may be nil.
 func (o *Offer) Answer() *Answer {
 	if o == nil {
 		return nil
@@ -28,7 +28,7 @@ func (o *Offer) Answer() *Answer {
 	return o.answer
 }
 
-// Put answers the call, if its context has an offer. Otherwise the call has to be answered with a message.
+// Put answers the call if its context has an offer. If it returns false, the service must answer with a message.
 func Put(ctx context.Context, a *Answer) bool {
 	o := OfferOf(ctx)
 	if o != nil {
@@ -37,7 +37,8 @@ func Put(ctx context.Context, a *Answer) bool {
 	return o != nil
 }
 
-// Inherit returns ctx with the offer of the call that from belongs to. It is needed where a context's values are lost.
+// Inherit returns ctx with the offer in the context from. The in-process channel needs it, because the values of a
+// context are lost there.
 func Inherit(ctx, from context.Context) context.Context {
 	if o := OfferOf(from); o != nil {
 		return context.WithValue(ctx, offerKey{}, o)

@@ -15,8 +15,8 @@ type Part struct {
 	last     atomic.Pointer[whole] // the last answer as JSON
 }
 
-// NewPart returns a part that is encoded when it is needed, once in each form. The first field of the message must be a list,
-// which is most of the message. Answers must not set this field in Live.
+// NewPart returns a part that is encoded when it is needed, and only once in each format. The first field of the
+// message must be a list, which should be most of the message. Answers must not set this field in Live.
 func NewPart(m proto.Message) *Part {
 	return &Part{
 		message:  m,
@@ -30,10 +30,10 @@ type Answer struct {
 	Part *Part
 	Live proto.Message
 
-	whole *whole // as JSON; nil until it is asked for
+	whole *whole // the answer as JSON; nil until it is needed
 }
 
-// Message returns the whole answer. It belongs to the caller.
+// Message returns the whole answer as a new message.
 func (a *Answer) Message() proto.Message {
 	m := proto.Clone(a.Part.message)
 	proto.Merge(m, a.Live)

@@ -6,8 +6,8 @@ import (
 	"encoding/hex"
 )
 
-// observedAt begins a field that says when a place was last listed. No text in JSON has these bytes: its quotes are
-// escaped.
+// observedAt is the beginning of a field that says when a place was last listed. A JSON string cannot contain these
+// bytes, because its quotes are escaped.
 const observedAt = `"observed_at":"`
 
 // Tag returns a weak entity tag of an answer as JSON. Answers that differ only in when places were last listed have the

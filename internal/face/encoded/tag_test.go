@@ -27,7 +27,7 @@ func TestTag(t *testing.T) {
 	} {
 		require.Equal(t, same, encoded.Tag([]byte(body)) == tag, body)
 	}
-	require.NotEqual(t, encoded.Tag([]byte(`{"name":"\"observed_at\":\"x\""}`)), encoded.Tag([]byte(`{"name":"\"observed_at\":\"y\""}`)), "a text is not the field")
+	require.NotEqual(t, encoded.Tag([]byte(`{"name":"\"observed_at\":\"x\""}`)), encoded.Tag([]byte(`{"name":"\"observed_at\":\"y\""}`)), "a text that looks like the field observed_at must change the tag")
 }
 
 func TestTagOfAnswer(t *testing.T) {
@@ -43,7 +43,7 @@ func TestTagOfAnswer(t *testing.T) {
 	live.Agents, live.TotalCount, live.NextCursor, live.ObservedAt = nil, 0, nil, &timestamppb.Timestamp{Seconds: 99}
 	later, err := (&encoded.Answer{Part: a.Part, Live: live}).Tag()
 	require.NoError(t, err)
-	require.Equal(t, tag, later, "only the time of the last poll differs")
+	require.Equal(t, tag, later, "the tag must stay the same if only the time of the last poll differs")
 
 	down, err := (&encoded.Answer{Part: a.Part, Live: &fleetv1.ListAgentsResponse{}}).Tag()
 	require.NoError(t, err)

@@ -47,7 +47,7 @@ func closed(t *testing.T, client net.Conn) {
 	require.NoError(t, client.SetReadDeadline(time.Now().Add(waittest.Limit)))
 	_, err := client.Read(make([]byte, 1))
 	require.Error(t, err)
-	require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "it is still open")
+	require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "the connection must be closed")
 }
 
 func TestOldestUnknownConnectionIsClosed(t *testing.T) {
@@ -116,8 +116,8 @@ func TestOpenCalls(t *testing.T) {
 	require.True(t, server.OpenCall())
 }
 
-// TestBodiesHaveADeadline checks that a stalled body ends its request, and that work after a complete body may take as
-// long as it needs.
+// TestBodiesHaveADeadline checks that a stalled body ends its request, and that the work after a complete body has no
+// deadline.
 func TestBodiesHaveADeadline(t *testing.T) {
 	t.Parallel()
 	read := make(chan error, 2)

@@ -55,8 +55,8 @@ func TestKeysFollowTheirFiles(t *testing.T) {
 	require.NotContains(t, log.String(), "PRIVATE KEY")
 }
 
-// TestKeysFollowLinks checks that the files may be links, and one of them be replaced by another, as Kubernetes does with
-// the files of a Secret.
+// TestKeysFollowLinks checks that the files may be links, and that a link may be replaced by another, as Kubernetes
+// does with the files of a Secret.
 func TestKeysFollowLinks(t *testing.T) {
 	t.Parallel()
 	ca, dir := certtest.New(t), t.TempDir()

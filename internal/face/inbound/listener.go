@@ -1,8 +1,8 @@
 // Package inbound limits what a connection can use before its caller is known, finds the user of this machine at its
 // other end, and refuses what foreign web pages send. It stands between the listeners and the faces.
 //
-// Only package app uses it. It knows connections and HTTP headers, and nothing about the fleet: who the caller is, and
-// what the caller may do, is decided behind it.
+// Only package app uses it. It handles connections and HTTP headers, and does not know the fleet. The faces behind it
+// decide who the caller is and what the caller may do.
 package inbound
 
 import (

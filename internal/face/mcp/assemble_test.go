@@ -10,7 +10,7 @@ import (
 	"fleet/internal/face/mcp"
 )
 
-// TestAResponseIsAssembled checks the bytes of responses whose result mcp-go has not seen.
+// TestAResponseIsAssembled checks the bytes of responses into which the transport has put the result.
 func TestAResponseIsAssembled(t *testing.T) {
 	t.Parallel()
 	const id = "the result of the call" // what mcp-go gets instead of the result

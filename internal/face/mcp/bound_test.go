@@ -22,11 +22,11 @@ import (
 	"fleet/internal/face/mcp/tool"
 )
 
-// flood is a connection to services that answer every call with huge messages, whatever its limits.
+// flood is a connection to services that answer every call with huge messages, whatever limits the request has.
 type flood struct {
-	items int    // in each list
-	text  string // of each text
-	err   error  // of each call, instead of an answer
+	items int    // the number of items in each list
+	text  string // the value of each text
+	err   error  // the error of each call, instead of an answer
 }
 
 func (f flood) Invoke(_ context.Context, _ string, _, reply any, _ ...grpc.CallOption) error {
@@ -61,7 +61,8 @@ func (f *flooding) RecvMsg(m any) error {
 	return nil
 }
 
-// fill sets every field, also of nested messages, with the last value of each enum. For a turn that is `complete`.
+// fill sets every field, including those of nested messages. It sets the last value of each enum, which for a turn is
+// `complete`.
 func (f flood) fill(m protoreflect.Message, depth int) {
 	items := f.items
 	if depth > 0 {
@@ -201,8 +202,8 @@ func hasCut(m protoreflect.MessageDescriptor) bool {
 	return false
 }
 
-// TestEveryToolIsBounded checks that every tool has options for cutting its answer, or one that says it is always
-// small.
+// TestEveryToolIsBounded checks that every tool has options for cutting its answer, or an option that says that the
+// answer is always small.
 func TestEveryToolIsBounded(t *testing.T) {
 	t.Parallel()
 	toolMethods(func(_ string, m protoreflect.MethodDescriptor) {

@@ -17,7 +17,7 @@ const cancelOne = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":
 
 func TestAClosedConnectionCancelsTheCall(t *testing.T) {
 	t.Parallel()
-	for _, token := range []string{"", "t"} { // also with progress
+	for _, token := range []string{"", "t"} { // without and with progress
 		s := newStub()
 		ts := serve(t, s, mcp.Config{})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -47,7 +47,7 @@ func TestANotificationCancelsTheCallOfItsSession(t *testing.T) {
 	<-s.started
 	for _, headers := range [][]string{nil, {"Mcp-Session-Id", other}, {"MCP-Protocol-Version", "2026-07-28", "Mcp-Session-Id", mine}} {
 		require.Equal(t, 202, post(t, ts.URL+"/mcp", cancelOne, headers...).status)
-		require.Empty(t, s.ended, "someone else's notification")
+		require.Empty(t, s.ended, "a notification of another caller must not cancel the call")
 	}
 	require.Equal(t, 202, post(t, ts.URL+"/mcp", cancelOne, "Mcp-Session-Id", mine).status)
 	require.ErrorIs(t, <-s.ended, context.Canceled)
@@ -78,7 +78,7 @@ func TestANotificationCancelsTheCallOverStdio(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, <-done)
 	require.Contains(t, string(all), `"id":2`)
-	require.NotContains(t, string(all), `"id":1`, "a cancelled call is not answered")
+	require.NotContains(t, string(all), `"id":1`, "a cancelled call must not be answered")
 }
 
 func TestBlockedClientIsDisconnected(t *testing.T) {
@@ -98,6 +98,6 @@ func TestBlockedClientIsDisconnected(t *testing.T) {
 		return // the connection was cut before this client had read the header
 	}
 	_, err = io.Copy(io.Discard, resp.Body)
-	require.Error(t, err, "the stream is cut off, not ended")
+	require.Error(t, err, "the stream must be cut off, not ended normally")
 	require.NoError(t, resp.Body.Close())
 }

@@ -51,7 +51,7 @@ func TestResultIsReadSeparatelyFromProgress(t *testing.T) {
 					news := bytes.Count(got, []byte(`"notifications/progress"`))
 					progress += news
 					if strings.Contains(string(got), `"structuredContent"`) {
-						require.Zero(t, news, "progress and result were read together")
+						require.Zero(t, news, "the client must not read progress and result together")
 						require.Equal(t, eventsOfCall, progress)
 						break
 					}

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzMessage checks that any message is either refused with a valid error, or has an id and metadata that can be passed
+// FuzzMessage checks that any message is either refused with a valid error, or has an id and metadata that can be sent
 // on.
 func FuzzMessage(f *testing.F) {
 	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_agents","_meta":{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","progressToken":1}}}`), "")

@@ -55,7 +55,7 @@ func talk(t *testing.T, answers bool, messages ...string) []string {
 	return got
 }
 
-// said is the progress of one call.
+// said is the progress that one call sends.
 var said = strings.Repeat(" progress", eventsOfCall) + " "
 
 func TestPingSeparatesProgressFromResult(t *testing.T) {
@@ -63,7 +63,7 @@ func TestPingSeparatesProgressFromResult(t *testing.T) {
 	create := call(1, "create_agent", `{"name":"a","project":"p","spec":"s"}`, "t")
 	quiet := call(2, "create_agent", `{"name":"b","project":"p","spec":"s"}`, "")
 	require.Equal(t, strings.Fields("result"+said+"ping result result"), talk(t, true, initialize, create, quiet))
-	require.Equal(t, strings.Fields(said+"result"), talk(t, true, create), "no ping before initialization")
+	require.Equal(t, strings.Fields(said+"result"), talk(t, true, create), "the server must not ping before the initialization")
 }
 
 func TestOnePingForClientsThatDoNotAnswer(t *testing.T) {

@@ -124,7 +124,7 @@ func (a *answer) message(data string) error {
 	return json.Unmarshal([]byte(data), a)
 }
 
-// call returns the message that calls a tool. A token asks for progress.
+// call returns the message that calls a tool. If token is not empty, the message requests progress.
 func call(id any, tool, arguments, token string) string {
 	meta := ""
 	if token != "" {

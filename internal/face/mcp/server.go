@@ -67,7 +67,7 @@ func find(sets []tool.Set, name string) (tool.Set, error) {
 	return tool.Set{}, fmt.Errorf("there is no toolset %q; the toolsets are %s", name, names(sets))
 }
 
-// newServer returns the MCP server of a toolset. Its tools never change while it runs, and it announces that.
+// newServer returns the MCP server of a toolset. It announces that its tools do not change while it runs.
 func newServer(set tool.Set, c Config) *server.MCPServer {
 	tools, methods := make([]server.ServerTool, len(set.Tools)), map[string]string{}
 	for i, t := range set.Tools {

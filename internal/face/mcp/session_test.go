@@ -41,7 +41,7 @@ func TestSessionsEnd(t *testing.T) {
 	require.Equal(t, 200, use(b), "a request must keep a session alive")
 	passed.Add(int64(40 * time.Minute))
 	require.Equal(t, 200, use(b))
-	require.Equal(t, 404, use(c), "an idle session ends")
+	require.Equal(t, 404, use(c), "an idle session must end")
 }
 
 func TestARequestNeedsNoSession(t *testing.T) {

@@ -68,7 +68,7 @@ func TestStdioEndsWithItsContext(t *testing.T) {
 	cancel(errors.New("a signal"))
 	require.NoError(t, <-done)
 	require.Error(t, <-s.ended)
-	require.NoError(t, write.Close()) // what is being read ends with the input
+	require.NoError(t, write.Close()) // ends the pending read
 }
 
 func TestStdioEndsWhenOutputIsClosed(t *testing.T) {

@@ -25,14 +25,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// stub is a FleetService with an event log. Its calls do what their arguments say.
+// stub is a FleetService with an event log. The arguments of a call say what the call does.
 type stub struct {
 	fleetv1.UnimplementedFleetServiceServer
 
 	mu      sync.Mutex
 	log     []*fleetv1.Event
 	grown   chan struct{} // closed when the log grows
-	seen    metadata.MD   // of the last ShowAgent
+	seen    metadata.MD   // the metadata of the last ShowAgent
 	started chan string   // names of the agents that RestartAgent waits for
 	ended   chan error    // why RestartAgent stopped waiting
 	left    chan struct{} // closed when the first WatchFleet has ended
@@ -109,7 +109,7 @@ func (s *stub) RestartAgent(ctx context.Context, q *fleetv1.RestartAgentRequest)
 	return nil, status.FromContextError(ctx.Err()).Err()
 }
 
-// WatchFleet behaves as the real one does, in small.
+// WatchFleet is a simple version of the real method.
 func (s *stub) WatchFleet(q *fleetv1.WatchFleetRequest, out grpc.ServerStreamingServer[fleetv1.WatchFleetResponse]) error {
 	defer s.leave.Do(func() { close(s.left) })
 	s.mu.Lock()

@@ -1,5 +1,5 @@
-// The hash of the sources, which `make page` writes beside what it builds. page_test.go computes the same, and fails when
-// dist is older than the sources.
+// This program writes the hash of the sources into dist; `make page` runs it after the build. page_test.go computes the
+// same hash, and fails if dist is older than the sources.
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 

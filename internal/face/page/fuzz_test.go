@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzAttempt checks that no cookie of a sign-in leads to another site.
+// FuzzAttempt checks that no cookie of a sign-in can send the browser to another site.
 func FuzzAttempt(f *testing.F) {
 	for _, to := range []string{"/agents/papi?x=1", "//evil.example", `/\evil.example`, "https://evil.example/agents", "/agents/../../x", "/%2fevil.example"} {
 		f.Add(base64.RawURLEncoding.EncodeToString([]byte(`{"State":"s","Nonce":"n","Verifier":"v","To":"` + to + `"}`)))
@@ -32,7 +32,7 @@ func FuzzAttempt(f *testing.F) {
 	})
 }
 
-// FuzzOwnPath checks the same of an address that comes as ?to=.
+// FuzzOwnPath checks that no value of ?to= can send the browser to another site.
 func FuzzOwnPath(f *testing.F) {
 	for _, to := range []string{"/agents/papi?x=1", "//evil.example", `/\evil.example`, "/\t/evil.example", "/agents\n", "/?a=//b", "/#//c", "/agents/%5c%5cevil", "/?\u0085"} {
 		f.Add(to)
@@ -41,7 +41,7 @@ func FuzzOwnPath(f *testing.F) {
 		path := ownPath(to)
 		require.Equal(t, byte('/'), path[0])
 		before, _, _ := strings.Cut(path, "#")
-		for _, c := range before { // browsers drop control characters, and read \ as /
+		for _, c := range before { // browsers drop control characters and read \ as /
 			require.True(t, !unicode.IsControl(c) && c != '\\', "%q", path)
 		}
 		require.False(t, len(path) > 1 && path[1] == '/', "%q", path)

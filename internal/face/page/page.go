@@ -26,11 +26,11 @@ var built embed.FS
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// rooms are the first parts of the paths that the page has views for. route.svelte.ts has the same.
+// rooms are the first parts of the paths for which the page has views. route.svelte.ts has the same list.
 var rooms = []string{"", "attention", "agents", "tasks", "usage", "toolsets", "admin"}
 
-// Handler returns the handler of the page and its session. Requests that are not for it go to next, with the token that
-// the browser's cookie stands for.
+// Handler returns the handler of the page and its session. All other requests go to next, with the token from the
+// browser's cookie.
 func Handler(next http.Handler, s *Sessions) (http.Handler, error) {
 	c, err := load()
 	if err != nil {
@@ -106,6 +106,6 @@ func compress(data []byte) ([]byte, error) {
 	if _, err := z.Write(data); err != nil {
 		return nil, err
 	}
-	err = z.Close() // writes what is left
+	err = z.Close() // writes the rest of the data
 	return b.Bytes(), err
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBuildIsCurrent fails when dist was built from other sources than those in the tree. build.js computes the same hash.
+// TestBuildIsCurrent fails if dist was not built from the current sources. build.js computes the same hash.
 func TestBuildIsCurrent(t *testing.T) {
 	t.Parallel()
 	names := []string{"index.html", "package-lock.json", "svelte.config.js", "vite.config.ts"}
 	require.NoError(t, filepath.WalkDir("src", func(name string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && !strings.HasPrefix(name, "src/gen/") { // types only, they are not in what is built
+		if err == nil && !d.IsDir() && !strings.HasPrefix(name, "src/gen/") { // only types, which are not in the build
 			names = append(names, filepath.ToSlash(name))
 		}
 		return err

@@ -19,7 +19,8 @@ import (
 // cookieName is the name of the cookie. Its value is the token; scripts cannot read it, and other sites cannot use it.
 const cookieName = "fleet_session"
 
-// linkLife is how long a link of `fleet open` works, tokenLinks how many a token has at once, and maxLinks how many there are in all.
+// linkLife is how long a link of `fleet open` works. tokenLinks is how many links a token may have at the same time,
+// and maxLinks how many links there may be in total.
 const (
 	linkLife   = time.Minute
 	tokenLinks = 10
@@ -34,7 +35,7 @@ const maxBody = 8 << 10
 
 // Sessions signs browsers in and out:
 //
-//	GET    /session                says who the browser may be: {"auth": ["tokens", "oidc"], "issuer": "...", "signed_in": true}
+//	GET    /session                says how the browser can sign in: {"auth": ["tokens", "oidc"], "issuer": "...", "signed_in": true}
 //	POST   /session                {"token": "..."} or {"code": "..."}: sets the cookie
 //	DELETE /session                removes it; {"continue": "..."} is where the browser ends its session with the issuer too
 //	POST   /session/links          with a token: returns a code that signs in once, within a minute
@@ -56,10 +57,10 @@ type SessionConfig struct {
 	Now      func() time.Time
 	// Auth lists what callers can identify themselves with: "none", or some of "tokens", "coder" and "oidc".
 	Auth []string
-	// Issuer signs people in; nil if none does. IssuerURL is its identifier.
+	// Issuer signs people in; it is nil if the server has no issuer. IssuerURL is the issuer's identifier.
 	Issuer    Issuer
 	IssuerURL string
-	// PublicURL is where browsers reach the server; empty: where the request was sent to.
+	// PublicURL is the URL at which browsers reach the server. If it is empty, the URL of the request is used.
 	PublicURL string
 }
 
@@ -73,7 +74,7 @@ func NewSessions(c SessionConfig) *Sessions {
 	return &Sessions{c: c, links: map[string]link{}}
 }
 
-// ServeHTTP answers a request for a session. The guard for foreign web pages stands before it.
+// ServeHTTP answers a request for a session. inbound.Guard must have refused requests of foreign web pages before.
 func (s *Sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	switch r.Method + " " + r.URL.Path {
@@ -98,7 +99,7 @@ func (s *Sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// show tells what the browser can sign in with, and whether it is signed in.
+// show answers with the ways in which the browser can sign in, and whether it is signed in.
 func (s *Sessions) show(w http.ResponseWriter, r *http.Request) {
 	var authorization []string
 	if c, err := r.Cookie(cookieName); err == nil && c.Value != "" {
@@ -138,7 +139,7 @@ func (s *Sessions) open(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// link answers a caller with a code that stands for its token, once.
+// link answers a caller with a code for its token. The code can be redeemed once.
 func (s *Sessions) link(w http.ResponseWriter, r *http.Request) {
 	authorization := r.Header.Values("Authorization")
 	if err := s.c.Identify(r.Context(), authorization); err != nil {
@@ -151,7 +152,7 @@ func (s *Sessions) link(w http.ResponseWriter, r *http.Request) {
 		token = strings.TrimSpace(token)
 	}
 	code := ""
-	if token != "" { // without one, the server takes everybody who may reach it
+	if token != "" { // a server that requires no token needs no code
 		if code = s.keep(token); code == "" {
 			writeError(w, http.StatusTooManyRequests, wire.Error{Reason: "LIMIT_REACHED", Message: "too many links are open; try again in a minute"})
 			return
@@ -161,7 +162,7 @@ func (s *Sessions) link(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"code": code, "expires_in_seconds": int(linkLife / time.Second)}) // the client may have disconnected
 }
 
-// keep remembers the token for a minute and returns its code; "" if there are too many.
+// keep stores the token for linkLife and returns a code for it. It returns "" if there are too many links.
 func (s *Sessions) keep(token string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +183,7 @@ func (s *Sessions) keep(token string) string {
 	return code
 }
 
-// redeem returns the token of the code and forgets both.
+// redeem returns the token of the code and removes both. It returns "" if the code does not exist or has expired.
 func (s *Sessions) redeem(code string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,7 +195,8 @@ func (s *Sessions) redeem(code string) string {
 	return l.token
 }
 
-// withToken returns the request with the token of the browser's cookie, if it brings none itself.
+// withToken returns the request with the token of the browser's cookie, if it is a request of the API without
+// credentials.
 func (s *Sessions) withToken(r *http.Request) *http.Request {
 	c, err := r.Cookie(cookieName)
 	api := strings.HasPrefix(r.URL.Path, "/v1/") || strings.HasPrefix(r.URL.Path, "/api/")

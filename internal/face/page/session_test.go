@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// testPage is the page before an API that answers with the token that reached it.
+// testPage is the page in front of an API that answers with the token that it receives.
 func testPage(t *testing.T, now *time.Time) http.Handler {
 	t.Helper()
 	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.Header.Get("Authorization"))) })
@@ -80,18 +80,18 @@ func TestLinks(t *testing.T) {
 
 	code := link("Bearer good")
 	require.Equal(t, http.StatusNoContent, serve(h, "POST", "/session", code).Code)
-	require.Equal(t, http.StatusUnauthorized, serve(h, "POST", "/session", code).Code, "a link works once")
+	require.Equal(t, http.StatusUnauthorized, serve(h, "POST", "/session", code).Code, "a link must work only once")
 
 	code = link("Bearer good")
 	now = now.Add(linkLife + time.Second)
-	require.Equal(t, http.StatusUnauthorized, serve(h, "POST", "/session", code).Code, "a link works for a minute")
+	require.Equal(t, http.StatusUnauthorized, serve(h, "POST", "/session", code).Code, "a link must not work after a minute")
 
 	for range tokenLinks {
 		link("Bearer good")
 	}
 	require.Equal(t, http.StatusTooManyRequests, serve(h, "POST", "/session/links", "", "Authorization", "Bearer good").Code)
 	code = link("bearer also-good")
-	require.Equal(t, http.StatusNoContent, serve(h, "POST", "/session", code).Code, "other tokens have their own links, and the scheme has any case")
+	require.Equal(t, http.StatusNoContent, serve(h, "POST", "/session", code).Code, "other tokens must have their own links, and the scheme may be in lower case")
 	now = now.Add(linkLife + time.Second)
 	link("Bearer good")
 }
@@ -117,7 +117,7 @@ func TestFiles(t *testing.T) {
 		require.NotContains(t, w.Header().Get("Content-Security-Policy"), "unsafe")
 		require.Equal(t, "no-cache", w.Header().Get("Cache-Control"))
 	}
-	for _, path := range []string{"/", "/v1/agents", "/docs"} { // programs, and what is not of the page
+	for _, path := range []string{"/", "/v1/agents", "/docs"} { // programs do not get the page, and /v1 and /docs do not belong to it
 		require.NotContains(t, serve(h, "GET", path, "", "Accept", "application/json").Body.String(), "<!doctype", path)
 	}
 	index := serve(h, "GET", "/", "", "Accept", "text/html").Body.String()
@@ -129,7 +129,8 @@ func TestFiles(t *testing.T) {
 	require.Contains(t, w.Header().Get("Cache-Control"), "immutable")
 }
 
-// TestPolicy checks that every page of the face has the same strict Content-Security-Policy, and nothing that it forbids.
+// TestPolicy checks that every page of the face has the same strict Content-Security-Policy, and contains nothing that
+// the policy forbids.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	h := signInPage(t, &fakeIssuer{}, "")

@@ -27,8 +27,8 @@ type Issuer interface {
 	Exchange(ctx context.Context, redirect, code, nonce, verifier string) (token, refresh string, err error)
 	// Refresh returns a new token and refresh token.
 	Refresh(ctx context.Context, refresh string) (token, next string, err error)
-	// EndURL returns the address at which the browser ends its session with the issuer. It is empty if the issuer has none, or if
-	// the token is not the issuer's.
+	// EndURL returns the address at which the browser ends its session with the issuer. It returns "" if the issuer has
+	// no such address, or if the token is not from the issuer.
 	EndURL(ctx context.Context, token string) (string, error)
 }
 
@@ -46,8 +46,8 @@ const signInLife = 10 * time.Minute
 // maxCookie is the size of the largest token that a browser keeps in a cookie, in bytes.
 const maxCookie = 3900
 
-// attempt is a sign-in under way. The browser keeps it in a cookie, so that any server of the fleet can finish it, and
-// no other browser.
+// attempt is a sign-in that has begun. The browser keeps it in a cookie, so that any server of the fleet can finish it,
+// but no other browser can.
 type attempt struct {
 	State, Nonce, Verifier string
 	To                     string // path to go to afterwards
@@ -79,7 +79,7 @@ func (s *Sessions) signIn(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, address, http.StatusFound)
 }
 
-// callback ends the sign-in of a browser that the issuer has sent back.
+// callback completes the sign-in of a browser that the issuer has sent back.
 func (s *Sessions) callback(w http.ResponseWriter, r *http.Request) {
 	a := attemptOf(r)
 	http.SetCookie(w, s.attemptCookie(r, "", -1))
@@ -106,7 +106,8 @@ func (s *Sessions) callback(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, a.To+"#signed-in", http.StatusFound) // the page tells its other tabs
 }
 
-// close removes the cookies. If the issuer has a session of the browser too, the answer says where the browser continues to end it.
+// close removes the cookies. If the issuer has a session of the browser too, the answer has the path at which the
+// browser can end that session.
 func (s *Sessions) close(w http.ResponseWriter, r *http.Request) {
 	c, err := r.Cookie(cookieName)
 	http.SetCookie(w, s.cookie(r, "", -1))
@@ -131,8 +132,8 @@ func (s *Sessions) end(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, cmp.Or(to, "/"), http.StatusFound)
 }
 
-// endURL returns the address at which the issuer ends the session of the token; empty if there is none, or if it is not known now:
-// the browser is signed out of Fleet in any case.
+// endURL returns the address at which the issuer ends the session of the token. It returns "" if there is none, or if
+// the issuer does not answer, because the browser is signed out of Fleet in any case.
 func (s *Sessions) endURL(r *http.Request, token string) string {
 	if s.c.Issuer == nil || token == "" {
 		return ""
@@ -144,8 +145,8 @@ func (s *Sessions) endURL(r *http.Request, token string) string {
 	return address
 }
 
-// endName is the name of the cookie with the token of a session that has ended, and endLife is how long the browser may take to
-// tell the issuer.
+// endName is the name of the cookie with the token of a session that has ended. endLife is how long the browser may
+// take to end the issuer's session too.
 const (
 	endName = "fleet_sign_out"
 	endLife = time.Minute
@@ -177,7 +178,8 @@ func (s *Sessions) refresh(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// keepTokens sets the cookies for the tokens. It reports false if it has answered because the token is too long.
+// keepTokens sets the cookies for the tokens. If the token is too long for a cookie, it answers with an error and
+// returns false.
 func (s *Sessions) keepTokens(w http.ResponseWriter, r *http.Request, token, refresh string) bool {
 	if len(token) > maxCookie {
 		s.failed(w, http.StatusBadGateway, "the token of the issuer is too long for a browser: let the issuer put only the groups of this server's client into it")
@@ -207,7 +209,8 @@ func (s *Sessions) refreshCookie(r *http.Request, value string, age int) *http.C
 // attemptName is the name of the cookie with the attempt.
 const attemptName = "fleet_sign_in"
 
-// attemptCookie returns the cookie with the attempt. It is not a strict one: the browser comes back from the issuer's site.
+// attemptCookie returns the cookie with the attempt. The cookie is lax, not strict, because the browser comes back from
+// the issuer's site.
 func (s *Sessions) attemptCookie(r *http.Request, value string, age int) *http.Cookie {
 	c := s.cookie(r, value, age)
 	c.Name, c.Path, c.SameSite = attemptName, signInPath, http.SameSiteLaxMode
@@ -227,7 +230,7 @@ func attemptOf(r *http.Request) (a attempt) {
 	return a
 }
 
-// base returns the URL of the server as the browser knows it.
+// base returns the URL at which the browser reaches the server.
 func (s *Sessions) base(r *http.Request) string {
 	switch {
 	case s.c.PublicURL != "":
@@ -235,11 +238,11 @@ func (s *Sessions) base(r *http.Request) string {
 	case r.TLS != nil:
 		return "https://" + r.Host
 	}
-	return "http://" + r.Host // the guard has checked it
+	return "http://" + r.Host // inbound.Guard has checked the host
 }
 
-// ownPath returns the path if it is one of the page, and "/" otherwise: a link must not lead to another site. Browsers
-// drop some control characters and read a backslash as a slash, so a path with either is refused.
+// ownPath returns the path if the page has a view for it, and "/" otherwise, because a link must not lead to another
+// site. Browsers drop some control characters and read a backslash as a slash, so a path with either is refused.
 func ownPath(to string) string {
 	unsafe := func(c rune) bool { return unicode.IsControl(c) || c == '\\' }
 	u, err := url.Parse(to)

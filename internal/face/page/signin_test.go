@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// fakeIssuer gives the token "good" for the code "code", and remembers what the flow must keep secret.
+// fakeIssuer returns the token "good" for the code "code", and records the secrets of the flow.
 type fakeIssuer struct {
 	nonce, verifier, token string
 	err                    error
@@ -47,7 +47,8 @@ func (f *fakeIssuer) EndURL(_ context.Context, token string) (string, error) {
 	return "https://issuer.example.com/end?id_token_hint=" + token, f.err
 }
 
-// TestSignOut checks that a browser ends its session with the issuer if it has one, only after it has signed out here, and once.
+// TestSignOut checks that a browser that has signed out here ends its session with the issuer too, once, and that no
+// other browser does.
 func TestSignOut(t *testing.T) {
 	t.Parallel()
 	f := &fakeIssuer{token: "good"}
@@ -56,7 +57,7 @@ func TestSignOut(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.Code)
 	require.JSONEq(t, `{"continue":"/session/oidc/end"}`, w.Body.String())
 	cookie := cookies(w)
-	require.Equal(t, endName+"=good", cookie, "the session is gone")
+	require.Equal(t, endName+"=good", cookie, "the only remaining cookie must be that for the end of the issuer's session")
 	for _, c := range w.Result().Cookies() {
 		require.True(t, c.HttpOnly, c.Name)
 		require.Equal(t, http.SameSiteStrictMode, c.SameSite, c.Name)
@@ -67,7 +68,7 @@ func TestSignOut(t *testing.T) {
 	require.Equal(t, "no-referrer", w.Header().Get("Referrer-Policy"))
 	require.Empty(t, cookies(w))
 
-	// Without a session that has just ended, nothing is ended.
+	// A browser that has not just signed out is not sent to the issuer.
 	for _, cookie := range []string{"", "fleet_session=good", endName + "=other"} {
 		require.Equal(t, "/", serve(h, "GET", endPath, "", "Cookie", cookie).Header().Get("Location"), cookie)
 	}
@@ -172,12 +173,12 @@ func TestRefresh(t *testing.T) {
 	require.Equal(t, "fleet_session=good; fleet_refresh=refresh-2", cookies(w))
 	w = serve(h, "POST", "/session/refresh", "", "Cookie", "fleet_refresh=refresh-0")
 	require.Equal(t, http.StatusUnauthorized, w.Code)
-	require.Negative(t, w.Result().Cookies()[0].MaxAge, "the refresh token is of no use any more")
+	require.Negative(t, w.Result().Cookies()[0].MaxAge, "the refused refresh token must be removed")
 	require.Equal(t, http.StatusUnauthorized, serve(h, "POST", "/session/refresh", "").Code)
 	f.err = status.Error(codes.Unavailable, "the issuer cannot be reached")
 	w = serve(h, "POST", "/session/refresh", "", "Cookie", "fleet_refresh=refresh-1")
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
-	require.Empty(t, w.Result().Cookies(), "the refresh token is still good")
+	require.Empty(t, w.Result().Cookies(), "the refresh token must stay, because it may still be valid")
 
 	w = serve(h, "DELETE", "/session", "")
 	require.Len(t, w.Result().Cookies(), 2)

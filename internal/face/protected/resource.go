@@ -19,13 +19,13 @@ const Path = "/.well-known/oauth-protected-resource"
 
 // Resource describes the server to OAuth clients, as a protected resource.
 type Resource struct {
-	// Issuer is the identifier of the issuer whose tokens the server takes.
+	// Issuer is the identifier of the issuer whose tokens the server accepts.
 	Issuer string
-	// Scopes are those that clients should ask the issuer for.
+	// Scopes are the scopes that clients should request from the issuer.
 	Scopes []string
-	// CLIClientID is the client that the command line signs people in with.
+	// CLIClientID is the OAuth client with which the command line signs people in.
 	CLIClientID string
-	// PublicURL is where clients reach the server; empty: where the request was sent to.
+	// PublicURL is the URL at which clients reach the server. If it is empty, the URL of the request is used.
 	PublicURL string
 	// Endpoints are the paths of resources besides the whole server: the MCP endpoints.
 	Endpoints []string
@@ -38,7 +38,7 @@ type metadata struct {
 	Scopes               []string `json:"scopes_supported"`
 	Methods              []string `json:"bearer_methods_supported"`
 	Name                 string   `json:"resource_name"`
-	CLIClientID          string   `json:"fleet_cli_client_id"` // RFC 9728 allows parameters of one's own
+	CLIClientID          string   `json:"fleet_cli_client_id"` // RFC 9728 allows additional parameters
 }
 
 // ServeHTTP answers with the metadata.
@@ -49,7 +49,7 @@ func (p *Resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	of := strings.TrimPrefix(r.URL.Path, Path)
 	if of != "" && !slices.Contains(p.Endpoints, of) {
 		w.WriteHeader(http.StatusNotFound)
-		e := wire.Error{Reason: "NOT_FOUND", Message: "there is no resource " + of + ": there are the whole server and " + strings.Join(p.Endpoints, ", ")}
+		e := wire.Error{Reason: "NOT_FOUND", Message: "there is no resource " + of + ": the resources are the whole server and " + strings.Join(p.Endpoints, ", ")}
 		_, _ = w.Write(append(e.JSON(), '\n')) // the client may have disconnected
 		return
 	}
@@ -72,7 +72,7 @@ func (p *Resource) Challenge(r *http.Request) string {
 	return fmt.Sprintf(`Bearer realm="fleet"%s, resource_metadata="%s", scope="%s"`, given, p.base(r)+Path+of, strings.Join(p.Scopes, " "))
 }
 
-// base returns the URL of the server as the client knows it.
+// base returns the URL at which the client reaches the server.
 func (p *Resource) base(r *http.Request) string {
 	switch {
 	case p.PublicURL != "":
@@ -80,5 +80,5 @@ func (p *Resource) base(r *http.Request) string {
 	case r.TLS != nil:
 		return "https://" + r.Host
 	}
-	return "http://" + r.Host // the guard has checked it
+	return "http://" + r.Host // inbound.Guard has checked the host
 }

@@ -14,7 +14,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// fuzzing is a face whose service accepts everything. It records what must never reach the service.
+// fuzzing is a face whose service accepts everything. It records an error if a request that gRPC could not carry
+// reaches the service.
 type fuzzing struct {
 	*face
 	stub *stub
@@ -32,8 +33,9 @@ func newFuzzing(f *testing.F) *fuzzing {
 	return z
 }
 
-// ask sends a request as a client might. It checks that the server is never at fault, that every error has the form of
-// the contract, and that the service is not called after an error or with a request that gRPC could not carry.
+// ask sends a request as a client might. It checks that the server never answers with a 5xx status, that every error
+// has the form of the contract, and that the service is not called after an error or with a request that gRPC could not
+// carry.
 func (z *fuzzing) ask(t *testing.T, method, target, body string) {
 	address, err := url.ParseRequestURI(target)
 	if err != nil {

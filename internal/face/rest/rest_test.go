@@ -236,7 +236,7 @@ func TestProbes(t *testing.T) {
 
 	health.Degraded = []*fleetv1.DegradedPart{{Part: "coder", Since: &timestamppb.Timestamp{Seconds: 1761818445}, Reason: "it does not answer"}}
 	w = serve(f, "GET", "/readyz", "")
-	require.Equal(t, http.StatusOK, w.Code, "it must still answer")
+	require.Equal(t, http.StatusOK, w.Code, "the server must still answer")
 	require.JSONEq(t, `{"status":"ready","degraded":[{"part":"coder","since":"2025-10-30T10:00:45Z","reason":"it does not answer"}]}`, w.Body.String())
 
 	health.Status = fleetv1.CheckHealthResponse_not_ready

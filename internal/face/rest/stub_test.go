@@ -31,7 +31,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type watchStream = grpc.ServerStreamingServer[fleetv1.WatchFleetResponse]
 
-// stub is a fleet that answers every method as a test says, and remembers the last request.
+// stub is a fleet that answers every method as a test says, and records the last request.
 type stub struct {
 	fleetv1.UnimplementedFleetServiceServer
 	fleetv1.UnimplementedTokenServiceServer
@@ -117,7 +117,8 @@ type problem struct {
 	Details map[string]any `json:"details"`
 }
 
-// problemOf reads the error object of an answer, and fails unless it has exactly the three keys of the contract.
+// problemOf reads the error object of an answer. It fails the test unless the object has exactly the three keys of the
+// contract.
 func problemOf(t testing.TB, w *httptest.ResponseRecorder) problem {
 	t.Helper()
 	require.Equal(t, "application/json", w.Header().Get("Content-Type"), w.Body.String())
@@ -132,7 +133,7 @@ func problemOf(t testing.TB, w *httptest.ResponseRecorder) problem {
 	return p
 }
 
-// failure is a status as the service makes it.
+// failure returns a status as the service makes it.
 func failure(code codes.Code, reason fleetv1.ErrorReason, message string, details ...protoadapt.MessageV1) error {
 	info := &errdetails.ErrorInfo{Reason: reason.String(), Domain: "fleet", Metadata: map[string]string{"agent_name": "papi"}}
 	s, err := status.New(code, message).WithDetails(append([]protoadapt.MessageV1{info}, details...)...)

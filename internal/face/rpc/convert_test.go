@@ -52,7 +52,7 @@ func TestError(t *testing.T) {
 	require.NoError(t, err2)
 }
 
-// TestEveryCodeIsMapped fails if an error code of the core has no gRPC code. Such an error would become OK.
+// TestEveryCodeIsMapped fails if an error code of the core has no gRPC code. An error with such a code would become OK.
 func TestEveryCodeIsMapped(t *testing.T) {
 	t.Parallel()
 	for c := fleet.Internal; c <= fleet.DeadlineExceeded; c++ {

@@ -102,7 +102,7 @@ func newBucket(most, servers int64) *bucket {
 	return b
 }
 
-// set changes the bucket to that of a principal who may send most requests per second to all servers together.
+// set changes the limit of the bucket. most is the limit of all servers together, in requests per second.
 func (b *bucket) set(now time.Time, most, servers int64) {
 	per := part(most, servers)
 	b.most.Store(most)

@@ -34,7 +34,7 @@ func TestRatesArePerPrincipal(t *testing.T) {
 	for name, want := range map[string]int{"alice": 10, "bob": 10, "ci": 2, "root": 50, "other": 10} {
 		require.Equal(t, want, sent(t, r, name, 50), name)
 	}
-	require.Equal(t, 1, strings.Count(log.String(), "principal=alice"), "refusals are not logged one by one: %s", log)
+	require.Equal(t, 1, strings.Count(log.String(), "principal=alice"), "only the first refusal must be logged: %s", log)
 
 	err := r.take(t.Context(), fleet.Principal{Name: "alice"})
 	e, ok := errors.AsType[*fleet.Error](err)
@@ -43,13 +43,14 @@ func TestRatesArePerPrincipal(t *testing.T) {
 	require.Equal(t, 100*time.Millisecond, e.RetryAfter)
 	require.Equal(t, map[string]string{"limit": "limits.requests_per_second", "used": "10", "max": "10"}, e.Metadata)
 	now = now.Add(100 * time.Millisecond)
-	require.Equal(t, 1, sent(t, r, "alice", 5), "refused requests cost nothing")
+	require.Equal(t, 1, sent(t, r, "alice", 5), "refused requests must not use up the limit")
 
 	var none *Rates
 	require.Equal(t, 50, sent(t, none, "alice", 50))
 }
 
-// TestRatesOfGroups checks that the groups of a call count as soon as they change, and that an agent has what its owner has.
+// TestRatesOfGroups checks that a change of a caller's groups changes the limit at once, and that an agent has the
+// limit of its owner.
 func TestRatesOfGroups(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
@@ -65,14 +66,14 @@ func TestRatesOfGroups(t *testing.T) {
 		return allowed
 	}
 	alice, agent := fleet.Principal{Name: "alice"}, fleet.Principal{Name: "alice", AgentUID: "u1"}
-	require.Equal(t, 10, sent(agent), "nothing is known of the owner yet")
+	require.Equal(t, 10, sent(agent), "an agent must have the general limit while the owner's groups are unknown")
 	alice.Groups = []string{"interns"}
 	require.Equal(t, 2, sent(alice))
 	require.Equal(t, 2, sent(agent))
 	alice.Groups = []string{"interns", "robots"}
 	require.Equal(t, 50, sent(alice))
 	alice.Groups = nil
-	require.Equal(t, 2, sent(alice), "what there is; more comes at the new rate")
+	require.Equal(t, 2, sent(alice), "the bucket must keep its content and fill at the new rate")
 	require.Equal(t, 10, sent(alice))
 }
 
@@ -83,18 +84,21 @@ func TestRatesAreShared(t *testing.T) {
 	require.Equal(t, 4, sent(t, r, "alice", 4))
 	r.Share(4)
 	now = now.Add(time.Second)
-	require.Equal(t, 2, sent(t, r, "alice", 50), "2.5 a second")
-	require.Equal(t, 2, sent(t, r, "bob", 50), "a new one gets its part too")
+	require.Equal(t, 2, sent(t, r, "alice", 50), "one of 4 servers must allow 2.5 requests a second")
+	require.Equal(t, 2, sent(t, r, "bob", 50), "a new principal must get its part of the limit too")
 	r.Share(100)
 	now = now.Add(10 * time.Second)
-	require.Equal(t, 1, sent(t, r, "alice", 50), "a part of less than one request is one at a time")
+	require.Equal(t, 1, sent(t, r, "alice", 50), "a part of less than one request must allow one request at a time")
 	r.Share(0)
 	now = now.Add(time.Second)
 	require.Equal(t, 10, sent(t, r, "alice", 50))
 
 	now = now.Add(time.Second)
 	r.Share(1)
-	r.buckets.Range(func(name, _ any) bool { require.Fail(t, "still known", name); return false })
+	r.buckets.Range(func(name, _ any) bool {
+		require.Fail(t, "the bucket of a principal that does not call must be removed", name)
+		return false
+	})
 }
 
 func BenchmarkRates(b *testing.B) {

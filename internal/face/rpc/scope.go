@@ -16,7 +16,7 @@ import (
 type right struct {
 	needs      fleet.Scope
 	forAgents  bool // agents with their own tokens may call it
-	inProjects bool // callers who are restricted to some projects may call it: it is about objects in projects, or the caller
+	inProjects bool // callers who are restricted to some projects may call it, since it is about objects in projects or the caller
 	mutates    bool // a call may change something: the method's options do not say that it has no side effects
 }
 

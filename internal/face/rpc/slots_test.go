@@ -32,8 +32,9 @@ func (c *waitingCall) has() bool {
 	}
 }
 
-// TestSlotsAreFair lets calls of several principals come, wait, give up and end in any order. No slot stays free while a call
-// waits, and between two calls of a principal that get slots, every other principal that has waited all the time gets one.
+// TestSlotsAreFair lets calls of several principals come, wait, give up and end in any order. It checks that no slot
+// stays free while a call waits. Between two calls of a principal that get slots, every other principal that waits must
+// get a slot.
 func TestSlotsAreFair(t *testing.T) {
 	t.Parallel()
 	names := []string{"a", "b", "c", "d"}
@@ -42,19 +43,19 @@ func TestSlotsAreFair(t *testing.T) {
 		s := newSlots(most, 0, 0)
 		working := 0
 		waiting := map[string][]*waitingCall{} // by principal, oldest first
-		since := map[string][]string{}         // who got slots while the principal has waited
-		// settle notes who got slots, and checks that they are as many as there were.
+		since := map[string][]string{}         // for each principal, who got slots while it has waited
+		// settle records who got the new slots, and checks that their number is right.
 		settle := func(got int) {
 			for range got {
 				name := ""
 				for _, n := range names {
 					if w := waiting[n]; len(w) > 0 && w[0].has() {
-						require.Empty(t, name, "two calls got one slot")
+						require.Empty(t, name, "only one call must get the slot")
 						name = n
 						require.False(t, len(w) > 1 && w[1].has())
 					}
 				}
-				require.NotEmpty(t, name, "nobody got the slot")
+				require.NotEmpty(t, name, "a waiting call must get the slot")
 				for n := range since {
 					if n != name {
 						require.NotContains(t, since[n], name, "%s has waited while %s got two slots", n, name)
@@ -72,13 +73,13 @@ func TestSlotsAreFair(t *testing.T) {
 			for _, n := range names {
 				total += len(waiting[n])
 				for _, c := range waiting[n] {
-					require.False(t, c.has(), "a call got a slot before its turn")
+					require.False(t, c.has(), "a call must not get a slot before its turn")
 				}
 			}
 			require.Equal(t, working, s.Working())
 			require.Equal(t, total, s.Waiting())
 			require.Len(t, s.queues, len(since))
-			require.True(t, working == most || total == 0, "a slot is free while calls wait")
+			require.True(t, working == most || total == 0, "no slot must be free while calls wait")
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"come": func(t *rapid.T) {
@@ -99,7 +100,7 @@ func TestSlotsAreFair(t *testing.T) {
 			},
 			"end": func(t *rapid.T) {
 				if working == 0 {
-					t.Skip("none is worked on")
+					t.Skip("no call has a slot")
 				}
 				next := min(1, s.Waiting())
 				working--
@@ -110,7 +111,7 @@ func TestSlotsAreFair(t *testing.T) {
 				name := rapid.SampledFrom(names).Draw(t, "principal")
 				w := waiting[name]
 				if len(w) == 0 {
-					t.Skip("none waits")
+					t.Skip("no call waits")
 				}
 				i := rapid.IntRange(0, len(w)-1).Draw(t, "call")
 				require.True(t, s.withdraw(w[i]))
@@ -124,8 +125,8 @@ func TestSlotsAreFair(t *testing.T) {
 	})
 }
 
-// TestManyWaitingCallsDelayOthersByOne has 1,000 calls of one principal wait, and then one of each of two others. Of the
-// next slots, heavy gets the first, and the other two the second and the third.
+// TestManyWaitingCallsDelayOthersByOne lets 1,000 calls of the principal heavy wait, and then one call of each of two
+// others. heavy must get the next slot, and the other two must get the second and the third.
 func TestManyWaitingCallsDelayOthersByOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -135,7 +136,7 @@ func TestManyWaitingCallsDelayOthersByOne(t *testing.T) {
 		come := func(name string) {
 			go func() {
 				if s.Take(t.Context(), name) == nil {
-					order = append(order, name) // only one at a time has the slot
+					order = append(order, name) // needs no lock, because only one call has the slot
 					s.Leave()
 				}
 			}()
@@ -157,7 +158,7 @@ func TestManyWaitingCallsDelayOthersByOne(t *testing.T) {
 	})
 }
 
-// TestWaitingIsBounded checks the limits of the queue: its length, and the time in it.
+// TestWaitingIsBounded checks the limits of a queue: its length, and the time that a call may wait in it.
 func TestWaitingIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -191,12 +192,12 @@ func TestWaitingIsBounded(t *testing.T) {
 		require.Equal(t, 1, s.Waiting())
 		cancel()
 		require.ErrorIs(t, <-late, context.Canceled)
-		require.Zero(t, s.Waiting(), "a call that was cancelled waits no longer")
+		require.Zero(t, s.Waiting(), "a call that was cancelled must no longer wait")
 		require.Equal(t, 4, s.Working())
 	})
 }
 
-// TestSlotOfACancelledCall cancels a call just before it gets a slot, which is then free for others.
+// TestSlotOfACancelledCall checks that a slot is free for others if its call is cancelled just before it gets the slot.
 func TestSlotOfACancelledCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -218,7 +219,8 @@ func TestSlotOfACancelledCall(t *testing.T) {
 	})
 }
 
-// TestSlotsAreNotLost has many calls take slots, give up and release at the same time. In the end all slots are free.
+// TestSlotsAreNotLost lets many calls take slots, give up and release at the same time. In the end all slots must be
+// free.
 func TestSlotsAreNotLost(t *testing.T) {
 	t.Parallel()
 	s := newSlots(3, 0, 0)
@@ -258,7 +260,7 @@ func TestNoSlots(t *testing.T) {
 	fleet.ReleaseSlot(t.Context())
 }
 
-// TestFreeSlotsCostNoMemory checks that a call that need not wait allocates nothing for its slot.
+// TestFreeSlotsCostNoMemory checks that a call that does not have to wait allocates no memory for its slot.
 func TestFreeSlotsCostNoMemory(t *testing.T) {
 	s := newSlots(2, 0, time.Second)
 	held := &slot{of: s}

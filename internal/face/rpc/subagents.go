@@ -51,7 +51,7 @@ func (s *Subagents) ListSubagents(ctx context.Context, r *fleetv1.ListSubagentsR
 		return nil, err
 	}
 	if r.GetCursor() != "" {
-		broken = nil // only the first answer has the broken ones
+		broken = nil // only the first answer lists the broken subagents
 	}
 	resp := &fleetv1.ListSubagentsResponse{
 		Subagents: make([]*fleetv1.Subagent, len(part)), Broken: make([]*fleetv1.BrokenSubagent, len(broken)),

@@ -64,7 +64,8 @@ func TestMarshalWritesWhatProtojsonWrites(t *testing.T) {
 	}
 }
 
-// FuzzMarshal compares both on every message that the wire format can carry, of every type that the server sends.
+// FuzzMarshal compares Marshal with protojson on any message that the wire format can carry, of every type that the
+// server sends.
 func FuzzMarshal(f *testing.F) {
 	types := typesOf[wire.Answer](f)
 	for i, m := range []proto.Message{
@@ -129,7 +130,7 @@ func fill(t *rapid.T, m protoreflect.Message, depth int) {
 	}
 }
 
-// anyValue returns a random JSON value; an object if depth is negative.
+// anyValue returns a random JSON value. If depth is negative, the value is an object.
 func anyValue(t *rapid.T, depth int) *structpb.Value {
 	kind := 5
 	if depth >= 0 {
@@ -165,7 +166,7 @@ func value(t *rapid.T, f protoreflect.FieldDescriptor, empty func() protoreflect
 	case protoreflect.StringKind:
 		return protoreflect.ValueOfString(rapid.String().Draw(t, "string"))
 	case protoreflect.EnumKind:
-		return protoreflect.ValueOfEnum(protoreflect.EnumNumber(rapid.IntRange(0, 30).Draw(t, "enum"))) // also unknown ones
+		return protoreflect.ValueOfEnum(protoreflect.EnumNumber(rapid.IntRange(0, 30).Draw(t, "enum"))) // some of the values are unknown
 	case protoreflect.Int32Kind:
 		return protoreflect.ValueOfInt32(rapid.Int32().Draw(t, "int32"))
 	case protoreflect.Int64Kind:
@@ -203,7 +204,7 @@ func TestMarshalErrors(t *testing.T) {
 	}
 }
 
-// longList is the answer that faces are measured with.
+// longList is the answer for benchmarks of the faces.
 func longList() *fleetv1.ListAgentsResponse {
 	m := &fleetv1.ListAgentsResponse{TotalCount: 100, ObservedAt: timestamppb.Now()}
 	for range 100 {

@@ -58,7 +58,7 @@ var codeStatus = map[codes.Code]int{
 	codes.Unimplemented:      http.StatusNotImplemented,
 }
 
-// reasonStatus has the HTTP status of the reasons for which codeStatus is wrong. The contract requires 400 for them.
+// reasonStatus has the reasons that do not get the HTTP status of their gRPC code. The contract requires 400 for them.
 var reasonStatus = map[string]int{"AGENT_EXISTS": http.StatusBadRequest}
 
 // ErrorOf returns the error object of a gRPC status. Any other error counts as internal.

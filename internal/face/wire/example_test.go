@@ -20,7 +20,7 @@ func Example() {
 	}
 	fmt.Println(string(answer))
 
-	// What a client got wrong is an error with a reason, for programs, and a message that says what to do.
+	// A mistake of a client is an error with a reason, for programs, and a message that says what to do.
 	err = wire.Unmarshal([]byte(`{"nmae": "papi"}`), &request)
 	fmt.Println(wire.HTTPStatus(err), string(wire.ErrorBody(err)))
 	// Output:

@@ -14,7 +14,8 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// TestUnmarshalReadsWhatProtojsonReads compares both on random requests of every type, as protojson writes them.
+// TestUnmarshalReadsWhatProtojsonReads compares Unmarshal with protojson on random requests of every type, which
+// protojson wrote.
 func TestUnmarshalReadsWhatProtojsonReads(t *testing.T) {
 	t.Parallel()
 	for _, m := range typesOf[wire.Request](t) {
@@ -39,7 +40,7 @@ func TestUnmarshalReadsWhatProtojsonReads(t *testing.T) {
 	}
 }
 
-// FuzzUnmarshal checks that whatever a client sends is either refused with a reason, or read as protojson reads it.
+// FuzzUnmarshal checks that any input from a client is either refused with a reason, or read as protojson reads it.
 func FuzzUnmarshal(f *testing.F) {
 	types := typesOf[wire.Request](f)
 	for i, seed := range []string{
@@ -58,7 +59,7 @@ func FuzzUnmarshal(f *testing.F) {
 			return
 		}
 		want := m.ProtoReflect().New().Interface()
-		if err := protojson.Unmarshal(data, want); err != nil { // it reads no empty input
+		if err := protojson.Unmarshal(data, want); err != nil { // protojson does not accept empty input
 			require.True(t, proto.Equal(m, want), "%s: %v", data, err)
 			require.NotContains(t, string(data), "{")
 			return

@@ -32,7 +32,7 @@ func metadata(t *testing.T, p *protected.Resource) string {
 	return s.URL
 }
 
-// signedIn returns an issuer with a sign-in that is kept in the store.
+// signedIn signs in with a new issuer and keeps the sign-in in the store.
 func signedIn(t *testing.T, s Store) (*oidctest.Issuer, *Issuer) {
 	t.Helper()
 	real := oidctest.New(t, oidctest.User{Subject: "1", Name: "alice"})
@@ -56,7 +56,7 @@ func signedIn(t *testing.T, s Store) (*oidctest.Issuer, *Issuer) {
 	return real, i
 }
 
-// TestToken refreshes a token that has expired, once for all commands that need it at the same time.
+// TestToken checks that an expired token is refreshed, and only once for all commands that need it at the same time.
 func TestToken(t *testing.T) {
 	t.Parallel()
 	s := Store{Dir: filepath.Join(t.TempDir(), "logins"), NoKeyring: true}
@@ -83,7 +83,7 @@ func TestToken(t *testing.T) {
 		require.Equal(t, tokens[0], token)
 	}
 	require.NotEqual(t, first, tokens[0])
-	require.Equal(t, asked+1, real.Fetched("/oauth/token"), "the issuer takes a refresh token once")
+	require.Equal(t, asked+1, real.Fetched("/oauth/token"), "the token must be refreshed once, because the issuer accepts a refresh token only once")
 
 	real.RevokeRefreshTokens()
 	_, err = s.Token(t.Context(), server, func() time.Time { return time.Now().Add(9 * time.Hour) })
@@ -92,10 +92,10 @@ func TestToken(t *testing.T) {
 	real.Stop()
 	_, err = s.Token(t.Context(), server, func() time.Time { return time.Now().Add(9 * time.Hour) })
 	require.ErrorContains(t, err, "does not answer")
-	require.NotErrorIs(t, err, ErrEnded, "the session may go on when the issuer is back")
+	require.NotErrorIs(t, err, ErrEnded, "the session must not end because the issuer is down")
 }
 
-// TestForget signs out, also at the issuer.
+// TestForget checks that a sign-out removes the login and ends the session with the issuer.
 func TestForget(t *testing.T) {
 	t.Parallel()
 	s := Store{Dir: t.TempDir(), NoKeyring: true}
@@ -106,7 +106,7 @@ func TestForget(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, found)
 	_, err = i.refresh(t.Context(), tokens)
-	require.ErrorIs(t, err, ErrEnded, "the issuer has ended the session")
+	require.ErrorIs(t, err, ErrEnded, "the issuer must have ended the session")
 	found, err = s.Forget(t.Context(), server)
 	require.NoError(t, err)
 	require.False(t, found)
@@ -121,9 +121,9 @@ func TestForget(t *testing.T) {
 	require.Nil(t, l)
 }
 
-// TestWhereTokensAre checks that the tokens are in the keyring alone, or in a file that only its owner can read.
+// TestWhereTokensAre checks that the tokens are only in the keyring, or in a file that only its owner can read.
 func TestWhereTokensAre(t *testing.T) {
-	t.Setenv("DBUS_SESSION_BUS_ADDRESS", "unused") // there is a keyring
+	t.Setenv("DBUS_SESSION_BUS_ADDRESS", "unused") // so that hasKeyring returns true
 	s := Store{Dir: filepath.Join(t.TempDir(), "logins")}
 	signedIn(t, s)
 	text, err := os.ReadFile(s.file(server))
@@ -153,7 +153,7 @@ func TestWhereTokensAre(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// TestFindDistrusts refuses servers that lead elsewhere.
+// TestFindDistrusts checks that Find refuses metadata of another server and issuers that are not safe.
 func TestFindDistrusts(t *testing.T) {
 	t.Parallel()
 	for want, p := range map[string]*protected.Resource{
@@ -171,7 +171,7 @@ func TestFindDistrusts(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoIssuer)
 }
 
-// TestBrowserRefuses sends answers to the loopback address that are not of this sign-in.
+// TestBrowserRefuses checks that the loopback address refuses requests that do not belong to this sign-in.
 func TestBrowserRefuses(t *testing.T) {
 	t.Parallel()
 	real := oidctest.New(t, oidctest.User{Subject: "1", Name: "alice"})

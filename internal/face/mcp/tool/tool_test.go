@@ -106,7 +106,7 @@ func TestAStreamThatIsTooLongEnds(t *testing.T) {
 	a := &answers{messages: []*structpb.ListValue{list(large), list(large), list(large), list(large)}, err: errors.New("not reached")}
 	r := run(t, tool.Stream(tool.Spec{}, stream(a), words), func(mcp.JSONRPCNotification) error { return nil })
 	require.False(t, r.IsError)
-	require.Len(t, a.messages, 1, "it must stop when the result is full")
+	require.Len(t, a.messages, 1, "the tool must stop reading when the result is full")
 }
 
 func TestAStreamEndsWhenItsClientIsGone(t *testing.T) {
@@ -142,7 +142,8 @@ func TestCallContinuesWithoutProgress(t *testing.T) {
 	require.Empty(t, said)
 }
 
-// Events logged during the call are sent once, even if the stream that follows never delivers them.
+// TestLastEventsAreSent checks that events that are logged during the call are sent once, even if the stream that
+// follows never delivers them.
 func TestLastEventsAreSent(t *testing.T) {
 	t.Parallel()
 	var said []string
@@ -194,7 +195,8 @@ func TestUnencodedArguments(t *testing.T) {
 	}
 }
 
-// TestLongCallSendsHeartbeats uses clients that give up when they hear nothing.
+// TestLongCallSendsHeartbeats checks that a long call sends progress regularly, because clients give up when they
+// receive nothing.
 func TestLongCallSendsHeartbeats(t *testing.T) {
 	t.Parallel()
 	slow := func(_ context.Context, s *structpb.Struct, _ ...grpc.CallOption) (*structpb.Struct, error) {
@@ -226,7 +228,7 @@ func TestLongCallSendsHeartbeats(t *testing.T) {
 				r := mcp.CallToolRequest{}
 				_, err := c.tool.Handler(ctx, r)
 				require.NoError(t, err)
-				require.Empty(t, said, "no progress was requested")
+				require.Empty(t, said, "no progress must be sent, because none was requested")
 				r.Params.Meta = &mcp.Meta{ProgressToken: "t"}
 				_, err = c.tool.Handler(ctx, r)
 				require.NoError(t, err)
@@ -253,7 +255,7 @@ func (s *slowly) Recv() (*structpb.Struct, error) {
 	return a, nil
 }
 
-// TestShorteningLeavesTheServicesMessageAlone checks that an answer which does not fit is shortened in a copy.
+// TestShorteningLeavesTheServicesMessageAlone checks that an answer that does not fit is copied before it is shortened.
 func TestShorteningLeavesTheServicesMessageAlone(t *testing.T) {
 	t.Parallel()
 	shared := &fleetv1.ShowAgentLogResponse{Lines: []string{strings.Repeat("a", 5000), strings.Repeat("b", 5000), "c"}}
@@ -264,6 +266,6 @@ func TestShorteningLeavesTheServicesMessageAlone(t *testing.T) {
 	r, err := x.Handler(tool.WithMaxResult(t.Context(), 4096), mcp.CallToolRequest{})
 	require.NoError(t, err)
 	require.False(t, r.IsError)
-	require.Len(t, r.Content, 2, "the answer has a note")
+	require.Len(t, r.Content, 2, "the result must have the answer and a note")
 	require.True(t, proto.Equal(before, shared))
 }

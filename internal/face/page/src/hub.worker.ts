@@ -6,6 +6,6 @@ addEventListener('connect', (e) => {
   const port = (e as MessageEvent).ports[0]!
   hub.join(port)
   port.onmessage = (m: MessageEvent<Ask>) => hub.take(port, m.data)
-  // A tab that crashed does not say that it leaves.
+  // A crashed tab does not send 'leave'.
   port.addEventListener('close', () => hub.take(port, { kind: 'leave' }))
 })

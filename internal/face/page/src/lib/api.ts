@@ -21,18 +21,20 @@ export type FoundItem = Schemas['FoundItem']
 
 export const api = createClient<paths>({ baseUrl: '', fetch: fetchRenewed })
 
-/** Problem is an answer of the server that is an error. Its message says what to do next. */
+/** Problem is an error that the server answered. Its message says what to do next. */
 export class Problem extends Error {
   constructor(
     readonly status: number,
     readonly reason: string,
     message: string,
   ) {
-    super(message.charAt(0).toUpperCase() + message.slice(1)) // the API's messages are parts of sentences in other places
+    super(message.charAt(0).toUpperCase() + message.slice(1)) // the API's messages begin with a lower-case letter
   }
 }
 
-/** signedOut is called when the server asks for a token, and sessionChanged when the reader signed in or out here. */
+/**
+ * signedOut is called when the server requires a token, and sessionChanged when the user signs in or out in this tab.
+ */
 let signedOut = () => {}
 let sessionChanged = () => {}
 export function onSession(on: { signedOut: () => void; changed: () => void }) {
@@ -46,7 +48,7 @@ interface Answer<T> {
   response: Response
 }
 
-/** data returns what the call is answered with, and throws a Problem for an error. */
+/** data returns the answer of the call. It throws a Problem if the call fails. */
 export async function data<T>(call: Promise<Answer<T>>): Promise<T> {
   let answer: Answer<T>
   try {
@@ -64,7 +66,10 @@ export async function data<T>(call: Promise<Answer<T>>): Promise<T> {
   )
 }
 
-/** events reads the log after the cursor, at most `most` events. The answer is a line of JSON a batch. */
+/**
+ * events reads the log after the cursor, at most max_events events. The server answers with a line of JSON for each
+ * batch.
+ */
 export async function events(query: {
   cursor: string
   task_id?: string
@@ -79,7 +84,7 @@ export async function events(query: {
   return { events: batches.flatMap((b) => b.events), cursor: batches.at(-1)?.cursor ?? query.cursor }
 }
 
-/** openSession signs in, and returns what went wrong. */
+/** openSession signs in. It returns an error message if that fails. */
 export async function openSession(by: { token: string } | { code: string }): Promise<string | undefined> {
   const response = await fetch('/session', {
     method: 'POST',
@@ -94,7 +99,7 @@ export async function openSession(by: { token: string } | { code: string }): Pro
   return e.message ?? `The server answered ${response.status}.`
 }
 
-/** Session is what the server says about this browser: what it takes, who its issuer is, and whether we are signed in. */
+/** Session tells which credentials the server accepts, who its issuer is, and whether this browser is signed in. */
 export interface Session {
   auth: string[]
   issuer: string
@@ -105,7 +110,7 @@ export async function session(): Promise<Session> {
   return (await fetch('/session')).json() as Promise<Session>
 }
 
-/** fetchRenewed sends the request, again with a new session if the old one has expired. */
+/** fetchRenewed sends the request. If the session has expired, it renews the session and sends the request again. */
 async function fetchRenewed(request: Request): Promise<Response> {
   const again = request.clone()
   const response = await fetchAlive(request)
@@ -114,14 +119,14 @@ async function fetchRenewed(request: Request): Promise<Response> {
 
 let patience = 25_000 // milliseconds
 const mostPatience = 100_000
-/** setPatience sets how long a read waits for its answer at first. */
+/** setPatience sets how long the first try of a read waits for an answer. */
 export function setPatience(ms: number) {
   patience = ms
 }
 
 /**
- * fetchAlive sends the request. A read without an answer may be on a connection that is dead although nobody closed it, so it
- * is sent again on another one, and then has more time.
+ * fetchAlive sends the request. If a read gets no answer, its connection may be dead without having been closed. So
+ * fetchAlive sends the read again on another connection, with more time for each try.
  */
 async function fetchAlive(request: Request): Promise<Response> {
   if (request.method !== 'GET') return fetch(request)
@@ -144,7 +149,7 @@ async function fetchAlive(request: Request): Promise<Response> {
 
 let renewing: Promise<boolean> | undefined
 
-/** renewSession renews an expired session of the issuer, and reports whether there is a session then. */
+/** renewSession renews an expired session of the issuer, and reports whether the browser is signed in afterwards. */
 export async function renewSession(): Promise<boolean> {
   renewing ??= renewAlone()
   try {
@@ -154,9 +159,9 @@ export async function renewSession(): Promise<boolean> {
   }
 }
 
-/** renewAlone renews the session while no other tab does: an issuer may take a refresh token only once. */
+/** renewAlone renews the session while no other tab does, because an issuer may accept a refresh token only once. */
 async function renewAlone(): Promise<boolean> {
-  const locks = navigator.locks as LockManager | undefined // only pages with TLS, or of this machine, have them
+  const locks = navigator.locks as LockManager | undefined // only pages with TLS or on this machine have locks
   return locks ? await locks.request('fleet-session', renew) : renew()
 }
 
@@ -166,14 +171,14 @@ async function renew(): Promise<boolean> {
   return (await fetch('/session/refresh', { method: 'POST' })).ok
 }
 
-/** closeSession signs out, and returns where the browser continues: the issuer of the session may have one too. */
+/** closeSession signs out. It returns the address to open next, where the issuer may end its own session. */
 export async function closeSession(): Promise<string> {
   const response = await fetch('/session', { method: 'DELETE' })
   sessionChanged()
   return response.status === 200 ? ((await response.json()) as { continue: string }).continue : '/'
 }
 
-/** requestId returns an id that makes the repetition of a call harmless. */
+/** requestId returns a new id for a call. A call can safely be repeated with the same id. */
 export function requestId(): string {
   // crypto.randomUUID exists only where the page has TLS or is on this machine.
   return [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, '0')).join('')

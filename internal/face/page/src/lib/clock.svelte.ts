@@ -1,4 +1,4 @@
-/** clock is the time, every second. Views that show ages read it. */
+/** clock has the current time and changes every second. Views that show ages read it. */
 class Clock {
   now = $state(Date.now())
 

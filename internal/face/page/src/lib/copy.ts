@@ -5,7 +5,7 @@ export interface Call {
   /** tool is the name of the MCP tool, and of the method in snake case. */
   tool: keyof typeof table
   args: Record<string, string | number | string[] | undefined>
-  /** label says what the call does, where several can be copied. */
+  /** label says what the call does, if several calls can be copied. */
   label?: string
 }
 
@@ -18,7 +18,7 @@ interface Row {
   flags?: Record<string, string>
 }
 
-/** quote quotes an argument for a POSIX shell where it needs that. */
+/** quote quotes an argument for a POSIX shell, if it needs quotes. */
 function quote(arg: string): string {
   return /^[\w@%+=:,./-]+$/.test(arg) ? arg : "'" + arg.replaceAll("'", `'\\''`) + "'"
 }
@@ -28,19 +28,20 @@ export function asCLI({ tool, args }: Call): string {
   const options = Object.entries(flags).flatMap(([field, flag]) =>
     [args[field] ?? []].flat().flatMap((value) => ['--' + flag, quote(value + unitOf(field))]),
   )
-  // What begins with a dash would be a flag, and an empty argument is one that is not known yet.
+  // An argument that begins with a dash would be read as a flag. In place of an empty argument, the name of its field
+  // is shown.
   const values = positional.map((field) => String(args[field] || field.toUpperCase()))
   const dashes = values.some((v) => v.startsWith('-')) ? ['--'] : []
   return ['fleet', ...command, ...options, ...dashes, ...values.map(quote)].join(' ')
 }
 
-/** unitOf is what a duration needs on the command line, where the API takes a number. */
+/** unitOf returns the unit that a duration needs on the command line. The API takes a number of seconds. */
 const unitOf = (field: string) => (field.endsWith('_seconds') ? 's' : '')
 
 /** isTool reports whether the call is a tool of the MCP face. */
 export const isTool = ({ tool }: Call): boolean => (table[tool] as Row).tool
 
-/** asCurl names no token: what is copied ends in histories and chats. */
+/** asCurl leaves the token out, because copied text ends up in shell histories and chats. */
 export function asCurl({ tool, args }: Call): string {
   const [verb = '', template = ''] = (table[tool] as Row).http.split(' ')
   const rest = Object.fromEntries(Object.entries(args).filter(([, value]) => value !== undefined))
@@ -65,7 +66,7 @@ export function asMCP({ tool, args }: Call): string {
   return JSON.stringify(call, null, 2)
 }
 
-/** toClipboard copies the text, also where the page has no TLS and browsers lack navigator.clipboard. */
+/** toClipboard copies the text. It also works without TLS, where browsers have no navigator.clipboard. */
 export async function toClipboard(text: string, near: HTMLElement) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text)
   const field = document.createElement('textarea')

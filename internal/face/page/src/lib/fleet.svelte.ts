@@ -14,16 +14,16 @@ import {
 import { retry } from './retry'
 import { stream } from './stream.svelte'
 
-// What has changed is shown at most this often, in milliseconds, and less often if showing it takes long.
+// Updates of the views are at least `pace` milliseconds apart, and at least `rest` times as long as an update takes.
 const pace = 20
-const rest = 8 // times what showing takes
+const rest = 8
 
 /** mostSingle is how many agents are read one by one; more are read as a list, at most every listPace milliseconds. */
 const mostSingle = 10
 const listPace = 2000
-const readPace = 80 // milliseconds in which what must be read again is collected
+const readPace = 80 // milliseconds for which agents to read again are collected
 
-/** changeOf returns what the event changes of its agent; undefined if only the server can tell. */
+/** changeOf returns the fields of its agent that the event changes, or undefined if the agent must be read again. */
 function changeOf(e: FleetEvent, row: AgentSummary): Partial<AgentSummary> | undefined {
   switch (e.type) {
     case 'task_created':
@@ -63,8 +63,8 @@ const keyOf = (a: { owner: string; name: string }) => a.owner + '/' + a.name
 const keyOfEvent = (e: FleetEvent) => e.owner + '/' + e.agent_name
 
 /**
- * Fleet is what the tab knows of the agents and the questions: read once, then kept current by events. Views read
- * `agents` and `questions`, which change a few times a second at most, however many events arrive.
+ * Fleet has the agents and the open questions. It reads them once, and then keeps them current with events. Views read
+ * `agents` and `questions`, which change at most once in `pace` milliseconds, however many events arrive.
  */
 class Fleet {
   agents = $state.raw<AgentSummary[]>([])
@@ -77,15 +77,15 @@ class Fleet {
   problem = $state('')
 
   private byKey = new Map<string, AgentSummary>()
-  private order: string[] | undefined // keys in the order of the list; undefined when an agent came or went
+  private order: string[] | undefined // keys in the order of the list; undefined after an agent was added or removed
   private byId = new Map<string, Question>()
   private dirty = { agents: false, questions: false }
-  private next = 0 // when what has changed may be shown, see performance.now
+  private next = 0 // the earliest time of the next update, see performance.now
   private timer: ReturnType<typeof setTimeout> | undefined
   private pending = new Map<string, string>() // references to agents that must be read again, by key
   private reader: ReturnType<typeof setTimeout> | undefined
   private asker: ReturnType<typeof setTimeout> | undefined
-  private arrived = new Set<FleetEvent[]>() // what arrived during each of the reads that go on
+  private arrived = new Set<FleetEvent[]>() // for each running read, the events that arrived during it
 
   constructor() {
     stream.listen((events) => {
@@ -95,7 +95,7 @@ class Fleet {
     stream.missed = () => void this.load()
   }
 
-  /** load reads the fleet, and follows it from then on. */
+  /** load reads the fleet, and then keeps it current. */
   load(): Promise<void> {
     return retry(
       () => this.loadOnce(),
@@ -104,8 +104,8 @@ class Fleet {
   }
 
   /**
-   * loadOnce starts the stream before it reads the lists, so that nothing is missed. It reads the caller before them too: how
-   * an agent is named depends on whose it is.
+   * loadOnce starts the stream before it reads the lists, so that no event is missed. It also reads the caller first,
+   * because how an agent is named depends on whether the caller owns it.
    */
   private async loadOnce() {
     const [head] = await Promise.all([events({ cursor: 'now' }), this.readCaller()])
@@ -122,12 +122,12 @@ class Fleet {
     return !owner || owner === this.caller ? name : `${name}@${owner}`
   }
 
-  /** isShared reports whether somebody else has shared what the owner has with the caller. */
+  /** isShared reports whether the caller sees what belongs to the owner only because it was shared. */
   isShared(owner: string): boolean {
     return owner !== this.caller && this.scope !== 'admin'
   }
 
-  /** readPlaces reads how the places are. */
+  /** readPlaces reads the state of the places. */
   async readPlaces() {
     this.places = (await data(api.GET('/v1/agents', { params: { query: { limit: 1 } } }))).places
   }
@@ -154,20 +154,22 @@ class Fleet {
     this.showSoon()
   }
 
-  /** apply changes what an event tells all of; other agents are read again. */
+  /**
+   * apply changes the agent of an event. If the event does not contain the whole change, the agent is read again later.
+   */
   private apply(e: FleetEvent) {
     const key = keyOfEvent(e)
     const row = this.byKey.get(key)
     if (e.type === 'task_question' || e.type === 'task_answer') this.askLater()
-    // The caller no longer sees an agent whose agent_unshared has no status.
+    // An agent_unshared without a status means that the caller no longer sees the agent.
     if (e.type === 'agent_deleted' || (e.type === 'agent_unshared' && !e.status)) {
       if (this.byKey.delete(key)) this.changed(true)
       this.askOf(key)
       return
     }
-    // A share can make the agent visible, or end that. Agents of other toolsets have events too, and are in no list.
+    // A share can make the agent visible or hide it. Agents of other toolsets have events too, but are in no list.
     if (e.type === 'agent_created' || e.type === 'agent_shared' || e.type === 'agent_unshared') this.readLater(e)
-    if (e.type === 'agent_shared' || e.type === 'agent_unshared') this.askOf(key) // what the caller may do with it changes
+    if (e.type === 'agent_shared' || e.type === 'agent_unshared') this.askOf(key) // the caller's access changes
     if (!row) return
     const change = changeOf(e, row)
     if (!change) {
@@ -194,7 +196,7 @@ class Fleet {
         await new Promise((done) => setTimeout(done, listPace))
       }
     } catch {
-      // The stream says what is wrong with the connection; the next event tries again.
+      // The stream reports a broken connection, and the next event causes another try.
     }
     this.changed(true)
     this.reader = this.pending.size > 0 ? setTimeout(() => void this.readPending(), readPace) : undefined
@@ -218,7 +220,10 @@ class Fleet {
     }
   }
 
-  /** during reads, and applies the events again that arrived meanwhile: the answer may be older than they are. */
+  /**
+   * during reads, and then repeats the events that arrived meanwhile, because the answer may be older than these
+   * events.
+   */
   private async during<T>(read: () => Promise<T>, take: (answer: T) => void) {
     const arrived: FleetEvent[] = []
     this.arrived.add(arrived)
@@ -254,12 +259,12 @@ class Fleet {
       try {
         await this.readQuestions()
       } catch {
-        // The stream says what is wrong with the connection; the next event tries again.
+        // The stream reports a broken connection, and the next event causes another try.
       }
     }, readPace)
   }
 
-  /** changed shows the agents soon. members says that agents came or went. */
+  /** changed makes the views show the agents soon. members says that agents were added or removed. */
   private changed(members = false) {
     this.dirty.agents = true
     if (members) this.order = undefined

@@ -44,7 +44,7 @@ export function count(n: number, one: string, many = one + 's'): string {
   return `${n.toLocaleString()} ${n === 1 ? one : many}`
 }
 
-/** atLeast counts as count does; a plus sign says that there are more. */
+/** atLeast does the same as count, with a plus sign if there are more. */
 export function atLeast(n: number, more: boolean | undefined, one: string): string {
   return more ? `${n.toLocaleString()}+ ${one}s` : count(n, one)
 }
@@ -58,7 +58,7 @@ export function plain(text: string | null | undefined): string {
   return (text ?? '').replace(deceptive, (c) => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0'))
 }
 
-/** line is the first line of a text. */
+/** firstLine returns the first line of a text, shortened to `most` characters. */
 export function firstLine(text: string | null | undefined, most = 200): string {
   const line = (text ?? '').trimStart().split('\n', 1)[0] ?? ''
   return plain(line.length > most ? line.slice(0, most) + '…' : line)

@@ -1,25 +1,25 @@
 import type { FleetEvent } from './api'
 
-/** Ask is what a tab says to the hub. */
+/** Ask is a message from a tab to the hub. */
 export type Ask =
   /** Send the events after the cursor, and the output of these tasks. The tab has read everything up to the cursor. */
   | { kind: 'follow'; cursor: string; tasks: string[] }
   /** Send the output of these tasks from now on, and of no others. */
   | { kind: 'tasks'; tasks: string[] }
-  /** The events of a message were taken. */
+  /** The tab has processed a message with events. */
   | { kind: 'taken' }
   /** Somebody signed in or out. */
   | { kind: 'session' }
   | { kind: 'leave' }
 
-/** News is what the hub says to a tab. */
+/** News is a message from the hub to a tab. */
 export type News =
   | { kind: 'events'; events: FleetEvent[] }
-  /** The stream is open. Whatever is silent for longer than patience, in milliseconds, may wait on a dead connection. */
+  /** The stream is open. A request without an answer for patience milliseconds may wait on a dead connection. */
   | { kind: 'open'; patience: number }
-  /** The stream is closed; what was heard until since is all that a tab has. */
+  /** The stream is closed. A tab has no events that are newer than since. */
   | { kind: 'lost'; since: number }
-  /** The server wants another token, so that no stream is open until a tab asks again. */
+  /** The server requires another token. No stream is open until a tab sends 'follow' again. */
   | { kind: 'refused' }
   /** The tab has missed events, and must read everything again. */
   | { kind: 'expired' }
@@ -34,24 +34,26 @@ interface Tab {
   following: boolean
   after: number // the cursor of the newest event that the tab has
   tasks: string[]
-  untaken: number // messages with events that the tab has not taken yet
+  untaken: number // messages with events that the tab has not processed yet
 }
 
-// The server says in a header how long it is silent at most. A stream that is silent for this many times longer is dead.
+// A header of the server has the longest silence of a stream. A stream that is silent for this many times as long is
+// dead.
 const missedBeats = 2.5
-const usualPatience = 25_000 // milliseconds, until a server has said it
+const usualPatience = 25_000 // milliseconds, until the server has sent that header
 const opening = 5000 // milliseconds for the server to answer when the stream is opened; twice as many with each failure
-const mostConnections = 6 // of a browser to a server
-// A tab that the browser has frozen takes nothing. Beyond this many messages it gets no more, and reads everything again.
+const mostConnections = 6 // how many connections a browser opens to a server
+// A tab that the browser has frozen processes nothing. After this many messages it gets no more, and reads everything
+// again.
 const mostUntaken = 500
-const mostTasks = 100 // what output_of of watch_fleet takes
+const mostTasks = 100 // the longest list that output_of of watch_fleet accepts
 
 /**
- * Hub has the one event stream for all tabs of the browser, because HTTP/1.1 allows six connections to a server. It runs
- * in a worker that the tabs share, or in the tab where browsers have no such workers.
+ * Hub has the one event stream for all tabs of the browser, because HTTP/1.1 allows six connections to a server. It
+ * runs in a worker that the tabs share, or in the tab if the browser has no such workers.
  *
- * A tab drops events that it has, so the hub may send some twice: it opens the stream again from an older cursor whenever
- * that is the simplest way to miss none.
+ * A tab drops events that it already has, so the hub may send some events twice. It opens the stream again from an
+ * older cursor whenever that is the simplest way not to miss an event.
  */
 export class Hub {
   private tabs = new Map<Port, Tab>()
@@ -78,14 +80,14 @@ export class Hub {
   }
 
   take(port: Port, ask: Ask) {
-    if (!this.tabs.has(port)) this.join(port) // a page that the browser kept is back
+    if (!this.tabs.has(port)) this.join(port) // the browser shows a page again that it had kept
     const tab = this.tabs.get(port)!
     switch (ask.kind) {
       case 'follow':
         Object.assign(tab, { following: true, after: Number(ask.cursor), tasks: ask.tasks, untaken: 0 })
         if (this.cursor === '' || tab.after < Number(this.cursor)) this.cursor = ask.cursor
         this.failures = 0
-        this.connect() // always: the cookie may be another one since the stream was opened
+        this.connect() // always, because the cookie may have changed since the stream was opened
         break
       case 'tasks':
         tab.tasks = ask.tasks
@@ -125,7 +127,7 @@ export class Hub {
     this.cursor = ''
   }
 
-  /** connect opens the stream at the cursor, in place of the one that is open. */
+  /** connect closes the stream if it is open, and opens it at the cursor. */
   private connect() {
     clearTimeout(this.timer)
     this.stream?.abort()
@@ -151,12 +153,12 @@ export class Hub {
       heard = Date.now()
       watch(this.patience)
     }
-    // A slow server gets more time with each try, and one that cannot be reached does not hold up the next try for long.
+    // A slow server gets more time with each try. The first tries are short, so an unreachable server is retried soon.
     watch(Math.min(opening * 2 ** this.failures, usualPatience))
     try {
       const response = await fetch('/v1/events?' + query, {
         headers: { Accept: 'text/event-stream' },
-        cache: 'no-store', // otherwise the browser holds it while another request for the same address ends
+        cache: 'no-store', // otherwise the browser delays it until another request for the same address ends
         signal: mine.signal,
       })
       if (mine.signal.aborted) return
@@ -174,7 +176,7 @@ export class Hub {
         this.end('refused')
         return
       } else if (response.status === 400) {
-        this.end('expired') // the cursor is older than the log, or of another one
+        this.end('expired') // the cursor is older than the log, or belongs to another log
         return
       }
       this.fail(mine)
@@ -185,7 +187,7 @@ export class Hub {
     }
   }
 
-  /** end stops following: each tab asks again when it has done what the news want of it. */
+  /** end sends the news and stops following. Each tab sends 'follow' again after it has acted on the news. */
   private end(kind: 'refused' | 'expired') {
     this.tell({ kind })
     for (const [, tab] of this.following()) {
@@ -195,7 +197,9 @@ export class Hub {
     this.close()
   }
 
-  /** fail opens the stream again after a pause, which grows. since is when the connection was last known to work. */
+  /**
+   * fail opens the stream again after a pause, which grows with each failure. since is when the connection last worked.
+   */
   private fail(mine: AbortController, since = Date.now()) {
     if (this.stream !== mine) return
     mine.abort()
@@ -213,7 +217,7 @@ export class Hub {
       const news = events.filter((e) => Number(e.cursor) > tab.after)
       if (news.length === 0) continue
       if (tab.untaken >= mostUntaken) {
-        tab.following = false // until it takes what it has
+        tab.following = false // until it has processed its messages
         continue
       }
       tab.after = Number(last.cursor)
@@ -223,22 +227,24 @@ export class Hub {
   }
 }
 
-/** patienceOf is how many milliseconds the stream may be silent. */
+/** patienceOf returns how many milliseconds the stream may be silent. */
 function patienceOf(response: Response): number {
   const beat = Number(response.headers.get('Fleet-Heartbeat'))
   return beat > 0 ? missedBeats * beat * 1000 : usualPatience
 }
 
 /**
- * dropConnections makes the browser close the idle connections that it would use again, which may be dead as the stream's was:
- * each carries a request, and is closed when that has no answer.
+ * dropConnections makes the browser close idle connections, which may be dead like the stream's. It sends a request on
+ * each connection. The browser closes a connection when its request is aborted without an answer.
  */
 function dropConnections() {
   const signal = AbortSignal.timeout(opening)
   for (let i = 0; i < mostConnections; i++) void fetch('/healthz', { cache: 'no-store', signal }).catch(() => {})
 }
 
-/** batches reads server-sent events. It yields what arrives together, and calls alive for everything that arrives. */
+/**
+ * batches reads server-sent events. It yields the events that arrive together, and calls alive whenever data arrives.
+ */
 async function* batches(body: ReadableStream<Uint8Array>, alive: () => void): AsyncGenerator<FleetEvent[]> {
   const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader()
   let rest = ''

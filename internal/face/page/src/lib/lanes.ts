@@ -16,19 +16,19 @@ interface Change {
   before: Kind | undefined // what the agent must have been doing until then; undefined if it did not exist
 }
 
-const most = 500 // changes that are kept of an agent
+const most = 500 // changes that are kept for each agent
 
 const kindOfState = (state: string): Kind =>
   state === 'running' ? 'idle' : state === 'failed' || state === 'unhealthy' ? 'failed' : 'offline'
 
-/** kindNow is what the agent of the list is doing. */
+/** kindNow returns what a listed agent is doing now. */
 export function kindNow(a: AgentSummary): Kind {
   if (a.waiting) return 'asking'
   if (a.status === 'busy') return 'working'
   return kindOfState(a.state)
 }
 
-/** changeOf returns what the event says about its agent; undefined if it goes on as before. */
+/** changeOf returns how the event changes what its agent is doing, or undefined if it changes nothing. */
 function changeOf(e: FleetEvent, before: Kind | undefined): Change | undefined {
   const at = Date.parse(e.time)
   switch (e.type) {
@@ -53,9 +53,9 @@ function changeOf(e: FleetEvent, before: Kind | undefined): Change | undefined {
   return undefined
 }
 
-/** Lanes has the past of agents, from events in their order. */
+/** Lanes derives the past of agents from events, which must be added in order. */
 export class Lanes {
-  /** since is from when on it is known. */
+  /** since is the time from which the past is known. */
   since = Infinity
   private changes = new Map<string, Change[]>() // by owner and name
 
@@ -70,7 +70,7 @@ export class Lanes {
     this.changes.set(key, list)
   }
 
-  /** of returns what the agent did between the times, as far as it is known, oldest first. */
+  /** of returns what the agent did between the times, as far as the past is known, oldest first. */
   of(a: AgentSummary, from: number, to: number): Span[] {
     const list = this.changes.get(a.owner + '/' + a.name) ?? []
     const spans: Span[] = []
@@ -79,7 +79,7 @@ export class Lanes {
       if (kind && span.to > span.from) spans.push({ ...span, kind })
     }
     const first = list[0]
-    // What an agent is doing that has not changed, it has done all the time.
+    // If an agent has no changes, it has been doing the same all the time.
     add(this.since, first?.at ?? to, first ? (list.length < most ? first.before : undefined) : kindNow(a))
     list.forEach((c, i) => add(c.at, list[i + 1]?.at ?? to, i === list.length - 1 ? kindNow(a) : c.kind))
     return spans

@@ -1,6 +1,8 @@
 import { api, data, Problem } from './api'
 
-/** A line of output. A line that a page ends in, or that is very long, continues in the next one. */
+/**
+ * Line is a line of output or a part of it. If `continued` is set, the next Line continues it in the next page or part.
+ */
 export interface Line {
   key: number
   text: string
@@ -18,8 +20,8 @@ const longest = 8 << 10 // characters of one line; longer ones are shown in part
 const mostPages = 64 // pages that are kept: 4 MiB
 
 /**
- * Output is a window on the output of a task, which may have a million lines and grow. Pages are read as the reader
- * comes near them, and those far away are dropped.
+ * Output is a window on the output of a task. The output may have a million lines and still grow. Pages are read when
+ * the user scrolls near them, and distant pages are dropped.
  */
 export class Output {
   lines = $state.raw<Line[]>([])
@@ -27,7 +29,7 @@ export class Output {
   gap = $state<{ offset: number; size: number } | undefined>()
   problem = $state('')
   loading = $state(false)
-  /** from and to are the bytes that the window has. */
+  /** from and to are the offsets, in bytes, at which the window begins and ends. */
   from = $state(0)
   to = $state(0)
 
@@ -42,12 +44,12 @@ export class Output {
     private readonly live: () => boolean,
   ) {}
 
-  /** openEnd shows the end. */
+  /** openEnd moves the window to the end of the output. */
   async openEnd() {
     await this.replace({ tail: pageSize, limit: pageSize })
   }
 
-  /** openAt shows the page at a byte. */
+  /** openAt moves the window to the page at the offset, in bytes. */
   async openAt(offset: number) {
     await this.replace({ offset: Math.max(0, Math.floor(offset)), limit: pageSize })
   }
@@ -75,7 +77,7 @@ export class Output {
     return true
   }
 
-  /** newer reads what comes after the window. Calls while it reads make it read once more. */
+  /** newer reads the page after the window. If it is called while it reads, it reads once more. */
   async newer(): Promise<void> {
     if (this.busy) {
       this.again = true
@@ -168,14 +170,15 @@ export function fromBase64(text: string): Uint8Array {
 }
 
 export interface Match {
-  /** offset is where the line begins, in bytes; in a very long line, a little before what was found. */
+  /** offset is where the line begins, in bytes. In a very long line, it is a little before the match. */
   offset: number
   text: string
 }
 
-// A page of a search ends anywhere, so its last line is searched with the next page, unless it is longer than this.
+// A page of a search can end within a line. The line is then searched with the next page, unless it is longer than
+// this.
 const longestCarry = 64 << 10
-const before = 200 // characters that are shown before what was found in a long line
+const before = 200 // characters that are shown before a match in a long line
 
 /** search reads the whole output and reports the lines that contain the text in upper or lower case, at most `most`. */
 export async function search(
@@ -209,7 +212,7 @@ export async function search(
   }
 }
 
-/** find adds the first match of each line of the text, which begins at the byte. */
+/** find adds the first match in each line of the text. start is the offset of the text, in bytes. */
 function find(pattern: RegExp, text: string, start: number, matches: Match[], most: number) {
   let counted = 0 // characters before at
   let at = start

@@ -1,11 +1,11 @@
 import { Problem } from './api'
 
-/** passes reports whether what went wrong may be over when the call is made again. */
+/** passes reports whether a second call may succeed after the error. */
 const passes = (e: unknown): boolean => !(e instanceof Problem) || e.status === 0 || e.status === 429 || e.status >= 500
 
 /**
- * retry works until that succeeds or fails for a reason that stays, with pauses that grow. It calls failed for each
- * failure, and ends early when wanted returns false.
+ * retry calls work until it succeeds or fails with a permanent error. The pauses between the calls grow. retry calls
+ * failed for each error, and ends early when wanted returns false.
  */
 export async function retry(
   work: () => Promise<void>,

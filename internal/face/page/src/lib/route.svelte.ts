@@ -7,7 +7,7 @@ class Route {
 
   constructor() {
     addEventListener('popstate', () => this.read())
-    // Links to other pages of the server (/docs) and to new tabs are the browser's own business.
+    // The browser itself follows links to other pages of the server (/docs) and links that open a new tab.
     addEventListener('click', (e) => {
       const link = (e.target as Element | null)?.closest?.('a')
       if (!link || e.defaultPrevented || e.button !== 0 || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey) return
@@ -36,7 +36,7 @@ class Route {
     scrollTo(0, 0)
   }
 
-  /** set changes a filter in place: going back leaves the view, not the filter. */
+  /** set changes a filter without a new entry in the history, so that going back leaves the view. */
   set(name: string, value: string) {
     const query = new URLSearchParams(location.search)
     if (value) query.set(name, value)

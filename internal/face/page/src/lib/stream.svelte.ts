@@ -4,18 +4,18 @@ import { Hub, type Ask, type News } from './hub'
 type Listener = (events: FleetEvent[]) => void
 
 /**
- * Stream is the tab's view of the event stream that all tabs share, see Hub. The tab has a cursor of its own. Listeners
- * get what arrived together.
+ * Stream is the tab's view of the event stream that all tabs share, see Hub. The tab has its own cursor. Listeners get
+ * the events that arrived together.
  */
 class Stream {
-  /** open is false while no connection is open; since says since when. One that opens again at once is not worth a word. */
+  /** open says whether a connection is open. While it is not, since is when it was lost. A short loss is not shown. */
   open = $state(false)
   since = $state(Date.now())
   /** epoch grows when events were missed, so that everything that is shown must be read again. */
   epoch = $state(0)
-  /** begun grows when the stream starts from now on: what was read before may be older than that. */
+  /** begun grows when the stream starts at the end of the log. Answers that were read before may be older. */
   begun = $state(0)
-  /** refused is called when the server wants another token, and missed when events were missed. */
+  /** refused is called when the server requires another token, and missed when events were missed. */
   refused = () => {}
   missed = () => {}
 
@@ -42,7 +42,7 @@ class Stream {
     })
   }
 
-  /** watchOutput adds what the task puts out to the stream, until the returned function is called. */
+  /** watchOutput adds the output of the task to the stream, until the returned function is called. */
   watchOutput(task: string): () => void {
     this.select([...this.tasks, task])
     return () => {
@@ -107,7 +107,7 @@ class Stream {
         this.missed()
         break
       case 'session':
-        location.reload() // nothing of another principal may stay
+        location.reload() // no data of another principal may stay
     }
   }
 
@@ -126,7 +126,9 @@ class Stream {
 
 export const stream = new Stream()
 
-/** tellsOutput reports whether the event only says what a task puts out or does, which changes nothing else about it. */
+/**
+ * tellsOutput reports whether the event only reports output or a step of a task. Such events change nothing else of it.
+ */
 export function tellsOutput(e: FleetEvent): boolean {
   return ['task_output', 'task_more_output', 'task_step'].includes(e.type)
 }

@@ -1,10 +1,10 @@
 type Name = 'system' | 'light' | 'dark'
 
-/** theme is light or dark, as the system says until the reader chooses. */
+/** theme is light or dark. It is the system's until the user chooses another one. */
 class Theme {
   name = $state<Name>((localStorage.getItem('theme') as Name | null) ?? 'system')
 
-  /** dark is whether the system wants dark colours. */
+  /** dark says whether the system prefers dark colours. */
   dark = $state(false)
 
   constructor() {
