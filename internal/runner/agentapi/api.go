@@ -17,7 +17,7 @@ import (
 // Time limits for AgentAPI.
 const (
 	readTime = 10 * time.Second // for reading; AgentAPI may be busy with a message for some seconds
-	sendTime = 60 * time.Second // for sending a message: it waits up to 30 s for the agent's screen
+	sendTime = 60 * time.Second // for sending a message; AgentAPI waits up to 30 s for the agent's screen
 )
 
 // maxConversation limits a conversation, in bytes.
@@ -36,15 +36,15 @@ const (
 const (
 	keyEscape    = "\x1b"
 	keyInterrupt = "\x03"
-	// keyClear erases the input line: a person's draft, or what an interrupted agent has restored there. One key erases
-	// a line or its beginning.
+	// keyClear erases the input: a person's draft, or text that an interrupted agent has put back there. Each of the
+	// keys erases one line, or the part of a line before the cursor.
 	keyClear = "\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15"
 	// keyType and keyErase change the screen and change it back.
 	keyType, keyErase = ".", "\x7f"
 )
 
-// message is one message of a conversation. The agent's messages contain its screen, and the last one changes with the
-// screen.
+// message is one message of a conversation. A message of the agent contains the text of its screen. The last message
+// changes whenever the screen changes.
 type message struct {
 	ID      int       `json:"id"`
 	Role    string    `json:"role"`
@@ -57,14 +57,14 @@ type view struct {
 	status    string
 	agentType string
 	messages  []message
-	skew      time.Duration // how far the agent's clock is ahead of Fleet's; 0 if it is about the same
+	skew      time.Duration // how far the agent's clock is ahead of Fleet's clock; 0 if the clocks are about the same
 }
 
 // unreachableError means that AgentAPI cannot be reached, because the workspace, its agent or AgentAPI is down.
 type unreachableError struct{ status int }
 
 func (e *unreachableError) Error() string {
-	return fmt.Sprintf("the agent cannot be reached: the proxy before its AgentAPI answers with status %d", e.status)
+	return fmt.Sprintf("the agent cannot be reached: a proxy answered with status %d instead of AgentAPI", e.status)
 }
 
 // RefusalError is AgentAPI's own error for a request.
@@ -73,7 +73,7 @@ type RefusalError struct {
 	words  string
 }
 
-func (e *RefusalError) Error() string { return "AgentAPI refused: " + e.words }
+func (e *RefusalError) Error() string { return "AgentAPI refused the request: " + e.words }
 
 // busy reports whether AgentAPI refused a message because the agent is busy, or because its screen has just changed.
 func (e *RefusalError) busy() bool { return strings.Contains(e.words, "waiting for user input") }
@@ -86,7 +86,7 @@ type client struct {
 	skew *atomic.Int64 // nanoseconds
 }
 
-// client returns a client for the AgentAPI of a workspace that has one.
+// client returns a client for the AgentAPI of a workspace. f.URL must not be nil.
 func (runners *Runners) client(f Facts) *client {
 	return &client{http: f.HTTP, base: f.URL, now: runners.config.Now, skew: &atomic.Int64{}}
 }
@@ -138,7 +138,7 @@ func refused(res *http.Response) error {
 	if words = plain(words); words == "" {
 		words = plain(said.Title + said.Message)
 	}
-	if said.Title == "" && said.Message != "" { // of the host's API, not of AgentAPI
+	if said.Title == "" && said.Message != "" { // an error of the host's API, not of AgentAPI
 		return &unreachableError{status: res.StatusCode}
 	}
 	return &RefusalError{status: res.StatusCode, words: words}
@@ -147,7 +147,7 @@ func refused(res *http.Response) error {
 // maxWords limits AgentAPI's texts in messages, in bytes.
 const maxWords = 500
 
-// plain returns the text on one line, shortened.
+// plain returns the text on one line, shortened to maxWords bytes.
 func plain(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if len(s) > maxWords {
@@ -156,13 +156,13 @@ func plain(s string) string {
 	return s
 }
 
-// drain reads a limited rest of a response, so that its connection can be reused.
+// drain reads a limited part of the rest of a response, so that its connection can be reused. It closes the body.
 func drain(body io.ReadCloser) {
 	_, _ = io.Copy(io.Discard, io.LimitReader(body, 64<<10))
 	_ = body.Close()
 }
 
-// ClockSkew returns how far the server's clock is ahead of now; 0 if it is about the same or unknown.
+// ClockSkew returns how far the server's clock is ahead of now. It returns 0 if the difference is small or unknown.
 func ClockSkew(res *http.Response, now time.Time) time.Duration {
 	at, err := http.ParseTime(res.Header.Get("Date"))
 	if err != nil {
@@ -175,7 +175,7 @@ func ClockSkew(res *http.Response, now time.Time) time.Duration {
 	return skew
 }
 
-// get reads the resource at the path.
+// get reads the JSON resource at the path, and decodes it into into.
 func (x *client) get(ctx context.Context, path string, into any) error {
 	bounded, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
@@ -193,7 +193,7 @@ func (x *client) get(ctx context.Context, path string, into any) error {
 // ahead returns how far the agent's clock is ahead of Fleet's.
 func (x *client) ahead() time.Duration { return time.Duration(x.skew.Load()) }
 
-// said returns the messages that AgentAPI has.
+// said returns the messages of AgentAPI, without the message that showPrompt may have added.
 func (v *view) said() []message {
 	if len(v.messages) > 0 && v.messages[0].ID == shownID {
 		return v.messages[1:]
@@ -212,7 +212,7 @@ func (x *client) state(ctx context.Context) (status, agentType string, err error
 }
 
 // look reads the whole conversation. It reads the status before the messages. So if the status is stable, all messages
-// are complete, unless another message was sent in between, which then is the last one.
+// are complete. If the last message is to the agent, it was sent in between, and look sets the status to running.
 func (x *client) look(ctx context.Context) (*view, error) {
 	var v view
 	var err error

@@ -10,8 +10,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// begun waits until the agent has started the run by itself. An agent that stays idle will not start it. begun then returns
-// an error. It does not send the prompt, because the agent might get it twice.
+// begun waits until the agent has started the run by itself. If the agent stays idle, begun returns TASK_NOT_FOUND. It
+// does not send the prompt, because the agent might then get the prompt twice.
 func (runners *Runners) begun(ctx context.Context, a fleet.Agent, r fleet.Run, workspace Workspace, api *client) error {
 	t := runners.runs.of(r.TaskID)
 	rests, failures := 0, 0
@@ -31,7 +31,7 @@ func (runners *Runners) begun(ctx context.Context, a fleet.Agent, r fleet.Run, w
 		case v.status == statusStable:
 			if rests++; rests > maxIdleChecks {
 				return fleet.Errorf(fleet.ReasonTaskNotFound,
-					"the agent %q has not begun to work on its spec by itself: its template does not give it to AgentAPI; set spec_is_task to false for the project", a.Name)
+					"the agent %q has not begun to work on its spec by itself, because its template does not pass the spec to AgentAPI: set spec_is_task to false for the project", a.Name)
 			}
 		}
 		if err := runners.config.Wait(ctx, settlePause); err != nil {
@@ -40,12 +40,11 @@ func (runners *Runners) begun(ctx context.Context, a fleet.Agent, r fleet.Run, w
 	}
 }
 
-// maxIdleChecks is how many checks may find the agent idle before begun gives up: 15 seconds of checks.
+// maxIdleChecks is how many checks may find the agent idle before begun gives up. These checks take about 15 seconds.
 const maxIdleChecks = 50
 
-// showPrompt adds the prompt to a conversation that does not contain it as a message, because the agent got it on its
-// command line. It does so if the agent's first screen shows the prompt. It reports whether the conversation has the
-// prompt.
+// showPrompt reports whether the conversation begins with the prompt. An agent that got the prompt on its command line
+// has no message with it. If the first screen of such an agent shows the prompt, showPrompt adds the message.
 func (v *view) showPrompt(prompt string) bool {
 	prompt = typed(prompt)
 	if prompt == "" || len(v.messages) == 0 {
@@ -64,15 +63,17 @@ func (v *view) showPrompt(prompt string) bool {
 	return true
 }
 
-// Range of the number of letters of a prompt that must be on the screen.
+// The screen must show the first maxShown letters of a prompt, or all letters of a shorter prompt. A prompt with fewer
+// letters than minShown is not looked for.
 const minShown, maxShown = 12, 80
 
-// shownID is the id of a message that AgentAPI does not have, and shownAt is its time, before all messages.
+// shownID is the id of the message that showPrompt adds. shownAt is the time of that message, before all other
+// messages.
 const shownID = -1
 
 var shownAt = time.Unix(1, 0)
 
-// letters returns the text without everything that a screen may insert.
+// letters returns only the letters and digits of the text, because a screen may insert other characters.
 func letters(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {

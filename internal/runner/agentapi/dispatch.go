@@ -14,15 +14,15 @@ const (
 	// AgentAPI reports an agent as busy until its screen was unchanged for two seconds.
 	settleTime  = 12 * time.Second
 	settlePause = 300 * time.Millisecond
-	// maxSends is the number of failed attempts to send a message. maxFailures is the number of failed attempts to read
-	// the conversation.
+	// A call fails after maxSends failed attempts to send a message, or maxFailures failed attempts to read the
+	// conversation.
 	maxSends     = 3
 	maxFailures  = 6
 	failurePause = 700 * time.Millisecond
 )
 
-// Dispatch implements fleet.Runner. It reads the conversation before each attempt to send the prompt. If the prompt is
-// already there, the run is dispatched, and nothing is sent.
+// Dispatch implements fleet.Runner. It reads the conversation before each attempt to send the prompt. If the
+// conversation already has the prompt, Dispatch sends nothing and succeeds.
 func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 	runners, a := w.runners, w.agent
 	workspace, err := w.find(ctx)
@@ -59,8 +59,8 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 	return nil
 }
 
-// firstSpec returns the specification if the agent must get it now: its workspace does not have it, and the agent has
-// no messages yet.
+// firstSpec returns the specification if the agent must get it with its first message, because the workspace does not
+// have it. For later messages, firstSpec returns an empty text.
 func (v *view) firstSpec(ctx context.Context, workspace Workspace) (string, error) {
 	for _, m := range v.messages {
 		if m.Role == roleUser {
@@ -84,7 +84,7 @@ func (runners *Runners) busyWith(a fleet.Agent, v *view) error {
 	return agentBusy(a, task)
 }
 
-// lastTask returns the task on which the agent works or worked last; empty if unknown.
+// lastTask returns the task on which the agent works or worked last. It returns an empty id if that task is unknown.
 func (runners *Runners) lastTask(a fleet.Agent, v *view) string {
 	for i := len(v.messages) - 1; i >= 0; i-- {
 		if v.messages[i].Role == roleUser {
@@ -98,16 +98,16 @@ func (runners *Runners) lastTask(a fleet.Agent, v *view) string {
 
 func agentBusy(a fleet.Agent, task string) error {
 	if task == "" {
-		return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q is busy: wait for it, or stop it in Coder", a.Name)
+		return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q is busy: wait until it is idle, or stop it in Coder", a.Name)
 	}
 	return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q is busy with the task %s", a.Name, task).With("task_id", task)
 }
 
 // delivery is a message that is being sent to an agent.
 type delivery struct {
-	find func(*view) bool            // reports whether the conversation has it, and records which message it is
-	text func(*view) (string, error) // returns the text, or why it cannot be sent any more
-	busy func(*view) error           // returns an error if the agent will be busy for long; nil: wait
+	find func(*view) bool            // reports whether the conversation has the message, and records where
+	text func(*view) (string, error) // returns the text, or an error if the message must no longer be sent
+	busy func(*view) error           // returns an error if the agent will be busy for long, or nil to wait for it
 }
 
 // deliverOnce sends the agent a message exactly once. already is true if the conversation contained the message before.
@@ -159,7 +159,7 @@ func (runners *Runners) deliverOnce(ctx context.Context, a fleet.Agent, workspac
 		switch {
 		case last == nil:
 			if v, err := api.look(ctx); err == nil {
-				d.find(v) // to record which message it is
+				d.find(v) // to record where the message is
 			}
 			return false, nil
 		case ctx.Err() != nil:
@@ -174,8 +174,8 @@ func (runners *Runners) deliverOnce(ctx context.Context, a fleet.Agent, workspac
 	}
 }
 
-// afterFailure handles a failed request. It waits and returns nil if a retry can help. Otherwise it returns the error for the
-// caller.
+// afterFailure handles a failed request. If a retry can help, it waits and returns nil. Otherwise it returns the error
+// for the caller.
 func (runners *Runners) afterFailure(ctx context.Context, a fleet.Agent, workspace Workspace, err error) error {
 	var unreachable *unreachableError
 	var refusal *RefusalError
@@ -199,7 +199,7 @@ func (runners *Runners) afterFailure(ctx context.Context, a fleet.Agent, workspa
 		_, err = runners.reach(a, nil)
 		return err
 	}
-	// An agent that only lost its connection may have received the message. The caller checks that.
+	// If only the connection was lost, the agent may have received the message. The caller looks for it.
 	if !workspace.Facts().Running {
 		_, err = runners.reach(a, workspace)
 	}

@@ -63,19 +63,19 @@ type follower struct {
 	sink       func(fleet.Output) error
 	transcript *transcript
 	next       int  // index of the first output that sink has not accepted
-	resumed    bool // a part of the run was passed on before
+	resumed    bool // a part of the run's output was passed on before
 
 	workspace Workspace
 	api       *client
 
-	streamless time.Time // since when there is no event stream; zero: unknown
+	streamless time.Time // when the last event stream ended or failed; zero if no stream was tried yet
 
 	view    *view
-	viewAt  time.Time // when it was read
+	viewAt  time.Time // when view was read
 	checked time.Time // when the workspace was last read
 	stuck   time.Time // since when the agent shows nothing
-	lost    time.Time // since when it cannot be reached
-	overdue time.Time // when it was interrupted at its time limit
+	lost    time.Time // since when the agent cannot be reached
+	overdue time.Time // when the run was last interrupted because of its time limit
 	pressed int       // number of interrupts so far
 }
 
@@ -139,13 +139,14 @@ func (f *follower) deliver() error {
 	return nil
 }
 
-// said adds the new text in the run's part of the conversation.
+// said reads the new text of the run, whose messages are from i to end, and passes it on. final means that the last
+// message is complete.
 func (f *follower) said(i, end int, final bool) error {
 	f.transcript.add(f.transcript.screenReader.write(f.view.messages[i], f.view.messages[i+1:end], final, f.now()))
 	return f.deliver()
 }
 
-// step handles the newest view.
+// step handles the newest view. It passes on new text, and reports whether the run has ended.
 func (f *follower) step(ctx context.Context) (o fleet.Outcome, ended bool, err error) {
 	i := f.locate(f.view)
 	if i < 0 {
@@ -159,7 +160,7 @@ func (f *follower) step(ctx context.Context) (o fleet.Outcome, ended bool, err e
 		return o, false, err
 	}
 	if f.atRest(f.view, i, end) && !f.transcript.waits() {
-		// A message may have been sent since, or may be on its way.
+		// A message may have been sent since the view was read, or may be being delivered.
 		v, err := f.api.look(ctx)
 		if err != nil {
 			return o, false, err
@@ -210,8 +211,8 @@ func (f *follower) seen() bool {
 	return ok
 }
 
-// check reads the workspace from time to time. It may be stopping, or the agent may have reported its end without
-// becoming idle.
+// check reads the workspace from time to time. The workspace may be stopping. Or the agent may have reported the end of
+// its work without becoming idle.
 func (f *follower) check(ctx context.Context, i, end int) (o fleet.Outcome, ended bool, err error) {
 	now := f.now()
 	if f.checked.IsZero() {
@@ -270,7 +271,7 @@ func (f *follower) wake(ctx context.Context, end int, now time.Time) error {
 	return f.api.send(ctx, typeRaw, keyErase)
 }
 
-// limit ends a run at its time limit.
+// limit interrupts a run at its time limit. If two interrupts do not stop the run, limit ends it.
 func (f *follower) limit(ctx context.Context, i, end int) (o fleet.Outcome, ended bool, err error) {
 	now := f.now()
 	if f.run.Timeout <= 0 || now.Before(f.run.Started.Add(f.run.Timeout)) {

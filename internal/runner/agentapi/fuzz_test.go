@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzScreen checks that any screen can be read, and that nothing of it can control a terminal.
+// FuzzScreen checks that any screen can be read, and that the output has no characters that control a terminal.
 func FuzzScreen(f *testing.F) {
 	f.Add("● Bash(ls)\n\x1b[31mred\x1b[0m\n", "done", true)
 	f.Add(strings.Repeat("x", 79)+" \n"+strings.Repeat("y", 80)+"\n✻ Cogitated for 34s\n", "\xff\xfe", false)
@@ -32,7 +32,7 @@ func FuzzScreen(f *testing.F) {
 	})
 }
 
-// FuzzPosition checks that a cursor is refused or stands for a position.
+// FuzzPosition checks that an accepted cursor does not change when it is written and parsed again.
 func FuzzPosition(f *testing.F) {
 	f.Add("1.2.3.abc.def.4")
 	f.Add("-1.2.3...4")
@@ -64,7 +64,7 @@ func FuzzEvents(f *testing.F) {
 	})
 }
 
-// endless is a stream of an event that never ends.
+// endless is a stream with one event that never ends.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {

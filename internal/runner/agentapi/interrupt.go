@@ -7,8 +7,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Interrupt implements fleet.Runner. It sends the key that stops an agent in its terminal: Esc, or Ctrl-C with kill
-// set. If the agent cannot be reached, the caller can stop its workspace.
+// Interrupt implements fleet.Runner. It sends the key that stops an agent in its terminal: Esc, or Ctrl-C if kill is
+// set. If the agent cannot be reached, Interrupt returns nil, and the caller can stop the agent's workspace.
 func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	runners, a := w.runners, w.agent
 	workspace, err := w.find(ctx)
@@ -17,7 +17,7 @@ func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	}
 	api, err := runners.reach(a, workspace)
 	if err != nil {
-		return nil //nolint:nilerr // runs end with their workspace
+		return nil //nolint:nilerr // the run ends with its workspace
 	}
 	t := runners.runs.of(r.TaskID)
 	if _, ended := t.result(); ended {

@@ -15,13 +15,13 @@ import (
 const (
 	// messageSkew is how much older than its run a message may be, because clocks differ.
 	messageSkew = 2500 * time.Millisecond
-	// followUp is how soon after the agent became idle Fleet sends a later message. Unknown messages after that time
-	// are a person's.
+	// followUp is the time after the agent became idle in which Fleet sends a later message of the run. An unknown
+	// message after that time is from a person.
 	followUp = 8 * time.Second
 )
 
-// locate returns the index of the run's message; -1 if the conversation does not contain it. It records in t which message
-// it is.
+// locate returns the index of the run's message, or -1 if the conversation does not contain it. It records the message
+// in t.
 func (runners *Runners) locate(v *view, a fleet.Agent, r fleet.Run, t *transcript) int {
 	prompt := typed(r.Prompt)
 	if r.SelfStarted {
@@ -61,11 +61,12 @@ func (runners *Runners) locate(v *view, a fleet.Agent, r fleet.Run, t *transcrip
 	return at
 }
 
-// segment returns the end of the run whose message is at i. last reports that nothing followed it.
+// segment returns the end of the run whose message is at i: the index after its last message. last reports whether no
+// message of another run or of a person follows.
 func (runners *Runners) segment(v *view, a fleet.Agent, t *transcript, i int) (end int, last bool) {
 	for end = i + 1; end < len(v.messages); end++ {
 		m := v.messages[end]
-		// A message on its way appears here before it is known to have arrived.
+		// The conversation may show a message before Send has recorded its arrival.
 		if m.Role != roleUser || t.hasMessageAt(m.Time) || t.isWaiting(m.Content) {
 			continue
 		}
@@ -76,7 +77,7 @@ func (runners *Runners) segment(v *view, a fleet.Agent, t *transcript, i int) (e
 	return end, true
 }
 
-// given reports whether the agent has got any message besides this one.
+// given reports whether the agent has got any message other than but.
 func (v *view) given(but string) bool {
 	return slices.ContainsFunc(v.messages, func(m message) bool { return m.Role == roleUser && m.Content != typed(but) })
 }

@@ -13,7 +13,8 @@ func failed(reason string) fleet.Outcome {
 	return fleet.Outcome{Status: fleet.TaskFailed, Reason: reason}
 }
 
-// since returns the time, by the host's clock, from which the agent's reports are about the run.
+// since returns the time, by the host's clock, after which the agent's reports are about the run. The run's message is
+// at i.
 func (f *follower) since(i int) time.Time {
 	if given, since := f.transcript.start(); given {
 		return since
@@ -21,7 +22,8 @@ func (f *follower) since(i int) time.Time {
 	return f.view.messages[i].Time.Add(f.workspace.Facts().Ahead - f.view.skew - time.Second)
 }
 
-// finishSealed finishes a run at its end, unless a message is on its way to it.
+// finishSealed finishes a run that has ended. If a message to the run is being delivered, it reports that the run has
+// not ended.
 func (f *follower) finishSealed(ctx context.Context, v *view, i, end int) (o fleet.Outcome, ended bool, err error) {
 	o, ended, err = f.finish(ctx, v, i, end, true)
 	if err == nil && !f.transcript.seal() {
@@ -30,7 +32,7 @@ func (f *follower) finishSealed(ctx context.Context, v *view, i, end int) (o fle
 	return o, ended, err
 }
 
-// finish passes on the remaining output, and returns the outcome.
+// finish passes on the remaining output of an ended run, and returns its outcome.
 func (f *follower) finish(ctx context.Context, v *view, i, end int, last bool) (fleet.Outcome, bool, error) {
 	f.view = v
 	messages := v.messages[i+1 : end]
@@ -52,7 +54,7 @@ func (f *follower) finish(ctx context.Context, v *view, i, end int, last bool) (
 	return f.outcome(messages, said), true, nil
 }
 
-// outcome returns the outcome, from the agent's text and its reports.
+// outcome determines the outcome from the run's messages and the agent's last report.
 func (f *follower) outcome(messages []message, said Report) fleet.Outcome {
 	var all []string
 	summary, stopped := "", false
@@ -78,7 +80,7 @@ func (f *follower) outcome(messages []message, said Report) fleet.Outcome {
 	case !f.overdue.IsZero():
 		o.Status, o.Reason = fleet.TaskFailed, fmt.Sprintf("it ran longer than its limit of %s", f.run.Timeout)
 		if f.pressed > 2 {
-			o.Reason += ", and does not stop"
+			o.Reason += ", and it does not stop"
 		}
 	case f.transcript.wasInterrupted() || stopped:
 		o.Status = fleet.TaskStopped

@@ -19,10 +19,10 @@ type Prompt struct {
 	Task bool // the agent's first task, which it starts by itself
 }
 
-// Ready reports whether the agent can accept tasks: it is idle, or works on something that it was told. An agent that
-// was ready before, in the same build of its workspace, is ready while AgentAPI answers. started returns the text with
-// which the agent may have been started. Errors other than ErrNoAnswer and RefusalError must be passed to
-// Workspace.Translate.
+// Ready reports whether the agent can accept tasks. It can if it is idle, or if it works on a message or on the text
+// with which it was started. An agent that was ready before, in the same build of its workspace, is ready while
+// AgentAPI answers. started returns the text with which the agent may have been started. The caller must pass errors
+// other than ErrNoAnswer and RefusalError to Workspace.Translate.
 func (runners *Runners) Ready(ctx context.Context, f Facts, before bool, started func() Prompt) (bool, error) {
 	if f.URL == nil {
 		return false, ErrNoAnswer
@@ -46,7 +46,7 @@ func (runners *Runners) Ready(ctx context.Context, f Facts, before bool, started
 	case err == nil:
 		return status == statusStable || ready, nil
 	case ready && errors.Is(err, context.DeadlineExceeded):
-		return true, nil // it does not answer while it accepts a message; the host notices if it hangs
+		return true, nil // AgentAPI does not answer while it accepts a message; if AgentAPI hangs, the host notices
 	case errors.As(err, &unreachable), errors.Is(err, context.DeadlineExceeded):
 		return false, fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	}

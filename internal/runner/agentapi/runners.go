@@ -40,9 +40,9 @@ type runner struct {
 	find    Find
 }
 
-// Answer implements fleet.Runner. Questions cannot be recognised in the agent's terminal.
+// Answer implements fleet.Runner. It always fails, because Fleet cannot recognise questions in the agent's terminal.
 func (w runner) Answer(context.Context, fleet.Run, fleet.Question) error {
-	return fleet.Errorf(fleet.ReasonUnimplemented, "cannot send answers to agent %q: Fleet reads it from its terminal", w.agent.Name)
+	return fleet.Errorf(fleet.ReasonUnimplemented, "cannot send answers to agent %q, because Fleet reaches it only through its terminal: use a template with fleet-runner", w.agent.Name)
 }
 
 // Changes implements fleet.Runner.
@@ -57,9 +57,9 @@ func (w runner) Patch(context.Context, fleet.Changes, string, int64, int) ([]byt
 
 // Output implements fleet.Runner.
 func (w runner) Output(context.Context, fleet.Run, int64, int) (fleet.OutputPage, error) {
-	return fleet.OutputPage{}, fleet.Errorf(fleet.ReasonUnimplemented, "the agent %q has no raw output: Fleet reads it from its terminal", w.agent.Name)
+	return fleet.OutputPage{}, fleet.Errorf(fleet.ReasonUnimplemented, "the agent %q has no raw output, because Fleet reaches it only through its terminal: use a template with fleet-runner", w.agent.Name)
 }
 
 func (w runner) noChanges() error {
-	return fleet.Errorf(fleet.ReasonUnimplemented, "the changes of agent %q are unknown: Fleet reads it from its terminal", w.agent.Name)
+	return fleet.Errorf(fleet.ReasonUnimplemented, "the changes of agent %q are unknown, because Fleet reaches it only through its terminal: use a template with fleet-runner", w.agent.Name)
 }

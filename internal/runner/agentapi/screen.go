@@ -12,8 +12,8 @@ import (
 // minWidth is the minimum width of a screen.
 const minWidth = 40
 
-// screenLines returns the lines of an agent's message as they were before they were drawn: without padding, and with
-// broken lines joined.
+// screenLines returns the lines of an agent's message as they were before the screen drew them: without padding, and
+// with broken lines joined.
 func screenLines(content string) []string {
 	raw := strings.Split(strings.ReplaceAll(content, "\r", ""), "\n")
 	width := screenWidth(raw)
@@ -31,7 +31,7 @@ func screenLines(content string) []string {
 	return trimBlank(lines)
 }
 
-// screenWidth returns the width to which the lines are padded; 0 if they are not.
+// screenWidth returns the width to which the lines are padded, or 0 if the lines are not padded.
 func screenWidth(lines []string) int {
 	width, padded := 0, false
 	for _, line := range lines {
@@ -87,7 +87,7 @@ func isProgress(line string) bool {
 // nearEnd is the number of lines at the end of a screen that may follow a progress line.
 const nearEnd = 6
 
-// progress returns the index of the progress line; -1 if the screen has none.
+// progress returns the index of the progress line, or -1 if the screen has none.
 func progress(lines []string) int {
 	for i := max(0, len(lines)-nearEnd); i < len(lines); i++ {
 		if isProgress(lines[i]) {
@@ -97,7 +97,7 @@ func progress(lines []string) int {
 	return -1
 }
 
-// progressText returns the text of a progress line, and its part that does not change.
+// progressText returns the text of a progress line. key consists of the letters in the part that does not change.
 func progressText(line string) (text, key string) {
 	text = strings.TrimFunc(line, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("….()", r)
@@ -111,7 +111,7 @@ func progressText(line string) (text, key string) {
 	return text, key
 }
 
-// finalLines returns the lines of a complete message.
+// finalLines returns the lines of a complete message, without the status lines at its end.
 func finalLines(lines []string) []string {
 	lines = slices.Clone(lines)
 	for len(lines) > 0 && (restPattern.MatchString(lines[len(lines)-1]) || strings.Contains(lines[len(lines)-1], " to interrupt")) {
@@ -136,7 +136,8 @@ func wasInterrupted(lines []string) bool {
 	return false
 }
 
-// lastText returns the agent's last text: the last paragraph if its program marks paragraphs, else all of it.
+// lastText returns the agent's last text: the last paragraph if the agent's program marks paragraphs, and otherwise all
+// lines.
 func lastText(lines []string) string {
 	for i := len(lines) - 1; i >= 0; i-- {
 		if !bulletPattern.MatchString(lines[i]) || stepPattern.MatchString(lines[i]) {

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// holdTime is how long lines must be unchanged on the agent's screen before they are passed on, because a screen is
-	// redrawn often.
+	// holdTime is how long lines must be unchanged on the agent's screen before they are passed on. A screen is redrawn
+	// often.
 	holdTime = 800 * time.Millisecond
 	// stepEvery is the minimum interval between progress messages.
 	stepEvery = 5 * time.Second
@@ -24,9 +24,9 @@ const (
 type screenReader struct {
 	at      position
 	said    []string // lines of the message at.message that were passed on
-	resumed bool     // said is unknown; the position at has only the number of lines and a hash of the last one
+	resumed bool     // said is unknown, because reading continues at a cursor; at has the number of lines and a hash
 
-	base   []string // the lines at the time baseAt
+	base   []string // the lines of the screen at the time baseAt
 	baseAt time.Time
 	stepAt time.Time
 }
@@ -70,8 +70,8 @@ func newScreenReader(from position) *screenReader {
 	return &screenReader{at: from, resumed: from.seq > 0}
 }
 
-// write returns the agent's new text since the last call. messages are those of the run without its first. final says
-// that the last one is complete.
+// write returns the agent's new text since the last call. given is the message with the run, and messages are the
+// messages of the run after it. final means that the last message is complete.
 func (s *screenReader) write(given message, messages []message, final bool, now time.Time) []fleet.Output {
 	s.at.given = max(given.ID, 0)
 	var out []fleet.Output
@@ -112,7 +112,7 @@ func (s *screenReader) step(lines []string, now time.Time) (fleet.Output, bool) 
 	return s.output(true, text), true
 }
 
-// settled returns the number of lines that will not change; false if that is unknown yet.
+// settled returns the number of lines that will not change, or false if that number is not known yet.
 func (s *screenReader) settled(lines []string, now time.Time) (int, bool) {
 	if s.baseAt.IsZero() {
 		s.base, s.baseAt = lines, now
@@ -121,7 +121,7 @@ func (s *screenReader) settled(lines []string, now time.Time) (int, bool) {
 	if now.Sub(s.baseAt) < holdTime {
 		return 0, false
 	}
-	n := len(lines) - 1 // the last one may be growing
+	n := len(lines) - 1 // the last line may still grow
 	if i := progress(lines); i >= 0 {
 		n = i
 	}
@@ -130,15 +130,15 @@ func (s *screenReader) settled(lines []string, now time.Time) (int, bool) {
 	return n, true
 }
 
-// take passes on the new lines.
+// take returns the lines that were not passed on before.
 func (s *screenReader) take(lines []string) []fleet.Output {
 	lines = slices.Clone(lines)
 	for len(lines) > 0 && lines[len(lines)-1] == "" {
-		lines = lines[:len(lines)-1] // with what follows them
+		lines = lines[:len(lines)-1] // empty lines are passed on with the text that follows them
 	}
 	if s.resumed {
 		if len(lines) < s.at.lines && !s.stands(lines) {
-			return nil // not redrawn completely yet
+			return nil // the screen is not redrawn completely yet
 		}
 		s.said, s.resumed = s.recall(lines), false
 	}
@@ -174,7 +174,7 @@ func (s *screenReader) stands(lines []string) bool {
 	return slices.ContainsFunc(lines, func(line string) bool { return hashOf(line) == s.at.last })
 }
 
-// recall finds the passed-on lines in the current ones.
+// recall returns the lines that were passed on before, as far as they can be found in the current lines.
 func (s *screenReader) recall(lines []string) []string {
 	best := -1
 	for i, line := range lines {
@@ -188,8 +188,8 @@ func (s *screenReader) recall(lines []string) []string {
 	return slices.Clone(lines[:best+1])
 }
 
-// align returns the index of the first new line, given the lines that were passed on before. These precede the new
-// lines, unless the screen has scrolled or was redrawn.
+// align returns the index of the first new line in lines. said are the lines that were passed on before. They are at
+// the beginning of lines, unless the screen has scrolled or was redrawn.
 func align(said, lines []string) int {
 	same := commonPrefix(said, lines)
 	if same == len(said) || same == len(lines) {
@@ -214,7 +214,7 @@ func align(said, lines []string) int {
 	return same
 }
 
-// hashOf returns the first 12 characters of the text's hash.
+// hashOf returns the first 12 hex digits of the text's SHA-256.
 func hashOf(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:6])

@@ -125,12 +125,12 @@ func TestScreenReaderOfRedrawnScreen(t *testing.T) {
 	}
 	look(false, "one", "two", "three", "")
 	require.Equal(t, "one\ntwo\n", look(false, "one", "two", "three", ""))
-	require.Empty(t, look(false, "two", "three", "four", "five")) // it scrolls, and changes too fast
+	require.Empty(t, look(false, "two", "three", "four", "five")) // the screen scrolls, and changes too fast
 	require.Equal(t, "three\nfour\n", look(false, "two", "three", "four", "five"))
 	require.Equal(t, "five\n", look(true, "two", "three", "four", "five"))
 	require.Empty(t, look(true, "two", "three", "four", "five"))
 	next := s.write(message{ID: 1}, []message{{ID: 2}, {ID: 3, Role: roleUser}, {ID: 4, Content: pad("two", "again")}}, true, now)
-	require.Equal(t, "two\nagain\n", said(next), "another message repeats it")
+	require.Equal(t, "two\nagain\n", said(next), "a new message must be passed on, even if it repeats text")
 }
 
 func TestPosition(t *testing.T) {
@@ -146,6 +146,6 @@ func TestPosition(t *testing.T) {
 
 func TestTyped(t *testing.T) {
 	require.Equal(t, "a\nb\tc", typed("\n a\r\nb\tc\x1b\x00 \n"))
-	require.Equal(t, "[201~rm -rf", typed("\x1b[201~rm -rf"), "the text cannot leave the paste")
+	require.Equal(t, "[201~rm -rf", typed("\x1b[201~rm -rf"), "the text must not contain the sequence that ends a paste")
 	require.Empty(t, typed(" \x1b "))
 }

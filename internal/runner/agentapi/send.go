@@ -9,13 +9,15 @@ import (
 	"fleet/internal/fleet"
 )
 
-// pendingMessage is a message on its way to a run. Until it is delivered, the run does not end when the agent becomes idle.
+// pendingMessage is a message that is being delivered to a run. Until it is delivered, the run does not end when the
+// agent becomes idle.
 type pendingMessage struct {
-	id, text string        // as it is typed
-	dropped  chan struct{} // closed when the run must not get it any more
+	id, text string        // the text is as it is typed into the terminal
+	dropped  chan struct{} // closed when the message must no longer be delivered
 }
 
-// addPending adds the message to those waiting for the run. It returns false if the run has ended or is ending.
+// addPending adds the message to the messages that wait for the run. It returns false if the run has ended or is
+// ending.
 func (t *transcript) addPending(l *pendingMessage) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -26,7 +28,7 @@ func (t *transcript) addPending(l *pendingMessage) bool {
 	return true
 }
 
-// removePending removes the message.
+// removePending removes the message from the messages that wait for the run.
 func (t *transcript) removePending(l *pendingMessage) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,7 +42,7 @@ func (t *transcript) waits() bool {
 	return len(t.waiting) > 0
 }
 
-// isWaiting reports whether the text is that of a message that waits for the run or is being delivered.
+// isWaiting reports whether a message with this text waits for the run or is being delivered.
 func (t *transcript) isWaiting(text string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -64,7 +66,8 @@ func (t *transcript) pendingCount() int {
 	return len(t.waiting)
 }
 
-// seal marks the run as ending, so that no message can wait for it. It returns false if one does.
+// seal marks the run as ending, so that it accepts no more messages. If a message already waits for the run, seal does
+// nothing and returns false.
 func (t *transcript) seal() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -90,7 +93,7 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 		return nil
 	}
 	over := fleet.Errorf(fleet.ReasonNoRunningTask, "the agent %q no longer works on the task %s", a.Name, r.TaskID)
-	if _, ended := t.result(); ended { // as this process knows
+	if _, ended := t.result(); ended { // this process has seen the end of the run
 		return over
 	}
 	l := &pendingMessage{id: id, text: typed(text), dropped: make(chan struct{})}
@@ -127,8 +130,8 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 	}
 }
 
-// post delivers the message to the agent. again reports whether a later attempt may succeed. The run may have got the
-// message before it ended.
+// post delivers the message to the agent. again reports whether a later attempt may succeed. entered is false if the
+// run has ended: then post only checks whether the run got the message before its end.
 func (w runner) post(ctx context.Context, r fleet.Run, t *transcript, l *pendingMessage, entered bool, over error) (again bool, err error) {
 	runners, a := w.runners, w.agent
 	workspace, err := w.find(ctx)
@@ -170,21 +173,22 @@ func (w runner) post(ctx context.Context, r fleet.Run, t *transcript, l *pending
 	return false, err
 }
 
-// findMessage reports whether the message is among the run's later messages.
+// findMessage reports whether the message is among the run's later messages, and records when the run got it.
 func (t *transcript) findMessage(later []message, id, text string) bool {
 	if t.hasMessage(id) {
 		return true
 	}
 	for _, m := range later {
 		if m.Role == roleUser && m.Content == text && !t.hasMessageAt(m.Time) {
-			t.gotLetter(id, m.Time)
+			t.recordMessage(id, m.Time)
 			return true
 		}
 	}
 	return false
 }
 
-// recall finds the messages that other processes delivered to the run. It compares them with later in their order.
+// recall finds the messages given, which other processes may have delivered to the run, among the run's later messages.
+// Both lists are in the order of delivery.
 func (t *transcript) recall(later []message, given []fleet.Message) {
 	for _, g := range given {
 		if !t.hasMessage(g.ID) {
@@ -196,7 +200,7 @@ func (t *transcript) recall(later []message, given []fleet.Message) {
 	}
 }
 
-// messageTime returns when the run got the message, if known.
+// messageTime returns when the run got the message, and whether that is known.
 func (t *transcript) messageTime(id string) (time.Time, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -34,7 +34,8 @@ func (d *feed) get() *view {
 	return d.view
 }
 
-// watch follows the run while its agent can be reached. It uses AgentAPI's event stream, and polls if there is none.
+// watch follows the run while its agent can be reached. It uses AgentAPI's event stream, and polls while the stream
+// does not work.
 func (f *follower) watch(ctx context.Context) (o fleet.Outcome, ended bool, err error) {
 	facts := f.workspace.Facts()
 	if facts.URL == nil {
@@ -69,7 +70,7 @@ func (f *follower) isLost() {
 	}
 }
 
-// stream follows the run while its event stream works.
+// stream follows the run while AgentAPI's event stream works.
 func (f *follower) stream(ctx context.Context) (o fleet.Outcome, ended bool, err error) {
 	watching, cancel := context.WithCancel(ctx)
 	d := &feed{fresh: make(chan struct{}, 1)}
@@ -119,7 +120,7 @@ func (f *follower) stream(ctx context.Context) (o fleet.Outcome, ended bool, err
 	}
 }
 
-// through returns err if it ends Follow. Any other error is handled as a broken connection.
+// through returns err if the error must end Follow. It handles any other error as a broken connection.
 func (f *follower) through(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -135,7 +136,7 @@ func (f *follower) through(ctx context.Context, err error) error {
 // sinkError is an error of the sink.
 type sinkError struct{ error }
 
-// broken handles a broken connection to the agent; nil means that it may come back.
+// broken handles a broken connection to the agent. It returns nil if the agent may become reachable again.
 func (f *follower) broken(ctx context.Context, err error) error {
 	var unreachable *unreachableError
 	var refusal *RefusalError

@@ -46,7 +46,7 @@ func (r *runs) known(taskID string) bool {
 	return r.byTask[taskID] != nil
 }
 
-// forget removes the oldest runs that nobody follows.
+// forget removes the oldest run that nobody follows.
 func (r *runs) forget() {
 	i := slices.IndexFunc(r.order, func(task string) bool { return len(r.byTask[task].turn) == 0 })
 	if i >= 0 {
@@ -55,7 +55,8 @@ func (r *runs) forget() {
 	}
 }
 
-// taskOf returns the task, other than except, to which the agent's message at that time belongs; empty if unknown.
+// taskOf returns the task, other than except, to which the agent's message at that time belongs. It returns an empty id
+// if the task is unknown.
 func (r *runs) taskOf(uid string, at time.Time, except string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,8 +68,8 @@ func (r *runs) taskOf(uid string, at time.Time, except string) string {
 	return ""
 }
 
-// transcript is the output of a run that this process has seen. The screen loses text, and text that was passed on must
-// not change.
+// transcript is the output of a run that this process has seen. It is kept because the screen loses text, and because
+// text that was passed on must not change.
 type transcript struct {
 	turn chan struct{} // held by the follower
 
@@ -78,23 +79,23 @@ type transcript struct {
 	size         int
 	cut          bool // the beginning of outputs was dropped
 
-	hint int // id of the run's message, from a cursor; 0: unknown
+	hint int // id of the run's message, from a cursor; 0 if unknown
 
 	mu           sync.Mutex
-	agent        string               // uid
-	at           time.Time            // of the run's message, by the agent's clock; zero: unknown
-	messageTimes map[string]time.Time // the same of later messages, by id
-	waiting      []*pendingMessage    // later messages that are on their way
-	sealed       bool                 // it is ending: no message can be on its way
+	agent        string               // the agent's uid
+	at           time.Time            // time of the run's message, by the agent's clock; zero if unknown
+	messageTimes map[string]time.Time // times of the run's later messages, by id
+	waiting      []*pendingMessage    // later messages that are being delivered
+	sealed       bool                 // the run is ending, and accepts no more messages
 	given        bool                 // this process has dispatched the run
-	since        time.Time            // by Coder's clock; earlier reports of the agent are not about the run
+	since        time.Time            // earlier reports of the agent are not about the run; by Coder's clock
 	interrupted  bool
 	ended        bool
 	outcome      fleet.Outcome
 }
 
-// after returns the index in outputs after the cursor. If this process does not know the cursor, the outputs restart
-// from there.
+// after returns the index of the first output after the cursor. If outputs does not contain the cursor, after empties
+// outputs, so that they begin after the cursor.
 func (t *transcript) after(cursor string) (int, error) {
 	if t.screenReader != nil && cursor == "" && !t.cut {
 		return 0, nil
@@ -134,14 +135,14 @@ func (t *transcript) trim(n int) int {
 	return n - half
 }
 
-// found records which message is the run's.
+// found records m as the run's message.
 func (t *transcript) found(uid string, m message) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.agent, t.at = uid, m.Time
 }
 
-// message returns the time of the run's message, if known.
+// message returns the time of the run's message, and whether that time is known.
 func (t *transcript) message() (time.Time, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -154,7 +155,7 @@ func (t *transcript) owns(uid string, at time.Time) bool {
 	return t.agent == uid && !t.at.IsZero() && t.at.Equal(at)
 }
 
-func (t *transcript) gotLetter(id string, at time.Time) {
+func (t *transcript) recordMessage(id string, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.messageTimes[id] = at
@@ -197,7 +198,7 @@ func (t *transcript) wasInterrupted() bool {
 	return t.interrupted
 }
 
-// start returns whether this process has dispatched the run, and since when its reports count.
+// start returns whether this process has dispatched the run, and since when the agent's reports are about the run.
 func (t *transcript) start() (given bool, since time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

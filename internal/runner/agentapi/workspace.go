@@ -14,45 +14,46 @@ import (
 
 // Workspace is the workspace of an agent, in the state in which it was last read. It is not safe for concurrent use.
 type Workspace interface {
-	// Facts returns the known facts about the workspace.
+	// Facts returns the facts about the workspace when it was last read.
 	Facts() Facts
-	// Refresh reads the workspace again. It returns false if the workspace is gone.
+	// Refresh reads the workspace again. It returns false if the workspace no longer exists.
 	Refresh(ctx context.Context) (there bool, err error)
-	// Spec returns the specification that the agent must get first; empty if its workspace has it.
+	// Spec returns the specification that the agent must get with its first message. It returns an empty text if the
+	// workspace already has the specification.
 	Spec(ctx context.Context) (string, error)
 	// Translate converts an error of a request to AgentAPI to one of Fleet. what names the operation.
 	Translate(what string, err error) error
 }
 
-// Find reads and returns the agent's workspace; nil if the agent has none.
+// Find reads and returns the agent's workspace. It returns nil if the agent has no workspace.
 type Find func(ctx context.Context) (Workspace, error)
 
 // Facts are a host's facts about a workspace.
 type Facts struct {
-	URL  *url.URL     // of AgentAPI; nil: the workspace has none now
-	HTTP *http.Client // for requests to it. It returns a response of AgentAPI or of a proxy, or an error for Translate
+	URL  *url.URL     // URL of AgentAPI; nil if the workspace has no AgentAPI now
+	HTTP *http.Client // for requests to URL; it returns a response of AgentAPI or of a proxy, or an error for Translate
 
-	Offline error  // AGENT_OFFLINE, with the reason; nil: the agent can be reached
-	Ended   string // why runs in the workspace have ended; empty: they have not
-	Problem string // what is wrong with the workspace; empty: nothing known
-	Running bool   // it was started, and is not stopping
+	Offline error  // AGENT_OFFLINE, with the reason; nil if the agent can be reached
+	Ended   string // why runs in the workspace have ended; empty if they have not
+	Problem string // what is wrong with the workspace; empty if no problem is known
+	Running bool   // the workspace was started, and is not stopping
 
-	Started time.Time     // its last start, by the host's clock
-	Ahead   time.Duration // how far the host's clock is ahead of Fleet's
+	Started time.Time     // when the workspace was last started, by the host's clock
+	Ahead   time.Duration // how far the host's clock is ahead of Fleet's clock
 	Reports []Report      // newest first
 }
 
 // Report is a report of an agent about itself to the host.
 type Report struct {
 	At                time.Time // by the host's clock
-	State             string    // "complete", "failure", or another
+	State             string    // "complete", "failure", or another text
 	Message, Location string    // Location: where to read more
 }
 
-// Final reports whether the agent's work is done or has failed.
+// Final reports whether the report says that the agent's work is done or has failed.
 func (r Report) Final() bool { return r.State == "complete" || r.State == "failure" }
 
-// words formats the report for people.
+// words returns the report's text, for users.
 func (r Report) words() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s", r.Message, r.Location))
 }
@@ -62,7 +63,8 @@ func offline(a fleet.Agent, why string) error {
 	return fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q cannot work, %s", a.Name, why)
 }
 
-// reach returns a client for a running agent. at is nil if the agent has no workspace.
+// reach returns a client for a running agent. It returns AGENT_OFFLINE for an agent that cannot be reached. workspace
+// is nil if the agent has no workspace.
 func (runners *Runners) reach(a fleet.Agent, workspace Workspace) (*client, error) {
 	if workspace == nil {
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q has no workspace", a.Name)
@@ -77,10 +79,10 @@ func (runners *Runners) reach(a fleet.Agent, workspace Workspace) (*client, erro
 	return runners.client(f), nil
 }
 
-// restarted reports whether the workspace was started after the run, so that the earlier conversation is lost.
+// restarted reports whether the workspace was started after the run had started. Then the conversation is lost.
 func (f Facts) restarted(r fleet.Run) bool { return f.Started.After(r.Started.Add(f.Ahead)) }
 
-// reported returns the time of the agent's last report.
+// reported returns the time of the agent's last report, or of the workspace's start if that is later.
 func (f Facts) reported() time.Time {
 	workspace := f.Started
 	for _, r := range f.Reports {
@@ -91,8 +93,8 @@ func (f Facts) reported() time.Time {
 	return workspace
 }
 
-// report returns the agent's report between the times. A zero until means now. It ignores reports of the screen
-// watcher, which are empty or repeat the last one.
+// report returns the agent's last report between the times. If until is zero, there is no upper limit. report ignores
+// the reports of the screen watcher, which are empty or repeat an earlier report.
 func (f Facts) report(since, until time.Time) Report {
 	var last Report
 	found := false

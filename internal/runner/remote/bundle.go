@@ -16,20 +16,20 @@ import (
 )
 
 const (
-	bundlePiece = 32 << 10         // bytes of one message
-	bundleKept  = 10 * time.Minute // how long a bundle is kept for a caller whose connection broke
+	bundlePiece = 32 << 10         // bytes of the bundle in one message
+	bundleKept  = 10 * time.Minute // how long a bundle is kept, so that a caller can continue after a broken connection
 )
 
 // bundles are the bundles that callers are reading.
 type bundles struct {
 	mu   sync.Mutex
-	byID map[string]*bundle // by the agent's uid and the caller's id
+	byID map[string]*bundle // by the agent's uid and the bundle's id, which the caller chooses
 }
 
 // bundle is an unlinked file, which disappears when the process ends.
 type bundle struct {
 	turn chan struct{} // held while the bundle is created
-	file *os.File      // nil: not created yet
+	file *os.File      // nil until the bundle is created
 	size int64
 
 	readers int         // calls that create or send it; guarded by bundles.mu
@@ -71,7 +71,8 @@ func (b *bundles) expire(id string, r *bundle) {
 	}
 }
 
-// make creates the bundle if necessary. begun says that the caller has already received a part.
+// make creates the bundle if necessary. begun means that the caller has already received a part of it. Then make does
+// not create another bundle, which could have other contents, but fails.
 func (b *bundle) make(ctx context.Context, r fleet.Runner, begun bool) error {
 	select {
 	case b.turn <- struct{}{}:

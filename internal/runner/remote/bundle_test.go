@@ -36,7 +36,7 @@ func (b *bundler) Bundle(_ context.Context, w io.Writer) error {
 	return err
 }
 
-// cutting is a transport that breaks responses off after a number of bytes.
+// cutting is a transport that cuts off each response after a number of bytes.
 type cutting struct{ after int64 }
 
 func (c cutting) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -47,7 +47,7 @@ func (c cutting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// cut is a body that breaks off.
+// cut is a response body that fails after a number of bytes.
 type cut struct {
 	io.ReadCloser
 	left int64
@@ -62,7 +62,7 @@ func (c *cut) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// serveBundles returns an agent of the runner, connected over the transport.
+// serveBundles returns a client's runner that reaches b over the transport. restart replaces the server by a new one.
 func serveBundles(t *testing.T, b *bundler, transport http.RoundTripper) (a fleet.Runner, restart func()) {
 	public, private, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
@@ -78,11 +78,12 @@ func serveBundles(t *testing.T, b *bundler, transport http.RoundTripper) (a flee
 	return c.Connect(fleet.Agent{UID: "one", Name: "papi"}), restart
 }
 
-// TestBundleContinues reads a bundle over connections that break. Each continues where the last one broke.
+// TestBundleContinues reads a bundle over connections that break. Each connection must continue where the previous one
+// broke.
 func TestBundleContinues(t *testing.T) {
 	t.Parallel()
 	b := &bundler{text: []byte(rand.Text() + strings.Repeat("0123456789", 100_000))}
-	_, _ = rand.Read(b.text) // cannot be compressed
+	_, _ = rand.Read(b.text) // random data cannot be compressed
 	a, _ := serveBundles(t, b, cutting{300 << 10})
 	var got bytes.Buffer
 	require.NoError(t, a.Bundle(t.Context(), &got))

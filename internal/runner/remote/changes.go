@@ -123,7 +123,7 @@ func changesFrom(p *runnerv1.Changes) *fleet.Changes {
 	return c
 }
 
-// bounded shortens a long text.
+// bounded shortens the text to maxText bytes.
 func bounded(s string) string {
 	if len(s) <= maxText {
 		return s

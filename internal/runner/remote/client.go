@@ -20,20 +20,20 @@ import (
 
 // ClientConfig configures a Client. URL and Key are required.
 type ClientConfig struct {
-	URL     string             // of the runner; a path is kept
-	Key     ed25519.PrivateKey // of Fleet
-	HTTP    *http.Client       // nil: http.DefaultClient. If its transport returns an *fleet.Error, the call returns that error
-	Version string             // of Fleet, for the runner's log
-	// Patience is how long a runner may be unreachable before a call fails; 0: 30 s.
+	URL     string             // the runner's URL, which may have a path
+	Key     ed25519.PrivateKey // Fleet's private key
+	HTTP    *http.Client       // nil means http.DefaultClient; if its transport returns a *fleet.Error, the call returns it
+	Version string             // Fleet's version, for the runner's log
+	// Patience is how long a runner may be unreachable before a call fails. 0 means 30 s.
 	Patience time.Duration
-	// Silence is how long a stream may be silent before its connection counts as broken; 0: 15 s. Coder's app proxy
-	// does not notice that a workspace's agent is gone.
+	// Silence is how long a stream may be silent before its connection counts as broken. 0 means 15 s. Coder's app
+	// proxy does not close a connection when the workspace's agent disappears.
 	Silence time.Duration
-	// MaxWait limits each stream of a Follow, which then continues with another one; 0: no limit.
+	// MaxWait limits the duration of each stream. Follow and Check then continue with another stream. 0 means no limit.
 	MaxWait time.Duration
-	// JSON uses uncompressed JSON messages, which are readable in recordings.
+	// JSON makes the client use uncompressed JSON messages, which are readable in recordings.
 	JSON bool
-	Now  func() time.Time // nil: time.Now
+	Now  func() time.Time // nil means time.Now
 }
 
 const (
@@ -49,13 +49,13 @@ type Client struct {
 	rpc    runnerv1connect.RunnerServiceClient
 
 	mu      sync.Mutex
-	session *session // nil: no handshake yet
+	session *session // nil until the first handshake
 }
 
 // session is the result of a handshake.
 type session struct {
 	instance string
-	offset   time.Duration // of the runner's clock
+	offset   time.Duration // how far the runner's clock is ahead of Fleet's clock
 }
 
 // NewClient creates a Client. It makes no request.
@@ -81,7 +81,7 @@ func NewClient(c ClientConfig) *Client {
 	return cl
 }
 
-// maxResponse limits a runner's message, in bytes. The largest is an outcome with its payload.
+// maxResponse limits a runner's message, in bytes. The largest message is an outcome with its payload.
 const maxResponse = 64 << 20
 
 // caller is the agent for which a request is signed.
@@ -116,8 +116,8 @@ func (s signing) Do(req *http.Request) (*http.Response, error) {
 // maxRefusal limits the body of a response that is not OK, in bytes.
 const maxRefusal = 1 << 20
 
-// whole reads a response that says why a call failed, or fails if it was cut. Connect does not see the cut: it would take a "not found"
-// whose body is incomplete for the answer of a runner that lacks the call.
+// whole reads the body of a response that reports an error. It fails if the body is incomplete. Connect does not notice
+// that: it would treat an incomplete "not found" as the answer of an older runner that does not have the method.
 func whole(res *http.Response) (*http.Response, error) {
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxRefusal))
@@ -146,7 +146,7 @@ func (c *Client) handshake(ctx context.Context, agent string) (*session, error) 
 		if m.GetOldestProtocol() > Protocol {
 			what = "upgrade Fleet, or restart its workspace with an older fleet-runner"
 		}
-		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the runner of the agent (version %q) speaks protocol %d to %d, but Fleet %d to %d: %s",
+		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the runner of the agent (version %q) supports versions %d to %d of the protocol, but Fleet supports versions %d to %d: %s",
 			m.GetVersion(), m.GetOldestProtocol(), m.GetProtocol(), OldestProtocol, Protocol, what).With("agent_uid", agent)
 	}
 	at = &session{instance: m.GetInstance(), offset: m.GetNow().AsTime().Sub(c.config.Now())}
@@ -169,7 +169,7 @@ func (c *Client) forget() {
 // errLost means that the connection broke, so that it is unknown whether the runner has handled the request.
 var errLost = errors.New("the connection to the runner broke")
 
-// classify interprets the error of a call: errLost if the call must be repeated.
+// classify converts the error of a call. The result wraps errLost if the call must be repeated.
 func (c *Client) classify(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -191,7 +191,8 @@ func (c *Client) classify(ctx context.Context, err error) error {
 	return errors.Join(errLost, err)
 }
 
-// refusal returns the meaning of an error without a Fault that a next call would get as well; nil if it has none.
+// refusal handles an error that is not from the runner's methods. It returns an error for the caller if a repeated call
+// would fail in the same way, and otherwise nil.
 func refusal(err error) error {
 	switch connect.CodeOf(err) {
 	case connect.CodeUnimplemented:
@@ -229,7 +230,7 @@ func (c *Client) attempts(a fleet.Agent) *attempts {
 	return &attempts{client: c, agent: a, begun: c.config.Now(), pause: firstPause}
 }
 
-// again waits until the next attempt, or returns an error if there is none.
+// again waits until the next attempt. It returns an error if the call must not be repeated.
 func (t *attempts) again(ctx context.Context, err error) error {
 	if err = t.client.classify(ctx, err); !errors.Is(err, errLost) {
 		return err

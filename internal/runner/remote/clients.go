@@ -2,7 +2,7 @@ package remote
 
 import "sync"
 
-// Clients holds one Client per runner, which remembers its handshake. The zero value is ready to use.
+// Clients holds one Client for each runner, because a Client remembers its handshake. The zero value is ready to use.
 type Clients struct {
 	mu    sync.Mutex
 	byURL map[string]*Client

@@ -1,7 +1,7 @@
 // Package remote carries fleet.Runner over a network: a Server offers runners where agents live, and a Client calls
 // them from Fleet. They speak fleet.runner.v1 over the Connect protocol, which passes any HTTP/1.1 proxy.
 //
-// cmd/fleet-runner has the server, and the place coder has the client. The server must never act on a request that
+// cmd/fleet-runner uses the Server, and the place coder uses the Client. The Server must never act on a request that
 // Fleet has not signed.
 //
 // Fleet signs every request with its Ed25519 key, because the agent runs as the same user as the runner and can reach

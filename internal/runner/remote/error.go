@@ -40,7 +40,8 @@ func fault(err error) *connect.Error {
 	return out
 }
 
-// faultOf returns the runner's error in err; nil if err comes from elsewhere, for example from a proxy.
+// faultOf returns the runner's error in err. It returns nil if err is not from the runner but, for example, from a
+// proxy.
 func faultOf(err error) *fleet.Error {
 	var ce *connect.Error
 	if !errors.As(err, &ce) {

@@ -29,7 +29,7 @@ func Example() {
 	listener := httptest.NewServer(server.Handler())
 	defer listener.Close()
 
-	// In Fleet: the result of a place's method Connect.
+	// In Fleet, the method Connect of a place returns such a runner.
 	agent := fleet.Agent{UID: "a1", Name: "papi", Owner: "alice", Project: "Setup", Role: "operator"}
 	_, err = workspace.Provision(context.Background(), agent)
 	check(err)

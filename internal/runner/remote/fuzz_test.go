@@ -15,7 +15,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// FuzzMessages checks that any message of a runner, or of Fleet, can be converted, and that what is sent can be encoded.
+// FuzzMessages checks that any message of a runner or of Fleet can be converted, and that the result can be encoded.
 func FuzzMessages(f *testing.F) {
 	for _, m := range []proto.Message{
 		runTo(fleet.Run{TaskID: "t", Prompt: "do it", Timeout: time.Minute}), outputTo(fleet.Output{Text: "hi", Cursor: "1"}),
@@ -46,7 +46,7 @@ func FuzzMessages(f *testing.F) {
 	})
 }
 
-// FuzzSignature checks that no request is accepted that Fleet has not signed.
+// FuzzSignature checks that the verifier refuses every request that Fleet has not signed.
 func FuzzSignature(f *testing.F) {
 	f.Add("u", "i", "n", "1234", "AAAA", "hash")
 	f.Add("", "", "", "-9223372036854775808", strings.Repeat("A", 88), "")

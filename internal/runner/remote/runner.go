@@ -56,7 +56,7 @@ func (w runner) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error
 	})
 }
 
-// named returns the fields of a dispatched run that calls need.
+// named returns a dispatched run with only the fields that calls after Dispatch need.
 func named(r fleet.Run) *runnerv1.Run {
 	return runTo(fleet.Run{TaskID: r.TaskID, Timeout: r.Timeout, Started: r.Started, Linger: r.Linger})
 }
@@ -72,7 +72,7 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 		return *f.outcome, nil
 	case fleet.ReasonOf(err) == fleet.ReasonTaskNotFound && f.cursor != "": // the run existed before, because some of its output is known
 		return fleet.Outcome{
-			Status: fleet.TaskFailed, Reason: "the files of the run are gone: its agent was deleted, or its workspace was made anew",
+			Status: fleet.TaskFailed, Reason: "the files of the run no longer exist: its agent was deleted, or its workspace was created again",
 		}, nil
 	}
 	return fleet.Outcome{}, err

@@ -27,12 +27,12 @@ type Runners interface {
 
 // ServerConfig configures a Server. Key is required.
 type ServerConfig struct {
-	Key     ed25519.PublicKey // of Fleet
-	Version string            // of the program
-	Logger  *slog.Logger      // nil: no logging
-	// Heartbeat is the interval of heartbeats on a stream; 0: 5 s.
+	Key     ed25519.PublicKey // Fleet's public key
+	Version string            // version of the program that serves
+	Logger  *slog.Logger      // nil disables logging
+	// Heartbeat is the interval of heartbeats on a stream. 0 means 5 s.
 	Heartbeat time.Duration
-	Now       func() time.Time // nil: time.Now
+	Now       func() time.Time // nil means time.Now
 }
 
 const defaultHeartbeat = 5 * time.Second
@@ -44,7 +44,7 @@ type Server struct {
 	verify  *verifier
 
 	mu    sync.Mutex
-	turns map[string]*turn // by agent uid
+	turns map[string]*turn // by the agent's uid
 
 	bundles bundles
 }
@@ -71,7 +71,7 @@ func NewServer(runners Runners, c ServerConfig) (*Server, error) {
 	}, nil
 }
 
-// Header is in every response of a runner, to distinguish it from those of proxies.
+// Header is the name of a header in every response of a runner. Responses of proxies do not have this header.
 const Header = "Fleet-Runner"
 
 // Handler returns a handler for the protocol, and for /healthz.
@@ -184,7 +184,7 @@ func (s *Server) Answer(ctx context.Context, req *connect.Request[runnerv1.Answe
 	}
 	q := questionFrom(req.Msg.GetQuestion())
 	if q.TaskID = run.TaskID; len(q.ID) < len(q.TaskID)+2 || !strings.HasPrefix(q.ID, q.TaskID) {
-		return nil, fault(fleet.Invalid(fleet.ReasonInvalidArgument, "question.id", "question.id must be that of a question of the run"))
+		return nil, fault(fleet.Invalid(fleet.ReasonInvalidArgument, "question.id", "question.id must be the id of a question of the run"))
 	}
 	if err := r.Answer(ctx, run, q); err != nil {
 		return nil, s.failed(ctx, err)
@@ -198,7 +198,7 @@ func (s *Server) agent(h http.Header, a *runnerv1.Agent) (fleet.Runner, error) {
 	case a.GetUid() == "":
 		return nil, fault(fleet.Invalid(fleet.ReasonInvalidArgument, "agent.uid", "agent.uid must not be empty"))
 	case a.GetUid() != h.Get(headerAgent):
-		return nil, fault(fleet.Invalid(fleet.ReasonInvalidArgument, "agent.uid", "agent.uid must be the one that the request was signed for"))
+		return nil, fault(fleet.Invalid(fleet.ReasonInvalidArgument, "agent.uid", "agent.uid must be the uid for which the request was signed"))
 	}
 	return s.runners.Connect(agentFrom(a)), nil
 }
@@ -212,7 +212,7 @@ func (s *Server) runner(h http.Header, a *runnerv1.Agent, run *runnerv1.Run) (fl
 	return r, runFrom(run), err
 }
 
-// failed converts an error for the wire. It logs an error whose cause the caller does not get.
+// failed converts an error for the wire. It logs an internal error, because the caller does not learn the cause.
 func (s *Server) failed(ctx context.Context, err error) error {
 	if fleet.ReasonOf(err) == fleet.ReasonInternal && ctx.Err() == nil {
 		s.config.Logger.ErrorContext(ctx, "call failed", "err", err)

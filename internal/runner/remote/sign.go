@@ -33,7 +33,7 @@ const (
 const (
 	lifetime    = time.Minute      // how long a signed request is valid
 	maxLifetime = 2 * lifetime     // the longest validity that a runner accepts
-	maxSkew     = 10 * time.Minute // maximum difference of a runner's clock
+	maxSkew     = 10 * time.Minute // maximum difference between the clocks of Fleet and of a runner
 	maxRequest  = 32 << 20         // maximum size of a request, in bytes
 )
 
@@ -90,7 +90,7 @@ func sign(req *http.Request, key ed25519.PrivateKey, agent, instance string, exp
 	return nil
 }
 
-// verifier accepts requests that Fleet has signed for this process, each once.
+// verifier accepts requests that Fleet has signed for this process. It accepts each request only once.
 type verifier struct {
 	key      ed25519.PublicKey
 	instance string
@@ -104,8 +104,8 @@ func refuse(why, format string, args ...any) error {
 	return fleet.Errorf(fleet.ReasonUnauthenticated, format, args...).With(metaRefused, why)
 }
 
-// check checks the headers of a request before it reads the body. It then checks the body, and replaces it by what it
-// has read.
+// check checks the headers of a request before it reads the body. It then checks the body, and replaces r.Body by the
+// data that it has read.
 func (v *verifier) check(w http.ResponseWriter, r *http.Request) error {
 	c := claim{
 		procedure: procedureOf(r.URL.Path), agent: r.Header.Get(headerAgent), instance: r.Header.Get(headerInstance),
@@ -126,7 +126,7 @@ func (v *verifier) check(w http.ResponseWriter, r *http.Request) error {
 		return refuse(refusedTime, "the request has expired, or is valid for too long: compare the clocks of Fleet and of the workspace")
 	}
 	if !v.first(c.nonce, now, expires) {
-		return refuse("replayed", "the request was made before")
+		return refuse("replayed", "the request was already received once: sign each request anew")
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {

@@ -97,7 +97,7 @@ func TestSigned(t *testing.T) {
 	require.Equal(t, 2, b.runner.interrupts)
 }
 
-// TestForeignKey sends requests signed with another key, or unsigned.
+// TestForeignKey sends requests that are signed with another key, and requests without a signature.
 func TestForeignKey(t *testing.T) {
 	b := newBench(t)
 	_, b.client.config.Key, _ = ed25519.GenerateKey(nil)
@@ -123,7 +123,7 @@ func TestReplayed(t *testing.T) {
 	require.Equal(t, 2, b.runner.interrupts)
 }
 
-// TestExpired sends a late request, also one whose nonce was forgotten.
+// TestExpired sends a request after it has expired, also when the verifier has already forgotten its nonce.
 func TestExpired(t *testing.T) {
 	b := newBench(t)
 	require.NoError(t, b.interrupt())
@@ -136,7 +136,8 @@ func TestExpired(t *testing.T) {
 	require.NoError(t, b.interrupt())
 
 	b.client.forget()
-	b.now = b.now.Add(time.Hour) // the client must not sign requests that a program in the runner's place could use for long
+	// The client must not sign requests that a program in place of the runner could use for a long time.
+	b.now = b.now.Add(time.Hour)
 	require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(b.interrupt()))
 	require.Equal(t, 2, b.runner.interrupts)
 }
@@ -167,7 +168,7 @@ func TestTampered(t *testing.T) {
 	}
 }
 
-// TestAgentMismatch sends a request that is signed for one agent and names another one.
+// TestAgentMismatch sends a request that is signed for one agent and names another agent.
 func TestAgentMismatch(t *testing.T) {
 	b := newBench(t)
 	ctx := context.WithValue(context.Background(), callerKey{}, caller{"two"})
@@ -178,7 +179,7 @@ func TestAgentMismatch(t *testing.T) {
 	require.Zero(t, b.runner.interrupts)
 }
 
-// TestTransportErrors checks that errors which a transport has translated are returned without a retry.
+// TestTransportErrors checks that the client returns a *fleet.Error of its transport without a retry.
 func TestTransportErrors(t *testing.T) {
 	why := fleet.Errorf(fleet.ReasonAgentOffline, "path apps are disabled")
 	c := NewClient(ClientConfig{URL: "http://runner", HTTP: &http.Client{Transport: failing{why}}, Patience: time.Hour})

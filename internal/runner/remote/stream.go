@@ -10,9 +10,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// answering is a call with a long response. It sends heartbeats until it is ended.
+// answering is a call with a long response. It sends heartbeats until end is called.
 type answering[M any] struct {
-	caller, ctx context.Context //nolint:containedctx // of the call, and of the work
+	caller, ctx context.Context //nolint:containedctx // the contexts of the call and of the work
 	cancel      context.CancelFunc
 	stream      *connect.ServerStream[M]
 	sending     sync.Mutex
@@ -53,7 +53,8 @@ func (a *answering[M]) send(m *M) error {
 	return a.stream.Send(m)
 }
 
-// end ends the heartbeats, and reports whether the work was cancelled by its time limit.
+// end stops the heartbeats. It reports whether the work was cancelled although the caller still waits, for example by
+// its time limit.
 func (a *answering[M]) end() (late bool) {
 	late = a.ctx.Err() != nil && a.caller.Err() == nil
 	a.cancel()
@@ -74,7 +75,7 @@ func receive[M any](ctx context.Context, silence time.Duration, open func(contex
 	}
 	defer func() { _ = stream.Close() }()
 	for stream.Receive() {
-		watchdog.Stop() // take may need any time
+		watchdog.Stop() // take may take long
 		if !take(stream.Msg()) {
 			return nil
 		}
@@ -83,8 +84,9 @@ func receive[M any](ctx context.Context, silence time.Duration, open func(contex
 	return stream.Err()
 }
 
-// listen makes a streaming call, on one connection after the other, until once reports the end, or until the runner was
-// unreachable for too long. heard reports whether the runner has answered.
+// listen makes a streaming call. It calls once for one connection after the other, until once reports that the call is
+// done, or until the runner was unreachable for too long. heard reports whether the runner has answered on a
+// connection.
 func (c *Client) listen(ctx context.Context, a fleet.Agent, once func(context.Context) (done, heard bool, err error)) error {
 	ctx = context.WithValue(ctx, callerKey{}, caller{a.UID})
 	t := c.attempts(a)

@@ -56,7 +56,8 @@ func (p *place) Close() error {
 	return p.Place.Close()
 }
 
-// open serves the runners of the place, and returns the place for a client whose streams last for maxWait; 0: until their runs end.
+// open serves the runners of the place b, and returns a place whose Connect reaches them through a client. The client's
+// streams last for maxWait at most, or until their runs end if maxWait is 0.
 func open(t *testing.T, b fleet.Place, dir string, maxWait time.Duration) *place {
 	public, key, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
@@ -140,7 +141,8 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-// TestSuiteFake runs the suite with the fake place, which reports changes and checks at once, also with streams that end before their runs.
+// TestSuiteFake runs the suite with the fake place, which reports changes and checks at once. It also runs the suite
+// with streams that end before their runs.
 func TestSuiteFake(t *testing.T) {
 	for name, wait := range map[string]time.Duration{"whole": 0, "bounded": 150 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {

@@ -2,15 +2,15 @@ package remote
 
 import "context"
 
-// turn allows one call for an agent at a time, as fleet.Runner requires. A caller whose connection broke may repeat its call
-// before the server notices that the first one was abandoned.
+// turn allows one call for an agent at a time, as fleet.Runner requires. A caller whose connection broke may repeat its
+// call before the server notices that the first call was abandoned.
 type turn struct {
 	held   chan struct{}      // contains a value while a call has the turn
 	giveUp context.CancelFunc // cancels the newest call
 }
 
-// take waits for the agent's turn. It cancels another call that has the turn or waits for it: because Fleet makes one
-// call at a time, its caller has given up. The caller must call done at the end.
+// take waits for the agent's turn. It cancels any other call that has the turn or waits for it. The caller of that call
+// has given up, because Fleet makes one call at a time. The caller of take must call done at the end.
 func (s *Server) take(ctx context.Context, uid string) (_ context.Context, done func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s.mu.Lock()

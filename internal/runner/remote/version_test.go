@@ -60,11 +60,11 @@ func TestProtocols(t *testing.T) {
 		newest, oldest int32
 		says           string
 	}{
-		"the same":             {Protocol, OldestProtocol, ""},
-		"newer, understands":   {Protocol + 5, Protocol, ""},
-		"newer, does not":      {Protocol + 5, Protocol + 1, "upgrade Fleet"},
-		"older, is understood": {OldestProtocol, OldestProtocol, ""},
-		"older, is not":        {OldestProtocol - 1, 0, "restart its workspace with a newer fleet-runner"},
+		"the same":            {Protocol, OldestProtocol, ""},
+		"newer, compatible":   {Protocol + 5, Protocol, ""},
+		"newer, incompatible": {Protocol + 5, Protocol + 1, "upgrade Fleet"},
+		"older, compatible":   {OldestProtocol, OldestProtocol, ""},
+		"older, incompatible": {OldestProtocol - 1, 0, "restart its workspace with a newer fleet-runner"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := (&other{handshake: &runnerv1.HandshakeResponse{Protocol: c.newest, OldestProtocol: c.oldest, Version: "v9"}}).serve(t, nil)
@@ -80,7 +80,7 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
-// TestOldRunner uses a runner without the newest calls. The errors for those must say what to do.
+// TestOldRunner uses a runner without the newest calls. The errors for these calls must say what to do.
 func TestOldRunner(t *testing.T) {
 	old := &other{handshake: &runnerv1.HandshakeResponse{Protocol: OldestProtocol, OldestProtocol: OldestProtocol}}
 	lacks := func(next http.Handler) http.Handler {
@@ -113,7 +113,8 @@ func TestOldRunner(t *testing.T) {
 	}
 }
 
-// TestCutRefusal cuts responses that are not OK. What is left of them must not count as the answer of an older runner.
+// TestCutRefusal cuts off responses that report an error. An incomplete response must not count as the answer of an
+// older runner.
 func TestCutRefusal(t *testing.T) {
 	runner := &other{handshake: &runnerv1.HandshakeResponse{Protocol: Protocol, OldestProtocol: OldestProtocol}}
 	var cuts atomic.Int32
@@ -126,7 +127,7 @@ func TestCutRefusal(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			w.Header().Set("Content-Length", "100")
 			w.WriteHeader(http.StatusNotFound)
-			_, _ = w.Write([]byte(`{"code":`)) // the server cuts a response that is shorter than it said
+			_, _ = w.Write([]byte(`{"code":`)) // the server cuts off a response that is shorter than announced
 		})
 	})
 	require.NoError(t, a.Interrupt(t.Context(), fleet.Run{TaskID: "task"}, false))

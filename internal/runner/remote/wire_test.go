@@ -13,7 +13,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// fill sets every field of the value to which v points, except those named in without.
+// fill sets every field of v, except the fields named in without.
 func fill(t *testing.T, v reflect.Value, without ...string) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -55,11 +55,11 @@ func fill(t *testing.T, v reflect.Value, without ...string) {
 	case reflect.Float64:
 		v.SetFloat(1.5)
 	default:
-		t.Fatalf("fill cannot set a %s: teach it to", v.Type())
+		t.Fatalf("fill cannot set a %s: add a case for it to fill", v.Type())
 	}
 }
 
-// TestWireHasEveryField fails if the wire does not carry a field of the port.
+// TestWireHasEveryField fails if a message of the protocol lacks a field of the type that it carries.
 func TestWireHasEveryField(t *testing.T) {
 	var r fleet.Run
 	fill(t, reflect.ValueOf(&r).Elem(), "Report", "CreatedAt", "GivenAt", "Refused", "RefusedText")
@@ -74,7 +74,7 @@ func TestWireHasEveryField(t *testing.T) {
 
 	var end fleet.Outcome
 	require.Nil(t, outcomeFrom(cross(t, outcomeTo(end), &runnerv1.Outcome{})).Payload)
-	fill(t, reflect.ValueOf(&end).Elem(), "ChecksFailed") // the reconciler sets it
+	fill(t, reflect.ValueOf(&end).Elem(), "ChecksFailed") // the reconciler sets this field
 	require.Equal(t, end, outcomeFrom(cross(t, outcomeTo(end), &runnerv1.Outcome{})))
 	end.Payload = []byte{}
 	require.Equal(t, end, outcomeFrom(cross(t, outcomeTo(end), &runnerv1.Outcome{})))
@@ -84,7 +84,7 @@ func TestWireHasEveryField(t *testing.T) {
 	}
 }
 
-// TestWireHasEveryFieldOfChanges does the same for the changes of a run.
+// TestWireHasEveryFieldOfChanges checks the same for changes, checks and their results.
 func TestWireHasEveryFieldOfChanges(t *testing.T) {
 	require.Nil(t, changesFrom(changesTo(nil)))
 	var c fleet.Changes
@@ -100,7 +100,7 @@ func TestWireHasEveryFieldOfChanges(t *testing.T) {
 	require.Equal(t, res, resultFrom(cross(t, resultTo(res), &runnerv1.CheckResult{})))
 }
 
-// TestLimits checks the limits for a program that replaces the runner.
+// TestLimits checks the limits for data of a program that has replaced the runner.
 func TestLimits(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	p := &runnerv1.Changes{Branch: long, Problem: long}
@@ -122,8 +122,8 @@ func TestLimits(t *testing.T) {
 	require.True(t, res.Truncated)
 }
 
-// TestInvalidUTF8 checks that invalid UTF-8 is replaced. Otherwise the message could not be sent, and would be
-// retried forever.
+// TestInvalidUTF8 checks that invalid UTF-8 is replaced. Otherwise the message could not be sent, and Fleet would retry
+// forever.
 func TestInvalidUTF8(t *testing.T) {
 	const bad, good = "a\xffb", "a\uFFFDb"
 	require.Equal(t, good, outputFrom(cross(t, outputTo(fleet.Output{Text: bad}), &runnerv1.Output{})).Text)
