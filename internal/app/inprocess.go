@@ -55,9 +55,10 @@ func (c *channel) Invoke(ctx context.Context, name string, req, resp any, opts .
 
 // inProcess is the connection to the services in this process. It corrects a difference between its channel and gRPC:
 // if a server refuses a stream before it has read the request, the channel's SendMsg returns io.EOF. Generated clients
-// return io.EOF instead of the refusal, so that a refused stream looks like a stream that has ended. The values of a
-// stream's context do not pass through the channel. The guard copies the values that it needs from the client's
-// context.
+// return io.EOF instead of the refusal, so that a refused stream looks like a stream that has ended.
+//
+// The values of a stream's context do not pass through the channel. The guard copies the values that it needs from the
+// client's context.
 type inProcess struct {
 	*channel
 	own bool // the calls are this process's own, not forwarded for a caller

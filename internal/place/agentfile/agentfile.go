@@ -1,8 +1,8 @@
 // Package agentfile reads and appends to files that an agent can replace. An agent could replace such a file with a
-// named pipe, a device, a socket or a symbolic link, so that opening it would block forever or open another file. The
-// functions of this package never block, and accept only regular files and directories.
+// named pipe, a device, a socket or a symbolic link. Opening the path would then block forever or open another file.
+// The functions of this package never block, and accept only regular files and directories.
 //
-// Places and runners use it for every file that an agent can write, and never package os directly.
+// Places and runners must use this package, and not package os, for every file that an agent can write.
 package agentfile
 
 import (
@@ -15,17 +15,17 @@ import (
 	"syscall"
 )
 
-// ErrReplaced means that the path exists but is not the expected kind of file.
+// ErrReplaced means that the path exists but is not the expected kind of file, or that the file is too long.
 var ErrReplaced = errors.New("not a regular file")
 
-// flags prevent blocking and following symbolic links.
+// flags make opening a file neither block nor follow a symbolic link.
 const flags = syscall.O_NONBLOCK | syscall.O_NOFOLLOW | syscall.O_CLOEXEC
 
 // Open opens a regular file for reading. It returns fs.ErrNotExist if the path does not exist, and ErrReplaced if it is
 // not a regular file.
 func Open(path string) (*os.File, error) { return open(path, os.O_RDONLY) }
 
-// Read returns the content of a regular file. It fails if the file is longer than limit bytes.
+// Read returns the content of a regular file. It returns ErrReplaced if the file is longer than limit bytes.
 func Read(path string, limit int64) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {
@@ -51,7 +51,7 @@ func ReadDir(path string) ([]os.DirEntry, error) {
 	return entries, err
 }
 
-// Append appends data to an existing regular file.
+// Append appends data to an existing regular file. It does not create the file.
 func Append(path string, data []byte) error {
 	f, err := open(path, os.O_WRONLY|os.O_APPEND)
 	if err != nil {
@@ -80,8 +80,8 @@ func open(path string, mode int) (*os.File, error) {
 	return f, nil
 }
 
-// replaced adds ErrReplaced to errors that the system returns for another kind of file: a symbolic link, a pipe without
-// a reader, a socket, or a file in place of a directory and the reverse.
+// replaced adds ErrReplaced to err if the system returns err for an unexpected kind of file: a symbolic link, a pipe
+// without a reader, a socket, a file instead of a directory, or a directory instead of a file.
 func replaced(path string, err error) error {
 	for _, other := range []error{syscall.ELOOP, syscall.ENXIO, syscall.ENOTDIR, syscall.EISDIR, syscall.ENODEV, syscall.EOPNOTSUPP} {
 		if errors.Is(err, other) {

@@ -11,7 +11,7 @@ import (
 	"github.com/docker/cagent/pkg/permissions"
 )
 
-// ownProviders are the providers that the library implements itself. The others are in provider.Aliases.
+// ownProviders are the providers that the library implements itself. All other providers are in provider.Aliases.
 var ownProviders = []string{"anthropic", "auto", "dmr", "google", "openai"}
 
 // changing lists, for each type of toolset, the tools that change something.
@@ -21,9 +21,9 @@ var changing = map[string][]string{
 	"lsp":        {"lsp_rename", "lsp_format"},
 }
 
-// advise returns warnings about what will not work when an agent of the definition runs here: missing keys, providers
-// that this build does not have, and tools that are refused. approve lists the types of toolsets that need no
-// permission.
+// advise returns warnings about the parts of the definition that will not work on this server: models without a key,
+// providers that this build does not have, and tools that are refused. approve lists the types of toolsets whose tools
+// need no permission.
 func (d *definition) advise(lookup func(string) (string, bool), approve []string) (advice []string) {
 	for _, name := range config.GatherEnvVarsForModels(d.config) {
 		if v, ok := lookup(name); !ok || v == "" {
@@ -45,8 +45,7 @@ func (d *definition) advise(lookup func(string) (string, bool), approve []string
 	return advice
 }
 
-// providerOf returns the provider of a model of the definition, or of a model named provider/model; empty if there is
-// none.
+// providerOf returns the provider of a model. The model is the name of a model in the definition, or provider/model.
 func (d *definition) providerOf(model string) string {
 	if m, ok := d.config.Models[model]; ok {
 		return m.Provider

@@ -21,17 +21,17 @@ import (
 
 // CatalogConfig configures a Catalog.
 type CatalogConfig struct {
-	AgentsDir string // directory of YAML files; empty: none
+	AgentsDir string // directory of YAML files; empty: the catalog has no files
 	StoreDir  string // directory for pulled artifacts; empty: pulling is disabled
-	// NoPrograms refuses definitions that run programs on this machine.
+	// NoPrograms makes the catalog refuse definitions that run programs on this machine.
 	NoPrograms bool
 	// Policy limits pulled definitions.
 	Policy Policy
-	// Registries are the hosts from which artifacts may be pulled; nil: any.
+	// Registries are the hosts from which artifacts may be pulled; nil: any host.
 	Registries []string
-	// Login selects the credentials for registries: LoginDocker, or none.
+	// Login selects the credentials for registries: LoginDocker, or another value for no credentials.
 	Login string
-	// PullTimeout limits one pull; 0: 60 s.
+	// PullTimeout limits the time of one pull; 0: 60 s.
 	PullTimeout time.Duration
 	// Approve are the types of toolsets whose tools need no permission; nil: DefaultApprove.
 	Approve []string
@@ -39,11 +39,12 @@ type CatalogConfig struct {
 	LookupEnv func(string) (string, bool) // nil: os.LookupEnv
 }
 
-// LoginDocker is the value of CatalogConfig.Login for the credentials of `docker login`: those in the Docker
-// configuration of the server's user, and those of its credential helpers.
+// LoginDocker is the value of CatalogConfig.Login for the credentials of `docker login`. They are in the Docker
+// configuration of the server's user, or come from the credential helpers that it names.
 const LoginDocker = "docker"
 
-// Catalog holds the definitions in a directory and the pulled ones. It is safe for concurrent use.
+// Catalog holds the definitions in a directory and the definitions that were pulled from registries. It is safe for
+// concurrent use.
 type Catalog struct {
 	config CatalogConfig
 
@@ -51,7 +52,7 @@ type Catalog struct {
 	read map[string]reading // cached files, by path in the directory
 }
 
-// reading is a cached file, with the state it had when it was read.
+// reading is a cached definition, with the size and the time of its file when it was read.
 type reading struct {
 	size int64
 	time time.Time
@@ -77,7 +78,7 @@ const (
 	maxFileDepth = 8
 )
 
-// Files implements fleet.Catalog. It reads a file again only after a change.
+// Files implements fleet.Catalog. It reads a file again only if its size or modification time has changed.
 func (c *Catalog) Files(ctx context.Context) ([]fleet.Definition, error) {
 	if c.config.AgentsDir == "" {
 		return nil, nil
@@ -121,7 +122,7 @@ func isDefinition(name string) bool {
 
 // File implements fleet.Catalog.
 func (c *Catalog) File(ctx context.Context, name string) (fleet.Definition, error) {
-	missing := fleet.Errorf(fleet.ReasonAgentNotFound, "there is no definition %q in the agents directory", clip(name, 200)).Next("{list_agents} shows what there is")
+	missing := fleet.Errorf(fleet.ReasonAgentNotFound, "there is no definition %q in the agents directory", clip(name, 200)).Next("{list_agents} shows the definitions")
 	if err := ctx.Err(); err != nil || c.config.AgentsDir == "" || strings.ContainsRune(name, 0) {
 		return fleet.Definition{}, cmp.Or(err, error(missing))
 	}
@@ -148,8 +149,8 @@ func (c *Catalog) File(ctx context.Context, name string) (fleet.Definition, erro
 	return fleet.Definition{}, missing
 }
 
-// places returns the paths in the agents directory that name may mean. A path is relative to that directory, or to the
-// server's working directory if that leads into it.
+// places returns the paths in the agents directory that name may mean. A relative path may be relative to the agents
+// directory, or to the server's working directory if it then leads into the agents directory.
 func (c *Catalog) places(name string) (all []string) {
 	dir, err := filepath.Abs(c.config.AgentsDir)
 	if err != nil {
@@ -179,7 +180,7 @@ func (c *Catalog) places(name string) (all []string) {
 	return all
 }
 
-// file reads a definition, or records why it cannot be used.
+// file reads a definition. If the definition cannot be used, its Problem says why.
 func (c *Catalog) file(dir *os.Root, name string) fleet.Definition {
 	d := fleet.Definition{Name: strings.TrimSuffix(name, path.Ext(name)), Source: fleet.DefinitionFiles, Path: name}
 	info, err := dir.Stat(name)
@@ -219,7 +220,7 @@ func (c *Catalog) file(dir *os.Root, name string) fleet.Definition {
 	return d
 }
 
-// readFile reads a file that may have been replaced after it was found.
+// readFile reads a file. It does not block, even if the file was replaced by a FIFO after it was found.
 func readFile(dir *os.Root, name string) ([]byte, error) {
 	f, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -229,7 +230,8 @@ func readFile(dir *os.Root, name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, MaxDocument+1))
 }
 
-// describe fills in d from the document.
+// describe fills in d from the document, and returns the parsed definition. If the document is invalid, it sets
+// d.Problem and returns nil.
 func (c *Catalog) describe(d *fleet.Definition, document []byte) *definition {
 	p, err := parse(document)
 	if err != nil {

@@ -211,7 +211,7 @@ func TestPull(t *testing.T) {
 	require.NoError(t, err)
 	_, err = c.Artifact(asAdmin(t.Context()), "hello:v1")
 	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err))
-	require.ErrorContains(t, err, "may be one of several")
+	require.ErrorContains(t, err, "may mean several agents")
 
 	// A repeated pull replaces the artifact.
 	pushed(t, host+"/fleet/hello:v1", true, layer(strings.ReplaceAll(plainDocument, "hello", "hey")))
@@ -280,10 +280,10 @@ func TestPullRefuses(t *testing.T) {
 		host + "/bad/gzip:v1": {fleet.ReasonDefinitionInvalid, "unpacked"}, host + "/none:v1": {fleet.ReasonAgentNotFound, "has no"},
 		host + "/greedy/agent:v0": {fleet.ReasonDefinitionInvalid, `"shell"`}, host + "/greedy/agent:v1": {fleet.ReasonDefinitionInvalid, `"fetch"`},
 		host + "/greedy/agent:v2": {fleet.ReasonDefinitionInvalid, "hooks"}, host + "/greedy/agent:v3": {fleet.ReasonDefinitionInvalid, "prompt files"},
-		host + "/greedy/agent:v4": {fleet.ReasonDefinitionInvalid, "run code"}, host + "/greedy/agent:v5": {fleet.ReasonDefinitionInvalid, "this machine"},
+		host + "/greedy/agent:v4": {fleet.ReasonDefinitionInvalid, "code_mode_tools"}, host + "/greedy/agent:v5": {fleet.ReasonDefinitionInvalid, "this machine"},
 		host + "/greedy/agent:v6": {fleet.ReasonDefinitionInvalid, "thief.example.com"}, host + "/greedy/agent:v7": {fleet.ReasonDefinitionInvalid, "DATABASE_PASSWORD"},
 		host + "/greedy/agent:v8": {fleet.ReasonDefinitionInvalid, "thief.example.com"}, host + "/greedy/agent:v9": {fleet.ReasonDefinitionInvalid, `"dmr"`},
-		strings.TrimPrefix(gone.URL, "http://") + "/xx:v1": {fleet.ReasonBackendUnavailable, "cannot reach"}, locked + "/xx:v1": {fleet.ReasonAgentNotFound, "without a login"},
+		strings.TrimPrefix(gone.URL, "http://") + "/xx:v1": {fleet.ReasonBackendUnavailable, "cannot reach"}, locked + "/xx:v1": {fleet.ReasonAgentNotFound, "requires a login"},
 		burning + "/xx:v1": {fleet.ReasonBackendUnavailable, burning}, endless + "/xx:v1": {fleet.ReasonDefinitionInvalid, "larger than"},
 		"": {fleet.ReasonInvalidArgument, "reference"}, "::": {fleet.ReasonInvalidArgument, "::"}, "UPPER/case": {fleet.ReasonInvalidArgument, "UPPER"},
 		"https://" + host + "/good/agent:v1": {fleet.ReasonInvalidArgument, "https://"},

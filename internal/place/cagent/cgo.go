@@ -2,5 +2,5 @@
 
 package cagent
 
-// Lacks says what this program cannot do because of how it was built; empty if it can do everything.
+// Lacks names the features that are missing from this build of the program. It is empty if none are missing.
 const Lacks = ""

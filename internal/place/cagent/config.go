@@ -15,37 +15,39 @@ import (
 // Driver is the driver that configurations for this place name.
 const Driver = "cagent"
 
-// Drivers returns the drivers of every such place.
+// Drivers returns the drivers of every Place.
 func Drivers() []fleet.Driver {
 	return []fleet.Driver{{Name: Driver, Tools: true, MCPServers: true, Remembers: true, NeedsDocument: true}}
 }
 
-// Config configures a Place. Only Dir is required. Fields that are passed to the process of a run have a name in JSON.
+// Config configures a Place. Only Dir is required. Fields that are not excluded from JSON are passed to the process of
+// a run.
 type Config struct {
 	// Name is the name of the place; empty: cagent.
 	Name string `json:"-"`
 	// Dir is the directory with the agents. Only one Place may use it at a time.
 	Dir string `json:"-"`
-	// Catalog has the definitions that are projects; nil: there are none.
+	// Catalog has the definitions that are projects; nil: there are no projects.
 	Catalog *Catalog `json:"-"`
 
-	// Places creates working copies of projects for configurations that name a Place; nil: there are none.
+	// Places creates working copies of projects, for agents whose configuration names a Place; nil: such agents cannot
+	// be created.
 	Places Places `json:"-"`
 
-	// ShimCommand runs runner.ShimMain, with the run's directory appended. RunCommand runs Main. They supervise and
-	// execute runs in separate processes. Without them there are no such runs.
+	// ShimCommand runs runner.ShimMain, with the run's directory appended, to supervise a run in its own process.
+	// RunCommand runs Main, to execute that run. Without these commands, runs that need their own process fail.
 	ShimCommand []string `json:"-"`
 	RunCommand  []string `json:"-"`
-	// StopGrace is how long such a run may take to stop before it is killed; 0: the runner's default.
+	// StopGrace is how long a run in its own process may take to stop before it is killed; 0: the runner's default.
 	StopGrace time.Duration `json:"-"`
-	// Sandbox is how such a run is confined; empty: by the best available method.
+	// Sandbox is how a run in its own process is confined; empty: by the best available method.
 	Sandbox sandbox.Mode `json:"-"`
-	// Read and Write are additional paths that such a run may read, or read and write.
+	// Read and Write are additional paths that a run in its own process may read, or read and write.
 	Read  []string `json:"-"`
 	Write []string `json:"-"`
 
-	// Model is the default model, as provider/model, if neither the configuration nor the document names one; empty: one of
-	// the first provider whose key is in the environment.
+	// Model is the model, as provider/model, for agents whose configuration and document name no model. If it is empty,
+	// such agents use a model of the first provider whose key is in the environment.
 	Model string
 	// Approve are the types of toolsets whose tools need no permission in a definition; nil: DefaultApprove.
 	Approve []string
@@ -58,7 +60,7 @@ type Config struct {
 
 	// ToolTimeout limits one tool call, and the start of a toolset; 0: 5 min.
 	ToolTimeout time.Duration
-	// MaxToolOutput limits the result of a tool that the model gets, in bytes; 0: 256 KiB.
+	// MaxToolOutput limits the result of a tool that is sent to the model, in bytes; 0: 256 KiB.
 	MaxToolOutput int
 	// MaxOutput is the size of output at which a run is ended, in bytes; 0: 32 MiB.
 	MaxOutput int64
@@ -74,15 +76,16 @@ type Config struct {
 type Places interface {
 	// Provision creates the working copy of the agent's project, once per UID, and returns where it is.
 	Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, error)
-	// Delete removes the working copy, and returns what work was kept. It succeeds if the working copy is gone already.
+	// Delete removes the working copy. kept describes the work that was kept. Delete succeeds if there is no working
+	// copy.
 	Delete(ctx context.Context, a fleet.Agent) (kept string, err error)
-	// Reach returns what programs in the working copy may access; nil: everything that the user may.
+	// Reach returns what programs in the working copy may access; nil: everything that the server's user may access.
 	Reach(a fleet.Agent) (*sandbox.Policy, error)
 	fleet.Confiner
 }
 
 // DefaultApprove are the types of toolsets that do only what their definition says. With the tools of shell, filesystem
-// and lsp a model can change files, so a definition must say which of these it allows.
+// and lsp, a model can change files, so a definition must say which of these tools it allows.
 var DefaultApprove = []string{"think", "todo", "memory", "fetch", "mcp", "api", "a2a", "script"}
 
 func (c *Config) fill() {

@@ -24,24 +24,25 @@ type conversation struct {
 	path    string
 	id      string
 	written int
-	err     error // of the first write that failed
+	err     error // the error of the first write that failed
 }
 
-// openConversation reads the conversation.
+// openConversation opens the conversation in the file and returns its items. It removes an incomplete last line.
 func openConversation(path string) (*conversation, []session.Item, error) {
 	items, whole, err := readItems(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	if whole >= 0 {
-		if err := os.Truncate(path, whole); err != nil { // removes an incomplete line, so that the next one is valid
+		if err := os.Truncate(path, whole); err != nil { // removes an incomplete line, so that the next line is valid
 			return nil, nil, err
 		}
 	}
 	return &conversation{Store: session.NewInMemorySessionStore(), path: path, written: len(items)}, items, nil
 }
 
-// readItems returns the items, and the length of the file up to its last complete line if the rest is incomplete.
+// readItems returns the items. If the last line is incomplete, whole is the length of the file without that line, in
+// bytes; otherwise it is -1.
 func readItems(path string) (items []session.Item, whole int64, err error) {
 	f, err := agentfile.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -74,13 +75,13 @@ func readItems(path string) (items []session.Item, whole int64, err error) {
 
 // UpdateSession implements session.Store.
 func (c *conversation) UpdateSession(_ context.Context, s *session.Session) error {
-	if s.ID == c.id { // not that of another agent of the team
+	if s.ID == c.id { // not the session of another agent of the team
 		c.save(s)
 	}
 	return nil
 }
 
-// save appends new items.
+// save appends the session's new items to the file. It sets c.err if that fails.
 func (c *conversation) save(s *session.Session) {
 	if c.err != nil || c.written == len(s.Messages) {
 		return
@@ -89,7 +90,7 @@ func (c *conversation) save(s *session.Session) {
 	for _, item := range s.Messages[c.written:] {
 		if item.Message != nil && len(item.Message.Message.ToolDefinitions) > 0 {
 			m := *item.Message
-			m.Message.ToolDefinitions = nil // they are in the definition
+			m.Message.ToolDefinitions = nil // the definition has them already
 			item.Message = &m
 		}
 		line, err := json.Marshal(item)

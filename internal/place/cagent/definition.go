@@ -17,12 +17,12 @@ import (
 const MaxDocument = 256 << 10
 
 const (
-	maxDepth    = 200     // of brackets, and of lists in one line
+	maxDepth    = 200     // of nested brackets, and of nested lists in one line
 	maxExpanded = 4 << 20 // total size of expanded aliases, in bytes
 	root        = "root"  // the agent with which the library starts
 )
 
-// definition is a parsed document.
+// definition is a parsed document, in which an author has defined agents.
 type definition struct {
 	config *latest.Config
 	agents []string // the default agent, followed by the others by name
@@ -67,7 +67,8 @@ func parse(document []byte) (*definition, error) {
 	return d, nil
 }
 
-// agent returns the agent with the name; an empty name means the default agent.
+// agent returns the name of the agent, or of the default agent if the name is empty. It returns an error if the
+// definition has no such agent.
 func (d *definition) agent(name string) (string, error) {
 	if name == "" {
 		return d.agents[0], nil
@@ -78,7 +79,7 @@ func (d *definition) agent(name string) (string, error) {
 	return name, nil
 }
 
-// description returns a description of the definition in one line.
+// description returns the description of the default agent, in one line.
 func (d *definition) description() string {
 	return strings.Join(strings.Fields(d.config.Agents[d.agents[0]].Description), " ")
 }
@@ -88,7 +89,7 @@ var (
 	deepLists = regexp.MustCompile(fmt.Sprintf(`(?m)^\s*([-?]\s+){%d}`, maxDepth))
 )
 
-// plain removes colors from an error of the library.
+// plain returns an error text of the library without colors, shortened to 2000 bytes.
 func plain(s string) string {
 	return clip(strings.TrimSpace(escapes.ReplaceAllString(s, "")), 2000)
 }
@@ -136,7 +137,7 @@ func checkCost(document []byte) error {
 // aliases computes the size of expanded aliases. An alias inside an anchored node is refused: nested aliases make a
 // small document huge, and definitions do not need them.
 type aliases struct {
-	sizes map[string]int // of anchored nodes, in bytes
+	sizes map[string]int // bytes of each anchored node, by anchor
 	total int
 	err   error
 }
@@ -162,7 +163,7 @@ func (w *aliases) Visit(n ast.Node) ast.Visitor {
 	return w
 }
 
-// inside finds aliases in a node.
+// inside finds out whether a node contains an alias.
 type inside struct{ alias bool }
 
 // Visit implements ast.Visitor.

@@ -17,14 +17,14 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// errNotPublic means that the address is on the server's own network and not explicitly allowed.
+// errNotPublic means that the address is not on the public internet and that the configuration does not allow it.
 var errNotPublic = errors.New("not a public address, and not allowed by the configuration")
 
-// publicRanges knows the non-public address ranges from the IANA registries.
+// publicRanges tells public addresses from the address ranges that the IANA registries list as not public.
 var publicRanges = ssrf.New(ssrf.WithAnyPort())
 
-// publicOnly is a Control function for net.Dialer. It checks the resolved address of each connection, and so also of
-// redirects.
+// publicOnly is a Control function for net.Dialer. It checks the resolved address of each connection, including
+// connections after a redirect.
 func publicOnly(_ context.Context, _, address string, _ syscall.RawConn) error {
 	a, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -47,9 +47,9 @@ func public(ip netip.Addr) bool {
 	return publicRanges.SafeAddr(ip) == nil
 }
 
-// publicTransport returns a transport that connects to public addresses, and to the hosts in inside, given as host or
-// host:port. If a proxy of the environment is used, the proxy resolves names, so that only literal addresses are
-// checked here.
+// publicTransport returns a transport that connects only to public addresses and to the hosts in inside, given as host
+// or host:port. A proxy from the environment resolves names itself. So with a proxy, only URLs with a literal address
+// are checked here.
 func publicTransport(inside ...string) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	allowed := func(host, port string) bool {

@@ -12,7 +12,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// runRecord is the record of a run that is written before it starts.
+// runRecord is the record of a run. It is written before the run starts.
 type runRecord struct {
 	TaskID  string        `json:"task_id"`
 	Timeout time.Duration `json:"timeout"`
@@ -65,7 +65,7 @@ func (w inProcess) Dispatch(ctx context.Context, r fleet.Run) error {
 	return nil
 }
 
-// enter counts a run for which Close waits. It returns false if the place is closed.
+// enter adds a run to the runs for which Close waits. It returns false if the place is closed.
 func (b *Place) enter() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,15 +80,15 @@ func (b *Place) enter() bool {
 type live struct {
 	*run
 	ctx   context.Context //nolint:containedctx // done when the run is interrupted
-	home  home            // of the run
+	home  home            // directory of the run
 	agent *member
 
-	done     chan struct{} // closed when the following are set
+	done     chan struct{} // closed when outcome and closeErr are set
 	outcome  fleet.Outcome
 	closeErr error
 }
 
-// begin writes the record of a run.
+// begin writes the record of a run and creates its output. It does not start the run.
 func (b *Place) begin(ctx context.Context, x *member, r fleet.Run) (*live, error) {
 	h := x.runDir(r.TaskID)
 	t, err := b.task(x, r)
@@ -111,13 +111,13 @@ func (b *Place) begin(ctx context.Context, x *member, r fleet.Run) (*live, error
 	return l, nil
 }
 
-// task returns the task for a run of the agent.
+// task returns the input for a run of the agent.
 func (b *Place) task(x *member, r fleet.Run) (task, error) {
 	memory, err := b.memory(x)
 	return task{Record: x.rec, ID: r.TaskID, Timeout: r.Timeout, Work: x.rec.work(x.home), State: x.state(), Memory: memory}, err
 }
 
-// execute executes the run and writes its outcome.
+// execute executes the run, writes its outcome, and closes done.
 func (l *live) execute(prompt string) {
 	o := l.do(l.ctx, prompt)
 	l.closeErr = l.out.close()
@@ -141,7 +141,7 @@ func (l *live) ended() bool {
 	}
 }
 
-// live returns the run of this process with the id.
+// live returns the agent's active or last run in this process if it has the task id, else nil.
 func (x *member) live(taskID string) *live {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -151,7 +151,7 @@ func (x *member) live(taskID string) *live {
 	return nil
 }
 
-// end ends the active run for the reason why.
+// end kills the agent's active run, for the reason why, and returns it. It returns nil if there is no run.
 func (x *member) end(why error) *live {
 	x.mu.Lock()
 	r := x.run
@@ -162,7 +162,7 @@ func (x *member) end(why error) *live {
 	return r
 }
 
-// endAndWait ends the active run and waits until it has ended.
+// endAndWait kills the agent's active run and waits until it has ended or ctx is done.
 func (x *member) endAndWait(ctx context.Context, why error) error {
 	r := x.end(why)
 	if r == nil {
@@ -176,8 +176,8 @@ func (x *member) endAndWait(ctx context.Context, why error) error {
 	}
 }
 
-// outcome returns the outcome of a run that is not active. A run without an outcome was interrupted by the end of its
-// process.
+// outcome returns the outcome of a run that is not active. If no outcome was written, the server ended during the run,
+// and the outcome is a failure that says so.
 func (b *Place) outcome(h home) (fleet.Outcome, error) {
 	var o fleet.Outcome
 	err := h.read("outcome.json", &o)

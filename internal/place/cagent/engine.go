@@ -10,12 +10,12 @@ import (
 	"fleet/internal/fleet"
 )
 
-// engine holds what runs need from their process: the server's, or one of their own.
+// engine holds what runs need from the process that they are in: the server's process, or the run's own process.
 type engine struct {
 	config      Config
-	secrets     *secrets // for definitions
-	toolSecrets *secrets // for registered tools
-	home        string   // of the agents' programs; empty: the agent's working directory
+	secrets     *secrets // secrets that definitions may use
+	toolSecrets *secrets // secrets that registered tools may use
+	home        string   // HOME of the agents' programs; empty: the agent's working directory
 	marks       []string // variables by which a supervisor recognises the processes of a run
 }
 
@@ -32,10 +32,11 @@ func newEngine(c Config) (*engine, error) {
 	}, nil
 }
 
-// startTimeout limits the start of a toolset.
+// startTimeout returns how long a toolset may take to start.
 func (e *engine) startTimeout() time.Duration { return min(e.config.ToolTimeout, 30*time.Second) }
 
-// environ returns the environment of an agent's programs in the directory.
+// environ returns the environment of an agent's programs that run in dir. pass names additional variables of this
+// process.
 func (e *engine) environ(pass []string, dir string) []string {
 	env := append([]string{"HOME=" + cmp.Or(e.home, dir)}, e.marks...)
 	for _, name := range append([]string{"PATH", "LANG", "LC_ALL", "TZ", "TMPDIR"}, pass...) {

@@ -16,7 +16,7 @@ import (
 	"fleet/internal/runner"
 )
 
-// basics are variables without secrets that programs need, including those for network access.
+// basics are variables without secrets that programs need. They include the variables for network access.
 var basics = []string{
 	"PATH", "SHELL", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME", "SSL_CERT_FILE", "SSL_CERT_DIR",
 	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
@@ -33,8 +33,8 @@ var providerVariables = map[string][]string{
 	"dmr": {"MODEL_RUNNER_HOST"},
 }
 
-// processEnviron returns the environment of a run in its own process: the basic variables, and those that the
-// definition and the configuration name, including the keys of models. own are the runner's variables.
+// processEnviron returns the environment of a run in its own process. It has the basic variables and the variables that
+// the definition and the configuration name, including the keys of models. own are the runner's variables.
 func (b *Place) processEnviron(x *member, d *definition, own map[string]string) []string {
 	env := map[string]string{}
 	for _, name := range slices.Concat(basics, x.rec.Config.PassEnv, b.variables(x.rec, d)) {
@@ -112,7 +112,7 @@ var (
 	identifier = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
 )
 
-// named returns the variable names in references such as $A, ${A} and ${env.A || "none"}.
+// named returns the identifiers in references such as $A, ${A} and ${env.A || "none"}. They may be names of variables.
 func named(text string) (names []string) {
 	for _, r := range references.FindAllString(text, -1) {
 		names = append(names, identifier.FindAllString(r, -1)...)

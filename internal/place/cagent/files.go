@@ -22,19 +22,19 @@ import (
 )
 
 const (
-	maxFileSize = 16 << 20 // bytes of a file that the tools read
-	maxEntries  = 100      // of a directory or a tree, as in the library
+	maxFileSize = 16 << 20 // bytes of a file that the tools read at most
+	maxEntries  = 100      // shown of a directory or a tree; the library has the same limit
 )
 
-// files is the library's filesystem toolset, restricted to one directory. The library's own opens every path that the
-// server's user can open.
+// files is the library's filesystem toolset, restricted to one directory. The library's own toolset opens every path
+// that the server's user can open.
 type files struct {
 	tools.BaseToolSet
 	dir      string
-	git      bool // include files that git ignores
+	git      bool // includes files that git ignores
 	postEdit []latest.PostEditConfig
-	env      []string // of postEdit
-	limit    int      // bytes of a result
+	env      []string // environment of the postEdit commands
+	limit    int      // the largest result, in bytes
 }
 
 func newFiles(dir string, t *latest.Toolset, env []string, limit int) *files {
@@ -69,7 +69,7 @@ func (f *files) Tools(ctx context.Context) ([]tools.Tool, error) {
 	}
 	known := all[:0]
 	for _, t := range all {
-		if h := handlers[t.Name]; h != nil { // a tool of a newer library would not be restricted
+		if h := handlers[t.Name]; h != nil { // leaves out new tools of a newer library, which would not be restricted to the directory
 			t.Handler = h
 			known = append(known, t)
 		}
@@ -77,7 +77,7 @@ func (f *files) Tools(ctx context.Context) ([]tools.Tool, error) {
 	return known, nil
 }
 
-// within opens the directory for one tool call. The model gets the errors of the tool.
+// within returns a handler that opens the directory and calls do. The model receives an error as the tool's result.
 func within[T any](f *files, do func(context.Context, *os.Root, T) (string, error)) tools.ToolHandler {
 	return builtin.NewHandler(func(ctx context.Context, args T) (*tools.ToolCallResult, error) {
 		dir, err := os.OpenRoot(f.dir)
@@ -93,13 +93,13 @@ func within[T any](f *files, do func(context.Context, *os.Root, T) (string, erro
 	})
 }
 
-// reasonOf returns the text of an error without the name of the system call.
+// reasonOf returns the text of an error for the model, without the name of the system call.
 func reasonOf(err error) string {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		switch {
 		case errors.Is(e.Err, fs.ErrNotExist):
 			return e.Path + ": not found"
-		case e.Err.Error() == "path escapes from parent": // os.Root has no error value for it
+		case e.Err.Error() == "path escapes from parent": // os.Root has no error value for this case
 			return e.Path + " leads out of the working directory"
 		}
 		return e.Path + ": " + e.Err.Error()
@@ -107,7 +107,7 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// name returns the path relative to the directory.
+// name returns the path relative to the directory. It returns an error if the path leads out of the directory.
 func (f *files) name(p string) (string, error) {
 	if strings.ContainsRune(p, 0) {
 		return "", errors.New("the path contains a NUL character")
@@ -134,7 +134,7 @@ func resolved(p string) string {
 	return p
 }
 
-// open opens a regular file. It does not block on a FIFO.
+// open opens a regular file, and returns an error for any other kind of file. It does not block on a FIFO.
 func open(dir *os.Root, name string, flag int) (*os.File, error) {
 	file, err := dir.OpenFile(name, flag|syscall.O_NONBLOCK, 0o644)
 	if err != nil {
@@ -162,7 +162,7 @@ func (f *files) readFile(_ context.Context, dir *os.Root, args builtin.ReadFileA
 	if err != nil {
 		return "", err
 	}
-	b, err := contents(dir, name, int64(f.limit)+1) // longer content is cut off with a note
+	b, err := contents(dir, name, int64(f.limit)+1) // the byte beyond the limit lets the guard mark the text as shortened
 	return string(b), err
 }
 
@@ -240,7 +240,7 @@ func (f *files) writeFile(ctx context.Context, dir *os.Root, args builtin.WriteF
 	return fmt.Sprintf("File written successfully: %s (%d bytes)", args.Path, len(args.Content)), nil
 }
 
-// put writes a regular file.
+// put replaces the content of a regular file, or creates the file.
 func put(dir *os.Root, name, content string) error {
 	file, err := open(dir, name, os.O_WRONLY|os.O_CREATE)
 	if err != nil {
@@ -281,7 +281,7 @@ func (f *files) editFile(ctx context.Context, dir *os.Root, args builtin.EditFil
 	return fmt.Sprintf("File edited successfully: %d edits", len(args.Edits)), nil
 }
 
-// afterEdit runs the definition's commands for an edited file.
+// afterEdit runs the definition's post-edit commands whose pattern matches the edited file.
 func (f *files) afterEdit(ctx context.Context, name string) error {
 	for _, p := range f.postEdit {
 		if ok, err := filepath.Match(p.Path, filepath.Base(name)); err != nil || !ok {

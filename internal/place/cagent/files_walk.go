@@ -21,10 +21,10 @@ import (
 
 const (
 	maxMatches   = 1000
-	maxGitIgnore = 1 << 20 // bytes of a .gitignore
+	maxGitIgnore = 1 << 20 // bytes of a .gitignore that are read
 )
 
-// ignored tells which files git ignores. It reads each .gitignore once, through the root.
+// ignored finds out which files git ignores. It reads each .gitignore once, through the root.
 type ignored struct {
 	dir  *os.Root
 	off  bool
@@ -68,8 +68,8 @@ func (i *ignored) patterns(dir string) []gitignore.Pattern {
 	return all
 }
 
-// walk calls visit for the files and directories below name that git does not ignore. It does not follow symbolic
-// links.
+// walk calls visit for p, and for the files and directories below p that git does not ignore. It does not follow
+// symbolic links.
 func (f *files) walk(ctx context.Context, dir *os.Root, p string, visit func(name string, e fs.DirEntry) error) error {
 	name, err := f.name(p)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 // tokens are the token counts of one request.
 type tokens struct{ input, output, cached, written int64 }
 
-// in returns the number of input tokens, cached ones included.
+// in returns the number of input tokens, including cached tokens.
 func (t tokens) in() int64 { return t.input + t.cached + t.written }
 
 // used is the usage of one answered request.
@@ -32,19 +32,19 @@ type used struct {
 	usd float64
 }
 
-// gate is between a run and its models. When the run is over, it lets no request through. Instead it returns an empty
-// answer to the library, which then ends the run normally.
+// gate is between a run and its models. When the run is over, the gate sends no more requests to the models. Instead,
+// it returns an empty answer to the library, which then ends the run normally.
 type gate struct {
 	config  *Config
 	secrets *secrets
-	over    func() bool // the run must end
+	over    func() bool // reports whether the run must end
 	limit   func()      // called when the limit of requests is reached
-	told    func()      // called when the usage changes; nil: not called
+	told    func()      // called when the usage changes; may be nil
 
 	mu       sync.Mutex
 	requests int
-	used     []used                    // not returned by take yet
-	total    fleet.Usage               // of answered requests
+	used     []used                    // usage that take has not returned yet
+	total    fleet.Usage               // usage of all answered requests
 	usd      float64                   // cost of total
 	flight   map[*exchange]*gatedModel // active requests
 }
@@ -73,7 +73,7 @@ func (g *gate) begin(x *exchange, m *gatedModel) {
 	g.flight[x] = m
 }
 
-// end removes an active request and adds its usage; nil: the usage is unknown.
+// end removes an active request and adds its usage. u is nil if the usage is unknown.
 func (g *gate) end(x *exchange, u *used) {
 	g.mu.Lock()
 	delete(g.flight, x)
@@ -99,14 +99,14 @@ func (g *gate) take() []used {
 	return u
 }
 
-// asked returns the number of requests.
+// asked returns the number of requests so far.
 func (g *gate) asked() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.requests
 }
 
-// pass counts the next request and reports whether it may be sent.
+// pass reports whether the next request may be sent, and counts it if so. After max requests, it ends the run.
 func (g *gate) pass(max int) bool {
 	if g.over() {
 		return false
@@ -131,8 +131,8 @@ type gatedModel struct {
 	change changes
 }
 
-// BaseConfig implements provider.Provider. It returns an empty configuration, because the library would use it to
-// create another model that bypasses the gate.
+// BaseConfig implements provider.Provider. It returns an empty configuration, because with a complete one the library
+// would create another model, which bypasses the gate.
 func (m *gatedModel) BaseConfig() base.Config { return base.Config{} }
 
 // CreateChatCompletionStream implements provider.Provider.
@@ -158,13 +158,13 @@ func (m *gatedModel) CreateChatCompletionStream(ctx context.Context, messages []
 	return &meteredStream{MessageStream: s, model: m, exchange: x}, nil
 }
 
-// hidden returns the error without secrets. errors.Is still finds the same causes.
+// hidden returns the error of a request without secrets. io.EOF and cancellation stay recognisable for errors.Is.
 func (m *gatedModel) hidden(x *exchange, err error) error {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
 		return err
 	}
 	if m.gate.over() {
-		return context.Canceled // regardless of the client's error
+		return context.Canceled // whatever error the client returned
 	}
 	if _, named := x.state(); named != nil {
 		err = named // more precise than the client's error
@@ -172,8 +172,8 @@ func (m *gatedModel) hidden(x *exchange, err error) error {
 	return fmt.Errorf("the model %s: %s", m.ID(), m.gate.secrets.hide(withoutPrefix(err.Error())))
 }
 
-// completeToolResults adds results for tool calls that have none: calls of unknown tools, which the library skips, and calls that
-// were interrupted. APIs refuse a conversation with an unanswered call.
+// completeToolResults adds a result for each tool call without one: the library skips calls of unknown tools, and other
+// calls were interrupted. It removes results without a call. APIs refuse a conversation in which a call has no result.
 func completeToolResults(messages []chat.Message) []chat.Message {
 	var out []chat.Message
 	var open []tools.ToolCall
@@ -250,14 +250,14 @@ func (s *meteredStream) Close() {
 	if s.last != nil {
 		u.tokens = tokens{s.last.InputTokens, s.last.OutputTokens, s.last.CachedInputTokens, s.last.CacheWriteTokens}
 	}
-	if told, _ := s.exchange.state(); told != nil { // also for an incomplete answer
+	if told, _ := s.exchange.state(); told != nil { // known even for an incomplete answer
 		u.tokens = *told
 	}
 	u.usd = g.config.priceOf(id).usd(u.tokens)
 	g.end(s.exchange, &u)
 }
 
-// emptyStream is the answer of a model that has nothing to add.
+// emptyStream is an empty answer, with which the library ends the run.
 type emptyStream struct{}
 
 // Recv implements chat.MessageStream.

@@ -19,11 +19,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// rules tell which tools a run may use.
+// rules say which tools a run may use.
 type rules struct {
 	deny  *permissions.Checker
-	allow *permissions.Checker // allowed by name
-	only  bool                 // nothing else is allowed
+	allow *permissions.Checker // tools that are allowed by name
+	only  bool                 // other tools are not allowed
 }
 
 func newRules(doc *latest.PermissionsConfig, agentConfig *fleet.AgentConfig) rules {
@@ -40,8 +40,8 @@ func newRules(doc *latest.PermissionsConfig, agentConfig *fleet.AgentConfig) rul
 	return r
 }
 
-// refuses returns why the tool must not be used; empty if it may be used. approved means that its toolset needs no
-// permission.
+// refuses returns why the tool must not be used, or "" if it may be used. approved means that the tools of its toolset
+// need no permission.
 func (r rules) refuses(t *tools.Tool, arguments string, approved bool) string {
 	var args map[string]any
 	_ = json.Unmarshal([]byte(arguments), &args) // if the arguments are not an object, match by name only
@@ -62,17 +62,18 @@ func (r rules) refuses(t *tools.Tool, arguments string, approved bool) string {
 // panicking tools.
 type guard struct {
 	tools.ToolSet
-	what     string // the toolset, for warnings
+	what     string // names the toolset in warnings
 	run      *run
 	rules    rules
 	approved bool
 
 	mu      sync.Mutex
 	started bool
-	broken  bool // it did not start, and this was reported
+	broken  bool // the toolset did not start, and Start has reported that
 }
 
-// works reports whether the toolset has started. Otherwise it must not be called, because it may hold a lock forever.
+// works reports whether the toolset has started. A toolset that has not started must not be called, because it may hold
+// a lock forever.
 func (g *guard) works() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -86,10 +87,11 @@ func (g *guard) usable() bool {
 	return !g.broken
 }
 
-// errNoAnswer means that a part of a tool does not return.
+// errNoAnswer means that a call of a tool or toolset did not return in time.
 var errNoAnswer = errors.New("it did not answer in time")
 
-// bounded calls f and returns at the latest when the context or the limit ends. A call that does not return is abandoned.
+// bounded calls f and returns its result. It waits until ctx is done or the limit is over, and then abandons the call.
+// If f panics, bounded returns an error.
 func bounded[T any](ctx context.Context, r *run, limit time.Duration, f func(context.Context) (T, error)) (T, error) {
 	type result struct {
 		v   T
@@ -127,7 +129,7 @@ func (g *guard) Start(ctx context.Context) error {
 	broken := g.broken
 	g.mu.Unlock()
 	if broken {
-		return nil // it has no tools, and is not tried again
+		return nil // the toolset has no tools, and is not started again
 	}
 	_, err := bounded(ctx, g.run, g.run.engine.startTimeout(), func(ctx context.Context) (struct{}, error) { return struct{}{}, g.ToolSet.Start(ctx) })
 	g.mu.Lock()
@@ -205,7 +207,7 @@ func (g *guard) Tools(ctx context.Context) ([]tools.Tool, error) {
 	return guarded, nil
 }
 
-// call runs the tool. The model gets an answer in every case.
+// call runs the tool if the rules allow it. It returns a result for the model in every case, also after an error.
 func (g *guard) call(ctx context.Context, t *tools.Tool, handler tools.ToolHandler, c tools.ToolCall) *tools.ToolCallResult {
 	r := g.run
 	if r.over() {

@@ -14,11 +14,12 @@ import (
 	"fleet/internal/place/agentfile"
 )
 
-// home is an agent's directory: agent.json, conversation.jsonl, log, stopped (if it is), work/ and runs/. If runs have
-// their own processes, there are also state/, which then holds the conversation, home/ and tmp/.
+// home is an agent's directory. It contains agent.json, conversation.jsonl, log, work/ and runs/, and the file stopped
+// if the agent is stopped. If the agent's runs have their own processes, it also contains home/, tmp/ and state/, and
+// the conversation is in state/.
 type home string
 
-// maxFile is the size limit, in bytes, for reading a file of an agent's home at once.
+// maxFile is the maximum size, in bytes, of a file in an agent's home that is read as a whole.
 const maxFile = 64 << 20
 
 // record is the content of agent.json.
@@ -31,8 +32,8 @@ type record struct {
 	Spec      string             `json:"spec,omitempty"`
 	Config    *fleet.AgentConfig `json:"recipe"`
 	CreatedAt time.Time          `json:"created_at"`
-	// Machine reports whether runs touch this machine: see touchesMachine. Nil: an earlier version of Fleet wrote the
-	// record.
+	// Machine says whether runs of the agent touch this machine, see touchesMachine. It is nil if an earlier version of
+	// Fleet wrote the record.
 	Machine *bool `json:"machine,omitempty"`
 }
 
@@ -62,7 +63,7 @@ func (h home) exists(name string) bool {
 	return err == nil
 }
 
-// read reads a JSON file. It returns fs.ErrNotExist if there is none.
+// read reads a JSON file into v. It returns fs.ErrNotExist if the file does not exist.
 func (h home) read(name string, v any) error {
 	b, err := agentfile.Read(h.path(name), maxFile)
 	if err != nil {
@@ -74,7 +75,7 @@ func (h home) read(name string, v any) error {
 	return nil
 }
 
-// write writes a JSON file atomically.
+// write writes v to a JSON file, atomically and durably.
 func (h home) write(name string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -83,7 +84,7 @@ func (h home) write(name string, v any) error {
 	return writeFile(h.path(name), append(b, '\n'))
 }
 
-// writeFile writes a file atomically and durably.
+// writeFile replaces a file atomically, and durably: a crash leaves the old or the new content.
 func writeFile(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
@@ -115,7 +116,7 @@ func (h home) log(now time.Time, format string, args ...any) {
 	_, _ = fmt.Fprintf(f, "%s %s\n", now.UTC().Format(time.RFC3339), oneLine(fmt.Sprintf(format, args...), 1000))
 }
 
-// lines returns the last n lines of the log, and whether there are more.
+// lines returns the last n lines of the log, and whether the log has more lines.
 func (h home) lines(n int) ([]string, bool, error) {
 	b, err := agentfile.Read(h.path("log"), maxFile)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(b) == 0 {

@@ -17,19 +17,20 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// toolsetTypes are the types of toolsets in this build.
+// toolsetTypes are the types of toolsets that this build has.
 var toolsetTypes = []string{"a2a", "api", "fetch", "filesystem", "lsp", "mcp", "memory", "script", "shell", "think", "todo"}
 
 // maxUnknown is the maximum number of unknown keys in a definition.
 const maxUnknown = 100
 
-// load reads a definition. If it was written for a newer version of the library, unknown parts are removed, and the
-// warnings name them. Parts that restrict rights are never removed: an unknown key in the permissions is an error.
+// load reads a definition and returns it with warnings. If the definition was written for a newer version of the
+// library, load removes the parts that it does not know, and each warning names one of them. It never removes a part
+// that restricts rights: an unknown key in the permissions is an error.
 func load(document []byte) (*latest.Config, []string, error) {
 	l := &lenient{}
 	if err := yaml.UnmarshalWithOptions(document, &l.tree, yaml.UseOrderedMap()); err != nil {
 		c, err := config.Load(context.Background(), config.NewBytesSource("definition", document))
-		return c, nil, err // its error is more precise
+		return c, nil, err // the library's error is more precise
 	}
 	l.leaveOutVersion()
 	l.leaveOutParts()
@@ -59,12 +60,13 @@ func load(document []byte) (*latest.Config, []string, error) {
 type lenient struct {
 	tree     yaml.MapSlice
 	warnings []string
-	// replaced are the paths of toolsets that were replaced by an empty one, so that the positions of the others in
-	// warnings stay right.
+	// replaced are the paths of toolsets that were replaced by a placeholder and are removed at the end. Until then,
+	// the placeholders keep the positions of the other toolsets in warnings right.
 	replaced [][]any
 }
 
-// text returns the original document if nothing was removed, so that errors show the author's lines.
+// text returns the definition as YAML. If nothing was removed, it returns the original document, so that errors show
+// the author's lines.
 func (l *lenient) text(document []byte) ([]byte, error) {
 	if len(l.warnings) == 0 {
 		return document, nil
@@ -81,7 +83,7 @@ func (l *lenient) warn(path []any, why string) {
 	l.warnings = append(l.warnings, fmt.Sprintf("%s %s and is left out", clip(pathText(path), 200), why))
 }
 
-// leaveOutVersion treats a definition of a newer version as one of the newest known version.
+// leaveOutVersion changes the version of a definition to the newest known version if it is newer.
 func (l *lenient) leaveOutVersion() {
 	for i, item := range l.tree {
 		version := fmt.Sprint(item.Value)
@@ -96,7 +98,8 @@ func (l *lenient) leaveOutVersion() {
 	}
 }
 
-// leaveOutParts removes toolsets that this build does not have, retrieval, and subagents from a catalog.
+// leaveOutParts removes the parts that this build does not support: some toolsets, retrieval (rag), and subagents that
+// would come from a registry.
 func (l *lenient) leaveOutParts() {
 	agents, _ := get(l.tree, "agents").(yaml.MapSlice)
 	for _, item := range agents {
@@ -131,7 +134,7 @@ func (l *lenient) leaveOutParts() {
 	}
 }
 
-// get returns the value of the key; nil if there is none.
+// get returns the value of the key, or nil if the tree is not a map with the key.
 func get(tree any, key string) any {
 	m, _ := tree.(yaml.MapSlice)
 	for _, item := range m {
@@ -142,7 +145,7 @@ func get(tree any, key string) any {
 	return nil
 }
 
-// without returns the tree without the node at the path of keys and positions.
+// without returns the tree without the node at the path. The path consists of keys and positions.
 func without(tree any, path []any) any {
 	switch at := path[0].(type) {
 	case string:
@@ -177,8 +180,8 @@ func without(tree any, path []any) any {
 	return tree
 }
 
-// unknownKey returns the path of a key that the document's version does not know; nil if there is none, or if the
-// document has another error.
+// unknownKey returns the path of a key that the document's version does not know. It returns nil if there is no such
+// key, or if the document has another error.
 func unknownKey(document []byte) []any {
 	var head struct {
 		Version string `yaml:"version"`
@@ -202,7 +205,7 @@ func unknownKey(document []byte) []any {
 	return pathTo(file.Docs[0].Body, unknown.Token.Position)
 }
 
-// pathTo returns the path of the key at the position; nil if there is none.
+// pathTo returns the path of the key at the position in the document, or nil if there is no key.
 func pathTo(n ast.Node, at *token.Position) []any {
 	switch n := n.(type) {
 	case *ast.MappingNode:

@@ -19,7 +19,8 @@ const (
 	lockAgain = 5 * time.Millisecond // interval between attempts
 )
 
-// lockFile locks the file until it is closed.
+// lockFile creates or opens the file and locks it, without waiting, until unlock. It returns BACKEND_UNAVAILABLE if
+// another server holds the lock.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -27,7 +28,7 @@ func lockFile(path string) (*os.File, error) {
 	}
 	err = flock(f)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = fleet.Errorf(fleet.ReasonBackendUnavailable, "the directory %s is in use by another server: give each its own", filepath.Dir(path))
+		err = fleet.Errorf(fleet.ReasonBackendUnavailable, "the directory %s is in use by another server: give each server its own", filepath.Dir(path))
 	}
 	if err != nil {
 		_ = f.Close()
@@ -38,13 +39,14 @@ func lockFile(path string) (*os.File, error) {
 
 func flock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
 
-// unlock unlocks and closes the file. Unlocking matters because a child process may still have the file open for a
-// moment.
+// unlock unlocks and closes the file. Closing alone is not enough, because a child process may still have the file open
+// for a moment.
 func unlock(f *os.File) error {
 	return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
 }
 
-// locked calls do while it holds the lock of the directory, which excludes other goroutines and processes.
+// locked calls do while it holds the lock of the directory, which excludes other goroutines and processes. It waits for
+// the lock for up to lockTime, and returns an error if another holder keeps it.
 func (h home) locked(ctx context.Context, do func() error) error {
 	f, err := agentfile.Create(h.path(".lock"))
 	if err != nil {

@@ -16,14 +16,14 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// Main executes the run that its standard input describes, and returns the exit code. The server's binary calls it when
-// it is started with Config.RunCommand.
+// Main executes the run that its standard input describes, and returns the exit code of the process. The server's
+// binary calls Main when it is started with Config.RunCommand.
 func Main() int {
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, syscall.SIGTERM, syscall.SIGINT)
 	files, prompt := os.Getenv("FLEET_RUN_DIR"), os.Getenv("FLEET_PROMPT_FILE")
 	if files == "" || prompt == "" {
-		fmt.Fprintln(os.Stderr, "a run of a model is started by Fleet, not by people")
+		fmt.Fprintln(os.Stderr, "this command executes one run of a model, and only Fleet can start it")
 		return 2
 	}
 	if err := runJob(files, prompt, told); err != nil {
@@ -33,7 +33,8 @@ func Main() int {
 	return 0
 }
 
-// runJob executes the run with the prompt in promptFile, and writes the result to files.
+// runJob executes the run with the prompt in promptFile. It writes the outcome to standard output, and the payload to a
+// file in the directory files. A signal from told interrupts the run.
 func runJob(files, promptFile string, told <-chan os.Signal) error {
 	if err := makeUndumpable(); err != nil {
 		return err

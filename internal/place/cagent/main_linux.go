@@ -4,6 +4,7 @@ package cagent
 
 import "golang.org/x/sys/unix"
 
-// makeUndumpable prevents other processes from reading this process's memory, environment and open files. The tools that it
-// starts run as the same user in the same sandbox, and could otherwise read its keys and write its output.
+// makeUndumpable prevents other processes from reading this process's memory, environment and open files. The tools
+// that this process starts run as the same user in the same sandbox. Without makeUndumpable, they could read its keys
+// and write its output.
 func makeUndumpable() error { return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }

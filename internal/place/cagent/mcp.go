@@ -17,8 +17,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// mcpServer is a toolset of an MCP server. The library's own toolset cannot be cancelled while it starts, leaves the
-// program running then, and calls tools by changed names.
+// mcpServer is a toolset of an MCP server. It replaces the library's toolset, which cannot be cancelled while it
+// starts, leaves the program running in that case, and calls tools by changed names.
 type mcpServer struct {
 	tools.BaseToolSet
 	name      string // prefix of the tools' names; may be empty
@@ -29,7 +29,7 @@ type mcpServer struct {
 	end     context.CancelFunc // ends the session
 }
 
-// mcpCommand returns a server that is a program.
+// mcpCommand returns the toolset of an MCP server that is a program.
 func mcpCommand(name, command string, args, env []string, dir string) *mcpServer {
 	return &mcpServer{name: name, transport: func(ctx context.Context) mcp.Transport {
 		cmd := exec.CommandContext(ctx, command, args...)
@@ -40,12 +40,12 @@ func mcpCommand(name, command string, args, env []string, dir string) *mcpServer
 	}}
 }
 
-// mcpRemote returns a server at a URL. Its host must be public, or listed in inside.
+// mcpRemote returns the toolset of an MCP server at a URL. The host must be public, or listed in inside.
 func mcpRemote(name, url, kind string, headers map[string]string, inside ...string) *mcpServer {
 	base := publicTransport(inside...)
 	client := &http.Client{
 		Transport: &withHeaders{base, hostOf(url), headers},
-		// The headers may hold secrets for this server only.
+		// Redirects are not followed, because the headers may hold secrets for this server only.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return &mcpServer{name: name, idle: base.CloseIdleConnections, transport: func(context.Context) mcp.Transport {
@@ -56,7 +56,8 @@ func mcpRemote(name, url, kind string, headers map[string]string, inside ...stri
 	}}
 }
 
-// withHeaders adds headers to requests to one host. Other hosts, to which a server may refer, must not get them.
+// withHeaders adds headers to requests to one host. The server may refer the client to other hosts, which must not
+// receive the headers.
 type withHeaders struct {
 	base    http.RoundTripper
 	host    string
@@ -74,7 +75,7 @@ func (w *withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.base.RoundTrip(r)
 }
 
-// Start implements tools.ToolSet. An interrupted start leaves nothing behind.
+// Start implements tools.ToolSet. If ctx ends during the start, no program and no connection stays open.
 func (s *mcpServer) Start(ctx context.Context) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, end)
@@ -136,7 +137,7 @@ func (s *mcpServer) Tools(ctx context.Context) ([]tools.Tool, error) {
 	return all, nil
 }
 
-// caller returns a handler that calls the tool by the server's name for it.
+// caller returns a handler that calls the tool by the name that the server uses.
 func (s *mcpServer) caller(name string) tools.ToolHandler {
 	return func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
 		var args map[string]any
@@ -157,7 +158,7 @@ func (s *mcpServer) caller(name string) tools.ToolHandler {
 	}
 }
 
-// expandAll expands variables of the environment in the values.
+// expandAll returns the map with each value replaced by the result of expand. It returns the first error.
 func expandAll(values map[string]string, expand func(string) (string, error)) (map[string]string, error) {
 	out := maps.Clone(values)
 	for k, v := range values {

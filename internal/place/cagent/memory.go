@@ -14,11 +14,11 @@ import (
 	"fleet/internal/runner"
 )
 
-// maxMemory limits the memories of one agent, in bytes.
+// maxMemory limits the texts of one set of memories, in bytes.
 const maxMemory = 1 << 20
 
-// memories are what an agent was told to remember. All sessions of one owner with the same definition share them in a
-// file that outlives the sessions: see Place.memory.
+// memories are the texts that an agent stores with its memory tools. All sessions of one owner with the same definition
+// share them, in a file that outlives the sessions, see Place.memory.
 type memories struct {
 	dir  home
 	name string
@@ -26,10 +26,12 @@ type memories struct {
 
 var _ builtin.DB = (*memories)(nil)
 
-// memoryFile returns the name of the file. A definition can have several sets of memories with different paths.
+// memoryFile returns the name of the file for the path in the definition. A definition can have several sets of
+// memories, with different paths.
 func memoryFile(path string) string { return "memory-" + runner.FileName(path) + ".json" }
 
-// change passes the memories to do, and writes the result if do reports a change.
+// change calls do with the memories and writes the result if do reports a change. It holds the lock of the directory
+// meanwhile.
 func (m *memories) change(ctx context.Context, do func([]database.UserMemory) (_ []database.UserMemory, changed bool)) error {
 	return m.dir.locked(ctx, func() error {
 		var all []database.UserMemory

@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// answer is the body of a model's answer. It checks that a stream is complete.
+// answer is the body of a model's answer. It counts the usage in a stream and checks that the stream is complete.
 type answer struct {
 	io.ReadCloser
 	from     *http.Request
@@ -63,7 +63,7 @@ func (a *answer) readAlong(p []byte) {
 	}
 }
 
-// messagesUsage is the usage in the Messages API. Fields that are absent keep their previous value.
+// messagesUsage is the usage in an event of the Messages API. A field is nil if the event does not have it.
 type messagesUsage struct {
 	Input   *int64 `json:"input_tokens"`
 	Output  *int64 `json:"output_tokens"`
@@ -86,7 +86,7 @@ func (a *answer) event(data []byte) {
 		Candidates []struct {
 			FinishReason string `json:"finishReason"`
 		} `json:"candidates"`
-		PromptFeedback any `json:"promptFeedback"` // instead of candidates
+		PromptFeedback any `json:"promptFeedback"` // comes instead of candidates if the prompt was refused
 		Message        struct {
 			Usage messagesUsage `json:"usage"`
 		} `json:"message"`
@@ -97,7 +97,7 @@ func (a *answer) event(data []byte) {
 		return
 	}
 	if json.Unmarshal(data, &e) != nil {
-		return // the client reports it
+		return // the client reports the error
 	}
 	switch e.Type {
 	case "message_start":
@@ -116,7 +116,8 @@ func (a *answer) event(data []byte) {
 	a.ended = a.ended || e.Error != nil || e.PromptFeedback != nil && len(e.Candidates) == 0
 }
 
-// count updates the usage. The figures are totals of the answer, and never decrease.
+// count updates the usage of the exchange. The figures in an event are totals since the beginning of the answer, so
+// count keeps the largest.
 func (x *exchange) count(u messagesUsage) {
 	defer func() {
 		if x.told != nil {

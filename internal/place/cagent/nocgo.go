@@ -9,18 +9,18 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Lacks says what this program cannot do because of how it was built.
+// Lacks names the features that are missing from this build of the program.
 const Lacks = "agents of cagent, because it was built without cgo"
 
 const needsCgo = "this program was built without cgo, which agents of cagent need: build it with CGO_ENABLED=1"
 
-// Place needs cgo, because the library's parsers do. The catalog does not.
+// Place is not available in this build, because the library's parsers need cgo. The catalog does not need cgo.
 type Place struct{ fleet.Place }
 
-// New returns BACKEND_UNAVAILABLE.
+// New always returns BACKEND_UNAVAILABLE.
 func New(Config) (*Place, error) { return nil, fleet.Errorf(fleet.ReasonBackendUnavailable, needsCgo) }
 
-// Main returns an error exit code, because runs need cgo.
+// Main prints that runs need cgo, and returns exit code 1.
 func Main() int {
 	fmt.Fprintln(os.Stderr, needsCgo)
 	return 1

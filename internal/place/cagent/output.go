@@ -18,8 +18,8 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// output is where a run writes its outputs, one per line: a file, or the pipe to the supervisor of a process. The
-// cursor of an output is the offset of the end of its line.
+// output is the destination to which a run writes its outputs, one per line. It is a file, or the pipe to the
+// supervisor of the run's process. The cursor of an output is the offset of the end of its line.
 type output struct {
 	limit int64
 
@@ -28,7 +28,7 @@ type output struct {
 	size  int64
 	full  bool
 	err   error
-	grown chan struct{} // closed and replaced with every output
+	grown chan struct{} // closed and replaced by a new channel with every output
 }
 
 func newOutput(path string, limit int64) (*output, error) {
@@ -43,7 +43,7 @@ func outputTo(f *os.File, limit int64) *output {
 	return &output{file: f, limit: limit, grown: make(chan struct{})}
 }
 
-// add writes a line unless the output is full.
+// add writes a line. It does nothing if the output is full or a write has failed.
 func (o *output) add(p driver.Said) {
 	line, err := json.Marshal(p)
 	o.mu.Lock()
@@ -63,7 +63,7 @@ func (o *output) add(p driver.Said) {
 	o.grown = make(chan struct{})
 }
 
-// end writes the last line, even if the output is full, and closes the file.
+// end writes a last line, even if the output is full, and closes the file.
 func (o *output) end(p driver.Said) error {
 	o.mu.Lock()
 	o.full = false
@@ -110,7 +110,7 @@ func (w inProcess) Follow(ctx context.Context, r fleet.Run, cursor string, sink 
 	f, err := agentfile.Open(h.path("output"))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		f = nil // the run ended before it started
+		f = nil // nothing was written
 	case err != nil:
 		return fleet.Outcome{}, hostError("cannot read the run's output", err)
 	default:
@@ -133,14 +133,14 @@ func notGiven(a fleet.Agent) *fleet.Error {
 	return fleet.Errorf(fleet.ReasonTaskNotFound, "agent %q has no such task", a.Name)
 }
 
-// follower reads an output.
+// follower reads the lines of an output and passes them to sink.
 type follower struct {
 	file *os.File
 	at   int64
 	sink func(fleet.Output) error
 }
 
-// follow reads until the run ends.
+// follow passes on outputs until the run ends, and returns the run's outcome.
 func (f *follower) follow(ctx context.Context, r *live) (fleet.Outcome, error) {
 	for {
 		grown, ended := r.out.more(), false
@@ -164,7 +164,7 @@ func (f *follower) follow(ctx context.Context, r *live) (fleet.Outcome, error) {
 	}
 }
 
-// read passes on the new outputs.
+// read passes on the complete lines from f.at on.
 func (f *follower) read(ctx context.Context) error {
 	if f.file == nil {
 		return nil
@@ -175,7 +175,7 @@ func (f *follower) read(ctx context.Context) error {
 	for r := bufio.NewReaderSize(f.file, 64<<10); ; {
 		line, err := r.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return nil // an incomplete line is completed later, or was interrupted by a crash
+			return nil // the last line is incomplete: the run will complete it, or a crash interrupted the write
 		}
 		if err != nil {
 			return hostError("cannot read the run's output", err)

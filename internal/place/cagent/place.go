@@ -39,7 +39,7 @@ type member struct {
 	mu      sync.Mutex
 	stopped bool
 	gone    bool
-	run     *live // the active run, or the last one of this process
+	run     *live // the active run, or the last run, in this process
 }
 
 // New returns a Place with the agents in the directory. It starts nothing.
@@ -61,12 +61,12 @@ func New(c Config) (*Place, error) {
 		return nil, err
 	}
 	b.host = runner.New(runner.Config{
-		ShimCommand: c.ShimCommand, MaxOutput: 2 * e.config.MaxOutput, StopGrace: c.StopGrace, Logger: e.config.Logger, // a run ends itself before this limit
+		ShimCommand: c.ShimCommand, MaxOutput: 2 * e.config.MaxOutput, StopGrace: c.StopGrace, Logger: e.config.Logger, // twice the limit at which a run ends itself
 	})
 	return b, nil
 }
 
-// load reads the agents. It completes creations and deletions that were interrupted.
+// load reads the agents. It removes directories that an interrupted creation or deletion has left.
 func (b *Place) load() error {
 	dirs, err := os.ReadDir(filepath.Join(b.config.Dir, "agents"))
 	if err != nil {
@@ -93,7 +93,7 @@ func (b *Place) load() error {
 	return nil
 }
 
-// agent returns the agent; nil if there is none.
+// agent returns the agent with the uid, or nil if it does not exist.
 func (b *Place) agent(uid string) *member {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -124,7 +124,7 @@ func (b *Place) Projects(ctx context.Context) ([]fleet.Project, error) {
 	return all, nil
 }
 
-// Roles implements fleet.Place. It returns the agents of a definition.
+// Roles implements fleet.Place. The roles of a project are the agents of its definition.
 func (b *Place) Roles(ctx context.Context, project string) ([]fleet.Role, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -140,7 +140,8 @@ func (b *Place) Roles(ctx context.Context, project string) ([]fleet.Role, error)
 	return roles, nil
 }
 
-// project returns the document of a project and its definition.
+// project returns the document of a project, and the parsed definition. It returns PROJECT_NOT_FOUND if there is no
+// such document, or if it cannot be used.
 func (b *Place) project(ctx context.Context, name string) (string, *definition, error) {
 	if b.config.Catalog != nil {
 		files, err := b.config.Catalog.Files(ctx)
@@ -170,7 +171,7 @@ func (b *Place) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool, 
 	return lines, more, nil
 }
 
-// Close implements fleet.Place. Active runs in this process fail with a reason. Others continue.
+// Close implements fleet.Place. Active runs in this process fail with a reason. Runs in their own processes continue.
 func (b *Place) Close() error {
 	b.mu.Lock()
 	again := b.closed.Swap(true)
@@ -179,7 +180,7 @@ func (b *Place) Close() error {
 	if again {
 		return nil
 	}
-	for _, a := range agents { // a run that is about to start checks closed itself
+	for _, a := range agents { // Dispatch checks closed after it has added a run, so no run is missed
 		a.end(errShutdown)
 	}
 	b.runs.Wait()

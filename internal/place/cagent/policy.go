@@ -12,24 +12,24 @@ import (
 )
 
 // Policy limits definitions from registries, where anybody can publish. It does not apply to files in the agents
-// directory, which belong to the operator. The zero value is the safe one.
+// directory, which belong to the operator. The zero value is the strictest policy.
 type Policy struct {
 	// Toolsets are the allowed types of toolsets; nil: DefaultToolsets.
 	Toolsets []string
-	// ModelHosts are the hosts, as host or host:port, that base_url of a model may name. They get the keys.
+	// ModelHosts are the hosts, as host or host:port, that base_url of a model may name. These hosts receive the keys.
 	ModelHosts []string
 }
 
 // DefaultToolsets access only the agent's own directory and conversation.
 var DefaultToolsets = []string{"think", "todo", "memory"}
 
-// keys are the variables that hold only the key of a model, by provider.
+// keys are the names of the variables with the API keys, by provider. A provider with an empty name needs no key.
 var keys = map[string]string{
 	"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "google": "GOOGLE_API_KEY", "mistral": "MISTRAL_API_KEY",
 	"xai": "XAI_API_KEY", "nebius": "NEBIUS_API_KEY", "requesty": "REQUESTY_API_KEY", "ollama": "", "auto": "",
 }
 
-// runsPrograms returns the part of the definition that runs programs on this machine; empty if there is none.
+// runsPrograms describes the part of the definition that runs programs on this machine. It returns "" if there is none.
 func runsPrograms(d *definition) string {
 	for _, name := range d.agents {
 		a := d.config.Agents[name]
@@ -58,7 +58,7 @@ func checkPrograms(d *definition) error {
 	return nil
 }
 
-// check returns an error if the policy does not allow the definition.
+// check returns an error that names the first part of the definition that the policy does not allow.
 func (p Policy) check(d *definition) error {
 	c := d.config
 	for name, a := range c.Agents {
@@ -107,7 +107,8 @@ func (p Policy) checkAgent(name string, a *latest.AgentConfig) error {
 	return nil
 }
 
-// machineAccess returns what the agent accesses on this machine besides its toolsets; empty: nothing.
+// machineAccess describes what the agent accesses on this machine other than by its toolsets. It returns "" for
+// nothing.
 func machineAccess(a *latest.AgentConfig) string {
 	switch {
 	case !a.Hooks.IsEmpty():
@@ -117,19 +118,19 @@ func machineAccess(a *latest.AgentConfig) string {
 	case a.Skills != nil && *a.Skills:
 		return "the skills of this machine's user"
 	case a.CodeModeTools:
-		return "to run code"
+		return "code mode (code_mode_tools)"
 	case a.AddEnvironmentInfo:
-		return "to know about this machine"
+		return "information about this machine (add_environment_info)"
 	}
 	return ""
 }
 
-// apiToolsets are the types of toolsets that use no files of this machine except those that Fleet keeps for them. An
-// mcp server may be a program.
+// apiToolsets are the types of toolsets that use no files of this machine except the files that Fleet keeps for them.
+// mcp is listed although an MCP server may be a program: startsPrograms checks that.
 var apiToolsets = []string{"think", "todo", "memory", "fetch", "api", "a2a", "mcp"}
 
-// touchesMachine reports whether runs of the agent touch this machine through files, programs or code. Such a run has its
-// own process, which is confined and survives the server. Other runs are in the server's process.
+// touchesMachine reports whether runs of the agent use files, programs or code on this machine. Such a run has its own
+// process, which is confined and survives the server. Other runs are in the server's process.
 func touchesMachine(d *definition, r *fleet.AgentConfig) bool {
 	if startsPrograms(d, r) != "" {
 		return true
@@ -143,8 +144,8 @@ func touchesMachine(d *definition, r *fleet.AgentConfig) bool {
 	return false
 }
 
-// startsPrograms returns the part of the definition or the configuration that runs programs on this machine; empty if there is
-// none.
+// startsPrograms describes the part of the definition or the configuration that runs programs on this machine. It
+// returns "" if there is none.
 func startsPrograms(d *definition, r *fleet.AgentConfig) string {
 	if what := runsPrograms(d); what != "" {
 		return what

@@ -30,7 +30,8 @@ var prices = map[string]Price{
 	},
 }
 
-// priceOf returns the price of a model, which may have a date in its name.
+// priceOf returns the price of the model provider/model. A date at the end of the name is ignored if the whole name has
+// no price. The price of an unknown model is 0.
 func (c *Config) priceOf(id string) Price {
 	for _, table := range []map[string]Price{c.Prices, prices} {
 		if p, ok := table[id]; ok {
@@ -45,7 +46,7 @@ func (c *Config) priceOf(id string) Price {
 	return Price{}
 }
 
-// usd returns the cost of one request.
+// usd returns the cost of the tokens in US dollars.
 func (p Price) usd(u tokens) float64 {
 	return (float64(u.input)*p.Input + float64(u.output)*p.Output + float64(u.cached)*p.CacheRead + float64(u.written)*p.CacheWrite) / 1e6
 }
@@ -67,6 +68,6 @@ var useBuiltinModelTable = sync.OnceValue(func() error {
 			Cost: &modelsdev.Cost{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite},
 		}
 	}
-	store.SetDatabaseForTesting(db) // the only way to set it without the network
+	store.SetDatabaseForTesting(db) // the only function that sets it without network access
 	return nil
 })

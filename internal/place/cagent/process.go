@@ -14,14 +14,14 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// jobFile is the input file of Main in a run's directory.
+// jobFile is the name of the file in a run's directory that Main reads as its standard input.
 const jobFile = "model.json"
 
 // job is the input of Main.
 type job struct {
 	Task   task   `json:"task"`
 	Config Config `json:"config"`
-	Home   string `json:"home,omitempty"` // of the user, if the definition uses the user's skills
+	Home   string `json:"home,omitempty"` // home of the server's user, if the definition uses the user's skills
 }
 
 // workspace implements runner.Workspace for agents whose runs have their own processes.
@@ -87,7 +87,7 @@ type processDriver struct{ job job }
 // Program implements driver.Driver.
 func (p processDriver) Program() string { return p.job.Config.RunCommand[0] }
 
-// Keys implements driver.Driver. The definition decides which variables a run needs: see processEnviron.
+// Keys implements driver.Driver. It returns no names, because processEnviron passes the variables with keys.
 func (processDriver) Keys() []string { return nil }
 
 // Command implements driver.Driver.
@@ -98,13 +98,13 @@ func (p processDriver) Command(driver.Job) (driver.Command, error) {
 	}
 	return driver.Command{
 		Argv: slices.Clone(p.job.Config.RunCommand), SplitStderr: true, StdinFile: jobFile,
-		Files:  []driver.File{{Name: jobFile, Data: string(data), Secret: true}}, // headers of tools may hold secrets
+		Files:  []driver.File{{Name: jobFile, Data: string(data), Secret: true}}, // the headers of tools may hold secrets
 		Format: driver.Format{Kind: "outputs"},
 	}, nil
 }
 
-// confine returns the sandbox policy for a run of the agent; nil: it is not confined. The policy allows the network,
-// which models need. programs names what in the definition runs programs; empty: nothing.
+// confine returns the sandbox policy for a run of the agent, or nil if the run is not confined. The policy allows the
+// network, which models need. programs is the result of startsPrograms.
 func (b *Place) confine(a fleet.Agent, x *member, t task, programs string) (*sandbox.Policy, error) {
 	own := []string{string(t.State), string(t.Memory), t.Work, x.home.path("home"), x.home.path("tmp")}
 	if hasWorkingCopy(x.rec.Config) && b.config.Places != nil {
@@ -114,7 +114,7 @@ func (b *Place) confine(a fleet.Agent, x *member, t task, programs string) (*san
 		}
 		if p.Network != "" && p.Network != sandbox.Full && programs != "" {
 			return nil, fleet.Errorf(fleet.ReasonProvisioningFailed,
-				"the project %q has network: %s, and %s: programs that an agent starts reach what its model needs, so give it a project with network: full", a.Project, p.Network.Kind(), programs)
+				"the project %q has network: %s, and %s: an agent's programs have the same network access as its model; give the agent a project with network: full", a.Project, p.Network.Kind(), programs)
 		}
 		p.Network = sandbox.Full
 		p.Write = append(slices.Clone(p.Write), own...)
@@ -130,7 +130,8 @@ func (b *Place) confine(a fleet.Agent, x *member, t task, programs string) (*san
 	return &sandbox.Policy{Write: slices.Concat(own, b.config.Write), Read: slices.Concat(sandbox.System(), b.config.Read), Mounts: true}, nil
 }
 
-// Unconfined implements fleet.Confiner. The tools of an agent without programs restrict it to its directory.
+// Unconfined implements fleet.Confiner. It returns "" for an agent without programs, because its tools restrict it to
+// its directory.
 func (b *Place) Unconfined(a fleet.Agent) string {
 	rec := &record{UID: a.UID, Config: a.Config}
 	if x := b.agent(a.UID); x != nil {
@@ -138,7 +139,7 @@ func (b *Place) Unconfined(a fleet.Agent) string {
 	} else if a.Config == nil || a.Config.Driver == "" {
 		document, _, err := b.project(context.Background(), a.Project)
 		if err != nil {
-			return "" // no such project: nothing can run
+			return "" // without a project, nothing can run
 		}
 		rec.Config = &fleet.AgentConfig{Driver: Driver, Document: document}
 	}
@@ -152,7 +153,7 @@ func (b *Place) Unconfined(a fleet.Agent) string {
 	return why
 }
 
-// unconfined returns why programs of the agent are not confined; empty if they are.
+// unconfined returns why programs of the agent are not confined, or "" if they are confined.
 func (b *Place) unconfined(a fleet.Agent, rec *record) string {
 	if hasWorkingCopy(rec.Config) && b.config.Places != nil {
 		return b.config.Places.Unconfined(workingCopyAgent(a.UID, a.Name, a.Owner, a.Project))
@@ -167,11 +168,11 @@ func (b *Place) unconfined(a fleet.Agent, rec *record) string {
 	if err := sandbox.Available(); err != nil {
 		return fleet.PublicMessage(err)
 	}
-	return "the configuration says sandbox: none: its operator can change that to auto"
+	return "the configuration has sandbox: none; the operator can change it to auto"
 }
 
-// programs returns the programs in the definition and the configuration, in the form in which a runner gets MCP servers, so
-// that the sandbox can allow reading them.
+// programs returns the programs in the definition and the configuration, so that the sandbox allows reading their
+// files. It returns them as MCP servers, because the runner accepts programs in that form.
 func programs(d *definition, r *fleet.AgentConfig) map[string]driver.MCPServer {
 	all := map[string]driver.MCPServer{}
 	add := func(command string) {
@@ -201,7 +202,7 @@ func programs(d *definition, r *fleet.AgentConfig) map[string]driver.MCPServer {
 // skillDirs are the directories in the user's home in which the library looks for skills.
 var skillDirs = []string{".claude/skills", ".codex/skills"}
 
-// skills returns the home of the user if the definition uses the skills there; else empty.
+// skills returns the home of the server's user if an agent of the definition uses the user's skills, else "".
 func (b *Place) skills(d *definition) string {
 	for _, a := range d.config.Agents {
 		if a.Skills != nil && *a.Skills {

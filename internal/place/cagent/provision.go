@@ -27,7 +27,7 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	if err := b.place(ctx, rec); err != nil {
 		return fleet.Workspace{}, err
 	}
-	rec.touches() // for the record
+	rec.touches() // sets rec.Machine
 	dir := filepath.Join(b.config.Dir, "agents")
 	made, err := os.MkdirTemp(dir, ".new-")
 	if err != nil {
@@ -56,19 +56,21 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 		return fleet.Workspace{}, hostError("cannot create the agent's directory", err)
 	}
 	b.agents[a.UID] = x
-	h.log(rec.CreatedAt, "the agent was made")
+	h.log(rec.CreatedAt, "the agent was created")
 	return x.workspace(), nil
 }
 
 // hasWorkingCopy reports whether the agent works in a working copy of a project.
 func hasWorkingCopy(r *fleet.AgentConfig) bool { return r != nil && r.Place != "" }
 
-// workingCopyAgent returns the agent for which the working copy is created.
+// workingCopyAgent returns the agent that Places receives for the working copy. Its UID differs from the agent's own
+// UID.
 func workingCopyAgent(uid, name, owner, project string) fleet.Agent {
 	return fleet.Agent{UID: "place-" + uid, Name: name, Owner: owner, Project: project}
 }
 
-// place creates the agent's working copy, if its configuration asks for one.
+// place creates the agent's working copy and sets rec.Config.Dir to it. It does nothing if the agent needs no working
+// copy.
 func (b *Place) place(ctx context.Context, rec *record) error {
 	if !hasWorkingCopy(rec.Config) {
 		return nil
@@ -80,7 +82,7 @@ func (b *Place) place(ctx context.Context, rec *record) error {
 	if err != nil {
 		return err
 	}
-	agentConfig := *rec.Config // do not change the agent's own configuration
+	agentConfig := *rec.Config // a copy, because the caller owns the configuration
 	agentConfig.Dir = w.Location
 	rec.Config = &agentConfig
 	return nil
@@ -96,7 +98,8 @@ func (h home) fill(rec *record) error {
 	return h.write("agent.json", rec)
 }
 
-// complete gives the agent a default configuration if it has none, and validates it.
+// complete validates the agent's configuration. If the agent has none, complete sets a configuration with the
+// definition of its project.
 func (b *Place) complete(ctx context.Context, rec *record) error {
 	switch {
 	case rec.Config != nil && rec.Config.Driver != "" && rec.Config.Driver != Driver:
@@ -210,7 +213,7 @@ func (b *Place) Stop(ctx context.Context, a fleet.Agent) error {
 	return b.endRuns(ctx, x, errStopped)
 }
 
-// endRuns ends the active run of the agent, and waits until it has ended.
+// endRuns ends the active run of the agent, for the reason why, and waits until it has ended.
 func (b *Place) endRuns(ctx context.Context, x *member, why error) error {
 	if x.own {
 		return b.host.End(ctx, runner.Home(x.home), why.Error())
@@ -228,7 +231,7 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 		return b.removeWorkingCopy(ctx, a)
 	}
 	x.mu.Lock()
-	x.stopped = true // it accepts no more runs
+	x.stopped = true // from now on, it accepts no runs
 	x.mu.Unlock()
 	if err := b.endRuns(ctx, x, errDeleted); err != nil {
 		return "", err
@@ -254,7 +257,7 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	return kept, nil
 }
 
-// removeWorkingCopy removes the agent's working copy, and returns what work was kept.
+// removeWorkingCopy removes the agent's working copy, if it has one. kept describes the work that was kept.
 func (b *Place) removeWorkingCopy(ctx context.Context, a fleet.Agent) (kept string, err error) {
 	if !hasWorkingCopy(a.Config) || b.config.Places == nil {
 		return "", nil

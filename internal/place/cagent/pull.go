@@ -30,8 +30,8 @@ const maxTransfer = 4 << 20
 // agentAnnotation marks artifacts that `cagent push` has created.
 const agentAnnotation = "io.docker.cagent.version"
 
-// Pull implements fleet.Catalog. It uses the logins of the server's user only if CatalogConfig.Login allows that,
-// because any caller may pull what they can access.
+// Pull implements fleet.Catalog. It uses the logins of the server's user only if CatalogConfig.Login is LoginDocker,
+// because every caller may then pull everything that these logins can access.
 func (c *Catalog) Pull(ctx context.Context, reference string) (fleet.Pulled, error) {
 	if c.config.StoreDir == "" {
 		return fleet.Pulled{}, fleet.Errorf(fleet.ReasonUnimplemented, "this server does not store agents from registries")
@@ -72,7 +72,7 @@ func requestedReference(s string) (name.Reference, error) {
 	return ref, nil
 }
 
-// errArtifact means that an artifact is not a usable agent.
+// errArtifact is the error for an artifact that is not a usable agent.
 type errArtifact struct{ why string }
 
 func (e *errArtifact) Error() string { return e.why }
@@ -107,7 +107,7 @@ func (c *Catalog) fetch(ctx context.Context, ref name.Reference) (*artifact, err
 		return nil, refuse("%v", err)
 	}
 	if err := c.config.Policy.check(d); err != nil {
-		return nil, refuse("%v; the server's configuration says what they may have (sessions.pulled)", err)
+		return nil, refuse("%v; the setting sessions.pulled of the server says what definitions from a registry may have", err)
 	}
 	return &artifact{Reference: ref.String(), Canonical: ref.Name(), Digest: desc.Digest.String(), Document: string(document), PulledAt: time.Now().UTC()}, nil
 }
@@ -137,11 +137,11 @@ func (c *Catalog) login(ctx context.Context, where name.Repository) (authn.Authe
 	}
 }
 
-// errLogin means that credentials could not be read.
+// errLogin is the error if the credentials cannot be read.
 type errLogin struct{ error }
 
-// inside returns the hosts on the server's own network to which a pull may connect: those in the configuration and, for
-// an admin, the registry itself.
+// inside returns the hosts to which a pull may connect although they are on the server's own network: the configured
+// registries and, for an admin, the registry of the reference.
 func (c *Catalog) inside(ctx context.Context, ref name.Reference) []string {
 	hosts := slices.Clone(c.config.Registries)
 	if who, err := fleet.PrincipalFrom(ctx); err == nil && who.Admin() {
@@ -150,7 +150,7 @@ func (c *Catalog) inside(ctx context.Context, ref name.Reference) []string {
 	return hosts
 }
 
-// documentOf returns the definition in an artifact, which is in its first layer.
+// documentOf returns the definition in an artifact. It is the content of the first layer.
 func documentOf(img v1.Image) ([]byte, error) {
 	m, err := img.Manifest()
 	if err != nil {
@@ -188,7 +188,7 @@ func documentOf(img v1.Image) ([]byte, error) {
 	return document, nil
 }
 
-// pullError translates an error of a pull.
+// pullError returns the error for the caller when a pull fails with err.
 func (c *Catalog) pullError(ctx context.Context, ref name.Reference, err error) error {
 	host := ref.Context().RegistryStr()
 	if bad, ok := errors.AsType[*errArtifact](err); ok {
@@ -212,7 +212,7 @@ func (c *Catalog) pullError(ctx context.Context, ref name.Reference, err error) 
 				return fleet.Errorf(fleet.ReasonAgentNotFound, "the registry %s has no %s, or refuses it to this server: run `docker login %s` as the server's user", host, ref, host).WithCause(err)
 			}
 			return fleet.Errorf(fleet.ReasonAgentNotFound,
-				"the registry %s has no %s that it gives without a login: set sessions.pulled.login to docker, and run `docker login %s` as the server's user", host, ref, host).WithCause(err)
+				"the registry %s has no %s, or requires a login for it: set sessions.pulled.login to docker, and run `docker login %s` as the server's user", host, ref, host).WithCause(err)
 		}
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the registry %s answered %d", host, t.StatusCode).WithCause(err)
 	}
@@ -228,11 +228,11 @@ func (c *Catalog) pullError(ctx context.Context, ref name.Reference, err error) 
 	return fleet.Errorf(fleet.ReasonDefinitionInvalid, "%s is broken: %s", ref, clip(clean(err.Error()), 300)).WithCause(err)
 }
 
-// errTooLarge means that an answer exceeds maxTransfer.
+// errTooLarge is the error for an answer that exceeds maxTransfer.
 var errTooLarge = fmt.Errorf("the registry's answer is larger than %d bytes", maxTransfer)
 
-// registryTransport connects to registries. It uses plain HTTP on this machine only, limits the size of answers, and
-// does not let a remote registry redirect to this machine.
+// registryTransport connects to registries. It uses plain HTTP only for a registry on this machine. It limits the size
+// of answers, and does not let a remote registry redirect to this machine.
 type registryTransport struct {
 	base  *http.Transport
 	local bool
@@ -275,7 +275,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 // gzipMagic is the start of a compressed layer.
 var gzipMagic = []byte{0x1f, 0x8b}
 
-// unpack returns the layer's content, limited to the size of a definition.
+// unpack returns the content of a layer, uncompressed. It returns at most one byte more than a definition may have.
 func unpack(raw []byte) ([]byte, error) {
 	if !bytes.HasPrefix(raw, gzipMagic) {
 		return raw, nil

@@ -32,13 +32,13 @@ var (
 )
 
 const (
-	endGrace   = 5 * time.Second        // how long the library may take to notice that a run was cancelled
-	flushAfter = 250 * time.Millisecond // how long text waits for the end of its line
-	flushSize  = 4 << 10
-	maxStep    = 300      // bytes of a step's text
-	maxData    = 32 << 10 // bytes of arguments and results in a step's data
-	maxSummary = 4000     // bytes
-	maxReason  = 1000     // bytes
+	endGrace   = 5 * time.Second        // how long the library may take to end after a run was cancelled
+	flushAfter = 250 * time.Millisecond // how long an incomplete line waits for its end before it is output
+	flushSize  = 4 << 10                // bytes of an incomplete line that are output at once
+	maxStep    = 300                    // bytes of a step's text
+	maxData    = 32 << 10               // bytes of arguments and results in a step's data
+	maxSummary = 4000                   // bytes
+	maxReason  = 1000                   // bytes
 )
 
 // task is the input of a run.
@@ -51,7 +51,7 @@ type task struct {
 	Memory  home          `json:"memory"` // directory of its memories
 }
 
-// run is a run in this process, which is the server's or the run's own.
+// run is a run in this process, which is the server's process or the run's own process.
 type run struct {
 	engine *engine
 	task
@@ -59,13 +59,13 @@ type run struct {
 	gate *gate
 
 	cancel context.CancelCauseFunc // cancels everything in the run
-	quit   chan struct{}           // closed when its tools must end, with the run or before
+	quit   chan struct{}           // closed when the run's tools must end
 
 	mu       sync.Mutex
-	why      error // why it is over; active requests may still complete
+	why      error // why the run is over, else nil; active requests may still complete
 	reported *fleet.Outcome
 
-	calls atomic.Int64 // of tools
+	calls atomic.Int64 // number of tool calls
 }
 
 // newRun returns a run of the task, and its context.
@@ -83,7 +83,8 @@ func (r *run) over() bool {
 	return r.why != nil
 }
 
-// conclude ends the run after its active requests to the model. The first reason counts.
+// conclude ends the run for the reason why. Active requests to the model are completed, and tools are cancelled. If
+// conclude is called several times, the first reason counts.
 func (r *run) conclude(why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,16 +98,16 @@ func (r *run) conclude(why error) {
 	}
 }
 
-// interrupt asks the run to end.
+// interrupt asks the run to end, and does not wait.
 func (r *run) interrupt() { r.conclude(errInterrupted) }
 
-// kill cancels the run.
+// kill ends the run for the reason why and cancels everything in it.
 func (r *run) kill(why error) {
 	r.conclude(why)
 	r.cancel(why)
 }
 
-// report accepts the result that the agent reports. The first one counts.
+// report accepts the result that the agent reports. Only the first report counts, and only while the run is not over.
 func (r *run) report(summary string, payload []byte) {
 	r.mu.Lock()
 	if r.reported == nil && r.why == nil {
@@ -114,10 +115,10 @@ func (r *run) report(summary string, payload []byte) {
 		r.why = errReported
 	}
 	r.mu.Unlock()
-	// Its tools are not ended: the reporting call is one of them, and is about to return.
+	// The tools are not cancelled, because the call that reports is a tool call and must still return.
 }
 
-// hide returns the error without secrets.
+// hide returns an error with the same text, without secrets.
 func (r *run) hide(err error) error {
 	if err == nil {
 		return nil
@@ -134,7 +135,7 @@ func (r *run) do(ctx context.Context, prompt string) fleet.Outcome {
 	return r.conclusion(final, err)
 }
 
-// conclusion returns the outcome of the run. final is the agent's last text.
+// conclusion returns the outcome of the run. final is the agent's last text, and err the error of the conversation.
 func (r *run) conclusion(final string, err error) fleet.Outcome {
 	r.mu.Lock()
 	why, reported := r.why, r.reported
@@ -159,7 +160,7 @@ func (r *run) conclusion(final string, err error) fleet.Outcome {
 	case errors.Is(why, errTooMuch):
 		fail("it put out more than %d bytes", r.engine.config.MaxOutput)
 	case errors.Is(why, errTooOften):
-		fail("it asked its model %d times, which is as often as a task may", r.gate.asked())
+		fail("it has sent %d requests to its model, which is the limit for a task", r.gate.asked())
 	case why != nil:
 		fail("%v", why)
 	case err != nil:
@@ -171,13 +172,14 @@ func (r *run) conclusion(final string, err error) fleet.Outcome {
 	return o
 }
 
-// bill adds the usage of the run to the outcome.
+// bill sets the usage and the cost of the run in the outcome.
 func (r *run) bill(o *fleet.Outcome) {
 	o.Usage, o.CostUSD = r.gate.spent()
 	o.Usage.ToolCalls, o.Turns = int(r.calls.Load()), r.gate.asked()
 }
 
-// converse runs the conversation and returns the agent's last text.
+// converse continues the agent's conversation with the prompt until the agent has finished. It returns the agent's last
+// text.
 func (r *run) converse(ctx context.Context, prompt string) (final string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -231,14 +233,14 @@ func (r *run) stopTools(c *agentTeam) {
 	for _, g := range c.sets {
 		wg.Go(func() {
 			if err := g.Stop(ctx); err != nil {
-				r.engine.config.Logger.WarnContext(ctx, "ending an agent's tools failed", "task", r.ID, "error", err)
+				r.engine.config.Logger.WarnContext(ctx, "cannot stop an agent's tools", "task", r.ID, "error", err)
 			}
 		})
 	}
 	wg.Wait()
 }
 
-// lastSaid returns the last text of an agent.
+// lastSaid returns the last text that an agent wrote, or "".
 func lastSaid(items []session.Item) string {
 	for i := len(items) - 1; i >= 0; i-- {
 		if m := items[i].Message; m != nil && m.Message.Role == chat.MessageRoleAssistant && strings.TrimSpace(m.Message.Content) != "" {

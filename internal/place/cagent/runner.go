@@ -24,14 +24,15 @@ func (b *Place) Connect(a fleet.Agent) fleet.Runner {
 	return in
 }
 
-// ownProcess runs the tasks of one agent in their own processes. It can do no more than inProcess.
+// ownProcess runs the tasks of one agent in their own processes. The methods that it does not define are inProcess's.
 type ownProcess struct {
 	inProcess
 	member *member
 	runs   runner.Agent
 }
 
-// before reports whether an earlier version of Fleet ran it in its own process. inProcess can read such a run.
+// before reports whether the run was executed in the server's process, by an earlier version of Fleet. inProcess can
+// read such a run.
 func (w ownProcess) before(r fleet.Run) bool { return w.member.runDir(r.TaskID).exists("run.json") }
 
 // Dispatch implements fleet.Runner.

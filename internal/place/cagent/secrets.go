@@ -9,17 +9,18 @@ import (
 	"sync"
 )
 
-// secrets provides variables of the server's environment, and records their values so that they can be hidden. It
-// implements the library's environment.Provider.
+// secrets provides variables of the environment, and records the values that were read so that hide can remove them
+// from texts. It implements the library's environment.Provider.
 type secrets struct {
 	lookup func(string) (string, bool)
-	only   []string // allowed names; nil: all but the server's own
+	only   []string // names of the allowed variables; nil: all except the server's own
 
 	mu     sync.Mutex
 	values []string // longest first
 }
 
-// shortest is the minimum length of a hidden value. Shorter values are not secrets, and occur in many words.
+// shortest is the minimum length of a hidden value, in bytes. Shorter values are not secrets, and occur in ordinary
+// words.
 const shortest = 6
 
 // Get implements environment.Provider.
@@ -39,12 +40,12 @@ func (s *secrets) Get(_ context.Context, name string) (string, bool) {
 	return v, ok
 }
 
-// serversOwn reports whether the variable configures the server, and must not be visible to agents.
+// serversOwn reports whether the variable configures the server. Agents must not see such a variable.
 func serversOwn(name string) bool {
 	return strings.HasPrefix(name, "FLEET_") || strings.HasPrefix(name, "CODER_")
 }
 
-// hide removes the values that were read from the text.
+// hide returns the text with "[hidden]" in place of each value that Get has returned.
 func (s *secrets) hide(text string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,8 @@ import (
 	"fleet/internal/runner"
 )
 
-// touches reports whether the agent's runs touch this machine and so have their own processes.
+// touches reports whether the agent's runs touch this machine, and therefore have their own processes. The first call
+// computes the answer and sets r.Machine.
 func (r *record) touches() bool {
 	if r.Machine == nil {
 		d, err := parse([]byte(r.document()))
@@ -33,7 +34,7 @@ func (x *member) state() home {
 	return x.home
 }
 
-// earlier is the directory for runs that an earlier version of Fleet had in its own process.
+// earlier is the directory for runs that an earlier version of Fleet executed in the server's process.
 const earlier = "earlier"
 
 // runDir returns the directory of a run in the server's process.
@@ -44,7 +45,8 @@ func (x *member) runDir(taskID string) home {
 	return home(x.home.path("runs", runner.FileName(taskID)))
 }
 
-// createDirs creates the agent's directories, and moves the files of an earlier version of Fleet there.
+// createDirs creates the directories of an agent whose runs have their own processes. It moves files that an earlier
+// version of Fleet has written into them.
 func (x *member) createDirs() error {
 	if !x.own {
 		return nil
@@ -69,7 +71,8 @@ func (x *member) createDirs() error {
 	return x.moveEarlierRuns()
 }
 
-// moveEarlierRuns moves runs that an earlier version of Fleet had in its own process.
+// moveEarlierRuns moves runs that an earlier version of Fleet executed in the server's process to the directory
+// earlier.
 func (x *member) moveEarlierRuns() error {
 	runs, err := os.ReadDir(x.home.path("runs"))
 	if err != nil {
@@ -90,8 +93,8 @@ func (x *member) moveEarlierRuns() error {
 	return nil
 }
 
-// memory returns the directory of the memories that the agent's owner has with its definition. An agent of an unnamed
-// definition has its own directory.
+// memory returns the directory of the agent's memories, and creates it. All agents of an owner with the same named
+// definition share a directory. An agent whose definition has no name has its own directory.
 func (b *Place) memory(x *member) (home, error) {
 	if x.rec.Config.Name == "" {
 		return x.state(), nil
@@ -109,7 +112,7 @@ func (b *Place) memory(x *member) (home, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, e := range entries { // earlier versions of Fleet had a file per definition, in a common directory
+	for _, e := range entries { // a file is from an earlier version of Fleet, which had one directory for all memories
 		if !e.IsDir() {
 			return dir, x.moveMemories(dir, func(path string) string {
 				return filepath.Join(all, hash(x.rec.Owner, x.rec.Config.Name, path)+".json")
@@ -119,11 +122,12 @@ func (b *Place) memory(x *member) (home, error) {
 	return dir, nil
 }
 
-// moveMemories moves the memories of the agent's definition into the directory. before returns the path of an old file.
+// moveMemories moves the memories of the agent's definition into the directory. before returns the path at which an
+// earlier version of Fleet stored the memories with the path in the definition.
 func (x *member) moveMemories(dir home, before func(path string) string) error {
 	d, err := parse([]byte(x.rec.document()))
 	if err != nil {
-		return nil // the run reports this
+		return nil // the run reports the error
 	}
 	for _, a := range d.config.Agents {
 		for _, t := range a.Toolsets {

@@ -20,9 +20,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// artifact is a pulled artifact. Each is stored in a file.
+// artifact is a pulled artifact. Each artifact is stored in a file of its own.
 type artifact struct {
-	Owner     string    `json:"owner"`     // the principal who pulled it; empty: shared by an earlier version of Fleet
+	Owner     string    `json:"owner"`     // the principal who pulled it; empty: pulled by an earlier version of Fleet, and shared by all
 	Reference string    `json:"reference"` // as the caller wrote it
 	Canonical string    `json:"canonical"`
 	Digest    string    `json:"digest"`
@@ -30,7 +30,7 @@ type artifact struct {
 	PulledAt  time.Time `json:"pulled_at"`
 }
 
-// short returns the last part of the reference, which also identifies it.
+// short returns the last part of the canonical reference, NAME:TAG. find accepts it too.
 func (a *artifact) short() string {
 	if i := strings.LastIndexByte(a.Canonical, '/'); i >= 0 {
 		return a.Canonical[i+1:]
@@ -59,8 +59,8 @@ func (c *Catalog) keep(a *artifact) error {
 	return writeFile(c.artifactPath(a), b)
 }
 
-// artifacts returns the stored artifacts that the context's principal may see, by reference: its own ones, or all for
-// an admin.
+// artifacts returns the stored artifacts that the context's principal may see, sorted by reference. An admin sees all
+// artifacts, and other principals see their own.
 func (c *Catalog) artifacts(ctx context.Context) ([]*artifact, error) {
 	if c.config.StoreDir == "" {
 		return nil, nil
@@ -102,7 +102,8 @@ func (c *Catalog) artifacts(ctx context.Context) ([]*artifact, error) {
 	return all, nil
 }
 
-// definition returns the artifact's definition. It checks the policy again, because that may have changed.
+// definition returns the artifact's definition. It checks the policy again, because the policy may have changed since
+// the pull.
 func (c *Catalog) definition(a *artifact) fleet.Definition {
 	d := fleet.Definition{Name: a.short(), Source: fleet.DefinitionStore, Reference: a.Reference, Digest: a.Digest}
 	if p := c.describe(&d, []byte(a.Document)); p != nil {
@@ -158,9 +159,10 @@ func (c *Catalog) Remove(ctx context.Context, reference string) (fleet.Pulled, e
 	return fleet.Pulled{Digest: a.Digest, Reference: a.Reference}, nil
 }
 
-// find returns the artifact that the context's principal means. field is the request field for errors.
+// find returns the artifact with the reference that the context's principal may see. It prefers the principal's own
+// artifacts. field is the request field that errors name.
 func (c *Catalog) find(ctx context.Context, field, reference string) (*artifact, error) {
-	missing := fleet.Errorf(fleet.ReasonAgentNotFound, "there is no agent %q that you have pulled", clip(reference, 200)).Next("{pull_agent} gets it from its registry")
+	missing := fleet.Errorf(fleet.ReasonAgentNotFound, "there is no agent %q that you have pulled", clip(reference, 200)).Next("{pull_agent} pulls an agent from its registry")
 	ref, err := parseReference(reference)
 	if err != nil {
 		return nil, missing
@@ -194,7 +196,7 @@ func (c *Catalog) find(ctx context.Context, field, reference string) (*artifact,
 			for _, a := range found {
 				names = append(names, a.Reference)
 			}
-			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, field, "%q may be one of several agents: say which of %s",
+			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, field, "%q may mean several agents: use one of %s",
 				clip(reference, 200), strings.Join(slices.Compact(names), ", "))
 		}
 	}

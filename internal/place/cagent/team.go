@@ -27,18 +27,18 @@ import (
 	"fleet/internal/fleet"
 )
 
-// defaultMaxTokens limits an answer of a model whose definition has no limit.
+// defaultMaxTokens limits the tokens of an answer if the definition has no limit for the model.
 const defaultMaxTokens int64 = 32000
 
-// agentTeam holds the agents of a definition for one run. The library's own loader does the same, but makes network requests
-// and gives every tool the whole environment of the process.
+// agentTeam holds the agents of a definition for one run. It is not made by the library's own loader, because that
+// loader makes network requests and gives every tool the whole environment of the process.
 type agentTeam struct {
 	*team.Team
-	agent string // the agent that gets the prompt
+	agent string // the agent that receives the prompt
 	sets  []*guard
 }
 
-// agentTeam creates the run's agents.
+// agentTeam creates the agents of the run's definition, with their models and toolsets.
 func (r *run) agentTeam(ctx context.Context) (*agentTeam, error) {
 	rec := r.Record
 	d, err := parse([]byte(rec.document()))
@@ -137,8 +137,9 @@ func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig,
 	return agent.New(name, want, append(opts, agent.WithToolSets(sets...))...), nil
 }
 
-// promptFiles returns the contents of the files in the working directory that belong to the instructions. The library
-// would also search parent directories, and follow links out of the directory.
+// promptFiles returns the contents of the named files in the working directory, which are added to the instructions. It
+// leaves out files that it cannot read. The library would also search parent directories, and follow links out of the
+// directory.
 func (b *builder) promptFiles(names []string) (texts []string) {
 	if len(names) == 0 {
 		return nil
@@ -160,7 +161,8 @@ func nonEmpty(all ...string) []string {
 	return slices.DeleteFunc(all, func(s string) bool { return strings.TrimSpace(s) == "" })
 }
 
-// model creates the client of a model: one of the definition, by name, or provider/model.
+// model creates the client of a model. The name is a model of the definition, or provider/model. If it is empty, model
+// uses Config.Model, else a model of the first provider that has a key.
 func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig, requests int) (provider.Provider, error) {
 	env := b.run.engine.secrets
 	m, ok := b.def.config.Models[name]
@@ -171,7 +173,7 @@ func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig,
 	case name == "" || name == "auto":
 		m = config.AutoModelConfig(ctx, "", env)
 		if m.Provider == "dmr" {
-			return nil, fmt.Errorf("it names no model, and there is no key for one: set ANTHROPIC_API_KEY, OPENAI_API_KEY, GOOGLE_API_KEY or MISTRAL_API_KEY in the server's environment, or name a model")
+			return nil, fmt.Errorf("the agent names no model, and the environment has no key of a provider: set ANTHROPIC_API_KEY, OPENAI_API_KEY, GOOGLE_API_KEY or MISTRAL_API_KEY in the server's environment, or name a model")
 		}
 	case isRef:
 		m = latest.ModelConfig{Provider: p, Model: n}
@@ -181,7 +183,7 @@ func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig,
 	m.BaseURL = b.expand(ctx, m.BaseURL)
 	_, custom := b.def.config.Providers[m.Provider]
 	if m.Provider == "openai" && !custom && m.TokenKey == "" {
-		m.TokenKey = keys["openai"] // otherwise its client reads the variable itself, unseen
+		m.TokenKey = keys["openai"] // otherwise the client reads the variable itself, and hide does not learn its value
 	}
 	limit := defaultMaxTokens
 	if m.MaxTokens != nil {
@@ -200,7 +202,8 @@ func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig,
 	return &gatedModel{Provider: p, gate: b.run.gate, max: requests, change: change}, nil
 }
 
-// routed returns the definition's models in the form that the rules of a routing model use.
+// routed returns the models to which the rules of a routing model can refer, by name: the definition's models, and the
+// models that the rules name as provider/model.
 func (b *builder) routed(m *latest.ModelConfig) map[string]latest.ModelConfig {
 	all := map[string]latest.ModelConfig{}
 	for name, other := range b.def.config.Models {
@@ -218,7 +221,7 @@ func (b *builder) routed(m *latest.ModelConfig) map[string]latest.ModelConfig {
 	return all
 }
 
-// expand expands variables of the environment in a URL.
+// expand expands references to environment variables, like ${env.NAME}, in a URL.
 func (b *builder) expand(ctx context.Context, s string) string {
 	if !strings.Contains(s, "${") {
 		return s
@@ -244,7 +247,7 @@ func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConf
 	}
 	if name == b.main {
 		for _, m := range b.agentConfig.MCPServers {
-			s, err := b.server(ctx, m, r.engine.secrets, hostOf(m.URL)) // the operator named it
+			s, err := b.server(ctx, m, r.engine.secrets, hostOf(m.URL)) // the operator has configured the host
 			if err != nil {
 				return nil, err
 			}
@@ -275,7 +278,7 @@ func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConf
 	return sets, nil
 }
 
-// describeToolset returns the name of a toolset for warnings.
+// describeToolset describes a toolset for warnings.
 func describeToolset(t *latest.Toolset) string {
 	if t.Type == "mcp" {
 		for _, name := range []string{t.Name, t.Command, t.Ref, t.Remote.URL} {
@@ -287,7 +290,7 @@ func describeToolset(t *latest.Toolset) string {
 	return "the toolset " + t.Type
 }
 
-// toolset creates a toolset of the definition. Its programs get a minimal environment.
+// toolset creates a toolset of the definition. The programs of the toolset get a minimal environment.
 func (b *builder) toolset(ctx context.Context, agent string, t *latest.Toolset) (tools.ToolSet, error) {
 	rc := &config.RuntimeConfig{Config: config.Config{WorkingDir: b.work}, EnvProviderForTests: b.run.engine.secrets}
 	var env []string
@@ -324,7 +327,7 @@ func (b *builder) toolset(ctx context.Context, agent string, t *latest.Toolset) 
 		js := js.NewJsExpander(b.run.engine.secrets)
 		address := js.Expand(ctx, t.Remote.URL)
 		var inside []string
-		if !b.agentConfig.Foreign { // the operator named it
+		if !b.agentConfig.Foreign { // the operator has configured the host
 			inside = []string{hostOf(address)}
 		}
 		return mcpRemote(t.Name, address, t.Remote.TransportType, js.ExpandMap(ctx, t.Remote.Headers), inside...), nil

@@ -21,15 +21,15 @@ const (
 	maxTodoText = 4 << 10 // bytes
 )
 
-// todos is the library's todo toolset, with a list that is stored in the agent's home. The library's own list lasts as
-// long as a run, and its shared list is the same for the whole process.
+// todos is the library's todo toolset, with a list that is stored in the agent's home. The library's own list is lost
+// at the end of a run, and its shared list is the same for all agents of the process.
 type todos struct {
 	tools.BaseToolSet
 	home home
-	file string // agents of a definition can share one
+	file string // the agents of a definition can share a file
 }
 
-// newTodos returns the list of an agent of the definition, or the list that its agents share.
+// newTodos returns the list of an agent of the definition, or, if shared is true, the list that all its agents share.
 func (r *run) newTodos(agent string, shared bool) *todos {
 	file := "todos.json"
 	if !shared {
@@ -59,14 +59,14 @@ func (t *todos) Tools(ctx context.Context) ([]tools.Tool, error) {
 	}
 	known := all[:0]
 	for _, tool := range all {
-		if tool.Handler = handlers[tool.Name]; tool.Handler != nil { // a tool of a newer library would use another list
+		if tool.Handler = handlers[tool.Name]; tool.Handler != nil { // leaves out new tools of a newer library, which would use the library's own list
 			known = append(known, tool)
 		}
 	}
 	return known, nil
 }
 
-// listHandler returns a handler that reads the list, and writes it if it has changed.
+// listHandler returns a handler that reads the list, calls do, and writes the list if do has changed it.
 func listHandler[T any](t *todos, do func(*[]builtin.Todo, T) (string, error)) tools.ToolHandler {
 	return builtin.NewHandler(func(ctx context.Context, args T) (res *tools.ToolCallResult, err error) {
 		err = t.home.locked(ctx, func() error {

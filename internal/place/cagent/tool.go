@@ -25,8 +25,8 @@ import (
 	"fleet/internal/runner/process"
 )
 
-// scriptTools is a toolset of scripts that accept only declared arguments. The library converts arguments to environment
-// variables, so an undeclared one could be PATH.
+// scriptTools is a toolset of scripts that accept only declared arguments. The library passes arguments as environment
+// variables, so without this check a model could set PATH.
 type scriptTools struct {
 	tools.ToolSet
 	scripts map[string]latest.ScriptShellToolConfig
@@ -58,12 +58,12 @@ type reporter struct {
 	run *run
 }
 
-// reportTool is the name of the tool.
+// reportTool is the name of the reporter's tool.
 const reportTool = "agent_complete"
 
 // Instructions implements tools.ToolSet.
 func (reporter) Instructions() string {
-	return "When your task is done, call the tool " + reportTool + ". It ends your work at once: nothing after it is heard."
+	return "When your task is done, call the tool " + reportTool + ". It ends your work at once: nobody reads what you write after the call."
 }
 
 // Tools implements tools.ToolSet.
@@ -75,7 +75,7 @@ func (t *reporter) Tools(context.Context) ([]tools.Tool, error) {
 			"type": "object", "required": []string{"summary"},
 			"properties": map[string]any{
 				"summary": map[string]any{"type": "string", "description": "What was done and what came of it, in a few sentences."},
-				"payload": map[string]any{"type": "string", "description": "The result in full, where there is more than the summary."},
+				"payload": map[string]any{"type": "string", "description": "The full result, if there is more than the summary."},
 				"agent_id": map[string]any{
 					"type": "string", "description": "Your own id. It may be left out.",
 				},
@@ -90,19 +90,19 @@ func (t *reporter) Tools(context.Context) ([]tools.Tool, error) {
 			err := json.Unmarshal([]byte(c.Function.Arguments), &in)
 			switch {
 			case err != nil:
-				return tools.ResultError("The arguments are not what the tool takes: " + err.Error()), nil
+				return tools.ResultError("The arguments do not match the tool's parameters: " + err.Error()), nil
 			case strings.TrimSpace(in.Summary) == "":
 				return tools.ResultError("summary is required: say what was done."), nil
 			case in.AgentID != "" && in.AgentID != t.run.Record.UID:
 				return tools.ResultError("agent_id is not yours: your id is " + t.run.Record.UID + "."), nil
 			}
 			t.run.report(clean(in.Summary), payload(in.Payload))
-			return tools.ResultSuccess("Your report was taken. Your work has ended."), nil
+			return tools.ResultSuccess("Your report was received. Your work has ended."), nil
 		},
 	}}, nil
 }
 
-// payload returns the text of a JSON string, and other JSON unchanged.
+// payload returns the text of a JSON string, nil for null, and any other JSON value unchanged.
 func payload(raw json.RawMessage) []byte {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
@@ -114,7 +114,8 @@ func payload(raw json.RawMessage) []byte {
 	return raw
 }
 
-// server creates a toolset of an MCP server. Its host must be public, or listed in inside. env expands variables.
+// server creates the toolset of an MCP server. The host must be public, or listed in inside. env provides the variables
+// to which headers and environment variables refer.
 func (b *builder) server(ctx context.Context, m fleet.MCPServer, env *secrets, inside ...string) (tools.ToolSet, error) {
 	expand := func(v string) (string, error) {
 		return fleet.Expand(v, func(name string) (string, bool) { return env.Get(ctx, name) })
@@ -130,7 +131,7 @@ func (b *builder) server(ctx context.Context, m fleet.MCPServer, env *secrets, i
 	return mcpRemote(m.Name, m.URL, "", headers, inside...), nil
 }
 
-// registered creates toolsets of the tools that are registered for the agent.
+// registered creates the toolsets for the tools that are registered for the agent.
 func (b *builder) registered(ctx context.Context) ([]tools.ToolSet, error) {
 	env := b.run.engine.toolSecrets
 	own := &registry{}
@@ -139,7 +140,7 @@ func (b *builder) registered(ctx context.Context) ([]tools.ToolSet, error) {
 		switch {
 		case t.MCP != nil:
 			m := t.MCP.Server
-			m.Name = "" // avoids a prefix of the tool's name
+			m.Name = "" // so that the tool's name gets no prefix
 			s, err := b.server(ctx, m, env, b.agentConfig.Inside...)
 			if err != nil {
 				return nil, fmt.Errorf("tool %q: %w", t.Name, err)
@@ -166,7 +167,7 @@ func (b *builder) registered(ctx context.Context) ([]tools.ToolSet, error) {
 	return sets, nil
 }
 
-// registry is a toolset of single tools.
+// registry is a toolset of tools that were added one by one.
 type registry struct {
 	tools.BaseToolSet
 	all []tools.Tool
@@ -207,8 +208,8 @@ func (r *renamed) Tools(ctx context.Context) ([]tools.Tool, error) {
 	return []tools.Tool{t}, nil
 }
 
-// httpTool returns a handler that sends the arguments by POST and returns the body. The host must be public or in
-// inside.
+// httpTool returns a handler that sends the arguments to the URL, by POST unless the tool names another method, and
+// returns the body of the answer. The host must be public, or listed in inside.
 func httpTool(t *fleet.HTTPTool, headers map[string]string, limit int, inside ...string) tools.ToolHandler {
 	method := t.Method
 	if method == "" {
@@ -245,11 +246,11 @@ func httpTool(t *fleet.HTTPTool, headers map[string]string, limit int, inside ..
 	}
 }
 
-// childTime is how long children of a tool's program may print after the program has ended.
+// childTime is how long child processes of a tool's program may continue to print after the program has ended.
 const childTime = time.Minute
 
-// commandTool returns a handler that runs a program with the arguments on its standard input. The answer is what the
-// program and its children print.
+// commandTool returns a handler that runs a program with the arguments on its standard input. The result is the
+// standard output of the program and its child processes.
 func commandTool(argv []string, dir string, env []string, limit int) tools.ToolHandler {
 	return func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
 		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
@@ -258,11 +259,11 @@ func commandTool(argv []string, dir string, env []string, limit int) tools.ToolH
 		cmd.Stdout, cmd.Stderr = out, said
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // also kills its children
-		cmd.WaitDelay = time.Second                                                          // for input that nobody reads
+		cmd.WaitDelay = time.Second                                                          // if the program does not read its input
 		err := process.Run(ctx, cmd, childTime)
 		if ctx.Err() != nil {
 			if cmd.Process != nil {
-				_ = cmd.Cancel() // if only children are left
+				_ = cmd.Cancel() // kills child processes that still run
 			}
 			return nil, ctx.Err()
 		}
@@ -273,7 +274,7 @@ func commandTool(argv []string, dir string, env []string, limit int) tools.ToolH
 	}
 }
 
-// prefixWriter keeps the start of what is written.
+// prefixWriter keeps the first limit+1 bytes that are written, and discards the rest.
 type prefixWriter struct {
 	kept  bytes.Buffer
 	limit int

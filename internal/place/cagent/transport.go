@@ -22,25 +22,27 @@ import (
 	"github.com/docker/cagent/pkg/model/provider"
 )
 
-// prefix precedes the scheme in the URLs of models. All clients of the library use http.DefaultTransport and cannot be
-// given another one. The special scheme sends their requests, and no others, through modelTransport.
+// prefix precedes the scheme in the URLs of models. All clients of the library use http.DefaultTransport, and their
+// transport cannot be set. With the special scheme, their requests go through modelTransport, and other requests do
+// not.
 const prefix = "fleet-"
 
-// registerSchemes registers the schemes, once per process.
+// registerSchemes registers modelTransport for the special schemes, once per process.
 var registerSchemes = sync.OnceFunc(func() {
 	t := http.DefaultTransport.(*http.Transport)
 	t.RegisterProtocol(prefix+"http", modelTransport{t})
 	t.RegisterProtocol(prefix+"https", modelTransport{t})
 })
 
-// bases are the default URLs of providers that the library knows, with the variable that overrides each.
+// bases are the default URLs of the providers that the library implements, and the variables that override them.
 var bases = map[string]struct{ variable, address string }{
 	"anthropic": {"ANTHROPIC_BASE_URL", "https://api.anthropic.com/"},
 	"openai":    {"OPENAI_BASE_URL", "https://api.openai.com/v1"},
 	"google":    {"GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com/"},
 }
 
-// routeThroughTransport gives the model a URL that leads through modelTransport, if its client supports that.
+// routeThroughTransport sets a URL with the special scheme as the model's base URL. It leaves a model of Vertex AI
+// unchanged, since its client does not support that.
 func (e *engine) routeThroughTransport(m *latest.ModelConfig, custom map[string]latest.ProviderConfig) {
 	known := bases[m.Provider]
 	set, _ := e.config.LookupEnv(known.variable)
@@ -51,7 +53,7 @@ func (e *engine) routeThroughTransport(m *latest.ModelConfig, custom map[string]
 	}
 }
 
-// withoutPrefix removes the prefix from URLs in a text.
+// withoutPrefix returns the text with the prefix removed from all URLs in it.
 func withoutPrefix(text string) string { return strings.ReplaceAll(text, prefix+"http", "http") }
 
 // exchange is one request to a model, as modelTransport sees it.
@@ -60,13 +62,13 @@ type exchange struct {
 	told   func() // called when the usage changes; nil: not called
 
 	mu    sync.Mutex
-	err   error   // a precise error of the request; nil: none known
-	usage *tokens // the usage in the answer, of which the library does not read all
+	err   error   // the error of the last attempt, more precise than the client's error; nil if it did not fail
+	usage *tokens // the usage in the answer, since the library does not read all of it; nil if unknown
 }
 
 type exchangeKey struct{}
 
-// fail records an error. The one of the last attempt counts.
+// fail records the error of an attempt and returns it. The error of the last attempt counts; nil clears it.
 func (x *exchange) fail(err error) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -86,7 +88,7 @@ type changes struct {
 	Drop []string       `json:"drop"`
 }
 
-// changesOf removes the changes from the model's options (provider_opts.request) and returns them.
+// changesOf returns the changes in the model's options (provider_opts.request), and removes them from the options.
 func changesOf(m *latest.ModelConfig) (c changes, err error) {
 	opts, ok := m.ProviderOpts["request"]
 	if !ok {
@@ -101,7 +103,7 @@ func changesOf(m *latest.ModelConfig) (c changes, err error) {
 	return c, err
 }
 
-// apply modifies the request's body if it is a JSON object.
+// apply makes the changes in the request's body if the body is a JSON object.
 func (c changes) apply(r *http.Request) error {
 	if r.Body == nil || len(c.Set)+len(c.Drop) == 0 {
 		return nil
@@ -130,8 +132,8 @@ func (c changes) apply(r *http.Request) error {
 	return nil
 }
 
-// modelTransport is a transport between the clients of models and the network. It does not follow redirects, because requests
-// hold keys, and returns precise errors.
+// modelTransport is the transport between the clients of models and the network. It returns precise errors. It does not
+// let clients follow redirects, because requests hold keys.
 type modelTransport struct{ base http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -170,7 +172,8 @@ func (w modelTransport) RoundTrip(q *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// refused returns a response that clients understand as an API error, instead of one that they would misinterpret.
+// refused returns an API error with the message why, in place of a response that clients would misinterpret. Clients do
+// not retry it if the status is 400.
 func refused(res *http.Response, status int, why error) *http.Response {
 	_ = res.Body.Close()
 	body, _ := json.Marshal(map[string]any{"type": "error", "error": map[string]any{"type": "api_error", "message": why.Error()}}) // texts can always be encoded
@@ -188,7 +191,7 @@ func refused(res *http.Response, status int, why error) *http.Response {
 	return &out
 }
 
-// networkError describes a network error.
+// networkError returns a readable error for a request that failed in the network.
 func networkError(r *http.Request, err error) error {
 	host := r.URL.Host
 	dns, isDNS := errors.AsType[*net.DNSError](err)
@@ -208,7 +211,7 @@ func networkError(r *http.Request, err error) error {
 	return fmt.Errorf("the request to %s failed: %w", host, err)
 }
 
-// maxEvent limits the size of an event that is parsed.
+// maxEvent limits the size of an event that is parsed, in bytes.
 const maxEvent = 1 << 20
 
 // withExchange adds the exchange to the context of a request.

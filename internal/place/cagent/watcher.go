@@ -21,13 +21,14 @@ type watcher struct {
 	run   *run
 	rt    *runtime.LocalRuntime
 	agent string          // the current speaker
-	line  strings.Builder // text without its line end so far
+	line  strings.Builder // text of the line that is not complete yet
 	text  strings.Builder // all text since the last step
 	open  int             // number of open tool calls
 	err   error
 }
 
-// watch handles the events until they end. It returns false if they do not end in time after the run was cancelled.
+// watch handles the events until the channel is closed, and returns true. If ctx is done and the channel is not closed
+// within endGrace, it returns false.
 func (w *watcher) watch(ctx context.Context, events <-chan runtime.Event) bool {
 	flush := time.NewTimer(time.Hour)
 	defer flush.Stop()
@@ -116,15 +117,15 @@ func (w *watcher) take(ctx context.Context, e runtime.Event) {
 			return w.rt.ResumeElicitation(ctx, tools.ElicitationActionDecline, nil)
 		})
 	case *runtime.ToolCallConfirmationEvent:
-		w.answer(ctx, func() error { // the guard has approved before; this is a tool that bypassed it
+		w.answer(ctx, func() error { // approved tools do not ask, so this tool has bypassed the guard
 			w.rt.Resume(ctx, runtime.ResumeTypeReject)
 			return nil
 		})
 	}
 }
 
-// answer answers a question for which the library is about to wait. There is no signal for that, so it retries until it
-// succeeds.
+// answer calls f, which answers a question of the library, until f succeeds or ctx is done. f fails as long as the
+// library does not wait for the answer yet, and the library does not signal when it waits.
 func (w *watcher) answer(ctx context.Context, f func() error) {
 	go func() {
 		tick := time.NewTicker(10 * time.Millisecond)
@@ -142,7 +143,7 @@ func (w *watcher) answer(ctx context.Context, f func() error) {
 	}()
 }
 
-// write adds text and outputs complete lines.
+// write adds text of the agent and outputs the lines that are complete.
 func (w *watcher) write(s string) {
 	s = clean(s)
 	w.text.WriteString(s)
@@ -159,7 +160,8 @@ func (w *watcher) write(s string) {
 	}
 }
 
-// flush outputs an incomplete line. end says that the message has ended, and so its line.
+// flush outputs the text of an incomplete line. If end is true, the message has ended, and flush adds the end of the
+// line.
 func (w *watcher) flush(end bool) {
 	s := w.line.String()
 	w.line.Reset()
@@ -178,7 +180,7 @@ func (w *watcher) say(s string) {
 	}
 }
 
-// step outputs remaining text before a step.
+// step outputs the remaining text. It is called before each step.
 func (w *watcher) step() {
 	w.flush(true)
 	w.text.Reset()
@@ -192,7 +194,7 @@ func (w *watcher) put(text string, data map[string]any) {
 	w.run.out.add(p)
 }
 
-// data returns structured data of an output, with the name of the agent.
+// data returns the structured data of an output as JSON, with the name of the current agent and without secrets.
 func (w *watcher) data(data map[string]any) json.RawMessage {
 	if w.agent != "" {
 		data["agent"] = w.agent
@@ -204,7 +206,7 @@ func (w *watcher) data(data map[string]any) json.RawMessage {
 	return json.RawMessage(w.run.engine.secrets.hide(strings.ReplaceAll(string(b), `\u0000`, `\ufffd`)))
 }
 
-// count outputs the usage.
+// count outputs the usage of each request that was answered since the last call.
 func (w *watcher) count() {
 	for _, u := range w.run.gate.take() {
 		w.put(fmt.Sprintf("%s: %d tokens in, %d out", u.model, u.in(), u.output), map[string]any{
@@ -213,7 +215,7 @@ func (w *watcher) count() {
 	}
 }
 
-// callStep describes a tool call in one line, by its most telling argument.
+// callStep describes a tool call by the tool's name and the argument that says most.
 func callStep(c tools.ToolCall) string {
 	var args map[string]any
 	_ = json.Unmarshal([]byte(c.Function.Arguments), &args) // without arguments there is nothing to add
@@ -225,7 +227,8 @@ func callStep(c tools.ToolCall) string {
 	return c.Function.Name
 }
 
-// arguments returns the arguments as JSON, or as text if they are invalid or too long.
+// arguments returns the arguments of a tool call as JSON. If they are not JSON or too long, it returns them as text,
+// shortened.
 func arguments(s string) any {
 	if len(s) <= maxData && json.Valid([]byte(s)) {
 		return json.RawMessage(s)

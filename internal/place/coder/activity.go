@@ -7,13 +7,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// activity tracks which workspaces have a followed run. The others are refreshed rarely, so that hundreds of idle agents
-// cost few requests.
+// activity tracks which workspaces have a run that is being followed. List refreshes idle workspaces rarely, so that
+// hundreds of idle agents cost few requests.
 type activity struct {
 	mu     sync.Mutex
 	runs   map[uuid.UUID]int
-	ended  map[uuid.UUID]time.Time // end of the last run, of idle workspaces
-	looked time.Time               // when an idle workspace was last read
+	ended  map[uuid.UUID]time.Time // when the last run ended, for workspaces without a run
+	looked time.Time               // when List last refreshed an idle workspace
 }
 
 func (w *activity) begin(ws uuid.UUID) {
@@ -35,7 +35,7 @@ func (w *activity) end(ws uuid.UUID, now time.Time) {
 	}
 }
 
-// rests reports whether the workspace is idle.
+// rests reports whether the workspace is idle: it has no run, and its last run ended at least quietAfter ago.
 func (w *activity) rests(ws uuid.UUID, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -49,7 +49,7 @@ func (w *activity) rests(ws uuid.UUID, now time.Time) bool {
 	return true
 }
 
-// looks reports whether it is time to refresh an idle workspace.
+// looks reports whether it is time to refresh an idle workspace. If so, it records the time.
 func (w *activity) looks(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -2,10 +2,10 @@ package coder
 
 import "slices"
 
-// promptParameters are parameters whose name says that they hold the prompt with which an agent starts.
+// promptParameters are names of parameters that usually hold an agent's first prompt.
 var promptParameters = []string{"AI Prompt", "ai_prompt"}
 
-// begins reports whether an agent of the template starts to work on its specification without being told.
+// begins reports whether an agent of the template starts to work on its specification by itself.
 func (s Settings) begins(v *version) bool {
 	spec := s.spec(v)
 	if spec == nil || s.SpecIsTask != nil {

@@ -10,17 +10,18 @@ import (
 )
 
 const (
-	// batchThreshold is the number of lookups of single workspaces within batchWindow above which one list of all
-	// workspaces answers them.
+	// batchThreshold is how many workspaces are looked up one by one within batchWindow. For further lookups, Fleet
+	// lists all workspaces with one request.
 	batchThreshold = 20
 	batchWindow    = 2 * time.Second
 )
 
-// batch caches a list of all workspaces for times with many lookups, for example after many agents were created.
+// batch caches a list of all workspaces. It saves requests when there are many lookups, for example after many agents
+// were created.
 type batch struct {
 	mu      sync.Mutex
 	looks   []time.Time             // times of the latest lookups of single workspaces
-	changed map[uuid.UUID]time.Time // when a build of a workspace was requested; an older list is outdated for it
+	changed map[uuid.UUID]time.Time // when a build of each workspace was last requested; an older list has an outdated state of that workspace
 
 	list sync.Mutex // held while listing
 	at   time.Time  // when the list was requested
@@ -29,7 +30,7 @@ type batch struct {
 
 func (c *batch) init() { c.changed = map[uuid.UUID]time.Time{} }
 
-// wrote records that the workspace changes.
+// wrote records that a build of the workspace was requested at the time now.
 func (c *batch) wrote(id uuid.UUID, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,7 +44,7 @@ func (c *batch) wrote(id uuid.UUID, now time.Time) {
 	c.changed[id] = now
 }
 
-// tooMany records a lookup, and reports whether there were too many of them lately.
+// tooMany reports whether there were batchThreshold lookups within batchWindow. If not, it records one more lookup.
 func (c *batch) tooMany(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,8 +62,8 @@ func (c *batch) tooMany(now time.Time) bool {
 	return false
 }
 
-// fromList returns the workspace from a list of all workspaces. It returns nil if there are few lookups, or if the list
-// is older than the last known change of the workspace.
+// fromList returns the workspace from the list of all workspaces. It returns nil if there are few lookups, if the list
+// does not have the workspace, or if the list is older than the last requested build of the workspace.
 func (b *Place) fromList(ctx context.Context, id uuid.UUID) (*codersdk.Workspace, error) {
 	c := &b.batch
 	if b.config.Owner != OwnerSelf || !c.tooMany(b.config.Now()) {

@@ -11,7 +11,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// buildPause is the interval for polling a build.
+// buildPause is how long Fleet waits before it reads the state of a build again.
 const buildPause = 500 * time.Millisecond
 
 // Start implements fleet.Place.
@@ -22,7 +22,7 @@ func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 	}
 	for {
 		if at == nil {
-			return fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot start the agent %q: its workspace is gone", a.Name)
+			return fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot start the agent %q: its workspace was deleted", a.Name)
 		}
 		build := at.ws.LatestBuild
 		switch build.Status {
@@ -53,7 +53,7 @@ func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 	}
 }
 
-// Stop implements fleet.Place. It cancels a running start, if Coder allows that.
+// Stop implements fleet.Place. If the workspace is starting, Stop cancels the start, if Coder allows that.
 func (b *Place) Stop(ctx context.Context, a fleet.Agent) error {
 	at, err := b.find(ctx, a)
 	if err != nil {
@@ -126,13 +126,13 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	return "", nil
 }
 
-// forget removes the cached state of a deleted workspace.
+// forget removes a deleted workspace from the caches.
 func (b *Place) forget(id uuid.UUID) {
 	b.known.forget(id)
 	b.workspaceFacts.forget(id)
 }
 
-// build requests a build. It returns false if another build is active and must end first.
+// build requests a build. It returns false and no error if another build is active and must end first.
 func (b *Place) build(ctx context.Context, at *place, r codersdk.CreateWorkspaceBuildRequest) (bool, error) {
 	_, err := b.start(ctx, at, r)
 	if conflict(err) {
@@ -150,7 +150,8 @@ func (b *Place) start(ctx context.Context, at *place, r codersdk.CreateWorkspace
 	return build.ID, err
 }
 
-// cancel cancels the active build. Coder may refuse that, and the build may have ended, so the caller checks again.
+// cancel cancels the active build. It returns nil also if Coder refuses that or the build has ended, so the caller must
+// read the state again.
 func (b *Place) cancel(ctx context.Context, at *place) error {
 	_, err := ask(ctx, "canceling a build of "+at.ws.Name, func(ctx context.Context) (struct{}, error) {
 		err := at.account.sdk.CancelWorkspaceBuild(ctx, at.ws.LatestBuild.ID, codersdk.CancelWorkspaceBuildParams{})
@@ -163,7 +164,7 @@ func (b *Place) cancel(ctx context.Context, at *place) error {
 	return err
 }
 
-// later waits and reads the workspace again; nil means that it is gone.
+// later waits for buildPause and reads the workspace again. It returns nil if the workspace does not exist any more.
 func (b *Place) later(ctx context.Context, at *place) (*place, error) {
 	if err := b.wait(ctx, buildPause); err != nil {
 		return nil, err

@@ -797,7 +797,7 @@ func readLog(x *rig) {
 
 func tokenRefused(x *rig) {
 	_, err := x.b.Projects(x.ctx)
-	x.Contains(x.reason(err, fleet.ReasonPermissionDenied).Message, "the Coder token is not accepted")
+	x.Contains(x.reason(err, fleet.ReasonPermissionDenied).Message, "Coder does not accept the token")
 	_, err = x.b.List(x.ctx)
 	x.NotContains(x.reason(err, fleet.ReasonPermissionDenied).Error(), "0123456789")
 }

@@ -14,7 +14,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// catalogAge is the maximum age of the list of templates when workspaces are listed.
+// catalogAge is the maximum age of the cached list of templates when Fleet lists workspaces.
 const catalogAge = 30 * time.Second
 
 // catalog caches templates and their versions.
@@ -23,7 +23,7 @@ type catalog struct {
 	at       time.Time
 	projects []*project
 	versions map[uuid.UUID]*version // versions never change
-	unread   map[uuid.UUID]unread   // versions that Coder returned incompletely or not at all
+	unread   map[uuid.UUID]unread   // versions that could not be read, or only in part
 }
 
 func (c *catalog) init() {
@@ -35,7 +35,7 @@ type project struct {
 	fleet.Project
 	Settings
 	template codersdk.Template
-	unsure   bool // its version cannot be read, so it may or may not host agents
+	unsure   bool // the template's version cannot be read, so it is unknown whether the template can host agents
 }
 
 // Projects implements fleet.Place.
@@ -53,7 +53,7 @@ func (b *Place) Projects(ctx context.Context) ([]fleet.Project, error) {
 	return out, nil
 }
 
-// project finds the project by name.
+// project returns the project with the name. It returns PROJECT_NOT_FOUND if no template matches.
 func (b *Place) project(ctx context.Context, name string) (*project, error) {
 	all, err := b.projects(ctx, 0)
 	if err != nil {
@@ -79,7 +79,8 @@ func (b *Place) project(ctx context.Context, name string) (*project, error) {
 	return nil, fleet.Errorf(fleet.ReasonProjectNotFound, "Coder has no template for the project %q: %s", name, list)
 }
 
-// projects returns all projects, sorted by name. It uses the cache unless that is older than age.
+// projects returns all projects, sorted by name. If the cached list is younger than age, projects returns it. It
+// includes projects that are unsure.
 func (b *Place) projects(ctx context.Context, age time.Duration) ([]*project, error) {
 	c := &b.catalog
 	c.mu.Lock()
@@ -109,7 +110,7 @@ func (b *Place) projects(ctx context.Context, age time.Duration) ([]*project, er
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if v == nil { // deleted meanwhile, not visible for this user, or broken: return the others
+		if v == nil { // the version was deleted meanwhile, is not visible for this user, or is broken: go on with the other templates
 			v, p.unsure = &version{}, !named
 		}
 		inUse[t.ActiveVersionID] = true
@@ -136,8 +137,8 @@ func (b *Place) projects(ctx context.Context, age time.Duration) ([]*project, er
 	return found, nil
 }
 
-// groups returns the groups that the project of the template is restricted to: by its own entry, by that of its organization, or
-// by what is configured for all.
+// groups returns the groups to which the project of the template is restricted. It uses the access of the project's own
+// entry, else the access of the template's organization, else the access for all projects.
 func (b *Place) groups(t codersdk.Template, name string, named bool) []string {
 	access := b.config.Access
 	for organization, o := range b.config.Organizations {
@@ -151,7 +152,7 @@ func (b *Place) groups(t codersdk.Template, name string, named bool) []string {
 	return access.List()
 }
 
-// configured returns the configured name of the template.
+// configured returns the name under which the configuration lists the template, and whether it lists the template.
 func (b *Place) configured(t codersdk.Template) (string, bool) {
 	for name, p := range b.config.Projects {
 		if strings.EqualFold(p.Template, t.Name) {
@@ -161,8 +162,8 @@ func (b *Place) configured(t codersdk.Template) (string, bool) {
 	return "", false
 }
 
-// uniqueNames makes the names of projects unique and sorts the projects. Display names are free text, and names of
-// templates are unique only within an organization.
+// uniqueNames makes the names of projects unique and sorts the projects. Several projects can have the same display
+// name, which is free text. Names of templates are unique only within an organization.
 func uniqueNames(all []*project) {
 	for _, rename := range []func(*project) string{
 		func(p *project) string { return p.template.Name },

@@ -21,13 +21,13 @@ import (
 type Config struct {
 	URL string `yaml:"url"` // of the Coder deployment
 
-	// Owner sets which Coder user owns the workspaces of agents. With self it is the user of Fleet's token. With principal
-	// it is the Coder user of the agent's owner: the one who has signed in, or the one with the owner's name. principal
-	// requires a token with Coder's owner role. The default is principal if Users is set, else self.
+	// Owner sets which Coder user owns the workspaces of agents. With self, it is the user of Fleet's token. With
+	// principal, it is the Coder user of the agent's owner: the user who has signed in, else the user with the owner's
+	// name. principal requires a token with Coder's owner role. The default is principal if Users is set, else self.
 	Owner string `yaml:"owner"`
 
-	// TokenFile is the path of a file with the session token, for FindToken; empty: the environment, or Coder's own
-	// login.
+	// TokenFile is the path of a file with the session token, for FindToken. If it is empty, the token comes from the
+	// environment or from Coder's own login.
 	TokenFile string `yaml:"token_file"`
 
 	Settings `yaml:",inline"`
@@ -39,22 +39,23 @@ type Config struct {
 	// Organizations configures the templates of organizations, by the name of the organization.
 	Organizations map[string]Organization `yaml:"organizations"`
 
-	// Metadata maps keys of Fleet to metadata items of a template. Missing keys have the value of DefaultMetadata; an
+	// Metadata maps keys of Fleet to metadata items of a template. A missing key has its value in DefaultMetadata. An
 	// empty value turns the key off.
 	Metadata map[string]string `yaml:"metadata"`
 
 	PollInterval time.Duration `yaml:"poll_interval"` // how often workspaces are listed; 0: 3 s
 
-	// Token returns the session token. It is called before every request, so that the token can change. Its errors are
-	// shown to users.
+	// Token returns the session token. Place calls it before every request, so that the token can change. Users see its
+	// errors.
 	Token func(context.Context) (string, error) `yaml:"-"`
-	// Users are the principals that have signed in with Coder; nil if nobody can.
+	// Users maps principals to the Coder users with which they have signed in; nil if principals cannot sign in with
+	// Coder.
 	Users Users `yaml:"-"`
-	// RunnerKey signs requests to fleet-runner; nil: workspaces with a fleet-runner cannot be used.
+	// RunnerKey signs requests to fleet-runner. If it is nil, workspaces with a fleet-runner cannot be used.
 	RunnerKey ed25519.PrivateKey `yaml:"-"`
-	// Transport sends the requests; nil: a transport of the place's own.
+	// Transport sends the requests; nil: the Place creates a transport.
 	Transport http.RoundTripper `yaml:"-"`
-	// Wrap decorates the transport that sends the requests; nil: it is used as it is.
+	// Wrap decorates the transport that sends the requests; nil: the transport is not decorated.
 	Wrap   func(http.RoundTripper) http.RoundTripper `yaml:"-"`
 	Logger *slog.Logger                              `yaml:"-"` // nil: no logging
 	Now    func() time.Time                          `yaml:"-"` // nil: time.Now
@@ -62,14 +63,15 @@ type Config struct {
 
 // Settings configures how a template hosts agents. The zero value means the defaults.
 type Settings struct {
-	RoleParameter string `yaml:"role_parameter"` // empty: the first one found of role, agent_role and fleet_role
-	SpecParameter string `yaml:"spec_parameter"` // empty: the first one found of spec, fleet_spec, AI Prompt and ai_prompt
-	App           string `yaml:"app"`            // slug of the app to connect to; empty: the first one found of fleet-runner and, for AgentAPI, agentapi, ccw and claude-code
-	// SpecIsTask says that the specification is the agent's prompt, on which it starts to work at once; nil: true if
-	// the parameter is AI Prompt or ai_prompt.
+	RoleParameter string `yaml:"role_parameter"` // empty: the first of role, agent_role and fleet_role that the template has
+	SpecParameter string `yaml:"spec_parameter"` // empty: the first of spec, fleet_spec, AI Prompt and ai_prompt that the template has
+	App           string `yaml:"app"`            // slug of the app to connect to; empty: the first of fleet-runner and, for AgentAPI, agentapi, ccw and claude-code that the workspace has
+	// SpecIsTask says that the agent starts to work on its specification at once, as on a prompt. If it is nil, that is
+	// so if the parameter is AI Prompt or ai_prompt.
 	SpecIsTask *bool   `yaml:"spec_is_task"`
 	Prefix     *string `yaml:"prefix"` // prefix of the names of agents' workspaces; nil: agent-
-	// Access restricts a project to groups; nil: the access of its template's organization, or else of all projects.
+	// Access restricts a project to groups. If it is nil, the project has the access of its template's organization,
+	// else the access for all projects.
 	Access *fleet.ProjectAccess `yaml:"access"`
 }
 
@@ -81,10 +83,10 @@ type Project struct {
 
 // Organization configures the templates of an organization.
 type Organization struct {
-	Access *fleet.ProjectAccess `yaml:"access"` // for projects without an access of their own
+	Access *fleet.ProjectAccess `yaml:"access"` // for projects without their own access
 }
 
-// UnmarshalYAML also accepts the name of the template alone: `Setup: setup-devcontainer`.
+// UnmarshalYAML reads a project, or only the name of its template: `Setup: setup-devcontainer`.
 func (p *Project) UnmarshalYAML(unmarshal func(any) error) error {
 	var name string
 	if err := unmarshal(&name); err == nil {
@@ -106,8 +108,8 @@ const DefaultPrefix = "agent-"
 
 const defaultPollInterval = 3 * time.Second
 
-// Defaults for the names of parameters and apps. A template that has one of hostParameters, or one of the apps, can
-// host agents.
+// Defaults for the names of parameters and apps. A template with a role parameter, a specification parameter or one of
+// hostParameters can host agents.
 var (
 	roleParameters = []string{"role", "agent_role", "fleet_role"}
 	specParameters = []string{"spec", "fleet_spec", "AI Prompt", "ai_prompt"}
@@ -115,8 +117,8 @@ var (
 	appSlugs       = []string{runnerSlug, "agentapi", "ccw", "claude-code"}
 )
 
-// ownerParameter holds the name of the agent's owner where one Coder user owns all workspaces, so that Coder alone
-// tells whose agent it is.
+// ownerParameter is the parameter for the name of the agent's owner. If one Coder user owns all workspaces, it lets
+// Fleet read from Coder whose agent a workspace hosts.
 const ownerParameter = "fleet_owner"
 
 // DefaultMetadata returns the default mapping of metadata.
@@ -221,7 +223,7 @@ func (s Settings) check() error {
 	return s.Access.Validate()
 }
 
-// or returns s with unset fields taken from d, except Access, see Place.groups.
+// or returns s with the fields that are not set copied from d. It does not copy Access, see Place.groups.
 func (s Settings) or(d Settings) Settings {
 	if s.RoleParameter == "" {
 		s.RoleParameter = d.RoleParameter
@@ -257,7 +259,7 @@ func orList(one string, list []string) []string {
 	return list
 }
 
-// redacted returns the address without its secrets.
+// redacted returns the URL without its password.
 func redacted(address string) string {
 	if u, err := url.Parse(address); err == nil {
 		return u.Redacted()

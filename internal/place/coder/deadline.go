@@ -10,7 +10,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// warning returns a warning of Fleet for the output of a run.
+// warning returns an output that shows a warning of Fleet in a run.
 func warning(words string) fleet.Output {
 	data, _ := json.Marshal(map[string]string{"type": "warning", "message": words}) // strings can always be encoded
 	return fleet.Output{Step: true, Text: words, Data: data}
@@ -22,8 +22,9 @@ const (
 	keepAhead = 90 * time.Minute // the time from now to which it is extended
 )
 
-// extendDeadline extends the deadline of a workspace until ctx is done. Requests to an app do not count as activity, so Coder
-// would stop the workspace during a task. extendDeadline calls warn once for each reason why it could not.
+// extendDeadline extends the deadline of a workspace again and again, until ctx is done or the workspace does not exist
+// any more. Without it, Coder would stop the workspace during a task, because requests to an app do not count as
+// activity. extendDeadline calls warn for the first failure only.
 func (b *Place) extendDeadline(ctx context.Context, a fleet.Agent, at place, warn func(string)) {
 	for warned := false; ; {
 		if words := b.extend(ctx, &at); words != "" && !warned && ctx.Err() == nil {
@@ -40,7 +41,8 @@ func (b *Place) extendDeadline(ctx context.Context, a fleet.Agent, at place, war
 	}
 }
 
-// extend extends the deadline of a workspace if it is near. It returns the reason if it could not.
+// extend extends the deadline of a workspace if less than keepLeft is left. If it cannot extend the deadline, it
+// returns the reason for users, else "".
 func (b *Place) extend(ctx context.Context, at *place) string {
 	build, now := at.ws.LatestBuild, b.config.Now().Add(b.throttle.ahead())
 	if !build.Deadline.Valid || build.Deadline.Time.Sub(now) > keepLeft || !build.Deadline.Time.After(now) {

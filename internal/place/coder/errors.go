@@ -14,7 +14,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// translate converts an error of Coder, or of the connection to it, to an error of Fleet. what names the operation.
+// translate converts an error of Coder, or of the connection to Coder, to an error of Fleet. what names the operation
+// that failed.
 func translate(what string, err error) error {
 	var known *fleet.Error
 	var throttled *throttledError
@@ -42,7 +43,7 @@ func translateAnswer(what string, e *codersdk.Error) error {
 	switch code := e.StatusCode(); {
 	case code == http.StatusUnauthorized || code == http.StatusSeeOther:
 		return fleet.Errorf(fleet.ReasonPermissionDenied,
-			"%s failed: the Coder token is not accepted: log in again, or set CODER_SESSION_TOKEN to a valid one", what).WithCause(cause)
+			"%s failed: Coder does not accept the token: log in again, or set CODER_SESSION_TOKEN to a valid token", what).WithCause(cause)
 	case code == http.StatusForbidden:
 		return fleet.Errorf(fleet.ReasonPermissionDenied, "%s failed: the Coder token does not permit it%s", what, words).WithCause(cause)
 	case code == http.StatusBadRequest && len(e.Validations) > 0:
@@ -53,11 +54,11 @@ func translateAnswer(what string, e *codersdk.Error) error {
 		}
 		return fleet.Invalid(fleet.ReasonInvalidArgument, v.Field, "%s failed: Coder does not accept %s", what, strings.Join(details, "; ")).WithCause(cause)
 	case code == http.StatusBadRequest:
-		return fleet.Errorf(fleet.ReasonInvalidArgument, "%s failed: Coder refused it%s", what, words).WithCause(cause)
+		return fleet.Errorf(fleet.ReasonInvalidArgument, "%s failed: Coder refused the request%s", what, words).WithCause(cause)
 	case code == http.StatusConflict:
-		return unavailable("%s failed: Coder is busy with something else%s", what, words).WithCause(errors.Join(errConflict, cause))
+		return unavailable("%s failed: Coder reports a conflict, for example with a build in progress%s", what, words).WithCause(errors.Join(errConflict, cause))
 	case gone(e):
-		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s failed: it does not exist, or the Coder user of Fleet's token may not see it%s", what, words).WithCause(cause)
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s failed: Coder did not find it, or the user of Fleet's token may not see it%s", what, words).WithCause(cause)
 	}
 	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: Coder answers with status %d%s", what, e.StatusCode(), words).WithCause(cause)
 }
@@ -67,20 +68,20 @@ type noAnswerError struct{ error }
 
 func (e noAnswerError) Unwrap() error { return e.error }
 
-// isAnswer reports whether Coder answered with err.
+// isAnswer reports whether err came from an answer of Coder, not from a missing answer.
 func isAnswer(err error) bool {
 	_, none := errors.AsType[noAnswerError](err)
 	return !none
 }
 
-// isThrottled reports whether err is a rate limit of Coder, which concerns all requests.
+// isThrottled reports whether err means that Coder's rate limit is reached. The limit concerns all requests.
 func isThrottled(err error) bool {
 	e, ok := errors.AsType[*fleet.Error](err)
 	_, throttled := errors.AsType[*throttledError](err)
 	return ok && throttled && e.Reason == fleet.ReasonBackendUnavailable
 }
 
-// statusOf returns the HTTP status of Coder's answer; 0 if there was no answer.
+// statusOf returns the HTTP status of Coder's answer, or 0 if err is not an answer of Coder.
 func statusOf(err error) int {
 	var answer *codersdk.Error
 	if errors.As(err, &answer) {
@@ -89,13 +90,15 @@ func statusOf(err error) int {
 	return 0
 }
 
-// gone reports whether err means that something does not exist. Coder returns the same for what the user may not see.
+// gone reports whether err means that something does not exist. Coder returns the same error for things that the user
+// may not see.
 func gone(err error) bool {
 	code := statusOf(err)
 	return code == http.StatusNotFound || code == http.StatusGone
 }
 
-// wordsOf returns Coder's message, formatted for appending to another message; empty if the answer is a web page.
+// wordsOf returns ": " and Coder's message, for appending to another message. It returns "" if there is no message or
+// the answer is a web page.
 func wordsOf(e *codersdk.Error) string {
 	m := strings.TrimRight(plain(e.Message), ". ")
 	if m == "" || strings.Contains(m, "non-JSON") || strings.Contains(m, "<") {
@@ -104,7 +107,7 @@ func wordsOf(e *codersdk.Error) string {
 	return ": " + m
 }
 
-// causeOf returns an error for the log, without the body of the answer.
+// causeOf returns an error for the log: the request, and the status and the message of the answer.
 func causeOf(e *codersdk.Error) error {
 	path := e.URL()
 	if u, err := url.Parse(path); err == nil {
@@ -117,7 +120,7 @@ func causeOf(e *codersdk.Error) error {
 	return fmt.Errorf("%s %s: status %d%s %s", e.Method(), path, e.StatusCode(), wordsOf(e), detail)
 }
 
-// connectionError returns err without the query of the URL.
+// connectionError returns err without the URL, whose query may have secrets.
 func connectionError(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -126,10 +129,10 @@ func connectionError(err error) error {
 	return err
 }
 
-// maxWords limits texts of Coder in messages, in bytes.
+// maxWords limits a text of Coder in a message, in bytes.
 const maxWords = 500
 
-// plain returns the text on one line, shortened.
+// plain returns the text in one line, shortened to maxWords.
 func plain(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if len(s) > maxWords {
@@ -138,7 +141,7 @@ func plain(s string) string {
 	return s
 }
 
-// unavailable returns an error of an operation that is retried.
+// unavailable returns BACKEND_UNAVAILABLE for an operation that the caller retries after 2 seconds.
 func unavailable(format string, args ...any) *fleet.Error {
 	e := fleet.Errorf(fleet.ReasonBackendUnavailable, format, args...)
 	e.RetryAfter = 2 * time.Second

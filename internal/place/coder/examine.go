@@ -11,11 +11,11 @@ import (
 // Examination is the result of Examine.
 type Examination struct {
 	Version string
-	User    string    // of Fleet's token
-	Clock   time.Time // zero if the deployment does not tell the time
+	User    string    // name of the user of Fleet's token
+	Clock   time.Time // the deployment's time; zero if its answer has no date
 }
 
-// Examine asks the deployment for its version, its time, and whose token Fleet has.
+// Examine requests the deployment's version and time, and the name of the user of Fleet's token.
 func (b *Place) Examine(ctx context.Context) (x Examination, err error) {
 	resp, err := b.self.sdk.Request(ctx, http.MethodGet, "/api/v2/buildinfo", nil)
 	if err != nil {

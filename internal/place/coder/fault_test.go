@@ -32,8 +32,8 @@ func TestFaults(t *testing.T) {
 	}{
 		"401": {
 			answer: func(w http.ResponseWriter) { problem(w, 401, "You are signed out or your session has expired.") },
-			read:   want{fleet.ReasonPermissionDenied, "the Coder token is not accepted"},
-			create: want{fleet.ReasonPermissionDenied, "the Coder token is not accepted"}, tries: 1,
+			read:   want{fleet.ReasonPermissionDenied, "Coder does not accept the token"},
+			create: want{fleet.ReasonPermissionDenied, "Coder does not accept the token"}, tries: 1,
 		},
 		"403": {
 			answer: func(w http.ResponseWriter) { problem(w, 403, "Unauthorized to create workspace.") },
@@ -44,13 +44,13 @@ func TestFaults(t *testing.T) {
 			answer: func(w http.ResponseWriter) {
 				problem(w, 404, "Resource not found or you do not have access to this resource")
 			},
-			read:   want{fleet.ReasonProvisioningFailed, "the Coder user of Fleet's token may not see it"},
+			read:   want{fleet.ReasonProvisioningFailed, "the user of Fleet's token may not see it"},
 			create: want{fleet.ReasonProvisioningFailed, "do not have access"}, tries: 1,
 		},
 		"409": {
 			answer: func(w http.ResponseWriter) { problem(w, 409, "A workspace build is already active.") },
 			read:   want{fleet.ReasonBackendUnavailable, "already active"},
-			create: want{fleet.ReasonBackendUnavailable, "the name is taken"}, tries: 1,
+			create: want{fleet.ReasonBackendUnavailable, "the name is in use"}, tries: 1,
 		},
 		"429": {
 			answer: func(w http.ResponseWriter) {

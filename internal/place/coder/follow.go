@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	pollPause    = time.Second     // between attempts to reach a runner
+	pollPause    = time.Second     // pause between attempts to reach a runner
 	patienceLost = 2 * time.Minute // how long a runner may be unreachable before its run fails
 )
 
@@ -21,14 +21,15 @@ type follower struct {
 	run   fleet.Run
 	sink  func(fleet.Output) error
 	at    *place
-	lost  time.Time // when the runner became unreachable
+	lost  time.Time // when the runner became unreachable; zero while it is reachable
 }
 
 func failed(reason string) fleet.Outcome {
 	return fleet.Outcome{Status: fleet.TaskFailed, Reason: reason}
 }
 
-// follow follows the run to its end.
+// follow passes on the outputs of the run after the cursor until the run ends, and returns the outcome. It retries
+// while the runner is unreachable, for up to patienceLost.
 func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -41,7 +42,7 @@ func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, er
 		if out.Cursor != "" {
 			cursor = out.Cursor
 		}
-		if out.Question == nil { // cursors do not count it
+		if out.Question == nil { // the runner sends questions without a cursor
 			out.Cursor = cursorMark + cursor
 		}
 		return f.sink(out)
@@ -98,7 +99,7 @@ func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, er
 	}
 }
 
-// withoutRunner is the reason for the end of a run whose workspace now has AgentAPI instead.
+// withoutRunner is the failure reason of a run whose workspace was restarted with AgentAPI instead of fleet-runner.
 const withoutRunner = "its workspace was restarted without " + runnerSlug
 
 // isRemote reports whether the cursor belongs to a run in a fleet-runner, and returns the runner's own cursor.

@@ -17,16 +17,16 @@ import (
 type factCache struct {
 	mu     sync.Mutex
 	byID   map[uuid.UUID]*workspaceFacts
-	values map[uuid.UUID][]codersdk.WorkspaceBuildParameter // of builds; they never change
+	values map[uuid.UUID][]codersdk.WorkspaceBuildParameter // parameters by build; the parameters of a build never change
 	unread map[uuid.UUID]unread                             // builds whose parameters could not be read
 }
 
 // workspaceFacts holds the facts about the latest build of one workspace.
 type workspaceFacts struct {
 	build uuid.UUID
-	ready bool // its agent was ready before; so if AgentAPI is busy now, the agent is working
+	ready bool // the agent was ready before, so a busy AgentAPI means that the agent is working
 
-	probed time.Time // when AgentAPI was last asked
+	probed time.Time // when the app was last probed
 	state  fleet.State
 	reason string
 
@@ -40,7 +40,7 @@ func (v *factCache) init() {
 	v.unread = map[uuid.UUID]unread{}
 }
 
-// of returns a copy of the facts about the workspace's latest build.
+// of returns a copy of the cached facts about the workspace's latest build. If none are cached, only the build is set.
 func (v *factCache) of(ws codersdk.Workspace) workspaceFacts {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -50,7 +50,7 @@ func (v *factCache) of(ws codersdk.Workspace) workspaceFacts {
 	return workspaceFacts{build: ws.LatestBuild.ID}
 }
 
-// change modifies the facts about the workspace's latest build.
+// change calls the function to modify the cached facts about the workspace's latest build.
 func (v *factCache) change(ws codersdk.Workspace, change func(*workspaceFacts)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -68,7 +68,7 @@ func (v *factCache) forget(id uuid.UUID) {
 	delete(v.byID, id)
 }
 
-// keep removes all facts about other workspaces and builds.
+// keep removes the facts about workspaces and builds that are not in the sets.
 func (v *factCache) keep(workspaces, builds map[uuid.UUID]bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -112,7 +112,8 @@ func (b *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, er
 	return b.inspect(ctx, a, at)
 }
 
-// inspect returns the state of the agent's workspace. It also asks AgentAPI.
+// inspect returns the state of the agent's workspace. If the workspace runs, inspect also probes its app and reads its
+// metadata.
 func (b *Place) inspect(ctx context.Context, a fleet.Agent, at *place) (fleet.Workspace, error) {
 	owner, err := b.principalOf(ctx, at.ws)
 	if err != nil {
@@ -136,7 +137,8 @@ func (b *Place) inspect(ctx context.Context, a fleet.Agent, at *place) (fleet.Wo
 	return w, ctx.Err()
 }
 
-// probe asks AgentAPI for the state of a running workspace.
+// probe returns the state of a running workspace, and the reason if the state is not running. Without a fleet-runner,
+// it asks AgentAPI.
 func (b *Place) probe(ctx context.Context, at *place) (fleet.State, string, error) {
 	if at.hasRunner() { // Coder checks the health of fleet-runner itself
 		b.workspaceFacts.change(at.ws, func(v *workspaceFacts) {
@@ -159,7 +161,7 @@ func (b *Place) probe(ctx context.Context, at *place) (fleet.State, string, erro
 	return state, reason, nil
 }
 
-// askReady asks AgentAPI whether the agent is ready.
+// askReady asks AgentAPI whether the agent is ready, and returns the state that follows and its reason.
 func (b *Place) askReady(ctx context.Context, at *place, facts agentapi.Facts) (fleet.State, string, error) {
 	before := b.workspaceFacts.of(at.ws).ready
 	ready, err := b.screens.Ready(ctx, facts, before, func() agentapi.Prompt {
@@ -172,7 +174,7 @@ func (b *Place) askReady(ctx context.Context, at *place, facts agentapi.Facts) (
 	case ready:
 		return fleet.StateRunning, "", nil
 	case err == nil:
-		return fleet.StateStarting, "the agent is getting ready, or works on what it was started with", nil
+		return fleet.StateStarting, "the agent is starting, or works on the prompt with which it was started", nil
 	case errors.Is(err, agentapi.ErrNoAnswer):
 		if done := at.ws.LatestBuild.Job.CompletedAt; !before && done != nil && facts.Ahead+b.config.Now().Sub(*done) < neverConnected {
 			return fleet.StateStarting, "AgentAPI is starting", nil
@@ -185,8 +187,8 @@ func (b *Place) askReady(ctx context.Context, at *place, facts agentapi.Facts) (
 	return "", "", translate("asking AgentAPI of "+at.ws.Name, err)
 }
 
-// firstTask reports whether the work that the agent started by itself is its first task. After a later start it is not
-// a task: the agent only prepares itself.
+// firstTask reports whether the agent's first task is the work that it starts by itself. After later starts of the
+// workspace, such work is not a task: the agent only prepares itself.
 func (b *Place) firstTask(ctx context.Context, at *place) bool {
 	if at.ws.LatestBuild.BuildNumber != 1 {
 		return false
@@ -195,7 +197,7 @@ func (b *Place) firstTask(ctx context.Context, at *place) bool {
 	return err == nil && at.begins(v)
 }
 
-// values returns the parameters of the build.
+// values returns the parameters of the build, from the cache if possible.
 func (b *Place) values(ctx context.Context, acc *account, build uuid.UUID) ([]codersdk.WorkspaceBuildParameter, error) {
 	b.workspaceFacts.mu.Lock()
 	values, known := b.workspaceFacts.values[build]

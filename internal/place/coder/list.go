@@ -14,20 +14,20 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Limits for one List, besides the list request itself, so that Coder is not overloaded by many agents. Further
-// requests are left for the next List; the oldest facts are refreshed first.
+// Limits for one List, in addition to the list request, so that many agents do not overload Coder. Each List refreshes
+// the oldest facts and leaves the rest to later Lists.
 const (
 	listProbes   = 16               // requests to AgentAPIs; these do not count against Coder's rate limit
-	listMetadata = 4                // reads of metadata
-	listValues   = 40               // reads of build parameters
+	listMetadata = 4                // requests for metadata
+	listValues   = 40               // requests for build parameters
 	metadataAge  = 10 * time.Second // maximum age of metadata
-	quietPause   = 30 * time.Second // between two reads of the metadata of idle agents
-	quietAfter   = time.Minute      // how long after its last run an agent counts as idle
+	quietPause   = 30 * time.Second // pause between two requests for the metadata of idle agents
+	quietAfter   = time.Minute      // an agent counts as idle this long after its last run
 	valueTries   = 3                // attempts to read build parameters while Coder does not answer
-	listParallel = 8
+	listParallel = 8                // concurrent requests
 )
 
-// List implements fleet.Place. It makes one request for all workspaces, and few others.
+// List implements fleet.Place. It lists all workspaces with one request, and makes few other requests.
 func (b *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (b *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
 type hostedWorkspace struct {
 	*place
 	project        *project
-	name, owner    string // of the agent
+	name, owner    string // the agent's name and owner
 	state          fleet.State
 	reason         string
 	workspaceFacts workspaceFacts
@@ -117,7 +117,8 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 	return s[len(prefix):], true
 }
 
-// refreshFacts refreshes facts that the list does not contain, the oldest first.
+// refreshFacts requests facts that the list of workspaces does not contain, within the limits for one List. The oldest
+// facts are refreshed first. It returns an error if Coder's rate limit is reached.
 func (b *Place) refreshFacts(ctx context.Context, places []*hostedWorkspace) error {
 	now := b.config.Now()
 	var running, stale, quiet, missing []*hostedWorkspace
@@ -199,8 +200,8 @@ func oldest(list []*hostedWorkspace, at func(*hostedWorkspace) time.Time) {
 	slices.SortStableFunc(list, func(a, b *hostedWorkspace) int { return cmp.Compare(at(a).UnixNano(), at(b).UnixNano()) })
 }
 
-// unreadValues returns why the parameters of the build could not be read; nil if they are known. The error is nil if no
-// attempt was made yet.
+// unreadValues returns the record of failed attempts to read the parameters of the build. It returns nil if the
+// parameters are cached. The err of the record is nil if no attempt has failed for good yet.
 func (b *Place) unreadValues(build uuid.UUID) *unread {
 	b.workspaceFacts.mu.Lock()
 	defer b.workspaceFacts.mu.Unlock()
@@ -211,8 +212,8 @@ func (b *Place) unreadValues(build uuid.UUID) *unread {
 	return &u
 }
 
-// notRead records a failed read of the build's parameters. If Coder did not answer at all, the next listings try again
-// before the failure counts.
+// notRead records a failed attempt to read the build's parameters. If Coder did not answer at all, the failure counts
+// only after valueTries attempts.
 func (v *factCache) notRead(build uuid.UUID, err error, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -223,8 +224,8 @@ func (v *factCache) notRead(build uuid.UUID, err error, now time.Time) {
 	v.unread[build] = u
 }
 
-// listed returns the workspace for List. It has no name until its parameters were read, so that it is not imported
-// before. If they cannot be read, it has no role, and a reason.
+// listed returns the workspace for List. The workspace has no name until its parameters were read, so that it is not
+// imported too early. If the parameters cannot be read, the workspace has no role, and its reason says why.
 func (b *Place) listed(ctx context.Context, l *hostedWorkspace) fleet.Workspace {
 	w := fleet.Workspace{
 		ID: l.ws.ID.String(), AgentUID: b.known.agent(l.ws.ID), Owner: l.owner, Project: l.project.Name,
@@ -244,12 +245,12 @@ func (b *Place) listed(ctx context.Context, l *hostedWorkspace) fleet.Workspace 
 	} else {
 		w.Role, w.Spec, err = b.roleAndSpec(ctx, l.place)
 		if b.config.Owner == OwnerSelf {
-			values, _ := b.values(ctx, l.account, l.ws.LatestBuild.ID) // they are cached
+			values, _ := b.values(ctx, l.account, l.ws.LatestBuild.ID) // the values are cached
 			w.Owner = cmp.Or(valueOf(values, ownerParameter), w.Owner)
 		}
 	}
 	if err != nil {
-		w.Reason = strings.TrimPrefix(w.Reason+"; ", "; ") + "its role or specification is not known: " + fleet.PublicMessage(err)
+		w.Reason = strings.TrimPrefix(w.Reason+"; ", "; ") + "its role or specification cannot be read: " + fleet.PublicMessage(err)
 	} else if w.Role == "" {
 		w.Role = defaultRole
 	}

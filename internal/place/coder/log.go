@@ -14,7 +14,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Log implements fleet.Place. It returns the log of the latest build, followed by that of the workspace's agent.
+// Log implements fleet.Place. It returns the log of the latest build, followed by the log of the workspace's agent.
 func (b *Place) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool, error) {
 	at, err := b.find(ctx, a)
 	if err != nil || at == nil {
@@ -67,7 +67,7 @@ func agentLog(ctx context.Context, at *place, agent *codersdk.WorkspaceAgent) ([
 // escapes matches terminal escape sequences.
 var escapes = regexp.MustCompile(`\x1b(\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[()][A-Z0-9])`)
 
-// visible drops control characters.
+// visible is a mapping for strings.Map that drops control characters except tabs.
 func visible(r rune) rune {
 	if unicode.IsControl(r) && r != '\t' {
 		return -1
@@ -75,7 +75,7 @@ func visible(r rune) rune {
 	return r
 }
 
-// logLines splits a log entry into lines, with its source and without escape sequences.
+// logLines splits a log entry into lines. It adds the source before each line, and removes escape sequences.
 func logLines(source, text string) []string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -88,7 +88,7 @@ func logLines(source, text string) []string {
 	return lines
 }
 
-// readLog reads a log without following it.
+// readLog reads the entries that a log has now.
 func readLog[T any](ctx context.Context, at *place, path string) ([]T, error) {
 	return ask(ctx, "reading the log of "+at.ws.Name, func(ctx context.Context) ([]T, error) {
 		res, err := at.account.sdk.Request(ctx, http.MethodGet, path, nil)

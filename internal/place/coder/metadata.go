@@ -17,12 +17,12 @@ import (
 // metadataTime limits how long reading a workspace's metadata may take.
 const metadataTime = 4 * time.Second
 
-// readMetadata reads the metadata of the workspace's agent. Coder provides them only as a stream, whose first event
-// contains all of them. Errors are only logged, since metadata are optional and are read again.
+// readMetadata reads the metadata of the workspace's agent into the cache. Errors are only logged, since metadata are
+// optional and are read again later.
 func (b *Place) readMetadata(ctx context.Context, at *place) {
 	items, err := b.askMetadata(ctx, at)
 	if err != nil && ctx.Err() == nil {
-		b.config.Logger.DebugContext(ctx, "reading metadata failed", "workspace", at.ws.Name, "error", err)
+		b.config.Logger.DebugContext(ctx, "cannot read workspace metadata", "workspace", at.ws.Name, "error", err)
 	}
 	found := map[string]string{}
 	for _, item := range items {
@@ -65,8 +65,8 @@ func (b *Place) askMetadata(ctx context.Context, at *place) ([]codersdk.Workspac
 	}
 }
 
-// metadata returns the agent's metadata under Fleet's keys; nil if they are unknown. They depend only on Coder's
-// answers, so that every caller sees the same.
+// metadata returns the cached metadata of the agent under Fleet's keys, or nil if none are cached. The result depends
+// only on Coder's answers, so that every caller sees the same metadata.
 func (b *Place) metadata(ctx context.Context, at *place) map[string]string {
 	found := b.workspaceFacts.of(at.ws).metadata
 	if found == nil {
@@ -82,19 +82,19 @@ func (b *Place) metadata(ctx context.Context, at *place) map[string]string {
 			out[key] = value
 		}
 	}
-	spec := "" // if unknown, return the metadata as Coder has them
+	spec := "" // stays empty if the parameters are unknown
 	if u := b.unreadValues(at.ws.LatestBuild.ID); u == nil || u.err == nil {
 		_, spec, _ = b.roleAndSpec(ctx, at)
 	}
-	// Coder truncates metadata. The parameter has the complete text.
+	// Coder truncates metadata, and the parameter has the complete text.
 	if spec != "" && strings.HasPrefix(strings.TrimSpace(spec), out[keySpec]) {
 		out[keySpec] = spec
 	}
 	return out
 }
 
-// roleAndSpec returns the role and specification from the workspace's parameters. With an error it returns what is
-// known.
+// roleAndSpec returns the role and specification from the workspace's parameters. With an error, it may still return
+// the specification.
 func (b *Place) roleAndSpec(ctx context.Context, at *place) (role, spec string, err error) {
 	values, err := b.values(ctx, at.account, at.ws.LatestBuild.ID)
 	if err != nil {
@@ -109,7 +109,7 @@ func (b *Place) roleAndSpec(ctx context.Context, at *place) (role, spec string, 
 		spec = valueOf(values, param.Name)
 	}
 	if err != nil && p.role(v) == nil {
-		return "", spec, err // the presets would tell the role
+		return "", spec, err // the role is unknown without the presets
 	}
 	return p.roleOf(v, values, at.ws.LatestBuild.TemplateVersionPresetID), spec, nil
 }

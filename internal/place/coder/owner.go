@@ -18,19 +18,19 @@ import (
 const (
 	mintedLife  = time.Hour
 	mintedRenew = 15 * time.Minute
-	revokeTime  = 5 * time.Second // for revoking all of them when the place is closed
-	nameLife    = time.Minute     // how long a user's name is remembered
+	revokeTime  = 5 * time.Second // limit for revoking all tokens when the place is closed
+	nameLife    = time.Minute     // how long a user's name is cached
 )
 
 // owners holds the Coder users on whose behalf Fleet acts.
 type owners struct {
 	mu     sync.Mutex
-	me     string // name of the user of Fleet's own token; empty: not known yet
+	me     string // name of the user of Fleet's own token; empty until it was requested
 	tokens map[string]*ownerToken
-	names  map[string]userName // by id
+	names  map[string]userName // by id of the user
 }
 
-// userName is the name of a Coder user, which can change.
+// userName is a cached name of a Coder user. Names can change.
 type userName struct {
 	name  string
 	until time.Time
@@ -46,15 +46,16 @@ type ownerToken struct {
 
 func (o *owners) init() { o.tokens, o.names = map[string]*ownerToken{}, map[string]userName{} }
 
-// Users tells which principals are which Coder users.
+// Users maps principals to Coder users, and the other way round.
 type Users interface {
-	// UserOf returns the id of the principal's Coder user; empty if the principal has not signed in with Coder.
+	// UserOf returns the id of the principal's Coder user, or "" if the principal has not signed in with Coder.
 	UserOf(ctx context.Context, principal string) (id string, err error)
-	// PrincipalOf returns the principal of the Coder user, also of one who has not signed in yet.
+	// PrincipalOf returns the principal of the Coder user, even if the user has not signed in yet.
 	PrincipalOf(ctx context.Context, id, name string) (principal string, err error)
 }
 
-// usersSource separates the source of a principal from its name there; see fleet.Subject.
+// usersSource separates the source of a principal from the name that the principal has in the source, see
+// fleet.Subject.
 const usersSource = ":"
 
 // userOf returns the name of the Coder user who owns the agent.
@@ -68,7 +69,7 @@ func (b *Place) userOf(ctx context.Context, a fleet.Agent) (string, error) {
 	}
 	if id == "" {
 		return "", fleet.Errorf(fleet.ReasonInvalidArgument,
-			"%q is not a Coder user, and agents belong to the Coder user of their owner here (coder.owner is principal): sign in with a Coder session token", a.Owner)
+			"%q is not a Coder user, but on this server each agent's workspace belongs to the Coder user of the agent's owner (coder.owner is principal): sign in with a Coder session token", a.Owner)
 	}
 	o := &b.owners
 	o.mu.Lock()
@@ -89,7 +90,7 @@ func (b *Place) userOf(ctx context.Context, a fleet.Agent) (string, error) {
 	return u.Username, nil
 }
 
-// principalOf returns the owner of an agent whose workspace belongs to the Coder user.
+// principalOf returns the owner of the agent in the workspace, which follows from the workspace's Coder user.
 func (b *Place) principalOf(ctx context.Context, ws codersdk.Workspace) (string, error) {
 	if b.config.Users == nil || b.config.Owner == OwnerSelf {
 		return ws.OwnerName, nil
@@ -117,7 +118,7 @@ func (b *Place) whoami(ctx context.Context) (string, error) {
 	return u.Username, nil
 }
 
-// owner returns the Coder user who owns the agent's workspace, and an account of that user.
+// owner returns the Coder user who owns the agent's workspace, and the account for requests as that user.
 func (b *Place) owner(ctx context.Context, a fleet.Agent) (string, *account, error) {
 	me, err := b.whoami(ctx)
 	if err != nil || b.config.Owner == OwnerSelf {
@@ -131,7 +132,7 @@ func (b *Place) owner(ctx context.Context, a fleet.Agent) (string, *account, err
 	return user, account, err
 }
 
-// accountOf returns an account of the Coder user.
+// accountOf returns the account for requests as the Coder user.
 func (b *Place) accountOf(user string) (*account, error) {
 	o := &b.owners
 	o.mu.Lock()
@@ -140,7 +141,7 @@ func (b *Place) accountOf(user string) (*account, error) {
 		return b.self, nil
 	}
 	if user == "" {
-		return nil, fleet.Errorf(fleet.ReasonPermissionDenied, "the agent has no owner in Coder")
+		return nil, fleet.Errorf(fleet.ReasonPermissionDenied, "the agent's workspace has no owner in Coder")
 	}
 	m := o.tokens[user]
 	if m == nil {
@@ -151,7 +152,8 @@ func (b *Place) accountOf(user string) (*account, error) {
 	return m.account, nil
 }
 
-// mint returns a token of the user. It creates a new one if the old one expires soon.
+// mint returns a token of the user. If the token expires within mintedRenew, or there is none, it creates a token and
+// revokes the old one.
 func (b *Place) mint(ctx context.Context, user string, m *ownerToken) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -164,7 +166,7 @@ func (b *Place) mint(ctx context.Context, user string, m *ownerToken) (string, e
 	key, err := b.self.sdk.CreateToken(ctx, user, codersdk.CreateTokenRequest{Lifetime: mintedLife, TokenName: "fleet-" + hex.EncodeToString(name[:])})
 	if code := statusOf(err); code == http.StatusBadRequest || code == http.StatusNotFound {
 		return "", fleet.Errorf(fleet.ReasonInvalidArgument,
-			"Coder has no user %q: agents belong to the Coder user of their owner's name here (coder.owner is principal)", user).WithCause(err)
+			"Coder has no user %q, but on this server each agent's workspace belongs to the Coder user with the name of the agent's owner (coder.owner is principal)", user).WithCause(err)
 	}
 	if err != nil {
 		return "", translate("making a token for the Coder user "+user, err)
@@ -177,11 +179,11 @@ func (b *Place) mint(ctx context.Context, user string, m *ownerToken) (string, e
 	return m.key, nil
 }
 
-// revoke revokes a token. If that fails, the token expires soon.
+// revoke revokes a token. It only logs a failure, because the token expires soon anyway.
 func (b *Place) revoke(ctx context.Context, user, key string) {
 	id, _, _ := strings.Cut(key, "-")
 	if err := b.self.sdk.DeleteAPIKey(ctx, user, id); err != nil && !gone(err) {
-		b.config.Logger.WarnContext(ctx, "revoking an owner's token failed, it expires soon", "user", user)
+		b.config.Logger.WarnContext(ctx, "cannot revoke an owner's token, it expires soon", "user", user)
 	}
 }
 

@@ -27,19 +27,20 @@ type Place struct {
 	workspaceFacts factCache
 	activity       activity
 	batch          batch
-	remotes        remote.Clients    // of fleet-runners in workspaces
-	screens        *agentapi.Runners // of workspaces without fleet-runner
+	remotes        remote.Clients    // clients of the fleet-runners in workspaces
+	screens        *agentapi.Runners // runners for workspaces that have AgentAPI only
 
-	// bound limits the streams of runners, which then use JSON; 0 except in tests that record or replay.
+	// bound limits the time of a stream from a runner. If it is not 0, the streams use JSON. It is 0 except in tests
+	// that record or replay.
 	bound time.Duration
 
-	// wait waits between two polls. Tests that replay do not wait.
+	// wait waits for a duration, or until the context is done. Tests that replay do not wait.
 	wait func(context.Context, time.Duration) error
 }
 
 var _ fleet.Place = (*Place)(nil)
 
-// New validates the configuration and creates a Place. It makes no request. The caller must close it.
+// New validates the configuration and creates a Place. It makes no request. The caller must close the Place.
 func New(c Config) (*Place, error) {
 	u, err := c.check()
 	if err != nil {
@@ -75,7 +76,8 @@ func (b *Place) Traits() fleet.Traits {
 	}
 }
 
-// stopGrace is how long an interrupted agent may take to become idle. AgentAPI needs two seconds to notice.
+// stopGrace is how long an interrupted agent may take to become idle. AgentAPI needs two seconds to notice that an
+// agent is idle.
 const stopGrace = 6 * time.Second
 
 // Close implements fleet.Place.
@@ -85,12 +87,12 @@ func (b *Place) Close() error {
 	return nil
 }
 
-// known caches which workspaces belong to which agents. It saves searches, and prevents an agent from taking another
+// known caches which workspace belongs to which agent. It saves searches, and prevents an agent from getting another
 // agent's workspace.
 type known struct {
 	mu     sync.Mutex
 	byUID  map[string]uuid.UUID
-	agents map[uuid.UUID]string // uid by workspace
+	agents map[uuid.UUID]string // uid of the agent, by workspace
 }
 
 func (k *known) init() { k.byUID, k.agents = map[string]uuid.UUID{}, map[uuid.UUID]string{} }
@@ -104,7 +106,7 @@ func (k *known) set(uid string, id uuid.UUID) {
 	k.byUID[uid], k.agents[id] = id, uid
 }
 
-// forget removes a deleted workspace from the cache. Its agent stays known.
+// forget removes a deleted workspace and its agent from the cache.
 func (k *known) forget(id uuid.UUID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Provision implements fleet.Place. If an interrupted call has created the workspace, it is used: it has the agent's
-// name, owner and project, and is not older than the agent.
+// Provision implements fleet.Place. If an earlier, interrupted call has created the workspace, Provision returns that
+// workspace. It has the agent's name, owner and project, and is not older than the agent.
 func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
 	if err := ctx.Err(); err != nil {
 		return fleet.Workspace{}, err
@@ -52,7 +52,8 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	return fleet.Workspace{}, b.nameField(ctx, p, err)
 }
 
-// nameField adds the agent's field to an error in which Coder names the parameter that was set from it.
+// nameField replaces the name of the parameter in an error of Coder by the field of the agent from which the parameter
+// was set.
 func (b *Place) nameField(ctx context.Context, p *project, err error) error {
 	var e *fleet.Error
 	if !errors.As(err, &e) || e.Field == "" {
@@ -73,8 +74,8 @@ func (b *Place) nameField(ctx context.Context, p *project, err error) error {
 	return c.With("field", field)
 }
 
-// createRequest returns the request that creates the agent's workspace. It has only parameters that the template
-// declares, because Coder accepts and ignores others.
+// createRequest returns the request that creates the agent's workspace. The request has only parameters that the
+// template declares, because Coder accepts and ignores other parameters.
 func (b *Place) createRequest(ctx context.Context, a fleet.Agent, p *project) (codersdk.CreateWorkspaceRequest, error) {
 	request := codersdk.CreateWorkspaceRequest{TemplateID: p.template.ID, Name: p.prefix() + a.Name}
 	if err := codersdk.NameValid(request.Name); err != nil {
@@ -97,7 +98,8 @@ func (b *Place) createRequest(ctx context.Context, a fleet.Agent, p *project) (c
 	return request, nil
 }
 
-// handleNameConflict handles a name that another workspace already has.
+// handleNameConflict is called if Coder reports that a workspace with the agent's name exists. It returns that
+// workspace if it was created for the agent, else an error.
 func (b *Place) handleNameConflict(ctx context.Context, a fleet.Agent, p *project, user string, acc *account, cause error) (fleet.Workspace, error) {
 	name := p.prefix() + a.Name
 	ws, err := b.byName(ctx, user, acc, name)
@@ -105,7 +107,7 @@ func (b *Place) handleNameConflict(ctx context.Context, a fleet.Agent, p *projec
 	case err != nil:
 		return fleet.Workspace{}, err
 	case ws == nil:
-		return fleet.Workspace{}, unavailable("making the workspace %s failed: Coder says that the name is taken, and shows no such workspace", name).WithCause(cause)
+		return fleet.Workspace{}, unavailable("making the workspace %s failed: Coder reports that the name is in use, but shows no such workspace", name).WithCause(cause)
 	case b.madeFor(a, p, *ws):
 		b.known.set(a.UID, ws.ID)
 		return b.inspect(ctx, a, b.place(*ws, acc))
@@ -113,10 +115,10 @@ func (b *Place) handleNameConflict(ctx context.Context, a fleet.Agent, p *projec
 		return fleet.Workspace{}, unavailable("the workspace %s of an earlier agent is still being deleted", name)
 	}
 	return fleet.Workspace{}, fleet.Errorf(fleet.ReasonAgentExists,
-		"Coder has a workspace %s already, which was not made for this agent: choose another name, or delete that workspace first", name).With("field", "name")
+		"Coder already has a workspace %s, which was not created for this agent: choose another name, or delete that workspace first", name).With("field", "name")
 }
 
-// conflict reports whether Coder refused because something already exists or is in progress.
+// conflict reports whether Coder refused a request because something already exists or is in progress.
 func conflict(err error) bool {
 	var e *fleet.Error
 	return errors.As(err, &e) && errors.Is(e.Cause, errConflict)
@@ -125,13 +127,13 @@ func conflict(err error) bool {
 // errConflict is the cause of errors about something that already exists or is in progress.
 var errConflict = errors.New(http.StatusText(http.StatusConflict))
 
-// roleNow returns the build parameters and preset that give a started workspace the agent's role; none if it has it
-// already.
+// roleNow returns the build parameters and the preset with which the workspace must be started to have the agent's
+// role. They are empty if it has the role already.
 func (b *Place) roleNow(ctx context.Context, a fleet.Agent, at *place) ([]codersdk.WorkspaceBuildParameter, uuid.UUID, error) {
 	p, err := b.project(ctx, a.Project)
 	if err != nil {
 		if fleet.ReasonOf(err) == fleet.ReasonProjectNotFound {
-			return nil, uuid.Nil, nil // its template is hidden now, but the workspace can still start
+			return nil, uuid.Nil, nil // the template cannot be seen any more, but the workspace can still start
 		}
 		return nil, uuid.Nil, err
 	}

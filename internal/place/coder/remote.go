@@ -13,13 +13,14 @@ import (
 )
 
 const (
-	// runnerSlug is the slug of the app that fleet-runner serves.
+	// runnerSlug is the slug of fleet-runner's app.
 	runnerSlug = "fleet-runner"
-	// keyParameter holds Fleet's public key, so that the runner accepts requests of this Fleet only.
+	// keyParameter is the parameter with Fleet's public key. The runner accepts only requests that are signed with the
+	// key.
 	keyParameter = "fleet_public_key"
 	// remotePatience is how long a runner may be unreachable before its workspace is inspected.
 	remotePatience = 10 * time.Second
-	// cursorMark is the prefix of cursors of runs in a fleet-runner. Those of AgentAPI do not have it.
+	// cursorMark is the prefix of cursors of runs in a fleet-runner. Cursors of AgentAPI do not have it.
 	cursorMark = "r"
 )
 
@@ -29,14 +30,14 @@ func (p *place) hasRunner() bool {
 	return app != nil && app.Slug == runnerSlug
 }
 
-// hasNoApp reports whether Coder shows no usable app of the workspace, for example while it is stopped.
+// hasNoApp reports whether Coder shows no usable app of the workspace, for example because the workspace is stopped.
 func (p *place) hasNoApp() bool {
 	_, app := p.agent()
 	return app == nil
 }
 
-// remote returns the agent's runner if its workspace is started. The workspace need not be ready: after a restart of
-// Coder's agent, runs continue while the startup script runs.
+// remote returns the client of the agent's fleet-runner. It returns AGENT_OFFLINE if the workspace is not started. The
+// workspace need not be ready: after a restart of Coder's agent, runs continue while the startup script runs.
 func (b *Place) remote(a fleet.Agent, at *place) (fleet.Runner, error) {
 	if at == nil {
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q has no workspace in Coder", a.Name)
@@ -47,7 +48,7 @@ func (b *Place) remote(a fleet.Agent, at *place) (fleet.Runner, error) {
 		}
 	}
 	if len(b.config.RunnerKey) != ed25519.PrivateKeySize {
-		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q has a fleet-runner, and this Fleet has no key to sign its requests", a.Name)
+		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q has a fleet-runner, but this Fleet has no key to sign requests to it", a.Name)
 	}
 	agent, app := at.agent()
 	url := b.url.JoinPath("@"+at.ws.OwnerName, at.ws.Name+"."+agent.Name, "apps", app.Slug).String()
@@ -79,14 +80,14 @@ func (p appProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch res.StatusCode {
 	case http.StatusUnauthorized, http.StatusSeeOther, http.StatusTemporaryRedirect:
 		err = fleet.Errorf(fleet.ReasonPermissionDenied,
-			"the Coder token is not accepted by the app proxy: log in again, or set CODER_SESSION_TOKEN to a valid one")
+			"Coder's app proxy does not accept the token: log in again, or set CODER_SESSION_TOKEN to a valid token")
 	case http.StatusForbidden:
 		err = fleet.Errorf(fleet.ReasonPermissionDenied,
 			"Coder does not serve the runner of %s (403): path apps are disabled. Start Coder without --disable-path-apps "+
-				"(CODER_DISABLE_PATH_APPS=false), since Fleet reaches agents by path apps only", p.workspace)
+				"(CODER_DISABLE_PATH_APPS=false), since Fleet reaches agents only by path apps", p.workspace)
 	case http.StatusNotFound:
 		err = fleet.Errorf(fleet.ReasonBackendUnavailable,
-			"Coder does not know the app %s of %s, or does not show it to the user of Fleet's token: only a workspace's owner reaches its apps", runnerSlug, p.workspace)
+			"Coder does not find the app %s of %s, or does not show it to the user of Fleet's token: only the owner of a workspace can reach its apps", runnerSlug, p.workspace)
 	default:
 		return res, nil // from another proxy; the client retries
 	}
@@ -94,7 +95,8 @@ func (p appProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// withKey adds Fleet's public key to the build parameters if the template has the parameter and the value is missing.
+// withKey returns the values with Fleet's public key added, if the template has the parameter and had, the parameters
+// of the last build, does not have the key.
 func (b *Place) withKey(v *version, had, values []codersdk.WorkspaceBuildParameter) []codersdk.WorkspaceBuildParameter {
 	if len(b.config.RunnerKey) == 0 || v.parameter(keyParameter) == nil {
 		return values

@@ -27,7 +27,8 @@ func (b *Place) Roles(ctx context.Context, name string) ([]fleet.Role, error) {
 // defaultRole is the name of the default role, and of the only role of templates without roles.
 const defaultRole = "coder"
 
-// roles returns the roles of the project.
+// roles returns the roles of the project: the options of the role parameter, else the presets, else only defaultRole.
+// Exactly one role is the default.
 func (p *project) roles(v *version) []fleet.Role {
 	var roles []fleet.Role
 	preferred := ""
@@ -58,7 +59,8 @@ func (p *project) roles(v *version) []fleet.Role {
 	return roles
 }
 
-// asRole returns the build parameters and the preset for a workspace with the role.
+// asRole returns the build parameters and the preset that give a workspace the role. It returns ROLE_NOT_FOUND if the
+// project does not have the role.
 func (p *project) asRole(v *version, name string) (values []codersdk.WorkspaceBuildParameter, preset uuid.UUID, err error) {
 	if param := p.role(v); param != nil {
 		for _, o := range param.Options {
@@ -83,9 +85,9 @@ func (p *project) asRole(v *version, name string) (values []codersdk.WorkspaceBu
 	return nil, uuid.Nil, fleet.Errorf(fleet.ReasonRoleNotFound, "the project %q has no role %q: its roles are %s", p.Name, name, strings.Join(names, ", "))
 }
 
-// usePreset returns the build parameters and the preset for a workspace with that preset. The values of a preset
-// override those of the request, so a preset that sets the specification is not used: its other values are sent as
-// parameters.
+// usePreset returns the build parameters and the preset that give a workspace the role of the preset. Coder prefers the
+// values of a preset to the values in a request. So if the preset sets the specification, usePreset returns no preset,
+// but the other values of the preset as parameters.
 func (p *project) usePreset(v *version, preset codersdk.Preset) ([]codersdk.WorkspaceBuildParameter, uuid.UUID, error) {
 	spec := p.spec(v)
 	if spec == nil || !slices.ContainsFunc(preset.Parameters, func(q codersdk.PresetParameter) bool { return q.Name == spec.Name }) {
@@ -100,7 +102,8 @@ func (p *project) usePreset(v *version, preset codersdk.Preset) ([]codersdk.Work
 	return values, uuid.Nil, nil
 }
 
-// roleOf returns the role of a workspace that was built with the values and the preset; empty if unknown.
+// roleOf returns the role of a workspace that was built with the values and the preset. It returns "" if the role is
+// unknown.
 func (p *project) roleOf(v *version, values []codersdk.WorkspaceBuildParameter, preset *uuid.UUID) string {
 	if param := p.role(v); param != nil {
 		return valueOf(values, param.Name)

@@ -17,7 +17,8 @@ type runner struct {
 // Connect implements fleet.Place.
 func (b *Place) Connect(a fleet.Agent) fleet.Runner { return runner{b, a} }
 
-// find returns the runner of the agent's workspace; AGENT_OFFLINE if there is none.
+// find returns the runner of the agent's workspace. It returns AGENT_OFFLINE if the workspace does not exist or is not
+// started.
 func (w runner) find(ctx context.Context) (fleet.Runner, error) {
 	at, err := w.place.find(ctx, w.agent)
 	if err != nil {
@@ -29,7 +30,7 @@ func (w runner) find(ctx context.Context) (fleet.Runner, error) {
 	return w.screen(at), nil
 }
 
-// screen returns the runner that uses AgentAPI. at is the workspace if it was just read.
+// screen returns the runner that uses AgentAPI. at is the workspace if the caller has just read it, else nil.
 func (w runner) screen(at *place) fleet.Runner {
 	return w.place.screens.Connect(w.agent, func(ctx context.Context) (agentapi.Workspace, error) {
 		there := at
@@ -52,8 +53,8 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 	return next.Dispatch(ctx, r)
 }
 
-// Follow implements fleet.Runner. A run that started with AgentAPI continues with it, because its screen's history is
-// needed.
+// Follow implements fleet.Runner. A run that was started through AgentAPI is followed through AgentAPI, because only
+// there is the history of its screen.
 func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return fleet.Outcome{}, err
@@ -81,7 +82,7 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 	return w.screen(at).Follow(ctx, r, cursor, sink)
 }
 
-// Interrupt implements fleet.Runner. If the agent cannot be reached, the caller can stop its workspace.
+// Interrupt implements fleet.Runner. If the agent cannot be reached, the caller can stop its workspace instead.
 func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	next, err := w.find(ctx)
 	if fleet.ReasonOf(err) == fleet.ReasonAgentOffline {

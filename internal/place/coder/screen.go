@@ -23,7 +23,7 @@ func (s screen) Facts() agentapi.Facts {
 	return f
 }
 
-// facts returns what package agentapi needs to know about the workspace.
+// facts returns the facts about the workspace that package agentapi needs.
 func (b *Place) facts(at *place) agentapi.Facts {
 	build := at.ws.LatestBuild
 	f := agentapi.Facts{
@@ -36,8 +36,8 @@ func (b *Place) facts(at *place) agentapi.Facts {
 	if app == nil {
 		return f
 	}
-	if at.hasRunner() { // the template was updated
-		f.Ended = "its workspace was started anew, with " + runnerSlug
+	if at.hasRunner() { // the template was updated to have fleet-runner
+		f.Ended = "its workspace was restarted, now with " + runnerSlug
 		return f
 	}
 	f.URL = b.url.JoinPath("@"+at.ws.OwnerName, at.ws.Name+"."+agent.Name, "apps", app.Slug)
@@ -62,8 +62,8 @@ func (s screen) Spec(ctx context.Context) (string, error) {
 // Translate implements agentapi.Workspace.
 func (screen) Translate(what string, err error) error { return translate(what, err) }
 
-// agentProxy sends requests to AgentAPI through Coder's app proxy. The client recognises the proxy's own answers,
-// except the one for a token that Coder does not accept.
+// agentProxy sends requests to AgentAPI through Coder's app proxy. It translates only the proxy's answer for a token
+// that Coder does not accept. The client recognises the proxy's other answers itself.
 type agentProxy struct{ account *account }
 
 // RoundTrip implements http.RoundTripper.
@@ -75,7 +75,7 @@ func (p agentProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch res.StatusCode {
 	case http.StatusUnauthorized, http.StatusSeeOther, http.StatusTemporaryRedirect:
 		drain(res.Body)
-		return nil, tokenError{errors.New("the Coder token is not accepted: log in again, or set CODER_SESSION_TOKEN to a valid one")}
+		return nil, tokenError{errors.New("Coder does not accept the token: log in again, or set CODER_SESSION_TOKEN to a valid token")}
 	}
 	return res, nil
 }

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// FindToken returns a function that reads the session token from the file if one is named, else from the environment
-// variable CODER_SESSION_TOKEN, else from Coder's own login (`coder login`) in CODER_CONFIG_DIR or the configuration
-// directory of home. It is read for each request, so that a new login takes effect at once.
+// FindToken returns a function that returns the session token. The token comes from the file if file is not empty, else
+// from the environment variable CODER_SESSION_TOKEN, else from Coder's own login (`coder login`) in CODER_CONFIG_DIR or
+// below home. The function reads the file at each call, so that a new login takes effect at once.
 func FindToken(getenv func(string) string, home, file string) func(context.Context) (string, error) {
 	if file == "" {
 		if token := strings.TrimSpace(getenv("CODER_SESSION_TOKEN")); token != "" {
@@ -32,8 +32,8 @@ func FindToken(getenv func(string) string, home, file string) func(context.Conte
 	}
 }
 
-// FindURL returns the URL of the Coder deployment from the environment variable CODER_URL or from Coder's own login;
-// empty if there is none.
+// FindURL returns the URL of the Coder deployment from the environment variable CODER_URL, else from Coder's own login.
+// It returns "" if there is neither.
 func FindURL(getenv func(string) string, home string) string {
 	if u := strings.TrimSpace(getenv("CODER_URL")); u != "" {
 		return u

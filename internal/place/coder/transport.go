@@ -19,31 +19,32 @@ import (
 
 // Time limits.
 const (
-	requestTime = 20 * time.Second // for one request and its answer
+	requestTime = 20 * time.Second // limit for one request and its answer
 	retryPause  = 250 * time.Millisecond
-	maxThrottle = time.Minute // the longest Retry-After that Fleet accepts
+	maxThrottle = time.Minute // the longest Retry-After that Fleet respects
 )
 
 // throttledError means that Coder's rate limit is reached.
 type throttledError struct{ after time.Duration }
 
 func (e *throttledError) Error() string {
-	return fmt.Sprintf("Coder's rate limit is reached, for %s", e.after.Round(time.Second))
+	return fmt.Sprintf("Coder's rate limit is reached: Coder accepts requests again in %s", e.after.Round(time.Second))
 }
 
-// tokenError means that there is no valid token.
+// tokenError means that Fleet has no token, or a token that Coder does not accept.
 type tokenError struct{ error }
 
 func (e tokenError) Unwrap() error { return e.error }
 
-// throttle passes all requests to a deployment. It respects the rate limit, and measures the difference between the clocks.
+// throttle sends all requests to a deployment. It respects the deployment's rate limit, and measures the difference
+// between Coder's clock and Fleet's clock.
 type throttle struct {
 	base http.RoundTripper
 	now  func() time.Time
 	wait func(context.Context, time.Duration) error
 
 	mu    sync.Mutex
-	until time.Time     // no request before
+	until time.Time     // no request is sent before this time
 	skew  time.Duration // how far Coder's clock is ahead of Fleet's
 }
 
@@ -60,7 +61,8 @@ func newTransport() *http.Transport {
 	}
 }
 
-// roundTrip sends the request. It retries a read once if there was no answer.
+// roundTrip sends the request. It retries a GET once if there was no answer, or if a proxy reported an error. It
+// returns a throttledError while the rate limit is reached.
 func (g *throttle) roundTrip(r *http.Request) (*http.Response, error) {
 	if err := g.open(); err != nil {
 		return nil, err
@@ -97,7 +99,7 @@ func again(res *http.Response, err error) bool {
 	return false
 }
 
-// open reports whether requests may be sent.
+// open returns a throttledError if no requests may be sent now.
 func (g *throttle) open() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -107,7 +109,7 @@ func (g *throttle) open() error {
 	return nil
 }
 
-// close stops requests for the time that Coder asked for.
+// close stops requests for the time in Coder's Retry-After, at most maxThrottle, and returns a throttledError.
 func (g *throttle) close(retryAfter string) error {
 	after := 5 * time.Second
 	if n, err := strconv.Atoi(retryAfter); err == nil && n > 0 {
@@ -121,10 +123,10 @@ func (g *throttle) close(retryAfter string) error {
 	return &throttledError{after: after}
 }
 
-// read updates the skew from the answer's date.
+// read computes the skew from the Date of an answer.
 func (g *throttle) read(res *http.Response) {
 	if strings.HasPrefix(res.Request.URL.Path, "/@") {
-		return // the date is from an agent's clock
+		return // an app in a workspace has answered, and the Date is from its clock
 	}
 	skew := agentapi.ClockSkew(res, g.now())
 	g.mu.Lock()
@@ -139,7 +141,7 @@ func (g *throttle) ahead() time.Duration {
 	return g.skew
 }
 
-// account is a Coder user as whom Fleet sends requests.
+// account sends requests as one Coder user.
 type account struct {
 	throttle *throttle
 	token    func(context.Context) (string, error)
@@ -151,7 +153,7 @@ func (b *Place) newAccount(token func(context.Context) (string, error)) *account
 	a := &account{throttle: b.throttle, token: token}
 	a.http = &http.Client{
 		Transport: a,
-		// Without a valid token Coder redirects to its login page.
+		// Without a valid token, Coder redirects to its login page.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	a.sdk = codersdk.New(b.url, codersdk.WithHTTPClient(a.http))
@@ -169,7 +171,7 @@ func (a *account) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.throttle.roundTrip(r)
 }
 
-// drain reads a limited rest of an answer, so that its connection can be reused.
+// drain reads the rest of an answer, up to a limit, so that its connection can be reused.
 func drain(body io.ReadCloser) {
 	_, _ = io.Copy(io.Discard, io.LimitReader(body, 64<<10))
 	_ = body.Close()
@@ -187,7 +189,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// ask makes one API call with a time limit, and translates its error. what names the operation.
+// ask makes one API call with the time limit requestTime, and translates its error. what names the operation.
 func ask[T any](ctx context.Context, what string, call func(context.Context) (T, error)) (T, error) {
 	bounded, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()

@@ -14,19 +14,19 @@ import (
 // unread records a failed read.
 type unread struct {
 	err   error
-	at    time.Time // of the last attempt
+	at    time.Time // when the last attempt failed
 	tries int
-	known *version // the part that could be read; nil: nothing
+	known *version // the part that could be read; nil if nothing could be read
 }
 
 // version is the cached part of a template version.
 type version struct {
 	parameters []codersdk.TemplateVersionParameter
-	presets    []codersdk.Preset // those with names, sorted by name
+	presets    []codersdk.Preset // presets with a name, sorted by name
 }
 
-// knownVersion returns the template version for a listing. It does not repeat a recent failed read. With an error it
-// returns the part that could be read, or nil.
+// knownVersion returns the template version. If reading it failed less than catalogAge ago, knownVersion does not try
+// again and returns the same error. With an error, it returns the part that could be read, or nil.
 func (b *Place) knownVersion(ctx context.Context, id uuid.UUID) (*version, error) {
 	c := &b.catalog
 	c.mu.Lock()
@@ -52,7 +52,8 @@ func (b *Place) knownVersion(ctx context.Context, id uuid.UUID) (*version, error
 	return v, err
 }
 
-// version returns the template version. With an error it returns nil, or the version without presets.
+// version returns the template version, from the cache if possible. With an error, it returns nil, or the version
+// without presets.
 func (b *Place) version(ctx context.Context, id uuid.UUID) (*version, error) {
 	c := &b.catalog
 	c.mu.Lock()
@@ -75,7 +76,7 @@ func (b *Place) version(ctx context.Context, id uuid.UUID) (*version, error) {
 	if err != nil {
 		return v, err
 	}
-	for _, p := range presets { // Coder returns them unordered, and some without a name
+	for _, p := range presets { // Coder returns presets in any order, and some have no name
 		if strings.TrimSpace(p.Name) != "" {
 			v.presets = append(v.presets, p)
 		}
@@ -103,7 +104,8 @@ func (v *version) parameter(names ...string) *codersdk.TemplateVersionParameter 
 	return nil
 }
 
-// role returns the parameter for the agent's role; nil if there is none.
+// role returns the parameter for the agent's role. It returns nil if the version does not have it, or if it has no
+// options.
 func (s Settings) role(v *version) *codersdk.TemplateVersionParameter {
 	p := v.parameter(orList(s.RoleParameter, roleParameters)...)
 	if p == nil || len(p.Options) == 0 {
@@ -112,12 +114,12 @@ func (s Settings) role(v *version) *codersdk.TemplateVersionParameter {
 	return p
 }
 
-// spec returns the parameter for the agent's specification; nil if there is none.
+// spec returns the parameter for the agent's specification, or nil if the version does not have it.
 func (s Settings) spec(v *version) *codersdk.TemplateVersionParameter {
 	return v.parameter(orList(s.SpecParameter, specParameters)...)
 }
 
-// hosts reports whether a template of the version can host agents.
+// hosts reports whether the version has one of the parameters of templates that can host agents.
 func (s Settings) hosts(v *version) bool {
 	return s.spec(v) != nil || v.parameter(orList(s.RoleParameter, roleParameters)...) != nil || v.parameter(hostParameters...) != nil
 }

@@ -12,7 +12,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// createSkew is how much older than its agent a workspace may be, by Coder's clock, and still be its workspace.
+// createSkew is how much older than an agent a workspace may be, by Coder's clock, to count as created for the agent.
+// It allows for inexact clocks.
 const createSkew = 30 * time.Second
 
 // place is the workspace of an agent, with the account that may access it.
@@ -22,7 +23,7 @@ type place struct {
 	Settings
 }
 
-// find returns the agent's workspace; nil if it has none.
+// find returns the agent's workspace, or nil if the agent has none.
 func (b *Place) find(ctx context.Context, a fleet.Agent) (*place, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -31,7 +32,7 @@ func (b *Place) find(ctx context.Context, a fleet.Agent) (*place, error) {
 	if a.WorkspaceID != "" {
 		var err error
 		if id, err = uuid.Parse(a.WorkspaceID); err != nil {
-			return nil, nil // it belongs to another kind of place
+			return nil, nil // the workspace is in another kind of place
 		}
 		known = true
 	}
@@ -51,7 +52,7 @@ func (b *Place) find(ctx context.Context, a fleet.Agent) (*place, error) {
 		return nil, err
 	}
 	if b.config.Owner == OwnerSelf && !strings.EqualFold(ws.OwnerName, me) {
-		return nil, nil // another user's, visible for an admin's token
+		return nil, nil // the workspace of another user, which only an admin's token sees
 	}
 	acc, err := b.accountOf(ws.OwnerName)
 	if err != nil {
@@ -61,7 +62,8 @@ func (b *Place) find(ctx context.Context, a fleet.Agent) (*place, error) {
 	return b.place(*ws, acc), nil
 }
 
-// findByName looks for a workspace that was created for the agent but not recorded.
+// findByName looks for a workspace that was created for the agent but not recorded, because a call was interrupted. It
+// returns nil if there is none.
 func (b *Place) findByName(ctx context.Context, a fleet.Agent, user string, acc *account) (*place, error) {
 	p, err := b.project(ctx, a.Project)
 	if err != nil {
@@ -98,7 +100,7 @@ func (b *Place) byName(ctx context.Context, user string, acc *account, name stri
 	return &ws, nil
 }
 
-// getWorkspace returns the workspace; nil if it is gone.
+// getWorkspace returns the workspace, or nil if it does not exist.
 func getWorkspace(ctx context.Context, acc *account, id uuid.UUID) (*codersdk.Workspace, error) {
 	ws, err := ask(ctx, "reading a workspace", func(ctx context.Context) (codersdk.Workspace, error) {
 		ws, err := acc.sdk.Workspace(ctx, id)
@@ -110,7 +112,7 @@ func getWorkspace(ctx context.Context, acc *account, id uuid.UUID) (*codersdk.Wo
 	return &ws, nil
 }
 
-// ifGone returns nil if err means that something is gone, else err.
+// ifGone returns nil if err means that something does not exist, else err.
 func ifGone(err error) error {
 	if gone(err) {
 		return nil
@@ -118,7 +120,7 @@ func ifGone(err error) error {
 	return err
 }
 
-// place combines the workspace and the account.
+// place returns the place of the workspace, with the account that may access it.
 func (b *Place) place(ws codersdk.Workspace, acc *account) *place {
 	return &place{ws: ws, account: acc, Settings: b.settingsOf(ws)}
 }
@@ -133,7 +135,7 @@ func (b *Place) settingsOf(ws codersdk.Workspace) Settings {
 	return b.config.Settings
 }
 
-// refresh reads the workspace again. It returns false if the workspace is gone.
+// refresh reads the workspace again. It returns false if the workspace does not exist any more.
 func (p *place) refresh(ctx context.Context) (bool, error) {
 	ws, err := getWorkspace(ctx, p.account, p.ws.ID)
 	if err != nil || ws == nil {
@@ -143,8 +145,8 @@ func (p *place) refresh(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// agent returns the workspace's agent that has a usable app, and the app. If there is none, it returns the first agent
-// and no app.
+// agent returns the workspace's agent that has a usable app, and the app. If no agent has one, it returns the first
+// agent and no app.
 func (p *place) agent() (*codersdk.WorkspaceAgent, *codersdk.WorkspaceApp) {
 	var first *codersdk.WorkspaceAgent
 	for _, slug := range p.slugs() {
@@ -171,8 +173,8 @@ func (b *Place) location(ws codersdk.Workspace) string {
 	return b.url.JoinPath("@"+ws.OwnerName, ws.Name).String()
 }
 
-// neverConnected is how long a workspace's agent may take to connect, and its app to answer, before it counts as
-// failed. A template can allow more.
+// neverConnected is how long a workspace's agent may take to connect, and its app to answer, before the workspace
+// counts as unhealthy. A template can allow the agent more time.
 const neverConnected = 2 * time.Minute
 
 // state returns the state of the workspace, from its build, its agent and the app.
@@ -181,7 +183,7 @@ func (b *Place) state(p *place) (fleet.State, string) {
 	switch build.Status {
 	case codersdk.WorkspaceStatusPending:
 		if q := build.Job.QueuePosition; q > 0 {
-			return fleet.StatePending, fmt.Sprintf("its build waits behind %d others", q)
+			return fleet.StatePending, fmt.Sprintf("its build waits behind %d other builds", q)
 		}
 		return fleet.StatePending, "its build waits for a provisioner"
 	case codersdk.WorkspaceStatusStarting:
@@ -203,10 +205,10 @@ func (b *Place) state(p *place) (fleet.State, string) {
 	case codersdk.WorkspaceStatusRunning:
 		return b.agentState(p)
 	}
-	return fleet.StateUnhealthy, fmt.Sprintf("Coder calls it %q, which Fleet does not know", plain(string(build.Status)))
+	return fleet.StateUnhealthy, fmt.Sprintf("Coder reports the status %q, which this version of Fleet does not know", plain(string(build.Status)))
 }
 
-// ended reports whether the workspace, and with it all its runs, has ended, and why.
+// ended reports whether the workspace does not run any more, which ends all its runs, and why.
 func (b *Place) ended(p *place) (why string, ended bool) {
 	switch state, reason := b.state(p); state {
 	case fleet.StateRunning, fleet.StateStarting, fleet.StateUnhealthy:
@@ -228,13 +230,13 @@ func (b *Place) ended(p *place) (why string, ended bool) {
 	}
 }
 
-// offline returns why the agent cannot be reached; nil if it can.
+// offline returns the error that says why the agent cannot be reached, or nil if it can be reached.
 func (b *Place) offline(a fleet.Agent, at *place) error {
 	state, reason := b.state(at)
 	return fleet.Workspace{State: state, Reason: reason}.Offline(a.Name)
 }
 
-// speaker returns the name of the app's program for messages.
+// speaker returns the name of the program behind the app, for messages.
 func speaker(app *codersdk.WorkspaceApp) string {
 	if app.Slug == runnerSlug {
 		return runnerSlug
@@ -246,7 +248,7 @@ func jobError(j codersdk.ProvisionerJob) string {
 	if e := plain(j.Error); e != "" {
 		return e
 	}
-	return "Coder does not say why; its log may"
+	return "Coder gives no reason; the log of the build may have one"
 }
 
 // agentState returns the state of a workspace whose build has succeeded.

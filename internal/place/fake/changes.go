@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// change adds a line to a file, which the agent does not commit. The text is "PATH LINE".
+// change records that the agent has added a line to a file and has not committed it. The text is "PATH LINE".
 func (r *run) change(text string) {
 	path, line, _ := strings.Cut(text, " ")
 	r = r.first
@@ -36,7 +36,7 @@ func (r *run) change(text string) {
 	r.patch[path] += "+" + line + "\n"
 }
 
-// Changes returns what the run's script changed.
+// Changes returns the changes that the run's script has made, or nil if it has made none.
 func (w runner) Changes(ctx context.Context, r fleet.Run) (c *fleet.Changes, err error) {
 	b := w.place
 	err = b.call(ctx, Call{Method: Changes, Agent: w.agent, TaskID: r.TaskID}, func() error {
@@ -59,7 +59,7 @@ func (w runner) Changes(ctx context.Context, r fleet.Run) (c *fleet.Changes, err
 	return c, err
 }
 
-// Patch returns a page of what the script wrote.
+// Patch returns a page of the changes as a diff.
 func (w runner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) (text []byte, more bool, err error) {
 	b := w.place
 	taskID := strings.TrimPrefix(c.Commit, "tree-")

@@ -10,11 +10,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// fix is the prefix of the lines of feedback that instructionsOf uses.
+// fix is the prefix of lines of feedback with instructions, see instructionsOf.
 const fix = "fix: "
 
-// instructionsOf returns what the run tells the agent to do. If the agent tries again and the feedback has lines that begin with
-// "fix: ", it returns these lines.
+// instructionsOf returns the script of the run. If the run has feedback with lines that begin with "fix: ", the script
+// consists of these lines, without the prefix. Otherwise it is the prompt.
 func instructionsOf(r fleet.Run) string {
 	var lines []string
 	for line := range strings.Lines(r.Feedback) {
@@ -35,9 +35,10 @@ type check struct {
 	done   chan struct{} // closed at the end
 }
 
-// Check runs the command. A command of the fake place is a list of instructions, separated by semicolons: "echo TEXT" writes
-// the text, "has PATH" fails unless a run in the workspace has changed the file, "exit CODE" ends the command, "wait GATE"
-// waits for the gate, and "hang" never ends. A command that fails after the instruction "fix: LINE" writes "fix: LINE".
+// Check runs the command. A command of the fake place is a list of instructions, separated by semicolons: "echo TEXT"
+// writes the text, "has PATH" fails unless a run in the workspace has changed the file, "exit CODE" ends the command,
+// "wait GATE" waits for the gate, and "hang" never ends. If the command ends with "fix: LINE" and fails, it also writes
+// "fix: LINE".
 func (w runner) Check(ctx context.Context, r fleet.Run, c fleet.Check) (res fleet.CheckResult, err error) {
 	b := w.place
 	err = b.call(ctx, Call{Method: Check, Agent: w.agent, TaskID: r.TaskID}, func() error {
@@ -65,7 +66,7 @@ func (w runner) Check(ctx context.Context, r fleet.Run, c fleet.Check) (res flee
 	return res, err
 }
 
-// startCheck starts the check, unless it was started before.
+// startCheck starts the check and returns it. If the check was started before, startCheck only returns it.
 func (b *Place) startCheck(r *run, c fleet.Check) (*check, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -90,7 +91,7 @@ func (b *Place) startCheck(r *run, c fleet.Check) (*check, error) {
 	return k, nil
 }
 
-// check executes the command.
+// check executes the command of the check c, and sets the result of k.
 func (b *Place) check(r *run, c fleet.Check, k *check) {
 	var out strings.Builder
 	command, repair, _ := strings.Cut(c.Command, fix)
@@ -173,7 +174,7 @@ func (r *run) stopChecks() {
 	}
 }
 
-// Bundle writes what scripts have changed in the workspace, one line for each file, instead of a bundle.
+// Bundle writes the lines that scripts have added in the workspace, as "PATH LINE", instead of a bundle.
 func (w runner) Bundle(ctx context.Context, out io.Writer) error {
 	b := w.place
 	return b.call(ctx, Call{Method: Bundle, Agent: w.agent}, func() error {

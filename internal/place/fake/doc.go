@@ -1,8 +1,9 @@
 // Package fake implements a fleet.Place in memory that tests control. The Place value is the world. It survives the
-// Service and the Reconciler that use it, so a test simulates a crash and a restart of the server by giving it to new
-// ones. Runs continue while nobody follows them.
+// Service and the Reconciler that use it. So a test can simulate a crash and a restart of the server: it passes the
+// Place to a new Service and a new Reconciler. Runs continue while nobody follows them.
 //
-// Tests use it, and people who try clients: `fleet serve --places fake`. It must never start a process or touch a file.
+// Tests use it, and people who try clients use it with `fleet serve --places fake`. It must never start a process or
+// touch a file.
 //
 // # Prompts
 //
@@ -20,6 +21,7 @@
 //	ask-policy TOOL ANSWER    asks for permission to use the tool; the policy answers allow or deny, and it prints the answer
 //	payload TEXT      sets the payload; each further payload instruction adds a line
 //	binary BASE64     sets the payload to these bytes
+//	change PATH LINE  adds the line to the file PATH, which the agent has not committed
 //	gap OFFSET SIZE   reports that SIZE bytes are missing at the offset of the payload
 //	cost USD TURNS    sets the cost and the number of turns, e.g. 0.25 3
 //	usage MODEL IN OUT  sets the model, and its input and output tokens, e.g. claude-x 100 50
@@ -35,9 +37,9 @@
 //
 // An agent with an AgentConfig needs no project. Config.Before sees the AgentConfig in the Call.
 //
-// Any other line, or one with invalid arguments, ends the run at once. A run that ends without done, fail, exit or
-// crash is completed with the summary "Handled: " and the first line of the prompt, so a prompt in prose completes at
-// once.
+// Any other line, or a line with invalid arguments, ends the run at once. A run that ends without done, fail, exit or
+// crash is completed, and its summary is "Handled: " and the first line of the prompt. So a prompt in prose completes
+// at once.
 //
 // # Faults
 //
@@ -45,6 +47,6 @@
 // Config.After see every call. HoldBuilds and HoldRuns stop new builds and runs at their start. StopWorkspace,
 // DeleteWorkspace, MakeUnhealthy, CrashRun and similar methods change the world without Fleet.
 //
-// The fake uses only package time and channels, so it works in a testing/synctest bubble if it was created in it. Its
-// only goroutines are those of runs; Destroy ends them.
+// The fake uses only package time and channels, so it works in a testing/synctest bubble if it was created in that
+// bubble. It starts goroutines only for runs and checks. Destroy ends them.
 package fake

@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Method is a method of the port.
+// Method is a method of fleet.Place or fleet.Runner, which together are the port.
 type Method string
 
 // Methods for which hooks can be set.
@@ -38,25 +38,25 @@ const (
 // Call is one call of the port.
 type Call struct {
 	Method Method
-	Agent  fleet.Agent   // zero for Projects, Roles and List
-	TaskID string        // of Dispatch, Follow, Interrupt and Send
-	Kill   bool          // of Interrupt
-	Report *fleet.Report // of Dispatch
+	Agent  fleet.Agent   // zero in calls of Projects, Roles and List
+	TaskID string        // set in calls of runs: Dispatch, Follow, Interrupt, Send and so on
+	Kill   bool          // set in calls of Interrupt
+	Report *fleet.Report // set in calls of Dispatch
 }
 
-// moment is a point in a method: before it does anything, or after it has done everything except return.
+// moment is a point in a method: before the method does anything, or after it has done everything except return.
 type moment struct {
 	method Method
 	after  bool
 }
 
-// fault is an error for the next calls.
+// fault is an error that the next calls return.
 type fault struct {
 	times int
 	err   error
 }
 
-// Gate is a point where something waits until the test opens it. Hold, HoldAfter and HoldBuilds return one.
+// Gate is a point at which calls or runs wait until the test opens the Gate.
 type Gate struct {
 	open, arrived         chan struct{}
 	openOnce, arrivedOnce sync.Once
@@ -64,10 +64,10 @@ type Gate struct {
 
 func newGate() *Gate { return &Gate{open: make(chan struct{}), arrived: make(chan struct{})} }
 
-// Arrived returns a channel that is closed when something waits at the gate.
+// Arrived returns a channel that is closed when the first call or run waits at the gate.
 func (g *Gate) Arrived() <-chan struct{} { return g.arrived }
 
-// Open opens the gate for good. It can be called repeatedly.
+// Open opens the gate for good. It can be called several times.
 func (g *Gate) Open() { g.openOnce.Do(func() { close(g.open) }) }
 
 func (g *Gate) arrive() { g.arrivedOnce.Do(func() { close(g.arrived) }) }
@@ -81,12 +81,12 @@ func (g *Gate) isOpen() bool {
 	}
 }
 
-// Fail makes the next calls of the method return err and do nothing. A nil err means BACKEND_UNAVAILABLE. It replaces
-// an earlier Fail of the method.
+// Fail makes the next calls of the method, as many as times says, do nothing and return err. A nil err means
+// BACKEND_UNAVAILABLE. Fail replaces an earlier Fail of the method.
 func (b *Place) Fail(m Method, times int, err error) { b.fail(moment{m, false}, times, err) }
 
-// FailAfter makes the next calls of the method succeed but return err, as if the answer was lost. A nil err means
-// BACKEND_UNAVAILABLE. It replaces an earlier FailAfter of the method.
+// FailAfter makes the next calls of the method, as many as times says, take effect but return err, as if the answer
+// were lost. A nil err means BACKEND_UNAVAILABLE. FailAfter replaces an earlier FailAfter of the method.
 func (b *Place) FailAfter(m Method, times int, err error) { b.fail(moment{m, true}, times, err) }
 
 func (b *Place) fail(at moment, times int, err error) {
@@ -108,8 +108,8 @@ func (b *Place) Delay(m Method, d time.Duration) {
 // Hold makes calls of the method wait, before they do anything, until the gate is opened or their context is done.
 func (b *Place) Hold(m Method) *Gate { return b.hold(moment{m, false}) }
 
-// HoldAfter makes calls of the method wait, after they took effect and before they return, until the gate is opened or
-// their context is done. A server that is killed meanwhile does not know that the call succeeded.
+// HoldAfter makes calls of the method wait, after they have taken effect and before they return, until the gate is
+// opened or their context is done. A server that is killed meanwhile does not learn that the call succeeded.
 func (b *Place) HoldAfter(m Method) *Gate { return b.hold(moment{m, true}) }
 
 func (b *Place) hold(at moment) *Gate {
@@ -120,7 +120,7 @@ func (b *Place) hold(at moment) *Gate {
 	return g
 }
 
-// Release opens the gate with the name for the instruction wait. Later runs do not wait there.
+// Release opens the gate with the name, at which the instruction "wait NAME" waits. Later runs do not wait there.
 func (b *Place) Release(name string) { b.gate(name).Open() }
 
 // Reached returns a channel that is closed when a run waits at the gate with the name.
@@ -139,14 +139,14 @@ func (b *Place) gate(name string) *Gate {
 	return g
 }
 
-// Calls returns how often the method was called, failed calls included.
+// Calls returns how often the method was called, including failed calls.
 func (b *Place) Calls(m Method) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.calls[m]
 }
 
-// Called returns a channel that is closed once the method was called n times, failed calls included.
+// Called returns a channel that is closed when the method has been called n times, including failed calls.
 func (b *Place) Called(m Method, n int) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -166,7 +166,7 @@ type awaited struct {
 	reached chan struct{}
 }
 
-// count counts a call, and closes the channels of Called that wait for it. The caller holds mu.
+// count counts a call, and closes the channels of Called whose number is reached. The caller holds mu.
 func (b *Place) count(m Method) {
 	b.calls[m]++
 	b.awaited = slices.DeleteFunc(b.awaited, func(a awaited) bool {
@@ -178,15 +178,15 @@ func (b *Place) count(m Method) {
 	})
 }
 
-// Overlaps describes the calls that ran concurrently although both change the same agent, which the port forbids. Tests
-// of the reconciler expect none.
+// Overlaps describes each call that changed an agent while another call changed the same agent, which the port forbids.
+// Tests of the reconciler expect no overlaps.
 func (b *Place) Overlaps() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]string(nil), b.overlaps...)
 }
 
-// call runs one call of the port with its hooks.
+// call runs act as one call of the port, with the hooks, delays and faults that the test has set.
 func (b *Place) call(ctx context.Context, c Call, act func() error) error {
 	defer b.enter(c)()
 	if err := b.moment(ctx, c, false, b.config.Before); err != nil {

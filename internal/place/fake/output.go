@@ -6,7 +6,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Output returns a page of the run's output.
+// Output returns a page of the run's output. A negative offset counts from the end.
 func (w runner) Output(ctx context.Context, r fleet.Run, offset int64, limit int) (p fleet.OutputPage, err error) {
 	b := w.place
 	err = b.call(ctx, Call{Method: Output, Agent: w.agent, TaskID: r.TaskID}, func() error {

@@ -13,32 +13,32 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Config configures the initial world. The zero value is a world with the projects of the contract in which everything
-// succeeds at once.
+// Config configures the initial world. The zero value is a world with DefaultProjects, in which everything succeeds at
+// once.
 type Config struct {
 	// Traits of the place; the default name is "fake".
 	Traits fleet.Traits
 
-	// Projects for agents; nil: DefaultProjects. The order does not matter.
+	// Projects are the projects for agents, in any order; nil: DefaultProjects.
 	Projects []Project
 
-	// Workspaces that exist at the start; see AddWorkspace.
+	// Workspaces are workspaces that exist at the start, see AddWorkspace.
 	Workspaces []fleet.Workspace
 
-	// BuildLooks is the number of calls of Inspect or List that see a workspace as starting after Provision and Start.
+	// BuildLooks is how many calls of Inspect or List after Provision or Start still see the workspace as starting.
 	BuildLooks int
 
-	// BuildTime is how long a workspace is starting after Provision and Start.
+	// BuildTime is how long a workspace is starting after Provision or Start.
 	BuildTime time.Duration
 
 	// NoMessages makes Send return UNIMPLEMENTED.
 	NoMessages bool
 
-	// NoQuestions makes Answer return UNIMPLEMENTED; otherwise the trait Asks is set.
+	// NoQuestions makes Answer return UNIMPLEMENTED. New sets the trait Asks to the opposite.
 	NoQuestions bool
 
-	// Before and After are called in every call of the port: before it does anything, and after it has done everything
-	// except return. The call returns their error.
+	// Before and After are called in every call of the port: Before before the call does anything, and After after it
+	// has done everything except return. If they return an error, the call returns that error.
 	Before, After func(ctx context.Context, c Call) error
 
 	// Now returns the time; nil: time.Now.
@@ -51,7 +51,7 @@ type Project struct {
 	Roles []fleet.Role // empty: DefaultRoles
 }
 
-// DefaultProjects returns the two projects in the contract's examples.
+// DefaultProjects returns the two projects that the examples of the API use.
 func DefaultProjects() []Project {
 	return []Project{
 		{Project: fleet.Project{
@@ -65,7 +65,7 @@ func DefaultProjects() []Project {
 	}
 }
 
-// DefaultRoles returns the three roles in the contract's examples.
+// DefaultRoles returns the three roles that the examples of the API use.
 func DefaultRoles() []fleet.Role {
 	return []fleet.Role{
 		{Name: "coder", DisplayName: "Software Engineer", Description: "Writes code, implements features, fixes bugs", Default: true},
@@ -81,7 +81,7 @@ type Place struct {
 
 	mu         sync.Mutex
 	projects   []Project
-	workspaces []*workspace // existing ones, oldest first
+	workspaces []*workspace // existing workspaces, oldest first
 	byUID      map[string]*workspace
 	byID       map[string]*workspace
 	made       int // number of workspaces ever created
@@ -89,8 +89,8 @@ type Place struct {
 	deliveries map[string]int
 	dispatches map[string]int
 
-	builds    *Gate // new builds wait for it; may be nil
-	beginning *Gate // new runs wait for it; may be nil
+	builds    *Gate // new builds wait at this gate; may be nil
+	beginning *Gate // new runs wait at this gate; may be nil
 	failing   map[string][]string
 	gates     map[string]*Gate
 	holds     map[moment]*Gate
@@ -135,7 +135,7 @@ func sorted(projects []Project) []Project {
 // Traits returns the configured traits.
 func (b *Place) Traits() fleet.Traits { return b.config.Traits }
 
-// Projects lists the projects by name.
+// Projects returns the projects, sorted by name.
 func (b *Place) Projects(ctx context.Context) (projects []fleet.Project, err error) {
 	err = b.call(ctx, Call{Method: Projects}, func() error {
 		b.mu.Lock()
@@ -148,7 +148,7 @@ func (b *Place) Projects(ctx context.Context) (projects []fleet.Project, err err
 	return projects, err
 }
 
-// Roles lists the roles of the project.
+// Roles returns the roles of the project.
 func (b *Place) Roles(ctx context.Context, project string) (roles []fleet.Role, err error) {
 	err = b.call(ctx, Call{Method: Roles}, func() error {
 		b.mu.Lock()
@@ -232,7 +232,7 @@ func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 	})
 }
 
-// Stop stops the agent's workspace; its run ends as stopped.
+// Stop stops the agent's workspace. The run in the workspace ends as stopped.
 func (b *Place) Stop(ctx context.Context, a fleet.Agent) error {
 	return b.call(ctx, Call{Method: Stop, Agent: a}, func() error {
 		b.mu.Lock()
@@ -248,7 +248,7 @@ func (b *Place) Stop(ctx context.Context, a fleet.Agent) error {
 	})
 }
 
-// Delete destroys the agent's workspace; its run ends as stopped.
+// Delete destroys the agent's workspace. The run in the workspace ends as stopped.
 func (b *Place) Delete(ctx context.Context, a fleet.Agent) (kept string, err error) {
 	err = b.call(ctx, Call{Method: Delete, Agent: a}, func() error {
 		b.mu.Lock()
@@ -262,7 +262,7 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (kept string, err err
 	return kept, err
 }
 
-// Inspect returns the agent's workspace. It counts as a look at its build.
+// Inspect returns the agent's workspace. It counts for Config.BuildLooks.
 func (b *Place) Inspect(ctx context.Context, a fleet.Agent) (ws fleet.Workspace, err error) {
 	err = b.call(ctx, Call{Method: Inspect, Agent: a}, func() error {
 		b.mu.Lock()
@@ -283,7 +283,7 @@ func (b *Place) Inspect(ctx context.Context, a fleet.Agent) (ws fleet.Workspace,
 	return ws, nil
 }
 
-// List returns all workspaces, oldest first. It counts as a look at their builds.
+// List returns all workspaces, oldest first. It counts for Config.BuildLooks of each workspace.
 func (b *Place) List(ctx context.Context) (all []fleet.Workspace, err error) {
 	err = b.call(ctx, Call{Method: List}, func() error {
 		b.mu.Lock()
@@ -330,7 +330,7 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 	})
 }
 
-// Follow follows the run. The output of a deleted workspace's run remains available.
+// Follow passes on the outputs of the run until it ends. The outputs remain available after the workspace was deleted.
 func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (o fleet.Outcome, err error) {
 	b, a := w.place, w.agent
 	err = b.call(ctx, Call{Method: Follow, Agent: a, TaskID: r.TaskID}, func() error {
@@ -342,7 +342,7 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 		if err != nil {
 			return err
 		}
-		told := map[string]fleet.QuestionStatus{} // statuses of questions that the sink knows
+		told := map[string]fleet.QuestionStatus{} // the last status of each question that the sink has received
 		tell := func(all []fleet.Question, waiting bool) error {
 			for _, q := range all {
 				if told[q.ID] == q.Status || waiting != (q.Status == fleet.QuestionWaiting) {
@@ -369,7 +369,7 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 				}
 				next++
 			}
-			if err := tell(asked, true); err != nil { // after what the agent printed before the question
+			if err := tell(asked, true); err != nil { // new questions come after the outputs that were printed before them
 				return err
 			}
 			if ended {
@@ -389,7 +389,7 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 	return o, nil
 }
 
-// position returns the number of outputs up to the cursor.
+// position returns the number of outputs up to and including the cursor.
 func (b *Place) position(r *run, cursor string) (int, error) {
 	if cursor == "" {
 		return 0, nil
@@ -403,7 +403,7 @@ func (b *Place) position(r *run, cursor string) (int, error) {
 	return n, nil
 }
 
-// Interrupt ends the run as stopped, unless its script ignores that.
+// Interrupt ends the run as stopped, unless the script of the run ignores the interrupt or the kill.
 func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	b, a := w.place, w.agent
 	return b.call(ctx, Call{Method: Interrupt, Agent: a, TaskID: r.TaskID, Kill: kill}, func() error {
@@ -428,7 +428,7 @@ func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	})
 }
 
-// Send sends a message to the run, for the instruction listen.
+// Send sends a message to the run. The instruction listen reads it.
 func (w runner) Send(ctx context.Context, r fleet.Run, id, message string) error {
 	b, a := w.place, w.agent
 	return b.call(ctx, Call{Method: Send, Agent: a, TaskID: r.TaskID}, func() error {
@@ -485,7 +485,7 @@ func (w runner) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error
 	})
 }
 
-// findRun returns the run if it was dispatched to the agent.
+// findRun returns the run of the task. It returns TASK_NOT_FOUND if the task was not dispatched.
 func (b *Place) findRun(a fleet.Agent, r fleet.Run) (*run, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -495,7 +495,8 @@ func (b *Place) findRun(a fleet.Agent, r fleet.Run) (*run, error) {
 	return nil, fleet.Errorf(fleet.ReasonTaskNotFound, "agent %q has no task %s", a.Name, r.TaskID)
 }
 
-// Log returns the last lines of the log, with events of the workspace and output of its runs.
+// Log returns the last n lines of the workspace's log. The log has the events of the workspace and the output of its
+// runs.
 func (b *Place) Log(ctx context.Context, a fleet.Agent, n int) (lines []string, truncated bool, err error) {
 	err = b.call(ctx, Call{Method: Log, Agent: a}, func() error {
 		b.mu.Lock()
@@ -514,7 +515,7 @@ func (b *Place) Log(ctx context.Context, a fleet.Agent, n int) (lines []string, 
 	return lines, truncated, nil
 }
 
-// Close does nothing: runs continue, and the Place can be used again, as by a restarted server. See Destroy.
+// Close does nothing: runs continue, and a restarted server can use the Place again. Destroy ends the runs.
 func (b *Place) Close() error { return nil }
 
 func gone(a fleet.Agent) error {

@@ -15,20 +15,20 @@ type run struct {
 	task      fleet.Run
 	script    script
 	workspace *workspace
-	gate      *Gate // it waits there before it reads its prompt; may be nil
-	first     *run  // the first attempt of the task; itself if there was no earlier one
-	claimed   bool  // it started without a task, and has one now
+	gate      *Gate // the run waits here before it reads its prompt; may be nil
+	first     *run  // the first attempt of the task; the run itself if there was no earlier attempt
+	claimed   bool  // the agent started the run by itself, and a task was assigned to it later
 
 	outputs   []fleet.Output
 	questions []fleet.Question  // all questions so far
 	open      int               // number of open tool calls
 	messages  []string          // all messages so far
-	sent      map[string]bool   // ids of messages
+	sent      map[string]bool   // ids of all messages
 	heard     int               // number of messages that the agent has read
-	lost      string            // why the conversation starts anew; reported with the next output
-	changes   *fleet.Changes    // nil: no changes
-	patch     map[string]string // by path
-	checks    map[string]*check // by id
+	lost      string            // why the conversation starts anew, for the next output
+	changes   *fleet.Changes    // nil without changes
+	patch     map[string]string // diffs by path
+	checks    map[string]*check // by the check's id
 	payload   []byte
 	gap       fleet.Gap
 	cost      float64
@@ -37,7 +37,7 @@ type run struct {
 
 	outcome  fleet.Outcome
 	done     chan struct{} // closed at the end
-	changed  chan struct{} // closed and replaced with every change
+	changed  chan struct{} // closed and replaced by a new channel at every change
 	deadline *time.Timer
 }
 
@@ -55,7 +55,7 @@ func (r *run) wake() {
 	r.changed = make(chan struct{})
 }
 
-// start starts the run. The world's mutex must be held.
+// start starts a run of the task in the workspace. The world's mutex must be held.
 func (b *Place) start(w *workspace, task fleet.Run) *run {
 	r := &run{task: task, script: parse(instructionsOf(task)), workspace: w, gate: b.beginning, sent: map[string]bool{}, done: make(chan struct{}), changed: make(chan struct{})}
 	if r.first = r; task.Feedback != "" && w.run != nil {
@@ -70,7 +70,7 @@ func (b *Place) start(w *workspace, task fleet.Run) *run {
 	return r
 }
 
-// limit ends the run at its time limit. The world's mutex must be held.
+// limit makes the run fail after the time d. The world's mutex must be held.
 func (b *Place) limit(r *run, d time.Duration) {
 	if d <= 0 {
 		return
@@ -82,7 +82,7 @@ func (b *Place) limit(r *run, d time.Duration) {
 	})
 }
 
-// claim assigns the work that the agent started by itself to the task. The world's mutex must be held.
+// claim assigns the run that the agent has started by itself to the task. The world's mutex must be held.
 func (b *Place) claim(w *workspace, task fleet.Run) error {
 	r := w.begun
 	if r == nil || r.claimed {
@@ -97,7 +97,7 @@ func (b *Place) claim(w *workspace, task fleet.Run) error {
 	return nil
 }
 
-// end ends the run with the outcome; the first call counts. The world's mutex must be held.
+// end ends the run with the outcome. Only the first call for a run has an effect. The world's mutex must be held.
 func (b *Place) end(r *run, o fleet.Outcome) {
 	if r.ended() {
 		return
@@ -118,7 +118,7 @@ func (b *Place) end(r *run, o fleet.Outcome) {
 	r.wake()
 }
 
-// put adds an output to a run that has not ended. The world's mutex must be held.
+// put adds an output to the run, unless the run has ended. The world's mutex must be held.
 func (b *Place) put(r *run, text string, step bool) {
 	if r.ended() {
 		return

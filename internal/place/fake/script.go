@@ -59,7 +59,7 @@ func parse(prompt string) script {
 	return s
 }
 
-// parseLine parses one line. It returns false if the run ends with this line.
+// parseLine parses one line. It returns false if the script ends with this line.
 func parseLine(line string) (instruction, bool) {
 	verb, text, _ := strings.Cut(line, " ")
 	text = strings.TrimSpace(text)

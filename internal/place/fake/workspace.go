@@ -14,17 +14,18 @@ import (
 type workspace struct {
 	fleet.Workspace
 	run      *run // the last run
-	checking *run // the last run with a check
+	checking *run // the last run for which a check was started
 	log      []string
-	kept     string // result of Delete
+	kept     string // the result of Delete
 
 	files map[string]bool // files that runs have changed
-	made  []string        // the lines that they wrote
+	made  []string        // the lines that runs have added
 
-	begins bool // its agent starts to work on its spec by itself
-	begun  *run // what it started
+	begins bool // the agent starts to work on its spec by itself
+	begun  *run // the run that the agent has started by itself
 
-	// While State is starting: what the build waits for, and its result.
+	// These fields are used while State is starting: the conditions for which the build waits, and the reason with
+	// which it will fail.
 	looks   int
 	ready   time.Time
 	gate    *Gate
@@ -58,7 +59,7 @@ func (b *Place) build(w *workspace) {
 	b.settle(w)
 }
 
-// settle ends the build of the workspace if it is due. The world's mutex must be held.
+// settle ends the build of the workspace if the build need not wait any longer. The world's mutex must be held.
 func (b *Place) settle(w *workspace) {
 	switch {
 	case w.State != fleet.StateStarting, w.looks > 0, b.config.Now().Before(w.ready), w.gate != nil && !w.gate.isOpen():
@@ -75,7 +76,7 @@ func (b *Place) settle(w *workspace) {
 	}
 }
 
-// look counts a poll of the workspace, and ends its build if it is due. The world's mutex must be held.
+// look counts a poll of the workspace for Config.BuildLooks. The world's mutex must be held.
 func (b *Place) look(w *workspace) {
 	b.settle(w)
 	if w.State == fleet.StateStarting && w.looks > 0 {
@@ -83,7 +84,7 @@ func (b *Place) look(w *workspace) {
 	}
 }
 
-// halt stops the workspace, and ends its run with the status. The world's mutex must be held.
+// halt stops the workspace, and ends the run in it with the status. The world's mutex must be held.
 func (b *Place) halt(w *workspace, status fleet.TaskStatus) {
 	w.State, w.Reason, w.failing = fleet.StateStopped, "", ""
 	w.note("workspace stopped")
@@ -95,7 +96,7 @@ func (b *Place) halt(w *workspace, status fleet.TaskStatus) {
 	}
 }
 
-// destroy deletes the workspace, and ends its run with the status. The world's mutex must be held.
+// destroy deletes the workspace, and ends the run in it with the status. The world's mutex must be held.
 func (b *Place) destroy(w *workspace, status fleet.TaskStatus) {
 	w.State = fleet.StateDeleted
 	b.left[w.AgentUID] = strings.Join(w.made, "")
@@ -112,7 +113,7 @@ func (b *Place) destroy(w *workspace, status fleet.TaskStatus) {
 	}
 }
 
-// of returns the agent's workspace; nil if there is none. The world's mutex must be held.
+// of returns the agent's workspace, or nil if the agent has none. The world's mutex must be held.
 func (b *Place) of(a fleet.Agent) *workspace {
 	if w := b.byUID[a.UID]; w != nil && a.UID != "" {
 		return w
@@ -123,7 +124,8 @@ func (b *Place) of(a fleet.Agent) *workspace {
 	return nil
 }
 
-// add adds a workspace to the world, and sets its id if it has none. The world's mutex must be held.
+// add adds a workspace to the world. It sets the id, the location and the time of creation if they are missing. The
+// world's mutex must be held.
 func (b *Place) add(w *workspace) {
 	b.made++
 	w.ID = or(w.ID, fmt.Sprintf("workspace-%d", b.made))
@@ -138,8 +140,8 @@ func (b *Place) add(w *workspace) {
 	}
 }
 
-// find returns a workspace by its agent's name or uid or by its own id. It panics if there is none, because then the
-// test is wrong. The world's mutex must be held.
+// find returns the workspace with the id, or whose agent has the name or uid. It panics if there is no such workspace,
+// because then the test is wrong. The world's mutex must be held.
 func (b *Place) find(ref string) *workspace {
 	w := b.lookup(ref)
 	if w == nil {

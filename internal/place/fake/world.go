@@ -7,10 +7,10 @@ import (
 	"fleet/internal/fleet"
 )
 
-// The following methods change and read the world without Fleet. A ref is an agent's name (in any case) or uid, or a
-// workspace's id. The methods panic if there is no such workspace.
+// The following methods read and change the world without Fleet. A ref is the name (in upper or lower case) or the uid
+// of an agent, or the id of a workspace. Methods that change a workspace panic if there is no such workspace.
 
-// Workspace returns the workspace and whether it exists. It does not count as a look at a build.
+// Workspace returns the workspace and whether it exists. It does not count for Config.BuildLooks.
 func (b *Place) Workspace(ref string) (fleet.Workspace, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -22,7 +22,7 @@ func (b *Place) Workspace(ref string) (fleet.Workspace, bool) {
 	return w.view(), true
 }
 
-// Workspaces returns all workspaces, oldest first. It does not count as a look at a build.
+// Workspaces returns all workspaces, oldest first. It does not count for Config.BuildLooks.
 func (b *Place) Workspaces() []fleet.Workspace {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -35,7 +35,7 @@ func (b *Place) Workspaces() []fleet.Workspace {
 }
 
 // AddWorkspace adds a workspace that Fleet did not provision. The default state is running, and the default id is a new
-// one.
+// id.
 func (b *Place) AddWorkspace(w fleet.Workspace) fleet.Workspace {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -47,7 +47,7 @@ func (b *Place) AddWorkspace(w fleet.Workspace) fleet.Workspace {
 	return n.view()
 }
 
-// StopWorkspace stops the workspace, and fails its run.
+// StopWorkspace stops the workspace. The run in the workspace fails.
 func (b *Place) StopWorkspace(ref string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -61,14 +61,14 @@ func (b *Place) StartWorkspace(ref string) {
 	b.build(b.find(ref))
 }
 
-// DeleteWorkspace deletes the workspace, and fails its run.
+// DeleteWorkspace deletes the workspace. The run in the workspace fails.
 func (b *Place) DeleteWorkspace(ref string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.destroy(b.find(ref), fleet.TaskFailed)
 }
 
-// MakeUnhealthy makes the workspace unhealthy. It then accepts no new runs; an active run continues.
+// MakeUnhealthy makes the workspace unhealthy. The workspace then accepts no new runs, and an active run continues.
 func (b *Place) MakeUnhealthy(ref, reason string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,7 +86,7 @@ func (b *Place) MakeHealthy(ref string) {
 	w.note("healthy")
 }
 
-// Describe changes the workspace's owner, role, specification and reason.
+// Describe sets the workspace's owner, role, specification and reason.
 func (b *Place) Describe(ref, owner, role, spec, reason string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,8 +94,8 @@ func (b *Place) Describe(ref, owner, role, spec, reason string) {
 	w.Owner, w.Role, w.Spec, w.Reason = owner, role, spec, reason
 }
 
-// FailBuild makes the next build for the agent with this name, by Provision or Start, fail with the reason. The
-// workspace need not exist yet. Further calls let further builds fail.
+// FailBuild makes the next build for the agent with the name, by Provision or Start, fail with the reason. The
+// workspace need not exist yet. Each further call makes one more build fail.
 func (b *Place) FailBuild(name, reason string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,8 +103,8 @@ func (b *Place) FailBuild(name, reason string) {
 	b.failing[key] = append(b.failing[key], reason)
 }
 
-// HoldBuilds keeps workspaces that are built from now on in the state starting until the gate is opened. Nothing waits
-// at this gate, so its Arrived is never closed.
+// HoldBuilds keeps workspaces that are built from now on in the state starting until the returned gate is opened. No
+// call waits at this gate, so its Arrived is never closed.
 func (b *Place) HoldBuilds() *Gate {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,8 +112,8 @@ func (b *Place) HoldBuilds() *Gate {
 	return b.builds
 }
 
-// HoldRuns makes new runs wait at the gate before they read their prompt, until it is opened or they are ended. So a
-// task with any prompt can be kept running.
+// HoldRuns makes new runs wait before they read their prompt, until the returned gate is opened or the run is ended. So
+// a test can keep a task with any prompt running.
 func (b *Place) HoldRuns() *Gate {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -121,7 +121,7 @@ func (b *Place) HoldRuns() *Gate {
 	return b.beginning
 }
 
-// SetMetadata sets a metadata key of the workspace; an empty value removes it.
+// SetMetadata sets a metadata key of the workspace. An empty value removes the key.
 func (b *Place) SetMetadata(ref, key, value string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -170,7 +170,7 @@ func (b *Place) CrashRun(taskID string) bool {
 	return true
 }
 
-// Ended returns a channel that is closed when the run has ended; nil if there is no such run.
+// Ended returns a channel that is closed when the run has ended. It returns nil if there is no such run.
 func (b *Place) Ended(taskID string) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -180,21 +180,22 @@ func (b *Place) Ended(taskID string) <-chan struct{} {
 	return nil
 }
 
-// Deliveries returns how often an agent started the run.
+// Deliveries returns how often an agent has started or claimed a run of the task.
 func (b *Place) Deliveries(taskID string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.deliveries[taskID]
 }
 
-// Dispatches returns how often Dispatch reached the agent's host for the run, with or without success.
+// Dispatches returns how often Dispatch was called for the task, with or without success. It does not count calls that
+// failed before they did anything.
 func (b *Place) Dispatches(taskID string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.dispatches[taskID]
 }
 
-// Messages returns the messages sent to the run, oldest first.
+// Messages returns the messages that were sent to the run, oldest first.
 func (b *Place) Messages(taskID string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -204,7 +205,8 @@ func (b *Place) Messages(taskID string) []string {
 	return nil
 }
 
-// Destroy fails every run, and returns when their goroutines have ended. Call it at the end of a test.
+// Destroy makes all active runs fail, and returns when the goroutines of runs and checks have ended. Call it at the end
+// of a test.
 func (b *Place) Destroy() {
 	b.mu.Lock()
 	for _, r := range b.runs {

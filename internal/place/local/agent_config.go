@@ -13,7 +13,7 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// kinds describes the drivers, by kind.
+// kinds describes what drivers can do, by kind of driver.
 var kinds = map[string]fleet.Driver{
 	"claude":  {Tools: true, LimitsTools: true, Asks: true, MCPServers: true, Reports: true, Remembers: true},
 	"codex":   {Remembers: true, AddsArguments: true},
@@ -22,8 +22,8 @@ var kinds = map[string]fleet.Driver{
 	"shell":   {Scripts: true},
 }
 
-// Drivers returns the drivers that an agent's configuration can name: the kinds of drivers, and the agent CLIs that Fleet
-// knows. They are the same for every Place.
+// Drivers returns the drivers that an agent's configuration can name: the kinds of drivers, and the agent CLIs that
+// Fleet supports. They are the same for every Place.
 func Drivers() []fleet.Driver {
 	var all []fleet.Driver
 	add := func(name, kind string) {
@@ -44,10 +44,11 @@ func Drivers() []fleet.Driver {
 	return all
 }
 
-// hasConfig reports whether a configuration describes the agent's work, instead of a project.
+// hasConfig reports whether the agent's work is described by a configuration, not by a project.
 func hasConfig(a fleet.Agent) bool { return a.Config != nil && a.Config.Driver != "" }
 
-// kind returns how the agent works, from its configuration or its project.
+// kind returns the project that describes how the agent works. For an agent with a configuration, it makes a project of
+// the configuration.
 func (b *Place) kind(a fleet.Agent) (project, error) {
 	p, err := project{}, error(nil)
 	if hasConfig(a) {
@@ -70,14 +71,16 @@ func (b *Place) kind(a fleet.Agent) (project, error) {
 	return p, nil
 }
 
-// allowEdits lets Claude Code edit files in its directory unless other permissions are set. It does not allow commands.
+// allowEdits lets Claude Code edit files in its directory, unless the role sets permissions. It does not allow
+// commands.
 func (r *Role) allowEdits() {
 	if r.PermissionMode == "" && r.Tools == nil && len(r.AllowedTools) == 0 {
 		r.PermissionMode = "acceptEdits"
 	}
 }
 
-// configProject converts an agent's configuration to a project with one role.
+// configProject converts an agent's configuration to a project with one role. It returns PROVISIONING_FAILED if this
+// place cannot do what the configuration says.
 func configProject(a fleet.Agent) (project, error) {
 	r := a.Config
 	refuse := func(format string, args ...any) (project, error) {
@@ -93,13 +96,13 @@ func configProject(a fleet.Agent) (project, error) {
 	}
 	can := kinds[o.Kind]
 	if r.Ask != nil && !can.Asks {
-		return refuse("the driver %q does not ask for permissions: leave ask out, or use claude", r.Driver)
+		return refuse("the driver %q does not ask for permissions: leave out ask, or use claude", r.Driver)
 	}
 	if !can.Tools && (r.Allow != nil || len(r.Deny) > 0) || !can.MCPServers && len(r.MCPServers) > 0 {
 		return refuse("the driver %q cannot restrict tools or provide MCP servers: leave these out, or use claude", r.Driver)
 	}
 	if len(r.Tools) > 0 {
-		return refuse("the driver claude supports only tools from MCP servers: register the tool for another agent")
+		return refuse("the driver claude supports only tools from MCP servers: register the tool for an agent with another driver")
 	}
 	if err := checkVariables("pass_env", r.PassEnv); err != nil {
 		return refuse("the agent's configuration is invalid: %s", err)
@@ -117,13 +120,13 @@ func configProject(a fleet.Agent) (project, error) {
 	if r.Ask != nil {
 		role.Permissions = &driver.Permissions{Deny: r.Deny, Ask: r.Ask, Timeout: r.AskTimeout}
 	}
-	if o.Kind == "acp" { // these programs ask before they change files
+	if o.Kind == "acp" { // these programs ask for permission before they change files
 		if r.Allow == nil {
 			role.PermissionMode = acp.AcceptEdits
 		}
-		role.Tools = nil // the program chooses its own tools; their calls are allowed or denied
+		role.Tools = nil // the program chooses its own tools, and Fleet allows or denies each call
 		if rule := acp.Unasked(r.Deny); rule != "" {
-			return refuse("the driver %q cannot enforce deny: %s, because its program does not ask before it reads: leave it out, or use claude", r.Driver, rule)
+			return refuse("the driver %q cannot enforce deny: %s, because its program does not ask before it reads: leave out the rule, or use claude", r.Driver, rule)
 		}
 	}
 	return project{
@@ -131,8 +134,8 @@ func configProject(a fleet.Agent) (project, error) {
 	}, nil
 }
 
-// configOptions returns the options of the configuration's driver. If no argument of a command contains the task, the command
-// reads the standing instructions and the task from its standard input.
+// configOptions returns the options of the configuration's driver, and whether Fleet has the driver. If no argument of
+// a command is a template, the command receives the standing instructions and the task on its standard input.
 func configOptions(r *fleet.AgentConfig) (o driver.Options, known bool) {
 	for _, k := range driver.CLIs() {
 		if k.Name == r.Driver && k.Options.Kind != k.Name {
@@ -145,7 +148,7 @@ func configOptions(r *fleet.AgentConfig) (o driver.Options, known bool) {
 		}
 	}
 	o = withKnown(driver.Options{Kind: r.Driver, Command: r.Command})
-	if r.Driver == "codex" { // adds the servers of the configuration to those of the user
+	if r.Driver == "codex" { // the arguments of the configuration follow the program codex
 		o.Command = append([]string{"codex"}, r.Command...)
 	}
 	if r.Driver == "command" && !slices.ContainsFunc(r.Command, func(a string) bool { return strings.Contains(a, "{{") }) {
@@ -154,9 +157,10 @@ func configOptions(r *fleet.AgentConfig) (o driver.Options, known bool) {
 	return o, slices.Contains(driver.Kinds, r.Driver)
 }
 
-// toolbox returns which of Claude Code's own tools the agent has, and which tools need no permission. The agent has
-// only those tools that it may use or ask for. It may use the tools of its MCP servers, unless its list names some of
-// them. An empty list means no tools.
+// toolbox returns two lists: tools are Claude Code's own tools that the agent has, and allowed are the tools that need
+// no permission. The agent has the tools that its configuration allows, or for which it may ask. It may also use all
+// tools of its MCP servers. If the configuration allows single tools of a server, it may use only these tools of the
+// server. An empty list in the configuration means no tools.
 func toolbox(r *fleet.AgentConfig) (tools, allowed []string) {
 	allowed = slices.Clone(r.Allow)
 	if r.Allow == nil || len(r.Allow) > 0 {
@@ -180,13 +184,13 @@ func toolbox(r *fleet.AgentConfig) (tools, allowed []string) {
 	return tools, allowed
 }
 
-// configServers returns the configuration's MCP servers by name. References to variables in them are not expanded.
+// configServers returns the configuration's MCP servers by name. It does not expand references to variables in them.
 func configServers(r *fleet.AgentConfig) (map[string]driver.MCPServer, error) {
 	servers := map[string]driver.MCPServer{}
 	for _, s := range r.MCPServers {
 		if _, twice := servers[s.Name]; twice || s.Name == "" || s.Name == driver.ReportServer || s.Name == driver.AskServer {
 			return nil, fleet.Errorf(fleet.ReasonProvisioningFailed,
-				"an MCP server of the agent cannot have the name %q: a name is used once, and %q and %q are Fleet's own", s.Name, driver.ReportServer, driver.AskServer)
+				"an MCP server of the agent cannot have the name %q: each name can be used only once, and Fleet uses %q and %q itself", s.Name, driver.ReportServer, driver.AskServer)
 		}
 		d := driver.MCPServer{Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers}
 		if s.URL != "" {
@@ -197,8 +201,8 @@ func configServers(r *fleet.AgentConfig) (map[string]driver.MCPServer, error) {
 	return servers, nil
 }
 
-// servers returns the MCP servers of a run. References to variables of the server's environment are expanded here.
-// Their values are written only into the run's own file.
+// servers returns the MCP servers of a run. In the servers of a configuration, it expands references to variables of
+// the server's environment. The values are written only into a file of the run.
 func (b *Place) servers(a fleet.Agent, role Role) (map[string]driver.MCPServer, error) {
 	if !hasConfig(a) {
 		return role.MCPServers, nil
@@ -218,7 +222,7 @@ func (b *Place) servers(a fleet.Agent, role Role) (map[string]driver.MCPServer, 
 	return filled, nil
 }
 
-// expandAll expands the variables in the texts of an MCP server.
+// expandAll returns the texts of an MCP server with references to variables expanded.
 func (b *Place) expandAll(server string, texts map[string]string) (map[string]string, error) {
 	if texts == nil {
 		return nil, nil
@@ -234,7 +238,7 @@ func (b *Place) expandAll(server string, texts map[string]string) (map[string]st
 	return filled, nil
 }
 
-// lookup returns a variable of the server's environment, if agents may have it.
+// lookup returns a variable of the server's environment. It does not find variables that agents may not have.
 func (b *Place) lookup(name string) (string, bool) {
 	if runner.Reserved(name) {
 		return "", false

@@ -7,8 +7,8 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// Tree implements runner.Workspace. After an agent is deleted, the changes of its tasks are still in the repository of
-// its project.
+// Tree implements runner.Workspace. It also finds the changes of a deleted agent's tasks, which are still in the
+// repository of the agent's project.
 func (s workspace) Tree() (*runner.Tree, error) {
 	t := &runner.Tree{Git: s.place.git, UID: s.agent.UID}
 	rec, err := s.home.record()
@@ -20,7 +20,7 @@ func (s workspace) Tree() (*runner.Tree, error) {
 	default:
 		p, err := s.place.project(s.agent.Project)
 		if err != nil {
-			return nil, nil //nolint:nilerr,nilnil // the project is gone, and so is its repository
+			return nil, nil //nolint:nilerr,nilnil // without the project, the repository is unknown
 		}
 		if t.Repository = p.Repository; isRemote(p.Repository) {
 			t.Repository = worktree.Mirror(filepath.Join(s.place.config.Dir, "repositories"), p.Repository)

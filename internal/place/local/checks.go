@@ -8,9 +8,9 @@ import (
 
 // Checks configures how the work of tasks is checked.
 type Checks struct {
-	Commands []string      `yaml:"checks"`        // shell commands, run in the agent's tree; a task completes only if all pass
-	Timeout  time.Duration `yaml:"check_timeout"` // per command; 0: 10 min
-	Retries  *int          `yaml:"retries"`       // further attempts after a failed check; nil: 1
+	Commands []string      `yaml:"checks"`        // shell commands that run in the agent's tree; a task completes only if all of them succeed
+	Timeout  time.Duration `yaml:"check_timeout"` // limit for each command; 0: 10 min
+	Retries  *int          `yaml:"retries"`       // how often the agent may try again after a failed check; nil: once
 }
 
 func (c Checks) plan() fleet.Checks {

@@ -21,18 +21,18 @@ import (
 
 // Config configures a Place. Dir and ShimCommand are required.
 type Config struct {
-	Name         string        // of the place; empty: local
-	Dir          string        // where the place keeps everything; created with access for the user only
+	Name         string        // name of the place; empty: local
+	Dir          string        // directory for all files of the place; created with access for the user only
 	Projects     []Project     // the projects that agents can work on; see Discover
 	ShimCommand  []string      // runs ShimMain; the directory of the run is appended
 	ACPCommand   []string      // runs ACPMain; the path of the job file is appended; empty: the driver acp is unavailable
 	AskCommand   []string      // runs AskMain; the run's directory and a verb are appended; empty: agents cannot ask questions
-	PassEnv      []string      // server variables that all agents get; a trailing * matches any suffix
+	PassEnv      []string      // variables of the server that all agents get; a * at the end matches any suffix
 	Sandbox      sandbox.Mode  // the default for projects; empty: sandbox.Auto
-	Read         []string      // paths that programs may read besides the system and their own files
+	Read         []string      // paths that programs may read, besides the system and their own files
 	Write        []string      // paths that programs may write besides their own files; each must exist
-	MaxOutput    int64         // the most output in the payload of a run, in bytes; 0: 16 MiB
-	OutputMax    int64         // the most raw output that is kept of a run, in bytes; 0: 256 MiB; at least MaxOutput
+	MaxOutput    int64         // limit of the output in the payload of a run, in bytes; 0: 16 MiB
+	OutputMax    int64         // limit of the raw output that is kept of a run, in bytes; 0: 256 MiB; at least MaxOutput
 	StopGrace    time.Duration // how long a run may take to stop before it is killed; 0: 5 s
 	Environ      []string      // the server's environment; nil: os.Environ()
 	PollInterval time.Duration // see fleet.Traits; 0: the reconciler's default
@@ -45,25 +45,26 @@ type Project struct {
 	DisplayName string `yaml:"display_name"`
 	Description string `yaml:"description"`
 
-	// Repository is the path or URL of a git repository. Each agent gets a working copy. Empty: an empty directory.
+	// Repository is the path or URL of a git repository. Each agent gets a working copy of it. If Repository is empty,
+	// each agent gets an empty directory.
 	Repository string `yaml:"repository"`
-	// Branch is the branch, tag or commit at which the branches of agents start. Empty: the one that the repository has
-	// checked out.
+	// Branch is the branch, tag or commit at which the branches of agents start. If it is empty, they start at the
+	// commit that the repository has checked out.
 	Branch string `yaml:"branch"`
 
 	Driver  string        `yaml:"driver"`  // shell, claude, acp or command; empty: shell
 	Command []string      `yaml:"command"` // the program and its arguments; templates if the driver is command
 	Stdin   string        `yaml:"stdin"`   // driver command: template of the standard input
 	Output  string        `yaml:"output"`  // driver command: text or jsonl; empty: text
-	Fields  driver.Fields `yaml:"fields"`  // driver command: where fields are in JSON lines
+	Fields  driver.Fields `yaml:"fields"`  // driver command: where to find fields in lines of JSON
 
 	Env     map[string]string `yaml:"env"`      // variables for the project's agents
-	PassEnv []string          `yaml:"pass_env"` // server variables that the project's agents also get
+	PassEnv []string          `yaml:"pass_env"` // variables of the server that the project's agents get in addition to Config.PassEnv
 	Timeout time.Duration     `yaml:"timeout"`  // the longest time for a task of this project; 0: the task's own limit
 
 	Sandbox sandbox.Mode    `yaml:"sandbox"` // how programs are confined; empty: Config.Sandbox
 	Network sandbox.Network `yaml:"network"` // what programs may connect to; empty: full
-	Read    []string        `yaml:"read"`    // paths that programs may read besides the system and their own files
+	Read    []string        `yaml:"read"`    // paths that programs may read, besides the system and their own files
 	Write   []string        `yaml:"write"`   // paths that programs may write besides their own files; each must exist
 
 	Checks `yaml:",inline"` // for all tasks
@@ -78,9 +79,9 @@ type Role struct {
 	Name        string `yaml:"name"`
 	DisplayName string `yaml:"display_name"`
 	Description string `yaml:"description"`
-	Default     bool   `yaml:"default"`     // if no role sets it, the first one is the default
-	Prompt      string `yaml:"prompt"`      // what the agent is told about its role
-	PromptFile  string `yaml:"prompt_file"` // a file with the prompt; it is read for each task
+	Default     bool   `yaml:"default"`     // if no role sets it, the first role is the default
+	Prompt      string `yaml:"prompt"`      // instructions for the agent about its role
+	PromptFile  string `yaml:"prompt_file"` // path of a file with the prompt; the file is read for each task
 
 	Checks `yaml:",inline"` // for all tasks of agents in the role, after the checks of the project
 
@@ -91,7 +92,8 @@ type Role struct {
 	PermissionMode  string                      `yaml:"permission_mode"`
 	MCPServers      map[string]driver.MCPServer `yaml:"mcp_servers"`
 
-	// Permissions let the agent ask for permissions. Nil: it cannot ask, and tools that need a permission are denied.
+	// Permissions lets the agent ask people for permissions. If it is nil, the agent cannot ask, and tools that need a
+	// permission are denied.
 	Permissions *driver.Permissions `yaml:"permissions"`
 }
 
@@ -104,12 +106,12 @@ var (
 type project struct {
 	Project
 	driver driver.Driver
-	dir    string // where its agents work; empty: each agent has its own directory
-	// results is true if dir is the one of Place.results.
+	dir    string // the directory in which its agents work; empty: each agent has its own directory
+	// results is true if dir was returned by Place.results.
 	results bool
 }
 
-// check validates the configuration and fills in the defaults.
+// check validates the configuration, fills in the defaults, and returns the projects, sorted by name.
 func (c *Config) check() ([]project, error) {
 	if c.Dir == "" || len(c.ShimCommand) == 0 {
 		return nil, errors.New("a place needs Dir and ShimCommand")
@@ -245,7 +247,7 @@ func checkRoles(roles []Role) error {
 		roles[0].Default = true
 	case 1:
 	default:
-		return fmt.Errorf("%d roles have default set: keep it on one", defaults)
+		return fmt.Errorf("%d roles have default set: set it on one role only", defaults)
 	}
 	return nil
 }
@@ -274,7 +276,8 @@ func checkVariables(option string, names []string) error {
 	return nil
 }
 
-// resolve returns the absolute path. It expands ~ to the home directory, and does not change URLs.
+// resolve returns the absolute path, with ~ expanded to the home directory. It returns URLs and an empty path
+// unchanged.
 func resolve(path string) (string, error) {
 	if path == "" || isRemote(path) {
 		return path, nil
@@ -289,7 +292,7 @@ func resolve(path string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// resolveAll resolves all paths in the lists.
+// resolveAll replaces each list by a copy with resolved paths.
 func resolveAll(lists ...*[]string) (err error) {
 	for _, list := range lists {
 		*list = slices.Clone(*list)

@@ -15,8 +15,8 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// logins lists, for each program, the files in a user's home that hold its login. A program may write them, because it
-// renews its login.
+// logins lists, for each program, the files in a user's home that hold the program's login. The program may write these
+// files, because it renews its login.
 var logins = map[string][]string{
 	"claude":   {".claude/.credentials.json"},
 	"codex":    {".codex/auth.json"},
@@ -27,10 +27,10 @@ var logins = map[string][]string{
 // confinement describes how the programs of an agent are confined.
 type confinement struct {
 	policy sandbox.Policy
-	env    map[string]string // variables that make programs use the directories that they may write
+	env    map[string]string // variables that make programs use directories to which they may write
 }
 
-// sandboxOf returns sandbox.Landlock or sandbox.None for the programs of the project.
+// sandboxOf returns how the programs of the project are confined: sandbox.Landlock or sandbox.None.
 func (b *Place) sandboxOf(p project) (sandbox.Mode, error) {
 	mode := p.Sandbox
 	if mode == "" {
@@ -43,7 +43,7 @@ func (b *Place) sandboxOf(p project) (sandbox.Mode, error) {
 func (b *Place) Unconfined(a fleet.Agent) string {
 	p, err := b.kind(a)
 	if err != nil {
-		return "" // no such project: nothing can run
+		return "" // without a project, nothing can run
 	}
 	mode, err := b.sandboxOf(p)
 	switch {
@@ -55,11 +55,11 @@ func (b *Place) Unconfined(a fleet.Agent) string {
 	if err := sandbox.Available(); err != nil {
 		return fleet.PublicMessage(err)
 	}
-	return fmt.Sprintf("the configuration says sandbox: none for the project %q: its operator can change that to auto", p.Name)
+	return fmt.Sprintf("the configuration has sandbox: none for the project %q; the operator can change it to auto", p.Name)
 }
 
-// confine creates the agent's own directories and files, and returns how its programs are confined; nil if they are
-// not. env is the environment that the programs would otherwise have.
+// confine creates the agent's own directories and files, and returns how its programs are confined. It returns nil if
+// they are not confined.
 func (b *Place) confine(p project, h home, r *record) (*confinement, error) {
 	mode, err := b.sandboxOf(p)
 	if err != nil {
@@ -113,8 +113,8 @@ func (b *Place) confine(p project, h home, r *record) (*confinement, error) {
 	return c, nil
 }
 
-// Reach returns what programs in the agent's directory may access; nil: everything that the user may. Other places use
-// it for programs that work in the directory.
+// Reach returns what programs in the agent's directory may access. It returns nil if they may access everything that
+// the server's user may access. Other places call it for programs that work in the directory.
 func (b *Place) Reach(a fleet.Agent) (*sandbox.Policy, error) {
 	p, err := b.kind(a)
 	if err != nil {
@@ -135,8 +135,8 @@ func (b *Place) Reach(a fleet.Agent) (*sandbox.Policy, error) {
 	return &c.policy, nil
 }
 
-// createMissing writes those of the files that do not exist into the home. It follows no symbolic link out of the home,
-// because agents can create links.
+// createMissing creates the files in the agent's home. It does not change files that exist. It follows no symbolic link
+// out of the home, because agents can create links.
 func createMissing(own string, files map[string]string) error {
 	if len(files) == 0 {
 		return nil
@@ -165,7 +165,8 @@ func createMissing(own string, files map[string]string) error {
 	return nil
 }
 
-// linkLogin links a file of the user's home into the agent's home. It returns the file if the user has it.
+// linkLogin creates a link to a file of the user's home in the agent's home. It returns the path of the file. If the
+// user does not have the file, it returns nothing.
 func (b *Place) linkLogin(own, name string) ([]string, error) {
 	from := filepath.Join(b.variable("HOME"), name)
 	if info, err := os.Stat(from); err != nil || !info.Mode().IsRegular() || b.variable("HOME") == "" {
@@ -181,7 +182,7 @@ func (b *Place) linkLogin(own, name string) ([]string, error) {
 	return []string{from}, nil
 }
 
-// variable returns a variable of the server's environment.
+// variable returns a variable of the server's environment, or "" if it is not set or agents may not have it.
 func (b *Place) variable(name string) string {
 	value, _ := b.lookup(name)
 	return value

@@ -64,7 +64,7 @@ func TestCrashInProvision(t *testing.T) {
 	w, err = b.Inspect(ctx, a)
 	require.NoError(t, err)
 	require.Equal(t, fleet.StateUnhealthy, w.State)
-	require.Contains(t, w.Reason, "is gone")
+	require.Contains(t, w.Reason, "does not exist")
 	require.NoError(t, b.Start(ctx, a))
 	w, err = b.Inspect(ctx, a)
 	require.NoError(t, err)

@@ -15,9 +15,9 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// Delete implements fleet.Place. It keeps uncommitted work of a worktree in a directory that the returned text names.
-// It keeps the agent's branch if that has commits of its own. Without a repository it keeps nothing, unless the
-// agent's configuration says for how long.
+// Delete implements fleet.Place. It keeps uncommitted work of a worktree in a directory, which the returned text names.
+// It keeps the agent's branch if the branch has commits of its own. Without a repository, it keeps files only if the
+// agent's configuration has Keep, and for that time.
 func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -45,7 +45,7 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 		}
 	}
 	b.forget(ctx, a, h)
-	// The rename makes the removal atomic: the home is either complete or gone.
+	// The rename makes the removal atomic: a home is either complete or removed.
 	if _, err := b.deleteHome(ctx, trash); err != nil {
 		return "", err
 	}
@@ -55,7 +55,7 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	return b.deleteHome(ctx, trash)
 }
 
-// removeWorktree moves the worktree out of the home, and keeps unsaved work.
+// removeWorktree removes the worktree. If work must be kept, it moves the worktree out of the home instead.
 func (b *Place) removeWorktree(ctx context.Context, h home, r *record) error {
 	t := h.tree(r)
 	if err := b.git.Migrate(ctx, t); err != nil {
@@ -69,8 +69,8 @@ func (b *Place) removeWorktree(ctx context.Context, h home, r *record) error {
 			return err
 		}
 		r.Deleting = true
-		// After a crash, the next call reads the record and makes the same decision. On a full disk the deletion must
-		// continue without it.
+		// After a crash, the next call reads the decision from the record. On a full disk, the deletion must continue
+		// although the record cannot be written.
 		if err := h.write(r); err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 			return runner.HostError("cannot write the agent's record", err)
 		}
@@ -84,7 +84,7 @@ func (b *Place) removeWorktree(ctx context.Context, h home, r *record) error {
 		if err := b.git.Move(ctx, t, r.KeptDir); err == nil || ctx.Err() != nil {
 			return err
 		}
-		fallthrough // git no longer knows the worktree, but its files are still there
+		fallthrough // git does not recognise the worktree any more, but its files still exist
 	case r.KeptDir != "":
 		if err := t.Abandon(r.KeptDir); err != nil {
 			return runner.HostError("cannot keep the agent's work", err)
@@ -97,18 +97,19 @@ func (b *Place) removeWorktree(ctx context.Context, h home, r *record) error {
 	return nil
 }
 
-// decideKept writes into the record what is kept of the agent's work.
+// decideKept decides which work of the agent is kept, and sets Kept and KeptDir of the record. It does not write the
+// record.
 func (b *Place) decideKept(ctx context.Context, h home, r *record) error {
 	t := h.tree(r)
 	entries, err := agentfile.ReadDir(t.Dir)
 	if !r.Ready || err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil // the agent never worked in it
+		return nil // the agent never worked in the worktree
 	}
 	keep := filepath.Join(b.config.Dir, "kept", label(r.Name, r.UID))
 	broken := t.Problem() != ""
 	if broken && len(entries) > 0 {
 		r.KeptDir = keep
-		r.Kept = fmt.Sprintf("git no longer knows the worktree of agent %q, so its files are kept in %s", r.Name, keep)
+		r.Kept = fmt.Sprintf("git does not recognise the worktree of agent %q any more, so its files are kept in %s", r.Name, keep)
 		return nil
 	}
 	var w worktree.Work
@@ -133,7 +134,8 @@ func (b *Place) decideKept(ctx context.Context, h home, r *record) error {
 	return nil
 }
 
-// deleteHome deletes a home after it was moved away, its record last. It returns what was kept.
+// deleteHome deletes a home that Delete has renamed to trash. It deletes the record last, so that an interrupted
+// deletion can be repeated. It returns the description of the kept work.
 func (b *Place) deleteHome(ctx context.Context, trash home) (string, error) {
 	entries, err := agentfile.ReadDir(string(trash))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -163,7 +165,8 @@ func (b *Place) deleteHome(ctx context.Context, trash home) (string, error) {
 	return kept, nil
 }
 
-// gitError returns an error with the message of git.
+// gitError returns an error for the failed operation what, with the message of git. If ctx is done, it returns the
+// error of ctx.
 func gitError(ctx context.Context, what string, cause error) error {
 	if err := ctx.Err(); err != nil {
 		return err

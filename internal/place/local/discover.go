@@ -34,7 +34,7 @@ func Discover(lookPath func(program string) (string, error)) []Project {
 	return projects
 }
 
-// DefaultRoles returns the roles of a project that configures none.
+// DefaultRoles returns the roles of a project without configured roles.
 func DefaultRoles() []Role {
 	return []Role{
 		{
@@ -61,7 +61,7 @@ func DefaultRoles() []Role {
 	}
 }
 
-// withKnown adds the default options of the program if Fleet knows it.
+// withKnown returns the options, with Fleet's default options for the program added if it is a supported agent CLI.
 func withKnown(o driver.Options) driver.Options {
 	if len(o.Command) == 0 {
 		return o

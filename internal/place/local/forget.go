@@ -12,9 +12,9 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// forget removes the conversations that the agent's program stores outside the agent's directory. It does nothing if the
-// agent works in another directory than its own, because other programs may have conversations for that directory.
-// Errors are logged, and the deletion continues.
+// forget removes the conversations that the agent's program stores outside the agent's directory. It does nothing if
+// the agent does not work in its own directory, because other programs may have conversations for the other directory.
+// It only logs errors, so that the deletion of the agent continues.
 func (b *Place) forget(ctx context.Context, a fleet.Agent, h home) {
 	p, err := b.kind(a)
 	if err != nil || p.dir != "" {
@@ -33,11 +33,12 @@ func (b *Place) forget(ctx context.Context, a fleet.Agent, h home) {
 		return
 	}
 	if err := removeBelow(root, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		b.config.Logger.WarnContext(ctx, "removing conversations failed", slog.String("agent", a.Name), slog.Any("error", err))
+		b.config.Logger.WarnContext(ctx, "cannot remove an agent's conversations", slog.String("agent", a.Name), slog.Any("error", err))
 	}
 }
 
-// removeBelow removes the path. It follows no symbolic link out of dir, because agents can create links.
+// removeBelow removes the path, which is relative to dir. It follows no symbolic link out of dir, because agents can
+// create links.
 func removeBelow(dir, path string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

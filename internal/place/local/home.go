@@ -20,8 +20,8 @@ import (
 // home is the path of an agent's directory.
 type home string
 
-// maxFile is the size limit, in bytes, for reading a file of an agent's home. The largest is the record, which holds
-// the agent's spec.
+// maxFile is the maximum size, in bytes, of a file that is read from an agent's home. The largest file is the record,
+// because it holds the agent's spec.
 const maxFile = 16 << 20
 
 // record is the content of agent.json in the agent's home.
@@ -34,16 +34,17 @@ type record struct {
 	Spec      string    `json:"spec"`
 	CreatedAt time.Time `json:"created_at"`
 
-	Dir        string `json:"dir,omitempty"`        // where it works, unless in its own directory
-	Results    bool   `json:"results,omitempty"`    // Dir is one of results: see keepResults
+	Dir        string `json:"dir,omitempty"`        // where the agent works; empty: in its own directory
+	Results    bool   `json:"results,omitempty"`    // Dir was returned by Place.results
 	Repository string `json:"repository,omitempty"` // the repository of the worktree; empty: no repository
 	Branch     string `json:"branch,omitempty"`
 	Ready      bool   `json:"ready"` // provisioning is complete
-	// Failed says why provisioning has failed. It is empty while it is under way, also if the server has crashed meanwhile.
+	// Failed says why provisioning has failed. It is empty while provisioning is under way, even if the server has
+	// crashed meanwhile.
 	Failed string `json:"failed,omitempty"`
 
-	// Deleting is true once it is decided what is kept. Kept describes that to people, and KeptDir is where the work is
-	// moved.
+	// Deleting is true after the decision which work is kept. Kept describes the kept work to people, and KeptDir is
+	// the directory to which the work is moved.
 	Deleting bool   `json:"deleting,omitempty"`
 	Kept     string `json:"kept,omitempty"`
 	KeptDir  string `json:"kept_dir,omitempty"`
@@ -64,7 +65,7 @@ func (h home) exists() bool {
 	return err == nil && info.IsDir()
 }
 
-// record reads the agent's record; nil if there is none.
+// record reads the agent's record. It returns nil if the record does not exist.
 func (h home) record() (*record, error) {
 	b, err := agentfile.Read(h.path("agent.json"), maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -92,7 +93,7 @@ func (h home) tree(r *record) worktree.Tree {
 	return worktree.Tree{Repository: r.Repository, Dir: h.work(), GitDir: h.path("git"), Branch: r.Branch, UID: r.UID}
 }
 
-// stopped returns whether the agent is stopped, and why.
+// stopped returns the reason why the agent is stopped, which may be empty, and whether it is stopped.
 func (h home) stopped() (string, bool) {
 	b, err := agentfile.Read(h.path("stopped"), maxFile)
 	return strings.TrimSpace(string(b)), err == nil
@@ -115,7 +116,7 @@ func (h home) workspace() (fleet.Workspace, error) {
 		return w, nil
 	}
 	if r == nil {
-		w.State, w.Reason = fleet.StatePending, "its directory is being made"
+		w.State, w.Reason = fleet.StatePending, "its directory is being created"
 		return w, nil
 	}
 	w.ID, w.AgentUID, w.Name, w.Owner, w.Project = r.UID, r.UID, r.Name, r.Owner, r.Project
@@ -134,7 +135,7 @@ func (h home) workspace() (fleet.Workspace, error) {
 	case r.Failed != "":
 		w.State, w.Reason = fleet.StateFailed, r.Failed
 	case !r.Ready:
-		w.State, w.Reason = fleet.StatePending, "its directory is being made"
+		w.State, w.Reason = fleet.StatePending, "its directory is being created"
 	case stopped:
 		w.State, w.Reason = fleet.StateStopped, reason
 	default:
@@ -146,20 +147,21 @@ func (h home) workspace() (fleet.Workspace, error) {
 	return w, nil
 }
 
-// problem returns why the agent cannot work; empty if it can.
+// problem returns why the agent cannot work, or "" if it can.
 func (h home) problem(r *record) string {
 	if r.Repository != "" {
 		return h.tree(r).Problem()
 	}
 	for _, dir := range []string{h.work(), r.Dir} {
 		if info, err := os.Stat(dir); dir != "" && (err != nil || !info.IsDir()) {
-			return "its directory " + dir + " is gone"
+			return "its directory " + dir + " does not exist"
 		}
 	}
 	return ""
 }
 
-// label returns a name for what an agent leaves behind. Unlike the agent's name, it is never used again.
+// label returns a name for the branch and the kept work of an agent. Unlike the agent's name, it is never reused for
+// another agent.
 func label(name, uid string) string {
 	const tail = 8
 	short := runner.FileName(uid)

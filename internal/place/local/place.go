@@ -40,16 +40,17 @@ func New(c Config) (*Place, error) {
 	})}, nil
 }
 
-// ShimMain supervises a run. The server's binary calls it when it is started with Config.ShimCommand. It must be called
-// from main's goroutine. It returns the exit code.
+// ShimMain supervises a run and returns the exit code of the process. The server's binary calls ShimMain when it is
+// started with Config.ShimCommand. It must be called from main's goroutine.
 func ShimMain(args ...string) int { return runner.ShimMain(args...) }
 
-// ACPMain is a client for agent programs that speak the Agent Client Protocol. The server's binary calls it when it is
-// started with Config.ACPCommand. It must be called from main's goroutine. It returns the exit code.
+// ACPMain is the client of an agent program that speaks the Agent Client Protocol. It returns the exit code of the
+// process. The server's binary calls ACPMain when it is started with Config.ACPCommand. It must be called from main's
+// goroutine.
 func ACPMain(args ...string) int { return runner.ACPMain(args...) }
 
-// AskMain lets an agent's program ask questions. The server's binary calls it when it is started with
-// Config.AskCommand. It returns the exit code.
+// AskMain lets an agent's program ask questions. It returns the exit code of the process. The server's binary calls
+// AskMain when it is started with Config.AskCommand.
 func AskMain(args ...string) int { return runner.AskMain(args...) }
 
 // Traits implements fleet.Place.
@@ -112,7 +113,8 @@ func (b *Place) project(name string) (project, error) {
 	return project{}, fleet.Errorf(fleet.ReasonProjectNotFound, "there is no project %q: %s", name, list)
 }
 
-// role finds a role of the project by name, ignoring case.
+// role returns the role of the project with the name, ignoring case. An empty name means the default role. It returns
+// ROLE_NOT_FOUND if the project does not have the role.
 func (p project) role(name string) (Role, error) {
 	var known []string
 	for _, r := range p.Roles {

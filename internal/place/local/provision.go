@@ -15,7 +15,7 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// Provision implements fleet.Place. It completes what an interrupted call left unfinished.
+// Provision implements fleet.Place. It completes the work of an interrupted call.
 func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
 	if err := ctx.Err(); err != nil {
 		return fleet.Workspace{}, err
@@ -33,7 +33,7 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	return h.workspace()
 }
 
-// make creates the agent's home.
+// make creates the agent's home and its working directory.
 func (b *Place) make(ctx context.Context, a fleet.Agent, h home) error {
 	p, err := b.kind(a)
 	if err == nil {
@@ -63,8 +63,8 @@ func (b *Place) make(ctx context.Context, a fleet.Agent, h home) error {
 	}
 	if err := b.makeWork(ctx, p, h, r); err != nil {
 		if ctx.Err() == nil {
-			h.log("the workspace could not be made: %s", fleet.PublicMessage(err))
-			// Otherwise a listing would show the workspace as one that is still being created.
+			h.log("the workspace could not be created: %s", fleet.PublicMessage(err))
+			// Without Failed, a listing would show the workspace as still being created.
 			r.Failed = fleet.PublicMessage(err)
 			err = errors.Join(err, h.write(r))
 		}
@@ -75,14 +75,15 @@ func (b *Place) make(ctx context.Context, a fleet.Agent, h home) error {
 		return runner.HostError("cannot create the agent's directory", err)
 	}
 	if r.Repository != "" {
-		h.log("made the worktree %s of %s on the branch %s", h.work(), worktree.Scrub(p.Repository), r.Branch)
+		h.log("created the worktree %s of %s on the branch %s", h.work(), worktree.Scrub(p.Repository), r.Branch)
 	} else {
-		h.log("made the directory %s", cmp.Or(r.Dir, h.work()))
+		h.log("created the directory %s", cmp.Or(r.Dir, h.work()))
 	}
 	return nil
 }
 
-// makeWork creates the working directory of a new agent. It replaces what an interrupted call left there.
+// makeWork creates the working directory of a new agent. It replaces a worktree that an interrupted call has left
+// there.
 func (b *Place) makeWork(ctx context.Context, p project, h home, r *record) error {
 	if r.Repository == "" {
 		err := os.MkdirAll(h.work(), 0o700)
@@ -108,7 +109,8 @@ func (b *Place) makeWork(ctx context.Context, p project, h home, r *record) erro
 	return nil
 }
 
-// Start implements fleet.Place. It retries a failed provisioning, and restores a missing worktree from its branch.
+// Start implements fleet.Place. It retries a provisioning that has failed, and restores a missing worktree from its
+// branch.
 func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -149,7 +151,7 @@ func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 	return ctx.Err()
 }
 
-// migrate gives the worktree of an earlier version of Fleet its own git directory.
+// migrate gives a worktree that an earlier version of Fleet has created its own git directory.
 func (b *Place) migrate(ctx context.Context, h home, r *record) error {
 	if r == nil || r.Repository == "" {
 		return nil
@@ -170,7 +172,7 @@ func (b *Place) Stop(ctx context.Context, a fleet.Agent) error {
 		return nil
 	}
 	if _, stopped := h.stopped(); !stopped {
-		// This comes before the run is ended, so that no new run starts.
+		// The file is written before the run is ended, so that no new run starts.
 		if err := shim.WriteFile(h.path("stopped"), nil, 0o600); err != nil {
 			return runner.HostError("cannot stop the agent", err)
 		}
@@ -205,7 +207,7 @@ func (b *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
 		if err != nil {
 			return nil, err
 		}
-		if w.State != fleet.StateDeleted { // deleted after the directory was read
+		if w.State != fleet.StateDeleted { // the agent may have been deleted after the directory was read
 			all = append(all, w)
 		}
 	}

@@ -16,18 +16,19 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// untilSuffix is the suffix of a file next to a directory of results. The file has the time until which the directory is
-// kept.
+// untilSuffix is the suffix of a file next to a directory of results. The file contains the time until which the
+// directory is kept.
 const untilSuffix = ".until"
 
-// results returns the directory of an agent whose files outlive it: see fleet.AgentConfig.Keep. The agent works there from
-// the start, so that nothing has to be moved.
+// results returns the working directory of an agent whose files outlive the agent, see fleet.AgentConfig.Keep. The
+// agent works there from the start, so that no files have to be moved later.
 func (b *Place) results(uid string) string {
 	return filepath.Join(b.config.Dir, "results", runner.FileName(uid))
 }
 
-// keepResults decides what happens to the results of an agent that is deleted. It keeps files for a time and removes an
-// empty directory. The path is derived from the agent's uid, because the agent could have changed any file.
+// keepResults decides what happens to the results of an agent that is being deleted. If there are files, it keeps them
+// for the configured time. If there are none, it removes the directory. It derives the path from the agent's uid, not
+// from a file, because the agent could have changed any file.
 func (b *Place) keepResults(a fleet.Agent, h home, r *record) error {
 	dir := b.results(a.UID)
 	if !r.Deleting {
@@ -43,7 +44,7 @@ func (b *Place) keepResults(a fleet.Agent, h home, r *record) error {
 			r.Kept = fmt.Sprintf("its files are kept in %s until %s", dir, until)
 		}
 		r.Deleting = true
-		if err := h.write(r); err != nil { // after a crash, the next call makes the same decision
+		if err := h.write(r); err != nil { // after a crash, the next call reads the decision from the record
 			return runner.HostError("cannot write the agent's record", err)
 		}
 	}
@@ -55,7 +56,8 @@ func (b *Place) keepResults(a fleet.Agent, h home, r *record) error {
 	return nil
 }
 
-// hasFiles reports whether the directory contains anything but directories. A missing directory contains nothing.
+// hasFiles reports whether there is anything but directories in the directory or below it. It returns false if the
+// directory does not exist.
 func hasFiles(dir string) (found bool, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -70,13 +72,13 @@ func hasFiles(dir string) (found bool, err error) {
 		}
 		return nil
 	})
-	if errors.Is(err, fs.ErrPermission) { // there may be files in a directory that cannot be read
+	if errors.Is(err, fs.ErrPermission) { // a directory that cannot be read may contain files
 		return true, nil
 	}
 	return found, err
 }
 
-// Tidy implements fleet.Tidier. It removes results whose time is over.
+// Tidy implements fleet.Tidier. It removes results that need not be kept any longer.
 func (b *Place) Tidy(ctx context.Context, now time.Time) error {
 	dir := filepath.Join(b.config.Dir, "results")
 	entries, err := os.ReadDir(dir)
@@ -96,7 +98,7 @@ func (b *Place) Tidy(ctx context.Context, now time.Time) error {
 			continue
 		}
 		until, err := time.Parse(time.RFC3339, string(text))
-		if err != nil || now.Before(until) { // files with an unreadable time are left for an administrator
+		if err != nil || now.Before(until) { // if the time cannot be read, the files stay until an administrator removes them
 			continue
 		}
 		if err = worktree.RemoveAll(filepath.Join(dir, name)); err == nil {

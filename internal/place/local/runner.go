@@ -67,7 +67,7 @@ func (s workspace) Work(fleet.Run) (runner.Work, error) {
 	return w, nil
 }
 
-// migrateTime limits the migration of a worktree of an earlier version of Fleet.
+// migrateTime limits how long migrate may take.
 const migrateTime = time.Minute
 
 func (s workspace) migrate(r *record) error {
@@ -76,7 +76,7 @@ func (s workspace) migrate(r *record) error {
 	return s.place.migrate(ctx, s.home, r)
 }
 
-// job returns the agent's task options for the driver.
+// job returns the driver's job for a task of the agent, without the task itself.
 func (b *Place) job(p project, a fleet.Agent) (driver.Job, error) {
 	role, err := p.role(a.Role)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package probe examines what providers consist of: URLs, and programs on this machine. It implements
-// providers.Outside, which interprets the results.
+// Package probe examines the URLs and the programs on this machine that providers use. It implements providers.Outside.
+// Package providers interprets the results.
 //
-// Package app gives it to the toolset providers. It must never send a key or a prompt: it only finds out whether
-// something answers.
+// Package app passes an Outside to the toolset providers. The package only finds out whether something answers. It must
+// never send a prompt, and must send a key only to the URL with which it is called.
 package probe
 
 import (
@@ -29,10 +29,10 @@ type Outside struct {
 
 // Config configures an Outside. The zero value works.
 type Config struct {
-	Environ []string // this process's environment; nil: os.Environ()
+	Environ []string // environment of this process; nil: os.Environ()
 }
 
-// New returns an Outside. It keeps no connections.
+// New returns an Outside. The Outside keeps no connections open.
 func New(c Config) *Outside {
 	if c.Environ == nil {
 		c.Environ = os.Environ()
@@ -42,7 +42,7 @@ func New(c Config) *Outside {
 			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 2 * time.Second}).DialContext, DisableKeepAlives: true,
 			TLSHandshakeTimeout: 2 * time.Second, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
 		},
-		// Headers may hold secrets, which must not be sent to another address.
+		// The headers may hold secrets, which must not be sent to another address.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	for _, v := range o.environ {
@@ -53,7 +53,8 @@ func New(c Config) *Outside {
 	return o
 }
 
-// Get requests the URL.
+// Get requests the URL with the header, and returns the status and the body of the answer. It does not follow
+// redirects. Its errors do not contain the request.
 func (o *Outside) Get(ctx context.Context, url string, header map[string]string) (status int, body []byte, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -76,7 +77,7 @@ func (o *Outside) Get(ctx context.Context, url string, header map[string]string)
 	return resp.StatusCode, body, nil
 }
 
-// words returns a short error that does not contain the request, which may hold secrets.
+// words returns a short error for people. It does not contain the request, which may hold secrets.
 func words(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return err
@@ -105,7 +106,7 @@ func words(err error) error {
 	return errors.New("unreadable answer")
 }
 
-// cause returns the innermost error, usually that of the operating system.
+// cause returns the innermost wrapped error, which is usually an error of the operating system.
 func cause(err error) error {
 	for {
 		inner := errors.Unwrap(err)

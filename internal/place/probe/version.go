@@ -16,10 +16,10 @@ import (
 // maxOutput limits how much of a program's output is kept, in bytes.
 const maxOutput = 4 << 10
 
-// basics are the variables that programs need to start, and that hold no secrets.
+// basics are the variables that programs need to start. They hold no secrets.
 var basics = []string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"}
 
-// harmless returns the environment for a program that only prints its version.
+// harmless returns an environment without secrets, for a program that only prints its version.
 func harmless(environ []string) (env []string) {
 	for _, v := range environ {
 		name, _, _ := strings.Cut(v, "=")
@@ -32,7 +32,9 @@ func harmless(environ []string) (env []string) {
 	return append(env, "NO_COLOR=1", "CI=1", "DISABLE_AUTOUPDATER=1", "DISABLE_TELEMETRY=1")
 }
 
-// Version runs the program with --version, in its own process group, which is killed afterwards.
+// Version runs the program with --version. It returns the path of the program and the beginning of its output. The
+// program runs in its own process group, which Version kills afterwards. Version returns exec.ErrNotFound and an empty
+// path if the program is not found.
 func (o *Outside) Version(ctx context.Context, program string) (path, output string, err error) {
 	if path = o.find(program); path == "" {
 		return "", "", exec.ErrNotFound
@@ -49,7 +51,7 @@ func (o *Outside) Version(ctx context.Context, program string) (path, output str
 	if cmd.Process == nil {
 		return path, "", errors.New("cannot start: " + cause(err).Error())
 	}
-	_ = cmd.Cancel() // kills remaining children; an error means that there are none
+	_ = cmd.Cancel() // kills remaining child processes; it fails if there are none
 	output = out.kept.String()
 	exit, failed := errors.AsType[*exec.ExitError](err)
 	switch {
@@ -63,7 +65,8 @@ func (o *Outside) Version(ctx context.Context, program string) (path, output str
 	return path, output, err
 }
 
-// find returns the path of the program; empty if it is not found. Relative directories in PATH are ignored.
+// find returns the path of the program, or "" if it is not found. It ignores relative directories in PATH, and relative
+// paths.
 func (o *Outside) find(program string) string {
 	if strings.ContainsRune(program, '/') {
 		if filepath.IsAbs(program) {
@@ -83,9 +86,9 @@ func (o *Outside) find(program string) string {
 	return ""
 }
 
-// head keeps the start of what is written, and discards the rest.
+// head keeps the first bytes that are written, and discards the rest.
 type head struct {
-	kept bytes.Buffer // not embedded, because its ReadFrom would bypass the limit
+	kept bytes.Buffer // not embedded, because the ReadFrom of bytes.Buffer would bypass the limit
 	left int
 }
 
