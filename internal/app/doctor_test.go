@@ -176,9 +176,9 @@ func TestDoctorAndIssuer(t *testing.T) {
 	for _, c := range []struct{ about, keys, says, next string }{
 		{"", "", "answered 404", "check oidc.issuer"},
 		{`<html>`, "", "did not answer with JSON", "check oidc.issuer"},
-		{`{"issuer":"https://other"}`, "", `calls itself "https://other"`, "to the letter"},
-		{`{"issuer":"` + odd.URL + `","jwks_uri":"` + odd.URL + `/keys"}`, "", "keys cannot be read", "publish its keys"},
-		{`{"issuer":"` + odd.URL + `","jwks_uri":"` + odd.URL + `/keys"}`, `{"keys":[]}`, "has no key", "publish its keys"},
+		{`{"issuer":"https://other"}`, "", `publishes the name "https://other"`, "exactly the name"},
+		{`{"issuer":"` + odd.URL + `","jwks_uri":"` + odd.URL + `/keys"}`, "", "keys cannot be read", "make the issuer's keys readable"},
+		{`{"issuer":"` + odd.URL + `","jwks_uri":"` + odd.URL + `/keys"}`, `{"keys":[]}`, "has no key", "make the issuer's keys readable"},
 	} {
 		clear(answers)
 		for path, answer := range map[string]string{"/.well-known/openid-configuration": c.about, "/keys": c.keys} {

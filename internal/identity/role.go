@@ -11,16 +11,16 @@ import (
 // Roles maps groups or roles of another system to roles in Fleet: viewer, user or admin.
 type Roles map[string]string
 
-// scopes are the scopes of the roles.
+// scopes maps each role to its scope.
 var scopes = map[string]fleet.Scope{"viewer": fleet.ScopeRead, "user": fleet.ScopeRun, "admin": fleet.ScopeAdmin}
 
-// IsRole reports whether there is a role of the name.
+// IsRole reports whether there is a role with the name.
 func IsRole(name string) bool {
 	_, ok := scopes[name]
 	return ok
 }
 
-// Validate returns an error that names the first invalid key, below the given key of the configuration.
+// Validate returns an error that names the first invalid key, or nil. key is the configuration key of r itself.
 func (r Roles) Validate(key string) error {
 	for _, name := range slices.Sorted(maps.Keys(r)) {
 		if !IsRole(r[name]) {
@@ -30,8 +30,8 @@ func (r Roles) Validate(key string) error {
 	return nil
 }
 
-// Scope returns the widest scope that one of the names has, or that of the default role. ok is false if no name has a
-// role and there is no default role.
+// Scope returns the widest scope among the roles of the names and the default role byDefault, which may be empty. ok is
+// false if no name has a role and there is no default role.
 func (r Roles) Scope(names []string, byDefault string) (scope fleet.Scope, ok bool) {
 	scope, ok = scopes[byDefault]
 	for _, name := range names {

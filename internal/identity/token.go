@@ -9,7 +9,7 @@ import (
 
 // Tokens is the source of Fleet's own tokens. They begin with fleet.TokenPrefix.
 type Tokens struct {
-	// Lookup returns the principal of a secret.
+	// Lookup returns the principal of a secret, or an error as Source.Authenticate does.
 	Lookup func(ctx context.Context, secret string) (fleet.Principal, error)
 	// AgentsOnly restricts the source to tokens that the server creates for agents.
 	AgentsOnly bool

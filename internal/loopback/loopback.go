@@ -1,7 +1,8 @@
-// Package loopback says which hosts are this machine. What is sent to them crosses no network, so it may be unencrypted,
-// and what listens on them serves nobody else.
+// Package loopback reports which hosts are this machine. Data sent to such a host does not cross a network, so it may
+// be unencrypted. A program that listens on such a host cannot be reached from other machines.
 //
-// The server, the client and the places use it. It resolves no names: the answer must not depend on DNS.
+// The server, the client and the places use this package. It resolves no names, because the answer must not depend on
+// DNS.
 package loopback
 
 import (

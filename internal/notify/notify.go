@@ -1,6 +1,7 @@
-// Package notify wakes goroutines that wait for a change. A notification carries no data: the receiver looks again.
+// Package notify wakes goroutines that wait for a change. A notification carries no data, so the receiver must look for
+// itself what has changed.
 //
-// The stores use it for commits, and package state for the log of events and the state of places.
+// The stores use it for commits. Package state uses it for the log of events and the state of places.
 package notify
 
 import "sync"
@@ -11,8 +12,9 @@ type Subscribers struct {
 	channels map[chan struct{}]struct{}
 }
 
-// Subscribe returns a channel that receives after each Notify. A notification that is not received covers later ones, so a
-// slow receiver delays nobody. Cancel ends the subscription; it may be called again.
+// Subscribe returns a channel that gets a value after each Notify. The channel holds at most one value: while it is not
+// received, later notifications are dropped, so a slow receiver delays nobody. cancel ends the subscription and may be
+// called more than once.
 func (s *Subscribers) Subscribe() (signal <-chan struct{}, cancel func()) {
 	ch := make(chan struct{}, 1)
 	s.mu.Lock()

@@ -11,15 +11,15 @@ import (
 func TestSubscribers(t *testing.T) {
 	t.Parallel()
 	var s notify.Subscribers
-	s.Notify() // nobody listens
+	s.Notify() // there is no subscription yet
 	one, cancelOne := s.Subscribe()
 	two, cancelTwo := s.Subscribe()
 	require.Equal(t, 2, s.Len())
-	require.Empty(t, one, "what was before the subscription is not notified")
+	require.Empty(t, one, "a new subscription must not get earlier notifications")
 	s.Notify()
 	s.Notify()
 	<-one
-	require.Empty(t, one, "notifications that are not received are merged")
+	require.Empty(t, one, "two notifications before a receive must count as one")
 	cancelOne()
 	cancelOne()
 	s.Notify()

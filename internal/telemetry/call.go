@@ -15,16 +15,16 @@ import (
 // faces are the values of the label face. Any other value counts as grpc.
 var faces = [...]string{"grpc", "rest", "mcp"}
 
-// callMetrics measures calls. It looks up a method's counters by its labels once and keeps them, since that takes longer
-// than counting.
+// callMetrics measures calls. It looks up the counters of a method by their labels only once and keeps them, because
+// the lookup takes longer than counting.
 type callMetrics struct {
 	ended    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	methods  *sync.Map // *[len(faces)]faceCalls by full method
 }
 
-// faceCalls are the counters of a method on one face. They are created when they are first needed, so that calls
-// that never happen have no series.
+// faceCalls are the counters of a method on one face. A counter is created when it is first needed, so that there are
+// no series for calls that never happen.
 type faceCalls struct {
 	duration atomic.Pointer[prometheus.Observer]
 	ended    [codes.Unauthenticated + 1]atomic.Pointer[prometheus.Counter] // by code
@@ -34,7 +34,8 @@ func newCallMetrics() callMetrics {
 	return callMetrics{ended: calls.counters(), duration: callDuration.histograms(), methods: &sync.Map{}}
 }
 
-// CallEnded counts a call, and ends its span. The duration of a stream is not measured, since that is up to the caller.
+// CallEnded counts a call that has ended, measures its duration, and ends its span. It does not measure the duration of
+// a stream, because the caller decides when a stream ends.
 func (t *Telemetry) CallEnded(ctx context.Context, method, face string, stream bool, how codes.Code, took time.Duration) {
 	t.endCall(ctx, method, how)
 	found, ok := t.calls.methods.Load(method)
@@ -65,9 +66,10 @@ func (t *Telemetry) CallEnded(ctx context.Context, method, face string, stream b
 	(*d).Observe(took.Seconds())
 }
 
-// CallWaited records that a call has waited so long until fewer others were worked on.
+// CallWaited records how long a call has waited until the server worked on fewer other calls.
 func (t *Telemetry) CallWaited(d time.Duration) { t.callWait.Observe(d.Seconds()) }
 
+// faceIndex returns the index of the face in faces.
 func faceIndex(face string) int {
 	for i, f := range faces {
 		if f == face {

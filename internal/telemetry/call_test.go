@@ -9,7 +9,7 @@ import (
 	"fleet/internal/telemetry"
 )
 
-// BenchmarkCall measures what every call pays: for counting it, and for tracing it or not.
+// BenchmarkCall measures the cost that telemetry adds to every call, without and with tracing.
 func BenchmarkCall(b *testing.B) {
 	call := func(b *testing.B, tel *telemetry.Telemetry) {
 		b.Helper()

@@ -1,7 +1,8 @@
-// Package telemetry shows operators what the server does: metrics for Prometheus, traces for OpenTelemetry, and ids in
-// log lines that lead from one to the other.
+// Package telemetry shows operators what the server does. It has metrics for Prometheus and traces for OpenTelemetry,
+// and adds ids to log lines that lead from a line to its call and trace.
 //
 // Package app creates it, and puts its decorators around the store and the places. The faces report their calls to it.
-// What others count, it reads when Prometheus asks. It must never change what the decorated parts do, and no label,
-// attribute or log line that it adds may name a principal or hold a secret or the text of a task.
+// Figures that other packages count are read when Prometheus scrapes the server. The package must never change what the
+// decorated parts do. No label, attribute or log line that it adds may name a principal or contain a secret or the text
+// of a task.
 package telemetry

@@ -12,7 +12,7 @@ import (
 	"fleet/internal/telemetry"
 )
 
-// FuzzTraceparent checks that any trace context of a caller, or of the store, gives a valid trace.
+// FuzzTraceparent checks that any trace context from a caller or from the store gives a valid trace or no trace.
 func FuzzTraceparent(f *testing.F) {
 	f.Add(parent, "a=b,c@d=e")
 	f.Add("00-00000000000000000000000000000000-b7ad6b7169203331-01", "=")

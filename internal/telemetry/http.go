@@ -8,8 +8,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Transport returns a transport that traces requests that belong to a traced call, and tells the server about the trace.
-// A span has no path and no query, because these may contain what operators should not see.
+// Transport returns a transport over base. It adds a span and the trace headers to each request that belongs to traced
+// work. The span has no path and no query, because they may contain data that operators should not see.
 func (t *Telemetry) Transport(base http.RoundTripper) http.RoundTripper {
 	if t.tracer == nil {
 		return base
@@ -22,7 +22,7 @@ type transport struct {
 	telemetry *Telemetry
 }
 
-// RoundTrip implements http.RoundTripper. The span ends with the header of the answer.
+// RoundTrip implements http.RoundTripper. The span ends when the header of the answer has arrived.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !trace.SpanContextFromContext(r.Context()).IsValid() {
 		return t.base.RoundTrip(r)

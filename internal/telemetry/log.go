@@ -9,8 +9,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// LogHandler returns a handler that adds call_id to records about a call, and trace_id and span_id to those about traced
-// work.
+// LogHandler returns a handler that adds call_id to log records about a call, and trace_id and span_id to log records
+// about traced work.
 func LogHandler(next slog.Handler) slog.Handler { return logHandler{next} }
 
 type logHandler struct{ slog.Handler }

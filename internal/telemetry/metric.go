@@ -14,7 +14,7 @@ const (
 	Histogram Kind = "histogram"
 )
 
-// Metric describes a metric of the server. docs/operate/monitoring.md explains each to operators.
+// Metric describes a metric of the server. docs/operate/monitoring.md explains each metric to operators.
 type Metric struct {
 	Name   string
 	Kind   Kind
@@ -22,7 +22,8 @@ type Metric struct {
 	Labels []string
 }
 
-// The metrics. Every label has a small set of values, which does not depend on the names of callers or agents.
+// These are the metrics. Every label has a small set of values, which does not depend on the names of callers or
+// agents.
 var (
 	calls        = counter("fleet_calls_total", "Calls that have ended.", "method", "face", "code")
 	callDuration = histogram("fleet_call_duration_seconds", "Duration of calls, without streams.", "method", "face")
@@ -62,11 +63,12 @@ var (
 	build = gauge("fleet_build_info", "1, with the version of the server.", "version")
 )
 
-// buckets are the upper bounds of the buckets of histograms, in seconds. There are few, since each costs a series.
+// buckets are the upper bounds of the buckets of histograms, in seconds. There are only a few, because each bucket adds
+// a series for each combination of labels.
 var buckets = []float64{0.001, 0.005, 0.02, 0.05, 0.1, 0.5, 2, 10, 60}
 
-// Metrics returns the metrics that Fleet defines. The server also exports those of the Go runtime and of its process,
-// whose names begin with go_ and process_.
+// Metrics returns the metrics that Fleet defines. The server also exports metrics of the Go runtime and of its process.
+// Their names begin with go_ and process_.
 func Metrics() []Metric {
 	return []Metric{
 		calls, callDuration, callsOpen, callsWaiting, callWait,
@@ -87,7 +89,7 @@ func histogram(name, help string, labels ...string) Metric {
 	return Metric{name, Histogram, help, labels}
 }
 
-// desc returns the metric as Prometheus's library has it.
+// desc returns the metric's description for Prometheus's library.
 func (m Metric) desc() *prometheus.Desc { return prometheus.NewDesc(m.Name, m.Help, m.Labels, nil) }
 
 // counters returns a counter for each combination of the metric's labels.

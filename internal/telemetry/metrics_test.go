@@ -22,8 +22,8 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// scrape returns the values of the series, by name and labels as Prometheus writes them. Of a histogram it returns the
-// count.
+// scrape returns the values of all series, keyed by name and labels: "name{label=value,...}". The value of a histogram
+// is its count.
 func scrape(t *testing.T, of http.Handler) map[string]float64 {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -49,7 +49,8 @@ func scrape(t *testing.T, of http.Handler) map[string]float64 {
 	return got
 }
 
-// sources returns sources over the store with two agents, one of which has waited for a minute.
+// sources returns sources over the store. They report two agents: the task of one has been queued for a minute, and the
+// task of the other waits for an answer.
 func sources(s fleet.Store) telemetry.Sources {
 	queued := &fleet.AgentView{Agent: fleet.Agent{State: fleet.StateStarting}, Task: &fleet.Task{CreatedAt: noon.Add(-time.Minute)}}
 	asking := &fleet.AgentView{Agent: fleet.Agent{State: fleet.StateRunning}, Task: &fleet.Task{Dispatched: noon, Waiting: 1}}
@@ -74,7 +75,7 @@ func openStore(t *testing.T) fleet.Store {
 	return s
 }
 
-// TestMetrics checks the value of every metric, and that there are no others.
+// TestMetrics checks the values of the metrics, and that Metrics lists exactly the exported metrics.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	tel := telemetry.New("v1")
@@ -158,18 +159,18 @@ func TestMetrics(t *testing.T) {
 		}
 		names = append(names, name)
 		i := slices.IndexFunc(telemetry.Metrics(), func(m telemetry.Metric) bool { return m.Name == name })
-		require.GreaterOrEqual(t, i, 0, "%s is not in Metrics", name)
+		require.GreaterOrEqual(t, i, 0, "%s must be in Metrics", name)
 		for _, label := range telemetry.Metrics()[i].Labels {
 			require.Contains(t, labels, label+"=", series)
 		}
 		require.NotContains(t, series, "alice")
 	}
 	for _, m := range telemetry.Metrics() {
-		require.Contains(t, names, m.Name, "nothing exports it")
+		require.Contains(t, names, m.Name, "%s must be exported", m.Name)
 	}
 }
 
-// TestUntrustedCode checks that a workspace cannot make up labels.
+// TestUntrustedCode checks that an error of a workspace cannot add values of the label code.
 func TestUntrustedCode(t *testing.T) {
 	t.Parallel()
 	tel := telemetry.New("v1")
@@ -181,7 +182,7 @@ func TestUntrustedCode(t *testing.T) {
 	require.InDelta(t, 1, scrape(t, tel)["fleet_place_operation_errors_total{code=INTERNAL,operation=inspect,place=fake}"], 0)
 }
 
-// TestStoreDown checks that metrics are shown although the store does not answer.
+// TestStoreDown checks that the other metrics are exported while the store does not answer.
 func TestStoreDown(t *testing.T) {
 	t.Parallel()
 	tel := telemetry.New("v1")

@@ -21,19 +21,21 @@ func newPlaceMetrics() placeMetrics {
 	return placeMetrics{duration: placeDuration.histograms(), errors: placeErrors.counters()}
 }
 
-// Place returns the place with its operations, and those of its runners, measured.
+// Place returns a place that does what p does, and measures the operations of p and of its runners.
 func (t *Telemetry) Place(p fleet.Place) fleet.Place {
 	return &place{Place: p, telemetry: t, name: p.Traits().Name}
 }
 
-// place measures a place. It always implements Confiner and Tidier; without effect if the measured place does not.
+// place measures a place. It always implements Confiner and Tidier. These methods do nothing if the measured place does
+// not implement them.
 type place struct {
 	fleet.Place
 	telemetry *Telemetry
 	name      string
 }
 
-// begin begins the span of the operation, and returns the function that records it when it has ended.
+// begin begins the span of an operation. It returns the context for the operation, and a function to call with the
+// operation's error when it has ended.
 func (p *place) begin(ctx context.Context, operation string) (context.Context, func(*error)) {
 	begun := time.Now()
 	ctx, span := p.span(ctx, operation)
@@ -44,12 +46,12 @@ func (p *place) begin(ctx context.Context, operation string) (context.Context, f
 	}
 }
 
-// span begins the span of the operation; nil if the work that it belongs to is not traced.
+// span begins the span of the operation. The span is nil if the operation belongs to work that is not traced.
 func (p *place) span(ctx context.Context, operation string) (context.Context, trace.Span) {
 	return p.telemetry.child(ctx, "place."+operation, trace.SpanKindClient, attribute.String("fleet.place", p.name))
 }
 
-// failed counts the error of an operation. A cancelled call does not count.
+// failed counts the error of an operation, if there is one. It does not count a cancelled operation.
 func (p *place) failed(operation string, err error) {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		p.telemetry.places.errors.WithLabelValues(p.name, operation, placeCode(err)).Inc()
@@ -64,7 +66,8 @@ var placeCodes = [...]string{
 	fleet.Unimplemented: "UNIMPLEMENTED", fleet.DeadlineExceeded: "DEADLINE_EXCEEDED",
 }
 
-// placeCode returns the label for err. The error may come from a workspace, which is not trusted to choose it.
+// placeCode returns the value of the label code for err. It returns only values of placeCodes, because the error may
+// come from a workspace, which is not trusted.
 func placeCode(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return placeCodes[fleet.DeadlineExceeded]

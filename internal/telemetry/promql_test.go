@@ -20,10 +20,11 @@ import (
 	"fleet/internal/telemetry"
 )
 
-// target are the labels that Prometheus adds to what it scrapes.
+// target are the labels that Prometheus adds to every scraped series.
 var target = []string{"instance", "job"}
 
-// metricOf returns the metric with the series' name; nil if there is none. A histogram has several series.
+// metricOf returns the metric that the series belongs to; nil if there is none. A series of a histogram is returned as
+// a counter.
 func metricOf(series string) *telemetry.Metric {
 	for _, m := range telemetry.Metrics() {
 		if m.Name == series {
@@ -41,14 +42,15 @@ func metricOf(series string) *telemetry.Metric {
 	return nil
 }
 
-// query checks a query and returns the labels of its result.
+// query is a PromQL query of a dashboard or an alert.
 type query struct {
 	t       *testing.T
 	text    string
-	library map[string]float64 // series of the libraries
+	library map[string]float64 // further series that the query may use, such as those of the Go runtime
 }
 
-// check fails unless the query is valid, and each metric and label in it exists. It returns the labels of its result.
+// check fails the test unless the query is valid and each metric and label in it exists. It returns the labels that the
+// result can have.
 func (q query) check() []string {
 	q.t.Helper()
 	e, err := parser.ParseExpr(q.text)
@@ -63,7 +65,7 @@ func (q query) labelsOf(e parser.Expr) []string {
 	case *parser.VectorSelector:
 		return q.selected(e)
 	case *parser.AggregateExpr:
-		require.False(q.t, e.Without, "%s: say by which labels", q.text)
+		require.False(q.t, e.Without, "%s: name the labels with by, not without", q.text)
 		require.Subset(q.t, q.labelsOf(e.Expr), e.Grouping, q.text)
 		return e.Grouping
 	case *parser.Call:
@@ -94,7 +96,7 @@ func (q query) selected(s *parser.VectorSelector) []string {
 		require.NotEqual(q.t, telemetry.Histogram, m.Kind, "%s: name a series of the histogram", q.text)
 		known = append(slices.Clone(m.Labels), target...)
 	} else if _, ok := q.library[s.Name]; !ok {
-		require.Equal(q.t, "up", s.Name, "%s: there is no such metric", q.text)
+		require.Equal(q.t, "up", s.Name, "%s: the metric must exist", q.text)
 	}
 	for _, m := range s.LabelMatchers {
 		if m.Name == labels.MetricName {
@@ -102,7 +104,7 @@ func (q query) selected(s *parser.VectorSelector) []string {
 		}
 		require.Contains(q.t, known, m.Name, q.text)
 		if m.Name == "method" {
-			require.True(q.t, slices.ContainsFunc(methods(), m.Matches), "%s: no method matches %s", q.text, m.Value)
+			require.True(q.t, slices.ContainsFunc(methods(), m.Matches), "%s: a method must match %s", q.text, m.Value)
 		}
 	}
 	return known
@@ -125,6 +127,7 @@ var (
 	alertLabel  = regexp.MustCompile(`\$labels\.(\w+)`)
 )
 
+// requireShown requires that each label that the text shows is among the known labels.
 func requireShown(t *testing.T, pattern *regexp.Regexp, text string, known []string) {
 	t.Helper()
 	for _, m := range pattern.FindAllStringSubmatch(text, -1) {
@@ -165,7 +168,7 @@ func TestDashboard(t *testing.T) {
 	shown := map[string]bool{}
 	ids := map[int]bool{}
 	for _, p := range dashboard.Panels {
-		require.False(t, ids[p.ID], "the id of %s is not its own", p.Title)
+		require.False(t, ids[p.ID], "the panel %s must have an id of its own", p.Title)
 		ids[p.ID] = true
 		for _, to := range p.Targets {
 			for _, m := range regexp.MustCompile(`\$(\w+)`).FindAllStringSubmatch(to.Expr, -1) {
@@ -179,7 +182,7 @@ func TestDashboard(t *testing.T) {
 		}
 	}
 	for _, m := range telemetry.Metrics() {
-		require.True(t, shown[m.Name], "the dashboard does not show %s", m.Name)
+		require.True(t, shown[m.Name], "the dashboard must show %s", m.Name)
 	}
 }
 
@@ -204,7 +207,7 @@ func TestAlerts(t *testing.T) {
 	for _, g := range rules.Groups {
 		for _, r := range g.Rules {
 			require.Regexp(t, `^Fleet[A-Z]\w+$`, r.Alert)
-			require.False(t, seen[r.Alert], "there are two alerts %s", r.Alert)
+			require.False(t, seen[r.Alert], "there must be only one alert %s", r.Alert)
 			seen[r.Alert] = true
 			e, err := parser.ParseExpr(r.Expr)
 			require.NoError(t, err, r.Alert)
@@ -225,7 +228,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestQueriesAreChecked checks that mistakes in a query are found.
+// TestQueriesAreChecked checks that metricOf and check find mistakes in a query.
 func TestQueriesAreChecked(t *testing.T) {
 	t.Parallel()
 	require.Nil(t, metricOf("fleet_call_total"))

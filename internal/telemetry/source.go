@@ -9,20 +9,20 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Sources are functions that return current figures of the server. Each is called once for each scrape.
+// Sources are functions that return current figures of the server. Each function is called once for each scrape.
 type Sources struct {
 	Store fleet.Store
 	// Agents returns the existing agents with their active tasks, from memory.
 	Agents func() []*fleet.AgentView
 	Places func() []fleet.PlaceState
 	Work   func() fleet.Work
-	// Watchers counts the open streams that wait for events, CallsOpen all open calls, CallsWaiting those that wait for
-	// their turn.
+	// Watchers returns the number of open streams that wait for events. CallsOpen returns the number of all open calls.
+	// CallsWaiting returns the number of calls that wait for their turn.
 	Watchers, CallsOpen, CallsWaiting func() int
 	Now                               func() time.Time
 }
 
-// Read registers the metrics that are read from the sources. Call it once.
+// Read registers the metrics that are read from the sources at each scrape. It must be called only once.
 func (t *Telemetry) Read(s Sources) { t.registry.MustRegister(collector{s, s.Now()}) }
 
 // collector reads the sources.
@@ -34,7 +34,7 @@ type collector struct {
 // storePatience limits how long a scrape waits for the store.
 const storePatience = 3 * time.Second
 
-// read lists the metrics of collector.
+// read lists the metrics that collector sends.
 var read = []Metric{
 	callsOpen, callsWaiting, agents, tasks, queueAge, workers, leases, renewals, renewFailures, leasesLost,
 	placeUp, snapshotAge, storeUp, storeSize, storeFull, lastEvent, watchers,
@@ -76,6 +76,7 @@ type sender func(m Metric, v float64, labels ...string)
 // taskStates are the values of the label state of tasks.
 var taskStates = []string{"queued", "running", "waiting", "stalled", "stopping"}
 
+// taskState returns the value of the label state for a task that has not ended.
 func taskState(t *fleet.Task) string {
 	switch {
 	case !t.StopAsked.IsZero():
@@ -128,7 +129,7 @@ func (c collector) places(send sender) {
 	}
 }
 
-// store sends the figures of the store. It leaves out those that the store does not return in time.
+// store sends the figures of the store. It leaves out figures that the store does not return in time.
 func (c collector) store(send sender) {
 	ctx, cancel := context.WithTimeout(context.Background(), storePatience)
 	defer cancel()
@@ -145,6 +146,7 @@ func (c collector) store(send sender) {
 	}
 }
 
+// truth returns 1 for true and 0 for false.
 func truth(b bool) float64 {
 	if b {
 		return 1

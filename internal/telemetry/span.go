@@ -19,7 +19,8 @@ import (
 // w3c reads and writes the headers traceparent and tracestate.
 var w3c propagation.TraceContext
 
-// CallBegan begins the span of a call, in the caller's trace if the metadata names one.
+// CallBegan begins the span of a call and returns the context for the call. If the metadata has trace headers, the span
+// belongs to the caller's trace.
 func (t *Telemetry) CallBegan(ctx context.Context, method, face string) context.Context {
 	if t.tracer == nil || isProbe(method) {
 		return ctx
@@ -43,7 +44,8 @@ func (t *Telemetry) CallBegan(ctx context.Context, method, face string) context.
 	return fleet.WithTrace(ctx, out["traceparent"])
 }
 
-// isProbe reports whether the method is a health check or reflection, which would only hide other traces.
+// isProbe reports whether the method is a health check or reflection. Such calls are not traced, because their traces
+// would only hide other traces.
 func isProbe(method string) bool {
 	return strings.HasPrefix(method, "/grpc.") || strings.HasPrefix(method, "/fleet.v1.HealthService/")
 }
@@ -55,15 +57,15 @@ func (t *Telemetry) endCall(ctx context.Context, method string, how grpccodes.Co
 	}
 	span := trace.SpanFromContext(ctx)
 	span.SetAttributes(attribute.Int("rpc.grpc.status_code", int(how)))
-	switch how { //nolint:exhaustive // the others are up to the caller
+	switch how { //nolint:exhaustive // with the other codes, the caller is at fault
 	case grpccodes.Unknown, grpccodes.DeadlineExceeded, grpccodes.Unimplemented, grpccodes.Internal, grpccodes.Unavailable, grpccodes.DataLoss:
 		span.SetStatus(codes.Error, code.Code(how).String())
 	}
 	span.End()
 }
 
-// Span begins a span of work on the agent or its task, see state.Config. It begins none if the call that requested the work
-// was not traced.
+// Span begins a span of work on the agent or its task; see state.Config. It returns the context for the work, and a
+// function that ends the span. If the call that requested the work was not traced, there is no span.
 func (t *Telemetry) Span(ctx context.Context, name string, a *fleet.Agent, task *fleet.Task) (context.Context, func(error)) {
 	parent := a.Trace
 	attributes := []attribute.KeyValue{attribute.String("fleet.agent.id", a.UID), attribute.String("fleet.place", a.Place)}
@@ -79,7 +81,7 @@ func (t *Telemetry) Span(ctx context.Context, name string, a *fleet.Agent, task 
 	return ctx, func(err error) { end(span, err) }
 }
 
-// child begins a span below that of the context; nil if that is not recorded.
+// child begins a span below the span of the context. If the context has no recorded span, child returns ctx and nil.
 func (t *Telemetry) child(ctx context.Context, name string, kind trace.SpanKind, of ...attribute.KeyValue) (context.Context, trace.Span) {
 	if t.tracer == nil || !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx, nil
@@ -87,7 +89,8 @@ func (t *Telemetry) child(ctx context.Context, name string, kind trace.SpanKind,
 	return t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(of...))
 }
 
-// end ends the span, which may be nil. It records only the reason of an error, because the message may contain a caller's text.
+// end ends the span, which may be nil. It records only the code of an error, because the message may contain a caller's
+// text.
 func end(span trace.Span, err error) {
 	if span == nil {
 		return

@@ -22,7 +22,7 @@ func newStoreMetrics() storeMetrics {
 		duration: storeDuration.histograms(), retries: storeRetries.counters(), errors: storeErrors.counters(),
 		fenced: fenced.counters(), events: events.counters(), ended: ended.counters(),
 	}
-	m.fenced.WithLabelValues() // so that it is exported as 0 before the first one
+	m.fenced.WithLabelValues() // creates the series, so that it is exported as 0 before the first fenced write
 	for _, kind := range []string{"update", "view"} {
 		m.retries.WithLabelValues(kind)
 		m.errors.WithLabelValues(kind)
@@ -33,7 +33,7 @@ func newStoreMetrics() storeMetrics {
 	return m
 }
 
-// Store returns the store with its transactions measured, and what they append to the log counted.
+// Store returns a store that does what s does, measures its transactions, and counts the events that they append.
 func (t *Telemetry) Store(s fleet.Store) fleet.Store {
 	return &store{
 		Store: s, telemetry: t, metrics: &t.store,
@@ -42,7 +42,7 @@ func (t *Telemetry) Store(s fleet.Store) fleet.Store {
 	}
 }
 
-// store measures a store. LastSeq is not measured, since every read calls it.
+// store measures a store. It does not measure LastSeq, because every read calls it.
 type store struct {
 	fleet.Store
 	telemetry    *Telemetry
@@ -57,7 +57,7 @@ type measured struct {
 	errors   prometheus.Counter
 }
 
-// ended records a transaction and how many times it was run.
+// ended records a transaction. runs is how many times its function ran, which is more than once after conflicts.
 func (m measured) ended(begun time.Time, runs int, err error) {
 	m.duration.Observe(time.Since(begun).Seconds())
 	if runs > 1 {
@@ -68,7 +68,8 @@ func (m measured) ended(begun time.Time, runs int, err error) {
 	}
 }
 
-// broken reports whether the error means that the store does not work, and not that a rule says no or the caller gave up.
+// broken reports whether the error means that the store does not work. An error of Fleet's rules, a lost lease and a
+// cancelled call do not mean that.
 func broken(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, fleet.ErrLeaseLost) {
 		return false
@@ -117,7 +118,7 @@ func (s *store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
 	return err
 }
 
-// tx notes what a transaction appends to the log.
+// tx records which events a transaction appends to the log.
 type tx struct {
 	fleet.Tx
 	appended []appended

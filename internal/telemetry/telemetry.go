@@ -23,10 +23,10 @@ type Telemetry struct {
 	answer   http.Handler
 
 	provider *sdk.TracerProvider // nil if nothing is traced
-	tracer   trace.Tracer        // nil likewise
+	tracer   trace.Tracer        // nil if nothing is traced
 }
 
-// New returns the telemetry of a server with this version. It starts nothing.
+// New returns the telemetry of a server with this version. Nothing is traced until Trace is called.
 func New(version string) *Telemetry {
 	t := &Telemetry{
 		version: version, registry: prometheus.NewRegistry(),
@@ -46,10 +46,10 @@ func New(version string) *Telemetry {
 	return t
 }
 
-// scrapeTime limits how long an answer to Prometheus may take.
+// scrapeTime limits how long a scrape may take.
 const scrapeTime = 10 * time.Second
 
-// ServeHTTP answers Prometheus. It checks nobody's credentials.
+// ServeHTTP answers scrapes of Prometheus. It does not check credentials.
 func (t *Telemetry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
@@ -59,5 +59,5 @@ func (t *Telemetry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t.answer.ServeHTTP(w, r)
 }
 
-// EventSent records that an event was sent to a waiting watcher so long after it was recorded.
+// EventSent records that an event was sent to a waiting watcher. lag is the time since the event was recorded.
 func (t *Telemetry) EventSent(lag time.Duration) { t.eventLag.Observe(lag.Seconds()) }

@@ -21,7 +21,7 @@ import (
 
 const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// kept keeps spans also after it was shut down, which tracetest's exporter does not.
+// kept is an exporter that keeps its spans after its shutdown. The exporter of tracetest drops them.
 type kept struct{ spans tracetest.SpanStubs }
 
 func (k *kept) ExportSpans(_ context.Context, more []trace.ReadOnlySpan) error {
@@ -31,7 +31,7 @@ func (k *kept) ExportSpans(_ context.Context, more []trace.ReadOnlySpan) error {
 
 func (k *kept) Shutdown(context.Context) error { return nil }
 
-// traced returns telemetry that traces, and a function that ends it and returns the spans by name.
+// traced returns telemetry with tracing, and a function that closes it and returns its spans by name.
 func traced(t *testing.T) (*telemetry.Telemetry, func() map[string]tracetest.SpanStub) {
 	t.Helper()
 	tel, k := telemetry.New("v1"), &kept{}
@@ -47,7 +47,8 @@ func traced(t *testing.T) (*telemetry.Telemetry, func() map[string]tracetest.Spa
 	}
 }
 
-// TestTransport checks that a request of traced work has a span without path and query, and tells the server about it.
+// TestTransport checks that a request of traced work has a span without path and query, and that it sends the trace
+// header to the server.
 func TestTransport(t *testing.T) {
 	t.Parallel()
 	given := make(chan string, 1)
@@ -63,10 +64,10 @@ func TestTransport(t *testing.T) {
 		resp, err := tel.Transport(http.DefaultTransport).RoundTrip(r)
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
-		require.Empty(t, r.Header, "the caller's request is not changed")
+		require.Empty(t, r.Header, "the caller's request must not be changed")
 		return <-given
 	}
-	require.Empty(t, send(t.Context()), "work that is not traced")
+	require.Empty(t, send(t.Context()), "a request of untraced work must have no trace header")
 	ctx, end := tel.Span(t.Context(), "agent.provision", &fleet.Agent{UID: "u", Trace: parent}, nil)
 	at := send(ctx)
 	end(nil)
@@ -82,8 +83,8 @@ func TestTransport(t *testing.T) {
 	}
 }
 
-// TestUntracedWork checks that there are no spans of work that no traced call has wanted, and that a span has no more of
-// an error than its code.
+// TestUntracedWork checks that work has spans only if a traced call has requested it, and that a span contains only the
+// code of an error.
 func TestUntracedWork(t *testing.T) {
 	t.Parallel()
 	tel, stop := traced(t)
@@ -106,7 +107,7 @@ func TestUntracedWork(t *testing.T) {
 	require.Empty(t, spans["place.follow"].Events)
 }
 
-// TestLogHandler checks that lines about traced work have its ids.
+// TestLogHandler checks that log lines about traced work have the trace's ids, and that other lines do not.
 func TestLogHandler(t *testing.T) {
 	t.Parallel()
 	tel, stop := traced(t)

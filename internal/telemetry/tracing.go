@@ -17,11 +17,12 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// flushTime limits how long Close waits until the last spans are exported.
+// flushTime limits how long Close waits for the export of the last spans.
 const flushTime = 3 * time.Second
 
-// Exporter returns the exporter that the standard OTEL_ variables of the environment ask for; nil if they ask for none.
-// Traces are exported if there is an endpoint, or OTEL_TRACES_EXPORTER is otlp. Exporter connects to nothing.
+// Exporter returns the exporter that the standard OTEL_ variables of the environment configure, or nil if they
+// configure none. They configure one if an endpoint is set or OTEL_TRACES_EXPORTER is otlp. Exporter does not connect
+// to the endpoint.
 func Exporter(ctx context.Context) (sdk.SpanExporter, error) {
 	kind := os.Getenv("OTEL_TRACES_EXPORTER")
 	endpoint := os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") + os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -44,8 +45,9 @@ func Exporter(ctx context.Context) (sdk.SpanExporter, error) {
 	return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q: it must be http/protobuf or grpc", protocol)
 }
 
-// Trace exports spans with the exporter from now on. Call it before the telemetry is used. OTEL_SERVICE_NAME and
-// OTEL_RESOURCE_ATTRIBUTES override what the spans say of the server, and OTEL_TRACES_SAMPLER says which are exported.
+// Trace turns on tracing and exports spans with the exporter. Call it before the telemetry is used. replica is the name
+// of the server among several; it may be empty. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override the attributes
+// that describe the server. OTEL_TRACES_SAMPLER decides which spans are exported.
 func (t *Telemetry) Trace(ctx context.Context, e sdk.SpanExporter, replica string) error {
 	of := []attribute.KeyValue{attribute.String("service.name", "fleet"), attribute.String("service.version", t.version)}
 	if replica != "" {
@@ -53,14 +55,14 @@ func (t *Telemetry) Trace(ctx context.Context, e sdk.SpanExporter, replica strin
 	}
 	r, err := resource.New(ctx, resource.WithAttributes(of...), resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil {
-		return fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
+		return fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES cannot be used: %w", err)
 	}
 	t.provider = sdk.NewTracerProvider(sdk.WithBatcher(e), sdk.WithResource(r))
 	t.tracer = t.provider.Tracer("fleet", trace.WithInstrumentationVersion(t.version))
 	return nil
 }
 
-// Close exports the spans that have ended, as far as that takes no longer than a few seconds.
+// Close exports the spans that have ended, and ends tracing. It gives up after a few seconds and returns an error.
 func (t *Telemetry) Close() error {
 	if t.provider == nil {
 		return nil
@@ -73,7 +75,7 @@ func (t *Telemetry) Close() error {
 	return nil
 }
 
-// LogErrors makes OpenTelemetry's library, which reports errors to one function of the process, log them.
+// LogErrors logs the errors that OpenTelemetry's library reports. The library has one error handler for the process.
 func LogErrors(log *slog.Logger) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces not exported", slog.Any("error", err)) }))
 }

@@ -1,7 +1,8 @@
-// Package waittest bounds the waiting of tests.
+// Package waittest limits how long tests wait.
 //
-// A test waits for a signal: a channel, the end of a process, an event of the fleet. It fails when none comes within
-// Limit, which no test that passes ever feels. Where nothing gives a signal, it polls with Until and says why.
+// A test waits for a signal, such as a channel, the end of a process, or an event of the fleet. It fails if no signal
+// comes within Limit. A test that passes never waits that long. If there is no signal for a condition, the test polls
+// with Until and gives the reason.
 package waittest
 
 import (
@@ -10,15 +11,16 @@ import (
 	"time"
 )
 
-// Limit is how long a test waits before it fails. It is long because a loaded machine may be a hundred times slower than
-// a quiet one, and because tests that are paused for others use it up too. It is shorter than the limit of the whole run,
-// so that the test that hangs is named.
+// Limit is how long a test waits before it fails. It is long because a loaded machine may be a hundred times slower
+// than an idle one, and because the time also passes while a test is paused. It is shorter than the timeout of the
+// whole test run, so that the failure names the test that hangs.
 const Limit = 10 * time.Minute
 
-// pause is the time between two looks of Until.
+// pause is the time between two polls of Until.
 const pause = 5 * time.Millisecond
 
-// Context returns a context that ends with the test, after the cleanups registered later, or after Limit.
+// Context returns a context that ends at the end of the test or after Limit. Cleanups that are registered after the
+// call of Context can still use it.
 func Context(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), Limit)
@@ -26,7 +28,7 @@ func Context(t testing.TB) context.Context {
 	return ctx
 }
 
-// Signalled waits until ok returns true. It looks at once and after each signal.
+// Signalled waits until ok returns true. It calls ok at once and after each signal. It fails the test after Limit.
 func Signalled(t testing.TB, signal <-chan struct{}, ok func() bool) {
 	t.Helper()
 	limit := time.NewTimer(Limit)
@@ -35,13 +37,13 @@ func Signalled(t testing.TB, signal <-chan struct{}, ok func() bool) {
 		select {
 		case <-signal:
 		case <-limit.C:
-			t.Fatalf("it did not happen within %s", Limit)
+			t.Fatalf("the condition did not become true within %s", Limit)
 		}
 	}
 }
 
-// Until polls until ok returns true. Reason says why there is no signal to wait for; the failure shows it. Use it on the
-// test's own goroutine only.
+// Until polls until ok returns true. It fails the test after Limit. reason says why there is no signal to wait for, and
+// the failure shows it. Call Until only on the test's own goroutine.
 func Until(t testing.TB, reason string, ok func() bool) {
 	t.Helper()
 	limit := time.NewTimer(Limit)
@@ -52,19 +54,19 @@ func Until(t testing.TB, reason string, ok func() bool) {
 		select {
 		case <-again.C:
 		case <-limit.C:
-			t.Fatalf("it did not happen within %s (polled: %s)", Limit, reason)
+			t.Fatalf("the condition did not become true within %s (polled, because: %s)", Limit, reason)
 		}
 	}
 }
 
-// Growing calls try with longer and longer time limits, beginning with first, until try returns true. It is for tests of what
-// happens at a time limit, where something else must happen before it. On a slow machine the limit can come too early: try
-// then returns false.
+// Growing calls try with longer and longer time limits, beginning with first, until try returns true. It is for tests
+// that reach a time limit after something else has happened. On a slow machine the limit can come before that, and then
+// try returns false.
 func Growing(t testing.TB, first time.Duration, try func(limit time.Duration) bool) {
 	t.Helper()
 	for limit := first; !try(limit); limit *= 4 {
 		if limit > Limit {
-			t.Fatalf("it did not happen within %s", limit)
+			t.Fatalf("try did not succeed with a time limit of %s", limit)
 		}
 	}
 }

@@ -20,21 +20,21 @@ import (
 	"fleet/internal/identity/coder"
 )
 
-// With -record, TestRecorded records the cassettes from a test bed (testdata/coder-testbed) whose environment is set. It creates
-// tokens there, and revokes them.
+// With -record, TestRecorded records the cassettes from a test bed (testdata/coder-testbed). The variables that the
+// test bed prints must be set. TestRecorded creates tokens in the test bed and revokes them.
 var record = flag.Bool("record", false, "record the cassettes from a real Coder deployment")
 
 const (
 	cassettes = "../../../testdata/cassettes/identity"
-	address   = "http://coder.test" // of the deployment in cassettes
+	address   = "http://coder.test" // the deployment's address in cassettes
 )
 
 // deployment is a real Coder whose answers are recorded or replayed.
 type deployment struct {
 	*testing.T
 	users *coder.Users
-	at    time.Time // what the source takes for the time
-	names map[string]string
+	at    time.Time         // the source's current time
+	names map[string]string // ids of tokens, with their replacements in the cassette
 }
 
 // newDeployment returns a deployment that uses the cassette with the test's name.
@@ -49,7 +49,7 @@ func newDeployment(t *testing.T) *deployment {
 		o.Mode, where = recorder.ModeRecordOnly, os.Getenv("CODER_URL")
 	}
 	r, err := recorder.NewWithOptions(o)
-	require.NoError(t, err, "record it with -record")
+	require.NoError(t, err, "the cassette cannot be opened: run the test with -record to record it")
 	r.SetMatcher(func(r *http.Request, i cassette.Request) bool {
 		u, err := url.Parse(i.URL)
 		return err == nil && r.Method == i.Method && r.URL.Path == u.Path && r.URL.RawQuery == u.RawQuery
@@ -64,7 +64,7 @@ func newDeployment(t *testing.T) *deployment {
 	return d
 }
 
-// scrub removes credentials, and what differs from one recording to the next.
+// scrub removes credentials from a recorded request and its answer, and everything that differs between recordings.
 func (d *deployment) scrub(i *cassette.Interaction) error {
 	i.Request.Headers, i.Response.Headers, i.Response.Duration = nil, http.Header{"Content-Type": i.Response.Headers["Content-Type"]}, 0
 	i.Request.URL, i.Request.Host, i.Request.RemoteAddr = strings.Replace(i.Request.URL, os.Getenv("CODER_URL"), address, 1), "", ""
@@ -74,8 +74,8 @@ func (d *deployment) scrub(i *cassette.Interaction) error {
 	return nil
 }
 
-// token returns a new token of the user of the test bed, which a replay does not need. A cassette has its id as ten times the letter.
-// revoke revokes it.
+// token returns a new token of the test bed's user, and a function that revokes it. In a cassette the id of the token
+// is the letter repeated ten times. In a replay, token returns such a token without creating one.
 func (d *deployment) token(user, letter string, scope codersdk.APIKeyScope) (secret string, revoke func()) {
 	d.Helper()
 	if !*record {
@@ -101,7 +101,7 @@ func (d *deployment) token(user, letter string, scope codersdk.APIKeyScope) (sec
 	return key.Key, revoke
 }
 
-// TestRecorded checks who callers are to a real Coder deployment.
+// TestRecorded checks Users against the recorded answers of a real Coder deployment.
 func TestRecorded(t *testing.T) {
 	t.Parallel()
 	t.Run("users", func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestRecorded(t *testing.T) {
 		revoke()
 		d.at = d.at.Add(29 * time.Second)
 		_, err = d.users.Authenticate(t.Context(), secret)
-		require.NoError(t, err, "the answer is remembered")
+		require.NoError(t, err, "the answer must be remembered for 30 seconds")
 		d.at = d.at.Add(time.Second)
 		_, err = d.users.Authenticate(t.Context(), secret)
 		requireReason(t, fleet.ReasonUnauthenticated, err, "unknown, expired or revoked")

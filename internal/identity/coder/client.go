@@ -15,18 +15,18 @@ import (
 	"fleet/internal/fleet"
 )
 
-// askTimeout is how long Coder may take to say who the holder of a token is.
+// askTimeout is how long Coder may take to identify the holder of a token.
 const askTimeout = 10 * time.Second
 
-// user is Coder's user who holds a token.
+// user is the Coder user who holds a token.
 type user struct {
 	id, name string
-	roles    []string // of the deployment, not of an organization
-	groups   []string // as ORGANIZATION/GROUP
-	expires  time.Time
+	roles    []string  // roles in the deployment, without roles in an organization
+	groups   []string  // as ORGANIZATION/GROUP
+	expires  time.Time // when the token expires
 }
 
-// client asks a deployment, with the tokens of callers.
+// client sends requests to a deployment with the tokens of callers.
 type client struct {
 	url  *url.URL
 	http *http.Client
@@ -39,13 +39,13 @@ func newClient(u *url.URL, transport http.RoundTripper) *client {
 	}
 	return &client{url: u, http: &http.Client{
 		Transport: transport, Timeout: askTimeout,
-		// A redirect would take the token to another address.
+		// Do not follow redirects, because they would send the token to another address.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// whois returns the holder of the token. The error is UNAUTHENTICATED if the token is not valid, or does not permit
-// everything that its user may do, and BACKEND_UNAVAILABLE if Coder does not answer.
+// whois returns the holder of the token. It returns UNAUTHENTICATED if the token is not valid, or does not permit
+// everything that its user may do. It returns BACKEND_UNAVAILABLE if Coder does not answer.
 func (c *client) whois(ctx context.Context, token string) (*user, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -76,10 +76,10 @@ func (c *client) whois(ctx context.Context, token string) (*user, error) {
 }
 
 // errNarrow is the error for a token that does not permit everything that its user may do.
-var errNarrow = fleet.Errorf(fleet.ReasonUnauthenticated, "the Coder token is restricted to some scopes, so Fleet does not take it: use a session token, or one with the scope all")
+var errNarrow = fleet.Errorf(fleet.ReasonUnauthenticated, "the Coder token is restricted to some scopes, so Fleet does not accept it: use a session token, or a token with the scope all")
 
-// isWhole reports whether the key permits everything that its user may do. Fleet would give the holder of any other key more
-// rights than Coder does.
+// isWhole reports whether the key permits everything that its user may do. With any other key, the holder would get
+// more rights in Fleet than in Coder.
 func isWhole(k *codersdk.APIKey) bool {
 	for _, t := range k.AllowList {
 		if t != codersdk.AllowAllTarget() {
@@ -87,11 +87,12 @@ func isWhole(k *codersdk.APIKey) bool {
 		}
 	}
 	return slices.ContainsFunc(append(k.Scopes, k.Scope), func(s codersdk.APIKeyScope) bool {
-		return s == "all" || s == codersdk.APIKeyScopeCoderAll // older deployments call it all
+		return s == "all" || s == codersdk.APIKeyScopeCoderAll // older deployments use the name all
 	})
 }
 
-// groups returns the groups of the user. A deployment without a licence has none.
+// groups returns the groups of the user as ORGANIZATION/GROUP. It returns none if the deployment has no licence for
+// groups.
 func groups(ctx context.Context, sdk *codersdk.Client, me codersdk.User) ([]string, error) {
 	all, err := sdk.Groups(ctx, codersdk.GroupArguments{HasMember: me.ID.String()})
 	if code := statusOf(err); code == http.StatusNotFound || code == http.StatusForbidden {
@@ -107,7 +108,7 @@ func groups(ctx context.Context, sdk *codersdk.Client, me codersdk.User) ([]stri
 	return names, nil
 }
 
-// refused translates an error of Coder. The result contains nothing of the request.
+// refused translates an error of a request to Coder. The result does not contain anything from the request.
 func refused(err error) error {
 	var answer *codersdk.Error
 	if !errors.As(err, &answer) {
@@ -129,6 +130,7 @@ func refused(err error) error {
 	}
 }
 
+// statusOf returns the HTTP status of Coder's answer; 0 if err is nil or Coder did not answer.
 func statusOf(err error) int {
 	var answer *codersdk.Error
 	if errors.As(err, &answer) {

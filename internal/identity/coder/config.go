@@ -1,8 +1,8 @@
 // Package coder identifies callers by Coder session tokens.
 //
-// Package app puts it into the chain of sources. It asks the Coder deployment who the holder of a token is, with that
-// token, and remembers the answer for 30 seconds. It never stores a token: in memory it has a hash, and only as long as
-// the answer.
+// Package app puts it into the chain of sources. It sends a request with the token to the Coder deployment to learn who
+// the holder is, and remembers the answer for 30 seconds. It never stores a token: it keeps only the token's hash in
+// memory, together with the answer.
 package coder
 
 import (
@@ -13,15 +13,16 @@ import (
 	"fleet/internal/identity"
 )
 
-// Config configures which Coder users may call, and what they may do. The zero value lets every user of the deployment
-// call, and makes those with Coder's role owner admins.
+// Config configures which Coder users may call Fleet, and what they may do. With the zero value, every user of the
+// deployment may call Fleet, and users with Coder's role owner are admins.
 type Config struct {
-	// URL is that of the deployment; empty: that of the place coder.
+	// URL is the URL of the deployment. Empty means the deployment of the place coder.
 	URL string `yaml:"url"`
-	// Roles maps roles of the deployment, such as owner and auditor, and groups, written ORGANIZATION/GROUP, to viewer, user
-	// or admin. A user with several has the highest. nil: {owner: admin}.
+	// Roles maps Coder's roles and groups to viewer, user or admin. A role is a role of the deployment, such as owner or
+	// auditor; a group is written ORGANIZATION/GROUP. A user with several gets the highest. nil means {owner: admin}.
 	Roles identity.Roles `yaml:"roles"`
-	// DefaultRole is the role of other users; "none" if they may not call. Empty: user.
+	// DefaultRole is the role of users without a role in Roles. "none" means that they may not call Fleet. Empty means
+	// user.
 	DefaultRole string `yaml:"default_role"`
 }
 

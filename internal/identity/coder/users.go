@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	// remember is how long Coder's answer about a token is used. A revoked token still works for that long at most.
+	// remember is how long Coder's answer about a token is used. A revoked token still works for at most that long.
 	remember = 30 * time.Second
-	// rememberFailure is how long a token is refused without a request after Coder has not answered. rememberThrottled is
-	// the same after Coder has refused a request because of its rate limit.
+	// rememberFailure is how long a token is refused without a new request after Coder did not answer. rememberThrottled
+	// is how long it is refused after Coder's rate limit was reached.
 	rememberFailure   = 2 * time.Second
 	rememberThrottled = 10 * time.Second
-	// maxRemembered is how many answers are kept.
+	// maxRemembered is the largest number of answers that are kept.
 	maxRemembered = 10000
-	// newEvery is the shortest time between requests for tokens that were never valid here, which may be made up. Coder
-	// limits the requests of an address, and all callers share that of this server.
+	// newEvery and newBurst limit the requests for tokens that were never valid here, which may be invented. Coder limits
+	// the requests from one address, and all callers of this server share its address.
 	newEvery = 100 * time.Millisecond
 	newBurst = 50
 )
@@ -38,7 +38,7 @@ type Users struct {
 	names  identity.Names
 	now    func() time.Time
 	client *client
-	fresh  *rate.Limiter // for requests about tokens that were never valid
+	fresh  *rate.Limiter // limits requests for tokens that were never valid
 
 	mu      sync.Mutex
 	answers map[[sha256.Size]byte]*answer // by the hash of the token
@@ -50,7 +50,7 @@ type answer struct {
 	principal fleet.Principal
 	err       error
 	until     time.Time
-	valid     bool // Coder accepted the token when it last answered
+	valid     bool // Coder's last answer accepted the token
 }
 
 // Options are the parts that tests replace. The zero value works.
@@ -59,7 +59,7 @@ type Options struct {
 	Now       func() time.Time
 }
 
-// New returns the source. It makes no request.
+// New returns the source. It makes no request. It returns an error if the configuration is invalid.
 func New(config Config, names identity.Names, o Options) (*Users, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (u *Users) Credentials() string { return "Coder session tokens of " + u.con
 // Recognizes implements identity.Source.
 func (u *Users) Recognizes(secret string) bool { return sessionToken.MatchString(secret) }
 
-// Authenticate implements identity.Source. Coder is asked once for all who have the same token.
+// Authenticate implements identity.Source. Concurrent calls with the same token share one request to Coder.
 func (u *Users) Authenticate(ctx context.Context, secret string) (fleet.Principal, error) {
 	key := sha256.Sum256([]byte(secret))
 	u.mu.Lock()
@@ -108,7 +108,7 @@ func (u *Users) Authenticate(ctx context.Context, secret string) (fleet.Principa
 	}
 }
 
-// isOver reports whether Coder must be asked again.
+// isOver reports whether the answer is outdated, so that Coder must be asked again.
 func (a *answer) isOver(now time.Time) bool {
 	select {
 	case <-a.done:
@@ -118,7 +118,8 @@ func (a *answer) isOver(now time.Time) bool {
 	}
 }
 
-// ask sets the answer. old is the answer before it, or nil.
+// ask asks Coder about the token and sets the answer a. old is the previous answer about the token; nil if there is
+// none.
 func (u *Users) ask(ctx context.Context, secret string, a, old *answer) {
 	defer close(a.done)
 	begun := u.now()
@@ -136,14 +137,14 @@ func (u *Users) ask(ctx context.Context, secret string, a, old *answer) {
 		}
 	case e != nil && (e.Reason == fleet.ReasonUnauthenticated || e.Reason == fleet.ReasonPermissionDenied):
 		a.until = begun.Add(remember)
-	case e != nil: // Coder has not answered, so the token may be valid
+	case e != nil: // Coder has not answered, so the token may still be valid
 		a.valid, a.until = valid, begun.Add(max(e.RetryAfter, rememberFailure))
 	default: // the store has failed
 		a.valid, a.until = valid, begun.Add(rememberFailure)
 	}
 }
 
-// makeRoom forgets answers if there are too many, outdated ones first. The caller holds the lock.
+// makeRoom deletes answers if there are too many, outdated answers first. The caller holds the lock.
 func (u *Users) makeRoom() {
 	if len(u.answers) < maxRemembered {
 		return
@@ -154,7 +155,7 @@ func (u *Users) makeRoom() {
 			delete(u.answers, key)
 		}
 	}
-	for key := range u.answers { // in any order: an attacker cannot choose which
+	for key := range u.answers { // in random order, so that an attacker cannot choose which answers are deleted
 		if len(u.answers) < maxRemembered {
 			return
 		}
@@ -162,7 +163,7 @@ func (u *Users) makeRoom() {
 	}
 }
 
-// identify asks Coder who the holder of the token is.
+// identify asks Coder for the holder of the token and returns the holder's principal.
 func (u *Users) identify(ctx context.Context, secret string) (fleet.Principal, error) {
 	who, err := u.client.whois(ctx, secret)
 	if err != nil {
@@ -171,7 +172,7 @@ func (u *Users) identify(ctx context.Context, secret string) (fleet.Principal, e
 	scope, ok := u.config.Roles.Scope(append(who.roles, who.groups...), u.config.DefaultRole)
 	if !ok { // checked before the user gets a name, which is permanent
 		return fleet.Principal{}, fleet.Errorf(fleet.ReasonPermissionDenied, "the Coder user %q has no role on this server", fleet.Shorten(who.name, 80)).
-			Next("ask for a role or group that coder_auth.roles lists in the server's configuration")
+			Next("ask for a role, or to be added to a group, that coder_auth.roles lists in the server's configuration")
 	}
 	p := fleet.Principal{Scope: scope, ExpiresAt: who.expires}
 	for _, g := range who.groups {
@@ -181,12 +182,13 @@ func (u *Users) identify(ctx context.Context, secret string) (fleet.Principal, e
 	return p, err
 }
 
-// Source is the name of the source in its principals' names.
+// Source is the name of this source. The names of its principals and groups contain it.
 const Source = "coder"
 
 // Close ends idle connections.
 func (u *Users) Close() { u.client.http.CloseIdleConnections() }
 
+// unavailable returns the error for a token that cannot be checked now. after is when the caller should try again.
 func unavailable(why string, after time.Duration) error {
 	e := fleet.Errorf(fleet.ReasonBackendUnavailable, "the Coder token cannot be checked now: %s; try again", why)
 	e.RetryAfter = after

@@ -22,7 +22,7 @@ import (
 
 const alicesToken = "aaaaaaaaaa-aaaaaaaaaaaaaaaaaaaaaa"
 
-// subjects gives each subject the name that it prefers.
+// subjects gives each subject the name that the subject would get first.
 type subjects struct{}
 
 func (subjects) NameOf(_ context.Context, s fleet.Subject) (string, error) {
@@ -42,7 +42,7 @@ func requireReason(t *testing.T, want fleet.Reason, err error, says ...string) {
 	t.Helper()
 	require.Error(t, err)
 	require.Equal(t, want, fleet.ReasonOf(err), "%v", err)
-	require.NotContains(t, err.Error(), "aaaaaaaaaaaaaaaaaaaaaa", "a secret")
+	require.NotContains(t, err.Error(), "aaaaaaaaaaaaaaaaaaaaaa", "an error must not contain the secret")
 	for _, text := range says {
 		require.ErrorContains(t, err, text)
 	}
@@ -59,7 +59,7 @@ func TestPrincipal(t *testing.T) {
 	require.Equal(t, fleet.ScopeRun, p.Scope)
 	require.Equal(t, []string{"coder:acme/devs"}, p.Groups)
 	require.False(t, p.ExpiresAt.IsZero())
-	require.Empty(t, p.Kind, "it depends on the face")
+	require.Empty(t, p.Kind, "the kind must be left to the face")
 }
 
 func TestForm(t *testing.T) {
@@ -109,7 +109,8 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestNarrowTokens checks that a token with less rights than its user is refused, whose holder would get more here.
+// TestNarrowTokens checks that a token with fewer rights than its user is refused. Its holder would get more rights in
+// Fleet than in Coder.
 func TestNarrowTokens(t *testing.T) {
 	t.Parallel()
 	for name, narrow := range map[string]func(*codersdk.APIKey){
@@ -159,7 +160,7 @@ func TestRemembered(t *testing.T) {
 	}
 	all.Wait()
 	asked := d.Requests.Load()
-	require.EqualValues(t, 3, asked, "the user, the key and the groups")
+	require.EqualValues(t, 3, asked, "one check must request the user, the key and the groups once")
 	d.Change(func() { delete(d.Users, alicesToken) })
 	d.Later(29 * time.Second)
 	_, err := u.Authenticate(t.Context(), alicesToken)
@@ -172,10 +173,10 @@ func TestRemembered(t *testing.T) {
 		_, err = u.Authenticate(t.Context(), alicesToken)
 		requireReason(t, fleet.ReasonUnauthenticated, err)
 	}
-	require.Equal(t, asked, d.Requests.Load(), "a refusal is remembered too")
+	require.Equal(t, asked, d.Requests.Load(), "a refusal must be remembered too")
 }
 
-// TestUnreachable checks that nobody is taken for unknown while Coder does not answer.
+// TestUnreachable checks that a token is not refused as unknown while Coder does not answer.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	d := codertest.New(t)
@@ -199,7 +200,7 @@ func TestUnreachable(t *testing.T) {
 	requireReason(t, fleet.ReasonBackendUnavailable, err, "cannot be reached")
 }
 
-// TestRedirect checks that a token goes to no other address than the configured one.
+// TestRedirect checks that a token is sent only to the configured address.
 func TestRedirect(t *testing.T) {
 	t.Parallel()
 	var leaked atomic.Bool
@@ -213,8 +214,8 @@ func TestRedirect(t *testing.T) {
 	require.False(t, leaked.Load())
 }
 
-// TestFlood checks that made-up tokens neither fill the memory nor use up Coder's patience, and that users whose tokens
-// are known are still served.
+// TestFlood checks that many invented tokens cause only a few requests to Coder, and that users whose tokens are known
+// are still served.
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	d := codertest.New(t)

@@ -14,11 +14,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// leeway is how far the issuer's clock may be ahead of this machine's. It does not make tokens valid for longer: clients get
-// a new one before the old one expires.
+// leeway is how far the issuer's clock may be ahead of this machine's clock. It does not make tokens valid for longer,
+// because clients get a new token before the old one expires.
 const leeway = time.Minute
 
-// source is the name of this source, which the names of its principals and groups contain.
+// source is the name of this source. The names of its principals and groups contain it.
 const source = "oidc"
 
 // maxSubject is the maximum length of a subject in OpenID Connect.
@@ -27,16 +27,17 @@ const maxSubject = 255
 // Credentials implements identity.Source.
 func (i *Issuer) Credentials() string { return "tokens of " + i.config.Issuer }
 
-// Recognizes reports whether the secret is a signed JWT: three parts in base64, with dots, and the first begins a JSON
-// object.
+// Recognizes reports whether the secret looks like a signed JWT: three parts separated by dots, of which the first
+// begins like a JSON object in base64.
 func (*Issuer) Recognizes(secret string) bool {
 	return strings.Count(secret, ".") == 2 && strings.HasPrefix(secret, "eyJ")
 }
 
-// Authenticate returns the principal of a token, whose kind the face decides. UNAUTHENTICATED if the token is not valid, or not for this server;
-// PERMISSION_DENIED if the principal has no role; BACKEND_UNAVAILABLE if the issuer's keys are not known.
+// Authenticate returns the principal of a token. It leaves the principal's kind to the face. It returns UNAUTHENTICATED
+// if the token is not valid or not for this server, PERMISSION_DENIED if the principal has no role, and
+// BACKEND_UNAVAILABLE if the issuer's keys are not known.
 func (i *Issuer) Authenticate(ctx context.Context, token string) (fleet.Principal, error) {
-	// An expired token needs no key. Its streams must end even if the issuer cannot be reached.
+	// An expired token is refused without a key, so that its streams end even if the issuer cannot be reached.
 	if c, err := unverified(token); err == nil && c.Expiry != nil && !i.now().Before(c.Expiry.Time()) {
 		return fleet.Principal{}, refused("the token has expired")
 	}
@@ -47,13 +48,14 @@ func (i *Issuer) Authenticate(ctx context.Context, token string) (fleet.Principa
 	return i.principal(ctx, c)
 }
 
-// claims are those of a verified token.
+// claims are the claims of a verified token.
 type claims struct {
 	jwt.Claims
 	Nonce string `json:"nonce"`
 	all   map[string]json.RawMessage
 }
 
+// unverified returns the claims of a token without checking its signature.
 func unverified(token string) (jwt.Claims, error) {
 	var c jwt.Claims
 	t, err := jwt.ParseSigned(token, algorithms)
@@ -63,7 +65,7 @@ func unverified(token string) (jwt.Claims, error) {
 	return c, t.UnsafeClaimsWithoutVerification(&c)
 }
 
-// verify returns the claims of a valid token for this server.
+// verify checks that the token is valid and for this server, and returns its claims.
 func (i *Issuer) verify(ctx context.Context, token string) (*claims, error) {
 	p, err := i.get(ctx)
 	if err != nil {
@@ -98,12 +100,12 @@ func (i *Issuer) verify(ctx context.Context, token string) (*claims, error) {
 	case c.NotBefore != nil && c.NotBefore.Time().After(now.Add(leeway)), c.IssuedAt != nil && c.IssuedAt.Time().After(now.Add(leeway)):
 		return nil, refused("the token is not valid yet: compare the clocks of the server and the issuer")
 	case c.Subject == "" || len(c.Subject) > maxSubject:
-		return nil, refused("the token has no subject, or a very long one")
+		return nil, refused("the token has no subject, or a subject of more than %d bytes", maxSubject)
 	}
 	return c, nil
 }
 
-// principal returns the principal of the claims, according to the configuration.
+// principal returns the principal of the claims, with the name, scope and groups that follow from the configuration.
 func (i *Issuer) principal(ctx context.Context, c *claims) (fleet.Principal, error) {
 	called, err := i.called(c)
 	if err != nil {
@@ -113,17 +115,17 @@ func (i *Issuer) principal(ctx context.Context, c *claims) (fleet.Principal, err
 	scope, ok := i.config.Roles.Scope(groups, i.config.DefaultRole)
 	if !ok { // checked before the principal gets a name, which is permanent
 		return fleet.Principal{}, fleet.Errorf(fleet.ReasonPermissionDenied, "%q is in no group that may use this server", fleet.Shorten(called, 80)).
-			Next("ask for a group that oidc.roles lists in the server's configuration")
+			Next("ask to be added to a group that oidc.roles lists in the server's configuration")
 	}
 	for n, g := range groups {
-		groups[n] = source + ":" + g // other sources have groups too
+		groups[n] = source + ":" + g // the prefix keeps groups of different sources apart
 	}
 	name, err := i.nameOf(ctx, fleet.Subject{Source: source, ID: c.Issuer + " " + c.Subject, Name: called, Groups: groups})
 	return fleet.Principal{Name: name, Scope: scope, Groups: groups, ExpiresAt: c.Expiry.Time()}, err
 }
 
-// called returns the name of the subject. If the configuration names a claim, a token without it is refused, because the
-// name from the first token is permanent.
+// called returns the name of the subject. If the configuration names a claim, called refuses a token without this claim
+// instead of trying another claim, because the name from the first token is permanent.
 func (i *Issuer) called(c *claims) (string, error) {
 	wanted := []string{"preferred_username", "email", "sub"}
 	if i.config.UsernameClaim != "" {
@@ -135,7 +137,7 @@ func (i *Issuer) called(c *claims) (string, error) {
 			return name, nil
 		}
 	}
-	return "", refused("the token has no claim %q, or the issuer has not verified it: ask for the scope that has it (oidc.scopes), or set oidc.username_claim",
+	return "", refused("the token has no claim %q, or the issuer has not verified its value: request a scope with this claim in oidc.scopes, or name another claim in oidc.username_claim",
 		i.config.UsernameClaim)
 }
 
@@ -144,7 +146,8 @@ func (c *claims) isTrue(claim string) bool {
 	return json.Unmarshal(c.all[claim], &yes) == nil && yes
 }
 
-// listOf returns the strings of a claim, which is a list or a single string.
+// listOf returns the strings of a claim that is a list of strings or a single string. It leaves out empty strings, and
+// returns nil for any other claim.
 func listOf(raw json.RawMessage) []string {
 	var list []string
 	if json.Unmarshal(raw, &list) == nil {

@@ -22,7 +22,7 @@ import (
 
 var alice = oidctest.User{Subject: "248289761001", Name: "alice", Email: "alice@example.com", EmailVerified: true, Groups: []string{"dev", "staff"}}
 
-// issuer returns the issuer of the test as a server with the configuration sees it.
+// issuer returns an Issuer for the test's issuer, with the default configuration after change, which may be nil.
 func issuer(t testing.TB, real *oidctest.Issuer, change func(*Config)) *Issuer {
 	t.Helper()
 	c := Config{Issuer: real.URL, ClientID: oidctest.ClientID, CLIClientID: oidctest.CLIClientID, Roles: map[string]string{"dev": "user"}}
@@ -34,7 +34,7 @@ func issuer(t testing.TB, real *oidctest.Issuer, change func(*Config)) *Issuer {
 	return i
 }
 
-// TestAuthenticate checks what the tokens of a real sign-in make of a caller.
+// TestAuthenticate checks the principals of the ID token and the access token of a real sign-in.
 func TestAuthenticate(t *testing.T) {
 	t.Parallel()
 	real := oidctest.New(t, alice)
@@ -51,7 +51,7 @@ func TestAuthenticate(t *testing.T) {
 	}
 }
 
-// TestForged checks that only tokens that the issuer made for this server are accepted.
+// TestForged checks that only tokens that the issuer has issued for this server are accepted.
 func TestForged(t *testing.T) {
 	t.Parallel()
 	real := oidctest.New(t, alice)
@@ -111,14 +111,14 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// TestRoles checks which role a principal has.
+// TestRoles checks which scope a principal gets from its groups and the default role.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	real := oidctest.New(t, alice)
 	roles := map[string]string{"auditors": "viewer", "dev": "user", "fleet-admins": "admin"}
 	for name, c := range map[string]struct {
 		groups any
-		role   string // the default
+		role   string // the default role
 		want   fleet.Scope
 		denied bool
 	}{
@@ -144,14 +144,14 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestNames checks what principals are named after.
+// TestNames checks which claim gives a principal its name.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	real := oidctest.New(t, alice)
 	for _, c := range []struct {
-		claim  string // configured
+		claim  string // the configured claim
 		change func(map[string]any)
-		want   string // empty: refused
+		want   string // the name; empty means that the token is refused
 	}{
 		{"", nil, "alice"},
 		{"", func(c map[string]any) { delete(c, "preferred_username") }, "alice@example.com"},
@@ -176,8 +176,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestKeyRotation checks that a new key is accepted at once and an old one no more, and that tokens with unknown keys
-// cannot make the server ask the issuer without limit.
+// TestKeyRotation checks that the server accepts a new key at once, and then no longer accepts the old key. It also
+// checks that tokens with unknown keys cannot make the server ask the issuer without limit.
 func TestKeyRotation(t *testing.T) {
 	t.Parallel()
 	real := oidctest.New(t, alice)
@@ -187,11 +187,11 @@ func TestKeyRotation(t *testing.T) {
 	require.NoError(t, err)
 	real.Rotate()
 	_, err = i.Authenticate(t.Context(), old)
-	require.NoError(t, err, "nothing has told the server of the new key")
+	require.NoError(t, err, "the old key must be accepted until the server fetches the keys again")
 	_, err = i.Authenticate(t.Context(), real.IDToken(t, "alice"))
 	require.NoError(t, err)
 	_, err = i.Authenticate(t.Context(), old)
-	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err), "its key is withdrawn")
+	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err), "a token with a withdrawn key must be refused")
 
 	private, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)
@@ -203,7 +203,7 @@ func TestKeyRotation(t *testing.T) {
 	require.LessOrEqual(t, real.Fetched("/keys"), 2+fetchBurst)
 }
 
-// TestUnreachable checks a server that starts before its issuer, and one whose issuer goes away.
+// TestUnreachable checks a server that starts before its issuer, and a server whose issuer becomes unreachable.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	real := oidctest.New(t, alice)
@@ -217,7 +217,7 @@ func TestUnreachable(t *testing.T) {
 	require.Len(t, i.Degraded(), 1)
 	require.Equal(t, "oidc", i.Degraded()[0].Part)
 	_, err = i.Authenticate(t.Context(), expired)
-	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err), "an expired token needs no issuer")
+	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err), "an expired token must be refused without the issuer")
 
 	real.Start(t)
 	i.Start()
@@ -230,9 +230,9 @@ func TestUnreachable(t *testing.T) {
 
 	real.Stop()
 	_, err = i.Authenticate(t.Context(), token)
-	require.NoError(t, err, "its key is known")
+	require.NoError(t, err, "a token with a known key must be accepted without the issuer")
 	real.Rotate()
 	_, err = i.Authenticate(t.Context(), real.Forge(t, nil))
-	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "its key is not known")
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "a token with an unknown key cannot be checked without the issuer")
 	require.Len(t, i.Degraded(), 1)
 }

@@ -1,7 +1,8 @@
-// Package oidc identifies callers by tokens of an OpenID Connect issuer, and signs people in with it for the page.
+// Package oidc identifies callers by tokens of an OpenID Connect issuer. It also signs people in with the issuer for
+// the page.
 //
-// Package app puts it into the chain of authenticators. It calls the issuer over HTTP, and never the store: who a caller
-// is and what they may do is in the token and in the configuration.
+// Package app puts it into the chain of sources. It calls the issuer over HTTP, and never calls the store itself: the
+// token says who a caller is, and the token and the configuration say what the caller may do.
 package oidc
 
 import (
@@ -19,31 +20,31 @@ import (
 
 // Config configures the issuer. Issuer and ClientID are required.
 type Config struct {
-	// Issuer is the issuer's identifier, a URL. What it publishes is at Issuer/.well-known/openid-configuration.
+	// Issuer is the issuer's identifier, a URL. The issuer's metadata is at Issuer/.well-known/openid-configuration.
 	Issuer string `yaml:"issuer"`
-	// ClientID is the client that the page signs people in with, and the command line unless CLIClientID is set.
+	// ClientID is the client with which the page signs people in. The command line uses it too unless CLIClientID is set.
 	ClientID string `yaml:"client_id"`
-	// ClientSecretFile is the path of a file with the client's secret; empty: FLEET_OIDC_CLIENT_SECRET, or the client is
-	// public.
+	// ClientSecretFile is the path of a file with the client's secret. If it is empty, the secret is in
+	// FLEET_OIDC_CLIENT_SECRET. If that is empty too, the client is public.
 	ClientSecretFile string `yaml:"client_secret_file"`
-	// CLIClientID is the client of the command line, where the page's client has a secret; empty: ClientID.
+	// CLIClientID is the client of the command line. It is needed if the page's client has a secret. Empty means ClientID.
 	CLIClientID string `yaml:"cli_client_id"`
-	// Audience lists further audiences of tokens that are accepted, for example those of MCP clients' access tokens.
+	// Audience lists further accepted audiences of tokens, for example the audience of access tokens for MCP clients.
 	// Tokens for ClientID and CLIClientID are always accepted.
 	Audience []string `yaml:"audience"`
-	// Scopes are asked for when somebody signs in; empty: openid, profile and email.
+	// Scopes are requested when somebody signs in. Empty means openid, profile and email.
 	Scopes []string `yaml:"scopes"`
-	// UsernameClaim is the claim with the principal's name; empty: the first of preferred_username, email and sub that the
-	// token has. The name is only for people: a principal is recognized by its subject.
+	// UsernameClaim is the claim with the principal's name. Empty means the first of preferred_username, email and sub
+	// that the token has. The name is only for people: Fleet recognizes a principal by its subject.
 	UsernameClaim string `yaml:"username_claim"`
-	// GroupsClaim is the claim that lists the principal's groups; empty: groups.
+	// GroupsClaim is the claim that lists the principal's groups. Empty means groups.
 	GroupsClaim string `yaml:"groups_claim"`
 	// Roles maps groups to viewer, user or admin. A principal has the highest role of its groups.
 	Roles identity.Roles `yaml:"roles"`
-	// DefaultRole is the role of principals without a group in Roles; empty or "none": they have no access.
+	// DefaultRole is the role of principals without a group in Roles. Empty or "none" means that they have no access.
 	DefaultRole string `yaml:"default_role"`
 
-	// ClientSecret is the secret itself, from the environment.
+	// ClientSecret is the secret itself, from the environment or from ClientSecretFile.
 	ClientSecret string `yaml:"-"`
 }
 
@@ -52,7 +53,7 @@ func (c Config) Validate() error {
 	u, err := url.Parse(c.Issuer)
 	switch {
 	case c.Issuer == "":
-		return errors.New("oidc.issuer is not set: it is the URL of the issuer, for example https://login.example.com/realms/main")
+		return errors.New("oidc.issuer is not set: set it to the URL of the issuer, for example https://login.example.com/realms/main")
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return fmt.Errorf("oidc.issuer is %q: write it like https://login.example.com/realms/main", fleet.Shorten(c.Issuer, 100))
 	case u.Scheme == "http" && !loopback.Is(u.Hostname()):
@@ -68,12 +69,14 @@ func (c Config) Validate() error {
 	}
 	for group, role := range c.Roles {
 		if !identity.IsRole(role) {
-			return fmt.Errorf("oidc.roles has %q for %q: a role is viewer, user or admin", role, group)
+			return fmt.Errorf("oidc.roles has %q for %q: it must be viewer, user or admin", role, group)
 		}
 	}
 	return nil
 }
 
+// withDefaults returns the configuration with its defaults and the client's secret. It returns an error if the file
+// with the secret cannot be read.
 func (c Config) withDefaults() (Config, error) {
 	if c.ClientSecretFile != "" {
 		secret, err := os.ReadFile(c.ClientSecretFile)
@@ -94,7 +97,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// accepts reports whether a token for one of the audiences is for this server.
+// accepts reports whether one of the audiences of a token is accepted by this server.
 func (c Config) accepts(audience []string) bool {
 	return slices.ContainsFunc(audience, func(a string) bool {
 		return a != "" && (a == c.ClientID || a == c.CLIClientID || slices.Contains(c.Audience, a))

@@ -13,13 +13,14 @@ import (
 
 // Examination is the result of Examine.
 type Examination struct {
-	Keys  int       // how many keys it publishes that can verify tokens
-	Clock time.Time // its time; zero if it does not tell
-	// Missing are the scopes of the configuration that it does not list; empty if it lists none at all.
+	Keys  int       // how many keys the issuer publishes that can verify tokens
+	Clock time.Time // the issuer's time; zero if its answers have no date
+	// Missing are the configured scopes that the issuer does not list. It is empty if the issuer lists no scopes at all.
 	Missing []string
 }
 
-// Examine asks the issuer what a server needs of it. If there is an error, next says what to do.
+// Examine checks that the issuer publishes what a server needs: its metadata and its keys. If there is an error, next
+// says what to do.
 func Examine(ctx context.Context, config Config) (x Examination, next string, err error) {
 	i, err := New(config, nil, slog.New(slog.DiscardHandler), time.Now)
 	if err != nil {
@@ -36,14 +37,14 @@ func Examine(ctx context.Context, config Config) (x Examination, next string, er
 		Scopes []string `json:"scopes_supported"`
 	}
 	if err := getJSON(ctx, i.client, strings.TrimSuffix(i.config.Issuer, "/")+"/.well-known/openid-configuration", &about); err != nil {
-		return x, "check oidc.issuer, the network and the issuer: nobody can sign in with it", err
+		return x, "check oidc.issuer, the network and the issuer: nobody can sign in until the issuer answers", err
 	}
 	if about.Issuer != i.config.Issuer {
-		return x, "set oidc.issuer to the name that the issuer gives itself, to the letter", fmt.Errorf("%s calls itself %q", i.config.Issuer, about.Issuer)
+		return x, "set oidc.issuer to exactly the name that the issuer publishes", fmt.Errorf("the issuer at %s publishes the name %q", i.config.Issuer, about.Issuer)
 	}
 	k := &keys{url: about.Keys, client: i.client, limit: i.limit}
 	if err := k.fetch(ctx); err != nil {
-		return x, "let the issuer publish its keys where this server can read them: tokens cannot be checked", fmt.Errorf("its keys cannot be read: %w", err)
+		return x, "make the issuer's keys readable for this server: until then it cannot check tokens", fmt.Errorf("the issuer's keys cannot be read: %w", err)
 	}
 	x.Keys = len(k.current)
 	for _, scope := range i.config.Scopes {
@@ -54,7 +55,7 @@ func Examine(ctx context.Context, config Config) (x Examination, next string, er
 	return x, "", nil
 }
 
-// dated remembers the time that a server gives with its answers.
+// dated is a transport that remembers the date of the last answer.
 type dated struct {
 	next http.RoundTripper
 	mu   sync.Mutex
@@ -74,6 +75,7 @@ func (d *dated) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
+// last returns the date of the last answer that had one.
 func (d *dated) last() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()

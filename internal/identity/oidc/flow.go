@@ -14,8 +14,8 @@ import (
 	"fleet/internal/loopback"
 )
 
-// AuthURL returns the address at which a person signs in. The issuer sends the browser back to the address redirect, with
-// a code and the state. The nonce and the verifier are random secrets, which Exchange needs too.
+// AuthURL returns the address at which a person signs in. Afterwards the issuer redirects the browser to the address
+// redirect, with a code and the state. The nonce and the verifier are random secrets. Exchange needs the same two.
 func (i *Issuer) AuthURL(ctx context.Context, redirect, state, nonce, verifier string) (string, error) {
 	p, err := i.get(ctx)
 	if err != nil {
@@ -24,8 +24,9 @@ func (i *Issuer) AuthURL(ctx context.Context, redirect, state, nonce, verifier s
 	return i.oauth(p, redirect).AuthCodeURL(state, oidc.Nonce(nonce), oauth2.S256ChallengeOption(verifier)), nil
 }
 
-// Exchange redeems the code of a sign-in. It returns a token that Authenticate accepts, and a refresh token if the issuer
-// gives one.
+// Exchange exchanges the code of a sign-in for tokens. It returns an ID token, which Authenticate accepts, and the
+// refresh token, or "" if the issuer returned none. It fails as Authenticate does, and also with UNAUTHENTICATED if the
+// issuer refuses the code.
 func (i *Issuer) Exchange(ctx context.Context, redirect, code, nonce, verifier string) (token, refresh string, err error) {
 	p, err := i.get(ctx)
 	if err != nil {
@@ -49,7 +50,8 @@ func (i *Issuer) Exchange(ctx context.Context, redirect, code, nonce, verifier s
 	return token, tokens.RefreshToken, nil
 }
 
-// Refresh returns what Exchange does, for a refresh token. UNAUTHENTICATED if the issuer has ended the session.
+// Refresh exchanges a refresh token for new tokens, and returns them as Exchange does. It returns UNAUTHENTICATED if
+// the issuer has ended the session.
 func (i *Issuer) Refresh(ctx context.Context, old string) (token, refresh string, err error) {
 	p, err := i.get(ctx)
 	if err != nil {
@@ -64,8 +66,8 @@ func (i *Issuer) Refresh(ctx context.Context, old string) (token, refresh string
 	return token, tokens.RefreshToken, err
 }
 
-// EndURL returns the address at which a browser ends its session with the issuer, for which it has got the token. It is empty if
-// the issuer has none, or if the token is not one of its own.
+// EndURL returns the address at which a browser ends its session with the issuer. The token is the ID token of that
+// session. EndURL returns "" if the issuer has no such address, or if the token is not a JWT.
 func (i *Issuer) EndURL(ctx context.Context, token string) (string, error) {
 	if !i.Recognizes(token) {
 		return "", nil
@@ -76,7 +78,7 @@ func (i *Issuer) EndURL(ctx context.Context, token string) (string, error) {
 	}
 	u, err := url.Parse(p.end)
 	if err != nil || u.Scheme != "https" && (u.Scheme != "http" || !loopback.Is(u.Hostname())) {
-		return "", nil //nolint:nilerr // the token would cross the network unencrypted
+		return "", nil //nolint:nilerr // without https, the token would cross the network unencrypted
 	}
 	q := u.Query()
 	q.Set("id_token_hint", token)
@@ -85,6 +87,7 @@ func (i *Issuer) EndURL(ctx context.Context, token string) (string, error) {
 	return u.String(), nil
 }
 
+// oauth returns the OAuth configuration of the page's client.
 func (i *Issuer) oauth(p *published, redirect string) *oauth2.Config {
 	scopes := i.config.Scopes
 	if p.offline && !slices.Contains(scopes, oidc.ScopeOfflineAccess) {
@@ -97,7 +100,8 @@ func (i *Issuer) oauth(p *published, redirect string) *oauth2.Config {
 	return &oauth2.Config{ClientID: i.config.ClientID, ClientSecret: i.config.ClientSecret, Endpoint: endpoint, RedirectURL: redirect, Scopes: scopes}
 }
 
-// notExchanged translates an error of the issuer's token endpoint. It leaves out the issuer's text, which may contain secrets.
+// notExchanged translates an error of the issuer's token endpoint. It omits the issuer's text, which may contain
+// secrets.
 func (i *Issuer) notExchanged(ctx context.Context, err error) error {
 	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
 	switch {
@@ -107,5 +111,5 @@ func (i *Issuer) notExchanged(ctx context.Context, err error) error {
 		return refused("the issuer has ended the session, or the sign-in took too long: sign in again")
 	}
 	i.log.ErrorContext(ctx, "oidc issuer refused the client of the page", slog.String("issuer", i.config.Issuer), slog.String("code", answer.ErrorCode))
-	return fleet.Errorf(fleet.ReasonBackendUnavailable, "the issuer %s refused this server's client: oidc.client_id and its secret must be those of a client that the issuer knows", i.config.Issuer)
+	return fleet.Errorf(fleet.ReasonBackendUnavailable, "the issuer %s refused this server's client: set oidc.client_id and its secret to a client that is registered with the issuer", i.config.Issuer)
 }

@@ -51,12 +51,12 @@ func TestFlow(t *testing.T) {
 	ended, err := (&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Get(end) //nolint:noctx // a test's own issuer
 	require.NoError(t, err)
 	require.NoError(t, ended.Body.Close())
-	require.Less(t, ended.StatusCode, 400, "the issuer accepts it")
+	require.Less(t, ended.StatusCode, 400, "the issuer must accept the address")
 	_, _, err = i.Refresh(t.Context(), next)
 	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err), "%v", err)
 	end, err = i.EndURL(t.Context(), "fleet_token")
 	require.NoError(t, err)
-	require.Empty(t, end, "not a token of the issuer")
+	require.Empty(t, end, "there must be no address for a token that is not the issuer's")
 
 	for name, wrong := range map[string]struct{ nonce, verifier string }{
 		"another nonce":    {"other", "the-verifier-the-verifier-the-verifier-the-verifier"},

@@ -38,7 +38,7 @@ func FuzzToken(f *testing.F) {
 	})
 }
 
-// FuzzClaims checks that claims of any form, which the issuer has signed, make a principal with a name and an end, or are refused.
+// FuzzClaims checks that signed claims of any form either give a principal with a name and an expiry, or are refused.
 func FuzzClaims(f *testing.F) {
 	for _, claims := range []string{
 		`{}`, `{"aud":["x"],"exp":1}`, `{"groups":"dev"}`, `{"groups":[1,null]}`, `{"preferred_username":7,"email":"a@b"}`, `{"exp":1e99}`, `{"nbf":"x"}`, `{"sub":"","iss":null}`,
@@ -66,7 +66,7 @@ func FuzzClaims(f *testing.F) {
 	})
 }
 
-// documents answers with fixed documents of an issuer.
+// documents is a transport that answers with fixed documents of an issuer.
 type documents struct{ discovery, keys []byte }
 
 func (d documents) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -77,7 +77,7 @@ func (d documents) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)), Request: r}, nil
 }
 
-// FuzzDocuments checks that whatever the issuer publishes, a token is accepted only if one of the published keys has signed it.
+// FuzzDocuments checks that a token is accepted only if a published key has signed it, whatever the issuer publishes.
 func FuzzDocuments(f *testing.F) {
 	real := oidctest.New(f, alice)
 	token := real.Forge(f, nil)

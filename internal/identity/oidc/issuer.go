@@ -16,16 +16,17 @@ import (
 )
 
 const (
-	// refreshEvery is how often the issuer is asked for its endpoints and keys. A key that it has withdrawn is accepted
-	// for this long at most.
+	// refreshEvery is how often the server fetches the issuer's endpoints and keys. It accepts a key that the issuer has
+	// withdrawn for at most this long.
 	refreshEvery = 15 * time.Minute
-	// retryEvery is how often an issuer that has not answered is asked again.
+	// retryEvery is how often the server asks an issuer again that does not answer.
 	retryEvery = 5 * time.Second
 	// askTimeout is how long the issuer may take to answer a request.
 	askTimeout = 10 * time.Second
 )
 
-// Issuer is the issuer with what it has published. It need not be reachable when the server starts.
+// Issuer is a client of the issuer. It keeps the metadata and keys that the issuer has published. The issuer need not
+// be reachable when the server starts.
 type Issuer struct {
 	config Config
 	nameOf func(context.Context, fleet.Subject) (string, error)
@@ -37,24 +38,25 @@ type Issuer struct {
 
 	mu       sync.Mutex
 	known    *published // nil until the issuer has answered once
-	askedAt  time.Time  // when it last answered
-	failedAt time.Time  // of the last attempt; zero if it has succeeded
+	askedAt  time.Time  // when the issuer last answered
+	failedAt time.Time  // when the last attempt failed; zero if it succeeded
 	failing  time.Time  // since when the issuer cannot be reached; zero while it answers
 
-	life context.Context //nolint:containedctx // ends with Stop, and with it the requests that several callers share
+	life context.Context //nolint:containedctx // Stop ends it; it bounds the requests that several callers share
 	stop context.CancelFunc
-	done chan struct{} // closed when what Start began has ended; nil before Start
+	done chan struct{} // closed when the goroutine of Start has ended; nil before Start
 }
 
 // published is the metadata that the issuer publishes.
 type published struct {
 	provider *oidc.Provider
 	keys     *keys
-	offline  bool   // it supports the scope offline_access, which refresh tokens need
-	end      string // address at which it ends a browser's session; empty if it has none
+	offline  bool   // the issuer supports the scope offline_access, which refresh tokens need
+	end      string // the address at which the issuer ends a browser's session; "" if it has none
 }
 
-// New returns the issuer. It does not call it. nameOf returns the name of a subject's principal, which never changes.
+// New returns an Issuer. It sends no request. nameOf returns the name of a subject's principal, which never changes.
+// New returns an error if the configuration is invalid or the file with the client's secret cannot be read.
 func New(config Config, nameOf func(context.Context, fleet.Subject) (string, error), log *slog.Logger, now func() time.Time) (*Issuer, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -73,14 +75,14 @@ func New(config Config, nameOf func(context.Context, fleet.Subject) (string, err
 // Config returns the configuration with its defaults.
 func (i *Issuer) Config() Config { return i.config }
 
-// Start asks the issuer for its endpoints and keys, and keeps asking until Stop.
+// Start fetches the issuer's endpoints and keys in the background, now and periodically until Stop.
 func (i *Issuer) Start() {
 	i.done = make(chan struct{})
 	go func() {
 		defer close(i.done)
 		for i.life.Err() == nil {
 			if i.isDue() {
-				_, _ = i.ask(i.life) // which records the error
+				_, _ = i.ask(i.life) // ask records the error itself
 			}
 			select {
 			case <-time.After(retryEvery):
@@ -97,7 +99,7 @@ func (i *Issuer) isDue() bool {
 	return i.known == nil || !i.failing.IsZero() || i.now().Sub(i.askedAt) >= refreshEvery
 }
 
-// Stop ends what Start has begun and waits for it.
+// Stop ends the requests to the issuer, and waits until the goroutine of Start has ended.
 func (i *Issuer) Stop() {
 	i.stop()
 	if i.done != nil {
@@ -105,7 +107,7 @@ func (i *Issuer) Stop() {
 	}
 }
 
-// Degraded says that the issuer cannot be reached; nil if it can.
+// Degraded returns one entry while the issuer cannot be reached, and nil while it can.
 func (i *Issuer) Degraded() []fleet.Degraded {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -119,7 +121,8 @@ func (i *Issuer) Degraded() []fleet.Degraded {
 	return []fleet.Degraded{{Part: "oidc", Since: i.failing, Reason: reason}}
 }
 
-// get returns what the issuer has published, and asks it if it has not answered yet.
+// get returns the metadata that the issuer has published. If the issuer has not answered yet, get asks it, but not
+// within retryEvery of a failed attempt.
 func (i *Issuer) get(ctx context.Context) (*published, error) {
 	i.mu.Lock()
 	known, failedAt := i.known, i.failedAt
@@ -133,7 +136,7 @@ func (i *Issuer) get(ctx context.Context) (*published, error) {
 	return i.ask(ctx)
 }
 
-// ask asks the issuer, once for all who ask at the same time.
+// ask fetches the issuer's metadata and keys and stores them. Concurrent calls share one request.
 func (i *Issuer) ask(ctx context.Context) (*published, error) {
 	answer := i.once.DoChan("", func() (any, error) {
 		ctx, cancel := context.WithTimeout(i.life, 2*askTimeout)
@@ -159,6 +162,7 @@ func (i *Issuer) ask(ctx context.Context) (*published, error) {
 	}
 }
 
+// discover fetches the issuer's metadata and keys.
 func (i *Issuer) discover(ctx context.Context) (*published, error) {
 	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, i.client), i.config.Issuer)
 	if err != nil {
@@ -177,7 +181,8 @@ func (i *Issuer) discover(ctx context.Context) (*published, error) {
 	return p, p.keys.fetch(ctx)
 }
 
-// note remembers whether the issuer has answered, and logs it when that changes.
+// note records whether the issuer has answered. err is the error of the request. note logs when the issuer stops or
+// starts answering.
 func (i *Issuer) note(err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -195,7 +200,7 @@ func (i *Issuer) note(err error) {
 	}
 }
 
-// unavailable is the error of callers whose tokens cannot be checked now.
+// unavailable returns the error for a token that cannot be checked now.
 func (i *Issuer) unavailable(cause error) error {
 	e := fleet.Errorf(fleet.ReasonBackendUnavailable, "the issuer %s cannot be reached, so its tokens cannot be checked: try again later", i.config.Issuer).WithCause(cause)
 	e.RetryAfter = retryEvery

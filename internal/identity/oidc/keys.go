@@ -14,8 +14,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// algorithms are the algorithms with which a token may be signed. All are asymmetric: with a shared secret, anyone who can
-// verify a token could also create one.
+// algorithms are the algorithms with which a token may be signed. All are asymmetric: with a shared secret, anyone who
+// can verify a token could also create one.
 var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
@@ -28,13 +28,14 @@ var names = func() (names []string) {
 	return names
 }()
 
-// A token can name a key that does not exist. Such tokens make the server ask the issuer for its keys, at most this often.
+// A token can name a key that does not exist. These limit how often such tokens make the server fetch the issuer's
+// keys: fetchBurst times at once, then once every fetchEvery.
 const (
 	fetchEvery = 10 * time.Second
 	fetchBurst = 3
 )
 
-// maxKeys is the size of the largest key set that is read, in bytes.
+// maxKeys is how many bytes of a key set, or of the issuer's metadata, are read.
 const maxKeys = 1 << 20
 
 // errForged means that a token is not signed with a key of the issuer.
@@ -44,14 +45,14 @@ var errForged = errors.New("the token is not signed with a key of the issuer")
 type keys struct {
 	url    string
 	client *http.Client
-	limit  *rate.Limiter // for tokens with unknown keys
+	limit  *rate.Limiter // limits fetches for tokens with unknown keys
 
 	mu      sync.Mutex
 	current []jose.JSONWebKey
 }
 
-// verifySignature returns the payload of the token. It returns errForged if no key of the issuer has signed it, and
-// another error if that cannot be known because the keys cannot be fetched.
+// verifySignature returns the payload of the token if a key of the issuer has signed it. Otherwise it returns
+// errForged. It returns another error if the keys cannot be fetched.
 func (k *keys) verifySignature(ctx context.Context, token string) ([]byte, error) {
 	signed, err := jose.ParseSignedCompact(token, algorithms)
 	if err != nil || len(signed.Signatures) != 1 {
@@ -77,7 +78,8 @@ func forgedIf(forged bool) error {
 	return nil
 }
 
-// signature checks the signature of one token. It keeps the error, because the library would return only its text.
+// signature checks the signature of one token. It keeps the error of the check, because the library returns only the
+// text of the error.
 type signature struct {
 	keys *keys
 	err  error
@@ -89,8 +91,8 @@ func (s *signature) VerifySignature(ctx context.Context, token string) (payload 
 	return payload, s.err
 }
 
-// verify returns the payload if a key verifies the signature. known reports whether the key that the token names is there.
-// If it is, fetching the keys again cannot help.
+// verify returns the payload if a current key verifies the signature, or else nil. known reports whether the token
+// names a current key. Then fetching the keys again cannot help.
 func (k *keys) verify(signed *jose.JSONWebSignature) (payload []byte, known bool) {
 	k.mu.Lock()
 	current := k.current
@@ -108,7 +110,7 @@ func (k *keys) verify(signed *jose.JSONWebSignature) (payload []byte, known bool
 	return nil, known
 }
 
-// fetch replaces the keys by those that the issuer has now.
+// fetch fetches the issuer's keys and replaces the current keys with them.
 func (k *keys) fetch(ctx context.Context) error {
 	var set struct{ Keys []json.RawMessage }
 	if err := getJSON(ctx, k.client, k.url, &set); err != nil {
@@ -116,13 +118,13 @@ func (k *keys) fetch(ctx context.Context) error {
 	}
 	var fetched []jose.JSONWebKey
 	for _, raw := range set.Keys {
-		var key jose.JSONWebKey // an unknown kind of key, which other keys of the set need not be
+		var key jose.JSONWebKey // keys that cannot be decoded are skipped, since the set may have keys of unknown kinds
 		if json.Unmarshal(raw, &key) == nil && key.IsPublic() && key.Use != "enc" {
 			fetched = append(fetched, key)
 		}
 	}
 	if len(fetched) == 0 {
-		return fmt.Errorf("%s has no key to verify tokens with", k.url)
+		return fmt.Errorf("%s has no key that can verify tokens", k.url)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -130,6 +132,7 @@ func (k *keys) fetch(ctx context.Context) error {
 	return nil
 }
 
+// getJSON requests the URL and decodes the answer into to.
 func getJSON(ctx context.Context, c *http.Client, url string, to any) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

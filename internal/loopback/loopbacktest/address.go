@@ -1,4 +1,4 @@
-// Package loopbacktest has addresses for servers of tests that end and start again.
+// Package loopbacktest returns addresses for servers that a test stops and starts again.
 package loopbacktest
 
 import (
@@ -14,14 +14,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lastPort is the last port that was given out. They are below those that systems choose for a program that asks for any.
+// lastPort counts the ports that Address has tried. The ports are below the range from which systems choose a port for
+// a program that asks for any port.
 var lastPort atomic.Int32
 
 const firstPort, ports = 20000, 10000
 
-// Address returns an address of this machine on which nothing listens, and which no other test gets. So while a server at it is down, no
-// other program takes its place: its clients would talk to that one, and it could not start again. On Linux the host is one that no
-// other process uses; elsewhere only 127.0.0.1 is sure to exist, and all share it.
+// Address returns an address of this machine on which nothing listens, and which no other test gets. So no other
+// program takes the address while the test's server is down. Otherwise the server's clients would talk to the other
+// program, and the server could not start again. On Linux each process has its own host. Elsewhere only 127.0.0.1
+// certainly exists, and all processes share it.
 func Address(t testing.TB) string {
 	t.Helper()
 	host := "127.0.0.1"
@@ -38,12 +40,13 @@ func Address(t testing.TB) string {
 			return address
 		}
 	}
-	require.Fail(t, "every port is in use", "of %s", host)
+	require.Fail(t, "no free port was found", "on %s", host)
 	return ""
 }
 
-// Release waits until each program that this process is starting runs. Until then it has what was open when its start began, so that an
-// address is in use though its listener is closed. A server that starts again at its address calls it first.
+// Release waits until every program that this process is starting has started. Until then, such a program holds copies
+// of this process's open files, so an address can be in use even though its listener is closed. Call Release before a
+// server starts again at its address.
 func Release() {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

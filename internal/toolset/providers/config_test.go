@@ -10,7 +10,7 @@ import (
 	"fleet/internal/toolset/providers"
 )
 
-// TestTable checks that the table has all providers of the contract, and that every entry is complete.
+// TestTable checks that the built-in table has all providers of the contract, and that every entry is complete.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(c *providers.Config) { c.Agents = nil })
@@ -23,7 +23,7 @@ func TestTable(t *testing.T) {
 		names = append(names, p.Name)
 		require.NotEmpty(t, p.Capabilities, p.Name)
 		require.Greater(t, len(p.Description), 10, p.Name)
-		require.Nil(t, p.Finding, "nobody asked for the status of %s", p.Name)
+		require.Nil(t, p.Finding, "%s must have no finding, because the status was not requested", p.Name)
 		if p.Kind == providers.KindCLI {
 			require.NotEmpty(t, p.Program(), p.Name)
 		} else {
@@ -40,7 +40,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// settings parses the section of a configuration file.
+// settings parses the section for providers of a configuration file.
 func settings(t *testing.T, text string) providers.Settings {
 	t.Helper()
 	var s providers.Settings
@@ -149,9 +149,9 @@ func TestAllow(t *testing.T) {
 		entries    []providers.Provider
 		allow, has []string
 	}{
-		"of itself":       {nil, []string{"Read", "Glob", "Grep", "Edit", "Write", "NotebookEdit", "TodoWrite"}, []string{"code_editing"}},
+		"by default":      {nil, []string{"Read", "Glob", "Grep", "Edit", "Write", "NotebookEdit", "TodoWrite"}, []string{"code_editing"}},
 		"with programs":   {[]providers.Provider{{Name: "claude-code", Allow: []string{"Read", "Write", "Bash(go test:*)"}}}, []string{"Read", "Write", "Bash(go test:*)"}, []string{"code_editing", "code_execution"}},
-		"to read alone":   {[]providers.Provider{{Name: "claude-code", Allow: []string{"Read"}}}, []string{"Read"}, nil},
+		"only to read":    {[]providers.Provider{{Name: "claude-code", Allow: []string{"Read"}}}, []string{"Read"}, nil},
 		"with no tools":   {[]providers.Provider{{Name: "claude-code", Allow: []string{}}}, []string{}, nil},
 		"and more claims": {[]providers.Provider{{Name: "claude-code", Allow: []string{"Read"}, Capabilities: []string{"code_analysis", "code_editing"}}}, []string{"Read"}, []string{"code_editing"}},
 	} {

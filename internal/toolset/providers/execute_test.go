@@ -27,7 +27,7 @@ func TestExecute(t *testing.T) {
 		Agent: "claude", Prompt: "cost 0.25 3\nusage claude-real-1 100 50\npayload def fibonacci(n): ...\ndone wrote it", Capabilities: []string{"code_generation"},
 	})
 	require.Empty(t, a.Error)
-	require.Equal(t, "def fibonacci(n): ...", a.Content, "the whole result goes before its summary")
+	require.Equal(t, "def fibonacci(n): ...", a.Content, "the answer must be the complete result, not its summary")
 	require.Equal(t, 150, a.Tokens())
 	require.Equal(t, "claude-real-1", a.Model)
 	require.InDelta(t, 0.25, a.CostUSD, 0)
@@ -46,10 +46,10 @@ func TestExecute(t *testing.T) {
 
 	listed, err := h.core.ListAgents(h.as("alice"), fleet.ListAgentsRequest{})
 	require.NoError(t, err)
-	require.Empty(t, listed.Agents, "the agents of requests are no agents of the fleet")
+	require.Empty(t, listed.Agents, "the fleet must not list agents of requests")
 }
 
-// TestExecuteFails produces every error of the contract. Each is an answer that names the reason.
+// TestExecuteFails produces every error of the contract. Each error is an Answer whose Error names the reason.
 func TestExecuteFails(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -153,7 +153,8 @@ func TestExecuteInvalid(t *testing.T) {
 	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
 }
 
-// TestPrompt checks what the agent is given: the unchanged prompt, after a context whose fences nothing can break.
+// TestPrompt checks the prompt that the agent gets: the unchanged prompt, after a context in fences that its values
+// cannot close.
 func TestPrompt(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -178,8 +179,8 @@ func TestPrompt(t *testing.T) {
 		}}))
 }
 
-// TestDocument checks a model's configuration: the endpoint, the name of the key's variable, and that the key itself is
-// missing.
+// TestDocument checks the configuration of a model's agent: it has the endpoint and the name of the key's variable, but
+// not the key.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -187,9 +188,9 @@ func TestDocument(t *testing.T) {
 		require.Empty(t, h.execute(providers.ExecuteRequest{Agent: agent, Prompt: "p", Config: config}).Error)
 		r := h.agentConfig()
 		var d map[string]any
-		require.NoError(t, yaml.Unmarshal([]byte(r.Document), &d), "it is YAML")
+		require.NoError(t, yaml.Unmarshal([]byte(r.Document), &d), "the document must be YAML")
 		var same map[string]any
-		require.NoError(t, json.Unmarshal([]byte(r.Document), &same), "and JSON")
+		require.NoError(t, json.Unmarshal([]byte(r.Document), &same), "the document must be JSON too")
 		h.clean(r)
 		return r, same
 	}
@@ -205,7 +206,7 @@ func TestDocument(t *testing.T) {
 	require.True(t, r.SystemOnly)
 	require.Equal(t, []string{"ANTHROPIC_API_KEY"}, r.PassEnv)
 	require.Empty(t, r.Allow)
-	require.NotNil(t, r.Allow, "no tools at all")
+	require.NotNil(t, r.Allow, "a nil Allow would mean all tools")
 
 	r, d = document("custom", map[string]any{"reasoning_effort": "low", "presence_penalty": -1.0})
 	require.Equal(t, map[string]any{"provider": map[string]any{
@@ -247,10 +248,11 @@ func TestCapabilityWarnings(t *testing.T) {
 	require.Contains(t, a.Warnings[2], `"juggling"`)
 }
 
-// TestTimeout uses agents that take too long, one of which ignores signals. The answer comes in time and the run ends.
+// TestTimeout uses agents that take too long. One of them ignores signals. In both cases the answer must come in time
+// and the run must end.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
-	for name, prompt := range map[string]string{"that listens": "wait forever", "that does not": "ignore-interrupt\nwait forever"} {
+	for name, prompt := range map[string]string{"stops when asked": "wait forever", "ignores signals": "ignore-interrupt\nwait forever"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHarness(t, nil)
@@ -261,12 +263,12 @@ func TestTimeout(t *testing.T) {
 			task, err := h.core.ShowTask(h.as("alice"), a.TaskID, nil)
 			require.NoError(t, err)
 			require.Equal(t, fleet.TaskFailed, task.Status)
-			require.Equal(t, time.Second, task.Timeout, "its host ends it, also when nobody is there to stop it")
+			require.Equal(t, time.Second, task.Timeout, "the task must have the timeout, so that the host ends the run without the server")
 		})
 	}
 }
 
-// TestCancelStopsTheRun uses a caller who disconnects.
+// TestCancelStopsTheRun checks that a run is stopped when its caller disconnects.
 func TestCancelStopsTheRun(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -280,12 +282,13 @@ func TestCancelStopsTheRun(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
 	a := h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "wait gate", RequestID: "one"})
-	require.Contains(t, a.Error, "was stopped: stopped by alice", "the same request again tells what became of it")
+	require.Contains(t, a.Error, "was stopped: stopped by alice", "the repeated request must report how the first one ended")
 	<-h.models.Ended(a.TaskID)
 	require.Equal(t, 1, h.models.Deliveries(a.TaskID))
 }
 
-// TestShutdownLeavesTheRun checks that a run survives a shutdown of the server, and that the repeated request gets its answer.
+// TestShutdownLeavesTheRun checks that a run survives a shutdown of the server, and that the repeated request gets its
+// answer.
 func TestShutdownLeavesTheRun(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -317,7 +320,7 @@ func TestRequestID(t *testing.T) {
 	h.refused(err, fleet.ReasonInvalidArgument, "request_id")
 	b, err := h.Execute(h.as("bob"), r)
 	require.NoError(t, err)
-	require.NotEqual(t, first.TaskID, b.TaskID, "another principal's ids are its own")
+	require.NotEqual(t, first.TaskID, b.TaskID, "request ids of different principals must be separate")
 }
 
 // TestLimits checks that a caller beyond the limits is refused and that others are not affected.
@@ -357,7 +360,8 @@ func TestLimits(t *testing.T) {
 	h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
 }
 
-// TestInternalFailure uses a failing core. The call fails with an error that does not reveal the cause.
+// TestInternalFailure uses a failing core. A failure of the agent must be an Answer, and a failure of the core an
+// internal error.
 func TestInternalFailure(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -385,7 +389,7 @@ type modelless struct{ *service.Service }
 
 func (modelless) PlaceWith(string) (fleet.Traits, bool) { return fleet.Traits{}, false }
 
-// broken is a core that loses track of tasks.
+// broken is a core that cannot follow tasks.
 type broken struct{ *service.Service }
 
 func (broken) FollowTask(context.Context, string, int64, func(fleet.Event) error) (*fleet.Task, error) {

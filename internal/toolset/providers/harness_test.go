@@ -32,7 +32,7 @@ const (
 	toolToken = "weather-token-77123"
 )
 
-// drivers are those of the places that every server has.
+// drivers are the drivers of the places that every server has.
 var drivers = append(local.Drivers(), cagent.Drivers()...)
 
 // harness is the toolset over a real core and store, with a fake place for models and another one for programs.
@@ -47,7 +47,7 @@ type harness struct {
 	log     *lockedBuffer
 
 	mu           sync.Mutex
-	agentConfigs []*fleet.AgentConfig // of the agents that were made
+	agentConfigs []*fleet.AgentConfig // the configurations of the created agents, oldest first
 	env          map[string]string
 }
 
@@ -68,7 +68,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// newHarness starts a fleet with the providers of the table and one more of each kind.
+// newHarness starts a fleet with the providers of the built-in table, an API "custom" and a program "mycli".
 func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 	t.Helper()
 	store, err := sqlitetest.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"))
@@ -100,7 +100,7 @@ func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 		h.clis.Destroy()
 		require.NoError(t, store.Close())
 		for _, key := range []string{claudeKey, customKey, toolToken} {
-			require.NotContains(t, h.log.String(), key, "the log has a key")
+			require.NotContains(t, h.log.String(), key, "the log must not contain a key")
 		}
 	})
 	c := providers.Config{Settings: providers.Settings{Agents: []providers.Provider{
@@ -127,7 +127,7 @@ func (h *harness) setenv(name, value string) {
 	h.env[name] = value
 }
 
-// configuration returns the configuration of the last agent that was made.
+// agentConfig returns the configuration of the agent that was created last.
 func (h *harness) agentConfig() *fleet.AgentConfig {
 	h.t.Helper()
 	h.mu.Lock()
@@ -144,7 +144,7 @@ func (h *harness) as(name string) context.Context {
 	return fleet.WithPrincipal(h.t.Context(), p)
 }
 
-// execute runs a request that must be answered, with success or failure.
+// execute runs a request of alice and requires an Answer, which may have an Error.
 func (h *harness) execute(r providers.ExecuteRequest) *providers.Answer {
 	h.t.Helper()
 	a, err := h.Execute(h.as("alice"), r)
@@ -153,17 +153,17 @@ func (h *harness) execute(r providers.ExecuteRequest) *providers.Answer {
 	return a
 }
 
-// clean checks that what a caller gets contains no part of a key.
+// clean checks that a value for a caller contains no key and no beginning of a key.
 func (h *harness) clean(answer any) {
 	h.t.Helper()
 	b, err := json.Marshal(answer)
 	require.NoError(h.t, err)
 	for _, key := range []string{claudeKey, customKey, toolToken, claudeKey[:10], customKey[:8]} {
-		require.NotContains(h.t, string(b), key, "an answer has a key, or a part of one")
+		require.NotContains(h.t, string(b), key, "an answer must not contain a key or the beginning of a key")
 	}
 }
 
-// refused returns the error of a call that must be refused, with the reason and the field.
+// refused requires that err has the reason and the field, and returns it.
 func (h *harness) refused(err error, reason fleet.Reason, field string) *fleet.Error {
 	h.t.Helper()
 	var e *fleet.Error

@@ -9,7 +9,8 @@ import (
 	"fleet/internal/place/local"
 )
 
-// TestRows checks that each row names its source and what it accepts, and that some model reaches it.
+// TestRows checks that each row names its source and accepts only known keys, and that it is the first match for some
+// model.
 func TestRows(t *testing.T) {
 	t.Parallel()
 	for i, r := range rows {
@@ -25,7 +26,7 @@ func TestRows(t *testing.T) {
 		for _, protocol := range r.protocol {
 			p.Protocol = protocol
 		}
-		require.Same(t, &rows[i], parametersOf(p, model), "row %d is hidden by another one", i)
+		require.Same(t, &rows[i], parametersOf(p, model), "row %d must be the first match for its model", i)
 	}
 	for _, p := range builtin(local.Drivers()) {
 		if p.Kind != KindCLI {

@@ -26,7 +26,7 @@ func TestProbe(t *testing.T) {
 		code        int
 		body        string
 		err         error
-		path        string // of a program
+		path        string // path of a program
 		output      string
 		status      providers.Status
 		says        []string
@@ -46,7 +46,7 @@ func TestProbe(t *testing.T) {
 		{name: "ollama with the model", agent: "ollama", code: 200, body: `{"models":[{"name":"llama3.2:latest"},{"name":"b"}]}`, status: "operative", says: []string{"2 models: llama3.2:latest, b"}},
 		{name: "ollama without the model", agent: "ollama", code: 200, body: `{"models":[{"name":"b"}]}`, status: "unavailable", says: []string{"no model llama3.2", "ollama pull llama3.2", "it has 1 models: b"}},
 		{name: "ollama without models", agent: "ollama", code: 200, body: `{"models":[]}`, status: "unavailable", says: []string{"has no models"}},
-		{name: "ollama that is none", agent: "ollama", code: 200, body: `{"hello":1}`, status: "unreachable", says: []string{"base_url"}},
+		{name: "another server instead of ollama", agent: "ollama", code: 200, body: `{"hello":1}`, status: "unreachable", says: []string{"base_url"}},
 		{name: "ollama that is not there", agent: "ollama", err: errors.New("connection refused"), status: "unreachable", says: []string{"http://127.0.0.1:11434 cannot be reached: connection refused"}},
 		{name: "a program", agent: "claude-code", path: "/usr/bin/claude", output: "\n\x1b[1m2.1.0\x1b[0m (Claude Code)\nmore", status: "operative", says: []string{"/usr/bin/claude runs, version", "2.1.0", "(Claude Code)"}},
 		{name: "a program that says nothing", agent: "codex-cli", path: "/usr/bin/codex", status: "operative", says: []string{"does not say its version"}},
@@ -59,7 +59,7 @@ func TestProbe(t *testing.T) {
 		h.outside.get = func(_ context.Context, url string, header map[string]string) (int, []byte, error) {
 			asked++
 			if c.agent != "ollama" {
-				require.NotEmpty(t, header, "the key is sent")
+				require.NotEmpty(t, header, "the key must be sent")
 			}
 			require.NotContains(t, url, "key")
 			return c.code, []byte(c.body), c.err
@@ -75,7 +75,7 @@ func TestProbe(t *testing.T) {
 		require.NotContains(t, f.Detail, "\x1b", c.name)
 		h.clean(f)
 		if c.status == "key_missing" {
-			require.Zero(t, asked, "nobody is asked without a key")
+			require.Zero(t, asked, "no server must be asked without a key")
 		}
 	}
 	_, err := h.Probe(h.as("alice"), "")
@@ -84,7 +84,7 @@ func TestProbe(t *testing.T) {
 	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
 }
 
-// TestKeysAreSentAsTheProtocolWants checks what servers receive.
+// TestKeysAreSentAsTheProtocolWants checks the URL and the headers of a probe in each protocol.
 func TestKeysAreSentAsTheProtocolWants(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(c *providers.Config) {
@@ -110,8 +110,8 @@ func TestKeysAreSentAsTheProtocolWants(t *testing.T) {
 	}
 }
 
-// TestListWithStatus probes all providers at once. One that hangs, one that panics and one that fails must not affect
-// the others, and none may exceed its time limit.
+// TestListWithStatus probes all providers at once. A probe that hangs, panics or fails must not affect the other
+// probes, and no probe may exceed its time limit.
 func TestListWithStatus(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -200,6 +200,6 @@ func TestProbesAreShared(t *testing.T) {
 		require.Equal(t, 1, looks)
 		_, err = s.Probe(alice, "claude")
 		require.NoError(t, err)
-		require.Equal(t, 2, looks, "what was found is not kept")
+		require.Equal(t, 2, looks, "a later probe must not reuse the earlier finding")
 	})
 }

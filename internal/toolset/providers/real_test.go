@@ -56,7 +56,7 @@ type real struct {
 	log   *lockedBuffer
 }
 
-// newReal has a minute for each probe, so that only what hangs is late, however slow the machine is.
+// newReal allows a minute for each probe, so that on a slow machine only a hanging probe exceeds its time limit.
 func newReal(t *testing.T, agents ...providers.Provider) *real {
 	t.Helper()
 	return newRealWith(t, time.Minute, agents...)
@@ -156,7 +156,7 @@ func (r *real) execute(q providers.ExecuteRequest) *providers.Answer {
 	return a
 }
 
-// TestModels asks models over each protocol of the stub, and checks what they were sent.
+// TestModels sends requests to models over each protocol of the stub, and checks what the models received.
 func TestModels(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)
@@ -175,13 +175,13 @@ func TestModels(t *testing.T) {
 		require.Equal(t, model.InputTokens+model.OutputTokens, a.Tokens(), agent)
 		require.Contains(t, a.Model, want.model)
 		asked := r.model.Asked(agent + " is here")
-		require.Len(t, asked, 1, "there is one request to %s, and none for a title", agent)
+		require.Len(t, asked, 1, "%s must get one request, without another one for a title", agent)
 		require.Equal(t, []string{want.api, want.path, want.key, want.model}, []string{asked[0].API, asked[0].Path, strings.TrimPrefix(asked[0].Key(), "Bearer"), asked[0].Model}, agent)
 		require.InDelta(t, 0.7, *asked[0].Temperature, 1e-9)
 		require.Contains(t, string(asked[0].Body), "1234")
 		require.Contains(t, asked[0].System, "assistant that programs call")
 		require.Contains(t, asked[0].Said(), "## language\n\n```\npython\n```")
-		require.Empty(t, asked[0].Tools, "an agent has no tools but those that were registered")
+		require.Empty(t, asked[0].Tools, "an agent must have only registered tools")
 	}
 	// Parameters that the model does not accept are left out, with a warning.
 	for agent, c := range map[string]struct {
@@ -231,7 +231,7 @@ func TestModels(t *testing.T) {
 	require.Equal(t, "stub-other", asked[0].Model)
 }
 
-// TestModelFailure uses models that refuse, break off, hang and never end.
+// TestModelFailure uses models that refuse a request, hang, or never stop answering, and a caller who disconnects.
 func TestModelFailure(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)
@@ -251,7 +251,7 @@ func TestModelFailure(t *testing.T) {
 		require.Contains(t, a.Error, fmt.Sprintf("longer than its timeout of %d s", seconds))
 		return a.Usage.OutputTokens > 0
 	})
-	require.Equal(t, int64(model.InputTokens), a.Usage.InputTokens, "the model has quoted what it read")
+	require.Equal(t, int64(model.InputTokens), a.Usage.InputTokens, "the usage that the model reported must count")
 	require.Equal(t, 1, a.Turns)
 	ctx, cancel := context.WithCancel(r.ctx())
 	ended := make(chan error, 1)
@@ -344,12 +344,12 @@ func TestTools(t *testing.T) {
 		results := asked[len(asked)-1].Results()
 		require.Len(t, results, 2)
 		require.Contains(t, results[0].Text, "seven")
-		require.Contains(t, results[1].Text, "14", "the program was given its arguments")
+		require.Contains(t, results[1].Text, "14", "the program must get its arguments")
 	}
 	bob := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "bob"})
 	_, err := r.Execute(bob, providers.ExecuteRequest{Agent: "claude", Prompt: "model: say for bob"})
 	require.NoError(t, err)
-	require.Empty(t, r.model.Asked("for bob")[0].Tools, "another principal's tools are its own")
+	require.Empty(t, r.model.Asked("for bob")[0].Tools, "tools of another principal must not be used")
 }
 
 // TestPrograms gives requests to scripts on the PATH that record how they were called.
@@ -375,7 +375,7 @@ echo "$2 $(cat "$4") [${#CUSTOM_KEY}] [$ANTHROPIC_API_KEY]"
 
 	a = r.execute(providers.ExecuteRequest{Agent: "mine", Prompt: "do it"})
 	require.Empty(t, a.Error)
-	require.Equal(t, fmt.Sprintf("m-1 do it [%d] []", len(customKey)), a.Content, "it gets the key that it needs and no other")
+	require.Equal(t, fmt.Sprintf("m-1 do it [%d] []", len(customKey)), a.Content, "the program must get only its own key")
 	large := strings.Repeat("y", 1<<20)
 	require.Contains(t, r.execute(providers.ExecuteRequest{Agent: "mine", Prompt: large}).Content, large)
 
@@ -427,7 +427,7 @@ func TestHangingProbes(t *testing.T) {
 	}
 }
 
-// TestRealProbes probes loopback servers: one that answers, one that refuses, and one that is no API of models.
+// TestRealProbes probes loopback servers: some answer, one refuses, and one is not a model API.
 func TestRealProbes(t *testing.T) {
 	t.Parallel()
 	answer := func(status int, body string) string {

@@ -29,7 +29,7 @@ func (h *harness) register(by, name, agent, text string) *providers.Registered {
 	return r
 }
 
-// tools returns the tools that the agent of the principal's request gets: their descriptions by name.
+// tools runs a request of the principal on the agent, and returns the tools that the agent got: descriptions by name.
 func (h *harness) tools(by, agent string) map[string]string {
 	h.t.Helper()
 	a, err := h.Execute(h.as(by), providers.ExecuteRequest{Agent: agent, Prompt: "p"})
@@ -39,7 +39,7 @@ func (h *harness) tools(by, agent string) map[string]string {
 	out := map[string]string{}
 	for i, t := range r.Tools {
 		out[t.Name] = t.Description
-		require.Equal(h.t, t.Name, r.Allow[i], "the agent may use it")
+		require.Equal(h.t, t.Name, r.Allow[i], "the agent must be allowed to use the tool")
 	}
 	return out
 }
@@ -53,7 +53,7 @@ func TestRegister(t *testing.T) {
 	require.IsIncreasing(t, all.With)
 	require.Subset(t, all.With, []string{"claude", "custom", "ollama", "gemini"})
 	for _, cli := range []string{"claude-code", "mycli"} {
-		require.NotContains(t, all.With, cli, "a program has its own tools")
+		require.NotContains(t, all.With, cli, "a program must not get registered tools")
 	}
 	one := h.register("root", "look-up", "Claude", `{"description": "Looks something up", "mcp": {"server": {"url": "http://127.0.0.1:9000/mcp", "headers": {"X-Api-Key": "${NOT_SET}"}}, "tool": "search"}}`)
 	require.Equal(t, []string{"claude"}, one.With)
@@ -66,13 +66,13 @@ func TestRegister(t *testing.T) {
 	tools := h.agentConfig().Tools
 	require.Equal(t, "PUT", tools[0].HTTP.Method)
 	require.JSONEq(t, `{"type":"object","properties":{"a":{"type":"number"}},"required":["a"]}`, string(tools[0].Parameters))
-	require.Equal(t, "Bearer ${WEATHER_TOKEN}", tools[0].HTTP.Headers["Authorization"], "a secret is named, not held")
+	require.Equal(t, "Bearer ${WEATHER_TOKEN}", tools[0].HTTP.Headers["Authorization"], "the stored tool must name the variable and not contain its value")
 	require.Equal(t, &fleet.MCPTool{Tool: "search", Server: fleet.MCPServer{Name: "look-up", URL: "http://127.0.0.1:9000/mcp", Headers: map[string]string{"X-Api-Key": "${NOT_SET}"}}}, tools[1].MCP)
 	require.JSONEq(t, `{"type":"object","properties":{}}`, string(tools[2].Parameters))
 	require.Equal(t, map[string]string{"calculate": "Adds numbers", "run_it": "Runs", "program": "Runs a server"}, h.tools("root", "custom"))
 	require.Equal(t, "srv", h.agentConfig().Tools[2].MCP.Server.Name)
 	require.Empty(t, h.tools("root", "claude-code"))
-	require.Empty(t, h.tools("alice", "claude"), "another principal's tools are its own")
+	require.Empty(t, h.tools("alice", "claude"), "tools of another principal must not be used")
 }
 
 // TestRegisterAgain checks that a registration replaces the previous one and says so, and that a tool for one agent
@@ -92,7 +92,7 @@ func TestRegisterAgain(t *testing.T) {
 	require.Equal(t, map[string]string{"calc": "for claude again"}, h.tools("alice", "claude"))
 	require.Equal(t, map[string]string{"calc": "two"}, h.tools("alice", "custom"))
 	require.Contains(t, strings.Join(h.register("alice", "calc", "", text("three")).Warnings, "\n"), `The agent "claude" has its own tool "calc", and keeps that tool`)
-	require.Empty(t, h.register("bob", "calc", "", text("bob's")).Warnings, "another principal's tools are its own")
+	require.Empty(t, h.register("bob", "calc", "", text("bob's")).Warnings, "tools of another principal must not cause a warning")
 	require.Equal(t, map[string]string{"calc": "three"}, h.tools("alice", "custom"))
 }
 
@@ -106,7 +106,7 @@ func TestRegisterRequestID(t *testing.T) {
 	again, err := h.Register(h.as("alice"), r)
 	require.NoError(t, err)
 	require.Equal(t, first, again)
-	require.Equal(t, map[string]string{"calc": "two"}, h.tools("alice", "claude"), "it was not done twice")
+	require.Equal(t, map[string]string{"calc": "two"}, h.tools("alice", "claude"), "the repeated request must not register the tool again")
 	r.Agent = "claude"
 	_, err = h.Register(h.as("alice"), r)
 	h.refused(err, fleet.ReasonInvalidArgument, "request_id")
@@ -192,7 +192,7 @@ func TestRegisterRefuses(t *testing.T) {
 	require.Empty(t, h.tools("root", "claude"))
 }
 
-// TestRegisterNeedsAnAdmin registers what only an admin may register, and what everybody may.
+// TestRegisterNeedsAnAdmin checks which tools only an admin may register, and which tools everybody may register.
 func TestRegisterNeedsAnAdmin(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(c *providers.Config) {
@@ -223,7 +223,7 @@ func TestRegisterNeedsAnAdmin(t *testing.T) {
 		require.NoError(t, try("alice", what), what)
 	}
 
-	// A former admin loses what only an admin may have.
+	// A principal that is no longer an admin loses the tools that only an admin may have.
 	admin := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "alice", Kind: fleet.Human, Scope: fleet.ScopeAdmin})
 	_, err := h.Register(admin, providers.RegisterRequest{Name: "shell", Spec: spec(t, `{"description": "d", "command": ["bash"]}`)})
 	require.NoError(t, err)

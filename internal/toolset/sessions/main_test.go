@@ -11,12 +11,13 @@ import (
 	"fleet/internal/runner"
 )
 
-// ownProcessesEnv is set for tests whose agents touch the machine, so that their turns have processes of their own.
+// ownProcessesEnv is set in the environment of a second run of the tests. In this run the agents use the machine, so
+// each of their turns has a process of its own.
 const ownProcessesEnv = "SESSIONS_TEST_OWN_PROCESSES"
 
 var ownProcesses = os.Getenv(ownProcessesEnv) != ""
 
-// TestMain makes the test binary the supervisor of runs, and a run of a model.
+// TestMain lets the test binary act as the supervisor of runs, and as the run of a model.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -30,10 +31,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestOwnProcesses runs all tests of this package with agents that touch the machine.
+// TestOwnProcesses runs all tests of this package again, with agents whose turns have processes of their own.
 func TestOwnProcesses(t *testing.T) {
 	if ownProcesses {
-		t.Skip("this is that run")
+		t.Skip("this is already the run with processes of their own")
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.count=1", "-test.timeout=5m")
 	cmd.Env = append(os.Environ(), ownProcessesEnv+"=1")

@@ -12,7 +12,7 @@ import (
 	"fleet/internal/toolset/sessions"
 )
 
-// TestDirectory checks that an agent works in the directory of its session, and in no other.
+// TestDirectory checks that an agent works in the directory of its session, and that other directories are refused.
 func TestDirectory(t *testing.T) {
 	t.Parallel()
 	src, elsewhere := t.TempDir(), t.TempDir()
@@ -46,7 +46,7 @@ func TestDirectory(t *testing.T) {
 		require.NoError(t, w.svc.Close(w.as("alice"), x.ID))
 	}
 	w.until(func() bool { return w.agents() == 0 })
-	require.FileExists(t, filepath.Join(src, "shop", "main.go"), "a directory outlives its session")
+	require.FileExists(t, filepath.Join(src, "shop", "main.go"), "the directory must remain after its session is closed")
 
 	for _, dir := range []string{
 		elsewhere, filepath.Join(src, "out"), filepath.Join(src, "data"), filepath.Join(src, "data", "inner"), src, filepath.Join(src, "none"),

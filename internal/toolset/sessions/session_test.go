@@ -58,7 +58,7 @@ func TestEvents(t *testing.T) {
 	require.Equal(t, 1, a.Usage.ToolCalls)
 	require.EqualValues(t, 2*(model.InputTokens+model.OutputTokens), a.Usage.InputTokens+a.Usage.OutputTokens)
 	var seen []string
-	used := 0 // when it is reported depends on how fast the events are read
+	used := 0 // counted separately, because the position of usage among the contents depends on timing
 	for _, c := range live {
 		switch {
 		case c.Usage != nil:
@@ -98,8 +98,8 @@ func TestSpeakers(t *testing.T) {
 	require.Equal(t, []string{"papi", "hello"}, []string{papi.Events[0].Agent, strings.TrimSpace(papi.Events[0].Message)})
 }
 
-// TestRestart checks that a session continues after a server restart. A turn in the server's process has failed then, once; one
-// in a process of its own goes on.
+// TestRestart checks that a session continues after a restart of the server. A turn that ran inside the server's
+// process has failed then. A turn with a process of its own continues.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -112,7 +112,7 @@ func TestRestart(t *testing.T) {
 		sent <- err
 	}()
 	<-w.model.Gate("restart").Arrived()
-	cancel(fleet.ErrShutdown) // as the server does with calls at shutdown
+	cancel(fleet.ErrShutdown) // the server cancels its calls in this way at shutdown
 	require.ErrorIs(t, <-sent, context.Canceled)
 	w.restart()
 	if ownProcesses {
@@ -125,7 +125,7 @@ func TestRestart(t *testing.T) {
 	})
 	a := w.say("alice", id, "third")
 	require.Equal(t, "You said: third", a.Text)
-	require.Len(t, w.model.Asked("second"), 1, "a prompt is given once")
+	require.Len(t, w.model.Asked("second"), 1, "the model must get the prompt once")
 	last := w.model.Requests()[len(w.model.Requests())-1]
 	require.Contains(t, last.Said(), "user: first\nassistant: You said: first\nuser: second")
 
@@ -186,7 +186,8 @@ func TestQueue(t *testing.T) {
 	require.Empty(t, w.model.Asked("one too many"))
 }
 
-// TestCloseEndsWhatRuns checks that the model gets no further request and that waiting calls are answered.
+// TestCloseEndsWhatRuns checks that closing a session ends its turn and waiting calls, and that the model gets no
+// further request.
 func TestCloseEndsWhatRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -225,7 +226,7 @@ func TestLimits(t *testing.T) {
 	one, two := w.begin("alice", "echo"), w.begin("alice", "echo")
 	_, err := w.svc.Create(w.as("alice"), "echo", "", "", sessions.Place{})
 	fails(t, err, fleet.ReasonLimitReached, "2 open sessions")
-	w.begin("bob", "echo") // has limits of his own
+	w.begin("bob", "echo") // each principal has its own limits
 	w.say("alice", one, "1")
 	w.say("alice", one, "2")
 	_, err = w.svc.Send(w.as("alice"), one, "3", "", nil)
@@ -298,7 +299,7 @@ func TestOnce(t *testing.T) {
 	require.Len(t, w.model.Requests(), 2)
 	require.NoError(t, w.svc.Close(w.as("alice"), id))
 	a, err := w.svc.Send(w.as("alice"), id, "only once", "m1", nil)
-	require.NoError(t, err, "what was answered is answered again")
+	require.NoError(t, err, "a repeated message must get its answer even in a closed session")
 	require.Equal(t, "You said: only once", a.Text)
 	_, err = w.svc.Send(w.as("alice"), id, "only twice", "m2", nil)
 	fails(t, err, fleet.ReasonSessionNotFound)
@@ -314,7 +315,7 @@ func (w *world) hired(owner, name string) string {
 	return name
 }
 
-// TestFleetAgent uses a session with an agent of the fleet: its turns are tasks of that agent.
+// TestFleetAgent uses a session with an agent of the fleet. The turns of the session are tasks of that agent.
 func TestFleetAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -325,7 +326,7 @@ func TestFleetAgent(t *testing.T) {
 	task, err := w.core.StartTask(w.as("alice"), service.StartTaskRequest{Agent: "papi", Description: "echo busy\nlisten"})
 	require.NoError(t, err)
 	answered := make(chan string, 1)
-	go func() { // it waits until the agent is free
+	go func() { // Send waits until the agent is free
 		a, err := w.svc.Send(w.as("alice"), id, "done after that", "", nil)
 		if err != nil {
 			answered <- err.Error()
@@ -338,7 +339,7 @@ func TestFleetAgent(t *testing.T) {
 	require.Equal(t, "after that", <-answered)
 	history, err := w.svc.History(w.as("alice"), id, nil)
 	require.NoError(t, err)
-	require.Len(t, history, 4, "the task in between is none of the session's")
+	require.Len(t, history, 4, "the history must not contain the task that is not part of the session")
 	for _, m := range history {
 		require.NotEqual(t, task.ID, m.TaskID)
 	}
@@ -351,7 +352,7 @@ func TestFleetAgent(t *testing.T) {
 	})
 	require.NoError(t, w.svc.Close(w.as("alice"), id))
 	w.until(func() bool {
-		v, err := w.core.ShowAgent(w.as("alice"), "papi") // it still exists
+		v, err := w.core.ShowAgent(w.as("alice"), "papi") // closing the session keeps the agent
 		require.NoError(t, err)
 		return v.Task == nil
 	})
@@ -361,7 +362,7 @@ func TestFleetAgent(t *testing.T) {
 	fails(t, err, fleet.ReasonAgentNotFound)
 }
 
-// TestIsolation tries every method on another principal's session.
+// TestIsolation checks that every method refuses another principal's session, and a call without a principal.
 func TestIsolation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -435,15 +436,15 @@ func TestBadInput(t *testing.T) {
 		fails(t, err, fleet.ReasonInvalidArgument, "1 to 1000")
 	}
 	big := strings.Repeat("x", fleet.MaxText-1)
-	require.Equal(t, "You said: "+big, w.say("alice", id, big).Text, "an answer is whole, however long")
+	require.Equal(t, "You said: "+big, w.say("alice", id, big).Text, "a long answer must be complete")
 	require.Equal(t, "You said: --version", w.say("alice", id, "--version").Text)
 	_, err = w.svc.Send(alice, id, "model: refuse 400 no such thing", "", nil)
 	e := fails(t, err, fleet.ReasonTaskFailed, "no such thing")
 	require.NotEmpty(t, e.Metadata["task_id"])
-	require.Equal(t, "You said: and now", w.say("alice", id, "and now").Text, "a turn that failed does not end the session")
+	require.Equal(t, "You said: and now", w.say("alice", id, "and now").Text, "a failed turn must not end the session")
 }
 
-// TestTimeout uses a model that never stops answering.
+// TestTimeout checks that a turn fails at its timeout if the model never stops answering.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(w *world) { w.cfg.TurnTimeout = 2 * time.Second })
@@ -457,14 +458,14 @@ func TestTimeout(t *testing.T) {
 	require.Equal(t, "You said: hi", w.say("alice", id, "hi").Text)
 }
 
-// TestCallerGoes checks that a turn ends with its call and that its session continues. A message with a request id may
-// be sent again after a lost connection, so its turn gets a grace period.
+// TestCallerGoes checks that a turn ends when its caller disconnects, and that the session continues. A message with a
+// request id may be sent again after a lost connection, so its turn continues for a grace period.
 func TestCallerGoes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	id := w.begin("alice", "echo")
 	done := make(chan error, 2)
-	// leaves sends the message and gives up after the model was asked.
+	// leaves calls do and cancels the call after the model has received the request.
 	leaves := func(gate string, do func(ctx context.Context, message string) error) {
 		t.Helper()
 		ctx, cancel := context.WithCancel(w.as("alice"))
@@ -502,7 +503,7 @@ func TestCallerGoes(t *testing.T) {
 	require.NoError(t, <-answered)
 }
 
-// TestAbandoned checks that a turn without a retry ends after the grace period.
+// TestAbandoned checks that the turn of a disconnected caller ends after the grace period if nobody retries.
 func TestAbandoned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(w *world) { w.cfg.AbortGrace = 50 * time.Millisecond })
@@ -521,7 +522,8 @@ func TestAbandoned(t *testing.T) {
 	fails(t, err, fleet.ReasonTaskFailed, "stopped by alice")
 }
 
-// TestInterrupt checks that a turn ends, that waiting calls are answered, and that the model gets no further request.
+// TestInterrupt checks that Interrupt ends the turn, that a waiting call gets the next turn, and that the model gets no
+// further request for the interrupted turn.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -556,7 +558,7 @@ func TestInterrupt(t *testing.T) {
 	require.True(t, busy.Active())
 }
 
-// TestTurnTimeout checks that an answer may take ten minutes, and not a task's default of a day.
+// TestTurnTimeout checks that the default timeout of a turn is ten minutes, not a task's default of a day.
 func TestTurnTimeout(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -569,7 +571,7 @@ func TestTurnTimeout(t *testing.T) {
 	}))
 }
 
-// TestNoHost uses a second server on the same data that runs no models.
+// TestNoHost checks a server that cannot run agents from definitions. Sessions with agents of the fleet still work.
 func TestNoHost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(w *world) { w.cfg.Driver = "absent" })
@@ -582,7 +584,7 @@ func TestNoHost(t *testing.T) {
 	require.Equal(t, "still here", w.say("alice", w.begin("alice", "papi"), "done still here").Text)
 }
 
-// TestAdminClosesASession closes a session whose agent belongs to somebody else: its turn is stopped.
+// TestAdminClosesASession checks that closing a session stops its turn, even if the agent belongs to another principal.
 func TestAdminClosesASession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

@@ -28,8 +28,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// world is a fleet with sessions over a real store, with model agents on a stub model, and a fake place for the fleet's
-// own agents.
+// world is a sessions service over a real store. Agents from definitions use a stub model, and agents of the fleet are
+// in a fake place.
 type world struct {
 	t       testing.TB
 	dir     string
@@ -78,6 +78,7 @@ func (w *world) pass(d time.Duration) {
 	w.now = w.now.Add(d)
 }
 
+// document returns a definition of an agent that uses the stub model.
 func (w *world) document(description string) string {
 	tools := "[{type: think}]"
 	if ownProcesses {
@@ -140,7 +141,7 @@ func (w *world) open() {
 	}
 }
 
-// restart stops the fleet and starts it again, as another process would.
+// restart stops the fleet and starts it again on the same data, as a new process would.
 func (w *world) restart() {
 	w.t.Helper()
 	w.close()
@@ -154,7 +155,7 @@ func (l logWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// as returns a context of a principal's calls.
+// as returns a context for calls of the principal.
 func (w *world) as(name string) context.Context {
 	return fleet.WithPrincipal(w.t.Context(), fleet.Principal{Name: name, Kind: fleet.Controller})
 }
@@ -175,7 +176,7 @@ func (w *world) say(name, id, message string) *sessions.Answer {
 	return a
 }
 
-// fails requires an error with the reason, whose text contains the words.
+// fails requires that err has the reason and that its text contains all words. It returns the error.
 func fails(t testing.TB, err error, reason fleet.Reason, words ...string) *fleet.Error {
 	t.Helper()
 	e, ok := errors.AsType[*fleet.Error](err)

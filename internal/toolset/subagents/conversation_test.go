@@ -32,7 +32,7 @@ func TestConversation(t *testing.T) {
 	require.NotEqual(t, one.SessionID, other.SessionID)
 	require.Equal(t, "-", w.calls()[2].flag("--resume"))
 
-	// The prompt changes: the conversation continues, and the agent is told once.
+	// The system prompt changes: the conversation continues, and the agent gets the new prompt once.
 	w.define("github", "session: true", "You know GitLab.")
 	w.write("github/memory.md", "The user likes birds.\n")
 	require.Equal(t, one.SessionID, w.does("github", "say three").SessionID)
@@ -58,7 +58,7 @@ func TestConversation(t *testing.T) {
 	}))
 	w.until(func() bool { return len(w.agents()) == 2 })
 
-	// The agent is gone: a new conversation begins.
+	// The agent is deleted: a new conversation begins.
 	for _, v := range w.agents() {
 		require.NoError(t, w.core.Remove(asRoot(t.Context()), v.UID))
 	}
@@ -74,7 +74,8 @@ func pid(c called) string { return strings.TrimSpace(strings.Join(strings.Fields
 
 func last[T any](list []T) T { return list[len(list)-1] }
 
-// TestConversationTakesTurns makes concurrent calls in one conversation.
+// TestConversationTakesTurns checks that concurrent calls in one conversation run one after the other, and that calls
+// beyond MaxWaiting are refused.
 func TestConversationTakesTurns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *subagents.Config) { c.MaxWaiting = 3 })
@@ -142,7 +143,7 @@ func TestConversationWaits(t *testing.T) {
 	require.Len(t, w.agents(), 1)
 }
 
-// TestConversationWaitsForItsCaller ends the wait for a turn with the context of the call.
+// TestConversationWaitsForItsCaller checks that a call stops waiting for its turn when its context ends.
 func TestConversationWaitsForItsCaller(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

@@ -18,7 +18,7 @@ func TestDirectory(t *testing.T) {
 	t.Parallel()
 	d, write := newDirectory(t)
 	_, err := d.get("good")
-	require.ErrorIs(t, err, errNoDefinition, "a directory that is not there has none")
+	require.ErrorIs(t, err, errNoDefinition, "a missing directory must have no definitions")
 	list, broken, err := d.all()
 	require.NoError(t, err)
 	require.Empty(t, list)
@@ -69,7 +69,7 @@ func TestDirectory(t *testing.T) {
 		"directory": "directory/agent.md is not a regular file",
 	} {
 		require.ErrorContains(t, broken[name], want)
-		require.NotContains(t, broken[name].Error(), filepath.Dir(agents), "the server's paths are its own")
+		require.NotContains(t, broken[name].Error(), filepath.Dir(agents), "an error must not reveal paths of the server")
 		delete(broken, name)
 	}
 	require.Empty(t, broken)
@@ -81,7 +81,7 @@ func TestDirectory(t *testing.T) {
 	require.ErrorContains(t, err, "escapes")
 }
 
-// TestDirectoryChanges checks that changes are seen by the next call, also two changes in quick succession.
+// TestDirectoryChanges checks that the next call sees a change of a file, also after many changes in quick succession.
 func TestDirectoryChanges(t *testing.T) {
 	t.Parallel()
 	d, write := newDirectory(t)
@@ -119,7 +119,7 @@ func TestDirectoryChanges(t *testing.T) {
 	require.Empty(t, d.known)
 }
 
-// thousand makes a directory with 1,000 definitions that are some time old.
+// thousand returns a directory with 1,000 definitions that were changed an hour ago.
 func thousand(t testing.TB) *directory {
 	d, write := newDirectory(t)
 	old := time.Now().Add(-time.Hour)
@@ -144,7 +144,7 @@ func TestThousandDefinitions(t *testing.T) {
 	begun = time.Now()
 	again, _, err := d.all()
 	require.NoError(t, err)
-	require.Same(t, list[999], again[999], "none is read again")
+	require.Same(t, list[999], again[999], "no unchanged file must be read again")
 	t.Logf("first %s, again %s", first, time.Since(begun))
 }
 

@@ -62,9 +62,10 @@ func (c called) flag(name string) string {
 	return "-"
 }
 
-// claude is a program that records how it was called and then follows its prompt line by line: "say TEXT" is its
-// result, "fail TEXT" its failure, "hang" waits forever, and "wait" waits for the file $HOME/open. When it is told that
-// its answer cannot be used, it answers with the next line of $HOME/better.
+// claude acts as the claude program. It records how it was called and then follows its prompt line by line: "say TEXT"
+// sets the result, "big N" sets a result of N bytes, "fail TEXT" makes the run fail, "hang" waits for an hour, and
+// "wait" waits for the file $HOME/open. If the prompt says that the previous answer cannot be used, claude answers with
+// the next line of $HOME/better.
 func claude(argv []string) {
 	c := called{Argv: argv, Env: os.Environ(), PID: os.Getpid()}
 	if i := slices.Index(argv, "--"); i >= 0 {
@@ -94,7 +95,7 @@ func claude(argv []string) {
 		fmt.Println(string(b))
 	}
 	event(map[string]any{"type": "system", "subtype": "init", "model": "opus"})
-	event(map[string]any{"type": "assistant", "message": map[string]any{"content": []any{}}}) // it was told
+	event(map[string]any{"type": "assistant", "message": map[string]any{"content": []any{}}}) // shows that the prompt has arrived
 	text, code := "nothing to say", 0
 	lines := strings.Split(c.Prompt, "\n")
 	if strings.Contains(c.Prompt, "Your answer cannot be used") {
@@ -131,14 +132,14 @@ func claude(argv []string) {
 	os.Exit(code)
 }
 
-// world is a fleet with a service on it, over a real store and real processes.
+// world is a subagents service over a real core, a real store and real processes.
 type world struct {
 	*subagents.Service
 	t      *testing.T
 	core   *service.Service
 	store  fleet.Store
 	remote *fake.Place // the place "coder"
-	dir    string      // directory of everything
+	dir    string      // directory of all files of the world
 }
 
 // newWorld starts a world. change modifies the tests' default configuration.
@@ -146,7 +147,7 @@ func newWorld(t *testing.T, change func(*subagents.Config)) *world {
 	return newWorldWith(t, sandbox.Auto, change)
 }
 
-// newWorldWith is newWorld with agents on this machine that are confined as mode says.
+// newWorldWith is like newWorld, but runs the agents on this machine in the sandbox mode.
 func newWorldWith(t *testing.T, mode sandbox.Mode, change func(*subagents.Config)) *world {
 	t.Helper()
 	dir := t.TempDir()
@@ -206,7 +207,7 @@ func (w logWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// empty deletes all agents and waits until they are gone. No process may be left then.
+// empty deletes all agents and waits until they no longer exist. It fails the test if a process is left then.
 func (w *world) empty() {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(asRoot(context.Background()), waittest.Limit)
@@ -215,7 +216,7 @@ func (w *world) empty() {
 		require.NoError(w.t, w.core.Remove(ctx, v.UID))
 	}
 	w.until(func() bool { return len(w.agents()) == 0 })
-	require.Empty(w.t, w.processes(), "processes are left")
+	require.Empty(w.t, w.processes(), "no process of a deleted agent may be left")
 }
 
 // until waits for a condition, checking it after each notification of the store.
@@ -228,7 +229,7 @@ func (w *world) until(ok func() bool) {
 		select {
 		case <-signal:
 		case <-late:
-			require.FailNow(w.t, "stuck")
+			require.FailNow(w.t, "the condition did not become true in time")
 		}
 	}
 }
@@ -285,7 +286,7 @@ func (w *world) calls() (calls []called) {
 	return calls
 }
 
-// begun waits until claude was called n times.
+// begun waits until claude was called at least n times.
 func (w *world) begun(n int) {
 	w.t.Helper()
 	late := time.After(waittest.Limit)
@@ -293,7 +294,7 @@ func (w *world) begun(n int) {
 		select {
 		case <-time.After(5 * time.Millisecond): // another process gives no signal
 		case <-late:
-			require.FailNow(w.t, "claude was not called")
+			require.FailNow(w.t, "claude was not called often enough in time", "want %d calls", n)
 		}
 	}
 }
@@ -309,7 +310,7 @@ func (w *world) run(name, prompt string) (*subagents.Result, error) {
 	return w.Run(w.ctx(), subagents.Request{Agent: name, Prompt: prompt})
 }
 
-// does runs a subagent that must succeed.
+// does runs a subagent for alice and requires that it succeeds.
 func (w *world) does(name, prompt string) *subagents.Result {
 	w.t.Helper()
 	r, err := w.run(name, prompt)
@@ -327,13 +328,13 @@ func asRoot(ctx context.Context) context.Context {
 	return fleet.WithPrincipal(ctx, fleet.Principal{Name: "root", Kind: fleet.Human, Scope: fleet.ScopeAdmin})
 }
 
-// asAgent returns a context with the agent's own identity, as its token gives it.
+// asAgent returns a context with the identity that the agent's token gives.
 func asAgent(ctx context.Context, a *fleet.Agent) context.Context {
 	p := fleet.Principal{Name: a.Owner, Kind: fleet.AgentKind, AgentUID: a.UID, AgentName: a.Name}
 	return fleet.WithPrincipal(ctx, p)
 }
 
-// fails requires an error with the reason, whose text contains the words.
+// fails requires that err has the reason and that its text contains all words. It returns the error.
 func fails(t *testing.T, err error, reason fleet.Reason, words ...string) *fleet.Error {
 	t.Helper()
 	require.Error(t, err)

@@ -15,7 +15,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// working runs a subagent that hangs, and returns its agent and a function that ends it.
+// working runs a subagent that hangs. It returns the agent and a function that ends the run.
 func (w *world) working(ctx context.Context, name string) (*fleet.Agent, func()) {
 	w.t.Helper()
 	known := map[string]bool{}
@@ -36,7 +36,7 @@ func (w *world) working(ctx context.Context, name string) (*fleet.Agent, func())
 		}
 	}
 	cancel()
-	require.FailNow(w.t, "no agent was made")
+	require.FailNow(w.t, "the call must create an agent")
 	return nil, nil
 }
 
@@ -59,13 +59,13 @@ func TestNesting(t *testing.T) {
 		Servers map[string]struct{ URL string } `json:"mcpServers"`
 	}
 	require.NoError(t, json.Unmarshal(c.MCP, &mcp))
-	require.Equal(t, "http://127.0.0.1:1/mcp/subagents", mcp.Servers["fleet"].URL, "it has the tool to run others")
+	require.Equal(t, "http://127.0.0.1:1/mcp/subagents", mcp.Servers["fleet"].URL, "the agent must have the tool to run subagents")
 	require.Contains(t, c.flag("--allowedTools"), "mcp__fleet")
 
 	r, err := w.Run(asLead, subagents.Request{Agent: "worker", Prompt: "say done"})
 	require.NoError(t, err)
 	require.Equal(t, "done", r.Text)
-	require.NotContains(t, string(last(w.calls()).MCP), "fleet", "one that runs nobody has no such tool")
+	require.NotContains(t, string(last(w.calls()).MCP), "fleet", "a subagent without calls must not have the tool to run subagents")
 
 	_, err = w.Run(asLead, subagents.Request{Agent: "closed", Prompt: "say x"})
 	fails(t, err, fleet.ReasonPermissionDenied, "the agent lead may not", "its definition does not allow this caller")
@@ -79,21 +79,21 @@ func TestNesting(t *testing.T) {
 	require.Empty(t, broken)
 	require.Equal(t, []string{"chain", "worker"}, names(listed))
 
-	// An agent whose definition lists no calls may run none.
+	// An agent whose definition lists no calls may not run any subagent.
 	loner, endLoner := w.working(w.ctx(), "loner")
 	defer endLoner()
 	require.NotContains(t, string(last(w.calls()).MCP), "fleet")
 	_, err = w.Run(asAgent(t.Context(), loner), subagents.Request{Agent: "worker", Prompt: "say x"})
 	fails(t, err, fleet.ReasonPermissionDenied)
 
-	// Not more than three levels.
+	// There can be at most three levels.
 	chain, endChain := w.working(asLead, "chain")
 	defer endChain()
 	require.Equal(t, 1, chain.Config.Depth)
 	deeper, endDeeper := w.working(asAgent(t.Context(), chain), "deeper")
 	defer endDeeper()
 	require.Equal(t, 2, deeper.Config.Depth)
-	require.Empty(t, deeper.Config.Calls, "what it may not do it does not see")
+	require.Empty(t, deeper.Config.Calls, "an agent on the last level must not see subagents that it may not run")
 	require.NotContains(t, string(last(w.calls()).MCP), "fleet")
 	_, err = w.Run(asAgent(t.Context(), deeper), subagents.Request{Agent: "deepest", Prompt: "say x"})
 	fails(t, err, fleet.ReasonPermissionDenied, "too many subagents stand above it")
@@ -120,8 +120,8 @@ func TestNestedConversations(t *testing.T) {
 	}
 }
 
-// TestNestingUnconfined checks that a subagent whose programs nothing confines can run others of that kind. Callers who
-// are not admins cannot.
+// TestNestingUnconfined checks that, without a sandbox, only an admin can run a subagent, and that this subagent can
+// run other subagents.
 func TestNestingUnconfined(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, sandbox.None, nil)

@@ -19,6 +19,7 @@ output_schema:
     results: { type: array, items: { type: string } }
   required: [results]`
 
+// better sets the answers that claude gives when it is asked again.
 func (w *world) better(lines ...string) {
 	w.t.Helper()
 	require.NoError(w.t, os.WriteFile(filepath.Join(w.dir, "home", "better"), []byte(strings.Join(lines, "\n")+"\n"), 0o600))
@@ -41,7 +42,7 @@ func TestOutput(t *testing.T) {
 			require.Contains(t, c.flag("--system-prompt"), "You search.\n\nYour answer is read by a program")
 			require.Contains(t, c.flag("--system-prompt"), `"required":["results"]`)
 
-			// It is asked again in the same conversation until the answer is right.
+			// The subagent is asked again in the same conversation until the answer is valid, at most three times in all.
 			w.better("still wrong", `{"results": [1]}`)
 			_, err := w.run("j", "say Sorry")
 			e := fails(t, err, fleet.ReasonOutputInvalid, "asked 3 times", "at /results/0", "got number, want string")
@@ -53,7 +54,7 @@ func TestOutput(t *testing.T) {
 			w.better(`{"results": []}`)
 			r = w.does("j", `say {"result": []}`)
 			require.JSONEq(t, `{"results":[]}`, r.Text)
-			require.InDelta(t, 0.5, r.CostUSD, 1e-9, "all that was asked counts")
+			require.InDelta(t, 0.5, r.CostUSD, 1e-9, "the cost must include both tasks")
 			require.EqualValues(t, 200, r.Usage.InputTokens)
 			c = last(w.calls())
 			require.Equal(t, "Your answer cannot be used: at /: missing property 'results'\n\nAnswer again, with the one JSON value that was asked for and nothing else.", c.Prompt)
@@ -62,7 +63,7 @@ func TestOutput(t *testing.T) {
 				w.until(func() bool { return len(w.agents()) == 0 })
 			}
 
-			// A repeated request does not ask again.
+			// A repeated request does not run the subagent again.
 			w.better()
 			id := subagents.Request{Agent: "j", Prompt: `say {"results": []}`, RequestID: "r"}
 			for range 2 {
@@ -71,7 +72,7 @@ func TestOutput(t *testing.T) {
 			}
 			require.Len(t, w.calls(), n+3)
 
-			// Also if the first answer was sent back.
+			// This also holds if the first answer was not valid.
 			w.better(`{"results": ["b"]}`)
 			id = subagents.Request{Agent: "j", Prompt: "say Sorry", RequestID: "s"}
 			for range 2 {

@@ -58,7 +58,7 @@ func TestRun(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), c.MCPMode)
 	require.NotContains(t, strings.Join(append(c.Argv, c.Env...), "\n"), "s3cret")
 
-	// Its agent is deleted, and its secret is nowhere.
+	// The agent is deleted, and no file has the secret.
 	w.until(func() bool { return len(w.agents()) == 0 })
 	require.NoError(t, filepath.WalkDir(w.dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() && filepath.Dir(path) != filepath.Join(w.dir, "home", "calls") {
@@ -91,7 +91,7 @@ func TestRunIsRefused(t *testing.T) {
 		words  []string
 	}{
 		{"no name", subagents.Request{Prompt: "x"}, fleet.ReasonInvalidArgument, []string{"agent_name is required"}},
-		{"an unknown name", subagents.Request{Agent: "gone", Prompt: "x"}, fleet.ReasonSubagentNotFound, []string{`no subagent "gone"`, "there are good"}}, // the others cannot be run
+		{"an unknown name", subagents.Request{Agent: "gone", Prompt: "x"}, fleet.ReasonSubagentNotFound, []string{`no subagent "gone"`, "there are good"}}, // alice cannot run the other subagents
 		{"a way out", subagents.Request{Agent: "../agents/good", Prompt: "x"}, fleet.ReasonSubagentNotFound, []string{"good"}},
 		{"main itself", subagents.Request{Agent: "main", Prompt: "x"}, fleet.ReasonSubagentNotFound, nil},
 		{"a name with a zero byte", subagents.Request{Agent: "good\x00", Prompt: "x"}, fleet.ReasonSubagentNotFound, nil},
@@ -115,7 +115,7 @@ func TestRunIsRefused(t *testing.T) {
 			fails(t, err, tc.reason, tc.words...)
 		})
 	}
-	t.Cleanup(func() { require.Empty(t, w.calls(), "nothing was started") })
+	t.Cleanup(func() { require.Empty(t, w.calls(), "a refused request must not start anything") })
 
 	_, err := w.Run(t.Context(), subagents.Request{Agent: "good", Prompt: "x"})
 	fails(t, err, fleet.ReasonUnauthenticated)
@@ -164,10 +164,10 @@ func TestRunIsCancelled(t *testing.T) {
 			w.begun(1)
 			cancel()
 			require.ErrorIs(t, <-done, context.Canceled)
-			require.Empty(t, w.processes(), "it has ended when the call returns")
+			require.Empty(t, w.processes(), "the run must have ended when the call returns")
 			if session == "true" {
 				require.Equal(t, "again", w.does("a", "say again").Text)
-				require.Contains(t, w.calls()[1].Argv, "--resume", "the conversation goes on")
+				require.Contains(t, w.calls()[1].Argv, "--resume", "the conversation must continue")
 			}
 		})
 	}
@@ -190,7 +190,7 @@ func TestRunDuringShutdown(t *testing.T) {
 				done <- err
 			}()
 			w.begun(1)
-			cancel(fleet.ErrShutdown) // as the server does with calls at shutdown
+			cancel(fleet.ErrShutdown) // the server cancels its calls in this way at shutdown
 			require.ErrorIs(t, <-done, context.Canceled)
 			require.NotEmpty(t, w.processes())
 			w.open()
@@ -209,7 +209,7 @@ func TestRunLongTexts(t *testing.T) {
 	long := "say read\n" + strings.Repeat("x", 1<<20-9)
 	require.Equal(t, "read", w.does("a", long).Text)
 	require.Equal(t, long, w.calls()[0].Prompt)
-	require.Len(t, w.does("a", "big 300000").Text, 300000, "an answer of any length comes as a whole")
+	require.Len(t, w.does("a", "big 300000").Text, 300000, "a long answer must be complete")
 }
 
 func TestRequestID(t *testing.T) {
@@ -234,10 +234,10 @@ func TestRequestID(t *testing.T) {
 		}
 		together(call, call, call)
 		require.EqualValues(t, 3, same.Load())
-		require.Len(t, w.calls(), before+1, "it ran once")
+		require.Len(t, w.calls(), before+1, "concurrent calls of one request must run once")
 		require.NoError(t, os.Remove(filepath.Join(w.dir, "home", "open")))
 
-		// Also if its definition has changed since.
+		// This also holds if the definition has changed since.
 		w.define(name, "session: "+map[string]string{"a": "false", "s": "true"}[name], "Do it better.")
 		call()
 		require.EqualValues(t, 4, same.Load())
@@ -267,7 +267,7 @@ func TestRunInWorkspace(t *testing.T) {
 	require.InDelta(t, 0.5, r.CostUSD, 1e-9)
 	w.until(func() bool { return len(w.agents()) == 0 })
 
-	// Its time begins when the workspace is ready, and then ends it.
+	// The time limit begins when the workspace is ready.
 	w.define("slow", "{container: coder, project: setup, timeout_ms: 100}", "You review.")
 	_, err := w.run("slow", "listen")
 	fails(t, err, fleet.ReasonTaskTimedOut, "was too slow", "100ms")
@@ -284,10 +284,10 @@ func TestRunInWorkspace(t *testing.T) {
 	require.Len(t, agents, 1)
 	require.Equal(t, "You talk.", agents[0].Spec)
 	require.Equal(t, "Setup", agents[0].Project)
-	require.Empty(t, w.calls(), "no process of this machine")
+	require.Empty(t, w.calls(), "no process on this machine must be started")
 }
 
-// TestSweep checks that an abandoned agent is deleted, and that one in use is not.
+// TestSweep checks that the sweep deletes an abandoned agent, and keeps the agent of a conversation.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *subagents.Config) { c.SweepEvery = 50 * time.Millisecond })

@@ -1,4 +1,4 @@
-// Package codertest has the part of a Coder deployment that says who the holder of a token is, for tests.
+// Package codertest has a fake of the part of a Coder deployment that identifies the holder of a token, for tests.
 package codertest
 
 import (
@@ -28,13 +28,13 @@ type Deployment struct {
 	State
 }
 
-// State has the users of a deployment, and how its answers fail.
+// State has the users of a deployment. It also says in which way its answers fail.
 type State struct {
 	Users  map[string]codersdk.User   // by token
 	Keys   map[string]codersdk.APIKey // by token
-	Groups []codersdk.Group           // of everybody; nil: no licence
-	Status int                        // of all answers; 0 if it works
-	Moved  string                     // where all requests are redirected to
+	Groups []codersdk.Group           // the groups of every user; nil means that the deployment has no licence for groups
+	Status int                        // the status of all answers; 0 means that the deployment works
+	Moved  string                     // if not empty, all requests are redirected to this address
 }
 
 // New returns a deployment without users. It is closed at the end of the test.
@@ -78,7 +78,7 @@ func (d *Deployment) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Add adds a user with a token, and returns its id.
+// Add adds a user with a token, and returns the user's id.
 func (d *Deployment) Add(name, token string, roles ...codersdk.SlimRole) uuid.UUID {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -92,7 +92,7 @@ func (d *Deployment) Add(name, token string, roles ...codersdk.SlimRole) uuid.UU
 	return u.ID
 }
 
-// Change changes the state.
+// Change runs do with the lock held, so that do can change the state.
 func (d *Deployment) Change(do func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

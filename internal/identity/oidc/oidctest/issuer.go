@@ -1,5 +1,5 @@
-// Package oidctest runs an OpenID provider on loopback for tests: zitadel/oidc with the users of a test. It signs in
-// people by the authorization code and device flows, refreshes tokens, and rotates its keys.
+// Package oidctest runs an OpenID provider on loopback for tests. It uses the library zitadel/oidc, with users that the
+// test chooses. The provider supports the authorization code and device flows, refreshes tokens, and rotates its keys.
 package oidctest
 
 import (
@@ -51,7 +51,7 @@ type Issuer struct {
 	fetched map[string]int // requests by path
 }
 
-// New starts an issuer that ends with the test.
+// New starts an issuer with the users. It stops at the end of the test.
 func New(t testing.TB, users ...User) *Issuer {
 	t.Helper()
 	i := &Issuer{users: users, fetched: map[string]int{}}
@@ -134,7 +134,7 @@ func (i *Issuer) Fetched(path string) int {
 	return i.fetched[path]
 }
 
-// Rotate replaces the signing key. The key set no longer contains the old one.
+// Rotate replaces the signing key. The key set no longer contains the old key.
 func (i *Issuer) Rotate() { i.store.rotate() }
 
 // SetLifetime sets how long new tokens are valid.
@@ -143,12 +143,12 @@ func (i *Issuer) SetLifetime(d time.Duration) { i.store.setLifetime(d) }
 // RevokeRefreshTokens ends all sessions: existing refresh tokens are refused.
 func (i *Issuer) RevokeRefreshTokens() { i.store.revokeRefreshTokens() }
 
-// ApproveDevice signs the user in, as a person does who opens the link of the device flow.
+// ApproveDevice signs the user in for the device flow, as a person does who opens the link and enters the user code.
 func (i *Issuer) ApproveDevice(ctx context.Context, userCode, user string) error {
 	return i.store.CompleteDeviceAuthorization(ctx, userCode, i.store.user(user).ID)
 }
 
-// askUser is the page that asks who signs in.
+// askUser serves the page with a button for each user.
 func (i *Issuer) askUser(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = io.WriteString(w, `<!doctype html><html lang="en"><title>Issuer</title><link rel="icon" href="data:,"><main><h1>Issuer</h1><form method="post">`+
@@ -159,7 +159,7 @@ func (i *Issuer) askUser(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `</form></main></html>`)
 }
 
-// loggedOut is the page for people whose session has ended.
+// loggedOut serves the page that people see after their session has ended.
 func (*Issuer) loggedOut(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = io.WriteString(w, `<!doctype html><html lang="en"><title>Issuer</title><link rel="icon" href="data:,"><main><h1>The issuer has ended your session</h1></main></html>`)

@@ -19,7 +19,7 @@ import (
 	"github.com/zitadel/oidc/v3/pkg/op"
 )
 
-// store is the library's store in memory, with our users, clients, keys and lifetimes.
+// store is the library's in-memory store, with the users, clients, keys and lifetimes of the test.
 type store struct {
 	*storage.Storage
 	issuer *Issuer
@@ -153,7 +153,7 @@ func (s *store) claims(subject string) map[string]any {
 // Health implements op.Storage.
 func (*store) Health(context.Context) error { return nil }
 
-// client is a client of the library's store that may use both flows and gets JWTs.
+// client is a client of the library's store. It may use both flows, and its access tokens are JWTs.
 type client struct {
 	op.Client
 	store *store
@@ -186,7 +186,7 @@ func (client) GrantTypes() []oidc.GrantType {
 	return []oidc.GrantType{oidc.GrantTypeCode, oidc.GrantTypeRefreshToken, oidc.GrantTypeDeviceCode}
 }
 
-// RedirectURIGlobs implements op.HasRedirectGlobs: servers of tests have any port.
+// RedirectURIGlobs implements op.HasRedirectGlobs. It allows any port, because servers of tests choose a free port.
 func (c client) RedirectURIGlobs() []string {
 	var globs []string
 	for _, host := range []string{"127.0.0.1", "localhost"} {

@@ -17,13 +17,13 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// Login signs the user in at the authorization URL as a browser does, and returns the URL of the last redirect, which
-// has the code.
+// Login signs the user in at the authorization URL as a browser does. It returns the URL of the last redirect, which
+// contains the code.
 func (i *Issuer) Login(ctx context.Context, user, authorize string) (*url.URL, error) {
 	return Login(ctx, user, authorize)
 }
 
-// Login is Issuer.Login for an issuer in another process.
+// Login is like Issuer.Login, for an issuer in another process.
 func Login(ctx context.Context, user, authorize string) (*url.URL, error) {
 	at, err := url.Parse(authorize)
 	if err != nil {
@@ -65,7 +65,8 @@ func get(ctx context.Context, c *http.Client, method, address string, form url.V
 	return c.Do(r)
 }
 
-// Tokens signs the user in with the client of the command line and returns the tokens. Extra("id_token") is the ID token.
+// Tokens signs the user in with the client of the command line and returns the tokens. Extra("id_token") is the ID
+// token.
 func (i *Issuer) Tokens(t testing.TB, user string) *oauth2.Token {
 	t.Helper()
 	ctx := context.Background()
@@ -92,7 +93,7 @@ func (i *Issuer) IDToken(t testing.TB, user string) string {
 	return token
 }
 
-// Forge returns a token with valid claims to which change was applied. It is signed with the issuer's key.
+// Forge returns a token signed with the issuer's key. Its claims are valid claims after change, which may be nil.
 func (i *Issuer) Forge(t testing.TB, change func(claims map[string]any)) string {
 	t.Helper()
 	i.store.mu.Lock()
@@ -107,14 +108,14 @@ func (i *Issuer) KeyID() string {
 	return i.store.key.id
 }
 
-// PublicKey returns the public part of the current key, which attackers know too.
+// PublicKey returns the public part of the current key. An attacker can know it too.
 func (i *Issuer) PublicKey() any {
 	i.store.mu.Lock()
 	defer i.store.mu.Unlock()
 	return &i.store.key.private.PublicKey
 }
 
-// claims returns valid claims of the first user, after the change.
+// claims returns valid claims of the first user after change, which may be nil.
 func (i *Issuer) claims(change func(claims map[string]any)) map[string]any {
 	u, now := i.users[0], time.Now()
 	claims := map[string]any{
