@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/face/wire"
@@ -111,20 +110,12 @@ type auditPeriod struct{ since, until string }
 
 // set puts the period into the request.
 func (a *auditPeriod) set(s *session, req *fleetv1.ListAuditRequest) error {
-	for _, f := range []struct {
-		given string
-		set   func(*timestamppb.Timestamp)
-	}{{a.since, func(t *timestamppb.Timestamp) { req.Since = t }}, {a.until, func(t *timestamppb.Timestamp) { req.Until = t }}} {
-		if f.given == "" {
-			continue
-		}
-		at, err := timeBefore(f.given, s.deps.Now())
-		if err != nil {
-			return err
-		}
-		f.set(timestamppb.New(at))
+	var err error
+	if req.Since, err = timeFlag("since", a.since, s.deps.Now()); err != nil {
+		return err
 	}
-	return nil
+	req.Until, err = timeFlag("until", a.until, s.deps.Now())
+	return err
 }
 
 func addAuditFilter(cmd *cobra.Command, req *fleetv1.ListAuditRequest, period *auditPeriod) {

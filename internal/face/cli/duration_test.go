@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTimeBefore(t *testing.T) {
+func TestTimeFlag(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
 	for text, want := range map[string]string{
@@ -19,15 +19,17 @@ func TestTimeBefore(t *testing.T) {
 		"2026-11-01 12:00:00":  "2026-11-01T12:00:00Z",
 		"2026-11-01T10:30:00Z": "2026-11-01T10:30:00Z",
 	} {
-		got, err := timeBefore(text, now)
+		got, err := timeFlag("since", text, now)
 		require.NoError(t, err, text)
-		require.Equal(t, want, got.UTC().Format(time.RFC3339), text)
+		require.Equal(t, want, got.AsTime().Format(time.RFC3339), text)
 	}
-	for _, text := range []string{"never", "-5m", "d", "-1d", "7", "2026-13-01", ""} {
-		_, err := timeBefore(text, now)
-		require.Error(t, err, text)
-		require.Contains(t, err.Error(), "--since")
+	for _, text := range []string{"never", "-5m", "d", "-1d", "7", "2026-13-01"} {
+		_, err := timeFlag("until", text, now)
+		require.ErrorContains(t, err, "--until is", text)
 	}
+	none, err := timeFlag("until", "", now)
+	require.NoError(t, err)
+	require.Nil(t, none)
 }
 
 func TestFlagsOfSeconds(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
@@ -40,12 +39,9 @@ table, is enough.`,
 			if len(args) == 1 && !filtered {
 				return s.showHistory(ctx, args[0], pages)
 			}
-			if since != "" {
-				at, err := timeBefore(since, s.deps.Now())
-				if err != nil {
-					return err
-				}
-				req.Since = timestamppb.New(at)
+			var err error
+			if req.Since, err = timeFlag("since", since, s.deps.Now()); err != nil {
+				return err
 			}
 			if len(args) == 1 {
 				req.AgentName = args[0]

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
@@ -30,12 +29,9 @@ report it, tokens and time. It also counts how the tasks ended.`,
 			if len(args) == 1 {
 				req.AgentName = args[0]
 			}
-			if since != "" {
-				at, err := timeBefore(since, s.deps.Now())
-				if err != nil {
-					return err
-				}
-				req.Since = timestamppb.New(at)
+			var err error
+			if req.Since, err = timeFlag("since", since, s.deps.Now()); err != nil {
+				return err
 			}
 			resp, err := s.fleet.ShowUsage(ctx, req)
 			return s.print(resp, err, func() {
