@@ -33,8 +33,9 @@ type AgentReader interface {
 	// transactions may change the result.
 	Holdings(owner string, l Limits) (Holdings, error)
 
-	// TaskHoldings is like Holdings without agents, because counting thousands of agents takes long.
-	TaskHoldings(owner string, l Limits) (Holdings, error)
+	// TaskHoldings is like Holdings without agents, because counting thousands of agents takes long. bytes is how many stored
+	// bytes the transaction is about to add, besides a new task.
+	TaskHoldings(owner string, l Limits, bytes int) (Holdings, error)
 
 	// OwnAgents returns how many agents of the toolset the owner has. As with Holdings, the limit most holds even if several
 	// transactions add agents at the same time.

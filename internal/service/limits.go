@@ -70,7 +70,7 @@ func heldFor(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) (fleet.H
 	if m.agents > 0 && l.Agents > 0 {
 		return tx.Holdings(owner, l)
 	}
-	return tx.TaskHoldings(owner, l)
+	return tx.TaskHoldings(owner, l, m.bytes)
 }
 
 func admitProject(l fleet.ProjectLimits, tx fleet.ReadTx, m increase) error {

@@ -28,11 +28,11 @@ func (t *readTx) InProject(project string) (h fleet.ProjectHoldings, err error) 
 }
 
 func (t *readTx) Holdings(owner string, l fleet.Limits) (fleet.Holdings, error) {
-	return t.holdings(owner, ownedThings, l)
+	return t.holdings(owner, ownedThings, l, 0)
 }
 
-func (t *readTx) TaskHoldings(owner string, l fleet.Limits) (fleet.Holdings, error) {
-	return t.holdings(owner, ownedTasks, l)
+func (t *readTx) TaskHoldings(owner string, l fleet.Limits, bytes int) (fleet.Holdings, error) {
+	return t.holdings(owner, ownedTasks, l, bytes)
 }
 
 func (t *readTx) OwnAgents(owner string, toolset fleet.Toolset, most int) (n int, err error) {
@@ -64,16 +64,16 @@ func (t *readTx) counted(owner string, far func() bool, count func() error) erro
 	return err
 }
 
-// mostBytes is how much a call adds at most to the stored bytes of an owner: a specification and a description.
+// mostBytes is how many stored bytes a transaction may add without the lock: those of a new agent and of its task.
 const mostBytes = 2 * fleet.MaxText
 
-// holdings returns what the query finds of the owner.
-func (t *readTx) holdings(owner, query string, l fleet.Limits) (h fleet.Holdings, err error) {
+// holdings returns the owner's holdings that the query finds. bytes is how many stored bytes the transaction is about to add.
+func (t *readTx) holdings(owner, query string, l fleet.Limits, bytes int) (h fleet.Holdings, err error) {
 	h.Agents = map[fleet.Toolset]int{}
 	far := func() bool {
 		return (l.Agents == 0 || h.AllAgents() <= l.Agents-t.others) &&
 			(l.RunningTasks == 0 || h.RunningTasks <= l.RunningTasks-t.others) &&
-			(l.StoredBytes == 0 || h.StoredBytes <= l.StoredBytes-int64(t.others)*mostBytes)
+			(l.StoredBytes == 0 || bytes <= mostBytes && h.StoredBytes <= l.StoredBytes-int64(t.others)*mostBytes)
 	}
 	err = t.counted(owner, far, func() error {
 		return t.each(func(row scanner) error {

@@ -27,7 +27,7 @@ func (t *readTx) InProject(project string) (h fleet.ProjectHoldings, err error) 
 }
 
 func (t *readTx) Holdings(owner string, l fleet.Limits) (h fleet.Holdings, err error) {
-	if h, err = t.TaskHoldings(owner, l); err != nil {
+	if h, err = t.TaskHoldings(owner, l, 0); err != nil {
 		return h, err
 	}
 	h.Agents = map[fleet.Toolset]int{}
@@ -47,7 +47,7 @@ func (t *readTx) OwnAgents(owner string, toolset fleet.Toolset, _ int) (int, err
 	return first(t, scanInt, ownedOf, owner, string(toolset))
 }
 
-func (t *readTx) TaskHoldings(owner string, _ fleet.Limits) (h fleet.Holdings, err error) {
+func (t *readTx) TaskHoldings(owner string, _ fleet.Limits, _ int) (h fleet.Holdings, err error) {
 	if h.RunningTasks, err = first(t, scanInt, ownedTasks, owner); err != nil {
 		return h, err
 	}

@@ -80,7 +80,7 @@ func start(tx fleet.Tx, a *fleet.Agent, task *fleet.Task) error {
 			return err
 		}
 	}
-	if _, err := tx.TaskHoldings(a.Owner, fleet.Limits{}); err != nil {
+	if _, err := tx.TaskHoldings(a.Owner, fleet.Limits{}, 0); err != nil {
 		return err
 	}
 	if err := tx.InsertTask(task); err != nil {

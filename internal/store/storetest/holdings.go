@@ -50,7 +50,7 @@ var holdingCases = []testCase{
 		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
 		require.Equal(t, 1, holdings(t, s, "alice").RunningTasks)
 		without := read(t, s, func(tx fleet.ReadTx) (fleet.Holdings, error) {
-			return tx.TaskHoldings("alice", fleet.Limits{RunningTasks: 1})
+			return tx.TaskHoldings("alice", fleet.Limits{RunningTasks: 1}, 0)
 		})
 		require.Equal(t, 1, without.RunningTasks)
 		require.Zero(t, without.AllAgents())

@@ -1,0 +1,57 @@
+package postgres_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/store/postgres"
+	"fleet/internal/store/postgres/pgtest"
+	"fleet/internal/waittest"
+)
+
+// TestLargeAdditions checks that transactions that add many bytes wait for each other, even far from the limit: several of
+// them could exceed it together.
+func TestLargeAdditions(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	s := openAt(t, url, postgres.Config{})
+	add := func(then func()) error {
+		return s.Update(t.Context(), func(tx fleet.Tx) error {
+			if _, err := tx.TaskHoldings("alice", fleet.Limits{StoredBytes: 1 << 40}, 16<<20); err != nil {
+				return err
+			}
+			then()
+			return tx.PutRequest(&fleet.Request{Principal: "alice", ID: t.Name()})
+		})
+	}
+	counted, commit := make(chan struct{}), make(chan struct{})
+	first, second := make(chan error, 1), make(chan error, 1)
+	end := sync.OnceFunc(func() { close(commit) })
+	defer end()
+	go func() {
+		first <- add(func() {
+			close(counted)
+			<-commit
+		})
+	}()
+	<-counted
+	go func() { second <- add(func() {}) }()
+
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer conn.Close(t.Context()) //nolint:errcheck // the test is over
+	waittest.Until(t, "a transaction that waits for a lock gives no signal", func() bool {
+		require.Empty(t, second, "the second transaction has not waited for the first")
+		var waiting bool
+		require.NoError(t, conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks JOIN pg_database d ON d.oid = database
+			WHERE locktype = 'advisory' AND NOT granted AND datname = current_database())`).Scan(&waiting))
+		return waiting
+	})
+	end()
+	require.NoError(t, <-first)
+	require.Error(t, <-second, "it has seen the first one's request")
+}
