@@ -635,7 +635,7 @@ func (x *ExecutionMetadata) GetCostUsd() float64 {
 // ListAvailableAgentsRequest selects the agents to list.
 type ListAvailableAgentsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. Only agents with this capability, e.g. "code_generation". An unknown capability matches no agent.
+	// Optional. Only agents with this capability, e.g. "code_generation"; no agents if it is unknown.
 	CapabilityFilter string `protobuf:"bytes,1,opt,name=capability_filter,json=capabilityFilter,proto3" json:"capability_filter,omitempty"`
 	// Optional. Whether to probe each agent and report its status.
 	IncludeStatus bool `protobuf:"varint,2,opt,name=include_status,json=includeStatus,proto3" json:"include_status,omitempty"`

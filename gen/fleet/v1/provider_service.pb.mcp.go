@@ -233,7 +233,7 @@ const providerServiceListAvailableAgentsInput = `{
   "properties": {
     "capability_filter": {
       "type": "string",
-      "description": "Only agents with this capability, e.g. \"code_generation\". An unknown capability matches no agent."
+      "description": "Only agents with this capability, e.g. \"code_generation\"; no agents if it is unknown."
     },
     "include_status": {
       "type": "boolean",

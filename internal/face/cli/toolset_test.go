@@ -206,7 +206,7 @@ func TestCompletionOfToolsets(t *testing.T) {
 		"providers execute claude ":         ":4\n",
 		"providers execute --agent-name c":  "claude\tModels behind an API\n:4\n",
 		"providers register t spec":         ":4\n",
-		"providers list --capability-":      "--capability-filter\tonly agents with this capability, e.g. \"code_generation\"; none for an unknown one\n:4\n",
+		"providers list --capability-":      "--capability-filter\tonly agents with this capability, e.g. \"code_generation\"; no agents if it is unknown\n:4\n",
 		"subagents run ":                    "reviewer\tReads code\n:4\n",
 		"sessions create ":                  "papi\tKeeps the build green\n:4\n",
 		"sessions info ":                    "s-1\tpapi\n:4\n",

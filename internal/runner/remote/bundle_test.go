@@ -124,6 +124,11 @@ func TestBundleExpires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		all := bundles{byID: map[string]*bundle{}}
+		count := func() int {
+			all.mu.Lock()
+			defer all.mu.Unlock()
+			return len(all.byID)
+		}
 		read, end := all.open("id")
 		require.NoError(t, read.make(t.Context(), &bundler{text: []byte("bundle")}, false))
 		time.Sleep(2 * bundleKept)
@@ -132,7 +137,7 @@ func TestBundleExpires(t *testing.T) {
 		require.Same(t, read, again)
 		end()
 		time.Sleep(2 * bundleKept)
-		require.Contains(t, all.byID, "id")
+		require.Equal(t, 1, count())
 		_, err := again.file.ReadAt(make([]byte, 6), 0)
 		require.NoError(t, err)
 
@@ -141,9 +146,9 @@ func TestBundleExpires(t *testing.T) {
 		_, end = all.open("id")
 		end()
 		time.Sleep(bundleKept - time.Second)
-		require.Contains(t, all.byID, "id")
+		require.Equal(t, 1, count())
 		time.Sleep(2 * time.Second)
-		require.Empty(t, all.byID)
+		require.Zero(t, count())
 		_, err = again.file.ReadAt(make([]byte, 6), 0)
 		require.ErrorIs(t, err, os.ErrClosed)
 	})
