@@ -56,7 +56,7 @@ func trapPrograms(t *testing.T, dir string) {
 	})
 }
 
-// attribute creates a file that uses the agent's filter and must be read again.
+// attribute makes the agent's filter apply to all files, and changes a file, so that git must read it again.
 const attribute = `echo '* filter=evil diff=evil' >.gitattributes; printf 'two\n' >file; touch file`
 
 func TestProgramsOfAgentsAreNotRun(t *testing.T) {
