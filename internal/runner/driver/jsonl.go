@@ -25,7 +25,7 @@ type jsonParser struct {
 
 	delta    bool
 	reported string
-	said     string // the last text; with delta, the joined pieces of that text
+	lastText string // the last text; with delta, the joined pieces of that text
 	broken   bool   // the next piece starts a new text
 	failed   string
 	dollars  float64
@@ -57,8 +57,8 @@ func newJSONParser(f Fields) (*jsonParser, error) {
 	return p, nil
 }
 
-// maxSaid limits a text that is joined from pieces, in bytes.
-const maxSaid = 1 << 20
+// maxLastText limits a text that is joined from pieces, in bytes.
+const maxLastText = 1 << 20
 
 func (p *jsonParser) Line(line []byte) []Piece {
 	var v map[string]any
@@ -67,26 +67,26 @@ func (p *jsonParser) Line(line []byte) []Piece {
 		p.garbage = plain(text)
 		return []Piece{{Text: text + "\n"}}
 	}
-	var said []Piece
+	var pieces []Piece
 	if s := p.text.text(v); s != "" {
 		switch {
-		case p.delta && !p.broken && len(p.said)+len(s) <= maxSaid:
-			p.said += s
+		case p.delta && !p.broken && len(p.lastText)+len(s) <= maxLastText:
+			p.lastText += s
 		default:
-			p.said = s
+			p.lastText = s
 		}
 		p.broken = false
 		if !p.delta {
 			s += "\n"
 		}
-		said = append(said, Piece{Text: valid(s)})
+		pieces = append(pieces, Piece{Text: valid(s)})
 	}
 	if s := p.step.text(v); s != "" {
 		if d := p.detail.text(v); d != "" {
 			s += ": " + d
 		}
 		p.broken = true
-		said = append(said, Piece{Step: true, Text: oneLine(valid(s))})
+		pieces = append(pieces, Piece{Step: true, Text: oneLine(valid(s))})
 	}
 	if s := p.summary.text(v); s != "" {
 		p.reported = s
@@ -97,7 +97,7 @@ func (p *jsonParser) Line(line []byte) []Piece {
 	if f, err := strconv.ParseFloat(p.cost.text(v), 64); err == nil && f > 0 {
 		p.dollars += f
 	}
-	return said
+	return pieces
 }
 
 func (p *jsonParser) Result(e Exit) Result {
@@ -112,7 +112,7 @@ func (p *jsonParser) Result(e Exit) Result {
 	o.CostUSD = p.dollars
 	full := p.reported
 	if full == "" {
-		full = p.said
+		full = p.lastText
 	}
 	if e.Code == 0 && p.failed != "" && full == "" {
 		o.Status, o.Reason = fleet.TaskFailed, shorten(valid(p.failed), maxReason)

@@ -37,7 +37,7 @@ type Parser interface {
 	// Parse parses the beginning of data. It returns the length of the parsed part, and the pieces in that part. The
 	// next call gets the rest of data. If final is set, no more output will come, and repeated calls must parse all
 	// data.
-	Parse(data []byte, final bool) (n int, said []Piece)
+	Parse(data []byte, final bool) (n int, pieces []Piece)
 
 	// Result returns the result of the run, after everything was parsed.
 	Result(e Exit) Result
@@ -47,7 +47,7 @@ type Parser interface {
 type Flusher interface {
 	// Flush parses the data that Parse holds back, as far as that is possible without the data that follows. It returns
 	// the same values as Parse.
-	Flush(data []byte) (n int, said []Piece)
+	Flush(data []byte) (n int, pieces []Piece)
 }
 
 // Skipper is a Parser that can continue after a gap.
@@ -144,12 +144,12 @@ func (l *lines) Parse(data []byte, final bool) (int, []Piece) {
 	if len(line) == 0 {
 		return n, nil
 	}
-	said := l.each.Line(line)
+	pieces := l.each.Line(line)
 	if l.lost != "" {
-		said = append([]Piece{lostConversation(l.lost)}, said...)
+		pieces = append([]Piece{lostConversation(l.lost)}, pieces...)
 		l.lost = ""
 	}
-	return n, said
+	return n, pieces
 }
 
 func lostConversation(why string) Piece {

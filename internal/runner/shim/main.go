@@ -41,18 +41,18 @@ func Main(args []string) int {
 	runtime.LockOSThread()
 	_, _ = syscall.Setsid()          // fails if the shim is a session leader already
 	syscall.CloseOnExec(HandshakeFD) // otherwise the server would wait while a descendant of the child has it open
-	hands := os.NewFile(HandshakeFD, "handshake")
-	if err := supervise(Run(args[0]), hands); err != nil {
+	pipe := os.NewFile(HandshakeFD, "handshake")
+	if err := supervise(Run(args[0]), pipe); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
 }
 
-func supervise(run Run, hands io.WriteCloser) error {
+func supervise(run Run, pipe io.WriteCloser) error {
 	tell := func(h Handshake) {
-		_ = json.NewEncoder(hands).Encode(h)
-		_ = hands.Close()
+		_ = json.NewEncoder(pipe).Encode(h)
+		_ = pipe.Close()
 	}
 	// As the working directory, the run's directory stays accessible if it is moved, and the socket's path is short.
 	if err := os.Chdir(string(run)); err != nil {

@@ -120,11 +120,11 @@ func (g *Git) pipe(ctx context.Context, p *sandbox.Policy, env []string, dir str
 	case errors.Is(err, exec.ErrNotFound):
 		return &Error{Message: "git was not found: install the package \"git\" of your system, or remove repository from the project"}
 	case err != nil:
-		said := strings.TrimSpace(Scrub(errs.String()))
-		if said == "" {
-			said = err.Error()
+		message := strings.TrimSpace(Scrub(errs.String()))
+		if message == "" {
+			message = err.Error()
 		}
-		return &Error{Message: said}
+		return &Error{Message: message}
 	}
 	return nil
 }
