@@ -66,7 +66,7 @@ func (w Agent) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error 
 	case err != nil:
 		return HostError("cannot read the run's end", err)
 	case exit == nil:
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the run's supervisor does not answer")
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the run's supervisor does not answer: try again")
 	}
 	j := journal{run: run}
 	all, err := j.read()

@@ -104,8 +104,8 @@ func (k *refRecord) publish(t Tree, have refSet, branch, oid string) ([]update, 
 		case there && now.oid == oid && before:
 			k.Published[branch] = published{name, oid}
 			return nil, true
-		case there && (!before || name != last.Name || now.oid != last.OID || now.occupied): // somebody else has changed the branch, or has checked it out
-			continue
+		case there && (!before || name != last.Name || now.oid != last.OID || now.occupied):
+			continue // somebody else has changed the branch, or has checked it out
 		case !there && !have.free(name):
 			continue
 		}

@@ -172,7 +172,8 @@ func (g *Git) readConfig() []string {
 			paths = append(paths, filepath.Join(value, "git"))
 		}
 	}
-	listed, _ := g.run(ctx, "/", "config", "--global", "--includes", "--show-origin", "-z", "--list") // an error means that there is no configuration
+	// An error means that there is no configuration.
+	listed, _ := g.run(ctx, "/", "config", "--global", "--includes", "--show-origin", "-z", "--list")
 	fields := strings.Split(listed, "\x00")
 	for i := 0; i+1 < len(fields); i += 2 {
 		if file, ok := strings.CutPrefix(fields[i], "file:"); ok && filepath.IsAbs(file) {

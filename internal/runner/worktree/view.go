@@ -22,7 +22,8 @@ import (
 // configuration of the user and of the system. Agents that run as the server's user can change these files too, but
 // they are not a part of the agents' work.
 //
-// Where the system can confine programs, git is confined too: it can only read the repository and write the view.
+// Where the system can confine programs, git is confined too. It can read the repository. It can write only the view and,
+// at most, objects and LFS files of the repository.
 type view struct {
 	git    *Git
 	tmp    string // path of the view itself
@@ -85,7 +86,8 @@ func (g *Git) viewOf(outer *sandbox.Policy, dir, common, own string, files bool)
 	return v, nil
 }
 
-// newView creates the directory of a view for the git directory own. git may write only the view's directory.
+// newView creates the directory of a view for the git directory own. The policy lets git write
+// only the view's directory.
 func (g *Git) newView(dir, own string, files bool) (*view, error) {
 	tmp, err := os.MkdirTemp("", "fleet-git-*")
 	if err != nil {
