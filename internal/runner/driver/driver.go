@@ -80,7 +80,7 @@ type Job struct {
 	Feedback string    // results of failed checks of the last run; empty if no check failed
 	Session  string    // the conversation that the run continues; empty if the run starts a new conversation
 	Since    time.Time // when Session was last used
-	Lost     string    // why the agent's previous conversation cannot continue; empty if it can, or if there is none
+	Lost     string    // why the agent's previous conversation cannot continue; empty if it can, or if the agent had none
 
 	Helper   []string      // runs acp.Main; the path of the job file is appended; if empty, the driver acp cannot run
 	Ask      []string      // runs ask.Main; a verb is appended; if empty, the run cannot ask questions
@@ -149,7 +149,7 @@ type Command struct {
 	Env          map[string]string
 	Files        []File // files to create in the run's directory before the start
 	Starts       string // the agent's program, if Argv[0] is a helper that starts it; otherwise empty
-	StdinFile    string // name of the one of Files that is the standard input; empty for no input
+	StdinFile    string // name of the file in Files that is the standard input; empty for no input
 	Messages     bool   // the program reads messages while it works
 	MessagesJSON bool   // each message is a line with a JSON string
 	SplitStderr  bool   // the output is structured, so stderr must not be mixed into it

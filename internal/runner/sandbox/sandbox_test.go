@@ -26,7 +26,7 @@ import (
 // user is the user as whom the attacker's program runs.
 type user struct {
 	name       string
-	credential *syscall.Credential // nil: the user who runs the tests
+	credential *syscall.Credential // nil means the user who runs the tests
 }
 
 const nobody = 65534

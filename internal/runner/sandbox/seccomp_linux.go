@@ -114,8 +114,8 @@ func rules(n Network) []rule {
 	when(unix.EPERM, unix.SYS_IOCTL, equals(1, unix.TIOCSTI))
 	when(unix.EPERM, unix.SYS_IOCTL, equals(1, unix.TIOCLINUX))
 
-	// Administrative calls. Without capabilities the kernel refuses most of them; the filter also protects against bugs
-	// in their code.
+	// Administrative calls. Without capabilities, the kernel refuses most of these calls. The filter also protects
+	// against bugs in the kernel's code for them.
 	never(
 		unix.EPERM, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE,
 		unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR, unix.SYS_BPF,

@@ -86,8 +86,8 @@ func (g *Git) viewOf(outer *sandbox.Policy, dir, common, own string, files bool)
 	return v, nil
 }
 
-// newView creates the directory of a view for the git directory own. The policy lets git write
-// only the view's directory.
+// newView creates the directory of a view for the git directory own. The view's policy lets git write only this
+// directory.
 func (g *Git) newView(dir, own string, files bool) (*view, error) {
 	tmp, err := os.MkdirTemp("", "fleet-git-*")
 	if err != nil {
