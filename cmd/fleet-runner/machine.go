@@ -115,8 +115,8 @@ type workspace struct {
 	home  string
 }
 
-// Ready implements runner.Workspace. It creates the directory for the agent's runs, and returns AGENT_OFFLINE if the working
-// directory is missing.
+// Ready implements runner.Workspace. It creates the directory for the agent's runs, and returns AGENT_OFFLINE if the
+// working directory is missing.
 func (w workspace) Ready() error {
 	if err := runner.Home(w.home).Make(); err != nil {
 		return runner.HostError("cannot create the directory for runs", err)

@@ -10,8 +10,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestSendBeforeTheSupervisorListens sends a message to a run whose supervisor cannot be reached. The run is active, so the
-// error must allow another attempt.
+// TestSendBeforeTheSupervisorListens sends a message to a run whose supervisor cannot be reached. The run is active, so
+// the error must allow another attempt.
 func TestSendBeforeTheSupervisorListens(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)

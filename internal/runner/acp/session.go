@@ -14,7 +14,8 @@ import (
 	"github.com/coder/acp-go-sdk"
 )
 
-// greeting is the program's description of itself. It has only the fields that Fleet needs, so that others may change.
+// greeting is the program's description of itself. It has only the fields that Fleet needs, so that other fields may
+// change.
 type greeting struct {
 	Version json.RawMessage `json:"protocolVersion"`
 	Agent   struct {

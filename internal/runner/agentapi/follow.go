@@ -139,8 +139,8 @@ func (f *follower) deliver() error {
 	return nil
 }
 
-// passOnText reads the new text of the run, whose messages are from i to end, and passes it on. final means that the last
-// message is complete.
+// passOnText reads the new text of the run, whose messages are from i to end, and passes it on. final means that the
+// last message is complete.
 func (f *follower) passOnText(i, end int, final bool) error {
 	f.transcript.add(f.transcript.screenReader.write(f.view.messages[i], f.view.messages[i+1:end], final, f.now()))
 	return f.deliver()

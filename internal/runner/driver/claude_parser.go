@@ -66,7 +66,7 @@ type claudeBlock struct {
 	Name  string          `json:"name"`
 	Input json.RawMessage `json:"input"`
 
-	// Of a tool_result.
+	// The following fields are set in a tool_result.
 	ToolUseID string          `json:"tool_use_id"`
 	Content   json.RawMessage `json:"content"`
 	IsError   bool            `json:"is_error"`

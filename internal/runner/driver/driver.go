@@ -218,7 +218,8 @@ func fullInstructions(j Job) string {
 	return s + "\n\nYour task now:\n\n" + j.Prompt
 }
 
-// MaxArgument is the maximum length of an argument of a program, in bytes (MAX_ARG_STRLEN on Linux, without the final NUL).
+// MaxArgument is the maximum length of an argument of a program, in bytes (MAX_ARG_STRLEN on Linux, without the final
+// NUL).
 const MaxArgument = 128<<10 - 1
 
 // checkArguments returns a helpful error for arguments that the operating system would refuse.

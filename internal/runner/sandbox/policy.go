@@ -5,8 +5,8 @@
 // too. On Linux it uses, in this order: mounts, resource limits, an empty set of capabilities, no_new_privs, Landlock,
 // seccomp.
 //
-// Packages runner, shim and worktree use it; places decide the Policy. It must never start a program with less
-// confinement than the Policy says: if the machine cannot do it, starting fails.
+// Packages runner, shim and worktree use this package, and places decide the Policy. The package must never start a
+// program with less confinement than the Policy says. If the machine does not support the confinement, starting fails.
 package sandbox
 
 import (

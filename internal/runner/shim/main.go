@@ -54,7 +54,8 @@ func supervise(run Run, pipe io.WriteCloser) error {
 		_ = json.NewEncoder(pipe).Encode(h)
 		_ = pipe.Close()
 	}
-	// As the working directory, the run's directory stays accessible if it is moved, and the socket's path is short.
+	// The run's directory becomes the working directory. So it stays accessible if it is moved, and the socket's path
+	// is short.
 	if err := os.Chdir(string(run)); err != nil {
 		return err
 	}
@@ -67,7 +68,7 @@ func supervise(run Run, pipe io.WriteCloser) error {
 	if err != nil {
 		return err
 	}
-	// The signals are caught, not ignored, because the child would inherit that they are ignored.
+	// The signals are caught, and not ignored, because the child would inherit ignored signals.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGUSR1, syscall.SIGUSR2)
 	died, sigterm := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(died, syscall.SIGCHLD)

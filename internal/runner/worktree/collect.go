@@ -47,7 +47,7 @@ func (g *Git) collect(ctx context.Context, t Tree, v *view, wants ...string) (re
 		wants = append(wants, oid)
 	}
 	if err := g.transfer(ctx, t, v, wants, have); err != nil {
-		// A broken branch must not prevent that the other objects are collected.
+		// A broken branch must not prevent collecting the other objects.
 		maps.DeleteFunc(changed, func(_, oid string) bool { return !slices.Contains(needed, oid) })
 		if ctx.Err() != nil || g.transfer(ctx, t, v, needed, have) != nil || len(needed) == 0 {
 			return nil, err

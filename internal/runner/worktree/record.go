@@ -9,8 +9,8 @@ import (
 	"fleet/internal/place/agentfile"
 )
 
-// refRecord records what Fleet knows about the refs in an agent's git directory. The file is next to that directory, where
-// the agent cannot write.
+// refRecord records what Fleet knows about the refs in an agent's git directory. The file is next to that directory,
+// where the agent cannot write.
 type refRecord struct {
 	// Given has the refs that came from the repository, with their values.
 	Given map[string]string `json:"given"`

@@ -22,8 +22,8 @@ import (
 // configuration of the user and of the system. Agents that run as the server's user can change these files too, but
 // they are not a part of the agents' work.
 //
-// Where the system can confine programs, git is confined too. It can read the repository. It can write only the view and,
-// at most, objects and LFS files of the repository.
+// Where the system can confine programs, git is confined too. It can read the repository. It can write only the view
+// and, at most, objects and LFS files of the repository.
 type view struct {
 	git    *Git
 	tmp    string // path of the view itself

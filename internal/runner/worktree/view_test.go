@@ -44,7 +44,8 @@ configure --local
 git config --local include.path "$TRAP.included"
 `
 
-// trapPrograms configures programs in the agent's tree. It fails the test at the end if Fleet's git has run one of them.
+// trapPrograms configures programs in the agent's tree. It fails the test at the end if Fleet's git has run one of
+// them.
 func trapPrograms(t *testing.T, dir string) {
 	t.Helper()
 	trap := filepath.Join(t.TempDir(), "ran")
