@@ -1,8 +1,8 @@
 // Package driver describes the programs that do an agent's work: how to start each program on a task, and how to read
 // the program's output.
 //
-// Package runner calls it, and fleet.yaml chooses the driver of a project. A driver must never start a process or
-// access a file: it returns the files that it needs in the run's directory, and package runner writes them.
+// Package runner uses the drivers, and fleet.yaml chooses the driver of a project. A driver must never start a process
+// or access a file: it returns the files that it needs in the run's directory, and package runner writes them.
 package driver
 
 import (
@@ -19,7 +19,8 @@ import (
 
 // Driver describes one kind of program.
 type Driver interface {
-	// Program returns the required executable, as a path or a name in PATH. It is empty if each task names its own.
+	// Program returns the required executable, as a path or a name in PATH. It is empty if each task names its own
+	// program.
 	Program() string
 
 	// Keys returns patterns of the server's environment variables that the program needs, usually the API keys of its
@@ -197,7 +198,7 @@ func standingInstructions(j Job) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// NewConversationMessage returns a message for users: the run starts a new conversation, for the reason why.
+// NewConversationMessage returns a message for users: it says that the run starts a new conversation, and why.
 func NewConversationMessage(why string) string { return "a new conversation starts: " + why }
 
 // firstPrompt returns the first prompt of a conversation. If the agent's previous conversation was lost, the result

@@ -18,7 +18,8 @@ type Format struct {
 	Told string `json:"told,omitempty"`
 	// Results makes the parser pass on tool results.
 	Results bool `json:"results,omitempty"`
-	// Program is the name of the program in error messages. Tested is the version of it with which Fleet was tested.
+	// Program is the name of the program in error messages. Tested is the program's version with which Fleet was
+	// tested.
 	Program string `json:"program,omitempty"`
 	Tested  string `json:"tested,omitempty"`
 	// Model is the configured model of the run, for outputs that do not contain the model. It is empty if the program
@@ -73,9 +74,9 @@ type Piece struct {
 
 // Exit describes how the program ended.
 type Exit struct {
-	Code   int    // -1 if a signal ended it
-	Signal string // the signal that ended it
-	Stderr string // the end of its stderr, if that was kept separately
+	Code   int    // the exit code; -1 if a signal ended the program
+	Signal string // the signal that ended the program
+	Stderr string // the end of the program's stderr, if stderr was kept separately
 }
 
 // Result is the result of a run.

@@ -10,8 +10,8 @@
 // A run's directory holds:
 //
 //	run.json   what to run, written by the server before it starts the shim
-//	claim      the shim that supervises the run, or void if the server decided that the run must not start. Who
-//	           creates the file first decides
+//	claim      the shim that supervises the run, or void if the server decided that the run must not start. The
+//	           first of the two to create the file decides
 //	child      the process of the child
 //	control    a Unix socket of the shim: interrupt, message, answer, watch
 //	messages   the ids of the messages that the child got
