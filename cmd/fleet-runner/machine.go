@@ -20,17 +20,18 @@ import (
 type settings struct {
 	state, dir, driver, model, permissionMode, promptFile string
 
-	command     list // of the driver; empty: its default
+	command     list // command of the driver; empty means the driver's default
 	asks        bool // the agent can ask people
 	permissions permissions
 
-	maxPayloadOutput int64 // output in the payload of a run
-	maxRawOutput     int64 // raw output that is kept of a run
-	grace            time.Duration
+	maxPayloadOutput int64         // limit for the output in a run's payload, in bytes
+	maxRawOutput     int64         // limit for the raw output that is kept for a run, in bytes
+	grace            time.Duration // how long an interrupted run may take to end
 	logger           *slog.Logger
 }
 
-// permissions are the tools that the agent may and may not use without a question. They have effect only if asks is set.
+// permissions are rules for tool calls that are allowed or denied without asking. They have an effect only if asks is
+// set.
 type permissions struct {
 	Allow, Deny list
 	Timeout     time.Duration
@@ -46,7 +47,7 @@ func drivers() []string {
 	return slices.Compact(names)
 }
 
-// program returns the driver of the agent.
+// program returns the driver of the agent's program.
 func (s settings) program() (driver.Driver, error) {
 	o := driver.Options{Kind: s.driver}
 	if i := slices.IndexFunc(driver.CLIs(), func(k driver.Known) bool { return k.Name == s.driver }); i >= 0 {
@@ -58,8 +59,8 @@ func (s settings) program() (driver.Driver, error) {
 	return driver.New(o)
 }
 
-// machine serves the agents of the workspace in which fleet-runner runs. There is normally one. Each agent has its own
-// directory for runs, because Fleet can import the same workspace again as an agent with another uid.
+// machine serves the agents of the workspace in which fleet-runner runs. Normally there is one agent. Each agent has
+// its own directory for runs, because Fleet can import the same workspace again as an agent with another uid.
 type machine struct {
 	settings
 	program driver.Driver
@@ -114,8 +115,8 @@ type workspace struct {
 	home  string
 }
 
-// Ready implements runner.Workspace. It creates the directory for the agent's runs, and returns AGENT_OFFLINE if the working
-// directory is missing.
+// Ready implements runner.Workspace. It creates the directory for the agent's runs, and returns AGENT_OFFLINE if the
+// working directory is missing.
 func (w workspace) Ready() error {
 	if err := runner.Home(w.home).Make(); err != nil {
 		return runner.HostError("cannot create the directory for runs", err)
@@ -141,7 +142,7 @@ func (w workspace) Work(fleet.Run) (runner.Work, error) {
 	if w.asks {
 		role.Permissions = &driver.Permissions{Allow: w.permissions.Allow, Deny: w.permissions.Deny, Timeout: w.permissions.Timeout}
 	}
-	// The workspace is the boundary, so the program is not confined further.
+	// The workspace itself limits what the program can access, so the program runs without a sandbox.
 	return runner.Work{
 		Driver: w.program, Dir: w.dir, Environ: environ,
 		Job: driver.Job{
@@ -151,8 +152,9 @@ func (w workspace) Work(fleet.Run) (runner.Work, error) {
 	}, nil
 }
 
-// environ returns the environment of a run: that of the workspace, plus the variables that describe the task. It omits the
-// variables of Fleet and Coder, and Coder's git credential helpers, which give access to the logins of the workspace's owner.
+// environ returns the environment of a run: the variables of the workspace, and the variables own, which describe the
+// task. It omits the variables of Fleet and Coder. It also omits Coder's git credential helpers, which give access to
+// the logins of the workspace's owner.
 func environ(own map[string]string) []string {
 	env := map[string]string{}
 	for _, v := range os.Environ() {
@@ -168,9 +170,9 @@ func reserved(name string) bool {
 	return strings.HasPrefix(name, "FLEET_") || strings.HasPrefix(name, "CODER_") || name == "GIT_ASKPASS" || name == "GIT_SSH_COMMAND"
 }
 
-// Tree implements runner.Workspace. It returns the repository that contains the agent's directory, if there is one. It
-// returns nil for a repository that also contains the state of fleet-runner: that is probably a home directory under git,
-// not the agent's work.
+// Tree implements runner.Workspace. It returns the repository that contains the agent's directory, or nil if there is
+// no repository. It also returns nil if the repository contains the state of fleet-runner. Such a repository is
+// probably a home directory under git, and not the agent's work.
 func (w workspace) Tree() (*runner.Tree, error) {
 	for dir := w.dir; ; dir = filepath.Dir(dir) {
 		if path, err := filepath.Rel(dir, w.state); err == nil && filepath.IsLocal(path) {

@@ -1,8 +1,9 @@
 // Command fleet-runner runs an agent's tasks where the agent lives, for example in a Coder workspace. Fleet calls it
-// through a proxy; see docs/templates/fleet-runner. It listens only on a loopback address, accepts only requests that
-// Fleet has signed, and keeps everything on disk: runs continue when it is killed, and it finds them after a restart.
+// through a proxy; see docs/templates/fleet-runner. It listens only on a loopback address, and accepts only requests
+// that Fleet has signed. It keeps everything on disk: if it is killed, runs continue, and it finds them after a
+// restart.
 //
-// It wires packages runner and remote together. It must never import the store, the service or a face: it runs in
+// It connects packages runner and remote. It must never import the store, the service or a face, because it runs in
 // workspaces that belong to agents.
 package main
 
@@ -76,8 +77,8 @@ func serve(args []string, stderr io.Writer) error {
 	f.StringVar(&s.state, "state", "", "directory for runs and their output; default ~/.local/state/fleet-runner")
 	f.StringVar(&s.dir, "dir", "", "directory that the agent works in; default the home directory")
 	f.StringVar(&s.driver, "driver", "claude", "driver of the agent's program: "+strings.Join(drivers(), ", "))
-	f.Var(&s.command, "command", "program of the agent, if it is not the driver's own; repeat the flag for each of its arguments")
-	f.StringVar(&s.model, "model", "", "model of the agent; default the program's own choice")
+	f.Var(&s.command, "command", "program of the agent, if it is not the driver's default; repeat the flag for each argument of the program")
+	f.StringVar(&s.model, "model", "", "model of the agent; default the program's default model")
 	f.StringVar(&s.permissionMode, "permission-mode", "", "permission mode of Claude Code")
 	f.BoolVar(&s.asks, "ask", false, "let the agent ask people for permissions and answers")
 	f.Var(&s.permissions.Allow, "allow", "rule for tool calls that are allowed without asking, such as 'Bash(go test *)'; can be repeated")
@@ -85,7 +86,7 @@ func serve(args []string, stderr io.Writer) error {
 	f.DurationVar(&s.permissions.Timeout, "ask-timeout", driver.DefaultAskTimeout, "how long a question waits for its answer")
 	f.StringVar(&s.promptFile, "prompt-file", "", "file with the prompt of the agent's role; read for each task")
 	f.Int64Var(&s.maxPayloadOutput, "max-output", runner.DefaultMaxOutput, "maximum size of the output in the payload of a run, in bytes")
-	f.Int64Var(&s.maxRawOutput, "output-max", runner.DefaultOutputMax, "maximum size of the raw output that is kept of a run, in bytes")
+	f.Int64Var(&s.maxRawOutput, "output-max", runner.DefaultOutputMax, "maximum size of the raw output that is kept for a run, in bytes")
 	f.DurationVar(&s.grace, "grace", runner.DefaultStopGrace, "how long a run may take to end after it was interrupted, before it is killed")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -135,8 +136,8 @@ func (l *list) Set(value string) error {
 	return nil
 }
 
-// loopback returns an error for an address that others can reach. It refuses names too, because the workspace decides what
-// they resolve to.
+// loopback returns an error for an address that other machines can reach. It also refuses host names, because the
+// workspace decides what they resolve to.
 func loopback(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

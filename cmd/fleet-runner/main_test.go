@@ -103,7 +103,7 @@ func TestKilled(t *testing.T) {
 			kills++
 			w.kill()
 			w.start()
-			require.NoError(t, a.Dispatch(ctx, r)) // a repeated call, as from a server that does not know the first result
+			require.NoError(t, a.Dispatch(ctx, r)) // a server that does not know the first result repeats the call
 		}
 		return nil
 	})
@@ -120,7 +120,7 @@ func TestKilled(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "begun\nended\n", string(times))
 
-	w.kill() // and the next runner knows the end
+	w.kill() // the next runner must know how the run ended
 	w.start()
 	require.NoError(t, a.Dispatch(ctx, r))
 	same, err := a.Follow(ctx, r, "", func(fleet.Output) error { return nil })
@@ -128,7 +128,7 @@ func TestKilled(t *testing.T) {
 	require.Equal(t, o, same)
 }
 
-// TestEnvironment checks that an agent gets no variable with which it could act as the workspace's owner.
+// TestEnvironment checks that an agent gets no variable that would let it act as the workspace's owner.
 func TestEnvironment(t *testing.T) {
 	for _, name := range []string{"FLEET_PUBLIC_KEY", "CODER_AGENT_TOKEN", "GIT_ASKPASS", "GIT_SSH_COMMAND"} {
 		t.Setenv(name, "a secret")
@@ -155,7 +155,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestProgram checks the size of the program for workspaces, and that it needs no libraries.
+// TestProgram builds the program for workspaces. It checks the program's size, and that the program needs no libraries.
 func TestProgram(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short: it builds the program")

@@ -23,8 +23,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestTemplate runs the script of docs/templates/fleet-runner like a workspace. It must download the program, refuse
-// one with a wrong checksum, keep the program running, and remove variables that the agent must not see.
+// TestTemplate runs the script of docs/templates/fleet-runner like a workspace. The script must download the program,
+// refuse a program with a wrong checksum, keep the program running, and remove variables that the agent must not see.
 func TestTemplate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short: it builds the program")
@@ -82,7 +82,7 @@ func TestTemplate(t *testing.T) {
 		}
 	})
 	healthy := func() {
-		waittest.Until(t, "the program says to nobody that it serves", func() bool {
+		waittest.Until(t, "no signal reports that the program serves", func() bool {
 			re, err := http.Get("http://" + address + "/healthz")
 			if err != nil {
 				return false
@@ -97,14 +97,14 @@ func TestTemplate(t *testing.T) {
 		healthy()
 	}
 	pids := ofHome(t, home)
-	require.Len(t, pids, 2, "the runner, and the shell that keeps it running")
+	require.Len(t, pids, 2, "the runner and the shell that keeps it running must run")
 	for _, pid := range pids {
 		env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
 		require.NoError(t, err)
 		require.NotContains(t, string(env), "secret")
 		require.Contains(t, string(env), "OF_THE_TEMPLATE=2")
 		if exe, _ := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "exe")); strings.Contains(exe, "fleet-runner") {
-			runner, err := unix.PidfdOpen(pid, 0) // can be read once the process has ended
+			runner, err := unix.PidfdOpen(pid, 0) // becomes readable when the process ends
 			require.NoError(t, err)
 			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 			for err = unix.EINTR; errors.Is(err, unix.EINTR); {
@@ -117,7 +117,7 @@ func TestTemplate(t *testing.T) {
 	healthy()
 }
 
-// ofHome returns the processes whose HOME is this directory.
+// ofHome returns the processes whose variable HOME is the directory home.
 func ofHome(t *testing.T, home string) (pids []int) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/environ")

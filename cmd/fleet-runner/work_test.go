@@ -32,8 +32,8 @@ func (w *world) do(ctx context.Context, a fleet.Runner, r fleet.Run, answer stri
 	return said, o
 }
 
-// TestWork runs an agent that asks questions and changes files in a clone. The runner must know the work, also after a
-// restart: as changes, as a patch, in checks and as a bundle.
+// TestWork runs an agent that asks questions and changes files in a repository. The runner must provide the work, also
+// after a restart, as changes, as a patch, in checks and as a bundle.
 func TestWork(t *testing.T) {
 	w := newWorld(t, "-driver", "shell", "-ask", "-allow", "Bash(ls)")
 	ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)
@@ -45,7 +45,7 @@ func TestWork(t *testing.T) {
 	require.Contains(t, said, "tabs")
 	c, err := a.Changes(ctx, first)
 	require.NoError(t, err)
-	require.Nil(t, c, "no repository exists yet")
+	require.Nil(t, c, "there must be no changes without a repository")
 
 	dir := filepath.Join(w.dir, "work")
 	out, err := exec.CommandContext(ctx, "sh", "-c", "git init -q -b main "+dir+" && cd "+dir+" && git config user.name a && git config user.email a@example.com && "+

@@ -34,8 +34,8 @@ func (w Agent) Bundle(ctx context.Context, out io.Writer) error {
 	case err == nil || ctx.Err() != nil:
 		return err
 	}
-	if said, ok := errors.AsType[*worktree.Error](err); ok {
-		return fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot bundle the work of agent %q: %s", w.name, said.Message)
+	if gitErr, ok := errors.AsType[*worktree.Error](err); ok {
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot bundle the work of agent %q: %s", w.name, gitErr.Message)
 	}
 	return HostError("cannot bundle the agent's work", err)
 }

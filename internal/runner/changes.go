@@ -28,7 +28,7 @@ func (w Agent) Changes(ctx context.Context, r fleet.Run) (*fleet.Changes, error)
 	if err != nil || t == nil {
 		return nil, err
 	}
-	if given, err := settleUnclaimed(w.home.run(r.TaskID)); err != nil || !given {
+	if claimed, err := settleUnclaimed(w.home.run(r.TaskID)); err != nil || !claimed {
 		return nil, err
 	}
 	if problem := t.Problem(); problem != "" {
@@ -38,8 +38,8 @@ func (w Agent) Changes(ctx context.Context, r fleet.Run) (*fleet.Changes, error)
 	if err == nil || ctx.Err() != nil {
 		return c, err
 	}
-	if said, ok := errors.AsType[*worktree.Error](err); ok {
-		return nil, fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot read the task's changes: %s", said.Message)
+	if gitErr, ok := errors.AsType[*worktree.Error](err); ok {
+		return nil, fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot read the task's changes: %s", gitErr.Message)
 	}
 	return nil, HostError("cannot read the task's changes", err)
 }
@@ -53,13 +53,13 @@ func (w Agent) Patch(ctx context.Context, c fleet.Changes, path string, offset i
 	if err != nil {
 		return nil, false, err
 	}
-	gone := fleet.Errorf(fleet.ReasonChangesNotFound, "the repository of agent %q no longer has the changes", w.name)
+	notFound := fleet.Errorf(fleet.ReasonChangesNotFound, "the repository of agent %q no longer has the changes", w.name)
 	if t == nil {
-		return nil, false, gone
+		return nil, false, notFound
 	}
 	text, more, err := t.Git.Patch(ctx, t.Repository, c.Base, c.Commit, path, offset, limit)
 	if err != nil && ctx.Err() == nil {
-		return nil, false, gone.WithCause(err)
+		return nil, false, notFound.WithCause(err)
 	}
 	return text, more, err
 }

@@ -41,18 +41,18 @@ func (w Agent) Check(ctx context.Context, r fleet.Run, c fleet.Check) (fleet.Che
 	if !checkID.MatchString(c.ID) || c.Timeout <= 0 {
 		return fleet.CheckResult{}, fleet.Invalid(fleet.ReasonInvalidArgument, "check", "a check needs an id of small letters and digits, and a timeout")
 	}
-	if given, err := settleUnclaimed(w.home.run(r.TaskID)); err != nil {
+	if claimed, err := settleUnclaimed(w.home.run(r.TaskID)); err != nil {
 		return fleet.CheckResult{}, err
-	} else if !given {
+	} else if !claimed {
 		return fleet.CheckResult{}, w.noTask(r.TaskID)
 	}
 	for again := false; ; again = true {
 		run := w.home.checkRun(r, c.ID, again)
-		given, err := settleUnclaimed(run)
+		claimed, err := settleUnclaimed(run)
 		if err != nil {
 			return fleet.CheckResult{}, err
 		}
-		if !given {
+		if !claimed {
 			if err := w.startCheck(ctx, r, c, run); err != nil {
 				return fleet.CheckResult{}, err
 			}

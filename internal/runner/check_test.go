@@ -25,7 +25,8 @@ func (x *bench) ended(ctx context.Context, id string) fleet.Run {
 	return r
 }
 
-// TestCheckAfterCrash interrupts the start of a check at every point. The next call must run its command once.
+// TestCheckAfterCrash leaves the files of a check's start that was interrupted. The next call must run the command
+// once.
 func TestCheckAfterCrash(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)
@@ -72,7 +73,7 @@ func TestSuspendedCheck(t *testing.T) {
 	x, ctx := newBench(t)
 	x.host.config.StopGrace = 100 * time.Millisecond
 	r := x.ended(ctx, "task-1")
-	// The supervisor records the start of the command first.
+	// The command waits until the supervisor has recorded its start.
 	command := "while [ ! -s " + x.home.checkRun(r, "1", false).Path("child") + " ]; do sleep 0.05; done; sleep 0.2; kill -STOP $PPID; sleep 3600"
 	res, err := x.agent.Check(ctx, r, fleet.Check{ID: "1", Command: command, Timeout: time.Second})
 	require.NoError(t, err)

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 
 // These tests interrupt a call where the program could be killed, and check what the next call does.
 
-// fixture is an agent whose tasks are shell scripts.
+// bench is a Host with an agent whose tasks are shell scripts.
 type bench struct {
 	t     *testing.T
 	host  *Host
@@ -112,9 +112,9 @@ func TestCrashBeforeTheShim(t *testing.T) {
 			require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err), "%v", err)
 		}
 		_, err = x.follow(ctx, r)
-		require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err), "it was never dispatched")
+		require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err), "the run must not exist, because it was never dispatched")
 
-		// It must never start: a late shim does nothing.
+		// The run must never start, so a late shim must do nothing.
 		if _, err := os.Stat(string(x.home.run(r.TaskID))); err == nil {
 			hands, err := x.host.spawn(x.home.run(r.TaskID), env)
 			require.NoError(t, err)
@@ -135,7 +135,7 @@ func handshake(t *testing.T, hands *os.File) (h shim.Handshake) {
 	return h
 }
 
-// TestDispatchDuringShimStart repeats the dispatch while the shim of the first attempt starts, at different moments.
+// TestDispatchDuringShimStart repeats the dispatch at different moments while the shim of the first attempt starts.
 func TestDispatchDuringShimStart(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)
@@ -187,7 +187,8 @@ func TestTwoShims(t *testing.T) {
 	require.Equal(t, "once\n", x.times())
 }
 
-// TestCrashDuringQuestion kills the supervisor of a run with an open question, and one that has just delivered an answer.
+// TestCrashDuringQuestion kills the supervisor of a run with an open question, and a supervisor that has just delivered
+// an answer.
 func TestCrashDuringQuestion(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)
@@ -226,7 +227,7 @@ func TestCrashDuringQuestion(t *testing.T) {
 			continue
 		}
 		require.Equal(t, map[string]fleet.QuestionStatus{"1": fleet.QuestionAnswered, "2": fleet.QuestionWaiting}, asked)
-		require.NoError(t, x.agent.Answer(ctx, r, answer(r, "1")), "the answer arrived before")
+		require.NoError(t, x.agent.Answer(ctx, r, answer(r, "1")), "a repeated answer must succeed")
 		require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(x.agent.Answer(ctx, r, answer(r, "2"))))
 	}
 }

@@ -41,7 +41,7 @@ func (w Agent) Dispatch(ctx context.Context, r fleet.Run) error {
 	}
 	h := w.home
 	run := h.run(r.TaskID)
-	if given, err := settleUnclaimed(run); err != nil || given {
+	if claimed, err := settleUnclaimed(run); err != nil || claimed {
 		return err
 	}
 	if err := w.ws.Ready(); err != nil {
@@ -83,7 +83,7 @@ func (w Agent) free(name string) error {
 
 // settleUnclaimed reports whether a shim has claimed the run. If no shim has, settleUnclaimed prevents later claims and
 // removes the run's files.
-func settleUnclaimed(run shim.Run) (given bool, err error) {
+func settleUnclaimed(run shim.Run) (claimed bool, err error) {
 	if _, err := os.Stat(string(run)); isMissing(err) {
 		return false, nil
 	}
@@ -146,7 +146,7 @@ func removeExcept(dir string, keep ...string) error {
 
 // isActive reports whether the run has started and has not ended.
 func isActive(run shim.Run) (bool, error) {
-	if given, err := settleUnclaimed(run); err != nil || !given {
+	if claimed, err := settleUnclaimed(run); err != nil || !claimed {
 		return false, err
 	}
 	e, err := run.Settle()

@@ -11,8 +11,8 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// papi is an agent whose tasks are shell scripts. A place implements runner.Workspace like this, and derives the answers
-// from its own agents.
+// papi is an agent whose tasks are shell scripts. A place implements runner.Workspace in the same way, and derives the
+// results from its own agents.
 type papi struct{ dir string }
 
 // Ready implements runner.Workspace.
@@ -27,8 +27,8 @@ func (p papi) Work(fleet.Run) (runner.Work, error) {
 // Tree implements runner.Workspace. The agent works in no repository.
 func (p papi) Tree() (*runner.Tree, error) { return nil, nil }
 
-// A place on this machine gives its agents' runs to a Host. Each run has a supervisor, which is this program with another
-// argument: main calls ShimMain if its first argument is "shim".
+// A place on this machine gives its agents' runs to a Host. Each run has a supervisor. The supervisor is the same
+// program, whose main calls ShimMain if the first argument is "shim".
 func Example() {
 	dir, err := os.MkdirTemp("", "papi")
 	check(err)
@@ -52,7 +52,7 @@ func Example() {
 	fmt.Println(outcome.Status, "-", outcome.Summary)
 
 	// The run is on disk. Any process can follow it again, from any cursor, also after a crash.
-	check(agent.Dispatch(ctx, run)) // does nothing: the agent had this task
+	check(agent.Dispatch(ctx, run)) // does nothing, because the agent already has this task
 	again, err := agent.Follow(ctx, run, "", func(fleet.Output) error { return nil })
 	check(err)
 	fmt.Println(again.Status, "-", again.Summary)

@@ -32,11 +32,11 @@ func (w Agent) Follow(ctx context.Context, r fleet.Run, cursor string, sink func
 		return fleet.Outcome{}, err
 	}
 	run := w.home.run(r.TaskID)
-	given, err := settleUnclaimed(run)
+	claimed, err := settleUnclaimed(run)
 	if err != nil {
 		return fleet.Outcome{}, err
 	}
-	if !given {
+	if !claimed {
 		return fleet.Outcome{}, w.noTask(r.TaskID)
 	}
 	f, err := w.newFollower(r, cursor, sink)
@@ -46,7 +46,7 @@ func (w Agent) Follow(ctx context.Context, r fleet.Run, cursor string, sink func
 	defer f.close()
 	exit, err := f.follow(ctx)
 	if err == nil {
-		err = f.tellProblem(exit)
+		err = f.reportProblem(exit)
 	}
 	if err != nil {
 		return fleet.Outcome{}, err
@@ -88,7 +88,7 @@ func (w Agent) newFollower(r fleet.Run, cursor string, sink func(fleet.Output) e
 		return nil, err
 	}
 	if f.spec, err = run.Spec(); err != nil && !errors.Is(err, agentfile.ErrReplaced) { // the outcome can be determined without the spec
-		if _, gone := os.Stat(string(run)); isMissing(gone) { // the agent was deleted meanwhile
+		if _, statErr := os.Stat(string(run)); isMissing(statErr) { // the agent was deleted meanwhile
 			return nil, w.noTask(r.TaskID)
 		}
 		return nil, HostError("cannot read the run", err)
@@ -167,15 +167,15 @@ func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
 		if err != nil {
 			return nil, err
 		}
-		asked, err := f.asked()
+		questions, err := f.changedQuestions()
 		if err == nil {
-			err = f.tell(asked, false)
+			err = f.passQuestions(questions, false)
 		}
 		if err == nil {
 			err = f.pass(ctx, exit != nil)
 		}
 		if err == nil {
-			err = f.tell(asked, true) // after the output that precedes the questions
+			err = f.passQuestions(questions, true) // after the output that precedes the questions
 		}
 		if err != nil || exit != nil {
 			return exit, err
@@ -270,11 +270,11 @@ func (f *follower) read() (bool, error) {
 
 // skip passes on what the parser makes of the data before the gap, and moves the offset past the gap.
 func (f *follower) skip() error {
-	var said []driver.Piece
+	var pieces []driver.Piece
 	if s, ok := f.parser.(driver.Skipper); ok {
-		said = s.Skip(f.data)
+		pieces = s.Skip(f.data)
 	}
-	if err := f.took(len(f.data), said); err != nil {
+	if err := f.passOn(len(f.data), pieces); err != nil {
 		return err
 	}
 	f.offset += f.gap
@@ -292,27 +292,27 @@ func (f *follower) parse(final bool) (int, error) {
 		// An earlier call ended a piece at the cursor. A piece must end there again, even if more data can be read now.
 		data, final = data[:ahead], false
 	}
-	n, said := f.parser.Parse(data, final)
+	n, pieces := f.parser.Parse(data, final)
 	if flusher, ok := f.parser.(driver.Flusher); ok && n == 0 && len(data) < len(f.data) {
-		n, said = flusher.Flush(data) // an earlier call flushed the same part
+		n, pieces = flusher.Flush(data) // an earlier call flushed the same part
 	}
 	if n == 0 && len(data) < len(f.data) { // the cursor does not belong to this run
-		n, said = f.parser.Parse(f.data, false)
+		n, pieces = f.parser.Parse(f.data, false)
 	}
-	return n, f.took(n, said)
+	return n, f.passOn(n, pieces)
 }
 
 // flush passes on an incomplete line that was held back.
 func (f *follower) flush() error {
-	n, said := f.parser.(driver.Flusher).Flush(f.data)
-	return f.took(n, said)
+	n, pieces := f.parser.(driver.Flusher).Flush(f.data)
+	return f.passOn(n, pieces)
 }
 
-// took passes on the pieces that the next n bytes contain, without the pieces that an earlier call has passed on.
-func (f *follower) took(n int, said []driver.Piece) error {
-	for i, s := range said {
+// passOn passes on the pieces that the next n bytes contain, without the pieces that an earlier call has passed on.
+func (f *follower) passOn(n int, pieces []driver.Piece) error {
+	for i, s := range pieces {
 		at := position{offset: f.offset, piece: i + 1}
-		if i == len(said)-1 {
+		if i == len(pieces)-1 {
 			at = position{offset: f.offset + int64(n)}
 		}
 		if !f.after.before(at) {
@@ -328,9 +328,9 @@ func (f *follower) took(n int, said []driver.Piece) error {
 	return nil
 }
 
-// tellProblem reports what the supervisor failed to do, for example that it could not keep output on a full disk. The
+// reportProblem reports what the supervisor failed to do, for example that it could not keep output on a full disk. The
 // report comes after all output.
-func (f *follower) tellProblem(exit *shim.Exit) error {
+func (f *follower) reportProblem(exit *shim.Exit) error {
 	at := position{offset: f.offset, piece: 1}
 	if exit.Problem == "" || !f.after.before(at) {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestFollowWhileDeleted is Follow when the agent is deleted after Follow has found that the agent has the task.
+// TestFollowWhileDeleted checks the error if the agent is deleted while Follow begins.
 func TestFollowWhileDeleted(t *testing.T) {
 	t.Parallel()
 	x, _ := newBench(t)

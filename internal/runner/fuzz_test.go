@@ -10,8 +10,8 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// FuzzJournal checks that what is read of a journal of questions does not depend on when it is read, and that a question never
-// changes what it asks. An agent that is not confined can write there.
+// FuzzJournal checks that the questions in a journal do not depend on when the journal is read, and that the text of a
+// question never changes. An agent that is not confined can write any data into its journal.
 func FuzzJournal(f *testing.F) {
 	f.Add([]byte(`{"id":"1","status":"waiting","kind":"text","text":"tabs?","options":["yes"]}`+"\n"+`{"id":"1","status":"answered","answer":"yes","by":"alice"}`+"\n"), 20)
 	f.Add([]byte(`{"id":"1","text":"a"}`+"\n"+`{"id":"1","text":"b","input":{"a":"\xff\u0000"}}`+"\n"+`{"id":"2"`), 3)

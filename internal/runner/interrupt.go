@@ -61,7 +61,7 @@ func interrupt(ctx context.Context, run shim.Run, linger time.Duration, kill boo
 			return nil
 		case errors.Is(err, shim.ErrEnded): // the run has ended, or the supervisor does not listen yet: try again
 		case errors.Is(err, shim.ErrNoAnswer):
-			return fleet.Errorf(fleet.ReasonBackendUnavailable, "the run's supervisor does not answer").WithCause(err)
+			return fleet.Errorf(fleet.ReasonBackendUnavailable, "the run's supervisor does not answer: try again").WithCause(err)
 		default:
 			return HostError("cannot interrupt the run", err)
 		}
@@ -107,7 +107,7 @@ func (w Agent) Send(ctx context.Context, r fleet.Run, id, message string) error 
 		case err != nil:
 			return HostError("cannot read the run's end", err)
 		}
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the run's supervisor does not answer")
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the run's supervisor does not answer: try again")
 	case errors.Is(err, shim.ErrNotRead):
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the task of agent %q does not read its messages, and too many of them are waiting: try again later", w.name)
 	default:

@@ -23,30 +23,30 @@ const startTime = 30 * time.Second
 
 // launch starts a shim for the run, and returns when the shim has started the program.
 func (host *Host) launch(ctx context.Context, agent string, h Home, run shim.Run, env []string) error {
-	hands, err := host.spawn(run, env)
+	pipe, err := host.spawn(run, env)
 	if err != nil {
 		discard(run)
 		return HostError("cannot start the run's supervisor", err)
 	}
-	defer func() { _ = hands.Close() }()
-	_ = hands.SetReadDeadline(time.Now().Add(startTime))
-	defer context.AfterFunc(ctx, func() { _ = hands.SetReadDeadline(time.Unix(1, 0)) })()
+	defer func() { _ = pipe.Close() }()
+	_ = pipe.SetReadDeadline(time.Now().Add(startTime))
+	defer context.AfterFunc(ctx, func() { _ = pipe.SetReadDeadline(time.Unix(1, 0)) })()
 
-	var said shim.Handshake
-	err = json.NewDecoder(hands).Decode(&said)
+	var handshake shim.Handshake
+	err = json.NewDecoder(pipe).Decode(&handshake)
 	switch {
-	case err == nil && said.Error != "":
+	case err == nil && handshake.Error != "":
 		discard(run)
-		return fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot start the program: %s", said.Error)
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot start the program: %s", handshake.Error)
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err() // the next call finds out whether the program has started
 	case err != nil:
 		// The shim ended without a message, or takes too long.
-		given, serr := settleUnclaimed(run)
+		claimed, serr := settleUnclaimed(run)
 		if serr != nil {
 			return serr
 		}
-		if !given {
+		if !claimed {
 			why := "it did not answer"
 			if errors.Is(err, io.EOF) {
 				why = "it ended at once"

@@ -8,8 +8,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// position is a position in a run's output. It is after the first piece pieces that begin at the offset, which is in
-// bytes.
+// position is a position in a run's output. offset is in bytes. If several pieces begin at the offset, piece is how
+// many of them are before the position.
 type position struct {
 	offset int64
 	piece  int

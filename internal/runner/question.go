@@ -66,12 +66,12 @@ func (w Agent) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error 
 	case err != nil:
 		return HostError("cannot read the run's end", err)
 	case exit == nil:
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the run's supervisor does not answer")
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the run's supervisor does not answer: try again")
 	}
 	j := journal{run: run}
 	all, err := j.read()
-	for _, had := range all {
-		if had.ID == q.LocalID() && had.Status == fleet.QuestionAnswered {
+	for _, known := range all {
+		if known.ID == q.LocalID() && known.Status == fleet.QuestionAnswered {
 			return nil
 		}
 	}
@@ -122,10 +122,10 @@ func (j *journal) read() ([]fleet.Question, error) {
 		}
 	}
 	var all []fleet.Question
-	told := map[string]bool{}
+	seen := map[string]bool{}
 	for _, id := range news {
-		if !told[id] {
-			all, told[id] = append(all, j.known[id]), true
+		if !seen[id] {
+			all, seen[id] = append(all, j.known[id]), true
 		}
 	}
 	return all, nil
@@ -153,8 +153,8 @@ func (j *journal) take(line []byte) string {
 	return r.ID
 }
 
-// asked returns the questions of the run that have changed since the last call.
-func (f *follower) asked() ([]fleet.Question, error) {
+// changedQuestions returns the questions of the run that have changed since the last call.
+func (f *follower) changedQuestions() ([]fleet.Question, error) {
 	if f.spec.Asks == nil {
 		return nil, nil
 	}
@@ -162,8 +162,8 @@ func (f *follower) asked() ([]fleet.Question, error) {
 	return f.questions.read()
 }
 
-// tell passes on the questions that wait for an answer if waiting is true, and otherwise all other questions.
-func (f *follower) tell(all []fleet.Question, waiting bool) error {
+// passQuestions passes on the questions that wait for an answer if waiting is true, and otherwise all other questions.
+func (f *follower) passQuestions(all []fleet.Question, waiting bool) error {
 	for _, q := range all {
 		if (q.Status == fleet.QuestionWaiting) == waiting {
 			if err := f.sink(fleet.Output{Question: &q}); err != nil {

@@ -10,8 +10,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestSendBeforeTheSupervisorListens sends a message to a run whose supervisor cannot be reached. The run is active, so the
-// error must allow another attempt.
+// TestSendBeforeTheSupervisorListens sends a message to a run whose supervisor cannot be reached. The run is active, so
+// the error must allow another attempt.
 func TestSendBeforeTheSupervisorListens(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)
@@ -25,6 +25,6 @@ func TestSendBeforeTheSupervisorListens(t *testing.T) {
 	_, err := x.follow(ctx, r)
 	require.NoError(t, err)
 	require.Equal(t, "hi\n", x.times())
-	require.NoError(t, x.agent.Send(ctx, r, "m1", "hi"), "it was given")
+	require.NoError(t, x.agent.Send(ctx, r, "m1", "hi"), "a delivered message must be accepted again after the end")
 	require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(x.agent.Send(ctx, r, "m2", "hi")))
 }

@@ -99,9 +99,9 @@ func (host *Host) End(ctx context.Context, h Home, reason string) error {
 		return HostError("cannot read the agent's runs", err)
 	}
 	for _, run := range runs {
-		if given, err := settleUnclaimed(run); err != nil {
+		if claimed, err := settleUnclaimed(run); err != nil {
 			return err
-		} else if !given {
+		} else if !claimed {
 			continue
 		}
 		if _, err := run.End(ctx, host.config.StopGrace, reason); err != nil {

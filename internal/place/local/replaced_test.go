@@ -113,12 +113,12 @@ func TestKilledSupervisor(t *testing.T) {
 	w.until(a, r, "begun")
 	require.NoError(t, syscall.Kill(shimOf(t, shim.Run(w.runDir(a, r))), syscall.SIGKILL))
 	_, o := w.follow(a, r)
-	require.Equal(t, "the process that supervised the run was killed; those of its processes that were found were ended", o.Reason)
+	require.Equal(t, "the process that supervised the run was killed; the processes of the run that were found were killed too", o.Reason)
 
 	r = w.start(a, `echo begun; sleep 3600`)
 	w.until(a, r, "begun")
 	w.suspend(a, r)
 	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
 	_, o = w.follow(a, r)
-	require.Equal(t, "the process that supervised the run did not answer and was killed; its processes were ended too", o.Reason)
+	require.Equal(t, "the process that supervised the run did not answer and was killed; all processes of the run were killed too", o.Reason)
 }

@@ -124,27 +124,27 @@ func request[T any](ctx context.Context, c *client, limit time.Duration, method 
 	}
 	select {
 	case <-c.conn.Done():
-		return answer, c.gone()
+		return answer, c.closedError()
 	default:
 	}
 	if errors.Is(context.Cause(ctx), errSlow) {
-		return answer, fmt.Errorf("%s did not answer %s within %s%s%s", c.name(), method, limit, c.said(), c.tested())
+		return answer, fmt.Errorf("%s did not answer %s within %s%s%s", c.name(), method, limit, c.lastOutput(), c.tested())
 	}
 	return answer, err
 }
 
 var errSlow = errors.New("the program is too slow")
 
-// said returns a part of an error text with the program's last output that does not belong to the protocol.
-func (c *client) said() string {
-	if s := c.lineReader.strange(); s != "" {
+// lastOutput returns a part of an error text with the program's last output that does not belong to the protocol.
+func (c *client) lastOutput() string {
+	if s := c.lineReader.unknownLine(); s != "" {
 		return fmt.Sprintf("; its output was %q", s)
 	}
 	return ""
 }
 
-// gone returns the error for a program that has closed its output before it answered.
-func (c *client) gone() error {
+// closedError returns the error for a program that has closed its output before it answered.
+func (c *client) closedError() error {
 	timer := time.NewTimer(closeTime)
 	defer timer.Stop()
 	how := "closed its output"
@@ -156,7 +156,7 @@ func (c *client) gone() error {
 		}
 	case <-timer.C:
 	}
-	return fmt.Errorf("%s %s before it had answered%s%s", c.name(), how, c.said(), c.tested())
+	return fmt.Errorf("%s %s before it had answered%s%s", c.name(), how, c.lastOutput(), c.tested())
 }
 
 // failure adds the program's name and the failed action to an error that the program returned. It does not change other
@@ -166,11 +166,11 @@ func (c *client) failure(doing string, err error) error {
 	if !errors.As(err, &r) {
 		return err
 	}
-	return fmt.Errorf("%s: %s: %s", c.name(), doing, words(r))
+	return fmt.Errorf("%s: %s: %s", c.name(), doing, errorText(r))
 }
 
-// words returns the message of the error with its details.
-func words(r *acp.RequestError) string {
+// errorText returns the message of the error with its details.
+func errorText(r *acp.RequestError) string {
 	text := r.Message
 	if m, ok := r.Data.(map[string]any); ok {
 		for _, key := range []string{"details", "error", "message"} {
@@ -277,7 +277,7 @@ func (c *client) turn(ctx context.Context, prompt string) error {
 		}
 		select {
 		case <-c.conn.Done():
-			return c.gone()
+			return c.closedError()
 		default:
 		}
 		return c.failure("the prompt failed", err)

@@ -124,7 +124,7 @@ func (w *lineReader) take(line []byte) {
 	}
 }
 
-func (w *lineReader) strange() string {
+func (w *lineReader) unknownLine() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.last

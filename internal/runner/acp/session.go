@@ -14,7 +14,8 @@ import (
 	"github.com/coder/acp-go-sdk"
 )
 
-// greeting is the program's description of itself. It has only the fields that Fleet needs, so that others may change.
+// greeting is the program's description of itself. It has only the fields that Fleet needs, so that other fields may
+// change.
 type greeting struct {
 	Version json.RawMessage `json:"protocolVersion"`
 	Agent   struct {
@@ -48,7 +49,7 @@ func (c *client) initialize(ctx context.Context) (greeting, error) {
 	if err != nil {
 		var r *acp.RequestError
 		if errors.As(err, &r) {
-			err = fmt.Errorf("%s refused the Agent Client Protocol, version %d: %s%s", c.name(), acp.ProtocolVersionNumber, words(r), c.tested())
+			err = fmt.Errorf("%s refused the Agent Client Protocol, version %d: %s%s", c.name(), acp.ProtocolVersionNumber, errorText(r), c.tested())
 		}
 		return g, err
 	}
@@ -114,7 +115,7 @@ func (c *client) begin(ctx context.Context, g greeting) (resumed bool, err error
 		case err == nil:
 			b.Session, resumed = c.job.Session, true
 		case errors.As(err, &r) && r.Code != authRequired:
-			note = words(r)
+			note = errorText(r)
 		default:
 			return false, err
 		}
@@ -222,7 +223,7 @@ func authorized[T any](ctx context.Context, c *client, g greeting, f func() (T, 
 		}
 	}
 	return v, fmt.Errorf("%s is not logged in (%s): log in as the server's user, or give the agents its API key in the project's env or pass_env; it offers the logins %s",
-		c.name(), words(r), strings.Join(names, ", "))
+		c.name(), errorText(r), strings.Join(names, ", "))
 }
 
 // choose sets the model and the mode of the session.

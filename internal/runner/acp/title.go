@@ -16,13 +16,13 @@ type Tool struct {
 // Calls combines the updates about tool calls. A call may have several updates.
 type Calls struct {
 	calls map[string]call
-	told  map[string]bool
+	begun map[string]bool
 	open  map[string]bool
 }
 
 // NewCalls returns an empty Calls.
 func NewCalls() *Calls {
-	return &Calls{calls: map[string]call{}, told: map[string]bool{}, open: map[string]bool{}}
+	return &Calls{calls: map[string]call{}, begun: map[string]bool{}, open: map[string]bool{}}
 }
 
 // Update handles an update. begun is the call when the updates first describe it well enough to report it, and nil
@@ -39,7 +39,7 @@ func (c *Calls) Update(update json.RawMessage) (begun, ended *Tool, result strin
 		return nil, nil, "", false
 	}
 	before, known := c.calls[now.ID]
-	if !known && u.Kind == "tool_call_update" && c.told[now.ID] { // the update is about a call that has ended
+	if !known && u.Kind == "tool_call_update" && c.begun[now.ID] { // the update is about a call that has ended
 		return nil, nil, "", false
 	}
 	if known { // the first title of a call is its name
@@ -72,10 +72,10 @@ func (c *Calls) Update(update json.RawMessage) (begun, ended *Tool, result strin
 // that needs a permission is reported before it starts.
 func (c *Calls) Begin(id string) *Tool {
 	now, ok := c.calls[id]
-	if !ok || c.told[id] {
+	if !ok || c.begun[id] {
 		return nil
 	}
-	c.told[id], c.open[id] = true, true
+	c.begun[id], c.open[id] = true, true
 	return now.tool()
 }
 

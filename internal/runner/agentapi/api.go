@@ -126,19 +126,19 @@ func refused(res *http.Response) error {
 	if !strings.HasSuffix(kind, "json") { // a proxy's web page
 		return &unreachableError{status: res.StatusCode}
 	}
-	var said struct {
+	var problem struct {
 		Title, Detail, Message string
 		Errors                 []struct{ Message string }
 	}
-	_ = json.NewDecoder(io.LimitReader(res.Body, 64<<10)).Decode(&said)
-	words := said.Detail
-	for _, e := range said.Errors {
+	_ = json.NewDecoder(io.LimitReader(res.Body, 64<<10)).Decode(&problem)
+	words := problem.Detail
+	for _, e := range problem.Errors {
 		words += " " + e.Message
 	}
 	if words = plain(words); words == "" {
-		words = plain(said.Title + said.Message)
+		words = plain(problem.Title + problem.Message)
 	}
-	if said.Title == "" && said.Message != "" { // an error of the host's API, not of AgentAPI
+	if problem.Title == "" && problem.Message != "" { // an error of the host's API, not of AgentAPI
 		return &unreachableError{status: res.StatusCode}
 	}
 	return &RefusalError{status: res.StatusCode, words: words}
@@ -193,8 +193,8 @@ func (x *client) get(ctx context.Context, path string, into any) error {
 // ahead returns how far the agent's clock is ahead of Fleet's.
 func (x *client) ahead() time.Duration { return time.Duration(x.skew.Load()) }
 
-// said returns the messages of AgentAPI, without the message that showPrompt may have added.
-func (v *view) said() []message {
+// apiMessages returns the messages of AgentAPI, without the message that showPrompt may have added.
+func (v *view) apiMessages() []message {
 	if len(v.messages) > 0 && v.messages[0].ID == shownID {
 		return v.messages[1:]
 	}

@@ -70,8 +70,8 @@ func (v *view) firstSpec(ctx context.Context, workspace Workspace) (string, erro
 	return workspace.Spec(ctx)
 }
 
-// busyWith returns AGENT_BUSY if the agent is known to work on a task that has not ended. Otherwise it returns nil, because
-// the agent may become idle soon.
+// busyWith returns AGENT_BUSY if the agent is known to work on a task that has not ended. Otherwise it returns nil,
+// because the agent may become idle soon.
 func (runners *Runners) busyWith(a fleet.Agent, v *view) error {
 	task := runners.lastTask(a, v)
 	if task == "" {

@@ -33,7 +33,8 @@ func (x *client) watch(ctx context.Context, changed func(*view) bool) error {
 			return err
 		}
 		v.skew = x.ahead()
-		// The server sends all existing messages before the first status event, so the view is complete when it has a status.
+		// The server sends all existing messages before the first status event, so the view is complete when it has a
+		// status.
 		if v.status != "" && !changed(&v) {
 			return nil
 		}

@@ -139,9 +139,9 @@ func (f *follower) deliver() error {
 	return nil
 }
 
-// said reads the new text of the run, whose messages are from i to end, and passes it on. final means that the last
-// message is complete.
-func (f *follower) said(i, end int, final bool) error {
+// passOnText reads the new text of the run, whose messages are from i to end, and passes it on. final means that the
+// last message is complete.
+func (f *follower) passOnText(i, end int, final bool) error {
 	f.transcript.add(f.transcript.screenReader.write(f.view.messages[i], f.view.messages[i+1:end], final, f.now()))
 	return f.deliver()
 }
@@ -156,7 +156,7 @@ func (f *follower) step(ctx context.Context) (o fleet.Outcome, ended bool, err e
 	if !last {
 		return f.finish(ctx, f.view, i, end, false)
 	}
-	if err := f.said(i, end, false); err != nil {
+	if err := f.passOnText(i, end, false); err != nil {
 		return o, false, err
 	}
 	if f.atRest(f.view, i, end) && !f.transcript.waits() {

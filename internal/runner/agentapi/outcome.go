@@ -36,7 +36,7 @@ func (f *follower) finishSealed(ctx context.Context, v *view, i, end int) (o fle
 func (f *follower) finish(ctx context.Context, v *view, i, end int, last bool) (fleet.Outcome, bool, error) {
 	f.view = v
 	messages := v.messages[i+1 : end]
-	if err := f.said(i, end, true); err != nil {
+	if err := f.passOnText(i, end, true); err != nil {
 		return fleet.Outcome{}, false, err
 	}
 	there, err := f.workspace.Refresh(ctx)
@@ -47,15 +47,15 @@ func (f *follower) finish(ctx context.Context, v *view, i, end int, last bool) (
 	if !last {
 		until = v.messages[end].Time
 	}
-	var said Report
+	var lastReport Report
 	if there {
-		said = f.workspace.Facts().report(f.since(i), until)
+		lastReport = f.workspace.Facts().report(f.since(i), until)
 	}
-	return f.outcome(messages, said), true, nil
+	return f.outcome(messages, lastReport), true, nil
 }
 
 // outcome determines the outcome from the run's messages and the agent's last report.
-func (f *follower) outcome(messages []message, said Report) fleet.Outcome {
+func (f *follower) outcome(messages []message, lastReport Report) fleet.Outcome {
 	var all []string
 	summary, stopped := "", false
 	for _, m := range messages {
@@ -70,7 +70,7 @@ func (f *follower) outcome(messages []message, said Report) fleet.Outcome {
 		all = append(all, lines...)
 	}
 	if summary == "" {
-		summary = said.words()
+		summary = lastReport.words()
 	}
 	o := fleet.Outcome{Status: fleet.TaskCompleted, Summary: shorten(summary)}
 	if text := strings.TrimSpace(strings.Join(all, "\n")); text != "" {
@@ -84,8 +84,8 @@ func (f *follower) outcome(messages []message, said Report) fleet.Outcome {
 		}
 	case f.transcript.wasInterrupted() || stopped:
 		o.Status = fleet.TaskStopped
-	case said.State == "failure":
-		o.Status, o.Reason = fleet.TaskFailed, "the agent reported: "+said.words()
+	case lastReport.State == "failure":
+		o.Status, o.Reason = fleet.TaskFailed, "the agent reported: "+lastReport.words()
 	case o.Summary == "":
 		o.Summary = "The agent became idle without any output"
 	}

@@ -19,10 +19,10 @@ type Prompt struct {
 	Task bool // the agent's first task, which it starts by itself
 }
 
-// Ready reports whether the agent can accept tasks. It can if it is idle, or if it works on a message or on the text
-// with which it was started. An agent that was ready before, in the same build of its workspace, is ready while
-// AgentAPI answers. started returns the text with which the agent may have been started. The caller must pass errors
-// other than ErrNoAnswer and RefusalError to Workspace.Translate.
+// Ready reports whether the agent can accept tasks. It can if it is idle, or if it works on a message or on its first
+// task. An agent that was ready before, in the same build of its workspace, is ready while AgentAPI answers. started
+// returns the text with which the agent may have been started. The caller must pass errors other than ErrNoAnswer and
+// RefusalError to Workspace.Translate.
 func (runners *Runners) Ready(ctx context.Context, f Facts, before bool, started func() Prompt) (bool, error) {
 	if f.URL == nil {
 		return false, ErrNoAnswer

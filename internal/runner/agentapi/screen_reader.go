@@ -23,8 +23,8 @@ const (
 // screenReader converts the agent's screen, which is redrawn often, to a text that only grows.
 type screenReader struct {
 	at      position
-	said    []string // lines of the message at.message that were passed on
-	resumed bool     // said is unknown, because reading continues at a cursor; at has the number of lines and a hash
+	passed  []string // lines of the message at.message that were passed on
+	resumed bool     // passed is unknown, because reading continues at a cursor; at has the number of lines and a hash
 
 	base   []string // the lines of the screen at the time baseAt
 	baseAt time.Time
@@ -81,7 +81,7 @@ func (s *screenReader) write(given message, messages []message, final bool, now 
 		}
 		if m.ID > s.at.message {
 			s.at.message, s.at.lines, s.at.last = m.ID, 0, ""
-			s.said, s.resumed, s.base, s.baseAt = nil, false, nil, time.Time{}
+			s.passed, s.resumed, s.base, s.baseAt = nil, false, nil, time.Time{}
 		}
 		lines := screenLines(m.Content)
 		if final || i < len(messages)-1 {
@@ -140,13 +140,13 @@ func (s *screenReader) take(lines []string) []fleet.Output {
 		if len(lines) < s.at.lines && !s.stands(lines) {
 			return nil // the screen is not redrawn completely yet
 		}
-		s.said, s.resumed = s.recall(lines), false
+		s.passed, s.resumed = s.recall(lines), false
 	}
-	from := align(s.said, lines)
+	from := align(s.passed, lines)
 	if from >= len(lines) {
 		return nil
 	}
-	s.said = lines
+	s.passed = lines
 	var out []fleet.Output
 	for from < len(lines) {
 		isStep := stepPattern.MatchString(lines[from])
@@ -188,22 +188,22 @@ func (s *screenReader) recall(lines []string) []string {
 	return slices.Clone(lines[:best+1])
 }
 
-// align returns the index of the first new line in lines. said are the lines that were passed on before. They are at
+// align returns the index of the first new line in lines. passed are the lines that were passed on before. They are at
 // the beginning of lines, unless the screen has scrolled or was redrawn.
-func align(said, lines []string) int {
-	same := commonPrefix(said, lines)
-	if same == len(said) || same == len(lines) {
+func align(passed, lines []string) int {
+	same := commonPrefix(passed, lines)
+	if same == len(passed) || same == len(lines) {
 		return same
 	}
 	const most = 40
-	for back := range min(most, len(said)-same) {
-		at := len(said) - 1 - back
-		if said[at] == "" {
+	for back := range min(most, len(passed)-same) {
+		at := len(passed) - 1 - back
+		if passed[at] == "" {
 			continue
 		}
 		best := -1
 		for i := same; i < len(lines); i++ {
-			if lines[i] == said[at] && (best < 0 || distance(i, at) < distance(best, at)) {
+			if lines[i] == passed[at] && (best < 0 || distance(i, at) < distance(best, at)) {
 				best = i
 			}
 		}

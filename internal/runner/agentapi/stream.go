@@ -151,5 +151,5 @@ func (f *follower) broken(ctx context.Context, err error) error {
 }
 
 func sameView(a, b *view) bool {
-	return a.status == b.status && slices.EqualFunc(a.said(), b.said(), func(x, y message) bool { return x.ID == y.ID && x.Content == y.Content })
+	return a.status == b.status && slices.EqualFunc(a.apiMessages(), b.apiMessages(), func(x, y message) bool { return x.ID == y.ID && x.Content == y.Content })
 }

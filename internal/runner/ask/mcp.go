@@ -157,17 +157,17 @@ func (s *server) tools() []any {
 // call answers a tool call.
 func (s *server) call(ctx context.Context, r request) {
 	defer s.progress(r)()
-	said, isError := "there is no such tool", true
+	text, isError := "there is no such tool", true
 	switch {
 	case r.Params.Name == ToolAskUser:
-		said, isError = s.askUser(ctx, r.Params.Arguments)
+		text, isError = s.askUser(ctx, r.Params.Arguments)
 	case r.Params.Name == ToolApprove && s.approves:
-		said, isError = s.approve(ctx, r.Params.Arguments), false
+		text, isError = s.approve(ctx, r.Params.Arguments), false
 	}
 	if ctx.Err() != nil {
 		return // the client no longer waits for the answer
 	}
-	s.reply(r, map[string]any{"content": []any{map[string]any{"type": "text", "text": said}}, "isError": isError})
+	s.reply(r, map[string]any{"content": []any{map[string]any{"type": "text", "text": text}}, "isError": isError})
 }
 
 // progressEvery is the interval of progress notifications for a call.
@@ -196,7 +196,7 @@ func (s *server) progress(r request) (stop func()) {
 	return sync.OnceFunc(func() { close(done) })
 }
 
-func (s *server) askUser(ctx context.Context, arguments json.RawMessage) (said string, isError bool) {
+func (s *server) askUser(ctx context.Context, arguments json.RawMessage) (text string, isError bool) {
 	var a struct {
 		Question string   `json:"question"`
 		Options  []string `json:"options"`
@@ -229,8 +229,8 @@ func (s *server) approve(ctx context.Context, arguments json.RawMessage) string 
 		return deny("the request for permission was not understood")
 	}
 	if a.Tool == builtinAsk {
-		if said := s.askBuiltin(ctx, a.Input); said != "" {
-			return said
+		if text := s.askBuiltin(ctx, a.Input); text != "" {
+			return text
 		}
 	}
 	answer, err := Ask(ctx, s.run, Question{Kind: Permission, Tool: a.Tool, Input: a.Input})

@@ -19,7 +19,7 @@ type acpParser struct {
 
 	session       string
 	heard         bool   // the model has answered, so it has received this run's instructions
-	said          []byte // text of the agent's current or last message
+	lastText      []byte // text of the agent's current or last message
 	message       string // id of that message
 	broken        bool   // the next text starts a new message
 	midline       bool   // the output does not end with a newline
@@ -77,14 +77,14 @@ func (p *acpParser) Line(line []byte) []Piece {
 		p.errored = p.errored && l.State != acp.StateRunning
 		return []Piece{{}}
 	case acp.LinePermission:
-		var said []Piece
+		var pieces []Piece
 		if t := p.calls.Begin(l.ID); t != nil {
-			said = p.call(t)
+			pieces = p.call(t)
 		}
 		if !l.Allowed {
-			said = append(said, p.step("permission denied: "+l.Title+" ("+l.Text+")", nil)...)
+			pieces = append(pieces, p.step("permission denied: "+l.Title+" ("+l.Text+")", nil)...)
 		}
-		return said
+		return pieces
 	case acp.LineTurn:
 		p.turns++
 		p.heard, p.broken = true, true
@@ -101,15 +101,15 @@ func (p *acpParser) Line(line []byte) []Piece {
 
 // text handles a piece of the agent's text.
 func (p *acpParser) text(l acp.Line) []Piece {
-	var said []Piece
+	var pieces []Piece
 	if p.broken || l.ID != p.message {
-		said = p.endLine()
-		p.said = p.said[:0]
+		pieces = p.endLine()
+		p.lastText = p.lastText[:0]
 	}
 	p.heard, p.broken, p.message = true, false, l.ID
-	p.said = join(p.said, l.Text)
+	p.lastText = join(p.lastText, l.Text)
 	p.midline = !strings.HasSuffix(l.Text, "\n")
-	return append(said, Piece{Text: valid(l.Text)})
+	return append(pieces, Piece{Text: valid(l.Text)})
 }
 
 // endLine ends an incomplete line.
@@ -122,9 +122,9 @@ func (p *acpParser) endLine() []Piece {
 }
 
 func (p *acpParser) step(text string, data []byte) []Piece {
-	said := p.endLine()
+	pieces := p.endLine()
 	p.broken = true
-	return append(said, Piece{Step: true, Text: oneLine(valid(text)), Data: data})
+	return append(pieces, Piece{Step: true, Text: oneLine(valid(text)), Data: data})
 }
 
 func (p *acpParser) call(t *acp.Tool) []Piece {
@@ -154,15 +154,15 @@ func (p *acpParser) update(update json.RawMessage) []Piece {
 		p.errored = true
 	}
 	begun, ended, result, failed := p.calls.Update(update)
-	said := []Piece{{}}
+	pieces := []Piece{{}}
 	if begun != nil {
-		said = p.call(begun)
+		pieces = p.call(begun)
 	}
 	if ended != nil && p.format.Results {
-		said = append(said, p.step(toolAnswered(oneLine(valid(ended.Name)), clip(valid(result)), failed),
+		pieces = append(pieces, p.step(toolAnswered(oneLine(valid(ended.Name)), clip(valid(result)), failed),
 			toolResult(ended.ID, oneLine(valid(ended.Name)), clip(valid(result)), failed))...)
 	}
-	return said
+	return pieces
 }
 
 func (p *acpParser) Result(e Exit) Result {
@@ -181,11 +181,11 @@ func (p *acpParser) Result(e Exit) Result {
 			o.Reason = shorten(valid(p.failed+" (its last error: "+last+")"), maxReason)
 		}
 	case e.Code == 0 && p.errored:
-		fail(&o, shorten(valid(codexFailure(string(p.said))), maxReason))
+		fail(&o, shorten(valid(codexFailure(string(p.lastText))), maxReason))
 	case e.Code == 0 && p.turns == 0:
 		fail(&o, p.format.Program+" ended without a result")
 	}
-	report(&o, string(p.said))
+	report(&o, string(p.lastText))
 	o.Turns, o.CostUSD = p.turns, max(0, p.cost-p.before)
 	o.Usage = fleet.Usage{InputTokens: p.used.in, OutputTokens: p.used.out, ToolCalls: p.tools}
 	return Result{Outcome: o, Session: p.conversation()}

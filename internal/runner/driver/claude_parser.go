@@ -13,19 +13,19 @@ import (
 type claudeParser struct {
 	unknownLines
 
-	resumed conversation
-	told    string // fingerprint of the instructions that this run gives the model
-	results bool   // pass on tool results
-	heard   bool   // the model has answered, so it has received this run's instructions
-	session string
-	said    string // the model's last text
-	version string // version of the program
-	tested  string // version with which Fleet was tested
-	result  *claudeEvent
-	cost    float64
-	turns   int
-	open    map[string]bool // tool calls without a result so far
-	usage   claudeUsage
+	resumed  conversation
+	told     string // fingerprint of the instructions that this run gives the model
+	results  bool   // pass on tool results
+	heard    bool   // the model has answered, so it has received this run's instructions
+	session  string
+	lastText string // the model's last text
+	version  string // version of the program
+	tested   string // version with which Fleet was tested
+	result   *claudeEvent
+	cost     float64
+	turns    int
+	open     map[string]bool // tool calls without a result so far
+	usage    claudeUsage
 }
 
 func newClaudeParser(f Format) *claudeParser {
@@ -66,7 +66,7 @@ type claudeBlock struct {
 	Name  string          `json:"name"`
 	Input json.RawMessage `json:"input"`
 
-	// Of a tool_result.
+	// The following fields are set in a tool_result.
 	ToolUseID string          `json:"tool_use_id"`
 	Content   json.RawMessage `json:"content"`
 	IsError   bool            `json:"is_error"`
@@ -124,19 +124,19 @@ func (p *claudeParser) assistant(e claudeEvent) []Piece {
 	if err := json.Unmarshal(e.Message.Content, &blocks); err != nil {
 		return nil
 	}
-	var said []Piece
+	var pieces []Piece
 	for _, b := range blocks {
 		switch {
 		case b.Type == "tool_use" && b.Name != "":
 			p.usage.call(b)
 			p.open[b.ID] = true
-			said = append(said, Piece{Step: true, Text: toolStep(b.Name, b.Input), Data: toolCall(b)})
+			pieces = append(pieces, Piece{Step: true, Text: toolStep(b.Name, b.Input), Data: toolCall(b)})
 		case b.Type == "text" && e.Parent == nil && strings.TrimSpace(b.Text) != "":
-			p.said = b.Text
-			said = append(said, Piece{Text: valid(strings.TrimRight(b.Text, "\n")) + "\n"})
+			p.lastText = b.Text
+			pieces = append(pieces, Piece{Text: valid(strings.TrimRight(b.Text, "\n")) + "\n"})
 		}
 	}
-	return said
+	return pieces
 }
 
 // toolStep describes a tool call in one line: its name and its most informative argument.
@@ -168,7 +168,7 @@ func (p *claudeParser) Result(e Exit) Result {
 	r := Result{Session: p.conversation().String()}
 	switch res := p.result; {
 	case res == nil:
-		report(&o, p.said)
+		report(&o, p.lastText)
 		switch {
 		case e.Code == 0 && !p.known:
 			fail(&o, unknownOutput("", p.first, "claude", p.version, p.tested))
@@ -179,7 +179,7 @@ func (p *claudeParser) Result(e Exit) Result {
 		}
 	case res.IsError || strings.HasPrefix(res.Subtype, "error"):
 		fail(&o, claudeFailure(res))
-		report(&o, p.said)
+		report(&o, p.lastText)
 	default:
 		report(&o, res.Result)
 	}

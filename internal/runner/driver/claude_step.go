@@ -28,14 +28,14 @@ func (p *claudeParser) user(e claudeEvent) []Piece {
 	if err := json.Unmarshal(e.Message.Content, &blocks); err != nil {
 		return nil
 	}
-	var said []Piece
+	var pieces []Piece
 	for _, b := range blocks {
 		if b.Type != "tool_result" {
 			continue
 		}
 		delete(p.open, b.ToolUseID)
 		if !p.results {
-			said = append(said, Piece{}) // a sign of progress
+			pieces = append(pieces, Piece{}) // a sign of progress
 			continue
 		}
 		name := toolName(p.usage.names[b.ToolUseID])
@@ -43,11 +43,11 @@ func (p *claudeParser) user(e claudeEvent) []Piece {
 			name = "a tool"
 		}
 		result := clip(valid(textIn(b.Content)))
-		said = append(said, Piece{
+		pieces = append(pieces, Piece{
 			Step: true, Text: toolAnswered(name, result, b.IsError), Data: toolResult(b.ToolUseID, name, result, b.IsError),
 		})
 	}
-	return said
+	return pieces
 }
 
 // toolAnswered describes a tool result in one line.

@@ -21,7 +21,7 @@ type codexParser struct {
 	used      tokens // usage of the conversation so far
 	session   string
 	heard     bool   // the model has answered, so it has received this run's instructions
-	said      string // the model's last message
+	lastText  string // the model's last message
 	lastError string // the last error after which Codex continued
 	failed    string
 	turns     int
@@ -137,7 +137,7 @@ func (p *codexParser) item(event string, i *codexItem) []Piece {
 		if event != "item.completed" || strings.TrimSpace(i.Text) == "" {
 			return []Piece{{}}
 		}
-		p.said = i.Text
+		p.lastText = i.Text
 		return []Piece{{Text: valid(strings.TrimRight(i.Text, "\n")) + "\n"}}
 	case "error":
 		return p.notice(i.Message)
@@ -146,23 +146,23 @@ func (p *codexParser) item(event string, i *codexItem) []Piece {
 		return []Piece{{}}
 	}
 	p.heard = true
-	said := []Piece{{}}
+	pieces := []Piece{{}}
 	name, step, input := i.tool()
 	_, begun := p.open[i.ID]
 	if !begun && (event == "item.started" || event == "item.completed") {
 		p.tools++
-		said = []Piece{{Step: true, Text: oneLine(valid(step)), Data: toolCall(claudeBlock{ID: i.ID, Name: name, Input: input})}}
+		pieces = []Piece{{Step: true, Text: oneLine(valid(step)), Data: toolCall(claudeBlock{ID: i.ID, Name: name, Input: input})}}
 	}
 	if event != "item.completed" {
 		p.open[i.ID] = true
-		return said
+		return pieces
 	}
 	delete(p.open, i.ID)
 	if p.format.Results {
 		result, failed := clip(valid(i.result())), i.Status == "failed" || i.Status == "declined"
-		said = append(said, Piece{Step: true, Text: toolAnswered(name, result, failed), Data: toolResult(i.ID, name, result, failed)})
+		pieces = append(pieces, Piece{Step: true, Text: toolAnswered(name, result, failed), Data: toolResult(i.ID, name, result, failed)})
 	}
-	return said
+	return pieces
 }
 
 // tool describes the item as a tool call: its name, a short description, and its arguments.
@@ -249,7 +249,7 @@ func (p *codexParser) Result(e Exit) Result {
 	case e.Code == 0 && p.turns == 0:
 		fail(&o, unknownOutput("codex ended before it completed a turn", "", "codex", "", p.format.Tested))
 	}
-	report(&o, p.said)
+	report(&o, p.lastText)
 	o.Turns = p.turns
 	used := tokens{in: p.used.in - p.before.in, out: p.used.out - p.before.out}
 	if used.in < 0 || used.out < 0 { // the count was reset

@@ -22,19 +22,19 @@ func codexRun(t *testing.T, f Format, e Exit, lines string) ([]Piece, Result) {
 	f.Kind, f.Tested = "codex", codexTested
 	p, err := NewParser(f)
 	require.NoError(t, err)
-	var said []Piece
+	var pieces []Piece
 	for data := []byte(lines); len(data) > 0; {
 		n, s := p.Parse(data, true)
-		said, data = append(said, s...), data[n:]
+		pieces, data = append(pieces, s...), data[n:]
 	}
-	return said, p.Result(e)
+	return pieces, p.Result(e)
 }
 
 const metadata = "<Model metadata for `gpt-5.2-codex` not found. Defaulting to fallback metadata; this can degrade performance and cause issues.>"
 
-func shown(said []Piece) string {
+func shown(pieces []Piece) string {
 	var b strings.Builder
-	for _, s := range said {
+	for _, s := range pieces {
 		if s.Step {
 			b.WriteString("<" + s.Text + ">")
 		} else {
@@ -45,9 +45,9 @@ func shown(said []Piece) string {
 }
 
 func TestCodex(t *testing.T) {
-	said, r := codexRun(t, Format{Told: "t1", Model: "gpt-5.2-codex"}, Exit{}, "tools")
+	pieces, r := codexRun(t, Format{Told: "t1", Model: "gpt-5.2-codex"}, Exit{}, "tools")
 	require.Equal(t, metadata+"Now exec_command\n<shell: echo one; exit 3>Now exec_command\n<edit: made.txt>Now mcp__birds__list_birds\n"+
-		"<birds.list_birds>"+"<shell: sleep 0.2; echo a>One.\nTwo.\n", shown(said))
+		"<birds.list_birds>"+"<shell: sleep 0.2; echo a>One.\nTwo.\n", shown(pieces))
 	require.Equal(t, "01a201d1-e3a9-72c2-8e8e-7eb2444f4026 t1 5000 2500", r.Session)
 	require.Equal(t, fleet.Outcome{
 		Status: fleet.TaskCompleted, Summary: "One.\nTwo.", Payload: []byte("One.\nTwo."), ExitCode: new(int), Turns: 1,
@@ -74,8 +74,8 @@ func TestCodex(t *testing.T) {
 }
 
 func TestCodexResults(t *testing.T) {
-	said, _ := codexRun(t, Format{Results: true}, Exit{}, "tools")
-	all := shown(said)
+	pieces, _ := codexRun(t, Format{Results: true}, Exit{}, "tools")
+	all := shown(pieces)
 	for _, want := range []string{"<shell failed: one>", "<birds.list_birds answered: ducks for water undefined>", "<shell answered: a>"} {
 		require.Contains(t, all, want)
 	}
@@ -106,8 +106,8 @@ func TestCodexFailures(t *testing.T) {
 			require.Equal(t, tt.reason, r.Outcome.Reason)
 		})
 	}
-	said, _ := codexRun(t, Format{}, Exit{Code: 1}, "key")
-	require.Equal(t, 1, strings.Count(shown(said), "Reconnecting"), "a lost connection must be reported once")
+	pieces, _ := codexRun(t, Format{}, Exit{Code: 1}, "key")
+	require.Equal(t, 1, strings.Count(shown(pieces), "Reconnecting"), "a lost connection must be reported once")
 
 	_, r := codexRun(t, Format{Resumed: "x t1"}, Exit{Code: 1, Stderr: "Error: thread/resume: thread/resume failed: no rollout found for thread id x (code -32600)\n"}, "\n")
 	require.Equal(t, Result{

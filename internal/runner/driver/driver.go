@@ -1,8 +1,8 @@
 // Package driver describes the programs that do an agent's work: how to start each program on a task, and how to read
 // the program's output.
 //
-// Package runner calls it, and fleet.yaml chooses the driver of a project. A driver must never start a process or
-// access a file: it returns the files that it needs in the run's directory, and package runner writes them.
+// Package runner uses the drivers, and fleet.yaml chooses the driver of a project. A driver must never start a process
+// or access a file: it returns the files that it needs in the run's directory, and package runner writes them.
 package driver
 
 import (
@@ -19,7 +19,8 @@ import (
 
 // Driver describes one kind of program.
 type Driver interface {
-	// Program returns the required executable, as a path or a name in PATH. It is empty if each task names its own.
+	// Program returns the required executable, as a path or a name in PATH. It is empty if each task names its own
+	// program.
 	Program() string
 
 	// Keys returns patterns of the server's environment variables that the program needs, usually the API keys of its
@@ -80,7 +81,7 @@ type Job struct {
 	Feedback string    // results of failed checks of the last run; empty if no check failed
 	Session  string    // the conversation that the run continues; empty if the run starts a new conversation
 	Since    time.Time // when Session was last used
-	Lost     string    // why the agent's previous conversation cannot continue; empty if it can, or if there is none
+	Lost     string    // why the agent's previous conversation cannot continue; empty if it can, or if the agent had none
 
 	Helper   []string      // runs acp.Main; the path of the job file is appended; if empty, the driver acp cannot run
 	Ask      []string      // runs ask.Main; a verb is appended; if empty, the run cannot ask questions
@@ -149,7 +150,7 @@ type Command struct {
 	Env          map[string]string
 	Files        []File // files to create in the run's directory before the start
 	Starts       string // the agent's program, if Argv[0] is a helper that starts it; otherwise empty
-	StdinFile    string // name of the one of Files that is the standard input; empty for no input
+	StdinFile    string // name of the file in Files that is the standard input; empty for no input
 	Messages     bool   // the program reads messages while it works
 	MessagesJSON bool   // each message is a line with a JSON string
 	SplitStderr  bool   // the output is structured, so stderr must not be mixed into it
@@ -197,7 +198,7 @@ func standingInstructions(j Job) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// NewConversationMessage returns a message for users: the run starts a new conversation, for the reason why.
+// NewConversationMessage returns a message for users: it says that the run starts a new conversation, and why.
 func NewConversationMessage(why string) string { return "a new conversation starts: " + why }
 
 // firstPrompt returns the first prompt of a conversation. If the agent's previous conversation was lost, the result
@@ -218,7 +219,8 @@ func fullInstructions(j Job) string {
 	return s + "\n\nYour task now:\n\n" + j.Prompt
 }
 
-// MaxArgument is the maximum length of an argument of a program, in bytes (MAX_ARG_STRLEN on Linux, without the final NUL).
+// MaxArgument is the maximum length of an argument of a program, in bytes (MAX_ARG_STRLEN on Linux, without the final
+// NUL).
 const MaxArgument = 128<<10 - 1
 
 // checkArguments returns a helpful error for arguments that the operating system would refuse.

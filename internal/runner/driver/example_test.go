@@ -38,8 +38,8 @@ func ExampleParser() {
 {"result": "The login works"}
 `)
 	for len(output) > 0 {
-		n, said := parser.Parse(output, true) // false while the program runs: then it may wait for the rest of a line
-		for _, piece := range said {
+		n, pieces := parser.Parse(output, true) // false while the program runs: then it may wait for the rest of a line
+		for _, piece := range pieces {
 			fmt.Printf("step %-5t %q\n", piece.Step, piece.Text)
 		}
 		output = output[n:]

@@ -26,7 +26,7 @@ type jsonParser struct {
 
 	delta    bool
 	reported string
-	said     []byte // the last text; with delta, the joined pieces of that text
+	lastText []byte // the last text; with delta, the joined pieces of that text
 	broken   bool   // the next piece starts a new text
 	failed   string
 	dollars  float64
@@ -58,12 +58,12 @@ func newJSONParser(f Fields) (*jsonParser, error) {
 	return p, nil
 }
 
-// maxSaid limits a text that is joined from pieces, in bytes.
-const maxSaid = 1 << 20
+// maxLastText limits a text that is joined from pieces, in bytes.
+const maxLastText = 1 << 20
 
-// join appends the piece to the text, as many of its characters as maxSaid allows.
+// join appends the piece to the text, as many of its characters as maxLastText allows.
 func join(text []byte, piece string) []byte {
-	n := min(len(piece), maxSaid-len(text))
+	n := min(len(piece), maxLastText-len(text))
 	for n > 0 && n < len(piece) && !utf8.RuneStart(piece[n]) {
 		n--
 	}
@@ -77,28 +77,28 @@ func (p *jsonParser) Line(line []byte) []Piece {
 		p.garbage = plain(text)
 		return []Piece{{Text: text + "\n"}}
 	}
-	var said []Piece
+	var pieces []Piece
 	if s := p.text.text(v); s != "" {
 		switch {
 		case !p.delta:
-			p.said = []byte(s)
+			p.lastText = []byte(s)
 		case p.broken:
-			p.said = join(nil, s)
+			p.lastText = join(nil, s)
 		default:
-			p.said = join(p.said, s)
+			p.lastText = join(p.lastText, s)
 		}
 		p.broken = false
 		if !p.delta {
 			s += "\n"
 		}
-		said = append(said, Piece{Text: valid(s)})
+		pieces = append(pieces, Piece{Text: valid(s)})
 	}
 	if s := p.step.text(v); s != "" {
 		if d := p.detail.text(v); d != "" {
 			s += ": " + d
 		}
 		p.broken = true
-		said = append(said, Piece{Step: true, Text: oneLine(valid(s))})
+		pieces = append(pieces, Piece{Step: true, Text: oneLine(valid(s))})
 	}
 	if s := p.summary.text(v); s != "" {
 		p.reported = s
@@ -109,7 +109,7 @@ func (p *jsonParser) Line(line []byte) []Piece {
 	if f, err := strconv.ParseFloat(p.cost.text(v), 64); err == nil && f > 0 {
 		p.dollars += f
 	}
-	return said
+	return pieces
 }
 
 func (p *jsonParser) Result(e Exit) Result {
@@ -124,7 +124,7 @@ func (p *jsonParser) Result(e Exit) Result {
 	o.CostUSD = p.dollars
 	full := p.reported
 	if full == "" {
-		full = string(p.said)
+		full = string(p.lastText)
 	}
 	if e.Code == 0 && p.failed != "" && full == "" {
 		o.Status, o.Reason = fleet.TaskFailed, shorten(valid(p.failed), maxReason)

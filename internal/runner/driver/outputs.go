@@ -42,11 +42,11 @@ func (p *outputsParser) Line(line []byte) []Piece {
 		return nil
 	}
 	p.open = max(0, s.Open)
-	said := Piece{Step: s.Step, Text: valid(s.Text)}
+	piece := Piece{Step: s.Step, Text: valid(s.Text)}
 	if len(s.Data) > 0 {
-		said.Data = []byte(strings.ReplaceAll(string(s.Data), `\u0000`, `\ufffd`))
+		piece.Data = []byte(strings.ReplaceAll(string(s.Data), `\u0000`, `\ufffd`))
 	}
-	return []Piece{said}
+	return []Piece{piece}
 }
 
 // Result implements lineParser. If the run was interrupted before it wrote its outcome, Result uses the usage that the
@@ -57,16 +57,16 @@ func (p *outputsParser) Result(e Exit) Result {
 		fail(&o, "the run ended without a result")
 	}
 	spent := &p.spent
-	if said := p.outcome; said != nil {
-		spent = said
+	if reported := p.outcome; reported != nil {
+		spent = reported
 		switch {
-		case e.Code != 0 && said.Status == fleet.TaskCompleted: // the run crashed after it wrote the outcome
-		case said.Status == fleet.TaskCompleted, said.Status == fleet.TaskStopped:
-			o.Status, o.Reason = said.Status, shorten(valid(said.Reason), maxReason)
+		case e.Code != 0 && reported.Status == fleet.TaskCompleted: // the run crashed after it wrote the outcome
+		case reported.Status == fleet.TaskCompleted, reported.Status == fleet.TaskStopped:
+			o.Status, o.Reason = reported.Status, shorten(valid(reported.Reason), maxReason)
 		default:
-			fail(&o, shorten(valid(said.Reason), maxReason))
+			fail(&o, shorten(valid(reported.Reason), maxReason))
 		}
-		o.Summary, o.Reported = shorten(valid(said.Summary), maxSummary), said.Reported
+		o.Summary, o.Reported = shorten(valid(reported.Summary), maxSummary), reported.Reported
 	}
 	o.ExitCode = nil // the exit code says nothing about the agent's work
 	o.Usage, o.CostUSD, o.Turns = spent.Usage, spent.CostUSD, spent.Turns

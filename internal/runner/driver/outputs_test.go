@@ -37,12 +37,12 @@ func TestOutputs(t *testing.T) {
 			t.Parallel()
 			p, err := NewParser(Format{Kind: "outputs"})
 			require.NoError(t, err)
-			var said []Piece
+			var pieces []Piece
 			for data := []byte(begin + c.end); len(data) > 0; {
 				n, more := p.Parse(data, true)
-				said, data = append(said, more...), data[n:]
+				pieces, data = append(pieces, more...), data[n:]
 			}
-			require.Equal(t, []Piece{{Text: "one\n", Data: []byte(`{"type":"text"}`)}, {Step: true, Text: "shell: ls"}}, said)
+			require.Equal(t, []Piece{{Text: "one\n", Data: []byte(`{"type":"text"}`)}, {Step: true, Text: "shell: ls"}}, pieces)
 			require.Equal(t, 1, p.(Opener).Open())
 			require.Equal(t, c.want, p.Result(c.exit).Outcome)
 		})

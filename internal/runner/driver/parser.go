@@ -18,7 +18,8 @@ type Format struct {
 	Told string `json:"told,omitempty"`
 	// Results makes the parser pass on tool results.
 	Results bool `json:"results,omitempty"`
-	// Program is the name of the program in error messages. Tested is the version of it with which Fleet was tested.
+	// Program is the name of the program in error messages. Tested is the program's version with which Fleet was
+	// tested.
 	Program string `json:"program,omitempty"`
 	Tested  string `json:"tested,omitempty"`
 	// Model is the configured model of the run, for outputs that do not contain the model. It is empty if the program
@@ -37,7 +38,7 @@ type Parser interface {
 	// Parse parses the beginning of data. It returns the length of the parsed part, and the pieces in that part. The
 	// next call gets the rest of data. If final is set, no more output will come, and repeated calls must parse all
 	// data.
-	Parse(data []byte, final bool) (n int, said []Piece)
+	Parse(data []byte, final bool) (n int, pieces []Piece)
 
 	// Result returns the result of the run, after everything was parsed.
 	Result(e Exit) Result
@@ -47,7 +48,7 @@ type Parser interface {
 type Flusher interface {
 	// Flush parses the data that Parse holds back, as far as that is possible without the data that follows. It returns
 	// the same values as Parse.
-	Flush(data []byte) (n int, said []Piece)
+	Flush(data []byte) (n int, pieces []Piece)
 }
 
 // Skipper is a Parser that can continue after a gap.
@@ -73,9 +74,9 @@ type Piece struct {
 
 // Exit describes how the program ended.
 type Exit struct {
-	Code   int    // -1 if a signal ended it
-	Signal string // the signal that ended it
-	Stderr string // the end of its stderr, if that was kept separately
+	Code   int    // the exit code; -1 if a signal ended the program
+	Signal string // the signal that ended the program
+	Stderr string // the end of the program's stderr, if stderr was kept separately
 }
 
 // Result is the result of a run.
@@ -144,12 +145,12 @@ func (l *lines) Parse(data []byte, final bool) (int, []Piece) {
 	if len(line) == 0 {
 		return n, nil
 	}
-	said := l.each.Line(line)
+	pieces := l.each.Line(line)
 	if l.lost != "" {
-		said = append([]Piece{lostConversation(l.lost)}, said...)
+		pieces = append([]Piece{lostConversation(l.lost)}, pieces...)
 		l.lost = ""
 	}
-	return n, said
+	return n, pieces
 }
 
 func lostConversation(why string) Piece {

@@ -14,12 +14,12 @@ import (
 func feed(t require.TestingT, f Format, data []byte, sizes func() int) ([]Piece, Result) {
 	p, err := NewParser(f)
 	require.NoError(t, err)
-	var said []Piece
+	var pieces []Piece
 	var held []byte
 	parse := func(final bool) {
 		for {
 			n, s := p.Parse(held, final)
-			said, held = append(said, s...), held[n:]
+			pieces, held = append(pieces, s...), held[n:]
 			if n == 0 || len(held) == 0 {
 				return
 			}
@@ -32,12 +32,12 @@ func feed(t require.TestingT, f Format, data []byte, sizes func() int) ([]Piece,
 	}
 	parse(true)
 	require.Empty(t, held)
-	return said, p.Result(Exit{})
+	return pieces, p.Result(Exit{})
 }
 
-func whole(said []Piece) string {
+func whole(pieces []Piece) string {
 	var b strings.Builder
-	for _, s := range said {
+	for _, s := range pieces {
 		if s.Step {
 			b.WriteString("<" + s.Text + ">")
 		}
@@ -115,15 +115,15 @@ func TestClean(t *testing.T) {
 func TestFlush(t *testing.T) {
 	t.Parallel()
 	p := &textParser{}
-	n, said := p.Parse([]byte("half a line \xe2\x82"), false)
+	n, pieces := p.Parse([]byte("half a line \xe2\x82"), false)
 	require.Zero(t, n)
-	require.Empty(t, said)
-	n, said = p.Flush([]byte("half a line \xe2\x82"))
+	require.Empty(t, pieces)
+	n, pieces = p.Flush([]byte("half a line \xe2\x82"))
 	require.Equal(t, len("half a line "), n)
-	require.Equal(t, []Piece{{Text: "half a line "}}, said)
-	n, said = p.Flush([]byte("\xe2\x82"))
+	require.Equal(t, []Piece{{Text: "half a line "}}, pieces)
+	n, pieces = p.Flush([]byte("\xe2\x82"))
 	require.Zero(t, n)
-	require.Empty(t, said)
+	require.Empty(t, pieces)
 	p.Parse([]byte("\xe2\x82\xac"), true)
 	require.Equal(t, "half a line €", p.Result(Exit{}).Outcome.Summary)
 }
@@ -132,14 +132,14 @@ func TestLongLines(t *testing.T) {
 	t.Parallel()
 	data := []byte(`{"a":"` + strings.Repeat("x", MaxLine) + "\"}\n" + `{"a":"short"}` + "\n")
 	for _, size := range []int{len(data), 1 << 20} {
-		said, _ := feed(t, Format{Kind: "jsonl", Fields: Fields{Text: "a"}}, data, func() int { return size })
-		require.Equal(t, []Piece{{Text: "short\n"}}, said)
+		pieces, _ := feed(t, Format{Kind: "jsonl", Fields: Fields{Text: "a"}}, data, func() int { return size })
+		require.Equal(t, []Piece{{Text: "short\n"}}, pieces)
 	}
-	said, _ := feed(t, Format{Kind: "text"}, data, func() int { return 1 << 20 })
-	for _, s := range said {
+	pieces, _ := feed(t, Format{Kind: "text"}, data, func() int { return 1 << 20 })
+	for _, s := range pieces {
 		require.LessOrEqual(t, len(s.Text), maxChunk)
 	}
-	require.Equal(t, string(data), whole(said))
+	require.Equal(t, string(data), whole(pieces))
 }
 
 // TestLongTexts checks that a text of many pieces keeps its beginning, up to a limit.
@@ -148,7 +148,7 @@ func TestLongTexts(t *testing.T) {
 	piece := strings.Repeat("é", 50_000)
 	for kind, line := range map[string]string{"jsonl": `{"a":"` + piece + `"}`, "acp": `{"type":"text","text":"` + piece + `"}`} {
 		_, r := feed(t, Format{Kind: kind, Fields: Fields{Text: "a", Delta: true}}, []byte(strings.Repeat(line+"\n", 12)), func() int { return 1 << 20 })
-		require.Equal(t, strings.Repeat("é", maxSaid/2), string(r.Outcome.Payload), kind)
+		require.Equal(t, strings.Repeat("é", maxLastText/2), string(r.Outcome.Payload), kind)
 	}
 }
 
@@ -180,8 +180,8 @@ func FuzzACP(f *testing.F) {
 	f.Add([]byte(`{"type":"permission","id":"t"}`))
 	f.Add([]byte(`{"type":"session","session":"s","text":"\u0000"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		said, r := feed(t, Format{Kind: "acp", Resumed: "x y z", Results: true}, data, func() int { return 7 })
-		require.True(t, utf8.ValidString(whole(said)+r.Outcome.Summary+r.Outcome.Reason+string(r.Outcome.Payload)))
+		pieces, r := feed(t, Format{Kind: "acp", Resumed: "x y z", Results: true}, data, func() int { return 7 })
+		require.True(t, utf8.ValidString(whole(pieces)+r.Outcome.Summary+r.Outcome.Reason+string(r.Outcome.Payload)))
 		require.NotEmpty(t, r.Outcome.Status)
 	})
 }
@@ -192,8 +192,8 @@ func FuzzClaude(f *testing.F) {
 	f.Add([]byte(`{"type":"assistant","message":{"content":"text"}}`))
 	f.Add([]byte(`{"type":"result","result":{"a":1}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		said, r := feed(t, Format{Kind: "claude", Resumed: "x"}, data, func() int { return 7 })
-		require.True(t, utf8.ValidString(whole(said)+r.Outcome.Summary+r.Outcome.Reason+string(r.Outcome.Payload)))
+		pieces, r := feed(t, Format{Kind: "claude", Resumed: "x"}, data, func() int { return 7 })
+		require.True(t, utf8.ValidString(whole(pieces)+r.Outcome.Summary+r.Outcome.Reason+string(r.Outcome.Payload)))
 		require.NotEmpty(t, r.Outcome.Status)
 	})
 }

@@ -41,9 +41,9 @@ func (p *textParser) Flush(data []byte) (int, []Piece) {
 
 // Skip implements Skipper.
 func (p *textParser) Skip(data []byte) []Piece {
-	_, said := p.take(data, len(data))
+	_, pieces := p.take(data, len(data))
 	p.end() // the output after the gap does not belong to this line
-	return said
+	return pieces
 }
 
 func (p *textParser) take(data []byte, n int) (int, []Piece) {

@@ -9,8 +9,8 @@
 // of the body. So a stranger cannot make a request, and nobody can change a request, repeat it, delay it, or send it to
 // another runner.
 //
-// No transport retries a POST, so the Client does, with a new signature. This is safe: Dispatch is idempotent by task
-// id, Send by message id, Interrupt by nature, and Follow continues from its cursor.
+// No transport retries a POST, so the Client does, with a new signature. This is safe: Dispatch has an effect only once
+// for a task id, and Send only once for a message id. Interrupt may be repeated, and Follow continues from its cursor.
 package remote
 
 // Protocol is the current version of the protocol, and OldestProtocol is the oldest version that this package supports.

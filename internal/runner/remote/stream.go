@@ -19,8 +19,8 @@ type answering[M any] struct {
 	beats       chan struct{} // closed when no more heartbeats are sent
 }
 
-// answer starts the response of a call. It cancels the work when heartbeats cannot be sent. It also cancels the work after
-// the time most, unless that is 0.
+// answer starts the response of a call. It cancels the work when heartbeats cannot be sent. It also cancels the work
+// after the time most, unless that is 0.
 func answer[M any](ctx context.Context, s *Server, stream *connect.ServerStream[M], heartbeat *M, most time.Duration) *answering[M] {
 	a := &answering[M]{caller: ctx, stream: stream, beats: make(chan struct{})}
 	if most > 0 {

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// attack makes one attack and returns why it failed; nil if it succeeded.
+// attack makes one attack. It returns nil if the attack succeeded, and otherwise an error that says why it failed.
 func attack(name string, args []string) error {
 	arg := func(i int) string { return args[i] }
 	number := func(i int) uintptr {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// needABI is the minimum version of Landlock. It is the first one that restricts signals and abstract sockets.
+// needABI is the minimum version of Landlock. It is the first version that restricts signals and abstract sockets.
 const needABI = 6
 
 // Available returns nil if programs can be confined. Otherwise it returns an error that wraps ErrUnavailable and says
@@ -30,7 +30,7 @@ var Available = sync.OnceValue(func() error {
 
 // confine permanently confines the calling thread. The thread must be locked.
 func confine(p Policy) error {
-	rules, err := rulesOf(p) // before access is restricted
+	rules, err := rulesOf(p) // this reads files, so it must precede the restrictions
 	if err != nil {
 		return err
 	}
@@ -57,8 +57,8 @@ func confine(p Policy) error {
 	return nil
 }
 
-// restrict applies Landlock to files, signals and abstract sockets. On newer kernels it also applies the additional
-// restrictions.
+// restrict applies Landlock to files, signals and abstract sockets. On newer kernels it also applies the restrictions
+// that those kernels add.
 func restrict(rules []landlock.Rule) error {
 	latest := landlock.V11
 	return landlock.MustConfig(latest.HandledAccessFS, latest.Scoped).BestEffort().Restrict(rules...)
@@ -115,7 +115,7 @@ func limit(p Policy) error {
 }
 
 // dropCapabilities drops all capabilities of the thread, and the ways to regain them. Only root can lower the bounding
-// set. Other users need not: no_new_privs follows.
+// set. For other users that is not necessary, because no_new_privs is set afterwards.
 func dropCapabilities() error {
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return err

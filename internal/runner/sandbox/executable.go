@@ -2,12 +2,12 @@ package sandbox
 
 import "os"
 
-// linked is the path of the program that acts as the helper and supervises runs; empty: this executable. The linker sets it
-// for the tests of `make race`, where it is fleet-runner without the race detector, because a test program with it takes
-// twenty times as long to start.
+// linked is the path of the program that acts as the helper and supervises runs. If it is empty, this executable does
+// so. For the tests of `make race`, the linker sets it to a fleet-runner without the race detector. A test program with
+// the race detector takes twenty times as long to start.
 var linked string
 
-// Executable returns the path of the program that supervises runs: this executable.
+// Executable returns the path of the program that supervises runs. Outside of tests, this is the calling executable.
 func Executable() (string, error) {
 	if linked != "" {
 		return linked, nil
@@ -15,8 +15,8 @@ func Executable() (string, error) {
 	return os.Executable()
 }
 
-// helperPath returns the path of the program that acts as the helper. The link names this executable even if another file
-// replaced it at its path.
+// helperPath returns the path of the program that acts as the helper. The link /proc/self/exe leads to this executable
+// even if another file has replaced it at its path.
 func helperPath() string {
 	if linked != "" {
 		return linked

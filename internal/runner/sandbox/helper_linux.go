@@ -14,7 +14,7 @@ var _ = func() bool {
 	if len(os.Args) == 0 || os.Args[0] != helperName {
 		return false
 	}
-	runtime.LockOSThread() // the following applies to one thread, which becomes the program
+	runtime.LockOSThread() // the restrictions apply to one thread, which becomes the program
 	if err := helper(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readOnly moves the thread to a mount namespace in which only the policy's writable paths can be changed. Landlock alone
-// does not restrict changes of modes, owners and times. readOnly does nothing if the user may not create mount namespaces,
-// as most users may not.
+// readOnly moves the thread to a mount namespace in which only the policy's writable paths can be changed. Landlock
+// alone does not restrict changes of modes, owners and times. Most users may not create mount namespaces. For them,
+// readOnly does nothing.
 func readOnly(p Policy) error {
 	writable := make([]string, len(p.Write))
 	for i, path := range p.Write {
@@ -41,7 +41,7 @@ func readOnly(p Policy) error {
 	if err != nil {
 		return err
 	}
-	for _, path := range writable { // a mount of its own for each, which stays writable
+	for _, path := range writable { // each path gets a mount of its own, which stays writable
 		if err := unix.Mount(path, path, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 			return err
 		}
@@ -60,11 +60,11 @@ func readOnly(p Policy) error {
 			continue
 		}
 		err := unix.MountSetattr(unix.AT_FDCWD, at, unix.AT_SYMLINK_NOFOLLOW, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
-		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) { // another mount hides it
+		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) { // another mount hides this mount
 			return err
 		}
 	}
-	return unix.Chdir(dir) // the directory belonged to the old mounts
+	return unix.Chdir(dir) // the working directory still refers to the old mounts
 }
 
 // unescape decodes a path of mountinfo.

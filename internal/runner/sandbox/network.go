@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// allow is the prefix of networks that Allow returns.
+// allow is the first word of a network that Allow returns.
 const allow = "allow"
 
-// Allow returns a network in which a program can connect to the addresses only, each a host:port. It connects through a proxy
-// at ProxyAddress. The proxy resolves host names; the program cannot.
+// Allow returns a network in which a program can connect only to the addresses. Each address has the form host:port.
+// The program connects through a proxy at ProxyAddress. The proxy resolves host names, which the program cannot do.
 func Allow(addresses ...string) Network {
 	return Network(strings.Join(append([]string{allow}, addresses...), " "))
 }
 
-// ProxyAddress is the address of the proxy in a network of Allow. It is an HTTP proxy that supports CONNECT.
+// ProxyAddress is the address of the proxy in a network of Allow. The proxy is an HTTP proxy that supports CONNECT.
 const ProxyAddress = "127.0.0.1:3128"
 
-// Allowed returns the addresses of a network of Allow; nil for other networks.
+// Allowed returns the addresses of a network of Allow. For other networks, it returns nil.
 func (n Network) Allowed() []string {
 	if n.Kind() != allow {
 		return nil

@@ -14,10 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// proxyName is the name under which this executable is started as the proxy; see package proxy.
+// proxyName is the name under which this executable runs as the proxy; see package proxy.
 const proxyName = "fleet-proxy"
 
-// separable returns nil if programs can have their own network.
+// separable returns nil if programs can have their own network namespace. Otherwise it returns an error that wraps
+// ErrUnavailable.
 var separable = sync.OnceValue(func() error {
 	p, err := Start(Policy{Read: System(), Network: Allow()}, "/bin/sh", []string{"sh", "-c", ":"}, &os.ProcAttr{})
 	if err == nil {
@@ -42,7 +43,7 @@ func isolate(attr *os.ProcAttr) {
 		uid, gid, sys.Credential = int(own.Uid), int(own.Gid), &own
 	}
 	sys.Cloneflags |= syscall.CLONE_NEWNET
-	if uid != 0 { // other users may do so only in their own user namespace
+	if uid != 0 { // an ordinary user may create the namespace only in a user namespace of its own
 		sys.Cloneflags |= syscall.CLONE_NEWUSER
 		sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
 		sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
@@ -51,8 +52,8 @@ func isolate(attr *os.ProcAttr) {
 	attr.Sys = &sys
 }
 
-// startProxy starts the proxy for the addresses. Over the returned file, the helper sends it the socket on which the
-// program reaches it. The proxy is a confined child of the caller, and ends with the thread that started it.
+// startProxy starts the proxy for the addresses. The proxy is a confined child of the caller, and ends with the thread
+// that started it. Over the returned file, the helper must send the proxy the socket on which the proxy listens.
 func startProxy(addresses []string, attr *os.ProcAttr) (*os.File, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -78,7 +79,7 @@ func startProxy(addresses []string, attr *os.ProcAttr) (*os.File, error) {
 	return mine, nil
 }
 
-// connect sets up the network of the process, and sends the proxy a socket in it.
+// connect sets up the network namespace of the process, and sends the proxy a listening socket in that namespace.
 func connect(p Policy, proxy int) error {
 	if p.Network.Kind() != allow {
 		return nil
@@ -108,7 +109,7 @@ func connect(p Policy, proxy int) error {
 	}
 	syscall.CloseOnExec(proxy)
 	if err := unix.Sendmsg(proxy, []byte{0}, unix.UnixRights(fd), nil, 0); err != nil {
-		return fmt.Errorf("the proxy does not answer: %w", err)
+		return fmt.Errorf("cannot send the proxy its socket: %w", err)
 	}
 	return nil
 }

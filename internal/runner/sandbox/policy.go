@@ -5,8 +5,8 @@
 // too. On Linux it uses, in this order: mounts, resource limits, an empty set of capabilities, no_new_privs, Landlock,
 // seccomp.
 //
-// Packages runner, shim and worktree use it; places decide the Policy. It must never start a program with less
-// confinement than the Policy says: if the machine cannot do it, starting fails.
+// Packages runner, shim and worktree use this package, and places decide the Policy. The package must never start a
+// program with less confinement than the Policy says. If the machine does not support the confinement, starting fails.
 package sandbox
 
 import (
@@ -17,18 +17,18 @@ import (
 
 // Policy lists what a program may access. Paths are absolute. The zero value allows nothing.
 type Policy struct {
-	Write []string `json:"write,omitempty"` // paths that it may read, change and execute; each must exist
-	Read  []string `json:"read,omitempty"`  // paths that it may read and execute; missing ones are ignored
+	Write []string `json:"write,omitempty"` // paths that the program may read, change and execute; each must exist
+	Read  []string `json:"read,omitempty"`  // paths that the program may read and execute; missing paths are ignored
 
-	// Mounts gives the program a mount namespace that is read-only except for Write. Then the program cannot change modes,
-	// owners and times of other files, which Landlock does not restrict. It takes about 2 ms. It has no effect if the user
-	// may not create mount namespaces, which usually only root may.
+	// Mounts gives the program a mount namespace that is read-only except for Write. Then the program cannot change
+	// modes, owners and times of other files, which Landlock does not restrict. The namespace takes about 2 ms. Mounts
+	// has no effect if the user may not create mount namespaces. Usually only root may.
 	Mounts bool `json:"mounts,omitempty"`
 
-	// Network is what the program may connect to; empty: Full.
+	// Network is what the program may connect to. Empty means Full.
 	Network Network `json:"network,omitempty"`
 
-	// Processes limits the number of processes and threads of the program's user; 0: DefaultProcesses. The kernel
+	// Processes limits the number of processes and threads of the program's user. 0 means DefaultProcesses. The kernel
 	// exempts root.
 	Processes uint64 `json:"processes,omitempty"`
 }
@@ -42,7 +42,7 @@ type Network string
 // Networks without a list.
 const (
 	Full    Network = "full" // TCP and UDP
-	Offline Network = "none" // nothing; only socket pairs can be created
+	Offline Network = "none" // no connections; the program can only create socket pairs
 )
 
 // Mode is how programs are confined.
@@ -50,9 +50,9 @@ type Mode string
 
 // Modes of confinement.
 const (
-	Auto     Mode = "auto"     // Landlock where the system supports it, else None
-	Landlock Mode = "landlock" // by Landlock and seccomp
-	None     Mode = "none"     // not confined
+	Auto     Mode = "auto"     // Landlock if the system supports it, otherwise None
+	Landlock Mode = "landlock" // programs are confined by Landlock and seccomp
+	None     Mode = "none"     // programs are not confined
 )
 
 // Modes lists all modes.

@@ -23,10 +23,10 @@ import (
 	"fleet/internal/waittest"
 )
 
-// user is a user who attacks.
+// user is the user as whom the attacker's program runs.
 type user struct {
 	name       string
-	credential *syscall.Credential // nil: the user who runs the tests
+	credential *syscall.Credential // nil means the user who runs the tests
 }
 
 const nobody = 65534
@@ -43,14 +43,14 @@ func users() []user {
 type arena struct {
 	t        *testing.T
 	user     user
-	own      string // the directory that it may write
-	outside  string // what it must not access
-	attacker string // the program
+	own      string // the directory that the attacker may write
+	outside  string // the directory that the attacker must not access
+	attacker string // path of the attacker's program
 	victim   *os.Process
 	policy   sandbox.Policy
 }
 
-// system is what every program may read.
+// system lists the directories that every program may read.
 var system = []string{"/usr", "/bin", "/lib", "/lib64", "/etc", "/proc", "/sys"}
 
 func newArena(t *testing.T, u user) *arena {
@@ -67,14 +67,14 @@ func newArena(t *testing.T, u user) *arena {
 		require.NoError(t, os.Chmod(d, 0o755))
 		a.give(d)
 	}
-	// Copied by another process, because a program cannot be executed while a fork of this process has it open for
+	// Another process makes the copy. A program cannot be executed while a fork of this process has its file open for
 	// writing.
 	self, err := os.Executable()
 	require.NoError(t, err)
 	require.NoError(t, exec.Command("cp", self, a.attacker).Run())
 	require.NoError(t, os.Chmod(a.attacker, 0o755))
 	a.policy = sandbox.Policy{Mounts: true, Write: []string{a.own}, Read: append([]string{filepath.Dir(a.attacker)}, system...)}
-	// A process of the same user, such as the server, the supervisor, or another agent's program.
+	// The victim is a process of the same user, like the server, the supervisor, or another agent's program.
 	a.victim, err = os.StartProcess("/bin/sleep", []string{"sleep", "3600"}, &os.ProcAttr{
 		Env: []string{"SECRET=hidden"}, Sys: &syscall.SysProcAttr{Credential: u.credential, Setpgid: true},
 	})
@@ -119,7 +119,7 @@ func (a *arena) do(confined bool, args ...string) (said string, success bool) {
 	require.NoError(a.t, err)
 	state, err := p.Wait()
 	require.NoError(a.t, err)
-	_ = syscall.Kill(-p.Pid, syscall.SIGKILL) // its children
+	_ = syscall.Kill(-p.Pid, syscall.SIGKILL) // ends the attacker's children
 	a.endProxy()
 	_ = r.SetReadDeadline(time.Now().Add(waittest.Limit))
 	out, _ := io.ReadAll(r)
@@ -128,12 +128,12 @@ func (a *arena) do(confined bool, args ...string) (said string, success bool) {
 	return strings.TrimSpace(string(out)), state.Success()
 }
 
-// endProxy ends the proxy of the last attack, if there is one. It is a child of this process.
+// endProxy ends the proxy of the last attack, if there is one. The proxy is a child of this process.
 func (a *arena) endProxy() {
 	if len(a.policy.Network.Allowed()) == 0 {
 		return
 	}
-	// Its command line contains the addresses, which no other test uses.
+	// The proxy's command line contains the addresses, which no other test uses.
 	list, err := json.Marshal(a.policy.Network.Allowed())
 	require.NoError(a.t, err)
 	entries, err := os.ReadDir("/proc")
@@ -155,18 +155,18 @@ func (a *arena) repels(args ...string) {
 	a.refuses(args...)
 }
 
-// refuses requires that the attack fails in a sandbox. It is for attacks that the system may also refuse without one.
+// refuses requires that the attack fails in a sandbox. It is for attacks that may also fail without a sandbox.
 func (a *arena) refuses(args ...string) {
 	a.t.Helper()
 	said, success := a.do(true, args...)
-	require.False(a.t, success, "%v succeeds in the sandbox: %s", args, said)
+	require.False(a.t, success, "%v must fail in the sandbox: %s", args, said)
 }
 
-// allows requires that a program can do this in the sandbox.
+// allows requires that the action succeeds in the sandbox, because it is not an attack.
 func (a *arena) allows(args ...string) {
 	a.t.Helper()
 	said, success := a.do(true, args...)
-	require.True(a.t, success, "%v fails in the sandbox: %s", args, said)
+	require.True(a.t, success, "%v must succeed in the sandbox: %s", args, said)
 }
 
 // each runs the test as each user.
@@ -206,8 +206,8 @@ func TestFiles(t *testing.T) {
 	})
 }
 
-// TestModes checks that root's programs can change the mode, owner and times of their own files only. Landlock does not
-// restrict these changes; mounts do, which an ordinary user cannot create.
+// TestModes checks that root's programs can change the mode, owner and times only of their own files. Landlock does not
+// restrict these changes. Mounts do, but an ordinary user cannot create mounts.
 func TestModes(t *testing.T) {
 	each(t, func(t *testing.T, a *arena) {
 		mine := a.file(filepath.Join(a.own, "mine-too"), "")
@@ -252,7 +252,7 @@ func TestOtherProcesses(t *testing.T) {
 		a.refuses("signal", pid, strconv.Itoa(int(syscall.SIGSTOP)))
 		a.refuses("signal", pid, strconv.Itoa(int(syscall.SIGKILL)))
 		a.refuses("signal", strconv.Itoa(os.Getpid()), strconv.Itoa(int(syscall.SIGSTOP))) // the parent process
-		require.NoError(t, a.victim.Signal(syscall.Signal(0)), "the victim has ended")
+		require.NoError(t, a.victim.Signal(syscall.Signal(0)), "the victim must still run")
 	})
 }
 
@@ -347,10 +347,10 @@ func TestAllow(t *testing.T) {
 		a.repels("dial", "tcp", allowed)
 		a.repels("dial", "tcp", other)
 		a.refuses("dial", "tcp", "192.0.2.1:80")
-		_, _ = a.do(true, "dial", "udp", udp.LocalAddr().String()) // it can send to a port of its own network
+		_, _ = a.do(true, "dial", "udp", udp.LocalAddr().String()) // the program can only send to a port of its own network
 		require.NoError(t, udp.SetReadDeadline(time.Now()))
 		_, _, err = udp.ReadFrom(make([]byte, 1))
-		require.ErrorIs(t, err, os.ErrDeadlineExceeded, "the datagram has arrived")
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded, "no datagram must arrive")
 		a.allows("pair")
 
 		a.policy.Network = sandbox.Allow()
@@ -358,7 +358,8 @@ func TestAllow(t *testing.T) {
 	})
 }
 
-// TestMarks checks that a confined process has no capabilities and cannot gain any, and that others can recognise it.
+// TestMarks checks that a confined process has no capabilities and cannot gain any. It also checks the marks by which
+// other processes can recognise a confined process.
 func TestMarks(t *testing.T) {
 	each(t, func(t *testing.T, a *arena) {
 		out := filepath.Join(a.own, "status")
@@ -392,7 +393,7 @@ func TestProcessTable(t *testing.T) {
 	})
 }
 
-// TestRefusals checks the error for a program that cannot be confined, and that it does not run.
+// TestRefusals checks the errors for programs that cannot be started or confined.
 func TestRefusals(t *testing.T) {
 	each(t, func(t *testing.T, a *arena) {
 		attr := &os.ProcAttr{Dir: a.own, Sys: &syscall.SysProcAttr{Credential: a.user.credential}}
@@ -447,7 +448,7 @@ func TestChoose(t *testing.T) {
 	require.Equal(t, sandbox.Landlock, m)
 }
 
-// BenchmarkStart measures what the sandbox adds to the start of a program.
+// BenchmarkStart measures how much time the sandbox adds to the start of a program.
 func BenchmarkStart(b *testing.B) {
 	if err := sandbox.Available(); err != nil {
 		b.Skip(err)

@@ -25,15 +25,16 @@ const (
 
 func refuse(e syscall.Errno) uint32 { return uint32(unix.SECCOMP_RET_ERRNO) | uint32(e) }
 
-// rule sets the result of a system call whose arguments meet all conditions.
+// rule sets the filter's result for a system call whose arguments meet all conditions.
 type rule struct {
 	number uintptr
 	when   []condition
 	answer uint32
 }
 
-// condition is met if the lower 32 bits of an argument have one of the bits of any, or are equal to is. With whole set,
-// it is met if any of the argument's 64 bits is set.
+// condition is a condition for the argument with the index arg. If whole is set, one of the argument's 64 bits must be
+// set. Otherwise, if any is not 0, the argument's lower 32 bits must include one of the bits of any. Otherwise the
+// lower 32 bits must be equal to equal.
 type condition struct {
 	arg   uint32
 	any   uint32
@@ -52,10 +53,10 @@ const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS |
 const (
 	setID     = unix.S_ISUID | unix.S_ISGID
 	creates   = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
-	sysFchmod = 452 // fchmodat2, on every architecture
+	sysFchmod = 452 // the number of fchmodat2 on every architecture
 )
 
-// rules returns the rules for system calls that are refused. The first matching rule counts.
+// rules returns the rules of the filter. The first matching rule counts. A call that no rule matches is allowed.
 func rules(n Network) []rule {
 	var all []rule
 	never := func(e syscall.Errno, numbers ...uintptr) {
@@ -92,29 +93,29 @@ func rules(n Network) []rule {
 	// io_uring would bypass this filter, which does not see its operations.
 	never(unix.ENOSYS, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER)
 
-	// A new namespace gives back capabilities. The filter cannot read the arguments of clone3; libraries then use
-	// clone.
+	// In a new namespace, a process regains capabilities. The filter cannot read the arguments of clone3, so it reports
+	// that the kernel does not have clone3. Libraries then use clone.
 	when(unix.EPERM, unix.SYS_CLONE, hasAny(0, namespaces))
 	never(unix.ENOSYS, unix.SYS_CLONE3)
 	never(unix.EPERM, unix.SYS_UNSHARE, unix.SYS_SETNS)
 
-	// Set-uid programs: any user could run them as the agents' user.
+	// Set-uid programs. Any user could run a set-uid program of an agent with the rights of the agents' user.
 	when(unix.EPERM, unix.SYS_FCHMOD, hasAny(1, setID))
 	when(unix.EPERM, unix.SYS_FCHMODAT, hasAny(2, setID))
 	when(unix.EPERM, sysFchmod, hasAny(2, setID))
 	when(unix.EPERM, unix.SYS_OPENAT, hasAny(2, creates), hasAny(3, setID))
 	when(unix.EPERM, unix.SYS_MKNODAT, hasAny(2, setID))
-	never(unix.ENOSYS, unix.SYS_OPENAT2) // the filter cannot read its mode
+	never(unix.ENOSYS, unix.SYS_OPENAT2) // the filter cannot read the mode in its arguments
 	for _, c := range oldModes {
 		when(unix.EPERM, c.number, c.when...)
 	}
 
-	// Input inserted into a terminal counts as its user's input.
+	// Calls that insert input into a terminal. The input would count as that of the terminal's user.
 	when(unix.EPERM, unix.SYS_IOCTL, equals(1, unix.TIOCSTI))
 	when(unix.EPERM, unix.SYS_IOCTL, equals(1, unix.TIOCLINUX))
 
-	// Administrative calls. Without capabilities the kernel refuses most of them; the filter also protects against bugs
-	// in their code.
+	// Administrative calls. Without capabilities, the kernel refuses most of these calls. The filter also protects
+	// against bugs in the kernel's code for them.
 	never(
 		unix.EPERM, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE,
 		unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR, unix.SYS_BPF,
@@ -127,7 +128,7 @@ func rules(n Network) []rule {
 	return all
 }
 
-// assemble compiles the rules to a BPF program. Other calls are allowed.
+// assemble compiles the rules to a BPF program. The program allows a call that no rule matches.
 func assemble(all []rule) []unix.SockFilter {
 	statement := func(code uint16, k uint32) unix.SockFilter { return unix.SockFilter{Code: code, K: k} }
 	jump := func(code uint16, k uint32, yes, no uint8) unix.SockFilter {
@@ -143,11 +144,11 @@ func assemble(all []rule) []unix.SockFilter {
 	program := []unix.SockFilter{
 		statement(load, dataArch), jump(equal, auditArch, 1, 0), statement(give, answerKill),
 	}
-	if foreignCalls > 0 { // numbers of another architecture
+	if foreignCalls > 0 { // calls of another ABI
 		program = append(program, statement(load, dataNumber), jump(least, foreignCalls, 0, 1), statement(give, answerKill))
 	}
 	for _, r := range all {
-		var body []unix.SockFilter // jumps past the rule have 255 in Jf until its length is known
+		var body []unix.SockFilter // jumps past the rule have the value past in Jf until the rule's length is known
 		for _, c := range r.when {
 			low, high := dataArgs+8*c.arg, dataArgs+8*c.arg+4 // both architectures are little-endian
 			switch {
@@ -171,6 +172,7 @@ func assemble(all []rule) []unix.SockFilter {
 	return append(program, statement(give, answerAllow))
 }
 
+// past marks a jump past the end of a rule while assemble builds the rule.
 const past = math.MaxUint8
 
 // filterCalls permanently applies the rules to the thread.

@@ -4,8 +4,8 @@ import "golang.org/x/sys/unix"
 
 const (
 	auditArch = unix.AUDIT_ARCH_X86_64
-	// foreignCalls is the first number of the x32 ABI: the same kernel functions under other numbers, which rules would
-	// miss.
+	// foreignCalls is the first number of the x32 ABI. This ABI has the same kernel functions under other numbers,
+	// which the rules would not match.
 	foreignCalls = 0x40000000
 )
 

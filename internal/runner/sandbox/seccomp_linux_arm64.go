@@ -4,7 +4,7 @@ import "golang.org/x/sys/unix"
 
 const (
 	auditArch    = unix.AUDIT_ARCH_AARCH64
-	foreignCalls = 0 // there are none
+	foreignCalls = 0 // this architecture has no other ABI
 )
 
 var (

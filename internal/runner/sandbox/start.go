@@ -10,15 +10,15 @@ import (
 	"syscall"
 )
 
-// helperName is the name under which this executable is started as the helper.
+// helperName is the name under which this executable runs as the helper.
 const helperName = "fleet-confine"
 
 // order is the first argument of the helper, as JSON.
 type order struct {
 	Policy  Policy `json:"policy"`
 	Program string `json:"program"` // the executed file
-	Report  int    `json:"report"`  // file descriptor for the reason why the program did not start; noReport: stderr
-	Proxy   int    `json:"proxy"`   // file descriptor for sending the proxy its socket; noReport: there is no proxy
+	Report  int    `json:"report"`  // file descriptor for the reason why the program did not start; noReport means stderr
+	Proxy   int    `json:"proxy"`   // file descriptor over which the proxy gets its socket; noReport means no proxy
 }
 
 const noReport = -1
@@ -30,19 +30,19 @@ func Confine(cmd *exec.Cmd, p Policy) error {
 		return err
 	}
 	if p.Network.Kind() == allow {
-		return errors.New("a program with a proxy must be started by Start")
+		return errors.New("start a program whose network is a list of addresses with Start: Confine cannot start its proxy")
 	}
-	told, err := json.Marshal(order{Policy: p, Program: cmd.Path, Report: noReport, Proxy: noReport})
+	data, err := json.Marshal(order{Policy: p, Program: cmd.Path, Report: noReport, Proxy: noReport})
 	if err != nil {
 		return err
 	}
-	cmd.Path, cmd.Args = helperPath(), append([]string{helperName, string(told)}, cmd.Args...)
+	cmd.Path, cmd.Args = helperPath(), append([]string{helperName, string(data)}, cmd.Args...)
 	return nil
 }
 
 // Start starts a program like os.StartProcess, confined by the policy, and returns when the program runs. The process
-// is a child of the thread that calls Start. With a network of Allow, its proxy is another child, which ends by a
-// signal or when that thread ends; the caller must wait for it.
+// is a child of the thread that calls Start. If the policy's network is a result of Allow, the proxy is another child.
+// The proxy ends by a signal or when that thread ends, and the caller must wait for it.
 func Start(p Policy, program string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	if err := Available(); err != nil {
 		return nil, err
@@ -66,18 +66,18 @@ func Start(p Policy, program string, argv []string, attr *os.ProcAttr) (*os.Proc
 			o.Proxy, with.Files = len(with.Files), append(with.Files, proxy)
 		}
 	}
-	told, err := json.Marshal(o)
+	data, err := json.Marshal(o)
 	if err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
-	child, err := os.StartProcess(helperPath(), append([]string{helperName, string(told)}, argv...), &with)
+	child, err := os.StartProcess(helperPath(), append([]string{helperName, string(data)}, argv...), &with)
 	if cerr := w.Close(); err == nil {
 		err = cerr
 	}
 	if err != nil {
 		return nil, err
 	}
-	why, err := io.ReadAll(r) // ends when the helper executes the program, or exits
+	why, err := io.ReadAll(r) // returns when the helper executes the program or exits
 	if err == nil && len(why) == 0 {
 		return child, nil
 	}
@@ -93,7 +93,7 @@ func Start(p Policy, program string, argv []string, attr *os.ProcAttr) (*os.Proc
 // failure.
 func helper(args []string) error {
 	if len(args) < 2 {
-		return errors.New("this command is the sandbox helper: Fleet starts it")
+		return errors.New("this command is the sandbox helper, which is internal to Fleet: do not start it yourself")
 	}
 	var o order
 	if err := json.Unmarshal([]byte(args[0]), &o); err != nil {

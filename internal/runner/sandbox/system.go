@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// systemDirs are the directories with the system's programs and libraries, and with what these read.
+// systemDirs are the directories with the system's programs and libraries, and with the files that these read.
 var systemDirs = []string{
 	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store", "/snap", "/proc", "/sys",
 	"/var/lib/ca-certificates",
@@ -27,12 +27,13 @@ var System = sync.OnceValue(func() []string {
 			paths = append(paths, target)
 		}
 	}
-	return slices.Clip(paths) // so that an append of one caller is not seen by another
+	return slices.Clip(paths) // so that an append of one caller does not change the paths of another caller
 })
 
 const othersRead = 0o004
 
-// publicOf returns the paths in the directory that all users may read. whole reports whether these are all paths in it.
+// publicOf returns the paths in the directory that all users may read. whole reports whether all users may read all
+// paths in the directory.
 func publicOf(dir string) (public []string, whole bool) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -45,7 +46,7 @@ func publicOf(dir string) (public []string, whole bool) {
 		switch {
 		case err != nil:
 			whole = false
-		case info.Mode()&os.ModeSymlink != 0: // its target has permissions of its own
+		case info.Mode()&os.ModeSymlink != 0: // the target of the link has permissions of its own
 		case info.Mode().Perm()&othersRead == 0:
 			whole = false
 		case info.IsDir():

@@ -23,22 +23,22 @@ var (
 	ErrClosed     = errors.New("the run no longer waits for the answer")
 )
 
-// answerTimeout is how long a shim may take to answer. No operation of it takes longer.
+// answerTimeout is how long a shim may take to answer. No operation of a shim takes longer.
 const answerTimeout = messageTimeout + 3*time.Second
 
 // pingTimeout is how long a shim may take to answer a ping.
 const pingTimeout = 2 * time.Second
 
-// Interrupt asks the run to end. It sends SIGTERM to the child's process group or, with kill set, SIGKILL to all
-// descendants of the child. If the child has an active request to its model, SIGTERM waits for the answer, at most for
-// linger or, if that is 0, for most of its grace period. Interrupt does not wait for the end. It returns ErrEnded if
-// the run has ended.
+// Interrupt asks the run to end. The shim sends SIGTERM to the child's process group. If kill is set, it also sends
+// SIGKILL to the child and all its descendants. If kill is not set and the child has an active request to its model,
+// the shim first waits for the model's answer: for linger at most or, if linger is 0, for most of the grace period.
+// Interrupt does not wait for the end. It returns ErrEnded if the run has ended.
 func (r Run) Interrupt(ctx context.Context, kill bool, linger time.Duration, reason string) error {
 	return r.order(ctx, order{Op: "interrupt", Kill: kill, Linger: linger, Reason: reason})
 }
 
-// Message writes a line to the input of the run's child. A message with the id of an earlier one is not written again,
-// and succeeds even if the run has ended since.
+// Message writes a line to the input of the run's child. If the child already got a message with the id, Message writes
+// nothing and succeeds, even if the run has ended.
 func (r Run) Message(ctx context.Context, id, text string) error {
 	err := r.order(ctx, order{Op: "message", ID: id, Text: text})
 	if errors.Is(err, ErrEnded) && r.hasMessage(id) {
@@ -47,8 +47,8 @@ func (r Run) Message(ctx context.Context, id, text string) error {
 	return err
 }
 
-// Answer passes the answer to a question to the run's child. The first answer counts; further ones succeed without
-// effect.
+// Answer passes the answer to a question to the run's child. Only the first answer counts. Later answers succeed
+// without effect.
 func (r Run) Answer(ctx context.Context, id, answer, message, by string) error {
 	return r.order(ctx, order{Op: "answer", ID: id, Text: answer, Message: message, By: by})
 }
@@ -62,7 +62,7 @@ func (r Run) hasMessage(id string) bool {
 	return err == nil && slices.Contains(strings.Split(string(b), "\n"), id)
 }
 
-// Answers reports whether the shim answers. A suspended shim does not.
+// Answers reports whether the shim answers. A suspended shim does not answer.
 func (r Run) Answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
@@ -108,8 +108,8 @@ func (r Run) order(ctx context.Context, o order) error {
 	return ErrEnded
 }
 
-// Watch returns a channel that receives a value when there may be new output of the run. It is closed when the shim
-// ends or the context is done. Watch returns ErrEnded if the run has ended.
+// Watch returns a channel that receives a value when there may be new output of the run. The channel is closed when the
+// shim ends or the context is done. Watch returns ErrEnded if the run has ended.
 func (r Run) Watch(ctx context.Context) (<-chan struct{}, error) {
 	conn, err := r.dial(ctx, order{Op: "watch"})
 	if err != nil {
@@ -134,7 +134,7 @@ func (r Run) Watch(ctx context.Context) (<-chan struct{}, error) {
 	return more, nil
 }
 
-// Wait waits for the end of the run and returns it.
+// Wait waits until the run has ended, and returns how it ended.
 func (r Run) Wait(ctx context.Context) (*Exit, error) {
 	for again := firstLook; ; again = min(2*again, lastLook) {
 		if e, err := r.Settle(); e != nil || err != nil {
@@ -154,15 +154,15 @@ func (r Run) Wait(ctx context.Context) (*Exit, error) {
 	}
 }
 
-// End ends the run and returns its end: it interrupts the run, and kills it after the grace period. Then no process of
-// it is left, including the shim.
+// End interrupts the run, kills it after the grace period, and returns how it ended. If End returns no error, neither
+// the shim nor another process of the run is left.
 func (r Run) End(ctx context.Context, grace time.Duration, reason string) (*Exit, error) {
 	e, err := r.end(ctx, grace, reason)
 	if err != nil {
 		return nil, err
 	}
 	c, err := r.Claim()
-	if errors.Is(err, agentfile.ErrReplaced) { // the run was ended because of that
+	if errors.Is(err, agentfile.ErrReplaced) { // the run was ended because its files were replaced
 		return e, nil
 	}
 	if err != nil || c == nil {
@@ -173,7 +173,7 @@ func (r Run) End(ctx context.Context, grace time.Duration, reason string) (*Exit
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-hopeless: // nothing else can end it
+		case <-hopeless: // nothing else can end the shim
 			if err := c.Shim.Signal(killSignal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 				return e, err
 			}
@@ -196,7 +196,7 @@ func (r Run) end(ctx context.Context, grace time.Duration, reason string) (*Exit
 		if e, err := r.Settle(); e != nil || err != nil {
 			return e, err
 		}
-		// Wait tells whether it worked. But a shim that does not answer will not act either.
+		// Wait shows whether the step worked, so other errors do not matter. A shim that does not answer will not act.
 		if err := step.act(); errors.Is(err, ErrNoAnswer) {
 			continue
 		}
@@ -213,7 +213,7 @@ func (r Run) end(ctx context.Context, grace time.Duration, reason string) (*Exit
 const (
 	firstLook = 5 * time.Millisecond
 	lastLook  = 500 * time.Millisecond
-	killTime  = giveUp + 4*time.Second // and time to write the end
+	killTime  = giveUp + 4*time.Second // the rest is for recording the end
 )
 
 // expired is an expired deadline.
@@ -236,7 +236,7 @@ func (r Run) dial(ctx context.Context, o order) (net.Conn, error) {
 		}
 		return nil, ErrEnded
 	}
-	// A suspended shim accepts a connection, and data up to the size of the system's buffer.
+	// For a suspended shim, the system accepts a connection, and data up to the size of its buffer.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetWriteDeadline(expired) })
 	defer stop()
 	if err := json.NewEncoder(conn).Encode(o); err != nil {

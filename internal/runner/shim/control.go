@@ -16,30 +16,30 @@ type order struct {
 	Op     string `json:"op"` // interrupt, message, answer or watch
 	Kill   bool   `json:"kill,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Linger is how long an active request of the child to its model may take to complete; 0: most of Spec.Grace.
+	// Linger is how long an active request of the child to its model may take to complete. 0 means most of Spec.Grace.
 	Linger time.Duration `json:"linger,omitempty"`
-	ID     string        `json:"id,omitempty"` // of a message, or of the answered question
+	ID     string        `json:"id,omitempty"` // id of the message, or of the answered question
 	Text   string        `json:"text,omitempty"`
-	// For an answer: its message, and who answers.
+	// Message and By are for an answer: its message, and the name of who answers.
 	Message string `json:"message,omitempty"`
 	By      string `json:"by,omitempty"`
 }
 
-// reply is the answer to an order, one line of JSON. A watch has no reply: it gets a byte for each change, until the
-// shim ends, which closes the connection.
+// reply is the answer to an order, one line of JSON. A watch has no reply. Instead it gets a byte for each change,
+// until the shim ends and the connection is closed.
 type reply struct {
 	Error string `json:"error,omitempty"`
 }
 
 const (
 	errEnded   = "ended"   // the child has ended
-	errFull    = "full"    // the child does not read, or an answer cannot be stored
+	errFull    = "full"    // the child does not read its messages, or an answer cannot be stored
 	errNone    = "none"    // the child accepts no messages
 	errUnknown = "unknown" // there is no such question
 	errClosed  = "closed"  // the child no longer waits for the answer
 )
 
-// messagesFile holds the ids of the messages that the run got, one per line.
+// messagesFile holds the ids of the messages that the child got, one per line.
 const messagesFile = "messages"
 
 // messageTimeout is how long writing a message may block.
@@ -51,12 +51,12 @@ type control struct {
 	orders   chan order // interrupts, for the supervisor
 	done     chan struct{}
 
-	writing   sync.Mutex // one message at a time
-	questions *questions // nil: no questions
-	messages  *os.File   // nil: no messages
-	encode    bool       // as JSON strings
-	sent      map[string]bool
-	over      bool // the run has ended
+	writing   sync.Mutex      // one message at a time
+	questions *questions      // nil if the child cannot ask questions
+	messages  *os.File        // nil if the child accepts no messages
+	encode    bool            // write messages as JSON strings
+	sent      map[string]bool // ids of the written messages
+	over      bool            // the run has ended
 
 	mu       sync.Mutex
 	watchers map[chan struct{}]struct{}
@@ -99,11 +99,11 @@ func (c *control) handle(conn net.Conn) {
 	}
 }
 
-// watch notifies the client of changes. Notifications that the client does not read are merged, so a slow client blocks
-// nobody.
+// watch notifies the client of changes. It merges notifications that the client does not read, so that a slow client
+// cannot block the shim.
 func (c *control) watch(conn net.Conn) {
 	more := make(chan struct{}, 1)
-	more <- struct{}{} // something may have changed before
+	more <- struct{}{} // something may have changed before the watch began
 	c.mu.Lock()
 	c.watchers[more] = struct{}{}
 	c.mu.Unlock()
@@ -130,7 +130,8 @@ func (c *control) grown() {
 	}
 }
 
-// message writes the text to the child as a line, unless it did so before.
+// message writes the text to the child as a line, unless it has already written the message with the id. It returns the
+// text for a reply.
 func (c *control) message(id, text string) string {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -168,7 +169,7 @@ func (c *control) message(id, text string) string {
 	return ""
 }
 
-// finish waits for the message that is being written, and accepts no more.
+// finish waits for the message that is being written. Afterwards, message writes no more messages.
 func (c *control) finish() {
 	c.writing.Lock()
 	defer c.writing.Unlock()

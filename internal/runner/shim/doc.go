@@ -10,15 +10,15 @@
 // A run's directory holds:
 //
 //	run.json   what to run, written by the server before it starts the shim
-//	claim      the shim that supervises the run, or void if the server decided that the run must not start; the first
-//	           of them to create the file wins
+//	claim      the shim that supervises the run, or void if the server decided that the run must not start. The
+//	           first of the two to create the file decides
 //	child      the process of the child
 //	control    a Unix socket of the shim: interrupt, message, answer, watch
 //	messages   the ids of the messages that the child got
 //	output     the beginning of the child's output; output.N continues it from byte N. Only the newest output.N files
 //	           are kept
 //	stderr     the child's standard error if it is not part of the output, stored like output
-//	files/     the child's summary and payload. Of this directory, a confined child can write only files/ and asks/
+//	files/     the child's summary and payload. In the run's directory, a confined child can write only files/ and asks/
 //	asks/, answers/, questions  questions of the child, see package ask
 //	exit.json  how the run ended; created once, after everything else
 //	.spare-*   reserved disk space, so that claim, child and exit.json can be written on a full disk

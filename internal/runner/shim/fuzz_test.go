@@ -16,7 +16,7 @@ import (
 	"fleet/internal/runner/ask"
 )
 
-// FuzzModelRequests checks that what is passed on of a program's output does not depend on how it is split.
+// FuzzModelRequests checks that the output that is passed on does not depend on how the program's output is split.
 func FuzzModelRequests(f *testing.F) {
 	f.Add([]byte("{\"type\":\"stream_event\",\"event\":{\"type\":\"message_start\"}}\ntext\n{\"type\":\"s"), 3)
 	f.Add([]byte("{\"type\":\"system\",\"subtype\":\"status\",\"status\":1}\n\n\x00"), 1)
@@ -38,7 +38,7 @@ func FuzzModelRequests(f *testing.F) {
 	})
 }
 
-// FuzzShown checks that the input of any tool is shown as a valid object, or not at all.
+// FuzzShown checks that shown returns a valid object or nil for any input of a tool.
 func FuzzShown(f *testing.F) {
 	f.Add([]byte(`{"command":"ls","n":1,"a":{"b":null}}`))
 	f.Add([]byte(`{"\u0000":"\ud800","a":"` + string(bytes.Repeat([]byte("x"), maxValue+1)) + `"}`))
@@ -53,7 +53,7 @@ func FuzzShown(f *testing.F) {
 	})
 }
 
-// fixedConn has one order, and keeps the reply.
+// fixedConn is a connection that delivers one order and keeps the reply.
 type fixedConn struct {
 	net.Conn
 	in  bytes.Reader
@@ -64,8 +64,8 @@ func (c *fixedConn) Read(b []byte) (int, error)  { return c.in.Read(b) }
 func (c *fixedConn) Close() error                { return nil }
 func (c *fixedConn) Write(b []byte) (int, error) { c.out.Write(b); return 0, io.ErrClosedPipe } // so that a watch ends
 
-// FuzzOrder checks that an order on the control socket gets one reply at most, that a message is one line for the child, and that the
-// journal and the child have the same answer to a question.
+// FuzzOrder checks that an order on the control socket gets at most one reply, and that a message is one line for the
+// child. It also checks that the journal and the child have the same answer to a question.
 func FuzzOrder(f *testing.F) {
 	for _, o := range []string{
 		`{"op":"message","id":"m1","text":"a\nb"}`, `{"op":"message","text":"\ud800","id":"a\nb"}`, `{"op":"answer","id":"1","text":"allow","by":"alice"}`,
@@ -77,7 +77,7 @@ func FuzzOrder(f *testing.F) {
 	close(ended)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 8<<10 {
-			t.Skip() // a pipe has room for what is shorter
+			t.Skip() // the pipe may not have room for a longer message
 		}
 		t.Chdir(t.TempDir())
 		r, w, err := os.Pipe()

@@ -9,14 +9,14 @@ import (
 type Kept struct {
 	Data      []byte
 	GapOffset int   // position in Data of the missing bytes
-	GapSize   int64 // number of missing bytes; 0: none
+	GapSize   int64 // number of missing bytes; 0 if none
 }
 
-// lineSearch is how far from the gap an end of a line is searched, so that the gap is between lines.
+// lineSearch is how far from the gap Keep searches for the end of a line, in bytes, so that the gap is between lines.
 const lineSearch = 4 << 10
 
-// Keep returns the content of the run's file with the name. If it is longer than the limit, it returns its beginning
-// and end. A missing file is empty.
+// Keep returns the content of the run's file with the name. If the content is longer than the limit, Keep returns the
+// beginning and the end. A missing file counts as empty.
 func (r Run) Keep(name string, limit int64) (Kept, error) {
 	x, err := openParts(r.Path(name))
 	if err != nil {
@@ -65,7 +65,8 @@ func (r Run) Tail(name string, limit int64) ([]byte, error) {
 	return x.read(max(0, size-limit), size)
 }
 
-// cutAfter returns how much of the beginning is kept before a gap: up to the end of a line, or else of a character.
+// cutAfter returns how much of the beginning is kept before a gap: up to the end of a line, or up to the end of a
+// character if no line ends nearby.
 func cutAfter(head []byte) int {
 	from := max(0, len(head)-lineSearch)
 	if i := bytes.LastIndexByte(head[from:], '\n'); i >= 0 {
@@ -82,7 +83,8 @@ func cutAfter(head []byte) int {
 	return len(head)
 }
 
-// cutBefore returns how much of the end is left out after a gap: up to the start of a line, or else of a character.
+// cutBefore returns how much of the end is left out after a gap: up to the start of a line, or up to the start of a
+// character if no line starts nearby.
 func cutBefore(end []byte) int {
 	if i := bytes.IndexByte(end[:min(len(end), lineSearch)], '\n'); i >= 0 && i+1 < len(end) {
 		return i + 1

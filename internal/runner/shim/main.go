@@ -19,8 +19,8 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// HandshakeFD is the file descriptor on which the shim reports to the server whether it has started the child, as a
-// Handshake in JSON. The server may have ended by then.
+// HandshakeFD is the file descriptor on which the shim sends the server a Handshake in JSON. The server may have ended
+// before that.
 const HandshakeFD = 3
 
 // Handshake is the first message of a shim.
@@ -34,27 +34,28 @@ type Handshake struct {
 // environment. Main returns the exit code of the shim.
 func Main(args []string) int {
 	if len(args) != 1 {
-		fmt.Fprintln(os.Stderr, "the shim takes the directory of a run; it is started by the server, not by people")
+		fmt.Fprintln(os.Stderr, "usage: pass the directory of a run; this command is internal to Fleet")
 		return 2
 	}
 	// The kernel kills the child when the thread that started it ends, so that thread must live as long as the shim.
 	runtime.LockOSThread()
-	_, _ = syscall.Setsid()          // fails if it is a session leader already
-	syscall.CloseOnExec(HandshakeFD) // otherwise the server would wait while a descendant of the child holds it open
-	hands := os.NewFile(HandshakeFD, "handshake")
-	if err := supervise(Run(args[0]), hands); err != nil {
+	_, _ = syscall.Setsid()          // fails if the shim is a session leader already
+	syscall.CloseOnExec(HandshakeFD) // otherwise the server would wait while a descendant of the child has it open
+	pipe := os.NewFile(HandshakeFD, "handshake")
+	if err := supervise(Run(args[0]), pipe); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
 }
 
-func supervise(run Run, hands io.WriteCloser) error {
+func supervise(run Run, pipe io.WriteCloser) error {
 	tell := func(h Handshake) {
-		_ = json.NewEncoder(hands).Encode(h)
-		_ = hands.Close()
+		_ = json.NewEncoder(pipe).Encode(h)
+		_ = pipe.Close()
 	}
-	// As the working directory, the run's directory stays accessible if it is moved, and the socket's path is short.
+	// The run's directory becomes the working directory. So it stays accessible if it is moved, and the socket's path
+	// is short.
 	if err := os.Chdir(string(run)); err != nil {
 		return err
 	}
@@ -67,11 +68,11 @@ func supervise(run Run, hands io.WriteCloser) error {
 	if err != nil {
 		return err
 	}
-	// The signals are caught, not ignored, because the child would inherit that.
+	// The signals are caught, and not ignored, because the child would inherit ignored signals.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGUSR1, syscall.SIGUSR2)
-	died, told := make(chan os.Signal, 1), make(chan os.Signal, 1)
+	died, sigterm := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(died, syscall.SIGCHLD)
-	signal.Notify(told, syscall.SIGTERM)
+	signal.Notify(sigterm, syscall.SIGTERM)
 
 	switch err := writeOnce(run.Path("claim"), Claim{Shim: self}); {
 	case errors.Is(err, os.ErrExist):
@@ -87,9 +88,9 @@ func supervise(run Run, hands io.WriteCloser) error {
 	if err != nil {
 		return notStarted(run, spec, err, tell)
 	}
-	spec.log("started") // before the caller knows, so that the line comes before the one about the end
+	spec.log("started") // before the handshake, so that this line precedes the line about the end
 	tell(Handshake{Started: true})
-	exit := s.loop(died, told)
+	exit := s.loop(died, sigterm)
 	s.control.finish()
 	if s.control.questions != nil {
 		s.control.questions.finish()
@@ -100,7 +101,7 @@ func supervise(run Run, hands io.WriteCloser) error {
 	logEnd(spec, exit)
 	err = writeOnce(run.Path("exit.json"), exit)
 	run.release()
-	s.control.grown() // for watchers that wait for it
+	s.control.grown() // watchers wait for the end of the run
 	return err
 }
 
@@ -112,7 +113,7 @@ func notStarted(run Run, spec Spec, cause error, tell func(Handshake)) error {
 	return errors.Join(cause, err)
 }
 
-// start opens the files of the run, and starts the child.
+// start opens the files of the run, and starts the child and the goroutines that serve it.
 func start(run Run, spec Spec) (*supervisor, error) {
 	listener, err := net.Listen("unix", "control")
 	if err != nil {
@@ -196,7 +197,7 @@ func start(run Run, spec Spec) (*supervisor, error) {
 		return fail(err)
 	}
 	s.pid = p.Pid
-	_ = p.Release() // the supervisor waits for all children, also for this one
+	_ = p.Release() // the supervisor waits for all its children itself
 	if id, err := process.Of(s.pid); err == nil {
 		if err := writeOnce(run.Path("child"), id); err != nil {
 			s.problem = err.Error()
@@ -222,7 +223,7 @@ func startChild(spec Spec, attr *os.ProcAttr) (*os.Process, error) {
 // MessagesFD is the file descriptor from which the child reads messages, one per line.
 const MessagesFD = 3
 
-// input opens the standard input of the child.
+// input opens the standard input of the child: StdinFile, or an empty input if there is no StdinFile.
 func (s *supervisor) input() (*os.File, error) {
 	if s.spec.StdinFile != "" {
 		return os.Open(filepath.Base(s.spec.StdinFile))

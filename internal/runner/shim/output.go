@@ -8,25 +8,25 @@ import (
 	"strconv"
 )
 
-// headShare is the fraction of an output's limit for its beginning. Its end gets the rest, because programs report
-// their result there.
+// headShare divides an output's limit: 1/headShare of the limit is for the beginning. The end gets the rest, because
+// programs report their result there.
 const headShare = 4
 
-// segments is the number of files for the end of an output. The oldest one is removed when another one is needed.
+// segments is the number of files for the end of an output. When another file is needed, the oldest one is removed.
 const segments = 16
 
 // output writes the child's output unchanged to files of limited size. The beginning goes to the file itself. The rest
-// goes to segments, which are named after the file and their offset; the last segments are kept. Data is written at
-// once, so the output can be followed while the child runs, and survives the supervisor.
+// goes to segments, which are named after the file and their offset. Only the last segments are kept. Data is written
+// at once, so the output can be followed while the child runs, and survives the supervisor.
 //
 // Write never fails, so that the child is always drained.
 type output struct {
 	path  string
 	most  int64 // maximum size of the kept end
-	least int64 // minimum size of the kept end, even if it takes one segment more than most
+	least int64 // minimum size of the kept end, even if most is exceeded by one segment
 	grown func()
 
-	file  *os.File // nil: the next byte starts a new segment
+	file  *os.File // nil if the next byte starts a new segment
 	room  int64    // free bytes in the file
 	size  int64    // size of the child's output
 	begun []int64  // offsets of the existing segments
@@ -35,7 +35,7 @@ type output struct {
 }
 
 // newOutput creates the file. It fails if the file exists. An output of at most limit bytes is kept completely. Of a
-// longer one, at most limit bytes are kept, and at least the parts that Keep returns for the limit least.
+// longer output, at most limit bytes are kept, and at least the parts that Keep returns for the limit least.
 func newOutput(path string, limit, least int64, grown func()) (*output, error) {
 	o := &output{path: path, room: limit / headShare, most: limit - limit/headShare, least: least - least/headShare, grown: grown}
 	var err error
@@ -64,7 +64,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// next starts a segment, and removes old segments.
+// next removes old segments and starts a new segment. It returns false if it cannot start one.
 func (o *output) next() bool {
 	o.close()
 	if o.most == 0 || o.err != nil {
@@ -123,7 +123,8 @@ func segmentPath(path string, offset int64) string {
 	return path + "." + strconv.FormatInt(offset, 10)
 }
 
-// segmentOffset returns the offset of the segment in the file; false if the file is not a segment of the output.
+// segmentOffset returns the offset of the segment in the file. It returns false if the file is not a segment of the
+// output.
 func segmentOffset(output, file string) (int64, bool) {
 	base := filepath.Base(output) + "."
 	if len(file) <= len(base) || file[:len(base)] != base {

@@ -144,7 +144,7 @@ func TestOutputToFullDisk(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no /dev/full")
 	}
-	o := &output{file: full, room: 100, most: 300, grown: func() { t.Error("nothing has grown") }}
+	o := &output{file: full, room: 100, most: 300, grown: func() { t.Error("the output must not report growth") }}
 	for range 100 {
 		n, err := o.Write([]byte("line\n"))
 		require.NoError(t, err, "the child must still be drained")

@@ -13,9 +13,9 @@ import (
 type Page struct {
 	Data      []byte
 	Offset    int64 // offset of Data
-	Size      int64 // of the output so far
+	Size      int64 // size of the output so far
 	GapOffset int64 // offset of the missing bytes
-	GapSize   int64 // number of missing bytes; 0: none
+	GapSize   int64 // number of missing bytes; 0 if none
 }
 
 // Page returns at most limit bytes of the output with the name, from the offset. A negative offset counts from the end.
@@ -27,7 +27,7 @@ func (r Run) Page(name string, offset, limit int64) (p Page, ok bool, err error)
 	}
 	defer x.close()
 	for _, f := range x {
-		if f.begin > p.Size { // several gaps mean that segments were removed meanwhile
+		if f.begin > p.Size { // there are several gaps if segments were removed in the meantime
 			if p.GapSize == 0 {
 				p.GapOffset = p.Size
 			}
@@ -57,7 +57,7 @@ type parts []part
 func openParts(path string) (parts, error) {
 	var all []int64
 	var err error
-	if name := filepath.Base(path); name == "output" || name == "stderr" { // other files belong to the program
+	if name := filepath.Base(path); name == "output" || name == "stderr" { // only outputs have segments
 		if all, err = segmentsOf(path); err != nil {
 			return nil, err
 		}
@@ -103,8 +103,8 @@ func (x parts) size() (size int64, whole bool) {
 	return size, whole
 }
 
-// read returns the bytes between two offsets. If bytes are missing at the start, the result starts after them. If bytes
-// are missing later, it ends before them.
+// read returns the bytes between two offsets. If bytes are missing at the start, the result starts after the missing
+// bytes. If bytes are missing later, the result ends before them.
 func (x parts) read(from, to int64) ([]byte, error) {
 	var b []byte
 	for _, p := range x {

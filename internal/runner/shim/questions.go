@@ -23,7 +23,7 @@ import (
 
 // Asks configures questions of the child, see package ask.
 type Asks struct {
-	acp.Rules               // answer requests for permission before anybody is asked
+	acp.Rules               // rules that answer requests for permission before a person is asked
 	Timeout   time.Duration `json:"timeout"` // how long a question waits for its answer
 }
 
@@ -32,14 +32,14 @@ const (
 	maxOpen     = 20       // open questions
 	maxRecorded = 500      // questions in the journal
 	maxJournal  = 16 << 20 // size of the journal, in bytes
-	maxNames    = 1000     // questions whose answers the child has not fetched
+	maxNames    = 1000     // questions that are open, or whose answers the child has not read
 	maxText     = 16 << 10 // size of a question, in bytes
 	maxInput    = 64 << 10 // size of a tool's input in the journal, in bytes
 	maxOptions  = 20
 	maxWord     = 200 // size of the name of a tool or an option, in bytes
 )
 
-// PolicyName is the answerer of requests for permission that the run's rules answer.
+// PolicyName is the recorded name of who answered a request for permission, if the run's rules answered it.
 const PolicyName = "policy"
 
 // questions accepts the questions of the child, and passes the answers to it.
@@ -52,15 +52,15 @@ type questions struct {
 
 	mu      sync.Mutex
 	journal *os.File
-	torn    bool                     // its last line is incomplete
-	written int                      // its size in bytes
-	names   map[string]string        // ids of questions, by the child's names; empty: not recorded
+	torn    bool                     // the journal's last line is incomplete
+	written int                      // the journal's size in bytes
+	names   map[string]string        // ids of questions, by the child's names; the id is empty if the question is not recorded
 	open    map[string]*openQuestion // by id
 	closed  map[string]string        // statuses of closed questions, by id
-	over    bool
+	over    bool                     // finish was called
 }
 
-// openQuestion is an open question.
+// openQuestion is a question that waits for its answer.
 type openQuestion struct {
 	name string
 	kind string
@@ -77,7 +77,7 @@ func newQuestions(spec Asks, run Run, grown func()) (*questions, error) {
 	if err := syscall.Mkfifo(run.Path(ask.Pipe), 0o600); err != nil {
 		return nil, fmt.Errorf("cannot create the pipe for questions: %w", err)
 	}
-	// Opened for reading and writing, the pipe never reports an end.
+	// The pipe is opened for reading and writing, because then reading never reports an end.
 	pipe, err := os.OpenFile(run.Path(ask.Pipe), os.O_RDWR|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (a *questions) serve() {
 	}
 }
 
-// ask accepts the question with the name.
+// ask handles a new question with the name. It answers the question by the rules, refuses it, or records it as waiting.
 func (a *questions) ask(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -208,7 +208,7 @@ func (a *questions) expire(id string) {
 	a.give(q.name, ask.Answer{Status: ask.Expired})
 }
 
-// answer passes the answer to the child. It returns the text for a reply.
+// answer passes the answer to the child. It returns the error for the reply, or an empty text.
 func (a *questions) answer(o order) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -247,7 +247,8 @@ func (a *questions) refuse(name, why string) {
 	a.give(name, ask.Answer{Status: ask.Refused, Message: why})
 }
 
-// give writes the answer where the child reads it. If that fails, the child has ended, or waits until it is ended.
+// give writes the answer to the file from which the child reads it. If that fails, a child that still runs waits until
+// the run is ended.
 func (a *questions) give(name string, answer ask.Answer) {
 	b, err := json.Marshal(answer)
 	if err == nil {
@@ -258,7 +259,7 @@ func (a *questions) give(name string, answer ask.Answer) {
 	}
 }
 
-// record appends to the journal.
+// record appends the record to the journal.
 func (a *questions) record(r ask.Record) error {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -276,7 +277,7 @@ func (a *questions) record(r ask.Record) error {
 	return err
 }
 
-// finish withdraws the open questions, and accepts no more.
+// finish withdraws the open questions. Afterwards, no more questions are accepted.
 func (a *questions) finish() {
 	a.mu.Lock()
 	a.over = true
@@ -318,7 +319,8 @@ func clean(s string, limit int) string {
 // maxValue is the size limit, in bytes, for texts in a tool's input that is too long for the journal.
 const maxValue = 2 << 10
 
-// shown returns the tool's input for people: an object, with shortened texts if it is too long.
+// shown returns the tool's input as it is shown to people: an object, with shortened texts if the input is too long. It
+// returns nil if the input is not an object.
 func shown(input json.RawMessage) json.RawMessage {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(input, &fields) != nil || fields == nil {

@@ -15,12 +15,12 @@ import (
 type Reader struct {
 	path  string
 	file  *os.File
-	begun int64 // offset of the file; -1: the first file, which precedes all segments
-	at    int64
+	begun int64 // offset of the file; -1 for the first file, which precedes all segments
+	at    int64 // offset of the next byte to read
 }
 
-// Reader returns a reader for the output with the name, from its beginning. It can still read the first file after the
-// run was removed.
+// Reader returns a reader for the output with the name, from its beginning. The reader can still read the first file
+// after the run was removed.
 func (r Run) Reader(name string) *Reader {
 	x := &Reader{path: r.Path(name), begun: -1}
 	_ = x.open() // Read tries again
@@ -44,8 +44,8 @@ func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, agentfile.ErrReplaced)
 }
 
-// Read reads more output. Both results are 0 if there is no more yet. If skipped is not 0, that many bytes are missing
-// before the next ones.
+// Read reads more output. n and skipped are 0 if there is no more output yet. If skipped is not 0, that many bytes are
+// missing before the next bytes.
 func (r *Reader) Read(p []byte) (n int, skipped int64, err error) {
 	if err := r.open(); err != nil || r.file == nil {
 		return 0, 0, err
@@ -64,7 +64,7 @@ func (r *Reader) Read(p []byte) (n int, skipped int64, err error) {
 		}
 		f, err := agentfile.Open(segmentPath(r.path, next))
 		if absent(err) {
-			continue // it was removed; there is a newer one
+			continue // the segment was removed, because there is a newer one
 		}
 		if err != nil {
 			return 0, 0, err
@@ -87,7 +87,7 @@ func (r *Reader) read(p []byte) (int, error) {
 	return n, err
 }
 
-// next returns the offset of the next segment; -1 if there is none.
+// next returns the offset of the next segment, or -1 if there is no next segment.
 func (r *Reader) next() (int64, error) {
 	all, err := segmentsOf(r.path)
 	for _, begin := range all {

@@ -7,20 +7,20 @@ import (
 	"sync"
 )
 
-// modelRequests detects from the child's output whether a request to its model is active. So an interrupt can wait until it
-// is complete: its answer is paid for and useful. It reads the events of Claude Code's --include-partial-messages, and
-// removes them from the output, because other events repeat their content.
+// modelRequests detects from the child's output whether a request to its model is active. So an interrupt can wait
+// until the request is complete, because its answer is paid for and useful. modelRequests reads the events of Claude
+// Code's option --include-partial-messages. It removes them from the output, because other events repeat their content.
 //
-// A child that prints no such events never has an active request.
+// If a child prints no such events, modelRequests reports no active request.
 type modelRequests struct {
 	to   io.Writer
-	line []byte // the start of a line that may be one of those events
-	pass bool   // the rest of the line is passed on
+	line []byte // the start of a line that may be one of these events
+	pass bool   // the rest of the current line is passed on
 
 	mu     sync.Mutex
 	asking map[string]bool // active requests, by the call that started the subagent; "" is the agent itself
 	last   bool            // the agent's last answer has no tool call, so the child is about to end
-	quiet  chan struct{}   // gets a value when there is no active request and the child continues
+	quiet  chan struct{}   // gets a value when no request is active any more and the child continues
 }
 
 func newModelRequests(to io.Writer) *modelRequests {
@@ -87,7 +87,7 @@ func (r *modelRequests) undecided() bool {
 	return false
 }
 
-// flush passes on what was held back.
+// flush passes on the part of a line that was held back.
 func (r *modelRequests) flush() {
 	if len(r.line) > 0 {
 		_, _ = r.to.Write(r.line)
@@ -132,7 +132,7 @@ func (r *modelRequests) event(line []byte) {
 }
 
 // busy reports whether ending the child now would interrupt an answer of the model, or the child's own end after the
-// last one.
+// model's last answer.
 func (r *modelRequests) busy() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

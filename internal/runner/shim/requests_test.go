@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRequestsPassOn checks that everything except the events is passed on unchanged, regardless of how it is split.
+// TestRequestsPassOn checks that all output except the events is passed on unchanged, regardless of how it is split.
 func TestRequestsPassOn(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -58,7 +58,7 @@ func TestRequestsOfSubagents(t *testing.T) {
 		{`{"type":"stream_event","event":{"type":"message_stop"},"parent_tool_use_id":"t2"}`, false, true},
 		{`{"type":"system","subtype":"status","status":"requesting"}`, true, false},
 		{`{"type":"stream_event","event":{"type":"message_delta","delta":{"stop_reason":"end_turn"}}}`, true, false},
-		{`{"type":"stream_event","event":{"type":"message_stop"}}`, true, false}, // it is about to end by itself
+		{`{"type":"stream_event","event":{"type":"message_stop"}}`, true, false}, // the child is about to end by itself
 		{`{"type":"stream_event",`, true, false},
 	} {
 		_, err := r.Write([]byte(step.line + "\n"))

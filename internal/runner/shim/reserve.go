@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// A run's spare files reserve disk space for what must be recorded even if the disk is full: the claim, the child's
-// process, and the end.
+// A run's spare files reserve disk space for the files that must be written even if the disk is full: claim, child and
+// exit.json.
 const (
 	spares      = 3
 	reserveSize = 4096 // one block; more than any of these files needs
@@ -34,7 +34,8 @@ func (r Run) release() {
 	}
 }
 
-// writeReserve writes the data into a spare file of the directory, and returns its new name.
+// writeReserve writes the data into a spare file of the directory, and returns the file's new path. It returns ENOSPC
+// if no spare file can be used.
 func writeReserve(dir string, data []byte) (string, error) {
 	for i := range spares {
 		path := filepath.Join(dir, reserveName(i))
@@ -44,7 +45,7 @@ func writeReserve(dir string, data []byte) (string, error) {
 		}
 		f, err := os.OpenFile(taken, os.O_WRONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 		if err != nil {
-			continue // the agent has replaced it
+			continue // the agent has replaced the spare file
 		}
 		if info, serr := f.Stat(); serr != nil || !info.Mode().IsRegular() || info.Size() != reserveSize {
 			_ = f.Close()

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReserveFiles writes files on a full disk into the run's spare files, as often as there are some.
+// TestReserveFiles writes to the run's spare files, as on a full disk, until no spare file is left.
 func TestReserveFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -17,7 +17,7 @@ func TestReserveFiles(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600))
 	}
 	require.NoError(t, os.Remove(filepath.Join(dir, reserveName(0))))
-	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, reserveName(0)), 0o600), "an agent can replace it")
+	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, reserveName(0)), 0o600), "an agent can replace a spare file")
 	for range spares - 1 {
 		path, err := writeReserve(dir, []byte("exit"))
 		require.NoError(t, err)

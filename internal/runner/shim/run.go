@@ -19,14 +19,15 @@ type Run string
 
 // Claim records who supervises a run.
 type Claim struct {
-	Void bool       `json:"void,omitempty"` // nobody, permanently
+	Void bool       `json:"void,omitempty"` // no shim supervises the run, and none ever will
 	Shim process.ID `json:"shim"`
 }
 
 // FilesDir is the directory in a run's directory to which the program writes its results.
 const FilesDir = "files"
 
-// Mark returns the prefix of a variable in the environment of every process of the run: see process.KillMarked.
+// Mark returns the beginning of a variable that every process of the run has in its environment: see
+// process.KillMarked.
 func Mark(r Run) string { return "FLEET_RUN_DIR=" + string(r) + "/" }
 
 // Path returns the path of a file of the run.
@@ -39,10 +40,10 @@ func (r Run) Spec() (Spec, error) {
 	return s, err
 }
 
-// Claim returns who supervises the run; nil if nobody has claimed it.
+// Claim returns who supervises the run, or nil if nobody has claimed it.
 func (r Run) Claim() (*Claim, error) { return readOptional[Claim](r.Path("claim")) }
 
-// Exit returns how the run ended; nil if it has not.
+// Exit returns how the run ended, or nil if no end is recorded.
 func (r Run) Exit() (*Exit, error) { return readOptional[Exit](r.Path("exit.json")) }
 
 // Void makes sure that a run that no shim has claimed is never started. It returns false if a shim has claimed it.
@@ -55,9 +56,9 @@ func (r Run) Void() (bool, error) {
 	return err == nil, err
 }
 
-// Settle returns how the run ended; nil while it is active. If the run's shim was killed, Settle kills the remaining
-// processes and records the end. It does the same for a run whose files were replaced, because its supervisor is
-// unknown.
+// Settle returns how the run ended, or nil while the run is active. If the run's shim was killed, Settle kills the
+// remaining processes and records the end. It does the same for a run whose files were replaced, because the supervisor
+// of such a run is unknown.
 func (r Run) Settle() (*Exit, error) {
 	e, c, err := r.state()
 	switch {
@@ -75,7 +76,8 @@ func (r Run) Settle() (*Exit, error) {
 	return r.recordLost(c, Lost, false, "the process that supervised the run was killed")
 }
 
-// state returns how the run ended, nil if it has not, and who supervises it.
+// state returns how the run ended. If the run has not ended, state returns who supervises it. If the run was never
+// started, state returns an error.
 func (r Run) state() (*Exit, *Claim, error) {
 	e, err := r.Exit()
 	if e != nil {
@@ -114,12 +116,12 @@ func (r Run) endReplaced(c *Claim, cause error) (*Exit, error) {
 	return r.recordLost(c, Lost, all, "the run was ended, because its files were replaced: "+cause.Error())
 }
 
-// killTree kills the shim and all its descendants, and reports whether none is left.
+// killTree kills the shim and all its descendants. It returns true only if certainly none of them is left.
 func killTree(shim process.ID) bool {
 	if !process.Adopts || !shim.Alive() {
 		return false
 	}
-	// A suspended shim does nothing more, but still adopts the orphans of killed processes.
+	// A suspended shim cannot act any more, but it still adopts the orphans of killed processes.
 	if err := shim.Signal(syscall.SIGSTOP); err != nil {
 		return false
 	}
@@ -139,7 +141,8 @@ func restarted(id process.ID) bool {
 	return err == nil && self.Boot != id.Boot
 }
 
-// recordLost records the end of a run whose shim is gone, and kills its remaining processes. all says that none is left.
+// recordLost records the end of a run whose shim has ended, and kills the remaining processes of the run. all means
+// that all processes were already killed.
 func (r Run) recordLost(c *Claim, end End, all bool, why string) (*Exit, error) {
 	spec, err := r.Spec()
 	if err != nil && !errors.Is(err, agentfile.ErrReplaced) {
@@ -156,9 +159,9 @@ func (r Run) recordLost(c *Claim, end End, all bool, why string) (*Exit, error) 
 		case n > 0:
 			e.Problem = fmt.Sprintf("%d processes could not be killed", n)
 		case all:
-			e.Reason += "; its processes were ended too"
+			e.Reason += "; all processes of the run were killed too"
 		default:
-			e.Reason += "; those of its processes that were found were ended"
+			e.Reason += "; the processes of the run that were found were killed too"
 		}
 	}
 	r.removeSecrets(spec.Secrets)
@@ -188,7 +191,7 @@ func WriteFile(path string, data []byte, mode os.FileMode) error {
 		return err
 	}
 	err = os.Rename(tmp, path)
-	if errors.Is(err, syscall.EISDIR) || errors.Is(err, os.ErrExist) { // the agent replaced it by a directory
+	if errors.Is(err, syscall.EISDIR) || errors.Is(err, os.ErrExist) { // the agent replaced the file by a directory
 		err = errors.Join(os.RemoveAll(path), os.Rename(tmp, path))
 	}
 	if err != nil {
@@ -197,8 +200,8 @@ func WriteFile(path string, data []byte, mode os.FileMode) error {
 	return err
 }
 
-// writeOnce writes the file atomically, and returns os.ErrExist if it exists. On a full disk it uses a spare file of
-// the run.
+// writeOnce writes v as JSON to a new file, atomically. It returns os.ErrExist if the file exists. On a full disk it
+// uses a spare file of the run.
 func writeOnce(path string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -237,7 +240,7 @@ func readJSON(path string, v any) error {
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(b, v); err != nil { // it is written atomically, so it was replaced
+	if err := json.Unmarshal(b, v); err != nil { // Fleet writes the file atomically, so the agent has replaced it
 		return fmt.Errorf("%s: %w: %w", path, agentfile.ErrReplaced, err)
 	}
 	return nil

@@ -25,7 +25,7 @@ func prepared(t *testing.T) Run {
 	return run
 }
 
-// TestClaim claims a run concurrently. One caller succeeds, and all see which one.
+// TestClaim claims a run concurrently. Exactly one caller must succeed, and the claim must name that caller.
 func TestClaim(t *testing.T) {
 	t.Parallel()
 	run := prepared(t)
@@ -51,7 +51,7 @@ func TestClaim(t *testing.T) {
 	require.Equal(t, winners[0], c.Shim.PID)
 	void, err := run.Void()
 	require.NoError(t, err)
-	require.False(t, void, "the run is claimed")
+	require.False(t, void, "a claimed run must not become void")
 	left, err := filepath.Glob(run.Path(".claim*"))
 	require.NoError(t, err)
 	require.Empty(t, left)
@@ -79,7 +79,7 @@ func TestSettle(t *testing.T) {
 	require.NoError(t, writeOnce(run.Path("claim"), Claim{Shim: self}))
 	e, err := run.Settle()
 	require.NoError(t, err)
-	require.Nil(t, e, "the run is active")
+	require.Nil(t, e, "an active run must have no end")
 	require.NoError(t, writeOnce(run.Path("exit.json"), Exit{End: Exited, Code: 3}))
 	e, err = run.Settle()
 	require.NoError(t, err)

@@ -17,7 +17,7 @@ const (
 	leftoverGrace = time.Second
 	// killAgain is the interval for repeating SIGKILL, because new processes may have started.
 	killAgain = 10 * time.Millisecond
-	// giveUp is how long SIGKILL is repeated. Processes that are left then hang in the kernel.
+	// giveUp is how long SIGKILL is repeated. Processes that are left after that time hang in the kernel.
 	giveUp = 10 * time.Second
 )
 
@@ -32,7 +32,7 @@ type supervisor struct {
 	pumps   []*pump
 	problem string
 
-	modelRequests *modelRequests // nil: there are no events for requests
+	modelRequests *modelRequests // nil if the output has no events about requests to the model
 
 	end     End
 	reason  string
@@ -43,13 +43,13 @@ type supervisor struct {
 	killing bool
 }
 
-// loop runs until the child, its descendants and its output have ended. died wakes it when a child has died, told when
-// the shim must end.
-func (s *supervisor) loop(died, told <-chan os.Signal) Exit {
+// loop runs until the child, its descendants and its output have ended, and returns how the run ended. died gets a
+// value when a child has died, and sigterm when the shim must end.
+func (s *supervisor) loop(died, sigterm <-chan os.Signal) Exit {
 	s.end = Exited
 	var deadline, kill, again, hopeless, impatient <-chan time.Time
 	var quiet <-chan struct{}
-	var patience time.Time // how long to wait for an active request
+	var patience time.Time // until when the loop waits for an active request
 	if s.spec.Timeout > 0 {
 		deadline = time.After(s.spec.Timeout)
 	}
@@ -75,13 +75,13 @@ func (s *supervisor) loop(died, told <-chan os.Signal) Exit {
 		}
 		select {
 		case <-died:
-		case <-told:
+		case <-sigterm:
 			if !s.exited && s.end == Exited {
-				s.interrupt("the machine shut the run's supervisor down")
+				s.interrupt("the run's supervisor was stopped, for example by a shutdown of the machine")
 				kill = time.After(s.spec.Grace)
 			}
 		case <-deadline:
-			if !s.exited { // also if it was interrupted before and did not end
+			if !s.exited { // the child may have been interrupted before, and may not have ended
 				if s.end == Exited {
 					s.end = Deadline
 				}
@@ -95,7 +95,7 @@ func (s *supervisor) loop(died, told <-chan os.Signal) Exit {
 				s.end, s.reason = s.ended(o.Reason)
 				linger := o.Linger
 				if linger == 0 {
-					linger = s.spec.Grace * 3 / 4 // the rest is for SIGTERM
+					linger = s.spec.Grace * 3 / 4 // the rest of the grace period is for SIGTERM
 				}
 				if until := time.Now().Add(linger); quiet == nil || until.Before(patience) {
 					quiet, patience, impatient = s.modelRequests.quiet, until, time.After(linger)
@@ -129,7 +129,8 @@ func (s *supervisor) interrupt(reason string) {
 	s.terminate()
 }
 
-// ended returns the end of a run that is interrupted now. If it was asked to end before, the first reason stays.
+// ended returns the end and the reason of a run that is interrupted now. If the run was asked to end before, the first
+// end and reason stay.
 func (s *supervisor) ended(reason string) (End, string) {
 	if s.end == Exited {
 		return Interrupted, reason
@@ -137,7 +138,8 @@ func (s *supervisor) ended(reason string) (End, string) {
 	return s.end, s.reason
 }
 
-// terminate sends SIGTERM to the child's group. The child was not waited for, so the group is still its own.
+// terminate sends SIGTERM to the child's process group. The shim has not waited for the child yet, so the group still
+// belongs to the child.
 func (s *supervisor) terminate() {
 	_ = syscall.Kill(-s.pid, syscall.SIGTERM)
 	_ = syscall.Kill(-s.pid, syscall.SIGCONT) // a suspended process would not handle SIGTERM
@@ -150,7 +152,7 @@ func (s *supervisor) reap() {
 		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
 		switch {
 		case err == syscall.EINTR:
-		case err != nil: // ECHILD: no child is left, and so no descendant
+		case err != nil: // ECHILD: no child is left, and therefore no descendant
 			s.orphans = false
 			return
 		case pid == 0:
@@ -172,13 +174,13 @@ func (s *supervisor) leftovers() []process.Entry {
 		return found
 	}
 	if process.Adopts {
-		return nil // where the shim adopts orphans, no children mean no descendants
+		return nil // a shim that adopts orphans and has no children has no descendants
 	}
 	found, _ := process.Members(s.pid)
 	return found
 }
 
-// killAll kills the child and all its descendants, once.
+// killAll sends SIGKILL to the child and all its current descendants, once.
 func (s *supervisor) killAll() {
 	if !s.exited {
 		_ = syscall.Kill(-s.pid, syscall.SIGKILL)
@@ -201,7 +203,8 @@ func signalAll(entries []process.Entry, sig syscall.Signal) {
 	}
 }
 
-// exit returns the end of the run. The output ends with it, even if the child passed it to an unrelated process.
+// exit stops reading the output, and returns how the run ended. It does not wait for unrelated processes to which the
+// child may have passed the output.
 func (s *supervisor) exit() Exit {
 	close(s.control.done)
 	e := Exit{End: s.end, Code: -1, Reason: s.reason, Started: s.started, Ended: time.Now().UTC()}

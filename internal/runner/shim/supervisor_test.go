@@ -12,8 +12,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestOutputReadLate ends a run while its output is in the pipe, and nobody reads. An unrelated process keeps the pipe
-// open.
+// TestOutputReadLate ends a run while its output is still in the pipe. The pump reads late, and an unrelated process
+// keeps the pipe open. No output may be lost.
 func TestOutputReadLate(t *testing.T) {
 	t.Parallel()
 	run := Run(t.TempDir())
@@ -34,7 +34,7 @@ func TestOutputReadLate(t *testing.T) {
 	s := &supervisor{control: &control{done: make(chan struct{})}, pumps: []*pump{p}}
 	ended := make(chan Exit, 1)
 	go func() { ended <- s.exit() }()
-	waittest.Until(t, "nothing tells of a read deadline", func() bool {
+	waittest.Until(t, "no signal reports that a read deadline was set", func() bool {
 		conn, err := from.SyscallConn()
 		require.NoError(t, err)
 		return errors.Is(conn.Read(func(uintptr) bool { return true }), os.ErrDeadlineExceeded)

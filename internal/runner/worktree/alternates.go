@@ -10,17 +10,19 @@ import (
 	"fleet/internal/place/agentfile"
 )
 
-// commonDir returns the git directory that a repository shares with its worktrees; empty if there is none.
+// commonDir returns the git directory that a repository shares with its worktrees. It returns an empty path if there is
+// no repository.
 func commonDir(repository string) string {
 	common, _ := gitDirs(repository)
 	return common
 }
 
-// gitDirs returns the common git directory of the repository that contains the directory, and the directory's own one.
-// They differ in a worktree.
+// gitDirs returns two git directories for the directory: common, which its repository shares with all worktrees, and
+// own, which belongs to its working tree. They differ in a worktree. Both are empty if no repository contains the
+// directory.
 func gitDirs(dir string) (common, own string) {
 	for dir := filepath.Clean(dir); ; dir = filepath.Dir(dir) {
-		for _, own := range []string{gitDirOf(dir), dir} { // it may be bare
+		for _, own := range []string{gitDirOf(dir), dir} { // dir may be a bare repository
 			common := commonOf(own)
 			if len(existing(filepath.Join(own, "HEAD"), filepath.Join(common, "objects"), filepath.Join(common, "refs"))) == 3 {
 				return common, own
@@ -41,7 +43,7 @@ func gitDirOf(dir string) string {
 	return own
 }
 
-// commonOf returns the common directory of a git directory, which contains refs and objects.
+// commonOf returns the common directory of a git directory. The common directory contains refs and objects.
 func commonOf(own string) string {
 	link, err := agentfile.Read(filepath.Join(own, "commondir"), maxLink)
 	if err != nil {
@@ -54,7 +56,8 @@ func commonOf(own string) string {
 	return common
 }
 
-// readLink returns the git directory that the file .git of a working tree names; empty if there is none.
+// readLink returns the git directory that the file .git of a working tree names. It returns an empty path if there is
+// no such file.
 func readLink(dir string) string {
 	link, err := agentfile.Read(filepath.Join(dir, ".git"), maxLink)
 	if err != nil {
@@ -70,10 +73,10 @@ func readLink(dir string) string {
 	return to
 }
 
-// maxAlternates limits the chain of alternate object directories of a repository.
+// maxAlternates limits the number of alternate object directories of a repository.
 const maxAlternates = 100
 
-// withAlternates returns an object directory followed by its alternates.
+// withAlternates returns an object directory, its alternates, and the alternates of these.
 func withAlternates(objects string) []string {
 	all := []string{objects}
 	for i := 0; i < len(all) && i < maxAlternates; i++ {

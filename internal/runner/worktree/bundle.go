@@ -5,9 +5,10 @@ import (
 	"io"
 )
 
-// Bundle writes the agent's work that is stored nowhere else to out, as a git bundle: its branch and its snapshots. It
-// writes nothing if there is none. It leaves out what a remote has and, unless own is set, what tags and branches of
-// other users contain. Set own if only the agent uses the repository.
+// Bundle writes the agent's branch and snapshots to out, as a git bundle. It leaves out commits that a remote has.
+// Unless own is set, it also leaves out commits that are in tags or in branches of other users. If nothing remains,
+// Bundle writes nothing. Set own if only the agent uses the repository. Then the bundle contains all branches of the
+// repository.
 func (g *Git) Bundle(ctx context.Context, t Tree, uid string, own bool, out io.Writer) error {
 	v, err := g.view(t.Repository, false)
 	if err != nil {

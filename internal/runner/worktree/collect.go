@@ -15,8 +15,9 @@ import (
 const maxRefs = 1000
 
 // collect copies the agent's commits, and the objects in wants, into the repository. The agent's branches become
-// branches of the repository. A branch gets another name if the repository has one with that name that is not the
-// agent's. Tags and the stash are stored as refs of the agent. It returns the resulting refs of the repository.
+// branches of the repository. If the repository already has a branch of somebody else with the same name, the agent's
+// branch gets another name. Tags and the stash are stored as refs of the agent. collect returns the resulting refs of
+// the repository.
 func (g *Git) collect(ctx context.Context, t Tree, v *view, wants ...string) (refSet, error) {
 	have, err := g.refs(ctx, t)
 	if err != nil {
@@ -35,7 +36,7 @@ func (g *Git) collect(ctx context.Context, t Tree, v *view, wants ...string) (re
 	for name, r := range parseRefs(out + "\n") {
 		given := k.Given[name]
 		if _, found := slices.BinarySearch(tips, r.oid); r.to != "" || given == r.oid || given != "" && found {
-			continue // unchanged in the repository
+			continue // the agent has not changed it, or the repository has its commit
 		}
 		if len(changed) < maxRefs || name == "refs/heads/"+t.Branch {
 			changed[name] = r.oid
@@ -46,7 +47,7 @@ func (g *Git) collect(ctx context.Context, t Tree, v *view, wants ...string) (re
 		wants = append(wants, oid)
 	}
 	if err := g.transfer(ctx, t, v, wants, have); err != nil {
-		// A broken branch must not prevent collecting the others.
+		// A broken branch must not prevent collecting the other objects.
 		maps.DeleteFunc(changed, func(_, oid string) bool { return !slices.Contains(needed, oid) })
 		if ctx.Err() != nil || g.transfer(ctx, t, v, needed, have) != nil || len(needed) == 0 {
 			return nil, err
@@ -85,11 +86,11 @@ func (g *Git) collect(ctx context.Context, t Tree, v *view, wants ...string) (re
 	return have, t.writeRecord(k)
 }
 
-// publish returns the updates for a branch of the agent, and whether the repository will have it.
+// publish returns the updates for a branch of the agent, and whether the repository will have that branch.
 func (k *refRecord) publish(t Tree, have refSet, branch, oid string) ([]update, bool) {
 	last, before := k.Published[branch]
 	if before && last.OID == oid {
-		return nil, true // unchanged by the agent; people may have changed it since
+		return nil, true // the agent has not changed the branch; people may have changed it
 	}
 	other := t.Branch + "-" + strings.ReplaceAll(branch, "/", "-")
 	if branch == t.Branch {
@@ -103,8 +104,8 @@ func (k *refRecord) publish(t Tree, have refSet, branch, oid string) ([]update, 
 		case there && now.oid == oid && before:
 			k.Published[branch] = published{name, oid}
 			return nil, true
-		case there && (!before || name != last.Name || now.oid != last.OID || now.occupied): // changed by others, or checked out
-			continue
+		case there && (!before || name != last.Name || now.oid != last.OID || now.occupied):
+			continue // somebody else has changed the branch, or has checked it out
 		case !there && !have.free(name):
 			continue
 		}
@@ -114,7 +115,7 @@ func (k *refRecord) publish(t Tree, have refSet, branch, oid string) ([]update, 
 	return nil, false
 }
 
-// old returns the expected value of a ref for an update; zeros if the ref must not exist.
+// old returns the expected value of a ref for an update. It returns zeros if the ref must not exist.
 func old(oid string, size int) string {
 	if oid == "" {
 		return strings.Repeat("0", size)
@@ -122,8 +123,8 @@ func old(oid string, size int) string {
 	return oid
 }
 
-// transfer copies the objects, and all that they need, to the repository. It checks them, because an agent may have
-// made them.
+// transfer copies the objects in wants, and all objects that they need, to the repository. It checks the objects,
+// because an agent may have made invalid ones.
 func (g *Git) transfer(ctx context.Context, t Tree, v *view, wants []string, have refSet) error {
 	tips := have.oids()
 	slices.Sort(wants)
@@ -144,7 +145,7 @@ func (g *Git) transfer(ctx context.Context, t Tree, v *view, wants []string, hav
 	for _, tip := range tips {
 		revs += "^" + tip + "\n"
 	}
-	from := *v // a pack takes longer than other commands, so it gets its own limit
+	from := *v // making a pack takes longer than other commands, so it gets a longer limit
 	from.git, to.git = g.withPackTime(), g.withPackTime()
 	r, w := io.Pipe()
 	packed := make(chan error, 1)
@@ -163,11 +164,11 @@ func (g *Git) transfer(ctx context.Context, t Tree, v *view, wants []string, hav
 	return err
 }
 
-// strict configures how objects are checked. The ignored flaws are harmless and occur in the history of many
+// strict configures how objects are checked. The flaws that it ignores are harmless and occur in the history of many
 // repositories.
 const strict = "--strict=zeroPaddedFilemode=ignore,badTimezone=ignore,missingSpaceBeforeDate=ignore,badFilemode=ignore,missingSpaceBeforeEmail=ignore,missingNameBeforeEmail=ignore"
 
-// maxLoose is the size of a pack, in objects, up to which objects are stored individually.
+// maxLoose is the number of objects in a pack up to which the objects are stored as single files.
 const maxLoose = 100
 
 // unpack adds the objects of a pack to the view's repository.
@@ -181,7 +182,7 @@ func (v *view) unpack(ctx context.Context, pack io.Reader) error {
 	args := []string{"index-pack", strict, "--stdin", "--fix-thin"}
 	switch n := binary.BigEndian.Uint32(begin[8:]); {
 	case !bytes.HasPrefix(begin, []byte("PACK")):
-		return &Error{Message: "git created no pack of the agent's work"}
+		return &Error{Message: "git did not write a pack with the agent's work"}
 	case n == 0:
 		_, err := io.Copy(io.Discard, in)
 		return err
@@ -191,8 +192,8 @@ func (v *view) unpack(ctx context.Context, pack io.Reader) error {
 	return v.pipe(ctx, in, io.Discard, args...)
 }
 
-// refresh updates the agent's branches, remote branches and tags to those of the repository. It does not change those
-// that the agent has changed.
+// refresh updates the agent's branches, remote branches and tags to the state of the repository. It does not change
+// refs that the agent has changed.
 func (g *Git) refresh(ctx context.Context, t Tree, have refSet) error {
 	k, err := t.readRecord()
 	if err != nil {
@@ -207,7 +208,7 @@ func (g *Git) refresh(ctx context.Context, t Tree, have refSet) error {
 	}
 	var out bytes.Buffer
 	as, env := g.asAgent(t), []string{"GIT_DIR=" + t.GitDir}
-	// It reads no objects, and so runs no program.
+	// for-each-ref reads no objects, so git runs no program of the agent.
 	if err := g.pipe(ctx, as, env, t.GitDir, nil, &out, "for-each-ref", refFormat, "refs/heads", "refs/remotes", "refs/tags"); err != nil {
 		return err
 	}

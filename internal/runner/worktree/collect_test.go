@@ -159,13 +159,13 @@ func TestBorrowedObjects(t *testing.T) {
 func TestRepositories(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]string{
-		"bare":                   `git clone -q --bare . "$NEW"`,
-		"a worktree":             `git worktree add -q -b other "$NEW"`,
-		"a directory inside":     `git clone -q . outer; mkdir outer/sub; ln -s "$PWD/outer/sub" "$NEW"`,
-		"borrows":                `git clone -q --shared . "$NEW"`,
-		"shallow":                `git commit -q --allow-empty -m two; git clone -q --depth=1 "file://$PWD" "$NEW"`,
-		"SHA-256":                `git init -q --object-format=sha256 "$NEW"; cd "$NEW"; echo one >file; git add file; git commit -qm one`,
-		"a name that is strange": `git clone -q . "$NEW \"x"; ln -s "$NEW \"x" "$NEW"`,
+		"bare":               `git clone -q --bare . "$NEW"`,
+		"a worktree":         `git worktree add -q -b other "$NEW"`,
+		"a directory inside": `git clone -q . outer; mkdir outer/sub; ln -s "$PWD/outer/sub" "$NEW"`,
+		"borrows":            `git clone -q --shared . "$NEW"`,
+		"shallow":            `git commit -q --allow-empty -m two; git clone -q --depth=1 "file://$PWD" "$NEW"`,
+		"SHA-256":            `git init -q --object-format=sha256 "$NEW"; cd "$NEW"; echo one >file; git add file; git commit -qm one`,
+		"a strange name":     `git clone -q . "$NEW \"x"; ln -s "$NEW \"x" "$NEW"`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -206,7 +206,7 @@ origin/main
 func TestLargeFiles(t *testing.T) {
 	t.Parallel()
 	g, tree := plant(t)
-	const digest = "486ea46224d1bb4fb680f34f7c9ad96a8f24ec88be73ea8e5a6c65260e9cb8a7" // of world
+	const digest = "486ea46224d1bb4fb680f34f7c9ad96a8f24ec88be73ea8e5a6c65260e9cb8a7" // the SHA-256 of "world"
 	sh(t, tree.GitDir, `mkdir -p lfs/objects/48/6e lfs/objects/00/00; printf world >lfs/objects/48/6e/`+digest+`
 		printf forged >lfs/objects/00/00/`+strings.Repeat("0", 64)+`; ln -s /etc/passwd lfs/objects/00/00/`+strings.Repeat("1", 64))
 	collected(t, g, tree)

@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// FuzzFiles checks that the list of changed files can be read whatever an agent calls its files.
+// FuzzFiles checks that the list of changed files can be read for any names of the files.
 func FuzzFiles(f *testing.F) {
 	f.Add(":100644 100644 a b M\x00f\x00:100644 100644 a b R100\x00from\x00to\x001\t2\tf\x00-\t-\t\x00from\x00to\x00")
 	f.Add(":\x00\x001\t")
@@ -20,7 +20,7 @@ func FuzzFiles(f *testing.F) {
 	})
 }
 
-// FuzzRefs checks that only valid objects are taken from the list of refs.
+// FuzzRefs checks that parseRefs returns only refs with valid object names.
 func FuzzRefs(f *testing.F) {
 	f.Add("0123456789012345678901234567890123456789\x00refs/heads/main\x00\x00/work\nx\x00refs/heads/x\x00\x00\n")
 	f.Fuzz(func(t *testing.T, out string) {
@@ -30,7 +30,7 @@ func FuzzRefs(f *testing.F) {
 	})
 }
 
-// FuzzSettings checks that an agent's configuration of git puts nothing into that of a view but plain settings.
+// FuzzSettings checks that a view takes only plain settings from an agent's git configuration.
 func FuzzSettings(f *testing.F) {
 	f.Add([]byte("[core] autocrlf = true\n[Core \"x\"]\n\tfsmonitor = evil\n[core]filemode=\"false\"\n"))
 	f.Add([]byte("[core]\nsymlinks = true\\\n[alias]\nx = !sh\n\x00"))

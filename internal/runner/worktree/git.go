@@ -1,10 +1,9 @@
-// Package worktree gives each agent a working copy of a repository, on a branch of its own. An agent has a git
-// directory of its own, which borrows the repository's objects; the agent cannot write the repository. The package
-// collects the agent's commits into the repository, where people find them, and finds out what would be lost with a
-// working copy.
+// Package worktree gives each agent a working copy of a repository, on a branch of its own. An agent has its own git
+// directory, which uses the repository's objects. The agent cannot write the repository. The package copies the agent's
+// commits into the repository, where people find them. It also reports what work would be lost with a working copy.
 //
-// Package runner and the places on this machine use it. It must never run git on what an agent wrote with the agent's
-// configuration, or change a branch that people have changed.
+// Package runner and the places on this machine use it. It must never run git with an agent's configuration on files
+// that the agent wrote. It must never change a branch that people have changed.
 package worktree
 
 import (
@@ -30,13 +29,13 @@ import (
 // Git runs git without prompts.
 type Git struct {
 	env     []string
-	limit   time.Duration // for reading what an agent wrote, which can block git
+	limit   time.Duration // time limit for reading files that an agent wrote, which can block git
 	config  func() []string
 	sources sync.Map // from the path of a mirror to its URL
 	locks   sync.Map // from the path of a repository to a *sync.Mutex, because git's own locks fail instead of waiting
 }
 
-// New returns a Git that uses a safe version of the environment.
+// New returns a Git that runs git with a safe version of the environment.
 func New(env []string) *Git {
 	g := &Git{limit: lookTime}
 	g.config = sync.OnceValue(g.readConfig)
@@ -45,7 +44,7 @@ func New(env []string) *Git {
 		name, _, _ := strings.Cut(v, "=")
 		own := name == "GIT_SSH_COMMAND" || name == "GIT_SSH"
 		ssh = ssh || own
-		if own || !strings.HasPrefix(name, "GIT_") { // GIT_DIR and the like would change git's paths
+		if own || !strings.HasPrefix(name, "GIT_") { // GIT_DIR and similar variables would change git's paths
 			g.env = append(g.env, v)
 		}
 	}
@@ -75,7 +74,7 @@ func (g *Git) run(ctx context.Context, dir string, args ...string) (string, erro
 	return g.runWith(ctx, nil, dir, args...)
 }
 
-// runWith is run with additional environment variables.
+// runWith works like run, with additional environment variables.
 func (g *Git) runWith(ctx context.Context, env []string, dir string, args ...string) (string, error) {
 	var out bytes.Buffer
 	err := g.pipe(ctx, nil, env, dir, nil, &out, args...)
@@ -85,7 +84,8 @@ func (g *Git) runWith(ctx context.Context, env []string, dir string, args ...str
 	return strings.TrimSpace(out.String()), nil
 }
 
-// pipe is runWith with a sandbox policy and with input and output. policy and input may be nil.
+// pipe works like runWith, with a sandbox policy, an input and an output. The policy p and the input may be nil. If p
+// is not nil, g.limit applies.
 func (g *Git) pipe(ctx context.Context, p *sandbox.Policy, env []string, dir string, in io.Reader, out io.Writer, args ...string) error {
 	within := ctx
 	if p != nil {
@@ -93,7 +93,7 @@ func (g *Git) pipe(ctx context.Context, p *sandbox.Policy, env []string, dir str
 		defer cancel()
 		within = limited
 	}
-	// Hooks are meant for people, not for Fleet.
+	// Hooks are meant for the people who commit, and not for Fleet.
 	args = append([]string{
 		"-C", dir, "-c", "core.hooksPath=" + os.DevNull, "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "core.fsmonitor=false",
 	}, args...)
@@ -107,7 +107,8 @@ func (g *Git) pipe(ctx context.Context, p *sandbox.Policy, env []string, dir str
 			return err
 		}
 	}
-	// A git process that survives its server would disturb the next server's; see stopGracefully.
+	// A git process that survives its server would disturb the next server. So git gets a signal when the thread that
+	// started it ends; see stopGracefully.
 	runtime.LockOSThread()
 	err := process.Run(within, cmd, 0)
 	runtime.UnlockOSThread()
@@ -117,13 +118,13 @@ func (g *Git) pipe(ctx context.Context, p *sandbox.Policy, env []string, dir str
 	case within.Err() != nil:
 		return &Error{Message: fmt.Sprintf("git did not end within %s: one of its files may be a named pipe", g.limit)}
 	case errors.Is(err, exec.ErrNotFound):
-		return &Error{Message: "git was not found: install the package \"git\" of your system, or leave the project's repository out"}
+		return &Error{Message: "git was not found: install the package \"git\" of your system, or remove repository from the project"}
 	case err != nil:
-		said := strings.TrimSpace(Scrub(errs.String()))
-		if said == "" {
-			said = err.Error()
+		message := strings.TrimSpace(Scrub(errs.String()))
+		if message == "" {
+			message = err.Error()
 		}
-		return &Error{Message: said}
+		return &Error{Message: message}
 	}
 	return nil
 }
@@ -138,7 +139,7 @@ func (g *Git) lock(repository string) (unlock func()) {
 // lookTime is the default of Git.limit.
 const lookTime = 2 * time.Minute
 
-// packTime is the factor by which copying objects may take longer than Git.limit.
+// packTime is the factor by which Git.limit is multiplied for copying objects.
 const packTime = 10
 
 // withPackTime returns a Git with the longer limit.
@@ -171,7 +172,8 @@ func (g *Git) readConfig() []string {
 			paths = append(paths, filepath.Join(value, "git"))
 		}
 	}
-	listed, _ := g.run(ctx, "/", "config", "--global", "--includes", "--show-origin", "-z", "--list") // an error means that there is none
+	// An error means that there is no configuration.
+	listed, _ := g.run(ctx, "/", "config", "--global", "--includes", "--show-origin", "-z", "--list")
 	fields := strings.Split(listed, "\x00")
 	for i := 0; i+1 < len(fields); i += 2 {
 		if file, ok := strings.CutPrefix(fields[i], "file:"); ok && filepath.IsAbs(file) {

@@ -17,7 +17,8 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// separate reports whether the tree has its own git directory. One of an earlier version has not until it is migrated.
+// separate reports whether the tree has its own git directory. A tree of an earlier version has none until Migrate
+// creates it.
 func (t Tree) separate() bool {
 	if t.GitDir == "" {
 		return false
@@ -26,8 +27,8 @@ func (t Tree) separate() bool {
 	return err == nil && info.IsDir()
 }
 
-// initGitDir creates the agent's git directory with its branch at the commit. It replaces what an interrupted call left
-// there.
+// initGitDir creates the agent's git directory, with the agent's branch at the commit. It replaces a git directory that
+// an interrupted call left.
 func (g *Git) initGitDir(ctx context.Context, t Tree, have refSet, commit string) error {
 	k := &refRecord{Given: have.given(t.UID), Published: map[string]published{t.Branch: {t.Branch, commit}}}
 	delete(k.Given, "refs/heads/"+t.Branch)
@@ -47,8 +48,9 @@ func (g *Git) initGitDir(ctx context.Context, t Tree, have refSet, commit string
 	return os.Rename(dir, t.GitDir)
 }
 
-// newGitDir creates a git directory next to that of the tree, and returns it. It uses the repository's objects, and has
-// copies of its refs, configuration and hooks, but no HEAD.
+// newGitDir creates a git directory for the tree and returns its path, which is next to t.GitDir. It removes an
+// existing t.GitDir. The new directory uses the repository's objects. It has copies of the repository's refs,
+// configuration and hooks, but no HEAD.
 func (g *Git) newGitDir(ctx context.Context, t Tree, have refSet) (dir string, err error) {
 	common := commonDir(t.Repository)
 	if common == "" {
@@ -102,7 +104,7 @@ func writeNew(path, text string) error {
 	return os.WriteFile(path, []byte(text), 0o600)
 }
 
-// packed returns the content of packed-refs with the refs that the agent gets.
+// packed returns the content of the file packed-refs with the refs that the agent gets, except the agent's branch.
 func packed(have refSet, t Tree) string {
 	var b bytes.Buffer
 	for name, oid := range have.given(t.UID) {
@@ -113,7 +115,7 @@ func packed(have refSet, t Tree) string {
 	return b.String()
 }
 
-// copyHooks copies hooks. They run when the agent commits, as in any clone.
+// copyHooks copies the hooks of the repository, so that they run when the agent commits.
 func copyHooks(from, to string) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
@@ -136,11 +138,11 @@ func copyHooks(from, to string) error {
 	return nil
 }
 
-// notCopied matches settings that describe the layout of a repository or are not valid in another one.
+// notCopied matches settings that describe the layout of a repository, or that are not valid in another repository.
 var notCopied = regexp.MustCompile(`^(core\.(bare|worktree|fsmonitor|untrackedcache|sparsecheckout.*|splitindex|repositoryformatversion)|include\..*|includeif\..*|index\.sparse|extensions\.(worktreeconfig|refstorage)|gc\..*|maintenance\..*)$`)
 
 // copyConfig returns the repository's configuration for the agent's git directory: remotes, filters and preferences.
-// Programs that it names run as the agent.
+// Programs that this configuration names run as the agent.
 func (g *Git) copyConfig(ctx context.Context, common string) (string, error) {
 	list, err := g.run(ctx, "/", "config", "--file", filepath.Join(common, "config"), "--includes", "-z", "--list")
 	if err != nil {
@@ -184,7 +186,7 @@ func (g *Git) open(t Tree) (*view, error) {
 	}
 	dir := t.Dir
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
-		dir = t.GitDir // its refs can be read
+		dir = t.GitDir // without a working directory, the refs can still be read
 	}
 	v, err := g.newView(dir, t.GitDir, true)
 	if err != nil {
@@ -220,8 +222,8 @@ func (g *Git) fillOwn(v *view, t Tree, common string) error {
 	return v.fill(t.GitDir, t.GitDir, viewConfig(settings, false))
 }
 
-// asAgent returns the policy for git commands that change the agent's git directory and so use the agent's
-// configuration: they can do only what the agent can.
+// asAgent returns the policy for git commands that change the agent's git directory. These commands use the agent's
+// configuration, so they may do only what the agent may do.
 func (g *Git) asAgent(t Tree) *sandbox.Policy {
 	return &sandbox.Policy{
 		Write: []string{t.GitDir}, Read: slices.Concat(sandbox.System(), g.config(), Shared(t.Repository)), Network: sandbox.Offline,
@@ -241,7 +243,8 @@ func (g *Git) headOf(ctx context.Context, t Tree) (string, error) {
 	return v.run(ctx, "rev-parse", "--quiet", "--verify", "HEAD^{commit}")
 }
 
-// quickHead returns the same as headOf without running git; empty if the case is unusual.
+// quickHead returns the same commit as headOf, without running git. It returns an empty text if it cannot find the
+// commit in this way.
 func (t Tree) quickHead() string {
 	root, err := os.OpenRoot(t.GitDir)
 	if err != nil {
@@ -258,7 +261,7 @@ func (t Tree) quickHead() string {
 	return head
 }
 
-// readIn returns the trimmed content of a small regular file; empty if there is none.
+// readIn returns the trimmed content of a small regular file. It returns an empty text if the file cannot be read.
 func readIn(root *os.Root, name string) string {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {

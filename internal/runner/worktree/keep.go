@@ -12,13 +12,13 @@ import (
 	"fleet/internal/place/agentfile"
 )
 
-// keptGitName is the new name of the agent's git directories in a tree that is kept, so that git does not read their
-// configuration when people work there.
+// keptGitName is the new name of the agent's git directories in a tree that is kept. With this name, git does not read
+// their configuration when people work in the tree.
 const keptGitName = ".git-of-agent"
 
-// Move converts the tree to a worktree of its repository in another directory, with the agent's changes, index and
-// merge. It is safe to work there, because the agent's configuration is not used. Move succeeds if the worktree exists
-// already.
+// Move converts the tree to a worktree of its repository in the directory to, with the agent's changes, index and
+// merge. It is safe to work in the worktree, because git does not use the agent's configuration there. Move can be
+// repeated after an interruption.
 func (g *Git) Move(ctx context.Context, t Tree, to string) error {
 	if !t.separate() {
 		return g.repair(ctx, t, to)
@@ -60,10 +60,10 @@ func (g *Git) Move(ctx context.Context, t Tree, to string) error {
 	return t.discard(to)
 }
 
-// repair completes a move that was interrupted after the files were moved.
+// repair completes a move that was interrupted after the files were moved. It fails if there was no such move.
 func (g *Git) repair(ctx context.Context, t Tree, to string) error {
 	if commonDir(t.Repository) == "" || readLink(to) == "" {
-		return &Error{Message: "there is no git directory of " + t.Dir}
+		return &Error{Message: "there is no git directory for " + t.Dir}
 	}
 	return RemoveAll(t.Dir)
 }
@@ -84,8 +84,8 @@ func (v *view) readIndex(ctx context.Context) (index []byte, objects []string, e
 
 const gitlink = "160000" // the mode of a submodule
 
-// worktree creates a worktree of the repository without files, at the commit. It checks out the agent's branch if that
-// is at the same commit in the repository.
+// worktree creates a worktree of the repository without files, at the commit head. at is the content of the agent's
+// HEAD. If the branch that it names is at the same commit in the repository, the worktree is on that branch.
 func (g *Git) worktree(ctx context.Context, t Tree, to, at, head string, have refSet) error {
 	args := []string{"worktree", "add", "--quiet", "--no-checkout", "--force", "--force"}
 	branch, on := strings.CutPrefix(at, "ref: refs/heads/")
@@ -130,7 +130,8 @@ func moveFiles(from, to string) error {
 	return nil
 }
 
-// moveEntry moves a file or a directory. Only root can move a read-only directory.
+// moveEntry moves a file or a directory. Ordinary users cannot move a read-only directory, so moveEntry makes such a
+// directory writable for the move.
 func moveEntry(from, to string, e fs.DirEntry) error {
 	err := os.Rename(from, to)
 	if !errors.Is(err, fs.ErrPermission) || !e.IsDir() {
@@ -176,11 +177,11 @@ func (g *Git) keepMerge(ctx context.Context, t Tree, to string) error {
 	}
 	merged, err := agentfile.Read(filepath.Join(t.GitDir, "MERGE_HEAD"), maxLink)
 	if err != nil {
-		return nil //nolint:nilerr // there is none
+		return nil //nolint:nilerr // no merge is in progress
 	}
 	for line := range strings.Lines(string(merged)) {
 		if _, err := g.read(ctx, t.Repository, "cat-file", "-e", strings.TrimSpace(line)+"^{commit}"); err != nil {
-			return ctx.Err() // the repository does not have it
+			return ctx.Err() // the repository does not have the merged commit
 		}
 	}
 	message, _ := agentfile.Read(filepath.Join(t.GitDir, "MERGE_MSG"), maxLink)
@@ -207,7 +208,8 @@ func (t Tree) discard(to string) error {
 	return RemoveAll(t.Dir)
 }
 
-// Abandon moves the files of a tree that git cannot read to another directory, and hides the git directory from git.
+// Abandon is for a tree that git cannot read. It moves the files to another directory, and hides the git directory from
+// git.
 func (t Tree) Abandon(to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return err
@@ -226,7 +228,7 @@ func (t Tree) Abandon(to string) error {
 	if !t.separate() {
 		return nil
 	}
-	if err := root.RemoveAll(keptGitName); err != nil { // the link to it
+	if err := root.RemoveAll(keptGitName); err != nil { // the link to the git directory
 		return err
 	}
 	return os.Rename(t.GitDir, filepath.Join(to, keptGitName))

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMoveKeepsTheIndex checks that the kept worktree has the staged files, and a merge with conflicts.
+// TestMoveKeepsTheIndex checks that the kept worktree has the agent's staged files, and the agent's merge with
+// conflicts.
 func TestMoveKeepsTheIndex(t *testing.T) {
 	t.Parallel()
 	g, tree := plant(t)

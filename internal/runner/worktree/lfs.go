@@ -24,14 +24,14 @@ func (t Tree) collectLFS() error {
 	defer func() { _ = from.Close() }()
 	dir, err := from.OpenRoot("lfs/objects")
 	if err != nil {
-		return nil //nolint:nilerr // there are none
+		return nil //nolint:nilerr // the agent has no such files
 	}
 	defer func() { _ = dir.Close() }()
 	to := filepath.Join(commonDir(t.Repository), "lfs", "objects")
 	return fs.WalkDir(dir.FS(), ".", func(path string, d fs.DirEntry, err error) error {
 		m := largeFile.FindStringSubmatch(path)
 		if err != nil || m == nil || !d.Type().IsRegular() {
-			return nil //nolint:nilerr // skip what the agent made unreadable
+			return nil //nolint:nilerr // skip files that the agent has made unreadable
 		}
 		if _, err := os.Lstat(filepath.Join(to, path)); !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -40,11 +40,11 @@ func (t Tree) collectLFS() error {
 	})
 }
 
-// copyLarge copies a file if its digest is right.
+// copyLarge copies a file if its content has the digest.
 func copyLarge(from *os.Root, name, to, digest string) error {
 	in, err := from.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
-		return nil //nolint:nilerr // as above
+		return nil //nolint:nilerr // skip a file that the agent has made unreadable
 	}
 	defer func() { _ = in.Close() }()
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {

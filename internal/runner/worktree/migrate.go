@@ -11,8 +11,9 @@ import (
 	"syscall"
 )
 
-// Migrate gives a worktree of an earlier version, which writes into the repository, its own git directory. No program
-// may run in the tree. It does nothing if the worktree is migrated, and completes an interrupted migration.
+// Migrate gives a worktree of an earlier version its own git directory. Such a worktree writes into the repository. No
+// program may run in the tree. Migrate does nothing if the tree is already migrated, and completes an interrupted
+// migration.
 func (g *Git) Migrate(ctx context.Context, t Tree) error {
 	link := readLink(t.Dir)
 	common := commonDir(t.Repository)
@@ -63,7 +64,8 @@ func (g *Git) Migrate(ctx context.Context, t Tree) error {
 	return RemoveAll(link)
 }
 
-// copyOwn copies the worktree's own files of git: HEAD, the index, a merge or rebase in progress, submodules.
+// copyOwn copies the files of the worktree's own git directory: HEAD, the index, a merge or rebase in progress, and
+// submodules.
 func copyOwn(from, to string) error {
 	in, err := os.OpenRoot(from)
 	if err != nil {
@@ -93,8 +95,9 @@ func copyOwn(from, to string) error {
 	})
 }
 
-// relink updates the links between the tree's submodules and their repositories, which moved from the directory from
-// into the new git directory. It writes nothing outside the tree, because the agent could have created symbolic links.
+// relink updates the links between the tree's submodules and their repositories, which have moved from the git
+// directory from into t.GitDir. It writes nothing outside the tree, because the agent could have created symbolic
+// links.
 func (t Tree) relink(from string) error {
 	root, err := os.OpenRoot(t.Dir)
 	if err != nil {
@@ -126,7 +129,7 @@ func (t Tree) relink(from string) error {
 	})
 }
 
-// moveModule updates the path in a submodule's repository.
+// moveModule updates the path of the working tree in a submodule's repository.
 func (t Tree) moveModule(name, dir string) error {
 	root, err := os.OpenRoot(t.GitDir)
 	if err != nil {
@@ -136,7 +139,7 @@ func (t Tree) moveModule(name, dir string) error {
 	config := filepath.Join("modules", name, "config")
 	f, err := root.OpenFile(config, os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
-		return nil //nolint:nilerr // it was never checked out
+		return nil //nolint:nilerr // the submodule was never checked out
 	}
 	_, err = f.WriteString("[core]\n\tworktree = " + quoteConfig(dir) + "\n") // the last value counts
 	return errors.Join(err, f.Close())

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMigrate checks that a worktree of an earlier version gets its own git directory, and loses nothing.
+// TestMigrate checks that a worktree of an earlier version gets its own git directory, and loses no work.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{

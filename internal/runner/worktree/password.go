@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// helper is a credential helper that answers with what is in the environment.
+// helper is a credential helper that answers with the user and the password in the environment.
 const helper = `!f() { test "$1" = get && printf 'username=%s\npassword=%s\n' "$FLEET_GIT_USERNAME" "$FLEET_GIT_PASSWORD"; }; f`
 
-// withoutPassword returns the URL of a source without its user and password, and the environment with which git sends them to the
-// same host. Other users of this machine can read git's command lines. A source without a password is returned as it is.
+// withoutPassword returns the URL of a source without its user and password, and environment variables that make git
+// send them to the same host. It is necessary because other users of this machine can read git's command lines. A
+// source without a password is returned unchanged.
 func withoutPassword(source string) (plain string, env []string) {
 	u, err := url.Parse(source)
 	if err != nil || u.User == nil || u.Scheme != "http" && u.Scheme != "https" {
@@ -25,14 +26,14 @@ func withoutPassword(source string) (plain string, env []string) {
 	u.User = nil
 	key := "credential." + u.Scheme + "://" + u.Host + ".helper"
 	return u.String(), []string{
-		"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=" + key, "GIT_CONFIG_VALUE_0=", // no helper of the user's
+		"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=" + key, "GIT_CONFIG_VALUE_0=", // disables the user's helpers
 		"GIT_CONFIG_KEY_1=" + key, "GIT_CONFIG_VALUE_1=" + helper,
 		"FLEET_GIT_USERNAME=" + user, "FLEET_GIT_PASSWORD=" + password,
 	}
 }
 
-// setURL writes the URL of the remote repository, with its password, into the configuration of a bare repository that has none. The
-// git directories of agents get it from there.
+// setURL writes the URL of the remote repository, with its password, into the configuration of a bare repository that
+// has no remote yet. The git directories of agents get the URL from there.
 func setURL(dir, source string) error {
 	f, err := os.OpenFile(filepath.Join(dir, "config"), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPasswordIsInNoCommandLine fetches from a server that wants a password, and looks at the command lines of all processes while
-// git talks to it.
+// TestPasswordIsInNoCommandLine fetches from a server that requires a password. It reads the command lines of all
+// processes while git talks to the server. None may contain the password.
 func TestPasswordIsInNoCommandLine(t *testing.T) {
 	t.Parallel()
 	path, err := exec.Command("git", "--exec-path").Output()
@@ -57,5 +57,5 @@ func TestPasswordIsInNoCommandLine(t *testing.T) {
 	require.NoError(t, g.Fetch(t.Context(), source, mirror))
 	require.Positive(t, served.Load())
 	require.Zero(t, seen.Load())
-	require.Contains(t, sh(t, tree.Dir, "git ls-remote origin"), "refs/heads/main", "agents reach the remote repository as before")
+	require.Contains(t, sh(t, tree.Dir, "git ls-remote origin"), "refs/heads/main", "agents must reach the remote repository with the password")
 }

@@ -9,8 +9,8 @@ import (
 // diff compares two commits without running programs.
 var diff = []string{"diff-tree", "-r", "-M", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short"}
 
-// Patch returns at most limit bytes of the patch between the commits, from the offset, and whether there is more. If
-// path is set, the patch is for that file only.
+// Patch returns at most limit bytes of the patch between the commits, from the offset, and whether the patch is longer.
+// If path is set, the patch is only for that file.
 func (g *Git) Patch(ctx context.Context, repository, base, commit, path string, offset int64, limit int) (text []byte, more bool, err error) {
 	v, err := g.view(repository, false)
 	if err != nil {
@@ -28,7 +28,8 @@ func (g *Git) Patch(ctx context.Context, repository, base, commit, path string, 
 	return p.text, p.more, nil
 }
 
-// page keeps a part of what is written to it, and then returns an error.
+// page skips the first skip bytes that are written to it, and keeps the next limit bytes. If more bytes follow, Write
+// returns an error, which stops git.
 type page struct {
 	skip  int64
 	limit int

@@ -9,27 +9,27 @@ import (
 	"fleet/internal/place/agentfile"
 )
 
-// refRecord records what Fleet knows about the refs in an agent's git directory. The file is next to that directory, where
-// the agent cannot write.
+// refRecord records what Fleet knows about the refs in an agent's git directory. The file is next to that directory,
+// where the agent cannot write.
 type refRecord struct {
-	// Given are the refs that came from the repository, with their values.
+	// Given has the refs that came from the repository, with their values.
 	Given map[string]string `json:"given"`
-	// Published are the agent's branches that the repository has.
+	// Published has the agent's branches that the repository has, by the names that the agent uses.
 	Published map[string]published `json:"published"`
 }
 
 // published is a branch of an agent in the repository.
 type published struct {
-	Name string `json:"name"` // in the repository
+	Name string `json:"name"` // the branch's name in the repository
 	OID  string `json:"oid"`
 }
 
-// maxKnown limits the size of the file, in bytes.
+// maxKnown limits the size of the record's file, in bytes.
 const maxKnown = 256 << 20
 
 func (t Tree) knownFile() string { return t.GitDir + ".json" }
 
-// readRecord reads the file; the result is empty if there is none.
+// readRecord reads the record. It returns an empty record if the file does not exist.
 func (t Tree) readRecord() (*refRecord, error) {
 	k := &refRecord{}
 	b, err := agentfile.Read(t.knownFile(), maxKnown)
@@ -47,7 +47,7 @@ func (t Tree) readRecord() (*refRecord, error) {
 	return k, err
 }
 
-// writeRecord writes the file.
+// writeRecord writes the record atomically.
 func (t Tree) writeRecord(k *refRecord) error {
 	b, err := json.Marshal(k)
 	if err == nil {

@@ -13,8 +13,8 @@ import (
 // ref is a ref of a repository.
 type ref struct {
 	oid      string
-	to       string // the target, if it is symbolic
-	occupied bool   // it is checked out in a working tree
+	to       string // the target of a symbolic ref; otherwise empty
+	occupied bool   // the ref is checked out in a working tree
 }
 
 // refSet contains refs by their full names.
@@ -37,9 +37,9 @@ func parseRefs(out string) refSet {
 
 var oidPattern = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
-// refs returns the refs of the repository that agents get, and those of the agent.
+// refs returns the refs of the repository that agents get, and the refs of the agent.
 func (g *Git) refs(ctx context.Context, t Tree) (refSet, error) {
-	// It reads no objects, so the repository's own configuration does no harm.
+	// for-each-ref reads no objects, so the repository's own configuration does no harm.
 	out, err := g.run(ctx, t.Repository, "for-each-ref", refFormat, "refs/heads", "refs/remotes", "refs/tags", AgentRefs(t.UID))
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (g *Git) refs(ctx context.Context, t Tree) (refSet, error) {
 	return parseRefs(out + "\n"), nil
 }
 
-// given returns the refs that the agent gets: all except those of agents.
+// given returns the refs that the agent gets: all except symbolic refs and refs of agents.
 func (s refSet) given(uid string) map[string]string {
 	all := map[string]string{}
 	for name, r := range s {
@@ -58,7 +58,7 @@ func (s refSet) given(uid string) map[string]string {
 	return all
 }
 
-// oids returns the distinct objects that the refs name.
+// oids returns the distinct objects that the refs name, sorted.
 func (s refSet) oids() []string {
 	all := map[string]bool{}
 	for _, r := range s {
@@ -67,10 +67,10 @@ func (s refSet) oids() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// special matches names with a meaning in every repository: files such as HEAD, and abbreviated object names.
+// special matches names that mean something else in every repository, such as HEAD or an abbreviated object name.
 var special = regexp.MustCompile(`^([A-Z_-]+|[0-9a-fA-F]{4,64}|-.*|refs/.*)$`)
 
-// free reports whether the name is unused in the repository and a branch could have it.
+// free reports whether the name is unused in the repository and can be the name of a branch.
 func (s refSet) free(name string) bool {
 	if special.MatchString(name) {
 		return false
@@ -97,11 +97,12 @@ func (s refSet) free(name string) bool {
 	return true
 }
 
-// update is one change of a ref. An empty oid deletes the ref; old is the expected value, if it is known.
+// update is one change of a ref. An empty oid deletes the ref. old is the expected value of the ref, or empty if any
+// value is accepted.
 type update struct{ name, oid, old string }
 
-// updateRefs makes all changes in the repository, or none of them. It ignores cancellation, because git could leave a
-// lock behind.
+// updateRefs makes all changes in the repository, or none of them. Once it has begun, it ignores cancellation, because
+// git could leave a lock behind.
 func (g *Git) updateRefs(ctx context.Context, repository string, all ...update) error {
 	if len(all) == 0 {
 		return nil

@@ -26,8 +26,8 @@ func Mirror(dir, source string) string {
 	return filepath.Join(dir, name+"-"+hex.EncodeToString(sum[:4])+".git")
 }
 
-// Fetch updates the mirror from the source. It does not change the agents' branches: branches of the source are stored
-// as remote branches.
+// Fetch updates the mirror from the source, and creates the mirror if it does not exist. It does not change the agents'
+// branches, because it stores the branches of the source as remote branches.
 func (g *Git) Fetch(ctx context.Context, source, mirror string) error {
 	defer g.lock(mirror)()
 	g.sources.Store(mirror, source)
@@ -41,7 +41,7 @@ func (g *Git) Fetch(ctx context.Context, source, mirror string) error {
 		return err
 	}
 	defer v.close()
-	v.policy = nil // it needs the network and the user's keys
+	v.policy = nil // git needs the network and the user's keys
 	plain, env := withoutPassword(source)
 	v.env = append(v.env, env...)
 	if _, err := v.run(ctx, "remote", "add", "origin", plain); err != nil {
@@ -93,7 +93,8 @@ func (g *Git) Check(ctx context.Context, dir string) error {
 	return err
 }
 
-// base returns the commit at which a new branch starts.
+// base returns the commit at which a new branch starts. name is a branch, a tag or a commit. If it is empty, base
+// returns the default branch of a mirror, or what people have checked out in another repository.
 func (g *Git) base(ctx context.Context, repository, name string) (string, error) {
 	candidates := []string{"refs/remotes/origin/" + name, name}
 	if name == "" {

@@ -48,7 +48,7 @@ func refPart(id string) string {
 }
 
 // Begin records the commit at which a task starts, and updates the agent's refs from the repository. Uncommitted
-// changes of an earlier task do not count for this task.
+// changes that exist at the start do not count as changes of this task.
 func (g *Git) Begin(ctx context.Context, t Tree, uid, taskID string) error {
 	t.UID = uid
 	have, err := g.refs(ctx, t)
@@ -59,7 +59,7 @@ func (g *Git) Begin(ctx context.Context, t Tree, uid, taskID string) error {
 	if t.separate() {
 		base, err = g.headOf(ctx, t)
 	} else {
-		// It reads no objects, so the repository's own configuration does no harm.
+		// rev-parse reads no objects here, so the repository's own configuration does no harm.
 		base, err = g.run(ctx, t.Dir, "rev-parse", "--verify", "HEAD")
 	}
 	if err != nil {
@@ -94,7 +94,7 @@ func (g *Git) collectWork(ctx context.Context, t Tree, wants ...string) (refSet,
 	return g.collect(ctx, t, v, wants...)
 }
 
-// openTree returns a view of the tree.
+// openTree returns a view of the tree, also of a tree without its own git directory.
 func (g *Git) openTree(t Tree) (*view, error) {
 	if t.separate() {
 		return g.open(t)
@@ -102,9 +102,9 @@ func (g *Git) openTree(t Tree) (*view, error) {
 	return g.view(t.Dir, true)
 }
 
-// Snapshot stores the tree, with uncommitted changes, under the task's ref in the repository, and returns what the task
-// changed. It leaves out ignored and large files. It does not change the agent's index. It also collects the agent's
-// branches.
+// Snapshot stores the tree, with uncommitted changes, under the task's ref in the repository. It returns what the task
+// has changed. It leaves out ignored files and large files, and does not change the agent's index. It also collects the
+// agent's branches.
 func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.Changes, error) {
 	t.UID = uid
 	v, err := g.openTree(t)
@@ -167,7 +167,8 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.
 	return c, v.compare(ctx, c)
 }
 
-// privateIndex gives the view a copy of the agent's index. If there is none, the index starts as the commit's.
+// privateIndex gives the view a copy of the agent's index. If the agent has no index, the copy has the files of the
+// commit head.
 func (v *view) privateIndex(ctx context.Context, head string) error {
 	from := ""
 	for _, e := range v.env {
@@ -186,7 +187,7 @@ func (v *view) privateIndex(ctx context.Context, head string) error {
 		}
 	}
 	if err == nil {
-		// git reads files again that are not older than the index.
+		// git trusts the index only about files that are older than the index, so the copy gets the original's time.
 		return os.Chtimes(to, info.ModTime(), info.ModTime())
 	}
 	if head == "" {
@@ -209,7 +210,7 @@ func (v *view) stage(ctx context.Context) (leftOut []string, err error) {
 		if path == "" {
 			continue
 		}
-		// A path cannot lead out of the tree: git lists none below a symbolic link.
+		// A path cannot lead out of the tree, because git lists no path below a symbolic link.
 		info, err := os.Lstat(filepath.Join(v.dir, path))
 		nested := strings.HasSuffix(path, "/") // another repository that is not a submodule
 		if err == nil && info.Mode().IsRegular() {
@@ -233,7 +234,8 @@ func (v *view) stage(ctx context.Context) (leftOut []string, err error) {
 	return leftOut, err
 }
 
-// commit creates a commit of the index, unless that equals the agent's HEAD.
+// commit creates a commit of the index and records it in c. If the index equals headTree, the tree of head, it records
+// head instead.
 func (v *view) commit(ctx context.Context, c *fleet.Changes, head, headTree string) error {
 	tree, err := v.run(ctx, "write-tree")
 	if err != nil {
@@ -252,7 +254,7 @@ func (v *view) commit(ctx context.Context, c *fleet.Changes, head, headTree stri
 	return err
 }
 
-// compare adds the files that differ between the commits.
+// compare adds the files that differ between the commits to c.
 func (v *view) compare(ctx context.Context, c *fleet.Changes) error {
 	var out bytes.Buffer
 	if err := v.pipe(ctx, nil, &out, append(slices.Clone(diff), "-z", "--raw", "--numstat", c.Base, c.Commit)...); err != nil {

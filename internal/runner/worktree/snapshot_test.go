@@ -37,7 +37,7 @@ name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm 
 		index := must(os.ReadFile(filepath.Join(gitDir(t, tree), "index")))
 		c, err := g.Snapshot(t.Context(), tree, "agent", "task")
 		require.NoError(t, err)
-		require.Equal(t, index, must(os.ReadFile(filepath.Join(gitDir(t, tree), "index"))), "the agent's index")
+		require.Equal(t, index, must(os.ReadFile(filepath.Join(gitDir(t, tree), "index"))), "the agent's index must not change")
 		require.True(t, c.Dirty)
 		require.False(t, c.Pushed)
 		require.Equal(t, 1, c.Commits)
@@ -52,7 +52,7 @@ name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm 
 		require.Equal(t, []int{5, 4, 0}, []int{c.Files, c.Insertions, c.Deletions})
 		require.Equal(t, "one\ntwo\nthree\n", sh(t, tree.Repository, "git show refs/fleet/agent/task:file"))
 
-		// The next task starts with what this one left.
+		// The next task starts with the files that this task has left.
 		require.NoError(t, g.Begin(t.Context(), tree, "agent", "next"))
 		sh(t, tree.Dir, `echo four >>file`)
 		next, err := g.Snapshot(t.Context(), tree, "agent", "next")

@@ -5,7 +5,8 @@ import (
 	"syscall"
 )
 
-// stopGracefully makes git end with SIGTERM, so that it removes its locks, when its context is done or the server is killed.
+// stopGracefully makes git end with SIGTERM, so that it removes its locks, when its context is done or the server is
+// killed.
 func stopGracefully(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

@@ -10,17 +10,18 @@ import (
 
 // Tree is the working copy of an agent.
 type Tree struct {
-	Repository string // its work is collected there
+	Repository string // the repository into which the agent's work is collected
 	Dir        string // the working directory
 	Branch     string // the agent's branch
-	// GitDir is the agent's git directory. Fleet's record of its refs is in a file next to it. If it is empty or does
-	// not exist, the tree belongs to the repository itself, for example a worktree of an earlier version.
+	// GitDir is the agent's git directory. Fleet's record of the agent's refs is in a file next to it. If GitDir is
+	// empty or does not exist, the tree belongs to the repository itself, for example as a worktree of an earlier
+	// version.
 	GitDir string
-	UID    string // of the agent
+	UID    string // the agent's uid
 }
 
-// Add creates the tree on its branch. A new branch starts at base. An existing tree is not changed. With broken set, an
-// incomplete tree is created again; set it only if nobody has worked in the tree.
+// Add creates the tree on its branch. A new branch starts at base. Add does not change an existing tree, unless broken
+// is set. Then it creates the tree again, so set broken only if nobody has worked in the tree.
 func (g *Git) Add(ctx context.Context, t Tree, base string, broken bool) error {
 	if t.Problem() == "" && !broken {
 		return nil
@@ -41,7 +42,7 @@ func (g *Git) Add(ctx context.Context, t Tree, base string, broken bool) error {
 		err = g.checkout(ctx, t, fresh)
 	}
 	if err != nil {
-		_ = RemoveAll(t.Dir) // a partial tree would look as if the other files were deleted
+		_ = RemoveAll(t.Dir) // a partial tree would look as if the agent had deleted the other files
 	}
 	return err
 }
@@ -81,15 +82,15 @@ func (t Tree) link() error {
 	if err != nil {
 		return err
 	}
-	tmp := t.GitDir + ".link" // the agent may have replaced the link
+	tmp := t.GitDir + ".link" // writing the link directly would follow a link with which the agent has replaced it
 	if err := os.WriteFile(tmp, []byte("gitdir: "+to+"\n"), 0o600); err != nil {
 		return err
 	}
 	return os.Rename(tmp, filepath.Join(t.Dir, ".git"))
 }
 
-// checkout writes the files of a tree that has none. With fresh set, filters may fetch large files, because the agent
-// has not worked there yet.
+// checkout writes the files of a tree that has no files yet. If fresh is set, the agent has not worked there yet, so
+// git is not confined and filters may fetch large files.
 func (g *Git) checkout(ctx context.Context, t Tree, fresh bool) error {
 	v, err := g.open(t)
 	if err != nil {
@@ -114,11 +115,11 @@ func (g *Git) checkout(ctx context.Context, t Tree, fresh bool) error {
 // maxLink limits the size of the file that names a worktree's git directory, in bytes.
 const maxLink = 64 << 10
 
-// Problem returns why nobody can work in the tree; empty if it is usable. It only checks that files exist, so it is
-// cheap. It does not detect damage inside the git directory.
+// Problem returns why nobody can work in the tree, or an empty text if the tree is usable. It is cheap, because it only
+// checks that files exist. It does not detect damage inside the git directory.
 func (t Tree) Problem() string {
 	if info, err := os.Stat(t.Dir); err != nil || !info.IsDir() {
-		return "its directory " + t.Dir + " is gone"
+		return "its directory " + t.Dir + " no longer exists"
 	}
 	if info, err := os.Lstat(filepath.Join(t.Dir, ".git")); err == nil && info.IsDir() && t.Dir == t.Repository {
 		return "" // a clone that only this agent uses
@@ -128,24 +129,24 @@ func (t Tree) Problem() string {
 		return "its directory " + t.Dir + " is no longer a git worktree"
 	}
 	if commonDir(t.Repository) == "" {
-		return "its repository " + t.Repository + " is gone"
+		return "its repository " + t.Repository + " no longer exists"
 	}
 	if t.separate() {
 		dir = t.GitDir
 	}
 	if _, err := os.Stat(filepath.Join(dir, "HEAD")); err != nil {
-		return "the git directory " + dir + " of its directory " + t.Dir + " is gone"
+		return "the git directory " + dir + " of its directory " + t.Dir + " no longer exists"
 	}
 	return ""
 }
 
 // Work describes what exists only in a tree.
 type Work struct {
-	Uncommitted bool // changes, or commits on no branch; lost with the directory
-	Commits     int  // number of commits only on its branch; lost with the branch
+	Uncommitted bool // the directory has uncommitted changes, or commits on no branch, which would be lost with it
+	Commits     int  // number of commits that are only on the tree's branch, and would be lost with the branch
 }
 
-// Work collects the agent's commits, and returns what would be lost with the tree.
+// Work collects the agent's commits into the repository. It returns what would be lost with the tree and its branch.
 func (g *Git) Work(ctx context.Context, t Tree) (Work, error) {
 	var w Work
 	v, err := g.openTree(t)
@@ -162,7 +163,7 @@ func (g *Git) Work(ctx context.Context, t Tree) (Work, error) {
 	if w.Uncommitted, err = v.changed(ctx, 0); err != nil {
 		return w, err
 	}
-	if _, err := v.run(ctx, "symbolic-ref", "--quiet", "HEAD"); err != nil { // on no branch
+	if _, err := v.run(ctx, "symbolic-ref", "--quiet", "HEAD"); err != nil { // HEAD is on no branch
 		n, err := v.count(ctx, "HEAD", "--not", "--branches", "--remotes", "--tags")
 		if err != nil {
 			return w, err
@@ -172,13 +173,13 @@ func (g *Git) Work(ctx context.Context, t Tree) (Work, error) {
 	if w.Commits, err = g.commits(ctx, t); err != nil || w.Commits == 0 || !t.separate() {
 		return w, err
 	}
-	// Only the agent's git knows what it pushed.
+	// Only the agent's git directory records what the agent has pushed.
 	ahead, err := v.count(ctx, "refs/heads/"+t.Branch, "--not", "--remotes")
 	w.Commits = min(w.Commits, ahead)
 	return w, err
 }
 
-// headNow returns the commit of HEAD, and its tree; empty if there is none.
+// headNow returns the commit of HEAD and the tree of that commit. Both are empty if HEAD has no commit.
 func (v *view) headNow(ctx context.Context) (commit, tree string) {
 	out, err := v.run(ctx, "rev-parse", "HEAD^{commit}", "HEAD^{tree}")
 	commit, tree, _ = strings.Cut(out, "\n")
@@ -212,7 +213,7 @@ func (v *view) changed(ctx context.Context, depth int) (bool, error) {
 			continue // not checked out
 		}
 		if depth == maxNested {
-			return true, nil // when in doubt, keep it
+			return true, nil // if it is uncertain, keep the tree
 		}
 		own := gitDirOf(dir)
 		inner, err := v.git.viewOf(v.policy, dir, commonOf(own), own, true)
@@ -228,7 +229,8 @@ func (v *view) changed(ctx context.Context, depth int) (bool, error) {
 	return false, nil
 }
 
-// Commits collects the agent's commits, and counts those that are only on its branch.
+// Commits collects the agent's commits into the repository. It returns the number of commits that are only on the
+// tree's branch.
 func (g *Git) Commits(ctx context.Context, t Tree) (int, error) {
 	if t.separate() {
 		if _, err := g.collectWork(ctx, t); err != nil {
@@ -238,7 +240,7 @@ func (g *Git) Commits(ctx context.Context, t Tree) (int, error) {
 	return g.commits(ctx, t)
 }
 
-// commits counts the commits of the repository that are only on the tree's branch.
+// commits returns the number of commits of the repository that are only on the tree's branch.
 func (g *Git) commits(ctx context.Context, t Tree) (int, error) {
 	v, err := g.view(t.Repository, false)
 	if err != nil {
@@ -265,12 +267,13 @@ func (v *view) count(ctx context.Context, args ...string) (int, error) {
 	return strconv.Atoi(out)
 }
 
-// Remove removes the tree and, if it has no commits of its own, its branch. It succeeds if they are gone already.
+// Remove removes the tree. It also removes the tree's branch, if the branch has no commits of its own. It succeeds if
+// both no longer exist.
 func (g *Git) Remove(ctx context.Context, t Tree) error {
 	pushed := false
 	if t.separate() {
 		w, err := g.Work(ctx, t)
-		pushed = err == nil && w.Commits == 0 // when in doubt, keep the branch
+		pushed = err == nil && w.Commits == 0 // if it is uncertain, keep the branch
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -292,7 +295,7 @@ func (g *Git) Remove(ctx context.Context, t Tree) error {
 		return err
 	}
 	if n == 0 || pushed {
-		// This fails if it is checked out elsewhere, and then it stays.
+		// This fails if the branch is checked out elsewhere. Then the branch stays.
 		_, _ = g.run(ctx, t.Repository, "branch", "--quiet", "-D", t.Branch)
 	}
 	return ctx.Err()
@@ -301,7 +304,7 @@ func (g *Git) Remove(ctx context.Context, t Tree) error {
 // prune removes worktrees that no longer exist from the repository's list.
 func (g *Git) prune(ctx context.Context, repository string) error {
 	if entries, err := os.ReadDir(filepath.Join(commonDir(repository), "worktrees")); err != nil || len(entries) == 0 {
-		return nil //nolint:nilerr // it has none
+		return nil //nolint:nilerr // the repository has no worktrees
 	}
 	defer g.lock(repository)()
 	_, err := g.run(ctx, repository, "worktree", "prune")

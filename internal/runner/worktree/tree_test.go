@@ -43,6 +43,7 @@ func planned(t *testing.T, repository, branch string) Tree {
 	return Tree{Repository: repository, Dir: filepath.Join(dir, "work"), GitDir: filepath.Join(dir, "git"), Branch: branch, UID: "agent"}
 }
 
+// plant creates a tree of a new repository.
 func plant(t *testing.T) (*Git, Tree) {
 	t.Helper()
 	tree := planned(t, repository(t), "fleet/papi-1")
@@ -57,13 +58,13 @@ func TestAdd(t *testing.T) {
 	require.Empty(t, tree.Problem())
 	require.Equal(t, "fleet/papi-1\n", sh(t, tree.Dir, "git branch --show-current"))
 	sh(t, tree.Dir, "echo two >>file")
-	require.NoError(t, g.Add(t.Context(), tree, "", false), "again")
-	require.Equal(t, "one\ntwo\n", sh(t, tree.Dir, "cat file"), "work that is there stays")
+	require.NoError(t, g.Add(t.Context(), tree, "", false), "an existing tree must be accepted")
+	require.Equal(t, "one\ntwo\n", sh(t, tree.Dir, "cat file"), "existing work must stay")
 
 	for name, damage := range map[string]string{
-		"the directory is gone": `rm -rf "$DIR"`, "half of it is there": `rm "$DIR"/file`, "git's side is gone": `rm -rf "$DIR"/../git`,
-		"git was cut off":  `mv "$DIR/../git" "$DIR/../git.new"; rm -rf "$DIR"`,
-		"the link is gone": `rm "$DIR"/.git`,
+		"the directory is missing": `rm -rf "$DIR"`, "a file is missing": `rm "$DIR"/file`, "the git directory is missing": `rm -rf "$DIR"/../git`,
+		"git was interrupted": `mv "$DIR/../git" "$DIR/../git.new"; rm -rf "$DIR"`,
+		"the link is missing": `rm "$DIR"/.git`,
 	} {
 		sh(t, t.TempDir(), `DIR="`+tree.Dir+`"; `+damage)
 		require.NoError(t, g.Add(t.Context(), tree, "", true), name)
@@ -129,7 +130,7 @@ func TestMove(t *testing.T) {
 	g, tree := plant(t)
 	sh(t, tree.Dir, "echo two >>file")
 	to := filepath.Join(t.TempDir(), "kept", "papi")
-	for range 2 { // the second call is one after a crash
+	for range 2 { // the second call repeats the first, as after a crash
 		require.NoError(t, g.Move(t.Context(), tree, to))
 		require.NoDirExists(t, tree.Dir)
 		require.Contains(t, sh(t, to, "git status --porcelain; git branch --show-current"), " M file\nfleet/papi-1")
@@ -157,7 +158,7 @@ func TestRemove(t *testing.T) {
 	g, tree = plant(t)
 	sh(t, tree.Dir, "git commit -q --allow-empty -m two")
 	require.NoError(t, g.Remove(t.Context(), tree))
-	require.Contains(t, sh(t, tree.Repository, "git branch"), "fleet/papi-1", "it has a commit of its own")
+	require.Contains(t, sh(t, tree.Repository, "git branch"), "fleet/papi-1", "a branch with a commit of its own must stay")
 }
 
 func TestFetch(t *testing.T) {
@@ -175,7 +176,7 @@ func TestFetch(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Work{Commits: 1}, w)
 
-	// New trees start at the current state, and existing ones do not change.
+	// New trees start at the current state, and existing trees do not change.
 	sh(t, origin, "echo two >>file; git commit -qam two; git checkout -q -b next; git commit -q --allow-empty -m next; git checkout -q main")
 	require.NoError(t, g.Fetch(t.Context(), source, mirror))
 	second := planned(t, mirror, "fleet/sony-2")
@@ -225,8 +226,8 @@ func TestCutOff(t *testing.T) {
 	require.Empty(t, sh(t, tree.Dir, "git status --porcelain"))
 }
 
-// TestOutputOfGit runs a git whose child keeps its output open, as a connection that ssh shares does. The output is
-// complete when git has ended, and does not depend on when the child ends.
+// TestOutputOfGit runs a git command whose child keeps the output open, as a shared connection of ssh does. The output
+// must be complete when git has ended, although the child still runs.
 func TestOutputOfGit(t *testing.T) {
 	t.Parallel()
 	g := New(os.Environ())

@@ -15,19 +15,21 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// view is a git directory of Fleet for a repository that agents can write. It has the repository's objects, refs and
-// index, but Fleet's own configuration. A repository's configuration can name programs that git runs: filters, diff and
-// merge drivers, credential helpers, transports, hooks, and more with each version of git. So git never reads it where
-// it would run a program. The configuration of the user and of the system still counts. Agents that run as the server's
-// user can change it too, but it is not part of what they work on.
+// view is a git directory that Fleet uses instead of the git directory of a repository that agents can write. A view
+// has the repository's objects, refs and index, but its own configuration. The configuration of a repository can name
+// programs that git runs: filters, diff and merge drivers, credential helpers, transports, hooks, and more with each
+// version of git. So git must not read that configuration when it could run a program. git still reads the
+// configuration of the user and of the system. Agents that run as the server's user can change these files too, but
+// they are not a part of the agents' work.
 //
-// Where the system can confine programs, git is confined too. It can read the repository, and write only the view.
+// Where the system can confine programs, git is confined too. It can read the repository. It can write only the view
+// and, at most, objects and LFS files of the repository.
 type view struct {
 	git    *Git
-	tmp    string // the git directory
+	tmp    string // path of the view itself
 	dir    string // working directory of git
 	env    []string
-	policy *sandbox.Policy // nil: git is not confined
+	policy *sandbox.Policy // nil if git is not confined
 	head   string          // content of HEAD
 }
 
@@ -42,7 +44,7 @@ var plainSetting = map[string]bool{
 
 var plainValue = regexp.MustCompile(`^[A-Za-z0-9]+$`)
 
-// view returns a view of the repository to which the directory belongs. With files set, the directory is a working
+// view returns a view of the repository to which the directory belongs. If files is set, the directory is a working
 // tree, and git can read its files and index. The caller must close the view.
 func (g *Git) view(dir string, files bool) (*view, error) {
 	common, own := gitDirs(dir)
@@ -56,8 +58,8 @@ func noRepository(dir string) error {
 	return &Error{Message: "there is no git repository in " + dir + ": correct the project's repository"}
 }
 
-// viewOf is view for a known git directory. outer is a policy that allows reading it; nil: git is confined to the
-// repository.
+// viewOf works like view, for known git directories. outer is a policy that allows reading them. If outer is nil, git
+// is confined to the repository.
 func (g *Git) viewOf(outer *sandbox.Policy, dir, common, own string, files bool) (*view, error) {
 	settings, err := readSettings(common)
 	if err != nil {
@@ -84,7 +86,8 @@ func (g *Git) viewOf(outer *sandbox.Policy, dir, common, own string, files bool)
 	return v, nil
 }
 
-// newView creates the directory of a view for the git directory own. git may write nothing else.
+// newView creates the directory of a view for the git directory own. The view's policy lets git write only this
+// directory.
 func (g *Git) newView(dir, own string, files bool) (*view, error) {
 	tmp, err := os.MkdirTemp("", "fleet-git-*")
 	if err != nil {
@@ -116,8 +119,8 @@ func (v *view) link(common string, names []string) error {
 	return nil
 }
 
-// fill completes the view with info from the common git directory, and with the working tree's files from own. It
-// copies only the parts of info that select files, because grafts would change the history.
+// fill completes the view. It takes the directory info from the common git directory, and the working tree's own files
+// from own. From info it takes only the files that select files, because grafts would change the history.
 func (v *view) fill(common, own, config string) error {
 	if err := os.Mkdir(filepath.Join(v.tmp, "info"), 0o700); err != nil {
 		return err
@@ -125,7 +128,7 @@ func (v *view) fill(common, own, config string) error {
 	if err := v.link(common, []string{"info/exclude", "info/attributes"}); err != nil {
 		return err
 	}
-	parts, err := filepath.Glob(filepath.Join(own, "sharedindex.*")) // of a split index
+	parts, err := filepath.Glob(filepath.Join(own, "sharedindex.*")) // the parts of a split index
 	if err != nil {
 		return err
 	}
@@ -185,14 +188,14 @@ func (v *view) run(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(out.String()), nil
 }
 
-// pipe is run with input, which may be nil, and output.
+// pipe works like run, with an input and an output. The input may be nil.
 func (v *view) pipe(ctx context.Context, in io.Reader, out io.Writer, args ...string) error {
 	return v.git.pipe(ctx, v.policy, v.env, v.dir, in, out, args...)
 }
 
 func (v *view) close() { _ = os.RemoveAll(v.tmp) }
 
-// read runs one command that only reads the repository.
+// read runs one git command that only reads the repository, in a view of the repository.
 func (g *Git) read(ctx context.Context, repository string, args ...string) (string, error) {
 	v, err := g.view(repository, false)
 	if err != nil {

@@ -44,7 +44,8 @@ configure --local
 git config --local include.path "$TRAP.included"
 `
 
-// trapPrograms configures programs in the agent's tree. It fails the test at the end if Fleet's git has run one of them.
+// trapPrograms configures programs in the agent's tree. It fails the test at the end if Fleet's git has run one of
+// them.
 func trapPrograms(t *testing.T, dir string) {
 	t.Helper()
 	trap := filepath.Join(t.TempDir(), "ran")
@@ -56,7 +57,7 @@ func trapPrograms(t *testing.T, dir string) {
 	})
 }
 
-// attribute creates a file that uses the agent's filter and must be read again.
+// attribute makes the agent's filter apply to all files, and changes a file, so that git must read it again.
 const attribute = `echo '* filter=evil diff=evil' >.gitattributes; printf 'two\n' >file; touch file`
 
 func TestProgramsOfAgentsAreNotRun(t *testing.T) {
