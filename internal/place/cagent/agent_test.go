@@ -211,7 +211,7 @@ func checkLimits(t *testing.T) {
 		})
 		_, o := d.does("think")
 		require.Equal(t, fleet.TaskFailed, o.Status)
-		require.Contains(t, o.Reason, "5 times")
+		require.Contains(t, o.Reason, "it has sent 5 requests")
 		require.Len(t, d.model.Requests(), 5)
 	})
 	t.Run("output", func(t *testing.T) {
