@@ -13,8 +13,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// accessNeeded is what each method needs of the agent that it names, itself or by a task or a question. A method that is "alike"
-// is about nothing that can be shared: those with whom an agent is shared get the answer of a stranger.
+// accessNeeded is the access that each method needs to the agent that its request names, directly or by a task or a
+// question. A method that is "alike" is not about objects that can be shared: people with whom an agent is shared get
+// the same answer as a stranger.
 var accessNeeded = map[string]string{
 	"list_agents": "lists", "list_tasks": "lists", "list_questions": "lists", "show_usage": "lists", "show_fleet": "lists", "search_fleet": "lists",
 
@@ -37,8 +38,9 @@ var accessNeeded = map[string]string{
 	"run_subagent": "alike", "list_subagents": "alike",
 }
 
-// TestAccess calls every method as the owner of an agent, as those with whom it is shared to view and to run, as a stranger and as
-// an admin. Each may do what the table says, and nothing more. TestIsolation shows for every face what a stranger gets.
+// TestAccess calls every method as the owner of an agent, as people with whom it is shared to view or to run, as a
+// stranger and as an admin. Each caller may do what the table says, and nothing more. TestIsolation checks on every
+// face what a stranger gets.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	s := &story{names: map[string]string{}, testFleet: newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{
@@ -56,14 +58,14 @@ func TestAccess(t *testing.T) {
 			continue
 		}
 		needed, ok := accessNeeded[name]
-		require.True(t, ok, "say in accessNeeded what access %s needs", name)
+		require.True(t, ok, "add the access that %s needs to accessNeeded", name)
 		call := func(by string) reply {
 			args := x.attack(t, m)
-			delete(args, "request_id") // that of another caller is tested elsewhere
+			delete(args, "request_id") // request ids of other callers are tested elsewhere
 			if _, limited := args["limit"]; limited {
 				args["limit"] = json.Number("100")
 			}
-			if name == "list_questions" { // the question is of another task
+			if name == "list_questions" { // the question belongs to another task
 				delete(args, "task_id")
 			}
 			if name == "list_audit" {
@@ -79,7 +81,7 @@ func TestAccess(t *testing.T) {
 		switch needed {
 		case "alike":
 			if made(name) || name == "create_agent_session" || name == "run_subagent" || name == "execute_agent_request" || name == "invoke_agent" {
-				continue // each caller makes an object of its own
+				continue // each caller creates its own object
 			}
 			want := forget(t, call("stranger"))
 			require.Equal(t, want, forget(t, call("viewer")), name)
@@ -92,7 +94,7 @@ func TestAccess(t *testing.T) {
 				require.NotEqual(t, string(fleet.ReasonPermissionDenied), r.err.Reason, "%s by root: %s", name, r.err)
 			}
 		case "lists":
-			want := forget(t, call("alice")) // who has nothing else
+			want := forget(t, call("alice")) // alice has no other objects
 			for _, by := range []string{"viewer", "runner", "root"} {
 				got := forget(t, call(by))
 				if access := map[string]string{"viewer": "view", "runner": "run"}[by]; name == "list_questions" && access != "" {
@@ -125,7 +127,7 @@ func TestAccess(t *testing.T) {
 	s.allowed(t)
 }
 
-// allowed calls every method that changes something as each of those who may, on an agent of its own each time.
+// allowed calls every method that changes something as each caller who may, with a new agent for each call.
 func (s *story) allowed(t *testing.T) {
 	t.Helper()
 	n := 0
@@ -159,7 +161,7 @@ func callOf(name string, args map[string]any, by string) call {
 	return call{method: methods[name], args: args, by: by}
 }
 
-// sharedAgent makes an agent of alice that is shared with the viewer and the runner.
+// sharedAgent creates an agent of alice and shares it with the viewer and the runner.
 func (s *story) sharedAgent(t *testing.T, name string) target {
 	t.Helper()
 	for _, st := range []step{
@@ -172,7 +174,7 @@ func (s *story) sharedAgent(t *testing.T, name string) target {
 	return target{agent: name + "@alice", task: "none", contract: "none", session: "none", question: "none"}
 }
 
-// end lets the agent do a task, which is saved.
+// end runs a task of the agent to its end, and saves the id of the task.
 func (s *story) end(t *testing.T, agent string) {
 	t.Helper()
 	require.NoError(t, s.do(t.Context(), step{
@@ -181,7 +183,7 @@ func (s *story) end(t *testing.T, agent string) {
 	}))
 }
 
-// ask lets the agent ask a question, which is saved.
+// ask starts a task in which the agent asks a question, and saves the id of the question.
 func ask(t *testing.T, s *story, agent string) {
 	t.Helper()
 	require.NoError(t, s.do(t.Context(), step{Task: map[string]any{"agent_name": agent, "task_description": "ask papi?\nlisten"}, By: "alice"}))
@@ -191,23 +193,23 @@ func ask(t *testing.T, s *story, agent string) {
 	}))
 }
 
-// notFound are the reasons of somebody for whom an object does not exist.
+// notFound are the reasons that a caller gets if an object does not exist, or must seem not to exist.
 var notFound = []string{"AGENT_NOT_FOUND", "TASK_NOT_FOUND", "QUESTION_NOT_FOUND"}
 
-// refused reports whether the caller may not do it, or may not know that the object exists.
+// refused reports whether the reply says that the caller may not make the call, or that the object does not exist.
 func refused(r reply) bool {
 	return r.err != nil && (r.err.code != nil && *r.err.code == codes.PermissionDenied ||
 		slices.Contains(notFound, r.err.Reason))
 }
 
-// forget returns the reply as text without what changes by itself or differs by caller.
+// forget returns the reply as text, without the parts that change by themselves or differ between callers.
 func forget(t *testing.T, r reply) string {
 	t.Helper()
 	if r.err != nil {
 		return r.err.String()
 	}
 	if m, ok := r.answer.(map[string]any); ok {
-		if _, ok := m["caller"]; ok { // show_fleet tells each their own name, and what they may do
+		if _, ok := m["caller"]; ok { // show_fleet has the name of the caller and what the caller may do
 			delete(m, "caller")
 			delete(m, "scope")
 			delete(m, "projects")

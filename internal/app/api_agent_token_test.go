@@ -13,8 +13,8 @@ import (
 	"fleet/internal/place/fake"
 )
 
-// TestAgentToken calls every method on every face with an agent's own token. The token allows reports on the
-// agent's task only, also on servers where nobody else needs a token, and nothing after the task has ended.
+// TestAgentToken calls every method on every face with an agent's own token. The token must allow only reports on the
+// agent's task, even on a server without other tokens, and nothing after the task has ended.
 func TestAgentToken(t *testing.T) {
 	t.Parallel()
 	for name, tokens := range map[string]map[string]tokenConfig{"auth none": nil, "auth tokens": {"alice": {}}} {
@@ -48,7 +48,7 @@ func TestAgentToken(t *testing.T) {
 	}
 }
 
-// everyMethodAs calls every method that agents may not call.
+// everyMethodAs calls every method that agents may not call with the token, and checks that the call is refused.
 func (f *testFleet) everyMethodAs(t *testing.T, name string) {
 	t.Helper()
 	x := target{agent: "papi", task: "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11", contract: "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11", session: "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11", question: "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11-1"}
@@ -66,7 +66,7 @@ func (f *testFleet) everyMethodAs(t *testing.T, name string) {
 	}
 }
 
-// toolsShownTo checks that an agent sees exactly the tools that its token allows.
+// toolsShownTo checks that the list of tools for an agent has exactly the tools that its token allows.
 func (f *testFleet) toolsShownTo(t *testing.T, name string) {
 	t.Helper()
 	for toolset, want := range map[string][]string{
@@ -79,7 +79,7 @@ func (f *testFleet) toolsShownTo(t *testing.T, name string) {
 	}
 }
 
-// reports lets the agent "self" report on its own task, and checks that it cannot report on another agent's.
+// reports makes the agent "self" report on its own task, and checks that it cannot report on the task of another agent.
 func (s *story) reports(t *testing.T, owner string) {
 	t.Helper()
 	do := func(face, method string, args map[string]any) reply {

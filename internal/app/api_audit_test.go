@@ -15,7 +15,7 @@ import (
 	"fleet/internal/service"
 )
 
-// logLines is a JSON log.
+// logLines is a writer that keeps a JSON log.
 type logLines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -27,7 +27,7 @@ func (l *logLines) Write(b []byte) (int, error) {
 	return l.text.Write(b)
 }
 
-// of returns the lines with the message.
+// of returns the lines of the log with the message.
 func (l *logLines) of(t *testing.T, message string) (lines []map[string]any) {
 	t.Helper()
 	l.mu.Lock()
@@ -43,8 +43,8 @@ func (l *logLines) of(t *testing.T, message string) (lines []map[string]any) {
 	return lines
 }
 
-// TestAudit checks that each call of a method with side effects leaves exactly one line, whatever its result, and that
-// reads leave none.
+// TestAudit checks that each call of a method with side effects leaves exactly one line in the audit log, whatever its
+// result, and that other calls leave none.
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	log := &logLines{}
@@ -73,7 +73,7 @@ func TestAudit(t *testing.T) {
 		id, _ := l["request_id"].(string)
 		target, _ := l["target"].(string)
 		if l["method"] == "AgentStart" {
-			require.NotEmpty(t, target, "the created objects")
+			require.NotEmpty(t, target, "the line must name the created objects")
 			target = "made"
 		}
 		got = append(got, strings.TrimSpace(l["face"].(string)+" "+l["method"].(string)+" "+target+" "+l["outcome"].(string)+" "+id))
@@ -106,7 +106,8 @@ func TestAudit(t *testing.T) {
 	require.ElementsMatch(t, append(got, "rest ListAgents  UNAUTHENTICATED"), kept)
 }
 
-// TestFailedLogins checks that all failed logins are counted, and that only the first few have their own lines.
+// TestFailedLogins checks that the audit log counts all failed logins, and has lines of their own only for the first
+// few.
 func TestFailedLogins(t *testing.T) {
 	t.Parallel()
 	log := &logLines{}

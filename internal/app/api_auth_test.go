@@ -21,7 +21,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestNoTokensNeedsLoopback checks that a server without tokens listens only on addresses that others cannot reach.
+// TestNoTokensNeedsLoopback checks that a server without tokens listens only on addresses that other machines cannot
+// reach.
 func TestNoTokensNeedsLoopback(t *testing.T) {
 	t.Parallel()
 	for addr, loopback := range map[string]bool{
@@ -55,7 +56,7 @@ func TestNoTokensNeedsLoopback(t *testing.T) {
 	require.NoError(t, a.Close())
 }
 
-// startedBy starts a task with the context's metadata, ends it, and returns its source.
+// startedBy starts a task with the context's metadata, waits for its end, and returns its source.
 func startedBy(ctx context.Context, t *testing.T, c fleetv1.FleetServiceClient, agent string) string {
 	t.Helper()
 	r, err := c.StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{AgentName: agent, TaskDescription: "done"})
@@ -66,7 +67,7 @@ func startedBy(ctx context.Context, t *testing.T, c fleetv1.FleetServiceClient, 
 	return r.GetTask().GetSource().String()
 }
 
-// restStart starts a task over REST with the headers and returns the source.
+// restStart starts a task over REST with the headers, and returns the source of the task.
 func (f *testFleet) restStart(t *testing.T, header map[string]string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.HTTPAddr()+"/v1/agents/papi/tasks", strings.NewReader(`{"task_description":"done"}`))
@@ -144,7 +145,7 @@ func TestFacesWithoutTokens(t *testing.T) {
 	require.Empty(t, mismatches(map[string]any{"task": map[string]any{"source": "ai_controller"}}, r.answer, false))
 }
 
-// TestOpenToAll checks that only health, reflection and the list of tools need no token.
+// TestOpenToAll checks that all calls need a token, except health, reflection and the list of tools.
 func TestOpenToAll(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}})
@@ -165,11 +166,11 @@ func TestOpenToAll(t *testing.T) {
 
 	for name, m := range methods {
 		for face := range faces {
-			if face == "mcp" && !hasTool(m) || face == "sse" && !m.IsStreamingServer() || name == "check_health" || name == "show_server" { // these are open to all
+			if face == "mcp" && !hasTool(m) || face == "sse" && !m.IsStreamingServer() || name == "check_health" || name == "show_server" { // all callers may call these
 				continue
 			}
 			args := map[string]any{}
-			for i := range m.Input().Fields().Len() { // required by the path
+			for i := range m.Input().Fields().Len() { // the path requires these fields
 				if f := string(m.Input().Fields().Get(i).Name()); f == "agent_name" || f == "task_id" || f == "question_id" || f == "name" || f == "project" || f == "agent_id" || f == "agent_session_id" {
 					args[f] = "x"
 				}

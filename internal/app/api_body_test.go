@@ -14,8 +14,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestTooLargeBodies sends only the header of a request with a large body, and must get a refusal. A body of unknown
-// size must be refused when its limit is exceeded.
+// TestTooLargeBodies sends only the header of a request with a large body. The server must refuse the request. It must
+// also refuse a body of unknown size when the body exceeds the limit.
 func TestTooLargeBodies(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{})
@@ -37,7 +37,7 @@ func TestTooLargeBodies(t *testing.T) {
 					path, f.HTTPAddr(), sent.header)
 				require.NoError(t, err)
 				if sent.bytes > 0 {
-					go func() { // until the server closes the connection
+					go func() { // sends until the server closes the connection
 						_, _ = fmt.Fprintf(conn, "%x\r\n", sent.bytes)
 						_, _ = conn.Write(make([]byte, sent.bytes))
 					}()

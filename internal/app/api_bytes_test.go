@@ -12,7 +12,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// rawCodec sends bytes unchecked.
+// rawCodec is a codec that sends a []byte without encoding or checks.
 type rawCodec struct{}
 
 func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
@@ -24,8 +24,8 @@ func (rawCodec) Unmarshal(mem.BufferSlice, any) error { return nil }
 
 func (rawCodec) Name() string { return "proto" }
 
-// TestInvalidMessageBytes sends bytes that gRPC clients do not send. grpc-go refuses them with its own code before
-// our code runs. Nothing must change, and the server must continue.
+// TestInvalidMessageBytes sends messages that gRPC clients cannot encode. grpc-go refuses them with its own code before
+// Fleet's code runs. Nothing must change, and the server must continue.
 func TestInvalidMessageBytes(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, fleetConfig{})

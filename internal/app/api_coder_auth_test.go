@@ -21,8 +21,8 @@ const (
 	coderRoot  = "rootroot00-rootrootrootrootroot00"
 )
 
-// newCoderFleet returns a fleet that takes its own tokens and those of a Coder deployment. Callers in the map are users of
-// the deployment, by their tokens.
+// newCoderFleet returns a fleet that accepts its own tokens and session tokens of a Coder deployment, and the
+// deployment with the users alice and root.
 func newCoderFleet(t *testing.T, c fleetConfig) (*testFleet, *codertest.Deployment) {
 	t.Helper()
 	d := codertest.New(t)
@@ -38,8 +38,8 @@ func newCoderFleet(t *testing.T, c fleetConfig) (*testFleet, *codertest.Deployme
 	return newTestFleet(t, c), d
 }
 
-// TestCoderUsers checks on every face that a caller with a Coder session token is the user of that token. A token of Fleet with the
-// same name must be another principal.
+// TestCoderUsers checks on every face that a caller with a Coder session token is the principal of that Coder user. A
+// token of Fleet with the same name must be another principal.
 func TestCoderUsers(t *testing.T) {
 	t.Parallel()
 	for _, face := range []string{"grpc", "rest", "mcp"} {
@@ -58,7 +58,7 @@ func TestCoderUsers(t *testing.T) {
 				return a
 			}
 			require.Equal(t, "coder:alice", agent(coderAlice)["owner"])
-			require.Equal(t, "alice", agent("alice")["owner"], "another principal, with an agent of the same name")
+			require.Equal(t, "alice", agent("alice")["owner"], "the token must be another principal, who can have an agent of the same name")
 			for by, n := range map[string]int{coderAlice: 1, "alice": 1, coderRoot: 2} {
 				r := do(by, "list_agents", map[string]any{})
 				require.Nil(t, r.err)
@@ -71,7 +71,7 @@ func TestCoderUsers(t *testing.T) {
 			require.Nil(t, r.err)
 			task, _ := r.answer.(map[string]any)["task"].(map[string]any)
 			want := "human"
-			if face == "mcp" { // an AI that uses the person's token
+			if face == "mcp" { // over MCP, the caller is an AI that uses the person's token
 				want = "ai_controller"
 			}
 			require.Equal(t, want, task["source"])
@@ -89,7 +89,7 @@ func TestCoderRevocation(t *testing.T) {
 		r, _ := faces["grpc"](f, context.WithoutCancel(t.Context()), call{method: methods["watch_fleet"], args: map[string]any{"follow": true}, by: coderAlice})
 		ended <- r
 	}()
-	waittest.Until(t, "a stream that waits gives no signal", func() bool { return f.guard.under.Load() == 1 })
+	waittest.Until(t, "a waiting stream gives no signal", func() bool { return f.guard.under.Load() == 1 })
 	before := d.Requests.Load()
 	asked, cancel := d.Asked.Subscribe()
 	defer cancel()
@@ -104,7 +104,7 @@ func TestCoderRevocation(t *testing.T) {
 	require.Equal(t, "UNAUTHENTICATED", r.err.Reason)
 }
 
-// TestCoderNames checks that a renamed Coder user stays the same principal, and that the next user of the name is
+// TestCoderNames checks that a renamed Coder user stays the same principal, and that the next user with the old name is
 // another principal.
 func TestCoderNames(t *testing.T) {
 	t.Parallel()
@@ -130,7 +130,7 @@ func TestCoderNames(t *testing.T) {
 	require.Equal(t, d.Users[coderAlice].ID.String(), id)
 }
 
-// TestCoderTokenIsNotKept checks that a session token is in no log and in no file.
+// TestCoderTokenIsNotKept checks that neither the log nor any file of the server has a session token.
 func TestCoderTokenIsNotKept(t *testing.T) {
 	t.Parallel()
 	log := &logLines{}
@@ -149,7 +149,7 @@ func TestCoderTokenIsNotKept(t *testing.T) {
 		if err != nil || !e.Type().IsRegular() {
 			return err
 		}
-		b, err := os.ReadFile(path) //nolint:gosec // of the test
+		b, err := os.ReadFile(path) //nolint:gosec // a file of the test
 		require.NotContains(t, string(b), secret, path)
 		return err
 	}))

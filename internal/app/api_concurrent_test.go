@@ -74,7 +74,7 @@ func TestConcurrentStarts(t *testing.T) {
 		Until: map[string]any{"total_count": 1, "tasks": []any{map[string]any{"id": won, "status": "running"}}},
 	}))
 	s.until(t, func() bool { return s.world.Deliveries(won) > 0 })
-	require.Equal(t, 1, s.world.Dispatches(won), "it must be dispatched once")
+	require.Equal(t, 1, s.world.Dispatches(won), "the task must be dispatched once")
 }
 
 func TestConcurrentRequestID(t *testing.T) {
@@ -120,7 +120,8 @@ func TestConcurrentStops(t *testing.T) {
 	require.NotZero(t, stopped)
 }
 
-// flood is a task whose output exceeds all buffers between it and a reader.
+// floodLines and floodLine are the size of the output of flood, a task whose output exceeds all buffers between the
+// task and a reader.
 const (
 	floodLines = 400
 	floodLine  = 20_000 // bytes
@@ -130,8 +131,8 @@ func flood() string {
 	return fmt.Sprintf("wait gate\nrepeat %d %s\ndone", floodLines, strings.Repeat("x", floodLine))
 }
 
-// TestBlockedReadersDoNotSlowTasks checks that readers who stop reading do not slow the task, and that a slow reader finally
-// gets all events in order.
+// TestBlockedReadersDoNotSlowTasks checks that readers that stop reading do not slow down the task, and that a slow
+// reader finally gets all events in order.
 func TestBlockedReadersDoNotSlowTasks(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, fleetConfig{})
@@ -165,10 +166,10 @@ func TestBlockedReadersDoNotSlowTasks(t *testing.T) {
 		}
 	}
 	require.ErrorIs(t, err, io.EOF)
-	require.Equal(t, floodLines*floodLine, strings.Count(text.String(), "x"), "a slow reader gets everything")
+	require.Equal(t, floodLines*floodLine, strings.Count(text.String(), "x"), "a slow reader must get the whole output")
 }
 
-// stuck sends a request, reads the start of the answer, and then stops reading until the test ends.
+// stuck sends a request and reads only the start of the answer. The connection stays open until the test ends.
 func (s *story) stuck(t *testing.T, verb, path, accept, body string) {
 	t.Helper()
 	var d net.Dialer
@@ -186,7 +187,7 @@ func (s *story) stuck(t *testing.T, verb, path, accept, body string) {
 	require.Equal(t, "HTTP/1.1 200", string(status))
 }
 
-// TestFollowersSeeLaterEvents checks that on each face a follower without a cursor sees all later events.
+// TestFollowersSeeLaterEvents checks on each face that a follower without a cursor gets all later events.
 func TestFollowersSeeLaterEvents(t *testing.T) {
 	t.Parallel()
 	for _, face := range []string{"grpc", "rest", "sse", "mcp"} {
@@ -203,7 +204,7 @@ func TestFollowersSeeLaterEvents(t *testing.T) {
 				defer close(answered)
 				r, err = faces[face](s.testFleet, ctx, c)
 			}()
-			for i := 0; ; i++ { // nobody can see when the server gets the call, so create events until the follower sees one
+			for i := 0; ; i++ { // the test cannot find out when the server has received the call, so it creates events until the follower gets one
 				s.world.SetMetadata("papi", "fleet_mcp_pull_request_url", fmt.Sprint(i))
 				select {
 				case <-answered:
@@ -213,15 +214,15 @@ func TestFollowersSeeLaterEvents(t *testing.T) {
 					return
 				case <-s.listed:
 				case <-ctx.Done():
-					require.Fail(t, "nothing was seen")
+					require.Fail(t, "the follower gets no event")
 				}
 			}
 		})
 	}
 }
 
-// TestShutdownEndsCalls shuts a server down during calls on every face. Each call must end with an error that says to
-// retry.
+// TestShutdownEndsCalls shuts a server down during calls on every face. Each call must end with an error that tells the
+// client to retry.
 func TestShutdownEndsCalls(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, fleetConfig{})
@@ -237,7 +238,7 @@ func TestShutdownEndsCalls(t *testing.T) {
 
 	ended := map[string]chan reply{}
 	underWay := make(chan struct{}, 3)
-	s.world.Delay("Log", time.Hour) // until its call is cancelled
+	s.world.Delay("Log", time.Hour) // hangs until the call is cancelled
 	for _, face := range []string{"grpc", "rest", "mcp"} {
 		ended[face] = make(chan reply, 1)
 		go func() {
@@ -276,7 +277,7 @@ func TestShutdownEndsCalls(t *testing.T) {
 	}
 }
 
-// until waits until ok returns true. It checks after every listing of the world.
+// until waits until ok returns true. It calls ok after every listing of the world.
 func (s *story) until(t *testing.T, ok func() bool) {
 	t.Helper()
 	timeout := time.After(waittest.Limit)
@@ -284,7 +285,7 @@ func (s *story) until(t *testing.T, ok func() bool) {
 		select {
 		case <-s.listed:
 		case <-timeout:
-			require.Fail(t, "it does not come to that")
+			require.Fail(t, "the condition is not met in time")
 		}
 	}
 }
@@ -311,7 +312,7 @@ func lastLine(t *testing.T, r io.Reader) string {
 	return lines[len(lines)-1]
 }
 
-// TestProgress checks that a tool call gets the events of its agent as progress before its answer.
+// TestProgress checks that the client of a tool call gets the events of the agent as progress before the answer.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, fleetConfig{})

@@ -17,9 +17,9 @@ import (
 // openMethods are the methods that unknown callers may call.
 var openMethods = []string{"check_health", "show_server"}
 
-// TestCredentials calls every method on every face with credentials of every kind: none, those that were valid once, and
-// those of each scope. Whether a call is let through follows from the proto alone: what has no side effects needs scope
-// read, tokens and the audit log are for admins, everything else needs scope run.
+// TestCredentials calls every method on every face with credentials of every kind: none, credentials that are not valid
+// any more, and tokens of each scope. The proto alone decides whether a call is allowed: methods without side effects
+// need scope read, tokens and the audit log are for admins, and all other methods need scope run.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	for _, face := range []string{"grpc", "rest", "mcp"} {
@@ -39,7 +39,7 @@ func TestCredentials(t *testing.T) {
 					"read": refusal(m, fleet.ScopeRead), "run": refusal(m, fleet.ScopeRun), "restricted": refusalOutside(m),
 				} {
 					if name == "rotate_own_token" && want != "UNAUTHENTICATED" {
-						continue // it would change the token of this test; testdata/api/access/rotate_own.yaml has it
+						continue // it would change the token of this test; testdata/api/access/rotate_own.yaml tests it
 					}
 					f.attempt(t, face, name, by, want)
 				}
@@ -47,17 +47,18 @@ func TestCredentials(t *testing.T) {
 			f.attempt(t, face, "list_agents", "admin", "")
 			tokens, err := f.service.ListTokens(t.Context())
 			require.NoError(t, err)
-			require.Len(t, tokens, 8, "nobody has made or changed one")
+			require.Len(t, tokens, 8, "no call may create or delete a token")
 		})
 	}
 }
 
-// nothing is a target that does not exist.
+// nothing is a target whose objects do not exist.
 var nothing = target{"nobody", noID, noID, noID, noID + "-1"}
 
 const noID = "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11"
 
-// attempt calls the method and requires the reason; "" if the caller must be let through, to whatever answer.
+// attempt calls the method and requires that it fails with the reason want. If want is "", the credentials must be
+// accepted, whatever the answer is.
 func (f *testFleet) attempt(t *testing.T, face, name, by, want string) {
 	t.Helper()
 	r, err := faces[face](f, t.Context(), call{method: methods[name], args: nothing.attack(t, methods[name]), by: by})
@@ -75,7 +76,7 @@ func (f *testFleet) attempt(t *testing.T, face, name, by, want string) {
 	}
 }
 
-// refusal returns the reason with which the method refuses a caller with the scope; "" if it lets the caller through.
+// refusal returns the reason with which the method refuses a caller with the scope, or "" if the scope is sufficient.
 func refusal(m protoreflect.MethodDescriptor, has fleet.Scope) string {
 	options, _ := m.Options().(*descriptorpb.MethodOptions)
 	needs := fleet.ScopeRun
@@ -91,7 +92,8 @@ func refusal(m protoreflect.MethodDescriptor, has fleet.Scope) string {
 	return ""
 }
 
-// refusalOutside returns the same for a caller who is restricted to a project, and may call what is about agents in projects.
+// refusalOutside is like refusal for a caller with scope run who is restricted to a project. Such a caller may only
+// call methods about agents in projects.
 func refusalOutside(m protoreflect.MethodDescriptor) string {
 	if m.Parent().Name() != "FleetService" {
 		return "PERMISSION_DENIED"
@@ -107,7 +109,7 @@ func (f *testFleet) expired(t *testing.T) string {
 	return secret
 }
 
-// rotated returns the old secret of a token that has got another one.
+// rotated returns the old secret of a token whose secret was replaced.
 func (f *testFleet) rotated(t *testing.T) string {
 	t.Helper()
 	_, secret, _, err := f.service.CreateToken(t.Context(), service.CreateTokenRequest{Name: "rotated", Kind: fleet.Human, Scope: fleet.ScopeAdmin})

@@ -24,7 +24,7 @@ func TestLargeDownload(t *testing.T) {
 	contracts, tasks := fleetv1.NewLifecycleServiceClient(f.conn), fleetv1.NewFleetServiceClient(f.conn)
 	started, err := contracts.AgentStart(ctx, &fleetv1.AgentStartRequest{Contract: "listen"})
 	require.NoError(t, err)
-	// Repeated, since random bytes are slow to compress under the race detector.
+	// A block is repeated, since random bytes are slow to compress under the race detector.
 	block := make([]byte, 10_007)
 	for i, random := 0, rand.New(rand.NewPCG(1, 2)); i < len(block); i++ { //nolint:gosec // not a secret
 		block[i] = byte(' ' + random.IntN(90))

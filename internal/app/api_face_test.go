@@ -35,14 +35,14 @@ import (
 type call struct {
 	method protoreflect.MethodDescriptor
 	args   map[string]any
-	by     string // name of a token; empty: none
+	by     string // name of a token; empty: without a token
 }
 
 // reply is the answer to a call, from any face.
 type reply struct {
-	answer any // JSON; nil if there is an error
+	answer any // decoded JSON; nil if there is an error
 	err    *apiError
-	header http.Header // of REST
+	header http.Header // of the HTTP answer, with REST
 }
 
 // apiError is the error object of a call, with the codes of its face.
@@ -50,8 +50,8 @@ type apiError struct {
 	Reason  string         `json:"error"`
 	Message string         `json:"message"`
 	Details map[string]any `json:"details"`
-	code    *codes.Code    // of gRPC
-	http    int            // of REST
+	code    *codes.Code    // with gRPC
+	http    int            // the status, with REST
 }
 
 func (e *apiError) String() string {
@@ -61,7 +61,7 @@ func (e *apiError) String() string {
 	return fmt.Sprintf("%s: %s %v", e.Reason, e.Message, e.Details)
 }
 
-// faces call a method. An error means that the face violated the protocol, whatever the answer is.
+// faces have functions that call a method. An error of such a function means that the face has violated the protocol.
 var faces = map[string]func(*testFleet, context.Context, call) (reply, error){
 	"grpc": (*testFleet).callGRPC,
 	"rest": (*testFleet).callREST,
@@ -69,7 +69,8 @@ var faces = map[string]func(*testFleet, context.Context, call) (reply, error){
 	"mcp":  (*testFleet).callMCP,
 }
 
-// methods are the methods of the API by tool name; "toolset/name" for duplicates.
+// methods are the methods of the API by tool name. If several toolsets have the name, the others have the key
+// "toolset/name".
 var methods = func() map[string]protoreflect.MethodDescriptor {
 	all := map[string]protoreflect.MethodDescriptor{}
 	for _, m := range apiMethods() {
@@ -82,7 +83,7 @@ var methods = func() map[string]protoreflect.MethodDescriptor {
 	return all
 }()
 
-// apiMethods returns the methods of the API, those of the fleet first.
+// apiMethods returns the methods of the API. The methods of FleetService come first.
 func apiMethods() (all []protoreflect.MethodDescriptor) {
 	var services []protoreflect.ServiceDescriptor
 	protoregistry.GlobalFiles.RangeFilesByPackage("fleet.v1", func(file protoreflect.FileDescriptor) bool {
@@ -127,7 +128,7 @@ func isDownload(m protoreflect.MethodDescriptor) bool {
 	return m.Output().FullName() == "google.api.HttpBody"
 }
 
-// decode parses JSON and keeps numbers as text.
+// decode parses exactly one JSON value, and keeps numbers as text.
 func decode(data []byte) (v any, err error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -140,7 +141,7 @@ func decode(data []byte) (v any, err error) {
 	return v, nil
 }
 
-// readError parses an error object, which must have exactly the three keys of the contract.
+// readError parses an error object. The object must have exactly the three keys of the contract.
 func readError(data []byte) (*apiError, error) {
 	v, err := decode(data)
 	if err != nil {
@@ -158,12 +159,12 @@ func readError(data []byte) (*apiError, error) {
 	return e, d.Decode(e)
 }
 
-// callGRPC calls over the network with a client that uses only the method's descriptor.
+// callGRPC calls the method over the network with a client that uses only the method's descriptor.
 func (f *testFleet) callGRPC(ctx context.Context, c call) (reply, error) {
 	return f.callOver(ctx, f.conn, c, dynamicpb.NewMessage(c.method.Input()), dynamicpb.NewMessage(c.method.Output()))
 }
 
-// callInProcess calls over the in-process connection, which requires the generated types.
+// callInProcess calls the method over the in-process connection, which requires the generated types.
 func (f *testFleet) callInProcess(ctx context.Context, c call) (reply, error) {
 	request, err := protoregistry.GlobalTypes.FindMessageByName(c.method.Input().FullName())
 	if err != nil {
@@ -195,7 +196,7 @@ func (f *testFleet) callOver(ctx context.Context, conn grpc.ClientConnInterface,
 	return reply{answer: v}, err
 }
 
-// invoke calls a method, and merges the messages of a stream.
+// invoke calls a method. If the method returns a stream, it merges the messages of the stream.
 func (f *testFleet) invoke(ctx context.Context, conn grpc.ClientConnInterface, c call, request, answer proto.Message) error {
 	ctx, cancel := context.WithCancel(f.as(ctx, c.by))
 	defer cancel()
@@ -225,8 +226,8 @@ func (f *testFleet) invoke(ctx context.Context, conn grpc.ClientConnInterface, c
 	}
 }
 
-// grpcError reads the error object from a status: one ErrorInfo of Fleet's domain, a BadRequest for the field of an
-// invalid value, an optional RetryInfo, and the NextStep with which the message ends.
+// grpcError reads the error object from a status. The status must have one ErrorInfo of Fleet's domain, and a
+// BadRequest for the field of an invalid value. It may have a RetryInfo, and a NextStep, with which the message ends.
 func grpcError(err error) (*apiError, error) {
 	s := status.Convert(err)
 	code := s.Code()
@@ -270,7 +271,7 @@ func grpcError(err error) (*apiError, error) {
 	return e, nil
 }
 
-// callREST calls by HTTP, according to the method's google.api.http option.
+// callREST calls the method over HTTP, as its google.api.http option says.
 func (f *testFleet) callREST(ctx context.Context, c call) (reply, error) {
 	return f.callHTTP(ctx, c, "application/json")
 }
@@ -287,7 +288,7 @@ func (f *testFleet) callHTTP(ctx context.Context, c call, accept string) (reply,
 	}
 	r.Header.Set("Accept", accept)
 	if isDownload(c.method) {
-		r.Header.Set("Accept-Encoding", "gzip") // the client does not decompress then
+		r.Header.Set("Accept-Encoding", "gzip") // with this header, the client does not decompress the answer
 	}
 	resp, err := f.http.Do(r)
 	if err != nil {
@@ -400,8 +401,8 @@ func queryOf(args map[string]any) (string, error) {
 	return values.Encode(), nil
 }
 
-// mergeLines merges the lines of a stream, as an MCP tool does. If an error occurs after the HTTP status was sent, it
-// is the last line.
+// mergeLines merges the lines of a stream to one answer, like an MCP tool. If an error occurs after the HTTP status was
+// sent, the last line is the error.
 func mergeLines(data []byte) (any, *apiError, error) {
 	events, cursor := []any{}, any(nil)
 	for line := range bytes.Lines(data) {
@@ -421,8 +422,8 @@ func mergeLines(data []byte) (any, *apiError, error) {
 	return map[string]any{"events": events, "cursor": cursor}, nil, nil
 }
 
-// mergeSSE converts server-sent events to lines and merges them. Each event must have its cursor as its id and its type
-// as its name; the name of an error is "error".
+// mergeSSE merges server-sent events like mergeLines. Each event must have its cursor as its id, and its type as its
+// name. The name of an error must be "error".
 func mergeSSE(data []byte) (any, *apiError, error) {
 	events, cursor := []any{}, ""
 	name, id := "", ""
@@ -458,7 +459,8 @@ func mergeSSE(data []byte) (any, *apiError, error) {
 	return map[string]any{"events": events, "cursor": cursor}, nil, lines.Err()
 }
 
-// lastSSE returns the last of the messages, each of which must be a server-sent event with the name of its type.
+// lastSSE returns the last message of a stream of server-sent events. The name of each event must be the type of its
+// message.
 func lastSSE(data []byte) (answer any, failed *apiError, err error) {
 	name := ""
 	for line := range strings.Lines(string(data)) {

@@ -30,7 +30,7 @@ import (
 
 // fleetConfig configures a test fleet. The zero value is a fleet without tokens.
 type fleetConfig struct {
-	Unlisted   string        // error of the world's listings from the start; empty: none
+	Unlisted   string        // error of the world's listings from the start; empty: no error
 	CreateWait time.Duration // 0: 1 min
 	MaxResult  int           // maximum size of a tool's result; 0: the default
 	StopGrace  time.Duration // 0: 50 ms
@@ -38,14 +38,14 @@ type fleetConfig struct {
 	MessageWait  time.Duration
 	StallTimeout time.Duration // 0: tasks never stall
 	World        fake.Config
-	// Second is another place of the fleet besides the world. SecondUnlisted is the error of its listings from the
-	// start.
+	// Second is a second place of the fleet; nil: there is only the world. SecondUnlisted is the error of its listings
+	// from the start.
 	Second         *fake.Config
 	SecondUnlisted string
 	Limits         fleet.Limits
 
-	MaxContracts int                    // of one principal at a time; 0: the default
-	Tokens       map[string]tokenConfig // by name; if there are any, the fleet requires tokens
+	MaxContracts int                    // limit of concurrent contracts of a principal; 0: the default
+	Tokens       map[string]tokenConfig // by name; if it is not empty, the fleet requires tokens
 	Config       func(c *Config)        // changes to the configuration; may be nil
 	Options      func(o *Options)       // changes to the options; may be nil
 }
@@ -55,29 +55,29 @@ type tokenConfig struct {
 	Kind  fleet.Kind `yaml:"kind"`
 	Admin bool       `yaml:"admin"`
 	Scope string     `yaml:"scope"` // empty: run
-	// Projects are the only ones that the token is valid for; empty: all.
+	// Projects are the projects for which the token is valid; empty: all projects.
 	Projects []string `yaml:"projects"`
 	Revoked  bool     `yaml:"revoked"`
 }
 
-// testFleet is a complete fleet with listeners on this machine and a world of the fake place.
+// testFleet is a complete fleet with loopback listeners. Its place is the fake.
 type testFleet struct {
 	*Server
 	t       *testing.T
 	world   *fake.Place
-	second  *fake.Place       // another place; may be nil
-	listed  chan struct{}     // receives after the fleet has listed the world
-	secrets map[string]string // of the tokens, by name
+	second  *fake.Place       // the second place; may be nil
+	listed  chan struct{}     // receives when the fleet lists the world
+	secrets map[string]string // secrets of the tokens, by name
 	http    *http.Client
 	conn    *grpc.ClientConn
 	gates   map[string]*fake.Gate
 	stop    func() error // stops the server and waits for it
 
 	mu   sync.Mutex
-	mcps map[string]*client.Client // by the name of the token and the toolset
+	mcps map[string]*client.Client // MCP clients, by name of the token and toolset
 }
 
-// newTestFleet returns a fleet with SQLite, or with Postgres in `make test-postgres`.
+// newTestFleet returns a fleet on SQLite. In `make test-postgres`, it is on Postgres.
 func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	t.Helper()
 	cfg := DefaultConfig()
@@ -158,7 +158,8 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	return f
 }
 
-// seeLists returns a Before hook for a world. It signals listings, and calls next, which may be nil.
+// seeLists returns a Before hook for a world. The hook signals each listing on f.listed, and calls next, which may be
+// nil.
 func (f *testFleet) seeLists(next func(context.Context, fake.Call) error) func(context.Context, fake.Call) error {
 	return func(ctx context.Context, call fake.Call) error {
 		if call.Method == fake.List {
@@ -216,8 +217,8 @@ func (f *testFleet) makeToken(name string, c tokenConfig) {
 	}
 }
 
-// authorization returns the header for the token with the name; empty for no token. For an unknown name it returns an
-// invalid secret.
+// authorization returns the Authorization header for the token with the name, or "" for an empty name. For an unknown
+// name, the header has an invalid secret.
 func (f *testFleet) authorization(name string) string {
 	if name == "" {
 		return ""
@@ -228,7 +229,7 @@ func (f *testFleet) authorization(name string) string {
 	return "Bearer " + name
 }
 
-// as returns a context for gRPC calls with the token.
+// as returns a context for gRPC calls with the token of that name.
 func (f *testFleet) as(ctx context.Context, name string) context.Context {
 	if a := f.authorization(name); a != "" {
 		return metadata.AppendToOutgoingContext(ctx, "authorization", a)
@@ -236,7 +237,7 @@ func (f *testFleet) as(ctx context.Context, name string) context.Context {
 	return ctx
 }
 
-// mcp returns an MCP client with the token.
+// mcp returns an MCP client of the toolset with the token of that name.
 func (f *testFleet) mcp(ctx context.Context, name, toolset string) (*client.Client, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -264,7 +265,7 @@ func (f *testFleet) mcp(ctx context.Context, name, toolset string) (*client.Clie
 	return c, nil
 }
 
-// logWriter writes the log to the test's log until the test ends.
+// logWriter writes a server's log to the test's log, until the test ends.
 type logWriter struct{ t *testing.T }
 
 func (w logWriter) Write(b []byte) (int, error) {

@@ -24,8 +24,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestCallerIsCheckedBeforeBody checks that a request of an unknown caller is refused by its header, before its body
-// is sent.
+// TestCallerIsCheckedBeforeBody checks that the server refuses a request of an unknown caller when it has read the
+// header, before the body is sent.
 func TestCallerIsCheckedBeforeBody(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "gone": {Revoked: true}}})
@@ -46,7 +46,8 @@ func TestCallerIsCheckedBeforeBody(t *testing.T) {
 		require.Equal(t, codes.Unauthenticated, status.Code(stream.RecvMsg(&emptypb.Empty{})), by)
 	}
 
-	// Over MCP all callers may list tools, so the server reads small messages but no large ones.
+	// Over MCP, all callers may list tools. So the server reads small messages of unknown callers, but no large
+	// messages.
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.HTTPAddr()+"/mcp", strings.NewReader(strings.Repeat(" ", 1<<20)))
 	require.NoError(t, err)
 	resp, err := f.http.Do(r)
@@ -68,18 +69,18 @@ func (f *testFleet) withoutBody(t *testing.T, path, header string, size int) (co
 	require.NoError(t, err)
 	require.NoError(t, c.SetReadDeadline(time.Now().Add(waittest.Limit)))
 	answer, err := io.ReadAll(c)
-	require.NoError(t, err, "the connection is closed after the answer")
+	require.NoError(t, err, "the server must close the connection after the answer")
 	_, err = fmt.Sscanf(string(answer), "HTTP/1.1 %d", &code)
 	require.NoError(t, err)
 	return code, string(answer)
 }
 
-// TestOtherUsersAreRefused checks that a server without tokens refuses other users of this machine on every face, says
-// what to do, and serves them with the setting for that.
+// TestOtherUsersAreRefused checks that a server without tokens refuses other users of this machine on every face, with
+// an error that says what to do. With any_local_user, it must serve them.
 func TestOtherUsersAreRefused(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
-		t.Skip("only Linux tells which user owns a connection")
+		t.Skip("only on Linux can a server find out which user owns a connection")
 	}
 	another := func(o *Options) { o.LocalUser = func() int { return os.Geteuid() + 1 } }
 	list := call{method: methods["list_agents"], args: map[string]any{}}
@@ -97,7 +98,7 @@ func TestOtherUsersAreRefused(t *testing.T) {
 		}
 	}
 	_, err := f.callInProcess(t.Context(), list)
-	require.NoError(t, err, "the process's own user must be served")
+	require.NoError(t, err, "the user who runs the process must be served")
 
 	f = newTestFleet(t, fleetConfig{Options: another, Config: func(c *Config) { c.AnyLocalUser = true }})
 	for _, face := range []string{"grpc", "rest", "mcp"} {
@@ -107,8 +108,8 @@ func TestOtherUsersAreRefused(t *testing.T) {
 	}
 }
 
-// TestRevocationEndsCalls checks that streams and long polls of a token end soon after its revocation, with a
-// reason.
+// TestRevocationEndsCalls checks that streams and long polls of a token end soon after the token is revoked, with an
+// error that gives the reason.
 func TestRevocationEndsCalls(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bob": {}}})
@@ -157,7 +158,7 @@ func TestRevocationEndsCalls(t *testing.T) {
 	}
 	n := begin("alice")
 	all := int64(n + begin("bob"))
-	waittest.Until(t, "a call that waits gives no signal", func() bool { return f.guard.under.Load() == all })
+	waittest.Until(t, "a waiting call gives no signal", func() bool { return f.guard.under.Load() == all })
 
 	revoked := time.Now()
 	admin := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "root", Scope: fleet.ScopeAdmin})

@@ -14,12 +14,12 @@ import (
 	"fleet/internal/fleet"
 )
 
-// target is what an attack names: an agent name that the attacker may use, a task, a contract's agent, a session and a
-// question.
-// session.
+// target has the objects that an attack names: an agent name that the attacker may use too, a task, a contract's agent,
+// a session and a question. session.
 type target struct{ agent, task, contract, session, question string }
 
-// attack returns a request of the method for the target, with a value for every field. New fields must be added here.
+// attack returns a request of the method with the target, and with a value for every field. Add a value here for each
+// new field of the API.
 func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string]any {
 	t.Helper()
 	name, _, _ := strings.Cut(x.agent, "@")
@@ -38,7 +38,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"prompt": alicesTask, "context": map[string]any{}, "capabilities": []any{}, "timeout": json.Number("50"), "config": map[string]any{},
 		"principal": "alice", "method": "", "outcome": "", "person": "mallory", "group": "", "access": "run",
 		"question_id": x.question, "answer": "attacked", "include_answered": true, "or_question": true,
-		"directory":        "", // excluded by project
+		"directory":        "", // a request with project cannot have it
 		"agent_session_id": x.session, "agent": x.agent, "session_name": "an attack", "source": "all", "limit": json.Number("1000"),
 		"registry_ref": "127.0.0.1:1/an/attack",
 		"kind":         "human", "admin": true, "scope": "admin", "projects": []any{}, "ttl_seconds": json.Number("0"), "overlap_seconds": json.Number("0"),
@@ -49,29 +49,29 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		f := string(m.Input().Fields().Get(i).Name())
 		v, ok := values[f]
 		require.True(t, ok, "add the field %s of %s to attack", f, m.FullName())
-		if f == "context" && m.Name() == "RunSubagent" { // it is an object in a provider's request
+		if f == "context" && m.Name() == "RunSubagent" { // here the field is a text; in a provider's request it is an object
 			v = "an attack"
 		}
 		args[f] = v
 	}
-	if _, paged := args["page"]; paged { // a cursor selects another page
+	if _, paged := args["page"]; paged { // a request with a page cannot have a cursor
 		delete(args, "cursor")
 	}
-	delete(args, "payload_tail")                                  // payload_offset excludes it
-	delete(args, "tail")                                          // so does offset
-	if m.Name() == "ListQuestions" || m.Name() == "SearchFleet" { // they allow less
+	delete(args, "payload_tail")                                  // a request with payload_offset cannot have it
+	delete(args, "tail")                                          // a request with offset cannot have it
+	if m.Name() == "ListQuestions" || m.Name() == "SearchFleet" { // these methods have smaller limits
 		args["limit"] = json.Number("100")
 	}
-	if m.Name() == "AgentStart" { // alice-1 is that of the agent that the attacker creates
+	if m.Name() == "AgentStart" { // the attacker uses alice-1 for the agent that it creates
 		args["request_id"] = "alice-2"
 	}
-	if m.Name() == "WaitTasks" { // it then waits for less
+	if m.Name() == "WaitTasks" { // a short wait
 		args["timeout_seconds"] = json.Number("50")
 	}
-	if m.Name() == "WatchFleet" && strings.HasSuffix(x.agent, "!") { // the same without the task
+	if m.Name() == "WatchFleet" && strings.HasSuffix(x.agent, "!") { // names ending in ! mean the same request without the task
 		delete(args, "task_id")
 	}
-	if m.Name() == "ListTasks" { // its status and source are those of tasks
+	if m.Name() == "ListTasks" { // status and source are values of tasks
 		args["status"], args["source"] = "running", "human"
 		if strings.HasSuffix(x.agent, "!") { // all tasks, of any agent
 			delete(args, "agent_name")
@@ -83,7 +83,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 	return args
 }
 
-// alicesTask is alice's task with the request id alice-1. Attackers send the same request.
+// alicesTask is the description of alice's task with the request id alice-1. Attackers send the same request.
 const alicesTask = "echo classified output\npayload classified\nchange classified.txt classified work\nlisten"
 
 var alicesChecks = []any{"echo classified check"}
@@ -91,8 +91,8 @@ var alicesChecks = []any{"echo classified check"}
 var anyTime = regexp.MustCompile(`20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 
 // TestIsolation attacks alice's agents and tasks with every method, on every face and as every kind of principal. Each
-// attacker must get the same answer as for something that does not exist, and nothing of alice's may be shown or
-// changed.
+// attacker must get the same answer as for an object that does not exist. The calls may neither show nor change alice's
+// data.
 func TestIsolation(t *testing.T) {
 	t.Parallel()
 	tokens := map[string]tokenConfig{"alice": {}}
@@ -127,7 +127,7 @@ func TestIsolation(t *testing.T) {
 
 	before := s.seen(t)
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(methods)), func(name string) bool { return toolsetOf(methods[name]) == "" || made(name) })
-	names = append(names, "create_agent", "agent_start") // last, because afterwards the attacker has an agent with that name
+	names = append(names, "create_agent", "agent_start") // these come last, because the attacker then has an agent with that name
 	for _, attacker := range attackers {
 		face, _, _ := strings.Cut(attacker, "-")
 		for _, name := range names {
@@ -151,14 +151,15 @@ func TestIsolation(t *testing.T) {
 					return string(b)
 				}
 				innocent, got := answer(pair[0]), answer(pair[1])
-				// Two refusals of what is wrong in both requests would be equal whatever exists.
+				// If both requests were invalid, the answers would always be equal and the comparison would prove
+				// nothing.
 				require.False(t, strings.Contains(innocent, "INVALID_ARGUMENT") && !ofProviders[name], "%s by %s is refused: %s", name, attacker, innocent)
 				for _, secret := range secrets {
 					require.NotContains(t, got, secret, "%s by %s", name, attacker)
 				}
 				innocent = strings.NewReplacer("nopi", "papi", noTask, task).Replace(innocent)
-				got = strings.NewReplacer(contract, task, session, task, question, task).Replace(got) // the harmless target has the same id everywhere
-				if !made(name) {                                                                      // the second call gets the same object by its request id
+				got = strings.NewReplacer(contract, task, session, task, question, task).Replace(got) // the innocent request has the same id in all places
+				if !made(name) {                                                                      // for these, the second call returns the object of the first call, because of the request id
 					require.Equal(t, anyTime.ReplaceAllString(innocent, ""), anyTime.ReplaceAllString(got, ""), "%s by %s reveals what exists", name, attacker)
 				}
 			}
@@ -167,13 +168,13 @@ func TestIsolation(t *testing.T) {
 	require.Equal(t, before, s.seen(t), "alice's data has changed")
 }
 
-// ofProviders are the methods about providers, which have no owner. They refuse the names of agents.
+// ofProviders are methods about providers, which have no owner. They refuse names of agents as invalid.
 var ofProviders = map[string]bool{"get_registered_tools": true, "register_tool_with_agent": true, "remove_registered_tool": true}
 
-// made reports whether the method creates an object of the attacker.
+// made reports whether the method creates an object that belongs to the attacker.
 func made(name string) bool { return name == "create_agent" || name == "agent_start" }
 
-// seen returns everything of alice's that she can see.
+// seen returns all of alice's data that she can read.
 func (s *story) seen(t *testing.T) (all []string) {
 	t.Helper()
 	for _, c := range []struct{ method, with string }{
@@ -202,7 +203,7 @@ func (s *story) seen(t *testing.T) (all []string) {
 		m, _ := r.answer.(map[string]any)
 		delete(m, "observed_at")
 		delete(m, "places")
-		delete(m, "cursor") // others append to the log
+		delete(m, "cursor") // other principals append to the log
 		b, err := json.Marshal(m)
 		require.NoError(t, err)
 		all = append(all, string(b))

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// placeholders match any text of their form.
+// placeholders in an expected answer match any text of their form.
 var placeholders = map[string]*regexp.Regexp{
 	"<text>":   regexp.MustCompile(`(?s)^.+$`),
 	"<uuid>":   regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`),
@@ -21,9 +21,9 @@ var placeholders = map[string]*regexp.Regexp{
 	"<secret>": regexp.MustCompile(`^fleet_[A-Z2-7]{52}$`),
 }
 
-// mismatches compares got with want, both JSON, and describes the differences. Besides the placeholders, "<any>"
-// matches anything, "<says X>" any text that contains X, and "<more>" at the end of a list any further items. Unless
-// exact is set, objects may have additional keys.
+// mismatches compares got with want, which are decoded JSON, and returns descriptions of the differences. In want,
+// there may be placeholders. "<any>" matches any value, "<says X>" matches any text that contains X, and "<more>" at
+// the end of a list matches any further items. Unless exact is set, objects in got may have additional keys.
 func mismatches(want, got any, exact bool) []string { return mismatch("", want, got, exact) }
 
 func mismatch(at string, want, got any, exact bool) []string {

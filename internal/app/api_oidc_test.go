@@ -22,7 +22,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// people can sign in with the issuer of newOIDCFleet.
+// people are the users of the issuer of newOIDCFleet.
 var people = []oidctest.User{
 	{Subject: "1", Name: "alice", Groups: []string{"dev"}},
 	{Subject: "2", Name: "bob", Groups: []string{"dev", "staff"}},
@@ -42,7 +42,8 @@ func oidcAuth(issuer *oidctest.Issuer, auth ...string) func(c *Config) {
 	}
 }
 
-// newOIDCFleet returns a fleet that takes tokens and those of an issuer. The secrets "oidc:NAME" are the people's.
+// newOIDCFleet returns a fleet that accepts its own tokens and tokens of an issuer, and the issuer. The fleet's secrets
+// "oidc:NAME" are tokens of the people.
 func newOIDCFleet(t *testing.T) (*testFleet, *oidctest.Issuer) {
 	t.Helper()
 	issuer := oidctest.New(t, people...)
@@ -53,7 +54,7 @@ func newOIDCFleet(t *testing.T) (*testFleet, *oidctest.Issuer) {
 	t.Cleanup(func() {
 		text := string(log.Bytes())
 		for name, secret := range f.secrets {
-			require.NotContains(t, text, secret[len(secret)-40:], "the log has the token of %s", name)
+			require.NotContains(t, text, secret[len(secret)-40:], "the log must not have the token of %s", name)
 		}
 		require.NotContains(t, text, oidctest.ClientSecret)
 	})
@@ -64,7 +65,7 @@ func newOIDCFleet(t *testing.T) (*testFleet, *oidctest.Issuer) {
 	return f, issuer
 }
 
-// TestOIDC checks on every face whom the issuer's tokens make of their callers, and what these may do.
+// TestOIDC checks on every face which principals callers with tokens of the issuer are, and what they may do.
 func TestOIDC(t *testing.T) {
 	t.Parallel()
 	f, _ := newOIDCFleet(t)
@@ -118,7 +119,7 @@ func TestOIDC(t *testing.T) {
 	require.Equal(t, "human", startedBy(alice, t, fleetv1.NewFleetServiceClient(f.conn), "of-oidc-alice"))
 }
 
-// TestOIDCExpiry follows the fleet with a token until it expires.
+// TestOIDCExpiry checks that a stream ends when its token expires.
 func TestOIDCExpiry(t *testing.T) {
 	t.Parallel()
 	f, issuer := newOIDCFleet(t)
@@ -136,7 +137,7 @@ func TestOIDCExpiry(t *testing.T) {
 	require.ErrorContains(t, err, "the token has expired")
 }
 
-// TestOIDCUnreachable starts a server before its issuer.
+// TestOIDCUnreachable checks a server that starts before its issuer.
 func TestOIDCUnreachable(t *testing.T) {
 	t.Parallel()
 	issuer := oidctest.New(t, people...)
@@ -163,7 +164,7 @@ func TestOIDCUnreachable(t *testing.T) {
 		call.by = "alice"
 		r, err = faces[face](f, t.Context(), call)
 		require.NoError(t, err)
-		require.Nil(t, r.err, "tokens need no issuer")
+		require.Nil(t, r.err, "tokens of Fleet must work without the issuer")
 	}
 	issuer.Start(t)
 	waittest.Until(t, "the issuer is asked again in the background", func() bool { return !slices.Contains(parts(), "oidc") })
@@ -171,7 +172,7 @@ func TestOIDCUnreachable(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestOIDCDiscovery signs an MCP client in with nothing but the address of the endpoint, and the client's id.
+// TestOIDCDiscovery checks that an MCP client can sign in if it has only the address of the endpoint and its client id.
 func TestOIDCDiscovery(t *testing.T) {
 	t.Parallel()
 	f, issuer := newOIDCFleet(t)

@@ -13,8 +13,8 @@ import (
 	"fleet/internal/service"
 )
 
-// TestProjectRestriction attacks agents and tasks with every method, on every face, by a token of their own owner that is
-// restricted to another project. Each attack must get the same answer as for something that does not exist.
+// TestProjectRestriction attacks alice's agents and tasks with every method, on every face, with a token of alice that
+// is restricted to another project. Each attack must get the same answer as for an object that does not exist.
 func TestProjectRestriction(t *testing.T) {
 	t.Parallel()
 	for _, face := range []string{"grpc", "rest", "mcp"} {

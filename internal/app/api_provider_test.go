@@ -25,7 +25,7 @@ import (
 // providerKey is the only key in the environment of test fleets.
 const providerKey = "sk-ant-test-Zq81LmTk0x"
 
-// testProviders configures the contract's providers in the fake world. Only claude has a key.
+// testProviders configures the built-in providers in the fake world. Only claude has a key.
 func testProviders(c *providers.Config) {
 	c.ToolEnv, c.PerMinute = []string{"CALC_TOKEN"}, 20
 	c.Getenv = func(name string) string {
@@ -33,7 +33,8 @@ func testProviders(c *providers.Config) {
 	}
 }
 
-// testOutside is the environment for probes: Anthropic answers, Claude Code is installed, and Ollama has no models.
+// testOutside is the environment for probes. In it, Anthropic answers, Claude Code is installed, and Ollama has no
+// models.
 type testOutside struct{}
 
 func (testOutside) Get(_ context.Context, url string, _ map[string]string) (int, []byte, error) {
@@ -79,8 +80,8 @@ func TestProvidersOfAFile(t *testing.T) {
 	require.Equal(t, []string{"tools.internal"}, c.Providers.ToolHosts)
 }
 
-// TestProvidersWithModels sends a request to a model through a complete server, and lets the model call a tool that needs
-// a secret of the server's environment.
+// TestProvidersWithModels sends a request to a model through a complete server. The model calls a tool that needs a
+// secret of the server's environment.
 func TestProvidersWithModels(t *testing.T) {
 	t.Parallel()
 	stub := model.New(t)
@@ -139,7 +140,7 @@ func TestProvidersWithModels(t *testing.T) {
 	require.NotContains(t, r.GetError().GetValue(), providerKey)
 }
 
-// TestProviderTools checks that clients of /mcp/providers see the tools and arguments of the contract.
+// TestProviderTools checks that /mcp/providers offers the tools and arguments of the contract.
 func TestProviderTools(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{})

@@ -2,5 +2,5 @@
 
 package app
 
-// underRace says that the race detector is active, which makes parsing JSON thirty times slower.
+// underRace says whether the race detector is active, with which parsing JSON is thirty times slower.
 const underRace = true

@@ -16,7 +16,7 @@ import (
 	"fleet/internal/store/postgres/pgtest"
 )
 
-// clock is a clock that only tests move.
+// clock is a clock that moves only when a test calls add.
 type clock struct{ now atomic.Int64 }
 
 func newClock() *clock {
@@ -27,7 +27,7 @@ func newClock() *clock {
 
 func (c *clock) add(d time.Duration) { c.now.Add(int64(d)) }
 
-// on returns the options of a server that has the clock.
+// on changes the options of a server so that it uses the clock.
 func (c *clock) on(o *Options) {
 	core := o.Core
 	o.Core = func(s *state.Config) {
@@ -36,8 +36,8 @@ func (c *clock) on(o *Options) {
 	}
 }
 
-// TestRequestRates lets a principal send too many requests on all faces. It is refused on each with the same details, and
-// others are not.
+// TestRequestRates sends too many requests of one principal. Each face must refuse them with the same details, and must
+// not refuse other principals.
 func TestRequestRates(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
@@ -49,7 +49,7 @@ func TestRequestRates(t *testing.T) {
 		require.NoError(t, err)
 		return r.err
 	}
-	require.Nil(t, list("mcp", "alice"), "its session begins")
+	require.Nil(t, list("mcp", "alice"), "the first call begins the MCP session")
 	clock.add(time.Second)
 	for range 3 {
 		for _, face := range []string{"grpc", "rest", "mcp"} {
@@ -65,9 +65,9 @@ func TestRequestRates(t *testing.T) {
 			require.Equal(t, map[string]any{"limit": "limits.requests_per_second", "used": "9", "max": "9", "retry_after_seconds": json.Number("1")}, e.Details)
 		}
 	}
-	require.Nil(t, list("rest", "bob"), "others are not refused")
+	require.Nil(t, list("rest", "bob"), "other principals must not be refused")
 
-	// A message that calls no tool is refused by the protocol's own error.
+	// A message that does not call a tool is refused with the protocol's own error.
 	resp := f.refusesRequests(t)
 	var answer struct {
 		ID    int
@@ -83,7 +83,7 @@ func TestRequestRates(t *testing.T) {
 	require.NotNil(t, list("grpc", "alice"))
 }
 
-// post sends the body for alice.
+// post sends a POST with alice's token.
 func (f *testFleet) post(t *testing.T, path, body string) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.HTTPAddr()+path, strings.NewReader(body))
@@ -97,7 +97,8 @@ func (f *testFleet) post(t *testing.T, path, body string) *http.Response {
 	return resp
 }
 
-// refusesRequests checks that REST and MCP tell alice to try again in a second, and returns the answer to a list of tools.
+// refusesRequests checks that REST and MCP refuse alice's requests with Retry-After: 1, and returns the answer to a
+// list of tools.
 func (f *testFleet) refusesRequests(t *testing.T) (resp *http.Response) {
 	t.Helper()
 	for _, request := range [][2]string{{"/v1/agents", `{"name":"papi","project":"Setup","spec":"s"}`}, {"/mcp", `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`}} {
@@ -108,7 +109,8 @@ func (f *testFleet) refusesRequests(t *testing.T) (resp *http.Response) {
 	return resp
 }
 
-// TestRequestRatesOfReplicas checks that two servers together allow what one may, and one alone again allows all of it.
+// TestRequestRatesOfReplicas checks that two servers together allow as many requests as one server, and that the
+// remaining server alone allows all of them again.
 func TestRequestRatesOfReplicas(t *testing.T) {
 	t.Parallel()
 	url, clock := pgtest.URL(t), newClock()
@@ -139,7 +141,7 @@ func TestRequestRatesOfReplicas(t *testing.T) {
 		return n
 	}
 	_, err := two.shareOnce(t.Context())
-	require.NoError(t, err) // both are counted before one divides
+	require.NoError(t, err) // the first server divides the limit only after it has counted both servers
 	require.Equal(t, 10, allowed(one, two))
 	require.Equal(t, 5, allowed(one))
 	require.NoError(t, two.stop())

@@ -14,8 +14,9 @@ import (
 	"fleet/internal/store/postgres/pgtest"
 )
 
-// TestReplicas lets a server lose its database while a task runs in a place that another server reaches too. That one takes
-// over: the task is not given twice, and who follows it from a cursor of the first server misses nothing.
+// TestReplicas makes a server lose its database while a task runs in a place that another server reaches too. The other
+// server must take over the task, and must not dispatch it again. A client that follows the task from a cursor of the
+// first server must get all events.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -60,7 +61,7 @@ func TestReplicas(t *testing.T) {
 
 	two := newTestFleet(t, on(one.world))
 	second := fleetv1.NewFleetServiceClient(two.conn)
-	require.NoError(t, one.store.Close(), "it can neither renew its leases nor give them back")
+	require.NoError(t, one.store.Close(), "without the store, the server can neither renew nor release its leases")
 	one.world.Release("gate")
 	follow(second, func() bool { return text == "onetwo" })
 	waited, err := second.WaitTasks(t.Context(), &fleetv1.WaitTasksRequest{TaskIds: []string{task}})

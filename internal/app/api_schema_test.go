@@ -17,7 +17,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// goodRequests has a valid request for each method with a non-empty request. ${task} is a completed task.
+// goodRequests has a valid request for each method whose request has fields. ${task} is the id of a completed task.
 var goodRequests = map[string]string{
 	"create_agent":              `{"name":"fresh","project":"Setup","spec":"s"}`,
 	"list_agents":               `{}`,
@@ -85,7 +85,7 @@ var goodRequests = map[string]string{
 	"revoke_token":              `{"name":"nobody"}`,
 }
 
-// probe is a value just inside or just outside a rule of the schema.
+// probe is a value of a field that just satisfies or just violates a rule of the schema.
 type probe struct {
 	method protoreflect.MethodDescriptor
 	field  protoreflect.FieldDescriptor
@@ -98,8 +98,8 @@ func (p probe) String() string {
 	return fmt.Sprintf("%s.%s %s", p.method.Name(), p.field.Name(), p.rule)
 }
 
-// reason returns the expected reason for a value outside the rule. A field may have its own reason for a missing text,
-// which does not apply to a text that is too large.
+// reason returns the expected reason for a value that violates the rule. A field may have its own reason for a missing
+// text. That reason does not apply to a text that is too large.
 func (p probe) reason() string {
 	r, _ := proto.GetExtension(p.field.Options(), fleetv1.E_InvalidReason).(fleetv1.ErrorReason)
 	tooLarge := p.rule == "max_bytes" && (r == fleetv1.ErrorReason_SPEC_REQUIRED || r == fleetv1.ErrorReason_TASK_REQUIRED)
@@ -109,7 +109,7 @@ func (p probe) reason() string {
 	return r.String()
 }
 
-// probes returns values around every rule of the schema: field_behavior, protovalidate, and enums.
+// probes returns values that just satisfy or violate each rule of the schema: field_behavior, protovalidate, and enums.
 func probes(t *testing.T, task string) (all []probe) {
 	t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(methods)) {
@@ -194,8 +194,9 @@ func around(t *testing.T, rule string, limit protoreflect.Value, task, id string
 	}
 }
 
-// TestSchemaRulesAreEnforced checks that the server enforces the rules of the schema, which clients use for validation:
-// it must refuse values just outside of each rule, with the field and its reason, and accept values inside.
+// TestSchemaRulesAreEnforced checks that the server enforces the rules of the schema, which clients use for validation.
+// It must refuse a value that just violates a rule, with the field and its reason, and accept a value that just
+// satisfies it.
 func TestSchemaRulesAreEnforced(t *testing.T) {
 	t.Parallel()
 	s := &story{testFleet: newTestFleet(t, fleetConfig{}), names: map[string]string{}}
@@ -231,10 +232,10 @@ func TestSchemaRulesAreEnforced(t *testing.T) {
 	}
 }
 
-// faces returns the faces on which the value can be sent.
+// faces returns the faces on which the test sends the value.
 func (p probe) faces() []string {
 	if p.inside || p.rule == "enum" || p.rule == "max_bytes" {
-		return []string{"grpc"} // the others have no numbers of enum values, and are slow with large texts
+		return []string{"grpc"} // other faces cannot send numbers of enum values, and are slow with large texts
 	}
 	all := []string{"grpc"}
 	if hasTool(p.method) {

@@ -36,8 +36,8 @@ func testSessions(c *sessions.Config) {
 	c.Places, c.MaxSessions, c.MaxMessages = "fake", 3, 4
 }
 
-// testRegistry returns the address of a registry with the agent fleet/echo:v1, and with fleet/image:v1, which is not an
-// agent.
+// testRegistry returns the address of a registry. The registry has the agent fleet/echo:v1, and the image
+// fleet/image:v1, which is not an agent.
 var testRegistry = sync.OnceValues(func() (string, error) {
 	document, err := os.ReadFile(filepath.Join("..", "..", "testdata", "sessions", "echo.yaml"))
 	if err != nil {
@@ -61,8 +61,8 @@ var testRegistry = sync.OnceValues(func() (string, error) {
 	return host, nil
 })
 
-// TestSessionStreams checks that an agent's output is streamed while it works: as a stream on gRPC, as server-sent
-// events on REST, and as progress on MCP, followed by the answer.
+// TestSessionStreams checks that clients get an agent's output while the agent works, and the answer afterwards. The
+// output is a stream on gRPC, server-sent events on REST, and progress on MCP.
 func TestSessionStreams(t *testing.T) {
 	t.Parallel()
 	s := &story{testFleet: newTestFleet(t, fleetConfig{}), names: map[string]string{}}

@@ -14,7 +14,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// busy takes all slots of the server, and returns how many there are.
+// busy takes all slots of the server, and returns the number of slots.
 func (f *testFleet) busy(t *testing.T) (slots int) {
 	t.Helper()
 	slots = runtime.GOMAXPROCS(0) // see Limits.CallsPerCPU below
@@ -24,7 +24,7 @@ func (f *testFleet) busy(t *testing.T) (slots int) {
 	return slots
 }
 
-// calls makes a call on the face, and returns a channel for its answer.
+// calls makes a call on the face in the background, and returns a channel that receives the answer.
 func (f *testFleet) calls(ctx context.Context, face string, c call) <-chan reply {
 	answers := make(chan reply, 1)
 	go func() {
@@ -36,21 +36,22 @@ func (f *testFleet) calls(ctx context.Context, face string, c call) <-chan reply
 	return answers
 }
 
-// queued waits until so many calls wait for a slot.
+// queued waits until n calls wait for a slot.
 func (f *testFleet) queued(t *testing.T, n int) {
 	t.Helper()
-	waittest.Until(t, "a call that waits tells nobody", func() bool { return f.slots.Waiting() == n })
+	waittest.Until(t, "a waiting call gives no signal", func() bool { return f.slots.Waiting() == n })
 }
 
-// TestCallsWaitForTheirTurn calls a server whose slots for calls are all taken, on all faces. One call waits and is
-// answered in the end. Further ones of the same principal are refused. Health and metrics are answered at once.
+// TestCallsWaitForTheirTurn calls a server on all faces while all of its slots for calls are taken. One call must wait
+// and be answered in the end. Further calls of the same principal must be refused. Health and metrics must be answered
+// at once.
 func TestCallsWaitForTheirTurn(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{
 		Tokens: map[string]tokenConfig{"alice": {}, "bob": {}, "root": {Admin: true}}, Limits: fleet.Limits{CallsPerCPU: 1, WaitingCalls: 1},
 	})
 	list := call{method: methods["list_agents"], args: map[string]any{}, by: "alice"}
-	for _, face := range []string{"grpc", "rest", "mcp"} { // connected, and with a session
+	for _, face := range []string{"grpc", "rest", "mcp"} { // connects, and begins a session
 		r, err := faces[face](f, t.Context(), list)
 		require.NoError(t, err)
 		require.Nil(t, r.err)
@@ -100,10 +101,11 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 		f.slots.Leave()
 	}
 	require.Contains(t, ask("/metrics", f.authorization("root")), "\nfleet_call_wait_seconds_count 4\n")
-	require.NotContains(t, ask("/v1/agents", f.authorization("alice")), "papi", "a call that is refused does nothing")
+	require.NotContains(t, ask("/v1/agents", f.authorization("alice")), "papi", "a refused call must have no effect")
 }
 
-// TestWaitingCallsHoldNoSlot makes each kind of call that waits for something. When it waits, its slot is free.
+// TestWaitingCallsHoldNoSlot makes each kind of call that waits for an event or another server. While the call waits,
+// it must not hold a slot.
 func TestWaitingCallsHoldNoSlot(t *testing.T) {
 	t.Parallel()
 	s := &story{
@@ -139,10 +141,10 @@ func TestWaitingCallsHoldNoSlot(t *testing.T) {
 		answer := s.calls(ctx, "grpc", c)
 		s.queued(t, 1)
 		s.slots.Leave()
-		waittest.Until(t, "a call that gives up its slot tells nobody", func() bool { return s.slots.Working() < slots })
+		waittest.Until(t, "a call that gives up its slot gives no signal", func() bool { return s.slots.Working() < slots })
 		select {
 		case r := <-answer:
-			require.Fail(t, "it does not wait", "%s: %v %v", waits.method, r.answer, r.err)
+			require.Fail(t, "the call must wait", "%s: %v %v", waits.method, r.answer, r.err)
 		default:
 		}
 		require.NoError(t, s.slots.Take(t.Context(), "mallory"))

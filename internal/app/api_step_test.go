@@ -16,7 +16,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// step prepares the state for a case. testdata/api/README.md describes its keys.
+// step is a step that prepares the state for a case. testdata/api/README.md describes its keys.
 type step struct {
 	Agent any            `yaml:"agent"`
 	Task  map[string]any `yaml:"task"`
@@ -68,7 +68,7 @@ func (s *story) doOnce(ctx context.Context, st step) error {
 		if err := s.call(ctx, st); err != nil {
 			return err
 		}
-		return s.call(ctx, step{ // with a short timeout the server may answer before it is ready
+		return s.call(ctx, step{ // the server may answer with a timeout before the task has ended
 			Call: "show_agent", With: map[string]any{"agent_name": with["name"]}, By: st.By,
 			Until: map[string]any{"agent": map[string]any{"status": "idle"}},
 		})
@@ -92,7 +92,7 @@ func (s *story) doOnce(ctx context.Context, st step) error {
 	return s.call(ctx, st)
 }
 
-// call calls a method. With until set, it repeats the call after each event until the answer matches.
+// call calls a method. If the step has until, it repeats the call after each event until the answer matches.
 func (s *story) call(ctx context.Context, st step) error {
 	ctx, cancel := context.WithTimeout(ctx, waittest.Limit)
 	defer cancel()
@@ -177,7 +177,7 @@ func (s *story) expand(v any) any {
 			if saved, ok := s.names[m[1]]; ok {
 				return saved
 			}
-			return text // an earlier case failed, or the file is wrong; keep it visible
+			return text // the value is missing because an earlier case failed or the file is wrong; the name stays visible
 		})
 	case []any:
 		out := make([]any, len(v))
@@ -192,7 +192,7 @@ func (s *story) expand(v any) any {
 			out[key] = s.expand(v[k])
 		}
 		return out
-	case int, int64, uint64, float64: // as decode returns them
+	case int, int64, uint64, float64: // converted to json.Number, which decode returns
 		b, err := json.Marshal(v)
 		if err != nil {
 			panic(err)
@@ -202,7 +202,7 @@ func (s *story) expand(v any) any {
 	return v
 }
 
-// expect returns the expected value as JSON. A missing expectation for an object is an empty object.
+// expect returns the expected value as decoded JSON. For a map that is nil, it returns an empty object.
 func (s *story) expect(v any) any {
 	if m, ok := v.(map[string]any); ok && m == nil {
 		v = map[string]any{}
@@ -218,7 +218,7 @@ func (s *story) expect(v any) any {
 	return out
 }
 
-// keep saves parts of an answer under names: "task.id", "events.0.cursor".
+// keep saves parts of an answer under names. save has the path of each part, like "task.id" or "events.0.cursor".
 func (s *story) keep(save map[string]string, answer any) error {
 	for _, name := range slices.Sorted(maps.Keys(save)) {
 		v := answer
@@ -262,7 +262,7 @@ func (s *story) change(ctx context.Context, world *fake.Place, what string, v an
 	switch what {
 	case "stop_workspace":
 		world.StopWorkspace(args[0])
-	case "add_workspace": // of another creator
+	case "add_workspace": // a workspace that Fleet did not create
 		world.AddWorkspace(fleet.Workspace{Name: args[0], Owner: "somebody"})
 	case "start_workspace":
 		world.StartWorkspace(args[0])
@@ -280,7 +280,7 @@ func (s *story) change(ctx context.Context, world *fake.Place, what string, v an
 		s.gates["sends"] = world.Hold(fake.Send)
 	case "hold_runs":
 		s.gates["runs"] = world.HoldRuns()
-	case "open": // a gate
+	case "open": // opens a gate
 		s.gates[args[0]].Open()
 	case "set_metadata":
 		world.SetMetadata(args[0], args[1], args[2])
@@ -288,7 +288,7 @@ func (s *story) change(ctx context.Context, world *fake.Place, what string, v an
 		world.SetKept(args[0], args[1])
 	case "append_log":
 		world.AppendLog(args[0], args[1:]...)
-	case "spec_is_task": // for the only project; before anything else
+	case "spec_is_task": // for the only project; must be the first change
 		world.SetProjects(fake.Project{Project: fleet.Project{Name: args[0], SpecIsTask: true}})
 	case "release":
 		world.Release(args[0])
@@ -296,11 +296,11 @@ func (s *story) change(ctx context.Context, world *fake.Place, what string, v an
 		return within1(ctx, world.Reached(args[0]))
 	case "crash_run":
 		world.CrashRun(args[0])
-	case "unavailable": // permanently
+	case "unavailable": // until "available"
 		for _, m := range args {
 			world.Fail(fake.Method(m), 1<<30, fleet.Errorf(fleet.ReasonBackendUnavailable, "the agents' host does not answer; try again"))
 		}
-	case "available": // again
+	case "available": // ends "unavailable"
 		for _, m := range args {
 			world.Fail(fake.Method(m), 0, nil)
 		}

@@ -26,8 +26,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// behaviour is a file of testdata/api: calls with their expected answers, for every face. README.md there describes the
-// keys.
+// behaviour is the content of a file in testdata/api: calls with their expected answers, for every face.
+// testdata/api/README.md describes the keys.
 type behaviour struct {
 	About  string                 `yaml:"about"`
 	Faces  []string               `yaml:"faces"`
@@ -43,7 +43,7 @@ type behaviour struct {
 		Adopts       bool   `yaml:"adopts"`
 		Unlisted     string `yaml:"unlisted"`
 		Second       *struct {
-			Name     string   `yaml:"name"` // of the place
+			Name     string   `yaml:"name"` // name of the place
 			Unlisted string   `yaml:"unlisted"`
 			Projects []string `yaml:"projects"`
 		} `yaml:"second"`
@@ -75,7 +75,7 @@ type apiCase struct {
 	Save   map[string]string `yaml:"save"`
 }
 
-// httpRequest is an HTTP request that belongs to no method.
+// httpRequest is an HTTP request that does not call a method of the API.
 type httpRequest struct {
 	Verb   string            `yaml:"verb"`
 	Path   string            `yaml:"path"`
@@ -115,7 +115,7 @@ func readBehaviours(t *testing.T) map[string]*behaviour {
 	return all
 }
 
-// TestAPI runs every behaviour of testdata/api on every face, each with a new fleet.
+// TestAPI runs every behaviour of testdata/api on every face, each time with a new fleet.
 func TestAPI(t *testing.T) {
 	t.Parallel()
 	for name, b := range readBehaviours(t) {
@@ -192,7 +192,7 @@ func (b *behaviour) run(t *testing.T, face string) {
 	}
 }
 
-// check makes the call of the case and compares the answer.
+// check executes the steps and the call of the case, and compares the answer with the expected answer.
 func (s *story) check(t *testing.T, face string, c apiCase) {
 	ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)
 	defer cancel()
@@ -235,7 +235,7 @@ func (s *story) compare(t *testing.T, c apiCase, r reply) {
 		return
 	}
 	require.Nil(t, r.err, "%s", r.err)
-	require.True(t, c.Answer != nil || c.Has != nil, "the case expects nothing")
+	require.True(t, c.Answer != nil || c.Has != nil, "the case must have an expected answer")
 	if c.Answer != nil {
 		require.Empty(t, mismatches(s.expect(c.Answer), r.answer, true), "in %s", show(r.answer))
 	}
@@ -267,7 +267,7 @@ func (s *story) compareError(t *testing.T, want *wantError, got *apiError) {
 	require.Empty(t, mismatches(s.expect(want.Details), details, true), "in the details %s", show(details))
 }
 
-// checkHTTP sends an unmodified HTTP request.
+// checkHTTP sends the HTTP request of the case and checks the answer.
 func (s *story) checkHTTP(ctx context.Context, t *testing.T, c apiCase) {
 	body, _ := s.expand(c.HTTP.Body).(string)
 	path, _ := s.expand(c.HTTP.Path).(string)
@@ -313,7 +313,7 @@ func (s *story) checkHTTP(ctx context.Context, t *testing.T, c apiCase) {
 	s.compare(t, c, reply{answer: answer})
 }
 
-// TestAPIIsCovered fails if no behaviour checks a method's complete answer, or an error reason.
+// TestAPIIsCovered fails if a method's complete answer or an error reason is not checked by any behaviour.
 func TestAPIIsCovered(t *testing.T) {
 	t.Parallel()
 	answered, failed := map[string]bool{}, map[string]bool{}
@@ -335,7 +335,7 @@ func TestAPIIsCovered(t *testing.T) {
 		"SESSION_EXISTS",                 // tested in the core
 		"CURSOR_EXPIRED",                 // tested in the core
 		"CHECKS_FAILED",                  // the reason_code of tasks
-		"CANCELLED", "DEADLINE_EXCEEDED", // the caller is gone by then
+		"CANCELLED", "DEADLINE_EXCEEDED", // the caller does not wait for these any more
 	}
 	for number, reason := range fleetv1.ErrorReason_name {
 		require.True(t, number == 0 || failed[reason] != slices.Contains(elsewhere, reason), "no behaviour fails with %s, or it is listed as tested elsewhere", reason)

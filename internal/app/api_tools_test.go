@@ -15,8 +15,8 @@ import (
 	fleetmcp "fleet/internal/face/mcp"
 )
 
-// tools returns the names of the tools that the holder of the token is shown, sorted. They are the same over HTTP and on standard
-// input and output.
+// tools returns the names of the tools in the list for the holder of the token, sorted. It checks that the lists over
+// HTTP and on standard output are the same.
 func (f *testFleet) tools(t *testing.T, name, toolset string) (shown []string) {
 	t.Helper()
 	c, err := f.mcp(t.Context(), name, toolset)
@@ -31,7 +31,7 @@ func (f *testFleet) tools(t *testing.T, name, toolset string) (shown []string) {
 	return shown
 }
 
-// stdioTools returns what `fleet mcp` shows the holder of the token.
+// stdioTools returns the names of the tools that `fleet mcp` lists for the holder of the token.
 func (f *testFleet) stdioTools(t *testing.T, name, toolset string) (shown []string) {
 	t.Helper()
 	in := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\n")
@@ -48,7 +48,7 @@ func (f *testFleet) stdioTools(t *testing.T, name, toolset string) (shown []stri
 	return shown
 }
 
-// TestToolsShown checks that callers are shown exactly the tools that they may call.
+// TestToolsShown checks that the list of tools has exactly the tools that the caller may call.
 func TestToolsShown(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{
@@ -66,7 +66,7 @@ func TestToolsShown(t *testing.T) {
 			}
 			r, err := f.callMCP(t.Context(), call{method: m, args: x.attack(t, m), by: by})
 			require.NoError(t, err, "%s by %s", name, by)
-			// Others are refused for what they ask for, such as an agent of a registry that is not allowed.
+			// Other errors are about the arguments, for example an agent of a registry that is not allowed.
 			if r.err == nil || r.err.Reason != "PERMISSION_DENIED" || !regexp.MustCompile("his call needs scope|is (good|valid) for agents of the projects").MatchString(r.err.Message) {
 				allowed[toolsetOf(m)] = append(allowed[toolsetOf(m)], snake(string(m.Name())))
 			}
@@ -83,5 +83,5 @@ func TestToolsShown(t *testing.T) {
 	require.NotContains(t, f.tools(t, "runner", "fleet"), "list_audit")
 	require.NotContains(t, f.tools(t, "reader", "fleet"), "create_agent")
 	require.Empty(t, f.tools(t, "restricted", "lifecycle"))
-	require.NotEmpty(t, f.tools(t, "", "fleet"), "a caller that has not signed in")
+	require.NotEmpty(t, f.tools(t, "", "fleet"), "the list must not be empty for a caller without a token")
 }

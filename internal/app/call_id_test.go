@@ -12,8 +12,8 @@ import (
 	"fleet/internal/place/fake"
 )
 
-// TestCallID checks that all lines of the log about a call have its id, and that the error of a call whose cause only the
-// log has names it.
+// TestCallID checks that all log lines about a call have the call's id. If only the log has the cause of an error, the
+// error must contain the id.
 func TestCallID(t *testing.T) {
 	t.Parallel()
 	log := &logLines{}
@@ -31,7 +31,7 @@ func TestCallID(t *testing.T) {
 	ids := map[any]bool{}
 	for _, line := range log.of(t, "call") {
 		require.Regexp(t, "^[0-9a-f]{16}$", line["call_id"])
-		require.NotContains(t, ids, line["call_id"], "another call has it")
+		require.NotContains(t, ids, line["call_id"], "two calls must not have the same id")
 		ids[line["call_id"]] = true
 		if line["level"] == "ERROR" {
 			failed++

@@ -24,10 +24,10 @@ import (
 	"fleet/internal/store/postgres/pgtest"
 )
 
-// canary is in every secret of the test, with what it is after it.
+// canary is the beginning of every secret in the test. The rest of the secret says which secret it is.
 const canary = "canary7f3a"
 
-// canaries returns the canaries in the text, so that a failure names them.
+// canaries returns the canaries in the text, so that a failure shows them.
 func canaries(text []byte) (found []string) {
 	for _, b := range regexp.MustCompile(canary+`-[a-z]+`).FindAll(text, -1) {
 		found = append(found, string(b))
@@ -56,8 +56,8 @@ func (l *lockedBuffer) Bytes() []byte {
 	return bytes.Clone(l.b.Bytes())
 }
 
-// TestCanaries puts a secret into every input that may have one, lets agents work and fail, and looks for it wherever it must
-// not be. The test sets the environment of the process, so it is not parallel.
+// TestCanaries puts a secret into every input that may have one, lets agents work and fail, and checks that the secrets
+// are not in any place where they must not be. The test sets the environment of the process, so it is not parallel.
 func TestCanaries(t *testing.T) { //nolint:paralleltest // see above
 	for _, name := range []string{"CODER_SESSION_TOKEN", "ANTHROPIC_API_KEY", "OF_THE_SERVER"} {
 		t.Setenv(name, canary+"-environ")
@@ -96,7 +96,7 @@ local:
 	environ = append(environ, "FLEET_HTTP="+f.HTTPAddr(), "FLEET_GRPC="+f.GRPCAddr(), "FLEET_DATA="+f.cfg.Data, "FLEET_STORE="+f.cfg.Store)
 	client, ctx := fleetv1.NewFleetServiceClient(f.conn), f.as(t.Context(), "alice")
 
-	// An agent works, with a secret in everything that its owner says. Its program must not have the server's secrets.
+	// An agent works, with secrets in all texts of its owner. The agent's program must not have the server's secrets.
 	_, err := client.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: canary + "-spec"})
 	require.NoError(t, err)
 	started, err := client.StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{
@@ -116,17 +116,17 @@ local:
 			}
 		}
 	}
-	require.NotContains(t, output, canary+"-environ", "the environment of the server")
+	require.NotContains(t, output, canary+"-environ", "an agent must not have the environment of the server")
 	require.Contains(t, output, canary+"-passed")
 	for _, line := range commandLines(t) {
-		require.Empty(t, canaries([]byte(line)), "a command line, which other users can read: %s", line)
+		require.Empty(t, canaries([]byte(line)), "a command line must not have a secret, because other users can read it: %s", line)
 	}
 	_, err = client.SendTaskMessage(ctx, &fleetv1.SendTaskMessageRequest{AgentName: "papi", Message: canary + "-message"})
 	require.NoError(t, err)
 	_, err = client.WaitTasks(ctx, &fleetv1.WaitTasksRequest{TaskIds: []string{task}})
 	require.NoError(t, err)
 
-	// Calls fail, and say why.
+	// Calls fail, with errors that say why.
 	var refusals []error
 	refuse := func(err error) { require.Error(t, err); refusals = append(refusals, err) }
 	_, err = client.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "broken", Project: "cloned", Spec: "s"})
@@ -153,7 +153,7 @@ local:
 	}
 	f.signIntoPage(t, "alice")
 
-	// What admins and operators get has none of it, not even what the owner may read.
+	// Data for admins and operators must not have any of the secrets, not even texts that the owner may read.
 	bundle := &bytes.Buffer{}
 	p := &program{version: "test", environ: environ}
 	require.NoError(t, p.writeBundle(t.Context(), bundle, file, f.secrets["root"]))
@@ -167,15 +167,15 @@ local:
 	for name, b := range content {
 		require.Empty(t, canaries(b), name)
 		for who, secret := range f.secrets {
-			require.NotContains(t, string(b), secret, "the token of %s in %s", who, name)
+			require.NotContains(t, string(b), secret, "the token of %s must not be in %s", who, name)
 		}
 	}
-	require.NoError(t, p.writeBundle(t.Context(), bundle, file, f.secrets["alice"]), "who is no admin gets less")
+	require.NoError(t, p.writeBundle(t.Context(), bundle, file, f.secrets["alice"]), "a caller who is not an admin must get a bundle with fewer files")
 	content = unpack(t, bundle)
 	require.Contains(t, string(content["problems.txt"]), "admin")
 	require.NotContains(t, content, "log.txt")
 
-	// Events have what the owner's agent puts out and what its owner says, and nothing of the configuration.
+	// Events have the output of the agent and the texts of its owner, but no secret of the configuration.
 	events, err := client.WatchFleet(ctx, &fleetv1.WatchFleetRequest{})
 	require.NoError(t, err)
 	configured := regexp.MustCompile(canary + `-(env|passed|environ|repository|check|prompt|codertoken|postgres|token|header)\b`)
@@ -188,15 +188,15 @@ local:
 	}
 	require.NoError(t, f.stop())
 
-	// Traces go to others. They have not even the texts of the owner.
+	// Other systems receive the traces. So traces must not even have the texts of the owner.
 	traced := fmt.Sprintf("%+v", kept.all)
 	for _, name := range []string{"FleetService/StartAgentTask", "task.dispatch", "agent.provision"} {
 		require.Contains(t, traced, name)
 	}
 	require.Empty(t, canaries([]byte(traced)))
-	require.NotContains(t, log.String(), canary, "the log until the end")
+	require.NotContains(t, log.String(), canary, "the log must not have a secret, even after the server has ended")
 
-	// The store has the owner's texts, which are payload, but no secret of the configuration, no token and no cookie.
+	// The store has the owner's texts, since they are data, but no secret of the configuration, no token and no cookie.
 	stored := f.stored(t)
 	require.Contains(t, stored, canary+"-spec")
 	require.Empty(t, regexp.MustCompile(canary+`-(environ|repository|check|prompt|codertoken|postgres|header|query|body|session|code)`).FindAllString(stored, -1))
@@ -207,8 +207,8 @@ local:
 	}
 }
 
-// signIntoPage begins a session in a browser with a token and one with a link, uses both, and fails to begin others. The code of
-// the link becomes one of the secrets.
+// signIntoPage begins one session of the page with a token and one with a link, and uses both. It also tries to begin
+// sessions with invalid credentials. It adds the code of the link to f.secrets.
 func (f *testFleet) signIntoPage(t *testing.T, name string) {
 	t.Helper()
 	send := func(method, path, body, cookie string, want int) (answer []byte, session string) {
@@ -248,7 +248,7 @@ func (f *testFleet) signIntoPage(t *testing.T, name string) {
 	}
 }
 
-// stored returns everything in the store, which no server has open.
+// stored returns the whole content of the store as text. No server may have the store open.
 func (f *testFleet) stored(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
@@ -288,7 +288,7 @@ func (f *testFleet) stored(t *testing.T) string {
 	return all.String()
 }
 
-// unpack returns the files of a bundle, and empties the buffer.
+// unpack returns the files of a bundle by name. It empties the buffer.
 func unpack(t *testing.T, b *bytes.Buffer) map[string][]byte {
 	t.Helper()
 	z, err := gzip.NewReader(b)
@@ -340,7 +340,7 @@ func TestCassettesHaveNoTokens(t *testing.T) {
 	}
 }
 
-// TestRecent checks that the last lines of the log are kept, in their order.
+// TestRecent checks that the last lines of the log are kept, in order.
 func TestRecent(t *testing.T) {
 	t.Parallel()
 	r := &recent{next: io.Discard}
@@ -353,5 +353,5 @@ func TestRecent(t *testing.T) {
 	require.Equal(t, []string{"line 3", fmt.Sprintf("line %d", recentLines+2)}, []string{lines[0], lines[recentLines-1]})
 	_, err := r.Write(bytes.Repeat([]byte("x"), 1<<20))
 	require.NoError(t, err)
-	require.Less(t, len(r.text()), recentLines*20+recentLine+10, "a long line is cut")
+	require.Less(t, len(r.text()), recentLines*20+recentLine+10, "a long line must be cut")
 }

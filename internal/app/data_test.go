@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDataDirectoryIsPrivate checks that a fleet does not open a directory that other users can read.
+// TestDataDirectoryIsPrivate checks that a fleet does not open a data directory that other users can read.
 func TestDataDirectoryIsPrivate(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -41,6 +41,6 @@ func TestDataDirectoryIsPrivate(t *testing.T) {
 	require.NoError(t, checkData(filepath.Join(base, "not", "there", "yet")))
 	below := filepath.Join(base, os.FileMode(0o700).String(), "below")
 	require.NoError(t, os.Mkdir(below, 0o700))
-	require.NoError(t, os.Chmod(below, 0o755)) //nolint:gosec // nobody can enter it
+	require.NoError(t, os.Chmod(below, 0o755)) //nolint:gosec // nobody else can enter its parent
 	require.NoError(t, checkData(below))
 }

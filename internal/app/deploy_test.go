@@ -16,10 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// deployment is the directory with what docs/operate/deploy.md describes.
+// deployment is the directory with the files that docs/operate/deploy.md describes.
 const deployment = repository + "/docs/operate/deploy"
 
-// TestDeployedSettings checks that every variable in the files for deployment is a setting.
+// TestDeployedSettings checks that every variable in the deployment files is a setting.
 func TestDeployedSettings(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{"FLEET_CONFIG": true}
@@ -30,15 +30,15 @@ func TestDeployedSettings(t *testing.T) {
 	found := 0
 	for _, path := range []string{"fleet.service", "Containerfile", "kubernetes/deployment.yaml"} {
 		for _, name := range variable.FindAllString(readDeployed(t, path), -1) {
-			require.True(t, known[name], "%s sets %s, which is no setting", path, name)
+			require.True(t, known[name], "%s sets %s, which is not a setting", path, name)
 			found++
 		}
 	}
 	require.Greater(t, found, 5)
 }
 
-// TestDeployedPods checks that the configuration of the pods is valid, and that their ports and probes are those of a
-// server with it.
+// TestDeployedPods checks that the configuration of the pods is valid, and that their ports and probes match a server
+// with this configuration.
 func TestDeployedPods(t *testing.T) {
 	t.Parallel()
 	c, err := Load(filepath.Join(deployment, "kubernetes/fleet.yaml"), []string{"FLEET_STORE=postgres://fleet@db.example.com/fleet"}, nil)
@@ -82,10 +82,10 @@ func TestDeployedPods(t *testing.T) {
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}})
 	for _, p := range []probe{pod.StartupProbe, pod.LivenessProbe, pod.ReadinessProbe} {
 		require.Equal(t, "http", p.HTTPGet.Port)
-		require.Equal(t, "HTTPS", p.HTTPGet.Scheme, "the configuration has a certificate")
+		require.Equal(t, "HTTPS", p.HTTPGet.Scheme, "probes must use HTTPS, since the configuration has a certificate")
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.HTTPAddr()+p.HTTPGet.Path, nil)
 		require.NoError(t, err)
-		r.Host = "10.1.2.3:8101" // kubelets name the address of the pod, and send no token
+		r.Host = "10.1.2.3:8101" // a kubelet uses the address of the pod as the host, and sends no token
 		answer, err := http.DefaultClient.Do(r)
 		require.NoError(t, err)
 		_, err = io.Copy(io.Discard, answer.Body)
@@ -101,14 +101,14 @@ func TestDeployedPods(t *testing.T) {
 	require.Contains(t, readDeployed(t, "kubernetes/deployment.yaml"), "/etc/fleet/config/fleet.yaml")
 }
 
-// TestDeployedUnit checks the unit with systemd's own program, where that is installed.
+// TestDeployedUnit checks the unit with systemd-analyze, if it is installed.
 func TestDeployedUnit(t *testing.T) {
 	t.Parallel()
 	verify, err := exec.LookPath("systemd-analyze")
 	if err != nil {
 		t.Skip("systemd-analyze is not installed")
 	}
-	// The unit as it is, but for a program that exists here.
+	// The path of the program is replaced by the path of a program that exists here.
 	dir := t.TempDir()
 	program, err := os.Executable()
 	require.NoError(t, err)
@@ -117,7 +117,7 @@ func TestDeployedUnit(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, unit, 0o600))
 	out, err := exec.CommandContext(t.Context(), verify, "verify", "--man=no", path).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	for line := range strings.Lines(string(out)) { // it also reports on units of the machine
+	for line := range strings.Lines(string(out)) { // systemd-analyze also reports problems of other units
 		require.NotContains(t, line, "fleet.service")
 	}
 }

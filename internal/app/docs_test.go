@@ -69,7 +69,7 @@ func documents(t *testing.T) (all []document) {
 	return all
 }
 
-// files returns the paths of the repository's files with these suffixes, relative to it.
+// files returns the paths, relative to the repository, of the repository's files with one of the suffixes.
 func files(t *testing.T, ends ...string) (paths []string) {
 	t.Helper()
 	err := filepath.WalkDir(repository, func(path string, e fs.DirEntry, err error) error {
@@ -105,7 +105,7 @@ func textOf(n ast.Node, source []byte) string {
 	return b.String()
 }
 
-// anchor returns GitHub's anchor for a heading. others are the anchors of earlier headings.
+// anchor returns the anchor that GitHub gives to a heading. others are the anchors of earlier headings.
 func anchor(heading string, others []string) string {
 	slug := strings.Map(func(r rune) rune {
 		switch {
@@ -179,7 +179,8 @@ func TestDocPaths(t *testing.T) {
 	}
 }
 
-// TestDocIndexes checks that the indexes of docs/ link to every document, and the index of decisions by title.
+// TestDocIndexes checks that the indexes of docs/ link to every document, and that the index of decisions has their
+// titles.
 func TestDocIndexes(t *testing.T) {
 	t.Parallel()
 	all := map[string]document{}
@@ -232,7 +233,7 @@ func TestDocTests(t *testing.T) {
 	for _, d := range documents(t) {
 		for _, span := range d.spans {
 			if name.MatchString(span) && !known[span] {
-				t.Errorf("%s names `%s`, and there is no such test", d.path, span)
+				t.Errorf("%s names the test `%s`, which does not exist", d.path, span)
 			}
 		}
 	}
@@ -259,7 +260,7 @@ func TestDocCommands(t *testing.T) {
 	require.NoError(t, err)
 	for _, d := range documents(t) {
 		if strings.HasPrefix(d.path, "docs/decisions/") || strings.HasPrefix(d.path, "testdata/") || d.path == "CHANGELOG.md" {
-			continue // these contain commands of the past and internal commands
+			continue // these documents contain old and internal commands
 		}
 		for _, span := range d.spans {
 			for _, words := range commandsIn(span, "fleet") {
@@ -283,7 +284,7 @@ func TestDocCommands(t *testing.T) {
 	}
 }
 
-// commandTree returns the command line of the program.
+// commandTree returns the root command of the program.
 func commandTree() *cobra.Command {
 	p := &program{version: "test"}
 	root := cli.New(cli.Deps{})
@@ -293,10 +294,11 @@ func commandTree() *cobra.Command {
 	return root
 }
 
-// placeholder matches words that a reader replaces, and ellipses.
+// placeholder matches ellipses, and words that a reader replaces.
 var placeholder = regexp.MustCompile(`^([A-Z]+|\.\.\.|…)$`)
 
-// checkCommand fails the test if the program does not have the command. words follow the program's name.
+// checkCommand fails the test if the program does not have the command or its flags. words are the words after the
+// program's name. If whole is set, it also checks the number of arguments.
 func checkCommand(t *testing.T, path string, words []string, whole bool) {
 	t.Helper()
 	shown := "fleet " + strings.Join(words, " ")
@@ -358,7 +360,7 @@ func commandsIn(shell, program string) (calls [][]string) {
 	return calls
 }
 
-// words splits a command into its words, up to its end.
+// words splits the first command of a shell line into its words.
 func words(line string) (all []string) {
 	var word strings.Builder
 	var quote rune

@@ -21,7 +21,7 @@ import (
 	"fleet/internal/store/sqlite"
 )
 
-// examined returns the findings about a server with the settings, by check.
+// examined returns the findings about a server with the settings, by name of the check.
 func examined(t *testing.T, file string, environ ...string) map[string]finding {
 	t.Helper()
 	environ = append([]string{
@@ -92,7 +92,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// TestDoctorAndStores examines stores of this version, and of others.
+// TestDoctorAndStores examines stores whose schema has this version or another version.
 func TestDoctorAndStores(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -114,7 +114,7 @@ func TestDoctorAndStores(t *testing.T) {
 	require.Equal(t, []verdict{failing, warning, warning}, []verdict{d.found[0].Verdict, d.found[1].Verdict, d.found[2].Verdict})
 }
 
-// TestDoctorAndCoder examines a deployment whose clock is wrong, with a valid token and with another one.
+// TestDoctorAndCoder examines a deployment whose clock is wrong, with a valid and an invalid token.
 func TestDoctorAndCoder(t *testing.T) {
 	t.Parallel()
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -145,7 +145,7 @@ func TestDoctorAndCoder(t *testing.T) {
 	require.NotContains(t, all["coder"].Message, "s3cret")
 }
 
-// TestDoctorAndIssuer examines issuers that answer, and others.
+// TestDoctorAndIssuer examines issuers that work and issuers that do not.
 func TestDoctorAndIssuer(t *testing.T) {
 	t.Parallel()
 	issuer := oidctest.New(t)
@@ -197,7 +197,7 @@ func TestDoctorAndIssuer(t *testing.T) {
 	require.Contains(t, examined(t, settings(issuer.URL, ""))["oidc"].Message, "connection refused")
 }
 
-// TestDoctorAndServer examines a server that runs, and checks what the command prints.
+// TestDoctorAndServer examines a server that runs, and checks the output of the command.
 func TestDoctorAndServer(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{})
@@ -209,7 +209,7 @@ func TestDoctorAndServer(t *testing.T) {
 	config := writeConfig(t, "")
 	require.Equal(t, 1, p.run(t.Context(), []string{"doctor", "--config", config}))
 	require.Regexp(t, `(?m)^failed +data +/dev/null is not a directory: name a directory in the setting data$`, out.String())
-	require.Contains(t, errs.String(), "2 of", "the store is there too")
+	require.Contains(t, errs.String(), "2 of", "the checks of the store must be counted")
 	out.Reset()
 	require.Equal(t, 1, p.run(t.Context(), []string{"doctor", "--json", "--config", config}))
 	var report struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzConfig checks that any fleet.yaml is either a valid configuration, or refused with an error.
+// FuzzConfig checks that Load returns a valid configuration or an error for any fleet.yaml.
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte("auth: [tokens]\nhttp: 0.0.0.0:1\nlocal: {projects: [{name: a, driver: shell, network: {allow: [a:1]}}]}\n"))
 	f.Add([]byte("create_wait: 1e9999\nplaces: [coder, coder]\nlimits: {agents: -1}\n"))

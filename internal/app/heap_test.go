@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheCollectorWaits checks that the heap may grow before the garbage collector runs, however small the fleet is.
+// TestTheCollectorWaits checks that the garbage collector runs only after the heap has grown by the size of keepHeap,
+// however small the fleet is.
 func TestTheCollectorWaits(t *testing.T) {
 	t.Parallel()
 	floor := uint64(len(keepHeap()))

@@ -17,13 +17,15 @@ import (
 var (
 	// commandShown matches a command in quotes.
 	commandShown = regexp.MustCompile("[`\"'](fleet [a-z][^`\"']*)[`\"']")
-	// toolNamed matches a tool in a next step, which faces replace by what their callers use.
+	// toolNamed matches the placeholder for a tool in a next step. Faces replace it by the command or tool that their
+	// callers use.
 	toolNamed = regexp.MustCompile(`\{(\w+)\}`)
-	// toolSeen matches a tool in a sentence.
+	// toolSeen matches the name of a tool in a sentence.
 	toolSeen = regexp.MustCompile(`\bsee ([a-z]+_[a-z_]+)`)
 )
 
-// TestHints checks that what errors, help and the log tell people and models to do exists: commands with their flags, and tools.
+// TestHints checks that the commands, flags and tools exist that errors, help texts and log messages tell people and
+// models to use.
 func TestHints(t *testing.T) {
 	t.Parallel()
 	commands, tools := map[string]bool{}, 0
@@ -71,7 +73,7 @@ func TestHints(t *testing.T) {
 	var help func(cmd *cobra.Command)
 	help = func(cmd *cobra.Command) {
 		command(cmd.CommandPath(), cmd.Example, true)
-		for _, m := range commandShown.FindAllStringSubmatch(cmd.Long, -1) { // also texts that are derived from the proto
+		for _, m := range commandShown.FindAllStringSubmatch(cmd.Long, -1) { // help texts can come from the proto
 			command(cmd.CommandPath(), m[1], false)
 		}
 		for _, sub := range cmd.Commands() {
@@ -83,7 +85,7 @@ func TestHints(t *testing.T) {
 	require.Greater(t, tools, 40)
 }
 
-// textIn returns the literal texts of an expression, joined.
+// textIn returns all string literals of an expression, joined.
 func textIn(n ast.Node) string {
 	var text strings.Builder
 	ast.Inspect(n, func(n ast.Node) bool {

@@ -11,13 +11,13 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestRefusedStream checks that a stream that is refused before its request is sent returns the reason.
+// TestRefusedStream checks that RecvMsg returns the reason if a stream is refused before its request is sent.
 func TestRefusedStream(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}})
 	s, err := f.Conn().NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, fleetv1.FleetService_WatchFleet_FullMethodName)
 	require.NoError(t, err)
-	require.Equal(t, codes.Unauthenticated, status.Code(s.RecvMsg(&fleetv1.WatchFleetResponse{}))) // it has been refused
+	require.Equal(t, codes.Unauthenticated, status.Code(s.RecvMsg(&fleetv1.WatchFleetResponse{}))) // the stream has been refused now
 	require.NoError(t, s.SendMsg(&fleetv1.WatchFleetRequest{}))
 	require.NoError(t, s.CloseSend())
 	require.Equal(t, codes.Unauthenticated, status.Code(s.RecvMsg(&fleetv1.WatchFleetResponse{})))

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// layer lists which packages of this module the packages below a path may import, and which packages only they may
+// layer lists the packages of this module that packages below path may import, and the packages that only they may
 // import.
 type layer struct {
 	path       string
@@ -79,7 +79,7 @@ func TestLayers(t *testing.T) {
 	t.Parallel()
 	for _, p := range goList(t, "fleet/...") {
 		i := slices.IndexFunc(layers, func(l layer) bool { return within(p.ImportPath, l.path) })
-		require.GreaterOrEqual(t, i, 0, "%s is in no layer: add it to the list", p.ImportPath)
+		require.GreaterOrEqual(t, i, 0, "%s is not in a layer: add it to the list", p.ImportPath)
 		for _, imp := range p.Imports {
 			if within(imp, "fleet") {
 				require.False(t, toolset(p.ImportPath) && toolset(imp) && p.ImportPath != imp, "%s may not import its sibling %s", p.ImportPath, imp)
@@ -99,7 +99,7 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// TestProgramHasNoTestParts fails if the program contains what only tests need.
+// TestProgramHasNoTestParts fails if the program imports a package that only tests need.
 func TestProgramHasNoTestParts(t *testing.T) {
 	t.Parallel()
 	for _, p := range goList(t, "-deps", "fleet/cmd/fleet") {
@@ -109,7 +109,7 @@ func TestProgramHasNoTestParts(t *testing.T) {
 
 // toolset reports whether the package is a toolset.
 func toolset(path string) bool {
-	return strings.HasPrefix(path, "fleet/internal/toolset/") && path != "fleet/internal/toolset/conversation" // which they share
+	return strings.HasPrefix(path, "fleet/internal/toolset/") && path != "fleet/internal/toolset/conversation" // a package that toolsets share
 }
 
 func within(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }

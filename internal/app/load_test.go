@@ -36,13 +36,13 @@ func TestLoadOrder(t *testing.T) {
 	path := writeConfig(t, "http: 127.0.0.1:1\ngrpc: 127.0.0.1:2\ncreate_wait: 1s\nallowed_hosts: [a.example]\noutput: {max: 9}\ntls: {cert: a, key: b, client_ca: c}\n")
 	c, err := Load(path, []string{"FLEET_GRPC=127.0.0.1:3", "FLEET_CREATE_WAIT=2s", "FLEET_TLS_KEY=e", "HOME=/x"}, flagSet(t, "--create-wait", "3s", "--max-output", "7", "--tls-client-ca", "f"))
 	require.NoError(t, err)
-	require.Equal(t, "127.0.0.1:1", c.HTTP, "the file")
-	require.Equal(t, "127.0.0.1:3", c.GRPC, "the environment before the file")
-	require.Equal(t, 3*time.Second, c.CreateWait, "flags before the environment")
+	require.Equal(t, "127.0.0.1:1", c.HTTP, "the value of the file must be used")
+	require.Equal(t, "127.0.0.1:3", c.GRPC, "the environment must take precedence over the file")
+	require.Equal(t, 3*time.Second, c.CreateWait, "flags must take precedence over the environment")
 	require.Equal(t, []string{"a.example"}, c.AllowedHosts)
 	require.EqualValues(t, 7, c.MaxOutput)
 	require.EqualValues(t, 9, c.Output.Max)
-	require.Equal(t, TLS{Cert: "a", Key: "e", ClientCA: "f"}, c.TLS, "settings in a section")
+	require.Equal(t, TLS{Cert: "a", Key: "e", ClientCA: "f"}, c.TLS, "settings in a section must be loaded from all sources")
 	require.Equal(t, DefaultConfig().StopGrace, c.StopGrace)
 }
 
@@ -80,10 +80,10 @@ func TestLoadRefuses(t *testing.T) {
 	for _, broken := range []string{"http: [", "max_output: many", "auth: tokens"} {
 		_, err = Load(writeConfig(t, "auth: tokens\nlocal: {projects: [{name: a, env: {KEY: s3cret}}]}\n"+broken+"\n"), nil, nil)
 		require.ErrorContains(t, err, "3:")
-		require.NotContains(t, err.Error(), "s3cret", "errors reach logs")
+		require.NotContains(t, err.Error(), "s3cret", "an error must not have a secret, because it is logged")
 	}
 	_, err = Load(writeConfig(t, ""), nil, flagSet(t, "--http", "0.0.0.0:1", "--auth", "tokens", "--tls-cert", "a.pem", "--tls-key", "b.pem"))
-	require.NoError(t, err, "with tokens and TLS, other addresses are allowed")
+	require.NoError(t, err, "with tokens and TLS, other addresses must be allowed")
 }
 
 // TestUnknownVariables checks that the server starts with unknown environment variables, and logs a warning.
@@ -107,7 +107,7 @@ func TestUnknownVariables(t *testing.T) {
 	require.NotContains(t, log.String(), "10.0.0.1", "values may be secrets")
 }
 
-// TestSample checks that the sample is a valid configuration with every key.
+// TestSample checks that the sample is a valid configuration and mentions every key.
 func TestSample(t *testing.T) {
 	t.Parallel()
 	c, err := Load(writeConfig(t, string(sample)), nil, nil)
@@ -130,7 +130,7 @@ func TestSampleSettings(t *testing.T) {
 	require.Equal(t, 5000, c.Limits.For("ci", nil).Agents)
 	require.Equal(t, 20, c.Limits.Projects["webshop"].RunningTasks)
 	require.Equal(t, 20, c.Limits.For("someone", []string{"oidc:interns"}).RequestsPerSecond)
-	c.Limits.Principals, c.Limits.Groups, c.Limits.Projects = nil, nil, nil // examples
+	c.Limits.Principals, c.Limits.Groups, c.Limits.Projects = nil, nil, nil // the sample has examples of these
 	d := DefaultConfig()
 	require.Equal(t, []any{d.HTTP, d.CreateWait, d.StallTimeout, d.MaxOutput, d.Output, d.MCP, d.Retention, d.PayloadRetention, d.Limits, d.Places},
 		[]any{c.HTTP, c.CreateWait, c.StallTimeout, c.MaxOutput, c.Output, c.MCP, c.Retention, c.PayloadRetention, c.Limits, c.Places},
@@ -162,7 +162,7 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// TestPlaces checks that backend is accepted as the old name of places, in every source.
+// TestPlaces checks that backend is accepted as the old name of places, in the file, the environment and flags.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {

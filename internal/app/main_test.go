@@ -16,7 +16,8 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && slices.Contains([]string{shimCommand, acpCommand, askCommand, modelCommand}, os.Args[1]) {
 		os.Exit(Main(os.Args[1:]))
 	}
-	// Most of these tests compute, unlike those of other packages. More of them at a time only make each cost more.
+	// Unlike tests of other packages, most of these tests need the CPU. Running more of them in parallel makes each one
+	// slower.
 	flag.Parse()
 	parallel, most := flag.Lookup("test.parallel").Value, runtime.GOMAXPROCS(0)+1
 	if n, err := strconv.Atoi(parallel.String()); err == nil && n > most {

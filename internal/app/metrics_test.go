@@ -14,7 +14,7 @@ import (
 	"fleet/internal/telemetry"
 )
 
-// answerTo returns the status and the body of a request to an HTTP address.
+// answerTo sends a request to the URL and returns the status and the body of the answer.
 func (f *testFleet) answerTo(t *testing.T, verb, url, authorization string) (status int, body string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), verb, url, nil)
@@ -53,10 +53,10 @@ func TestMetricsAreForAdmins(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, body, "fleet_build_info")
 	status, _ = f.answerTo(t, http.MethodGet, own+"/v1/agents", "")
-	require.Equal(t, http.StatusNotFound, status, "the address serves nothing else")
+	require.Equal(t, http.StatusNotFound, status, "the metrics address must not serve anything else")
 }
 
-// TestMetricsToken reads the metrics of an address with TLS and a token.
+// TestMetricsToken checks a metrics address with TLS and a token.
 func TestMetricsToken(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "token")
@@ -64,7 +64,7 @@ func TestMetricsToken(t *testing.T) {
 	f := newTLSFleet(t, func(_ *tlsFleet, c *Config) { c.Metrics, c.MetricsTokenFile = "127.0.0.1:0", file })
 	address := f.metrics.listener.Addr().String() + "/metrics"
 	status, _ := f.answerTo(t, http.MethodGet, "http://"+address, "Bearer first")
-	require.Equal(t, http.StatusBadRequest, status, "without TLS")
+	require.Equal(t, http.StatusBadRequest, status, "a request without TLS must be refused")
 
 	f.http = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: f.ca.Pool, MinVersion: tls.VersionTLS12}}}
 	ask := func(authorization string, want int) {
@@ -88,7 +88,7 @@ func TestMetricsToken(t *testing.T) {
 	ask("", http.StatusServiceUnavailable)
 }
 
-// TestMetricsAddress checks which addresses are refused.
+// TestMetricsAddress checks which settings for the metrics address are refused.
 func TestMetricsAddress(t *testing.T) {
 	t.Parallel()
 	const tlsFiles = "tls: {cert: c, key: k}\n"
@@ -116,8 +116,8 @@ func TestMetricsAddress(t *testing.T) {
 	require.ErrorContains(t, err, "metrics_token_file cannot be read")
 }
 
-// TestMetricsOfServer checks that a server exports every metric once it has worked, and that no name or text gets into
-// them.
+// TestMetricsOfServer checks that a server that has worked exports every metric, and that the metrics have no names and
+// no texts.
 func TestMetricsOfServer(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "root": {Admin: true}}})
@@ -131,7 +131,7 @@ func TestMetricsOfServer(t *testing.T) {
 
 	_, body := f.answerTo(t, http.MethodGet, "http://"+f.HTTPAddr()+"/metrics", f.authorization("root"))
 	for _, m := range telemetry.Metrics() {
-		if m.Name != "fleet_place_operation_errors_total" { // there were none
+		if m.Name != "fleet_place_operation_errors_total" { // no operation has failed
 			require.Contains(t, body, "# TYPE "+m.Name+" "+string(m.Kind)+"\n")
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBuildWithoutCgo checks that package cagent declares what the program uses of it in a build without cgo too, since
-// no other test is built so.
+// TestBuildWithoutCgo checks that package cagent declares all names that the program uses even in a build without cgo.
+// No other test is built without cgo.
 func TestBuildWithoutCgo(t *testing.T) {
 	t.Parallel()
 	const dir = repository + "/internal/place/cagent"

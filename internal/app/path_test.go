@@ -18,7 +18,7 @@ subagents: {dir: agents}
 sessions: {agents_dir: ~, directories: [~/src, rel/dir, /abs]}
 `), nil, nil)
 	require.NoError(t, err)
-	c.Sessions.AgentsDir = "~" // unquoted, ~ means null in YAML
+	c.Sessions.AgentsDir = "~" // in YAML, ~ without quotes is null
 	given := c.Sessions.Directories[0]
 	c2, err := c.withPaths()
 	require.NoError(t, err)
@@ -29,7 +29,7 @@ sessions: {agents_dir: ~, directories: [~/src, rel/dir, /abs]}
 	require.Equal(t, []string{filepath.Join(home, "data"), filepath.Join(home, "token"), filepath.Join(here, "agents"), home},
 		[]string{c2.Data, c2.Coder.TokenFile, c2.Subagents.Dir, c2.Sessions.AgentsDir})
 	require.Equal(t, []string{filepath.Join(home, "src"), filepath.Join(here, "rel", "dir"), "/abs"}, c2.Sessions.Directories)
-	require.Equal(t, given, c.Sessions.Directories[0], "the original configuration must not change")
+	require.Equal(t, given, c.Sessions.Directories[0], "withPaths must not change the original configuration")
 	empty, err := Config{}.withPaths()
 	require.NoError(t, err)
 	require.Equal(t, Config{}, empty)

@@ -20,7 +20,7 @@ import (
 	"fleet/internal/place/fake"
 )
 
-// agentless is a store of a server with another one and no agents.
+// agentless is a store with two servers and without agents.
 type agentless struct{ fleet.Store }
 
 func (agentless) Leases(context.Context, string) (map[string]string, error) {
@@ -29,7 +29,8 @@ func (agentless) Leases(context.Context, string) (map[string]string, error) {
 
 func (agentless) View(context.Context, func(fleet.ReadTx) error) error { return nil }
 
-// FuzzPlaceQuestion checks that a server answers any question of another server with JSON, or refuses it.
+// FuzzPlaceQuestion checks that a server answers any question of another server with valid JSON, or refuses the
+// request.
 func FuzzPlaceQuestion(f *testing.F) {
 	f.Add([]byte(`{"place":"fake","method":"Projects"}`))
 	f.Add([]byte(`{"place":"fake","method":"Roles","project":"\ud800"}`))
@@ -54,14 +55,15 @@ func FuzzPlaceQuestion(f *testing.F) {
 	})
 }
 
-// answering answers each request with its text.
+// answering is a transport that answers each request with the text.
 type answering []byte
 
 func (a answering) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(a))}, nil
 }
 
-// FuzzPlaceAnswer checks that whatever another server answers, the caller gets an answer or an error. The other server may be newer.
+// FuzzPlaceAnswer checks that the caller gets an answer or an error, whatever another server answers. The other server
+// may be newer.
 func FuzzPlaceAnswer(f *testing.F) {
 	f.Add([]byte(`{"projects":[{"Name":"a"},null],"roles":[{}],"log":["\u0000"],"more":true}`))
 	f.Add([]byte(`{"error":{"reason":"NEWER_REASON","message":"%s","next_step":"{x","metadata":{"a":"\ud800"}}}`))

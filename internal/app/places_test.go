@@ -9,7 +9,8 @@ import (
 	"fleet/internal/store/sqlite"
 )
 
-// TestRunnerKey checks that all servers with one store have the same key, and those with another store another one.
+// TestRunnerKey checks that all servers on a store have the same key, and that servers on another store have another
+// key.
 func TestRunnerKey(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPrograms downloads fleet-runner with its checksum, and checks that no other file of its directory is served.
+// TestPrograms checks that fleet-runner and its checksum can be downloaded, but no other file of the directory.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -12,8 +12,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestNameOfAServer starts servers of one name on one store: one that has other data is refused, or ends if it was away for so long
-// that the other has taken the name.
+// TestNameOfAServer starts servers with the same name on one store. A server with another data directory must be
+// refused. A server must end if it did not renew its name for so long that another server has taken the name.
 func TestNameOfAServer(t *testing.T) {
 	t.Parallel()
 	url, data := pgtest.URL(t), t.TempDir()
@@ -31,10 +31,10 @@ func TestNameOfAServer(t *testing.T) {
 	require.ErrorContains(t, err, "set replica to a name of its own")
 	require.NoError(t, first.Close())
 	again, err := open(data)
-	require.NoError(t, err, "the same server")
+	require.NoError(t, err, "a server on the same data must get its name again")
 	defer func() { require.NoError(t, again.Close()) }()
 
-	require.NoError(t, again.store.Release(t.Context(), fleet.ReplicaLease+"twin", again.machine)) // as if its time were over
+	require.NoError(t, again.store.Release(t.Context(), fleet.ReplicaLease+"twin", again.machine)) // as if the lease had expired
 	second, err := open(t.TempDir())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, second.Close()) }()
@@ -47,14 +47,14 @@ func TestNameOfAServer(t *testing.T) {
 	case err := <-ended:
 		require.ErrorContains(t, err, "this one ends")
 	case <-time.After(waittest.Limit):
-		t.Fatal("the server goes on")
+		t.Fatal("the server does not end after it has lost its name")
 	}
 	ends, err = second.shareOnce(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, ends)
 }
 
-// TestForgottenServer kills a server, lets another one see that and forget it, and starts it again.
+// TestForgottenServer makes a server forget another server that was killed, and then starts the forgotten server again.
 func TestForgottenServer(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -96,9 +96,9 @@ func TestForgottenServer(t *testing.T) {
 	_, err = lost.store.Lease(t.Context(), "agent/u1", "a worker", time.Hour)
 	require.NoError(t, err)
 
-	require.NoError(t, lost.store.Release(t.Context(), fleet.ReplicaLease+"lost", lost.machine)) // as if its time were over
+	require.NoError(t, lost.store.Release(t.Context(), fleet.ReplicaLease+"lost", lost.machine)) // as if the lease had expired
 	_, err = other.service.ForgetReplica(ctx, "lost")
-	require.Equal(t, fleet.ReasonReplicaRunning, fleet.ReasonOf(err), "a worker has an agent's lease")
+	require.Equal(t, fleet.ReasonReplicaRunning, fleet.ReasonOf(err), "a server whose worker has an agent's lease counts as running")
 	require.NoError(t, lost.store.Release(t.Context(), "agent/u1", "a worker"))
 	require.Equal(t, map[string]bool{"lost": false, "other": true}, states())
 	gone, err := other.service.ForgetReplica(ctx, "lost")
@@ -117,11 +117,11 @@ func TestForgottenServer(t *testing.T) {
 	require.Equal(t, map[string]bool{"other": true}, states())
 	ends, err := lost.shareOnce(t.Context())
 	require.NoError(t, err)
-	require.ErrorContains(t, ends, "was forgotten", "if it was only paused, it ends")
+	require.ErrorContains(t, ends, "was forgotten", "a forgotten server that was only paused must end")
 	require.NoError(t, lost.store.Release(t.Context(), fleet.ReplicaLease+"lost", lost.machine))
 	_, err = open("lost", data)
 	require.ErrorContains(t, err, "was forgotten")
 	fresh, err := open("lost", t.TempDir())
-	require.NoError(t, err, "another machine can have the name")
+	require.NoError(t, err, "another machine must be able to use the name")
 	require.NoError(t, fresh.Close())
 }

@@ -20,7 +20,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestShutdownWithBlockedReaders shuts a server down while its streams are full because nobody reads them.
+// TestShutdownWithBlockedReaders shuts a server down while its streams are full because their clients do not read.
 func TestShutdownWithBlockedReaders(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()
@@ -43,7 +43,7 @@ func TestShutdownWithBlockedReaders(t *testing.T) {
 	require.NoError(t, err)
 	stream, err := client.WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{Follow: true})
 	require.NoError(t, err)
-	_, err = stream.Recv() // the stream is open; from here on it is not read
+	_, err = stream.Recv() // the stream is open; from now on, the test does not read it
 	require.NoError(t, err)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.HTTPAddr()+"/v1/events?follow=true", nil)
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func TestShutdownWithBlockedReaders(t *testing.T) {
 	require.NoError(t, err)
 	waited, err := client.WaitTasks(t.Context(), &fleetv1.WaitTasksRequest{TaskIds: []string{task.GetTask().GetId()}})
 	require.NoError(t, err)
-	require.True(t, waited.GetDone(), "blocked readers must not slow the task")
+	require.True(t, waited.GetDone(), "blocked readers must not slow down the task")
 
 	stop()
 	select {

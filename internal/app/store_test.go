@@ -20,7 +20,7 @@ import (
 	"fleet/internal/store/storetest"
 )
 
-// command runs the program with the arguments, as a user does, in an environment with nothing else in it.
+// command runs the program with the arguments and only the environment variables in env.
 func command(ctx context.Context, env []string, args ...string) (code int, stdout, stderr string) {
 	var out, err bytes.Buffer
 	p := &program{version: "test", environ: env, stdin: &bytes.Buffer{}, stdout: &out, stderr: &err}
@@ -28,7 +28,7 @@ func command(ctx context.Context, env []string, args ...string) (code int, stdou
 	return code, out.String(), err.String()
 }
 
-// filled returns a data directory with something of everything in its store.
+// filled returns a data directory whose store has objects of every kind, and the store.
 func filled(t *testing.T) (dir string, s *sqlite.Store) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "data")
@@ -79,7 +79,7 @@ func TestImport(t *testing.T) {
 	defer func() { require.NoError(t, conn.Close(context.Background())) }()
 	var rows float64
 	require.NoError(t, conn.QueryRow(t.Context(), `SELECT reltuples FROM pg_class WHERE oid = 'tasks'::regclass`).Scan(&rows))
-	require.InDelta(t, 2, rows, 0, "the database plans with statistics of what was imported")
+	require.InDelta(t, 2, rows, 0, "the import must update the statistics of the database")
 }
 
 func openPostgres(t *testing.T, url string) *postgres.Store {
@@ -151,7 +151,8 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// Secrets do not reach the command line, the log or an error.
+// TestPasswordOfTheStore checks that a password of the store cannot be on the command line, and that logs and errors do
+// not have it.
 func TestPasswordOfTheStore(t *testing.T) {
 	t.Parallel()
 	const url = "postgres://fleet:hunter2@127.0.0.1:1/fleet"

@@ -35,7 +35,7 @@ import (
 type tlsFleet struct {
 	*testFleet
 	ca  *certtest.Authority
-	dir string // of the server's certificate
+	dir string // directory with the server's certificate
 }
 
 func newTLSFleet(t *testing.T, change func(*tlsFleet, *Config)) *tlsFleet {
@@ -51,7 +51,7 @@ func newTLSFleet(t *testing.T, change func(*tlsFleet, *Config)) *tlsFleet {
 	return f
 }
 
-// dial returns a gRPC client of the server.
+// dial returns a gRPC client of the server. The client uses TLS unless c is nil.
 func (f *tlsFleet) dial(t *testing.T, c *tls.Config) fleetv1.FleetServiceClient {
 	t.Helper()
 	transport := insecure.NewCredentials()
@@ -65,7 +65,7 @@ func (f *tlsFleet) dial(t *testing.T, c *tls.Config) fleetv1.FleetServiceClient 
 	return fleetv1.NewFleetServiceClient(conn)
 }
 
-// browser returns an HTTP client of the server.
+// browser returns an HTTP client with cookies that accepts the server's certificate.
 func (f *tlsFleet) browser(t *testing.T) *http.Client {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -90,7 +90,7 @@ func (f *tlsFleet) get(t *testing.T, c *http.Client, url, authorization string) 
 	return resp, string(b)
 }
 
-// TestTLS calls every face over TLS, and agents' own address without it.
+// TestTLS calls every face over TLS, and the address for agents without TLS.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	f := newTLSFleet(t, nil)
@@ -102,7 +102,7 @@ func TestTLS(t *testing.T) {
 	c := f.browser(t)
 	resp, body := f.get(t, c, "https://"+f.HTTPAddr()+"/v1/agents", f.authorization("alice"))
 	require.Equal(t, http.StatusOK, resp.StatusCode, body)
-	require.Equal(t, 2, resp.ProtoMajor, "HTTP/2 is negotiated")
+	require.Equal(t, 2, resp.ProtoMajor, "the client and the server must negotiate HTTP/2")
 	require.Empty(t, resp.Header.Get("Strict-Transport-Security"))
 	resp, _ = f.get(t, c, "https://"+f.HTTPAddr()+"/v1/agents", "")
 	require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
@@ -120,7 +120,7 @@ func TestTLS(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, result.IsError)
 
-	// The page's cookie is for TLS only.
+	// Browsers must send the page's cookie only over TLS.
 	secret := strings.TrimPrefix(f.authorization("alice"), "Bearer ")
 	post, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+f.HTTPAddr()+"/session", strings.NewReader(fmt.Sprintf(`{"token":%q}`, secret)))
 	require.NoError(t, err)
@@ -130,10 +130,10 @@ func TestTLS(t *testing.T) {
 	require.Len(t, resp.Cookies(), 1)
 	require.True(t, resp.Cookies()[0].Secure)
 
-	require.Equal(t, "https://"+f.HTTPAddr(), f.baseURL(), "the address that callers are shown")
+	require.Equal(t, "https://"+f.HTTPAddr(), f.baseURL(), "the base URL must be the address with TLS")
 }
 
-// TestPlaintextToTLS checks what a client is told that speaks no TLS, or too old a version of it.
+// TestPlaintextToTLS checks the errors for a client without TLS and for a client with an old version of TLS.
 func TestPlaintextToTLS(t *testing.T) {
 	t.Parallel()
 	f := newTLSFleet(t, nil)
@@ -151,7 +151,8 @@ func TestPlaintextToTLS(t *testing.T) {
 	}
 }
 
-// TestCommandLineOverTLS checks what the command line needs to reach a server, and what it says without it.
+// TestCommandLineOverTLS checks which settings the command line needs to reach a server with TLS, and its errors
+// without them.
 func TestCommandLineOverTLS(t *testing.T) {
 	t.Parallel()
 	clients := certtest.New(t)
@@ -177,7 +178,8 @@ func TestCommandLineOverTLS(t *testing.T) {
 	}
 }
 
-// TestRotation replaces the certificate while a stream is open: the stream goes on, and new connections get the new one.
+// TestRotation replaces the certificate while a stream is open. The stream must continue, and new connections must get
+// the new certificate.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	f := newTLSFleet(t, nil)
@@ -200,7 +202,7 @@ func TestRotation(t *testing.T) {
 	}
 	_, err = f.dial(t, &tls.Config{}).CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "later", Project: "Setup", Spec: "s"})
 	require.NoError(t, err)
-	for seen := false; !seen; { // the open stream goes on
+	for seen := false; !seen; { // the open stream must continue
 		m, err := events.Recv()
 		require.NoError(t, err)
 		for _, e := range m.GetEvents() {
@@ -209,7 +211,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestClientCertificates checks that gRPC with client_ca wants a certificate of that authority, besides a token.
+// TestClientCertificates checks that gRPC with client_ca requires a certificate of that authority in addition to a
+// token.
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
 	clients, strangers := certtest.New(t), certtest.New(t)
@@ -226,7 +229,7 @@ func TestClientCertificates(t *testing.T) {
 	}
 	alice := f.as(t.Context(), "alice")
 	require.NoError(t, list(alice, pair(clients, time.Hour)))
-	require.Equal(t, codes.Unauthenticated, status.Code(list(t.Context(), pair(clients, time.Hour))), "a certificate does not replace a token")
+	require.Equal(t, codes.Unauthenticated, status.Code(list(t.Context(), pair(clients, time.Hour))), "a certificate must not replace a token")
 	for name, c := range map[string]*tls.Config{"none": {}, "of a stranger": pair(strangers, time.Hour), "expired": pair(clients, -time.Hour)} {
 		require.Equal(t, codes.Unavailable, status.Code(list(alice, c)), name)
 	}
@@ -234,7 +237,8 @@ func TestClientCertificates(t *testing.T) {
 	require.Equal(t, http.StatusOK, resp.StatusCode, body)
 }
 
-// TestPlaintextNeedsAFlag checks that a server that others can reach starts only with TLS, or if it is told to do without.
+// TestPlaintextNeedsAFlag checks that a server that other machines can reach starts only with TLS or with
+// insecure_plaintext.
 func TestPlaintextNeedsAFlag(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Config){
@@ -259,7 +263,7 @@ func TestPlaintextNeedsAFlag(t *testing.T) {
 	require.NoError(t, c.Validate())
 }
 
-// TestUnknownCallersOverTLS checks that connections of unknown callers are limited over TLS too.
+// TestUnknownCallersOverTLS checks that the limits for connections of unknown callers also apply over TLS.
 func TestUnknownCallersOverTLS(t *testing.T) {
 	t.Parallel()
 	f := newTLSFleet(t, nil)
@@ -269,7 +273,7 @@ func TestUnknownCallersOverTLS(t *testing.T) {
 	defer c.Close()
 	_, err = io.WriteString(c, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n")
 	require.NoError(t, err)
-	for range 1000 { // 1 MB over one connection: more than an unknown caller may send
+	for range 1000 { // 1 MB over one connection is more than an unknown caller may send
 		if _, err = c.Write(make([]byte, 1000)); err != nil {
 			break
 		}
@@ -277,5 +281,5 @@ func TestUnknownCallersOverTLS(t *testing.T) {
 	require.NoError(t, c.SetReadDeadline(time.Now().Add(waittest.Limit)))
 	_, err = io.Copy(io.Discard, c)
 	var timeout net.Error
-	require.False(t, errors.As(err, &timeout) && timeout.Timeout(), "the connection is closed")
+	require.False(t, errors.As(err, &timeout) && timeout.Timeout(), "the server must close the connection")
 }

@@ -25,14 +25,15 @@ import (
 	"fleet/internal/telemetry"
 )
 
-// A trace of a caller.
+// A trace that a caller has begun.
 const (
 	callersTrace = "0af7651916cd43dd8448eb211c80319c"
 	callersSpan  = "b7ad6b7169203331"
 	traceparent  = "00-" + callersTrace + "-" + callersSpan + "-01"
 )
 
-// spans keeps the spans that a server exports. Unlike tracetest's own, it keeps them after the server has ended.
+// spans is an exporter that keeps the spans of a server. Unlike the exporter of tracetest, it keeps them after the
+// server has ended.
 type spans struct {
 	mu  sync.Mutex
 	all tracetest.SpanStubs
@@ -49,7 +50,8 @@ func (s *spans) Shutdown(context.Context) error { return nil }
 
 func (s *spans) exporter(context.Context) (trace.SpanExporter, error) { return s, nil }
 
-// runTask runs a task to its end after the call that starts it, closes the server, and returns the spans.
+// runTask starts a server, calls start, which starts a task, and waits for the end of the task. Then it closes the
+// server and returns the spans.
 func runTask(t *testing.T, log io.Writer, start func(f *testFleet)) tracetest.SpanStubs {
 	t.Helper()
 	kept := &spans{}
@@ -71,8 +73,8 @@ func runTask(t *testing.T, log io.Writer, start func(f *testFleet)) tracetest.Sp
 	return kept.all
 }
 
-// requireConnected fails unless every span of the trace is below another one, or below the caller's span. It returns the
-// names of the spans, each once.
+// requireConnected fails the test unless the parent of every span of the trace is another span of the trace or the
+// caller's span root. It returns the names of the spans without duplicates.
 func requireConnected(t *testing.T, all tracetest.SpanStubs, traceID, root string) (names []string) {
 	t.Helper()
 	known := map[string]bool{root: true}
@@ -92,8 +94,8 @@ func requireConnected(t *testing.T, all tracetest.SpanStubs, traceID, root strin
 	return names
 }
 
-// TestTraceOfTask checks that the call that starts a task, and all that is done for the task later, are one trace, on
-// each face, and that spans have no text of the task and no secret.
+// TestTraceOfTask checks on each face that the call that starts a task and all later work for the task are one trace.
+// The spans must not have texts of the task or secrets.
 func TestTraceOfTask(t *testing.T) {
 	t.Parallel()
 	const text = "done: the secret plan"
@@ -122,7 +124,7 @@ func TestTraceOfTask(t *testing.T) {
 			require.NoError(t, err)
 			for k, v := range map[string]string{
 				"Authorization": f.authorization("alice"), "Content-Type": "application/json", "Accept": "application/json, text/event-stream",
-				"Traceparent": "00-11111111111111111111111111111111-2222222222222222-01", // of the connection, which is not the call's
+				"Traceparent": "00-11111111111111111111111111111111-2222222222222222-01", // the trace of the connection, not of the call
 			} {
 				r.Header.Set(k, v)
 			}
@@ -154,12 +156,13 @@ func TestTraceOfTask(t *testing.T) {
 					calls = append(calls, line["trace_id"])
 				}
 			}
-			require.Equal(t, []any{callersTrace}, calls, "the line of the call in the log")
+			require.Equal(t, []any{callersTrace}, calls, "the log line of the call must have the id of the trace")
 		})
 	}
 }
 
-// TestTraceOfAgent checks that making an agent's workspace belongs to the trace of the call that wanted the agent.
+// TestTraceOfAgent checks that the creation of an agent's workspace belongs to the trace of the call that created the
+// agent.
 func TestTraceOfAgent(t *testing.T) {
 	t.Parallel()
 	all := runTask(t, nil, func(f *testFleet) { f.restStart(t, map[string]string{"Authorization": f.authorization("alice")}) })
@@ -168,7 +171,7 @@ func TestTraceOfAgent(t *testing.T) {
 	require.Subset(t, requireConnected(t, all, all[i].SpanContext.TraceID().String(), "0000000000000000"), []string{"agent.provision", "place.provision"})
 }
 
-// TestInvalidTraces checks that a call with an unusable trace context begins a trace of its own.
+// TestInvalidTraces checks that a call with an invalid trace context begins a new trace.
 func TestInvalidTraces(t *testing.T) {
 	t.Parallel()
 	for _, given := range []string{"", "00", "ff-" + callersTrace + "-" + callersSpan + "-01", "00-00000000000000000000000000000000-" + callersSpan + "-01", strings.Repeat("0", 5000), "00-" + callersTrace + "-ä-01"} {
@@ -181,10 +184,10 @@ func TestInvalidTraces(t *testing.T) {
 	}
 }
 
-// grpcCollector is a collector of traces.
+// grpcCollector is a collector of traces that speaks gRPC.
 type grpcCollector struct {
 	collector.UnimplementedTraceServiceServer
-	keys     chan []string // x-key of the requests
+	keys     chan []string // values of the header x-key in the requests
 	received chan *collector.ExportTraceServiceRequest
 }
 
@@ -195,7 +198,7 @@ func (c *grpcCollector) Export(ctx context.Context, r *collector.ExportTraceServ
 	return &collector.ExportTraceServiceResponse{}, nil
 }
 
-// TestOTLPOverGRPC checks that traces reach a collector that speaks gRPC.
+// TestOTLPOverGRPC checks that a collector that speaks gRPC receives traces.
 func TestOTLPOverGRPC(t *testing.T) { //nolint:paralleltest // it sets variables
 	c := &grpcCollector{keys: make(chan []string, 100), received: make(chan *collector.ExportTraceServiceRequest, 100)}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -215,7 +218,7 @@ func TestOTLPOverGRPC(t *testing.T) { //nolint:paralleltest // it sets variables
 	_, err = fleetv1.NewFleetServiceClient(f.conn).ListAgents(t.Context(), &fleetv1.ListAgentsRequest{})
 	require.NoError(t, err)
 	require.NoError(t, f.stop())
-	require.NotEmpty(t, c.received, "the end of the server exports what is left")
+	require.NotEmpty(t, c.received, "a server that ends must export its remaining spans")
 	require.Equal(t, []string{"secret"}, <-c.keys)
 	var names, of []string
 	close(c.received)
@@ -235,8 +238,8 @@ func TestOTLPOverGRPC(t *testing.T) { //nolint:paralleltest // it sets variables
 	require.Contains(t, names, "FleetService/ListAgents")
 }
 
-// TestOTLP checks that the standard variables make a server export traces to a collector, and that a server ends although
-// its collector hangs.
+// TestOTLP checks that a server exports traces to the collector in the standard environment variables, and that it ends
+// even if the collector hangs.
 func TestOTLP(t *testing.T) { //nolint:paralleltest // it sets variables
 	received := make(chan *collector.ExportTraceServiceRequest, 100)
 	hang := make(chan struct{})
@@ -263,7 +266,7 @@ func TestOTLP(t *testing.T) { //nolint:paralleltest // it sets variables
 		require.NoError(t, f.stop())
 	}
 	run()
-	require.Empty(t, received, "without the variables nothing is exported")
+	require.Empty(t, received, "without the variables, no trace must be exported")
 
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key=secret")

@@ -15,10 +15,11 @@ import (
 	"fleet/internal/store/postgres/pgtest"
 )
 
-// oldEnv names the program of an earlier commit.
+// oldEnv is the environment variable with the path of a program of an earlier commit.
 const oldEnv = "FLEET_TEST_OLD"
 
-// TestOldProgram lets a program of an earlier commit work with a database that this one has upgraded, and this one go on after it.
+// TestOldProgram checks that a program of an earlier commit can work with a database that this program has upgraded,
+// and that this program can continue afterwards.
 func TestOldProgram(t *testing.T) {
 	t.Parallel()
 	old := os.Getenv(oldEnv)
@@ -30,7 +31,7 @@ func TestOldProgram(t *testing.T) {
 			t.Parallel()
 			data := filepath.Join(t.TempDir(), "data")
 			env := []string{"FLEET_DATA=" + data, "HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
-			statements := []string{ // as a newer migration does that older programs can work with
+			statements := []string{ // like a newer migration that is compatible with older programs
 				`ALTER TABLE tasks ADD COLUMN of_the_future text`,
 				`INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)`,
 			}

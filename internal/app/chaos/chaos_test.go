@@ -18,7 +18,7 @@ import (
 	"fleet/internal/store/postgres/pgtest"
 )
 
-// extent is how long the test injects faults: a number of faults, or a time.
+// extent is how long the test injects faults: until a number of faults has happened, or for a time.
 type extent struct {
 	faults int
 	time   time.Duration
@@ -69,7 +69,7 @@ func TestChaos(t *testing.T) {
 
 	dir := t.TempDir()
 	db := newDatabase(t, os.Getenv("CHAOS") != "")
-	// Limits are so low that callers often meet them.
+	// The limits are so low that callers often reach them.
 	shared := newFleet(t, "Postgres", fleet.Limits{Agents: 18, RunningTasks: 6})
 	for i := range 3 {
 		s := shared.add(t, fmt.Sprintf("r%d", i+1), filepath.Join(dir, fmt.Sprintf("r%d", i+1)))
@@ -178,8 +178,8 @@ func TestChaos(t *testing.T) {
 	t.Logf("%d faults in %s, CHAOS_SEED=%d\n%s", faults.count(), lasted.Round(time.Second), seed, r)
 }
 
-// smallDisk mounts a small file system that a test can fill, and returns its directory. If it cannot be mounted, full is false and
-// the directory is an ordinary one.
+// smallDisk mounts a small file system that a test can fill, and returns its directory and true. If the file system
+// cannot be mounted, smallDisk returns an ordinary directory and false.
 func smallDisk(t *testing.T, dir string) (path string, full bool) {
 	path = filepath.Join(dir, "disk")
 	require.NoError(t, os.Mkdir(path, 0o700))

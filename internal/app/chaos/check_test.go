@@ -13,23 +13,24 @@ import (
 	"fleet/internal/fleet"
 )
 
-// evidence is what is left at the end: the store's, the watchers', and the traces of runs.
+// evidence is what the checks use at the end of a test: the content of the store, the events that watchers received,
+// and the traces of runs.
 type evidence struct {
 	log        []*fleetv1.Event
 	tasks      []*fleetv1.Task
-	agents     map[string]bool             // that exist
+	agents     map[string]bool             // the agents that exist
 	watched    map[string][]*fleetv1.Event // by watcher
-	runs       map[string]int              // how often a task ran, by tag
-	overlaps   []string                    // runs that began while another one of the agent was under way
-	delivered  map[string]int              // how often an agent got a message, by text
-	workspaces map[string]int              // by agent, in the place that all servers share
+	runs       map[string]int              // how often a task ran, by the task's tag
+	overlaps   []string                    // runs that began while another run of the agent was active
+	delivered  map[string]int              // how often an agent received a message, by the message's text
+	workspaces map[string]int              // how many workspaces an agent has in the place that all servers share, by the agent's name
 	limits     fleet.Limits                // of all agents together, since they have one owner
 
-	leaseProblems []string // leases that were taken too early, and writes without one
-	leaseOwners   int      // how many owners of leases there were
+	leaseProblems []string // leases that a server took before they had expired, and writes without a lease
+	leaseOwners   int      // how many different servers have owned leases
 }
 
-// verdict is what the checks have found, and how much they have compared.
+// verdict holds the problems that the checks have found, and how many items they have compared.
 type verdict struct {
 	problems []string
 	checks   []checked
@@ -46,7 +47,7 @@ func (v *verdict) bad(format string, args ...any) {
 
 func (v *verdict) compared(what string, n int) { v.checks = append(v.checks, checked{what, n}) }
 
-// check compares what callers were told with the evidence.
+// check compares the answers that callers received with the evidence.
 func (h *history) check(e *evidence) *verdict {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,7 +67,7 @@ func (h *history) check(e *evidence) *verdict {
 	return v
 }
 
-// tagsOf returns the tags of tasks, by id.
+// tagsOf returns the tags of tasks, by the task's id.
 func tagsOf(log []*fleetv1.Event) map[string]string {
 	tags := map[string]string{}
 	for _, e := range log {
@@ -77,7 +78,7 @@ func tagsOf(log []*fleetv1.Event) map[string]string {
 	return tags
 }
 
-// checkWatched checks that each watcher got every event of the log once, in its order.
+// checkWatched checks that each watcher received every event of the log once, in the order of the log.
 func (v *verdict) checkWatched(e *evidence) {
 	n := 0
 	for name, events := range e.watched {
@@ -89,7 +90,8 @@ func (v *verdict) checkWatched(e *evidence) {
 	v.compared("events that watchers got", n)
 }
 
-// differs returns where the events of the watcher differ from the log; "" if they do not. Over MCP, texts are shortened.
+// differs describes the first difference between the events of the watcher and the log. It returns "" if they are
+// equal. It does not compare texts over MCP, because MCP shortens long texts.
 func differs(watcher string, events, log []*fleetv1.Event) string {
 	for i, e := range events {
 		switch {
@@ -107,7 +109,7 @@ func differs(watcher string, events, log []*fleetv1.Event) string {
 	return ""
 }
 
-// checkLog checks the order of events: each task begins and ends once, and an agent has one at a time.
+// checkLog checks the order of events: each task begins and ends once, and an agent has one task at a time.
 func (v *verdict) checkLog(log []*fleetv1.Event) {
 	has, ended := map[string]string{}, map[string]bool{}
 	last := int64(-1)
@@ -175,7 +177,7 @@ func (v *verdict) checkLimits(e *evidence) {
 	v.compared(fmt.Sprintf("most tasks at a time (limit %d)", e.limits.RunningTasks), mostTasks)
 }
 
-// checkTasks checks that each task has ended, as its event and all callers say.
+// checkTasks checks that each task has ended, with the status that its last event and the answers to all callers show.
 func (v *verdict) checkTasks(h *history, e *evidence, tags map[string]string) {
 	ends := map[string]string{}
 	for _, event := range e.log {
@@ -208,7 +210,7 @@ func (v *verdict) checkTasks(h *history, e *evidence, tags map[string]string) {
 	v.compared("final states that callers had seen", len(h.final))
 }
 
-// checkRuns checks that no task was run twice, and no two of an agent at the same time.
+// checkRuns checks that no task was run twice, and that no two tasks of an agent ran at the same time.
 func (v *verdict) checkRuns(e *evidence, tags map[string]string) {
 	for _, overlap := range e.overlaps {
 		v.bad("a run began while another was under way: %s", overlap)
@@ -224,8 +226,8 @@ func (v *verdict) checkRuns(e *evidence, tags map[string]string) {
 	v.compared("runs", n)
 }
 
-// checkOutput checks that a completed task has all of its output once, and that others have the beginning of it. What is missing
-// because the disk was full is said.
+// checkOutput checks that a completed task has all of its output once, and that any other task has none of its output
+// or the beginning of it. Output may be missing because a disk was full, if a step of the task reports that.
 func (v *verdict) checkOutput(e *evidence, tags map[string]string) {
 	output, dropped := map[string]string{}, map[string]bool{}
 	for _, event := range e.log {
@@ -260,12 +262,13 @@ func line(e *fleetv1.Event) string {
 	return fmt.Sprintf("event %s at %s: %s %s %s %s %.80q", e.GetCursor(), e.GetTime().AsTime().Format(time.TimeOnly), e.GetAgentName(), e.GetType(), e.GetTaskId(), e.GetStatus(), e.GetText())
 }
 
-// isDropped reports whether the step says that output was lost because a disk was full, that of the store or that of the agent's machine.
+// isDropped reports whether the step says that output was lost because a disk was full: the disk of the store or the
+// disk of the agent's machine.
 func isDropped(step string) bool {
 	return strings.Contains(step, "output is not kept") || strings.Contains(step, "the output could not be kept")
 }
 
-// story returns what the log says of the task.
+// story describes all events of the task in the log.
 func story(log []*fleetv1.Event, id string) string {
 	var b strings.Builder
 	for _, e := range log {
@@ -276,8 +279,8 @@ func story(log []*fleetv1.Event, id string) string {
 	return b.String()
 }
 
-// checkStarts checks that each request to start a task has started one task, if it was accepted, and none if it was refused. It adds
-// the ends of tasks to the history, and the starts whose callers did not learn the outcome.
+// checkStarts checks that each accepted request to start a task has started one task, and that each refused request has
+// started none. It adds the ends of tasks to the history, and also the starts whose callers did not learn the outcome.
 func (h *history) checkStarts(v *verdict, e *evidence, tags map[string]string) {
 	byTag := map[string]string{}
 	for _, task := range e.tasks {
@@ -303,7 +306,7 @@ func (h *history) checkStarts(v *verdict, e *evidence, tags map[string]string) {
 		if id == "" {
 			continue
 		}
-		if a.task == "" { // its caller does not know whether it was accepted
+		if a.task == "" { // the caller does not know whether the server accepted the task
 			ret := end
 			if at, ok := h.firstSeen[id]; ok {
 				ret = at
@@ -317,10 +320,11 @@ func (h *history) checkStarts(v *verdict, e *evidence, tags map[string]string) {
 		h.ops = append(h.ops, porcupine.Operation{Input: action{a.agent, finished, id}, Call: a.call, Return: ret})
 	}
 	v.compared("starts that were acknowledged", accepted)
-	v.compared("starts of which the caller learned nothing", unknown)
+	v.compared("starts without an answer to the caller", unknown)
 }
 
-// checkLives compares what callers were told about agents with the log, the agents that exist and their workspaces.
+// checkLives compares the answers that callers received about agents with the log, the agents that exist and their
+// workspaces.
 func (h *history) checkLives(v *verdict, e *evidence) {
 	created, deleted := map[string]int{}, map[string]int{}
 	for _, event := range e.log {
@@ -364,9 +368,10 @@ func (h *history) checkLives(v *verdict, e *evidence) {
 	v.compared("deletions that were acknowledged", deletions)
 }
 
-// checkMessages checks that no message was lost, doubled, or delivered although it was refused.
+// checkMessages checks that no message was lost, that none was delivered twice, and that none was delivered although it
+// was refused.
 func (h *history) checkMessages(v *verdict, e *evidence) {
-	said, late := map[string]int{}, map[string]int{} // in the log: by text; messages that a task was too late for
+	said, late := map[string]int{}, map[string]int{} // how often the log has a message, by its text; how many messages came too late, by task
 	for _, event := range e.log {
 		switch event.GetType() {
 		case fleetv1.Event_task_message:
@@ -404,7 +409,7 @@ func (h *history) checkMessages(v *verdict, e *evidence) {
 	v.compared("messages that agents got", len(e.delivered))
 }
 
-// checkModel checks that what callers were told is possible for agents with one task at a time.
+// checkModel checks that the answers that callers received are possible for agents with one task at a time.
 func (h *history) checkModel(v *verdict) {
 	for _, ops := range model.Partition(h.ops) {
 		if result, info := porcupine.CheckOperationsVerbose(model, ops, patience); result != porcupine.Ok {

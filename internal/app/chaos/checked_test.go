@@ -12,14 +12,14 @@ import (
 	"fleet/internal/fleet"
 )
 
-// This history has nothing wrong in it: papi completes task 1, gets a message, and is stopped in task 2, while new-shared-1 is created and
-// deleted, and new-2 is created and stays.
+// goodHistory returns a history without a problem: papi completes task 1, receives a message, and is stopped in task 2.
+// Meanwhile new-shared-1 is created and deleted, and new-2 is created and stays.
 func goodHistory() (*history, *evidence) {
 	h := newHistory()
 	h.tags = map[string]*attempt{
 		"t000001": {agent: "papi", call: 10, ret: 20, task: "1"},
 		"t000002": {agent: "papi", call: 25, ret: 26, refused: true},
-		"t000003": {agent: "papi", call: 50}, // its caller learned nothing
+		"t000003": {agent: "papi", call: 50}, // its caller received no answer
 	}
 	for i, a := range []action{{"papi", started, "1"}, {"papi", busy, ""}, {"papi", seen, "1"}, {"papi", idle, ""}, {"papi", seen, "2"}, {"papi", stopped, "2"}} {
 		at := [][2]int64{{10, 20}, {25, 26}, {30, 31}, {45, 46}, {60, 61}, {70, 80}}[i]
@@ -35,7 +35,7 @@ func goodHistory() (*history, *evidence) {
 	}
 	h.messages = map[string]*sent{
 		"m000001": {agent: "papi", task: "1", accepted: true},
-		"m000002": {agent: "papi", task: "2", accepted: true}, // which had ended before papi took it
+		"m000002": {agent: "papi", task: "2", accepted: true}, // task 2 ended before papi read the message
 		"m000003": {agent: "papi", refused: true},
 	}
 	e := &evidence{
@@ -68,12 +68,12 @@ func goodHistory() (*history, *evidence) {
 	return h, e
 }
 
-// without returns the events without the one of the cursor.
+// without returns the events without the event that has the cursor.
 func without(events []*fleetv1.Event, cursor string) []*fleetv1.Event {
 	return slices.DeleteFunc(slices.Clone(events), func(e *fleetv1.Event) bool { return e.GetCursor() == cursor })
 }
 
-// rewrite changes the log, and what watchers got of it.
+// rewrite replaces the log and the events that watchers have received.
 func (e *evidence) rewrite(log []*fleetv1.Event) {
 	e.log = nil
 	for i, event := range log {
@@ -86,7 +86,7 @@ func (e *evidence) rewrite(log []*fleetv1.Event) {
 	}
 }
 
-// TestChecks checks that each check sees its fault in a history that is otherwise good.
+// TestChecks checks that each check finds its kind of problem in a history that has no other problem.
 func TestChecks(t *testing.T) {
 	t.Parallel()
 	h, e := goodHistory()

@@ -14,30 +14,30 @@ import (
 // churnPrefix is the beginning of the names of agents that are created and deleted while faults happen.
 const churnPrefix = "new-"
 
-// life is what callers were told about an agent that they created.
+// life is what callers learned from the answers about an agent that they created.
 type life struct {
 	created, deleted bool // acknowledged
 	refused          bool // it is certain that it was not created
-	deleting         bool // a deletion was asked for, perhaps without an answer
+	deleting         bool // a deletion was requested, and perhaps not answered
 }
 
 // sent is a message.
 type sent struct {
 	agent    string
-	task     string // that has it, if it was accepted
+	task     string // the task that received the message, if the message was accepted
 	accepted bool
 	refused  bool // it is certain that it was not accepted
 }
 
-// sharedPrefix is in the names of agents in the place that all servers share.
+// sharedPrefix is a part of the names of agents in the place that all servers share.
 const sharedPrefix = "shared-"
 
 func (f *fleetUnder) isShared(agent string) bool {
 	return strings.HasPrefix(strings.TrimPrefix(agent, churnPrefix), sharedPrefix)
 }
 
-// churn is a caller that creates agents, lets them work and deletes them, until ctx is done. It deletes most of them at once, and
-// the others when there may be no more.
+// churn is a caller that creates agents, lets them work and deletes them, until ctx is done. It deletes most agents at
+// once, and the others when the server refuses to create more.
 func (f *fleetUnder) churn(ctx context.Context, client int, r *rand.Rand) {
 	h := f.history
 	var left []string
@@ -69,17 +69,17 @@ func (f *fleetUnder) churn(ctx context.Context, client int, r *rand.Rand) {
 	}
 }
 
-// life returns what callers were told about the agent.
+// life returns what callers learned about the agent.
 func (h *history) life(agent string) *life {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lives[agent]
 }
 
-// tries is how often a call is repeated if its outcome is unknown.
+// tries is how often a call is tried at most while its outcome is unknown.
 const tries = 5
 
-// create tries to create the agent.
+// create tries to create the agent, and records the outcome in l.
 func (f *fleetUnder) create(name string, l *life, r *rand.Rand) {
 	project := "shell"
 	if f.isShared(name) {
@@ -93,7 +93,7 @@ func (f *fleetUnder) create(name string, l *life, r *rand.Rand) {
 			l.created = true
 			return
 		case reason == "AGENT_EXISTS":
-			f.history.problem("%s was created only once, and is said to exist", name)
+			f.history.problem("%s was created only once, but the server says that it already exists", name)
 			return
 		case reason != "":
 			l.refused = try == 1
@@ -102,7 +102,7 @@ func (f *fleetUnder) create(name string, l *life, r *rand.Rand) {
 	}
 }
 
-// message sends the agent's task a message.
+// message sends a message to the agent's task, and records the outcome.
 func (f *fleetUnder) message(agent string, r *rand.Rand) {
 	text := f.tag("m") + " for " + agent
 	m := &sent{agent: agent}
@@ -121,7 +121,7 @@ func (f *fleetUnder) message(agent string, r *rand.Rand) {
 	}
 }
 
-// delete tries to delete the agent, and then looks whether it is gone.
+// delete tries to delete the agent, and then checks that it no longer exists.
 func (f *fleetUnder) delete(name string, l *life, r *rand.Rand) {
 	l.deleting = true
 	for try := 1; try <= tries && !l.deleted; try++ {
@@ -139,7 +139,8 @@ func (f *fleetUnder) delete(name string, l *life, r *rand.Rand) {
 	if !l.deleted {
 		return
 	}
-	// The answer may have come before the end of the deletion, so it may be shown for a moment. Once it is gone, it stays so.
+	// The answer may arrive before the end of the deletion, so ShowAgent may still find the agent for a moment. After
+	// it has reported once that the agent does not exist, it must not find the agent again.
 	gone := false
 	for range 3 {
 		err := f.call(r, "ShowAgent", &fleetv1.ShowAgentRequest{AgentName: name}, &fleetv1.ShowAgentResponse{})

@@ -16,7 +16,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// patience limits how long anything may take that must succeed.
+// patience is how long an operation that must succeed may take.
 const patience = waittest.Limit
 
 // database is a primary with a synchronous standby, at two addresses. A failover swaps their roles.
@@ -38,7 +38,7 @@ func startPostgres(t *testing.T) *pgtest.Server {
 	return db
 }
 
-// newDatabase starts the database. If small is set, its disk is a small one in memory, which FillDisk can fill.
+// newDatabase starts the database. If small is set, its disk is a small file system in memory, which FillDisk can fill.
 func newDatabase(t *testing.T, small bool) *database {
 	d := &database{small: small}
 	start := func() (*pgtest.Server, error) { return pgtest.Start("") }
@@ -66,7 +66,7 @@ func newDatabase(t *testing.T, small bool) *database {
 	return d
 }
 
-// socket returns the path of the socket of the node at the address.
+// socket returns the path of the socket of the node at the address, or "" if no node runs there.
 func (d *database) socket(address int) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -98,8 +98,8 @@ func (d *database) Restart(down time.Duration) error {
 	return p.InStep(ctx)
 }
 
-// FillDisk fills the disk of the primary. If log is set, it also uses up what is left for the write-ahead log, so that Postgres ends
-// all connections, and perhaps itself.
+// FillDisk fills the disk of the primary. If log is set, it also uses up the space that is left for the write-ahead
+// log, so that Postgres ends all connections, and perhaps exits.
 func (d *database) FillDisk(log bool, full time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -115,7 +115,8 @@ func (d *database) FillDisk(log bool, full time.Duration) error {
 	return p.InStep(ctx)
 }
 
-// FailOver ends the primary for good, promotes the standby, and calls served when it has. Then it makes a new standby.
+// FailOver ends the primary for good and promotes the standby. It calls served when the standby has become the primary,
+// and then makes a new standby.
 func (d *database) FailOver(served func()) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

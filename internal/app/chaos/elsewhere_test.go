@@ -15,8 +15,9 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestReadsFromAnotherServer asks one server, on all faces, for the output, the changes, the log and the bundle of an agent on the
-// machine of another server, and restarts it in a role of the project there. When that server is down, the error names it.
+// TestReadsFromAnotherServer reads the output, the changes, the log and the bundle of an agent through all faces of a
+// server that does not run on the agent's machine. Then it restarts the agent in a role of its project. While the
+// server on the agent's machine is down, the error must name that server.
 func TestReadsFromAnotherServer(t *testing.T) {
 	t.Parallel()
 	db := startPostgres(t)
@@ -73,7 +74,7 @@ func TestReadsFromAnotherServer(t *testing.T) {
 	require.NoError(t, overGRPC(t.Context(), two, "RestartAgent", &fleetv1.RestartAgentRequest{AgentName: "papi", Role: "OPERATOR"}, restarted))
 	require.Equal(t, "operator", restarted.GetAgent().GetRole())
 	err = overGRPC(t.Context(), two, "RestartAgent", &fleetv1.RestartAgentRequest{AgentName: "papi", Role: "nobody"}, restarted)
-	require.ErrorContains(t, err, "operator", "it lists the roles")
+	require.ErrorContains(t, err, "operator", "the error must list the project's roles")
 
 	one.Kill()
 	for name, over := range map[string]face{"gRPC": overGRPC, "REST": overREST, "MCP": overMCP} {

@@ -18,7 +18,7 @@ import (
 // tagLine matches the tag of a task in its description.
 var tagLine = regexp.MustCompile(`t\d{6}`)
 
-// evidence collects what is left when callers and faults have ended.
+// evidence collects the evidence for the checks, after callers and faults have ended.
 func (f *fleetUnder) evidence(t *testing.T) *evidence {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -61,12 +61,12 @@ func (f *fleetUnder) evidence(t *testing.T) *evidence {
 		e.workspaces[w.Name]++
 	}
 	for _, name := range f.agents {
-		delete(e.workspaces, name) // they were created before
+		delete(e.workspaces, name) // the test created these agents before the callers began
 	}
 	return e
 }
 
-// addTraces reads the lines that runs of local agents have left in the directory.
+// addTraces reads the lines that runs of local agents have written into the directory.
 func (e *evidence) addTraces(t *testing.T, witness string) {
 	files, err := filepath.Glob(filepath.Join(witness, "*.runs"))
 	require.NoError(t, err)

@@ -29,7 +29,7 @@ type face func(ctx context.Context, s *server, method string, request, answer pr
 
 var faces = []face{overGRPC, overREST, overMCP}
 
-// refusal is an answer of the server that it did not do what was asked.
+// refusal is a server's answer that it has refused the request.
 type refusal struct {
 	Reason  string `json:"error"`
 	Message string `json:"message"`
@@ -37,7 +37,8 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.Reason + ": " + r.Message }
 
-// reasonOf returns the reason of a refusal; "" if the caller does not know what happened.
+// reasonOf returns the reason of a refusal. It returns "" if the call succeeded, or if the caller cannot know whether
+// it did.
 func reasonOf(err error) string {
 	r, ok := errors.AsType[*refusal](err)
 	if !ok || slices.Contains([]string{"BACKEND_UNAVAILABLE", "DEADLINE_EXCEEDED", "INTERNAL"}, r.Reason) {
@@ -59,7 +60,7 @@ func overGRPC(ctx context.Context, s *server, method string, request, answer pro
 	return err
 }
 
-// httpClient keeps few connections, because servers die.
+// httpClient keeps only few idle connections, and only for a short time, because the test kills servers.
 var httpClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32, IdleConnTimeout: 5 * time.Second}}
 
 var (

@@ -18,7 +18,7 @@ import (
 // recovery is how long a server may take to answer calls again after a fault has ended, also on a busy machine.
 const recovery = patience
 
-// faultLog counts faults, and for how long callers were not served.
+// faultLog counts faults, and measures for how long callers got no service.
 type faultLog struct {
 	mu    sync.Mutex
 	kinds map[string]*faultStats
@@ -27,7 +27,7 @@ type faultLog struct {
 
 type faultStats struct {
 	count int
-	down  time.Duration // from the beginning of the fault until the server has served again
+	down  time.Duration // from the beginning of the fault until the server answered calls again
 	most  time.Duration
 	after time.Duration // the part after the end of the fault
 }
@@ -74,13 +74,13 @@ func between(r *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(r.Int64N(int64(most-least)))
 }
 
-// hold sleeps and returns for how long.
+// hold sleeps for d and returns d.
 func hold(d time.Duration) time.Duration {
 	time.Sleep(d)
 	return d
 }
 
-// serverFaults are the faults of one server.
+// serverFaults returns the faults that can be injected into one server, by kind.
 func serverFaults(s *server) map[string]faultFunc {
 	faults := map[string]faultFunc{
 		"kill -9": func(r *rand.Rand) (time.Duration, error) {
@@ -145,7 +145,7 @@ func serverFaults(s *server) map[string]faultFunc {
 	return faults
 }
 
-// diskFault fills the disk of a server.
+// diskFault returns a fault that fills the disk of a server.
 func diskFault(dir string) faultFunc {
 	return func(r *rand.Rand) (time.Duration, error) {
 		path := filepath.Join(dir, "ballast")
@@ -163,7 +163,8 @@ func diskFault(dir string) faultFunc {
 	}
 }
 
-// afflict injects faults into the server, one after the other, until ctx is done. After each it waits until the server answers.
+// afflict injects faults into the server, one after the other, until ctx is done. After each fault it waits until the
+// server answers.
 func (l *faultLog) afflict(ctx context.Context, s *server, faults map[string]faultFunc, r *rand.Rand) error {
 	kinds := []string{}
 	for kind := range faults {
@@ -188,7 +189,8 @@ func (l *faultLog) afflict(ctx context.Context, s *server, faults map[string]fau
 	}
 }
 
-// afflictDatabase injects faults into the database until ctx is done. After each it waits until all servers answer.
+// afflictDatabase injects faults into the database until ctx is done. After each fault it waits until all servers
+// answer.
 func (l *faultLog) afflictDatabase(ctx context.Context, d *database, servers []*server, r *rand.Rand) error {
 	await := func() error {
 		for _, s := range servers {

@@ -11,15 +11,15 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// verb is what a call did to an agent, or what it has shown.
+// verb is what a call did to an agent, or what its answer showed about the agent.
 type verb string
 
 const (
 	started  verb = "started"  // a task was accepted
-	busy     verb = "busy"     // a task was refused, because the agent has another
+	busy     verb = "busy"     // a task was refused, because the agent has another task
 	stopped  verb = "stopped"  // a task was stopped
 	idle     verb = "idle"     // there was nothing to stop
-	seen     verb = "seen"     // a call has shown the agent, with a task or without one
+	seen     verb = "seen"     // an answer showed the agent, with a task or without a task
 	finished verb = "finished" // a task has ended
 )
 
@@ -30,7 +30,7 @@ type action struct {
 	task  string
 }
 
-// history records what callers were told, by all servers of a store.
+// history records the answers that callers received from all servers of a store.
 type history struct {
 	begin time.Time
 
@@ -38,11 +38,11 @@ type history struct {
 	ops       []porcupine.Operation
 	calls     map[string]*outcomes // by method
 	tags      map[string]*attempt
-	lives     map[string]*life  // by name of the agent
+	lives     map[string]*life  // by the agent's name
 	messages  map[string]*sent  // by text
-	endSeen   map[string]int64  // when a task was first seen to have ended
-	firstSeen map[string]int64  // when a task was first seen at all
-	final     map[string]string // the first final status of a task that was seen
+	endSeen   map[string]int64  // when an answer first showed that a task had ended
+	firstSeen map[string]int64  // when an answer first showed a task
+	final     map[string]string // the first final status that an answer showed of a task
 	problems  []string
 }
 
@@ -51,7 +51,7 @@ type attempt struct {
 	agent   string
 	call    int64
 	ret     int64
-	task    string // "" if it was not accepted, or that is unknown
+	task    string // "" if the task was not accepted, or if nobody knows whether it was
 	refused bool   // it is certain that it was not accepted
 }
 
@@ -70,7 +70,7 @@ func (h *history) add(client int, a action, call, ret int64) {
 // outcomes counts the calls of a method.
 type outcomes struct{ answered, refused, unknown int }
 
-// called counts a call of the method by how it ended: err is its error, nil if it was answered.
+// called counts a call of the method by its outcome. err is the error of the call.
 func (h *history) called(method string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -95,7 +95,7 @@ func (h *history) problem(format string, args ...any) {
 	h.problems = append(h.problems, fmt.Sprintf(format, args...))
 }
 
-// saw records that a call has shown the task with the status, at the time.
+// saw records that an answer at the given time showed the task with the status.
 func (h *history) saw(task, status string, at int64) {
 	if task == "" {
 		return
@@ -124,7 +124,8 @@ func isFinal(status string) bool {
 	return status == "completed" || status == "failed" || status == "stopped"
 }
 
-// model is an agent: it has one task or none.
+// model describes which sequences of actions are possible for one agent. Its state is the agent's task, or "" if the
+// agent has none.
 var model = porcupine.Model{
 	Partition: func(ops []porcupine.Operation) (parts [][]porcupine.Operation) {
 		index := map[string]int{}

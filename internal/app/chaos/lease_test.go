@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// watchLeases makes the database record each lease that changes hands before its time is over, and each output that a server
-// writes without the lease on the agent. Such faults rarely show in the log, because other guards hide their effects. Servers
-// connect with their name as application_name.
+// watchLeases makes the database record each lease that another server takes before it has expired, and each output
+// that a server writes without the lease on the agent. Such faults rarely show in the event log, because other guards
+// hide their effects. Servers connect with their name as application_name.
 const watchLeases = `
 CREATE TABLE lease_servers (owner text PRIMARY KEY, server text NOT NULL);
 CREATE TABLE lease_problems (text text NOT NULL);
@@ -31,7 +31,8 @@ END $$;
 CREATE TRIGGER watch_output AFTER INSERT ON inbox FOR EACH ROW WHEN (NEW.type = 'task_output') EXECUTE FUNCTION watch_output();
 `
 
-// watchLeases begins the recording. The servers have made their tables, and have no leases on agents yet.
+// watchLeases begins the recording. It must be called after the servers have created their tables, and before they have
+// leases on agents.
 func (d *database) watchLeases(t *testing.T) {
 	conn, err := pgx.Connect(t.Context(), d.primary().URL("postgres"))
 	require.NoError(t, err)
@@ -40,7 +41,7 @@ func (d *database) watchLeases(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// leaseProblems returns what was recorded, and how many owners of leases there were.
+// leaseProblems returns the recorded problems, and how many different owners of leases there were.
 func (d *database) leaseProblems(t *testing.T) (problems []string, owners int) {
 	conn, err := pgx.Connect(t.Context(), d.primary().URL("postgres"))
 	require.NoError(t, err)

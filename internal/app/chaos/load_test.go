@@ -31,7 +31,7 @@ type fleetUnder struct {
 	name     string
 	servers  []*server
 	witness  string      // a directory in which runs of local agents leave lines
-	agents   []string    // those that exist all the time
+	agents   []string    // the agents that exist during the whole test
 	world    *fake.Place // the place that all servers share, at the socket
 	socket   string
 	limits   fleet.Limits
@@ -48,7 +48,7 @@ func newFleet(t *testing.T, name string, limits fleet.Limits) *fleetUnder {
 	return &fleetUnder{name: name, witness: dir, socket: socket, world: serveShared(t, socket), limits: limits, history: newHistory()}
 }
 
-// add adds a server, which is not started.
+// add adds a server to the fleet. The caller must start the server.
 func (f *fleetUnder) add(t *testing.T, name, data string) *server {
 	s := newServer(t, name, data)
 	s.shared, s.limits = f.socket, f.limits
@@ -56,7 +56,8 @@ func (f *fleetUnder) add(t *testing.T, name, data string) *server {
 	return s
 }
 
-// script returns the agent's task. It writes a line for each run, and another line if an earlier run is still active.
+// script returns the description of a task for the agent. The task writes a line for each run, and another line if an
+// earlier run is still active.
 func (f *fleetUnder) script(agent, tag string, work time.Duration) string {
 	if f.isShared(agent) {
 		return fmt.Sprintf("echo tag=%s\nwork %s\necho more\ndone well", tag, work)
@@ -70,12 +71,12 @@ sleep %.2[3]f
 echo more`, tag, base, work.Seconds())
 }
 
-// any returns any server and any face.
+// any returns a random server and a random face.
 func (f *fleetUnder) any(r *rand.Rand) (*server, face) {
 	return f.servers[r.IntN(len(f.servers))], faces[r.IntN(len(faces))]
 }
 
-// load is a caller that works with the agent until ctx is done.
+// load is a caller that calls random methods for the agent until ctx is done.
 func (f *fleetUnder) load(ctx context.Context, client int, agent string, r *rand.Rand) {
 	for ctx.Err() == nil {
 		switch n := r.IntN(100); {
@@ -83,7 +84,7 @@ func (f *fleetUnder) load(ctx context.Context, client int, agent string, r *rand
 			f.startTask(client, agent, r)
 		case n < 45:
 			f.stopTask(client, agent, r)
-		case n < 50 && f.isShared(agent): // often there is no task for it
+		case n < 50 && f.isShared(agent): // often the agent has no task that could receive the message
 			f.message(agent, r)
 		case n < 80:
 			f.look(client, agent, r)
@@ -94,7 +95,7 @@ func (f *fleetUnder) load(ctx context.Context, client int, agent string, r *rand
 	}
 }
 
-// tag returns a text that no other call gets.
+// tag returns a new unique text.
 func (f *fleetUnder) tag(kind string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -111,7 +112,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// startTask tries to start a task. If the outcome is unknown, it often repeats the request, perhaps at another server.
+// startTask tries to start a task. While the outcome is unknown, it mostly repeats the request, perhaps at another
+// server.
 func (f *fleetUnder) startTask(client int, agent string, r *rand.Rand) {
 	h, tag := f.history, f.tag("t")
 	a := &attempt{agent: agent, call: h.now()}
@@ -131,7 +133,7 @@ func (f *fleetUnder) startTask(client int, agent string, r *rand.Rand) {
 			a.task, a.ret = answer.GetTask().GetId(), ret
 			h.mu.Unlock()
 			h.add(client, action{agent, started, answer.GetTask().GetId()}, a.call, ret)
-			if f.isShared(agent) && r.IntN(2) == 0 { // agents of a shell take no messages
+			if f.isShared(agent) && r.IntN(2) == 0 { // tasks of the shell cannot receive messages
 				f.message(agent, r)
 			}
 			return
@@ -165,7 +167,7 @@ func (f *fleetUnder) stopTask(client int, agent string, r *rand.Rand) {
 	}
 }
 
-// look reads what the agent does.
+// look reads the agent and its task, and records what the answers show.
 func (f *fleetUnder) look(client int, agent string, r *rand.Rand) {
 	h := f.history
 	call := h.now()
@@ -178,7 +180,8 @@ func (f *fleetUnder) look(client int, agent string, r *rand.Rand) {
 	}
 }
 
-// wait waits for a task of the agent.
+// wait waits up to two seconds for the end of the agent's task, and records the task's status. It does nothing if the
+// agent has no task.
 func (f *fleetUnder) wait(client int, agent string, r *rand.Rand) {
 	h := f.history
 	answer := &fleetv1.ShowAgentResponse{}
@@ -193,7 +196,7 @@ func (f *fleetUnder) wait(client int, agent string, r *rand.Rand) {
 	}
 }
 
-// call calls any server over any face, and counts the outcome.
+// call calls the method at a random server over a random face, and counts the outcome.
 func (f *fleetUnder) call(r *rand.Rand, method string, request, answer proto.Message) error {
 	s, over := f.any(r)
 	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
@@ -201,7 +204,7 @@ func (f *fleetUnder) call(r *rand.Rand, method string, request, answer proto.Mes
 	err := over(ctx, s, method, request, answer)
 	f.history.called(method, err)
 	if _, ok := errors.AsType[*refusal](err); err != nil && !ok {
-		time.Sleep(unreachedFor) // a server that is down refuses at once, and callers would do nothing else
+		time.Sleep(unreachedFor) // connections to a stopped server fail at once, and callers would only repeat such calls
 	}
 	return err
 }
@@ -224,11 +227,11 @@ func (f *fleetUnder) createAgents(t *testing.T) {
 	}
 }
 
-// settleLimit is how long tasks and deletions may take to end when there are no faults any more. It is shorter than the time that a run of
-// the tests has, so that the other checks report too what went wrong.
+// settleLimit is how long tasks and deletions may take to end after the last fault. It is shorter than the time limit
+// of a test run, so that the other checks can still report what went wrong.
 const settleLimit = patience / 3
 
-// settle waits until no task runs any more, and no agent is on its way to another state.
+// settle waits until no task runs any more, and no agent is about to change its state.
 func (f *fleetUnder) settle(t *testing.T) {
 	for _, s := range f.servers {
 		_, err := s.awaitServing(patience)

@@ -1,10 +1,11 @@
 // Package chaos runs several real servers on one Postgres, and one on SQLite, under load from all faces. It injects faults into
 // servers, clocks, connections, the database and the disk. A model then checks what callers were told.
 //
-// CHAOS sets how long: a number of faults (CHAOS=1000) or a time (CHAOS=10m). CHAOS_SEED repeats the choice of faults.
+// CHAOS sets how long it does so: for a number of faults (CHAOS=1000) or a time (CHAOS=10m). CHAOS_SEED repeats the
+// choice of faults.
 //
-// SOAK sets how long servers work without faults while everything that is kept for a time expires many times. What they use must
-// level off.
+// SOAK sets how long servers work without faults, while all data with a retention time expires many times. The memory
+// and other resources that the servers use must level off.
 package chaos
 
 import (
@@ -41,7 +42,7 @@ const (
 // leaseTTL is short, so that a server can be paused for longer than its leases many times.
 const leaseTTL = time.Second
 
-// TestMain lets the test binary also act as a server, and as the shim of its runs.
+// TestMain lets the test binary also act as a server, and as the shim of the server's runs.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {

@@ -13,8 +13,9 @@ import (
 	"fleet/internal/place/fake"
 )
 
-// TestPausedServer pauses the server that works on a task, for longer than its lease. Another server takes the task over. When the
-// first one continues, it cannot change the task's end, and shows the same end as the other.
+// TestPausedServer pauses the server that works on a task for longer than its lease. Another server takes the task
+// over. When the first server continues, it must not change how the task has ended, and must show the same end as the
+// other server.
 func TestPausedServer(t *testing.T) {
 	t.Parallel()
 	db := startPostgres(t)

@@ -34,7 +34,7 @@ type server struct {
 	data       string
 	store      string // the URL of its store; "" for SQLite
 	shared     string // the socket of the shared place; "" for none
-	repository string // of the project repo; "" for none
+	repository string // the repository of the project "repo"; "" if the server does not have the project
 	limits     fleet.Limits
 	links      [2]*pgtest.Link
 	conn       *grpc.ClientConn
@@ -43,7 +43,7 @@ type server struct {
 	mu     sync.Mutex
 	cmd    *exec.Cmd
 	ended  chan struct{} // closed when cmd has ended
-	killed bool          // on purpose
+	killed bool          // the test has ended cmd on purpose
 }
 
 func newServer(t *testing.T, name, data string) *server {
@@ -72,11 +72,11 @@ func tail(path string, n int64) string {
 	return string(b[max(0, int64(len(b))-n):])
 }
 
-// failedCall is the line of a log about a call that failed with an internal error.
+// failedCall matches a line of the server's log about a call that failed with an internal error.
 var failedCall = regexp.MustCompile(`(?m)^time=\S+ level=ERROR msg=call method=(\S+) .* code=\w+ error=(.*)$`)
 
-// internalErrors returns the internal errors in the server's log: each with how many calls failed with it, and the method of the
-// first of them.
+// internalErrors describes each internal error in the server's log: how many calls failed with it, and the method of
+// the first such call.
 func (s *server) internalErrors() []string {
 	content, err := os.ReadFile(s.log.Name())
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 	"fleet/internal/place/fake"
 )
 
-// shared is a place that all servers use. Its world is in the process of the test, so it outlives the servers, and counts how
-// often each task was dispatched.
+// shared is a place that all servers use. The agents of the place are in the process of the test, so they outlive the
+// servers. The place counts how often each task was dispatched.
 type shared struct {
 	path   string
 	traits fleet.Traits
 }
 
-// serveShared serves the world to servers.
+// serveShared serves a fake place at the socket path, and returns the fake place.
 func serveShared(t *testing.T, path string) *fake.Place {
 	world := fake.New(fake.Config{Traits: fleet.Traits{Name: "shared", PollInterval: 500 * time.Millisecond}})
 	l, err := net.Listen("unix", path)
@@ -76,7 +76,7 @@ func (r *Result) failed(err error) {
 	}
 }
 
-// sharedServer serves the calls.
+// sharedServer serves the calls of the place.
 type sharedServer struct{ world *fake.Place }
 
 func (s *sharedServer) Traits(_ Args, r *Result) error {
@@ -171,7 +171,7 @@ func (s *sharedServer) Send(q Args, r *Result) (_ error) {
 	return
 }
 
-// dialShared returns the place that is served at the path.
+// dialShared returns the place that serveShared serves at the path.
 func dialShared(path string) (*shared, error) {
 	s := &shared{path: path}
 	r, err := s.call(context.Background(), "Traits", Args{})

@@ -33,10 +33,10 @@ import (
 	"fleet/internal/store/sqlite"
 )
 
-// shortRetention is how long a soaked server keeps what it keeps for weeks otherwise.
+// shortRetention is how long a soaked server keeps the data that a server usually keeps for weeks.
 const shortRetention = 8 * time.Second
 
-// soaked is a server in this process, with callers who delete what they have made.
+// soaked is a server in this process, with callers that delete the agents and tasks that they have created.
 type soaked struct {
 	name   string
 	store  fleet.Store // the server's store, opened again
@@ -46,7 +46,7 @@ type soaked struct {
 	tasks  atomic.Int64
 }
 
-// gauge is what must level off. slack is how much it may differ in any case.
+// gauge is a value that must level off. slack is a difference that is always allowed.
 type gauge struct {
 	name    string
 	slack   float64
@@ -54,8 +54,8 @@ type gauge struct {
 	samples []float64
 }
 
-// TestSoak lets two servers, on SQLite and on Postgres, work while everything that they keep for a time expires again and again.
-// The memory, goroutines, files and databases of the later half must not be larger than those of the earlier half.
+// TestSoak lets two servers, on SQLite and on Postgres, work while all data with a retention time expires again and
+// again. In the later half, memory, goroutines, open files and databases must not be larger than in the earlier half.
 func TestSoak(t *testing.T) {
 	if os.Getenv("SOAK") == "" {
 		t.Skip("it takes long: `make soak` runs it")
@@ -137,12 +137,12 @@ func liveHeap() float64 {
 func openFiles() float64 {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
-		return 0 // only Linux tells
+		return 0 // only Linux reports the open files
 	}
 	return float64(len(entries))
 }
 
-// soak starts a server whose data expires quickly, on the database of the URL, or on SQLite if it is empty.
+// soak starts a server whose data expires quickly. It uses the database at the URL, or SQLite if the URL is empty.
 func soak(t *testing.T, name, url string) *soaked {
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -185,7 +185,7 @@ func soak(t *testing.T, name, url string) *soaked {
 	return s
 }
 
-// call makes agents and tasks on all faces until ctx is done, and deletes them.
+// call creates agents and tasks through all faces and deletes them, until ctx is done.
 func (s *soaked) call(ctx context.Context, t *testing.T, agent string, r *rand.Rand) {
 	for turn := 0; ctx.Err() == nil; turn++ {
 		name := fmt.Sprintf("%s-%d", agent, turn/10)
@@ -198,7 +198,8 @@ func (s *soaked) call(ctx context.Context, t *testing.T, agent string, r *rand.R
 	}
 }
 
-// turn starts a task, reads it in many ways, and deletes it.
+// turn starts a task, reads it in many ways, and deletes it. It first creates the agent if first is set, and deletes
+// the agent at the end if last is set.
 func (s *soaked) turn(ctx context.Context, agent string, first, last bool, r *rand.Rand) error {
 	if first {
 		if _, err := s.client.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: agent, Project: "shell", Spec: "Run commands.", RequestId: agent}); err != nil {
@@ -237,7 +238,7 @@ func (s *soaked) turn(ctx context.Context, agent string, first, last bool, r *ra
 	return err
 }
 
-// overHTTP lists the agents with REST, and begins and ends a session of MCP.
+// overHTTP lists the agents over REST, and begins and ends an MCP session.
 func (s *soaked) overHTTP(ctx context.Context) error {
 	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"soak","version":"1"}}}`
 	session := ""

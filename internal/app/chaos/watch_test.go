@@ -35,7 +35,7 @@ func newWatchers(f *fleetUnder) []*watcher {
 	}
 }
 
-// watchFor is how long one stream lasts. watchLimit is when its caller gives up.
+// watchFor is how many seconds one stream lasts. watchLimit is how long its caller waits for the end of the stream.
 const (
 	watchFor   = 3
 	watchLimit = 5 * time.Second
@@ -89,7 +89,7 @@ func watchMCP(ctx context.Context, s *server, cursor string, got func(*fleetv1.W
 	return err
 }
 
-// run follows until ctx is done.
+// run follows the events until ctx is done.
 func (w *watcher) run(ctx context.Context, r *rand.Rand) {
 	for ctx.Err() == nil {
 		s := w.fleet.servers[r.IntN(len(w.fleet.servers))]
@@ -126,7 +126,7 @@ func (w *watcher) take(m *fleetv1.WatchFleetResponse) {
 	}
 }
 
-// all returns the received events.
+// all returns the events that the watcher has received.
 func (w *watcher) all() []*fleetv1.Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -153,12 +153,12 @@ func (f *fleetUnder) logOf(ctx context.Context) (log []*fleetv1.Event, err error
 	}
 }
 
-// caughtUp waits until all watchers have the last event.
+// caughtUp waits until all watchers have received the last event. It fails when ctx is done before.
 func (f *fleetUnder) caughtUp(ctx context.Context, last string) error {
 	for slices.ContainsFunc(f.watchers, func(w *watcher) bool { return w.at() != last }) {
 		pause(ctx, 50*time.Millisecond)
 		if ctx.Err() != nil {
-			return errors.New("not all watchers have got the last event")
+			return errors.New("not all watchers have received the last event")
 		}
 	}
 	return nil

@@ -31,14 +31,14 @@ func TestAuditOfReplicas(t *testing.T) {
 	requireAudited(t, superviseOn(t, "", store), superviseOn(t, "", store))
 }
 
-// requireAudited changes agents through the servers while the first one is killed. Each call whose caller was told that it has
-// succeeded must have exactly one line in the audit log, and no other call more than one.
+// requireAudited changes agents through the servers while the first server is killed. Each call whose caller received a
+// success must have exactly one line in the audit log. Each other call must have at most one line.
 func requireAudited(t *testing.T, servers ...*supervisor) {
 	t.Helper()
 	const callers, kills, rounds = 3, 2, 3 // rounds of calls by each caller between two kills
 	ctx := waittest.Context(t)
 	var mu sync.Mutex
-	acknowledged := map[string]bool{} // by request id; false: the caller does not know
+	acknowledged := map[string]bool{} // by request id; false if the caller received no answer
 	var acks atomic.Int64
 	var news notify.Subscribers
 	signal, cancel := news.Subscribe()
@@ -55,7 +55,7 @@ func requireAudited(t *testing.T, servers ...*supervisor) {
 				}
 				s, name := servers[(i+n)%len(servers)], fmt.Sprintf("papi-%d-%d", i, n)
 				record := func(id string, err error) {
-					if status.Code(err) == codes.NotFound { // what would be deleted was not created
+					if status.Code(err) == codes.NotFound { // the agent to be deleted was not created
 						return
 					}
 					mu.Lock()
@@ -77,7 +77,7 @@ func requireAudited(t *testing.T, servers ...*supervisor) {
 	}
 	for kill := range kills {
 		waittest.Signalled(t, signal, func() bool { return acks.Load() >= int64((kill+1)*callers) })
-		call(servers[0], fleetv1.FleetServiceClient.ListAgents, &fleetv1.ListAgentsRequest{}) // it runs again
+		call(servers[0], fleetv1.FleetServiceClient.ListAgents, &fleetv1.ListAgentsRequest{}) // waits until the server runs again
 		servers[0].kill()
 	}
 	close(goOn)
@@ -99,7 +99,7 @@ func requireAudited(t *testing.T, servers ...*supervisor) {
 	for id, ok := range acknowledged {
 		if ok {
 			known++
-			require.Equal(t, 1, lines[id], "%s was acknowledged", id)
+			require.Equal(t, 1, lines[id], "%s was acknowledged, so the audit log must have one line for it", id)
 		}
 		require.LessOrEqual(t, lines[id], 1, id)
 	}

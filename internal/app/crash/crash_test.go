@@ -41,8 +41,8 @@ const (
 	pointEnv = "CRASH_TEST_POINT"
 )
 
-// TestMain lets the test binary also act as a server that dies at a given point, as the shim of its runs, and as a run
-// of a model.
+// TestMain lets the test binary also act as a server that dies at a given point, as the shim of the server's runs, and
+// as a run of a model.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "shim" {
 		os.Exit(local.ShimMain(os.Args[2:]...))
@@ -63,10 +63,10 @@ func TestMain(m *testing.M) {
 	os.Exit(pgtest.Run(m))
 }
 
-// witness returns a directory next to the data in which tasks leave files for the test.
+// witness returns the directory next to the data directory in which tasks leave files for the test.
 func witness(data string) string { return filepath.Join(filepath.Dir(data), "witness") }
 
-// definitions returns a directory next to the data, with the agents of sessions.
+// definitions returns the directory next to the data directory that holds the agent files of sessions.
 func definitions(data string) string { return filepath.Join(filepath.Dir(data), "agents") }
 
 func serve(data, point string) error {
@@ -98,7 +98,8 @@ func serve(data, point string) error {
 	return s.Serve(context.Background())
 }
 
-// supervisor keeps a server running. Only the first one dies at the point.
+// supervisor keeps a server running: when the server dies, it starts the next one. Only the first server dies at the
+// given point.
 type supervisor struct {
 	t     *testing.T
 	data  string
@@ -121,7 +122,7 @@ func supervise(t *testing.T, point string) *supervisor {
 	return superviseOn(t, point, store)
 }
 
-// superviseOn keeps a server on the store running.
+// superviseOn is supervise for servers that use the given store.
 func superviseOn(t *testing.T, point, store string) *supervisor {
 	dir := t.TempDir()
 	s := &supervisor{t: t, data: filepath.Join(dir, "data"), store: store, done: make(chan struct{})}
@@ -197,7 +198,8 @@ func (s *supervisor) channel() *grpc.ClientConn {
 	return s.conn
 }
 
-// logs shows what a server logs. The test waits for its servers, so it also has what they logged last.
+// logs writes the log of a server to the test's log. The test waits for the end of its servers, so it also gets their
+// last lines.
 type logs struct{ t *testing.T }
 
 func (l *logs) Write(b []byte) (int, error) {
@@ -205,8 +207,8 @@ func (l *logs) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// call retries a call with a request id until a server answers. Without a server it waits: the connection is closed when the
-// next server has replaced it.
+// call retries a call with a request id until a server answers. While no server runs, it waits: the connection is
+// closed when the next server has replaced the old one.
 func call[Q, R any](s *supervisor, method func(fleetv1.FleetServiceClient, context.Context, Q, ...grpc.CallOption) (R, error), q Q) R {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), waittest.Limit)
@@ -335,7 +337,7 @@ func (s *supervisor) output(taskID string) (text string) {
 	}
 }
 
-// kill kills the server, and waits until it has ended. The next one starts then.
+// kill kills the server, and waits until it has ended. Then the supervisor starts the next server.
 func (s *supervisor) kill() {
 	s.t.Helper()
 	died, cancel := s.died.Subscribe()
@@ -352,8 +354,9 @@ func (s *supervisor) kill() {
 	})
 }
 
-// awaitNothingLeft waits until no process, except the server, has the data directory in its command line, environment or
-// working directory. Reading about all processes is slow, so those that were found must end before it looks for more.
+// awaitNothingLeft waits until no process, except the server, has the data directory in its command line, environment
+// or working directory. Reading about all processes is slow, so it looks at all processes again only after the
+// processes that it has found have ended.
 func (s *supervisor) awaitNothingLeft() {
 	s.t.Helper()
 	var found []string
@@ -367,7 +370,8 @@ func (s *supervisor) awaitNothingLeft() {
 	})
 }
 
-// left returns those of the processes, except the server, that have the data directory in what describes them.
+// left returns the processes that have the data directory in their command line, environment or working directory,
+// except the server.
 func (s *supervisor) left(processes []string) (found []string) {
 	s.mu.Lock()
 	server := s.cmd.Process.Pid
@@ -376,7 +380,7 @@ func (s *supervisor) left(processes []string) (found []string) {
 		if filepath.Base(dir) == fmt.Sprint(server) {
 			continue
 		}
-		cmdline, _ := os.ReadFile(filepath.Join(dir, "cmdline")) // the process may be gone by now
+		cmdline, _ := os.ReadFile(filepath.Join(dir, "cmdline")) // the process may have ended by now
 		environ, _ := os.ReadFile(filepath.Join(dir, "environ"))
 		cwd, _ := os.Readlink(filepath.Join(dir, "cwd"))
 		if strings.Contains(string(cmdline)+string(environ)+cwd, s.data) {

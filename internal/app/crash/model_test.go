@@ -13,7 +13,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// stubKey is the key for the model of session agents.
+// stubKey is the API key of the model that agents of sessions use.
 const stubKey = "sk-stub-0123456789"
 
 const shellAgent = `
@@ -62,7 +62,7 @@ func TestTurnSurvivesServer(t *testing.T) {
 	})
 	require.Contains(t, answer.GetResponse(), "Went on")
 	require.Contains(t, fmt.Sprint(answer.GetEvents()), "done")
-	require.Len(t, stub.Requests(), 2, "the model was asked again")
+	require.Len(t, stub.Requests(), 2, "the model must receive two requests")
 
 	client := fleetv1.NewSessionServiceClient(s.channel())
 	history, err := client.GetAgentSessionHistory(t.Context(), &fleetv1.GetAgentSessionHistoryRequest{AgentSessionId: created.GetAgentSessionId()})

@@ -49,7 +49,7 @@ func TestReplicaKilledWhileATaskRuns(t *testing.T) {
 		require.False(t, next())
 	}
 	raw := call(two, fleetv1.FleetServiceClient.ShowTaskOutput, &fleetv1.ShowTaskOutputRequest{TaskId: task})
-	require.Equal(t, "line 1\nline 2\nline 3\n", raw.GetOutput(), "it is on the machine of the other server")
+	require.Equal(t, "line 1\nline 2\nline 3\n", raw.GetOutput(), "the server must read the output from the machine of the other server")
 
 	one.kill()
 	require.NoError(t, os.WriteFile(open, nil, 0o600)) // the run continues without the server

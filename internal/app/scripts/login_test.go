@@ -25,7 +25,7 @@ func TestLoginScripts(t *testing.T) {
 	playLogin(t, "../../../testdata/cli/login", time.Hour)
 }
 
-// TestLoginRenewedScripts runs the scripts whose tokens expire meanwhile.
+// TestLoginRenewedScripts runs the scripts in which tokens expire.
 func TestLoginRenewedScripts(t *testing.T) {
 	t.Parallel()
 	playLogin(t, "../../../testdata/cli/login/renewed", 8*time.Second)
@@ -51,7 +51,8 @@ func playLogin(t *testing.T, dir string, life time.Duration) {
 	})
 }
 
-// browse is the program xdg-open: a browser in which WHO signs in. The page that it opens leads to another address.
+// browse acts as the program xdg-open: it is a browser in which the person WHO signs in. The page that it opens leads
+// to another address.
 func browse() {
 	page, err := os.ReadFile(os.Args[1])
 	exitOn(err)
@@ -66,7 +67,8 @@ func browse() {
 	exitOn(answer.Body.Close())
 }
 
-// approve is a person who reads the address and the code of `fleet login --device` from the pipe, and signs in as WHO.
+// approve acts as the person WHO: it reads the address and the code that `fleet login --device` prints from the pipe,
+// and signs in.
 func approve() {
 	said := os.Args[1]
 	code := regexp.MustCompile(`enter the code (\S+)`)

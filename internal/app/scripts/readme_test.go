@@ -44,7 +44,7 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// firstTask returns the fleet and curl commands in that section.
+// firstTask returns the fleet and curl commands of the README's section "Your first task".
 func firstTask(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile("../../../README.md")

@@ -47,7 +47,8 @@ esac
 	return path
 }
 
-// client is the path of face/cli/client, which the linker sets; empty means this executable.
+// client is the path of the program face/cli/client. The linker sets it. If it is empty, the scripts use this
+// executable.
 var client string
 
 // TestScripts runs the scripts that also run in face/cli, where the race detector watches the commands. Here it watches the
@@ -83,7 +84,8 @@ func play(t *testing.T, dir string, projects ...local.Project) {
 	playWith(t, dir, func(_ *testscript.Env, cfg *app.Config) { cfg.Local.Projects = projects })
 }
 
-// playWith runs the scripts of a directory, each with its own server, whose configuration change may change.
+// playWith runs the scripts of a directory, each with its own server. change may change the configuration of the
+// server.
 func playWith(t *testing.T, dir string, change func(e *testscript.Env, cfg *app.Config)) {
 	testscript.Run(t, testscript.Params{
 		Dir: dir,

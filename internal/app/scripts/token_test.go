@@ -29,7 +29,7 @@ func TestTokenScripts(t *testing.T) {
 	})
 }
 
-// firstToken makes an admin's token before the server starts, as `fleet token create --embedded` does.
+// firstToken creates an admin's token before the server starts, as `fleet token create --embedded` does.
 func firstToken(cfg app.Config) (secret string, err error) {
 	a, err := app.Open(context.Background(), cfg, app.Options{})
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"fleet/internal/place/agentfile"
 )
 
-// TestReplaced checks that every replacement that an agent can make is refused at once. A wrong implementation hangs.
+// TestReplaced checks that the functions refuse every file with which an agent can replace a regular file. A wrong
+// implementation hangs.
 func TestReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -10,8 +10,8 @@ import (
 	"fleet/internal/place/agentfile"
 )
 
-// Fleet reads a file that an agent can write. The agent replaces it with a link to a file that the agent itself could not
-// read: Fleet must not read that on its behalf.
+// Fleet reads a file that an agent can write. The agent replaces the file with a link to a secret file that it cannot
+// read itself. Fleet must not read the secret file for the agent.
 func ExampleRead() {
 	dir, err := os.MkdirTemp("", "agent")
 	check(err)

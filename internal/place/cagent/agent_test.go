@@ -31,7 +31,8 @@ type fixture struct {
 	agent fleet.Agent
 }
 
-// newFixture creates an agent with the configuration. Its document may be a format string for the URL of the model.
+// newFixture creates a place and an agent with the configuration. "MODEL" in the agent's document is replaced by the
+// URL of the model.
 func newFixture(t *testing.T, agentConfig fleet.AgentConfig, with func(*cagent.Config)) *fixture {
 	t.Helper()
 	d := &fixture{t: t, model: model.New(t), cfg: cagent.Config{Dir: t.TempDir(), LookupEnv: environment}}
@@ -63,7 +64,7 @@ func (d *fixture) open() {
 	d.b = b
 }
 
-// begin dispatches a task to the agent.
+// begin dispatches a task with the prompt to the agent.
 func (d *fixture) begin(prompt string) fleet.Run {
 	d.t.Helper()
 	r := fleet.Run{TaskID: uuid.NewString(), Prompt: prompt, Timeout: waittest.Limit, Started: time.Now()}
@@ -71,7 +72,7 @@ func (d *fixture) begin(prompt string) fleet.Run {
 	return r
 }
 
-// end waits for the end of the task.
+// end waits for the end of the task, and returns its outputs and outcome.
 func (d *fixture) end(r fleet.Run) ([]fleet.Output, fleet.Outcome) {
 	d.t.Helper()
 	var all []fleet.Output
@@ -85,13 +86,13 @@ func (d *fixture) end(r fleet.Run) ([]fleet.Output, fleet.Outcome) {
 	return all, o
 }
 
-// does runs a task and returns its outputs and outcome.
+// does runs a task with the prompt, and returns its outputs and outcome.
 func (d *fixture) does(prompt string) ([]fleet.Output, fleet.Outcome) {
 	d.t.Helper()
 	return d.end(d.begin(prompt))
 }
 
-// results returns the tool results in the model's latest conversation.
+// results returns the tool results in the latest request to the model.
 func (d *fixture) results() (texts []string) {
 	asked := d.model.Requests()
 	for _, m := range asked[len(asked)-1].Results() {
@@ -127,19 +128,20 @@ func checkOutcome(t *testing.T) {
 				types = append(types, strings.TrimSpace(data.Type+" "+data.Name))
 				require.Equal(t, out.Step, data.Type != "text")
 				require.Equal(t, "root", data.Agent)
-				require.Equal(t, data.Type == "tool_call", out.Open == 1, "whether a tool is under way")
+				require.Equal(t, data.Type == "tool_call", out.Open == 1, "a tool must be open after a tool_call, and only then")
 			}
 			require.Equal(t, []string{"usage", "tool_call think", "tool_result think", "tool_call think", "tool_result think", "text", "usage"}, types)
 			q := d.model.Requests()[0]
 			require.Equal(t, stubKey, q.Key())
 			require.Contains(t, q.System, "You do as you are told.")
 			require.Contains(t, q.System, "You are careful.")
-			require.Len(t, d.model.Requests(), 2, "nothing is asked for a title")
+			require.Len(t, d.model.Requests(), 2, "the model must not be asked for a title")
 		})
 	}
 }
 
-// TestReports checks that a run ends when the agent reports its result, and that the model gets no further request.
+// TestReports checks that a run ends when the agent reports its result, and that no further request is sent to the
+// model.
 func TestReports(t *testing.T) { bothKinds(t, checkReports) }
 
 func checkReports(t *testing.T) {
@@ -157,7 +159,7 @@ func checkReports(t *testing.T) {
 	require.Contains(t, strings.Join(d.results(), "\n"), "The run has ended")
 }
 
-// TestInterrupt checks that an interrupt lets the active request complete and prevents further ones.
+// TestInterrupt checks that an interrupt lets the active request complete and prevents further requests.
 func TestInterrupt(t *testing.T) { bothKinds(t, checkInterrupt) }
 
 func checkInterrupt(t *testing.T) {
@@ -168,7 +170,7 @@ func checkInterrupt(t *testing.T) {
 	d.model.Gate("on").Open()
 	all, o := d.end(r)
 	require.Equal(t, fleet.TaskStopped, o.Status)
-	require.Contains(t, all[0].Text, "Went on", "what was under way is heard to its end")
+	require.Contains(t, all[0].Text, "Went on", "the answer to the active request must be complete")
 	require.Len(t, d.model.Requests(), 1)
 
 	r = d.begin("model: forever hm")
@@ -179,7 +181,7 @@ func checkInterrupt(t *testing.T) {
 	<-d.model.Gate("forever").Left()
 }
 
-// TestLimits runs tools, servers and models that never end.
+// TestLimits checks the limits for tools, MCP servers and models that never end.
 func TestLimits(t *testing.T) { bothKinds(t, checkLimits) }
 
 func checkLimits(t *testing.T) {
@@ -209,7 +211,7 @@ func checkLimits(t *testing.T) {
 		})
 		_, o := d.does("think")
 		require.Equal(t, fleet.TaskFailed, o.Status)
-		require.Contains(t, o.Reason, "5 times")
+		require.Contains(t, o.Reason, "it has sent 5 requests")
 		require.Len(t, d.model.Requests(), 5)
 	})
 	t.Run("output", func(t *testing.T) {
@@ -220,7 +222,7 @@ func checkLimits(t *testing.T) {
 	})
 }
 
-// TestBadModelAnswers runs agents whose models give wrong answers.
+// TestBadModelAnswers checks how runs end if the model answers with errors, or with calls of unknown tools.
 func TestBadModelAnswers(t *testing.T) { bothKinds(t, checkBadModelAnswers) }
 
 func checkBadModelAnswers(t *testing.T) {
@@ -276,13 +278,13 @@ func TestConversationSurvives(t *testing.T) {
 	for _, want := range []string{"noted", "hang here", "Now think", "model: say third"} {
 		require.Contains(t, said, want)
 	}
-	require.Len(t, d.model.Asked("hang here"), 2, "it was never asked again")
+	require.Len(t, d.model.Asked("hang here"), 2, "the interrupted request must not be repeated")
 
 	_, err = cagent.New(d.cfg)
 	require.ErrorContains(t, err, "in use by another server")
 }
 
-// TestPermissions checks that only the tools run that the definition or the configuration allows.
+// TestPermissions checks that a tool runs only if the definition or the configuration allows it.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	const doc = `
@@ -327,7 +329,7 @@ agents:
 	}
 }
 
-// TestRegisteredTools runs the three kinds of tools that are registered with Fleet.
+// TestRegisteredTools checks the three kinds of registered tools.
 func TestRegisteredTools(t *testing.T) {
 	t.Parallel()
 	var got http.Header
@@ -370,10 +372,10 @@ func TestRegisteredTools(t *testing.T) {
 	require.Contains(t, results[1], "418")
 	require.JSONEq(t, `{"CITY":"ROME"}`, results[2])
 	require.Contains(t, results[3], "exit status 1")
-	require.Equal(t, "early\nlate", results[4], "a child prints after the program's end")
-	require.Contains(t, results[5], "not a public address", "a name that leads to an address that the tool may not call")
+	require.Equal(t, "early\nlate", results[4], "the output of a child after the program's end must be included")
+	require.Contains(t, results[5], "not a public address", "the tool must not connect to a host whose address is not public")
 	require.Contains(t, results[6], "not a public address")
-	require.Empty(t, got.Get("X-Token"), "of the tool that has none")
+	require.Empty(t, got.Get("X-Token"), "a tool without headers must send none")
 	require.NotContains(t, fmt.Sprint(all, results), "tool-secret-1")
 	require.NotContains(t, fmt.Sprint(all), stubKey)
 	offered := d.model.Requests()[0]
@@ -386,7 +388,8 @@ func TestRegisteredTools(t *testing.T) {
 	require.Contains(t, o.Reason, "the variable ANTHROPIC_API_KEY is not set")
 }
 
-// TestTeam runs an agent that delegates a part of its task to another agent, and hands its conversation to a third one.
+// TestTeam checks an agent that delegates a part of its task to a second agent, and hands its conversation over to a
+// third agent.
 func TestTeam(t *testing.T) { bothKinds(t, checkTeam) }
 
 func checkTeam(t *testing.T) {
@@ -431,7 +434,7 @@ func TestProvisionErrors(t *testing.T) {
 	require.Empty(t, all)
 }
 
-// badDocuments are invalid definitions, each with a part of the expected error.
+// badDocuments returns invalid definitions, each with a part of the expected error.
 func badDocuments() map[string]string {
 	bomb := "a: &a [x,x,x,x,x,x,x,x,x]\n"
 	for c := 'b'; c < 'j'; c++ {

@@ -155,8 +155,8 @@ func asAdmin(ctx context.Context) context.Context {
 	return fleet.WithPrincipal(ctx, fleet.Principal{Name: "root", Scope: fleet.ScopeAdmin})
 }
 
-// TestPullReach pulls from a registry on the server's own networks, as callers who may and may not do so, and from a
-// registry that redirects there.
+// TestPullReach checks that only admins, or callers of a catalog that allows the host, can pull from a registry on the
+// server's own networks, and that another registry cannot redirect there.
 func TestPullReach(t *testing.T) {
 	t.Parallel()
 	host := strings.TrimPrefix(newHTTP(t, registry.New(registry.Logger(log.New(io.Discard, "", 0)))).URL, "http://")
@@ -218,7 +218,7 @@ func TestPull(t *testing.T) {
 	again, err := c.Pull(asAdmin(t.Context()), host+"/fleet/hello:v1")
 	require.NoError(t, err)
 	require.NotEqual(t, p.Digest, again.Digest)
-	all, err := cagent.NewCatalog(cagent.CatalogConfig{StoreDir: store}).Stored(asAdmin(t.Context())) // as after a restart
+	all, err := cagent.NewCatalog(cagent.CatalogConfig{StoreDir: store}).Stored(asAdmin(t.Context())) // a new catalog, as after a restart
 	require.NoError(t, err)
 	require.Len(t, all, 4)
 	for _, d := range all {

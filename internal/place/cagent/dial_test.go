@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPublic checks an address of every special-purpose range of IANA, and every notation that can contain an IPv4
+// TestPublic checks an address in each of IANA's special-purpose ranges, and each notation that can contain an IPv4
 // address.
 func TestPublic(t *testing.T) {
 	t.Parallel()
@@ -32,7 +32,7 @@ func TestPublic(t *testing.T) {
 	}
 }
 
-// TestOutward connects by name and by address, allowed and not allowed, and follows a redirect.
+// TestOutward checks to which hosts publicTransport connects: by name, by address, and after a redirect.
 func TestOutward(t *testing.T) {
 	t.Parallel()
 	var port string
@@ -63,7 +63,7 @@ func TestOutward(t *testing.T) {
 	require.NoError(t, get(s.URL, "127.0.0.1"))
 	require.NoError(t, get(s.URL, u.Host))
 	require.NoError(t, get("http://LOCALHOST:"+port, "localhost"))
-	require.ErrorIs(t, get(s.URL, "127.0.0.1:1", "localhost"), errNotPublic, "leave for another host or port is none")
-	require.ErrorIs(t, get(s.URL+"/redirect", "127.0.0.1"), errNotPublic, "a redirect leads no further than its own address may")
+	require.ErrorIs(t, get(s.URL, "127.0.0.1:1", "localhost"), errNotPublic, "permission for another host or port must not count")
+	require.ErrorIs(t, get(s.URL+"/redirect", "127.0.0.1"), errNotPublic, "a redirect to a host that is not allowed must fail")
 	require.NoError(t, get(s.URL+"/redirect", "127.0.0.1", "localhost"))
 }

@@ -29,7 +29,7 @@ agents:
 permissions: {allow: [write_file, edit_file]}
 `
 
-// use lets the agent call tools, and returns their results. calls alternates between names of tools and arguments.
+// use makes the agent call tools, and returns their results. calls are names of tools and arguments in turn.
 func (d *fixture) use(calls ...any) []string {
 	d.t.Helper()
 	var list []map[string]any
@@ -78,7 +78,7 @@ func TestFileToolsCannotEscape(t *testing.T) {
 	b, err := os.ReadFile(secret)
 	require.NoError(t, err)
 	require.Equal(t, "classified", string(b))
-	require.NotContains(t, d.model.Requests()[0].System, "classified", "a prompt file is a link out of the directory")
+	require.NotContains(t, d.model.Requests()[0].System, "classified", "a prompt file that is a link out of the directory must not be read")
 }
 
 // TestFileTools checks that the file tools work in the agent's directory.
@@ -134,8 +134,8 @@ func TestFileTools(t *testing.T) {
 	require.Contains(t, d.model.Requests()[0].System, "Indent with tabs.")
 }
 
-// TestPrograms checks that a server that shares its machine refuses definitions that run programs, in the catalog and
-// in runs of existing agents.
+// TestPrograms checks that a server with NoPrograms refuses definitions that run programs, in the catalog and in runs
+// of existing agents.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	for name, with := range map[string]string{

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzDefinition checks that any document is either a definition with agents, or refused with a readable error.
+// FuzzDefinition checks that parse returns a definition with agents or a readable error for any document.
 func FuzzDefinition(f *testing.F) {
 	f.Add([]byte("version: 2\nagents:\n  root: {model: openai/gpt, instruction: hi, handoffs: [other]}\n  other: {model: openai/gpt}\n"))
 	f.Add([]byte("agents: {root: {toolsets: [{type: mcp, ref: docker:x}]}}\nmodels: {m: {provider: openai, model: x, base_url: http://x}}\n"))
@@ -29,7 +29,7 @@ func FuzzDefinition(f *testing.F) {
 	})
 }
 
-// FuzzUnpack checks that no layer of an artifact fills the memory.
+// FuzzUnpack checks that unpack limits the size of its result for any layer of an artifact.
 func FuzzUnpack(f *testing.F) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)

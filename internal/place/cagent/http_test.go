@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// newHTTP serves on a loopback port until the test ends, and then cancels waiting requests.
+// newHTTP starts a server on a loopback port. When the test ends, it cancels waiting requests and closes the server.
 func newHTTP(t *testing.T, h http.Handler) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -23,7 +23,7 @@ func hanging(t *testing.T) string {
 	t.Helper()
 	over := make(chan struct{})
 	s := newHTTP(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the client has gone
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the client has disconnected
 		select {
 		case <-r.Context().Done():
 		case <-over:

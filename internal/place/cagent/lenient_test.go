@@ -6,7 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNewerDefinitions checks that a definition of a newer version loads, and that warnings name what has no effect.
+// TestNewerDefinitions checks that a definition of a newer version loads, and that warnings name the parts that have no
+// effect.
 func TestNewerDefinitions(t *testing.T) {
 	t.Parallel()
 	d, err := parse([]byte(`version: "7"

@@ -19,7 +19,7 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-var mu sync.Mutex // protects what tests share
+var mu sync.Mutex // guards variables that tests share
 
 // TestMain lets the test binary also act as a supervisor of runs, as a run, and as an MCP server.
 func TestMain(m *testing.M) {
@@ -36,11 +36,11 @@ func TestMain(m *testing.M) {
 			os.Exit(0)
 		}
 	}
-	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // lets processes of runs end at once, also under the race detector
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // lets processes of runs end at once under the race detector
 	os.Exit(m.Run())
 }
 
-// withProcesses configures the place to use this binary for runs in their own processes.
+// withProcesses makes the place use the test binary for runs in their own processes.
 func withProcesses(t testing.TB, c *cagent.Config) {
 	t.Helper()
 	exe, err := os.Executable()
@@ -51,7 +51,7 @@ func withProcesses(t testing.TB, c *cagent.Config) {
 	c.StopGrace = 2 * time.Second
 }
 
-// ownProcess is the part of a test's name that selects agents whose runs have their own processes.
+// ownProcess is a part of a test's name. In a test with it, runs of agents have their own processes.
 const ownProcess = "own process"
 
 // bothKinds runs the test with agents whose runs are in this process, and with agents whose runs have their own
@@ -70,7 +70,8 @@ var (
 	agentInBraces = regexp.MustCompile(`model: stub([,}])`)
 )
 
-// ofKind returns the document with the additions for the test's kind of agents.
+// ofKind returns the document. If the test's name contains ownProcess, it adds a setting to each agent that makes the
+// agent's runs have their own processes.
 func ofKind(t *testing.T, document string) string {
 	if !strings.Contains(t.Name(), strings.ReplaceAll(ownProcess, " ", "_")) {
 		return document

@@ -24,7 +24,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// This argument makes the test binary act as an MCP server.
+// asServer is an argument that makes the test binary act as an MCP server.
 const asServer = "be-an-mcp-server"
 
 type terms struct {
@@ -32,7 +32,7 @@ type terms struct {
 	B int `json:"b"`
 }
 
-// calculator returns an MCP server with tools.
+// calculator returns an MCP server with the tools add and env, among others.
 func calculator() *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "calculator", Version: "1"}, &mcp.ServerOptions{Instructions: "Calculate with care."})
 	mcp.AddTool(s, &mcp.Tool{Name: "add", Description: "Adds."}, func(_ context.Context, _ *mcp.CallToolRequest, in terms) (*mcp.CallToolResult, any, error) {
@@ -101,7 +101,8 @@ agents:
 	require.NotContains(t, tokens, "")
 }
 
-// TestHangingMCPServer checks that a program that does not answer is killed, and that the run continues without it.
+// TestHangingMCPServer checks that an MCP server that does not answer is killed, and that the run continues without its
+// tools.
 func TestHangingMCPServer(t *testing.T) {
 	t.Parallel()
 	var text []byte
@@ -121,7 +122,8 @@ func TestHangingMCPServer(t *testing.T) {
 	waittest.Until(t, "a process group gives no signal when it ends", func() bool { return syscall.Kill(-pid, 0) != nil })
 }
 
-// TestMCPServerInside uses definitions and tools that name a server on the server's own network.
+// TestMCPServerInside checks which agents reach an MCP server on the server's own network: agents with a definition of
+// the operator, and agents with a registered tool to which the host is allowed.
 func TestMCPServerInside(t *testing.T) { bothKinds(t, checkMCPServerInside) }
 
 func checkMCPServerInside(t *testing.T) {

@@ -26,7 +26,7 @@ agents:
     toolsets: [{type: todo, shared: SHARED}, {type: memory, path: memory.db}]
 `
 
-// another creates another agent for the desk's next tasks.
+// another creates another agent, which the next tasks of the fixture use.
 func (d *fixture) another(owner, name string) {
 	d.t.Helper()
 	agentConfig := *d.agent.Config
@@ -55,7 +55,7 @@ func checkTodosAndMemories(t *testing.T) {
 			list := "Current todos:\n- [todo_1] look (Status: pending)\n- [todo_2] think (Status: completed)\n- [todo_3] write (Status: pending)"
 			require.Equal(t, list, strings.TrimSpace(see()[0]))
 			require.NoError(t, d.b.Close())
-			d.open() // another process
+			d.open() // as another process would
 			results = see()
 			require.Equal(t, list, strings.TrimSpace(results[0]))
 			require.Contains(t, results[1], "Ann likes tabs.")
@@ -67,7 +67,7 @@ func checkTodosAndMemories(t *testing.T) {
 			require.Contains(t, results[1], "Ann likes tabs.")
 			_, err := d.b.Delete(t.Context(), first)
 			require.NoError(t, err)
-			require.Contains(t, see()[1], "Ann likes tabs.", "memories outlive the session that made them")
+			require.Contains(t, see()[1], "Ann likes tabs.", "memories must outlive the session that stored them")
 
 			for _, who := range [][2]string{{"bob", "helper"}, {"alice", "other"}, {"alice", ""}} {
 				d.another(who[0], who[1])

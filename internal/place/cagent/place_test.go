@@ -42,7 +42,7 @@ func TestPlace(t *testing.T) {
 	agentConfig := *a.Config
 	agentConfig.Place = "local"
 	a.UID, a.Project, a.Config = uuid.NewString(), "shop", &agentConfig
-	for range 2 { // again, as after a crash
+	for range 2 { // the second call is like a call after a crash
 		w, err := d.b.Provision(t.Context(), a)
 		require.NoError(t, err)
 		a.WorkspaceID, a.Location = w.ID, w.Location
@@ -106,7 +106,7 @@ func TestProgramsInPlace(t *testing.T) {
 	require.Contains(t, results[0], "2")
 	require.Regexp(t, "(?i)denied|read-only|no such", results[1])
 	require.Regexp(t, "(?i)denied|read-only|no such", results[2])
-	require.Regexp(t, "Ada\\nclean$", results[3], "its home is not its working copy")
+	require.Regexp(t, "Ada\\nclean$", results[3], "the agent's home must not be in its working copy")
 	kept, err := d.b.Delete(t.Context(), d.agent)
 	require.NoError(t, err)
 	require.Contains(t, kept, "are kept on the branch")

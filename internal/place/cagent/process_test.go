@@ -36,7 +36,7 @@ agents:
 permissions: {allow: [shell]}
 `
 
-// shell lets the agent run commands, and returns their output.
+// shell makes the agent run commands, and returns their outputs.
 func (d *fixture) shell(commands ...string) []string {
 	d.t.Helper()
 	var calls []any
@@ -72,7 +72,7 @@ func serve(file string) {
 	select {}
 }
 
-// TestRunSurvivesServer kills a server during a run.
+// TestRunSurvivesServer kills a server during a run, and checks that the run continues and the next server follows it.
 func TestRunSurvivesServer(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, fleet.AgentConfig{Document: shellDoc}, nil)
@@ -105,14 +105,14 @@ func TestRunSurvivesServer(t *testing.T) {
 	require.Equal(t, 1, o.Usage.ToolCalls)
 	require.Equal(t, 2, o.Turns)
 	require.Contains(t, fmt.Sprint(all), "shell answered: one")
-	require.Len(t, d.model.Requests(), 2, "the model was asked once more than it should be, or less")
+	require.Len(t, d.model.Requests(), 2, "the model must get exactly two requests")
 	_, o = d.does("model: say and on")
 	require.Equal(t, "and on", o.Summary, o.Reason)
 	asked := d.model.Requests()
 	require.Contains(t, asked[len(asked)-1].Said(), "hang here", "the conversation must continue")
 }
 
-// TestAttacks has the tools of an agent try forbidden actions.
+// TestAttacks checks that the tools of an agent cannot do anything that the sandbox forbids.
 func TestAttacks(t *testing.T) {
 	t.Parallel()
 	if err := sandbox.Available(); err != nil {
@@ -125,7 +125,7 @@ func TestAttacks(t *testing.T) {
 	require.NoError(t, os.WriteFile(db, []byte("rows"), 0o600))
 	d.another("mallory", "")
 	home := filepath.Join(d.cfg.Dir, "agents", d.agent.UID)
-	d.shell("echo own > own") // there is a run to attack
+	d.shell("echo own > own") // creates a run that later runs can attack
 	denied := []string{
 		"cat " + db,
 		"echo x >> " + db,
@@ -161,11 +161,12 @@ func trimmed(all []string) []string {
 	return all
 }
 
-// TestStopEndsChildren stops an agent whose tool has started a program that tries to keep running.
+// TestStopEndsChildren checks that a stopped agent leaves no process, even if a tool has started a program that ignores
+// signals.
 func TestStopEndsChildren(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
-		t.Skip("it looks into /proc, and descendants are found on Linux alone")
+		t.Skip("it needs /proc, and Fleet finds descendants of a run only on Linux")
 	}
 	d := newFixture(t, fleet.AgentConfig{Document: shellDoc}, func(c *cagent.Config) { c.StopGrace = 300 * time.Millisecond })
 	pids := filepath.Join(d.agent.Location, "pids")
@@ -183,7 +184,7 @@ func TestStopEndsChildren(t *testing.T) {
 	require.Positive(t, o.Usage.InputTokens)
 }
 
-// TestKillReportsUsage kills a run in the middle of an answer, and checks its usage.
+// TestKillReportsUsage kills a run in the middle of an answer, and checks that the outcome has the usage.
 func TestKillReportsUsage(t *testing.T) { bothKinds(t, checkKillReportsUsage) }
 
 func checkKillReportsUsage(t *testing.T) {
@@ -203,11 +204,12 @@ func checkKillReportsUsage(t *testing.T) {
 	require.Equal(t, 1, o.Turns)
 }
 
-// TestProcessSecrets checks the environment and the command line of a run and of its supervisor.
+// TestProcessSecrets checks that the environment of a run has only the secrets that the agent needs, and that its
+// command line has none.
 func TestProcessSecrets(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
-		t.Skip("it looks into /proc, and descendants are found on Linux alone")
+		t.Skip("it needs /proc, and Fleet finds descendants of a run only on Linux")
 	}
 	secrets := map[string]string{
 		"ANTHROPIC_API_KEY": stubKey, "OPENAI_API_KEY": "sk-other-1", "DATABASE_URL": "db-secret-1", "FLEET_TOKEN": "fleet-secret-1", "NAMED": "named-secret-1",
@@ -251,11 +253,11 @@ func TestProcessSecrets(t *testing.T) {
 	d.model.Gate("here").Open()
 	_, o := d.end(r)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
-	require.NoFileExists(t, filepath.Join(run, "model.json"), "headers of tools may be in it")
+	require.NoFileExists(t, filepath.Join(run, "model.json"), "the file may have headers of tools, so it must be removed")
 	require.Equal(t, []string{"x-[hidden]", "trusted"}, trimmed(d.shell("echo $GIVEN$ANTHROPIC_API_KEY", "cat "+certificates)))
 }
 
-// TestRunsOfEarlierVersion uses an agent whose earlier runs were in the server's process.
+// TestRunsOfEarlierVersion checks an agent for which an earlier version of Fleet executed runs in the server's process.
 func TestRunsOfEarlierVersion(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, fleet.AgentConfig{Document: shellDoc}, nil)
@@ -284,7 +286,7 @@ func TestRunsOfEarlierVersion(t *testing.T) {
 	require.Contains(t, asked[1].Said(), "noted")
 }
 
-// TestUnconfined checks that Unconfined reports agents that run programs without a sandbox.
+// TestUnconfined checks that Unconfined reports only agents that run programs without a sandbox.
 func TestUnconfined(t *testing.T) {
 	t.Parallel()
 	agents := t.TempDir()
@@ -295,12 +297,12 @@ func TestUnconfined(t *testing.T) {
 	}
 	d := newFixture(t, fleet.AgentConfig{Document: shellDoc}, open)
 	require.Contains(t, d.b.Unconfined(d.agent), "sandbox: none")
-	require.Contains(t, d.b.Unconfined(fleet.Agent{UID: "new", Config: d.agent.Config}), "sandbox: none", "before it is made")
-	require.Contains(t, d.b.Unconfined(fleet.Agent{UID: "new", Project: "shell"}), "sandbox: none", "of a project")
+	require.Contains(t, d.b.Unconfined(fleet.Agent{UID: "new", Config: d.agent.Config}), "sandbox: none", "Unconfined must also report an agent that does not exist yet")
+	require.Contains(t, d.b.Unconfined(fleet.Agent{UID: "new", Project: "shell"}), "sandbox: none", "Unconfined must also report an agent of a project")
 	require.Empty(t, d.b.Unconfined(fleet.Agent{UID: "new", Project: "none"}))
 	for _, document := range []string{filesDoc, ""} {
 		d = newFixture(t, fleet.AgentConfig{Document: document}, open)
-		require.Empty(t, d.b.Unconfined(d.agent), "it runs no programs")
+		require.Empty(t, d.b.Unconfined(d.agent), "an agent that runs no programs must not be reported")
 	}
 	if sandbox.Available() == nil {
 		d = newFixture(t, fleet.AgentConfig{Document: shellDoc}, nil)

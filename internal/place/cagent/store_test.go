@@ -47,7 +47,7 @@ func TestPulledArtifactsHaveOwners(t *testing.T) {
 	_, err = c.Remove(as("alice"), ref)
 	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err))
 	_, err = c.Artifact(as("bob"), ref)
-	require.NoError(t, err, "another principal's stays")
+	require.NoError(t, err, "the artifact of another principal must remain")
 	_, err = c.Artifact(asAdmin(t.Context()), "hello:v1")
 	require.NoError(t, err)
 	_, err = c.Remove(asAdmin(t.Context()), ref)

@@ -17,10 +17,10 @@ import (
 	"fleet/internal/place/placetest/model"
 )
 
-// stubKey is the key that the tests' models require.
+// stubKey is the API key that the models in the tests require.
 const stubKey = "sk-stub-0123456789"
 
-// document returns a definition whose model is the stub.
+// document returns a definition whose model is the stub s with the API.
 func document(s *model.Server, api string) string {
 	provider, base := "anthropic", s.URL
 	if api == model.OpenAI {
@@ -48,7 +48,7 @@ func waiting(t *testing.T) fleet.Tool {
 	return fleet.Tool{Name: "wait", Description: "Waits.", Parameters: []byte(`{"type":"object","properties":{}}`), HTTP: &fleet.HTTPTool{URL: hanging(t)}}
 }
 
-// environment is the environment of the tests' servers.
+// environment is the LookupEnv of the places in the tests.
 func environment(name string) (string, bool) {
 	switch name {
 	case "ANTHROPIC_API_KEY", "OPENAI_API_KEY":

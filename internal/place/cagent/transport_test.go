@@ -15,12 +15,13 @@ import (
 	"fleet/internal/fleet"
 )
 
-// event returns an event of the Messages API's stream.
+// event returns an event of a stream of the Messages API.
 func event(kind, rest string) string {
 	return fmt.Sprintf("event: %s\ndata: {\"type\":%q%s}\n\n", kind, kind, rest)
 }
 
-// messageStart starts an answer with 12 input tokens, 7 cached ones, and 1 output token so far.
+// messageStart starts an answer with 12 input tokens, 7 tokens read from the cache, 5 tokens written to it, and 1
+// output token so far.
 var messageStart = event("message_start", `,"message":{"id":"m","type":"message","role":"assistant","model":"stub-large","content":[],"stop_reason":null,`+
 	`"usage":{"input_tokens":12,"cache_read_input_tokens":7,"cache_creation_input_tokens":5,"output_tokens":1}}`)
 
@@ -36,7 +37,7 @@ func stream(w http.ResponseWriter, text string) {
 	_, _ = fmt.Fprint(w, text)
 }
 
-// newFixtureWithModel returns a desk whose model is the handler, with the Messages API or chat completions.
+// newFixtureWithModel returns a fixture whose model is the handler. api selects the Messages API or chat completions.
 func newFixtureWithModel(t *testing.T, api string, h http.HandlerFunc) *fixture {
 	t.Helper()
 	document := "models: {stub: {provider: anthropic, model: stub-large, base_url: %q}}\nagents: {root: {model: stub}}"
@@ -47,7 +48,7 @@ func newFixtureWithModel(t *testing.T, api string, h http.HandlerFunc) *fixture 
 	return newFixture(t, fleet.AgentConfig{Document: fmt.Sprintf(document, newHTTP(t, h).URL)}, nil)
 }
 
-// TestModelUsage uses answers that report their usage in one event, in two, and in parts.
+// TestModelUsage checks the usage of answers that report it in one event, in two events, and in parts.
 func TestModelUsage(t *testing.T) { bothKinds(t, checkModelUsage) }
 
 func checkModelUsage(t *testing.T) {
@@ -66,7 +67,7 @@ func checkModelUsage(t *testing.T) {
 	}
 }
 
-// TestModelErrors checks that each failure of a model's API has a precise error.
+// TestModelErrors checks that each failure of a model's API leads to a precise error.
 func TestModelErrors(t *testing.T) { bothKinds(t, checkModelErrors) }
 
 func checkModelErrors(t *testing.T) {
@@ -117,10 +118,10 @@ func checkModelErrors(t *testing.T) {
 			require.NotContains(t, o.Reason, "fleet-http")
 		})
 	}
-	t.Cleanup(func() { require.Zero(t, thief.Load(), "a redirect was followed, with the key") })
+	t.Cleanup(func() { require.Zero(t, thief.Load(), "a redirect was followed and the key was sent") })
 }
 
-// reset resets the connection, as a crashed server does.
+// reset resets the connection, like a server that crashes.
 func reset(w http.ResponseWriter) {
 	c, _, err := w.(http.Hijacker).Hijack()
 	if err != nil {
@@ -130,7 +131,7 @@ func reset(w http.ResponseWriter) {
 	_ = c.Close()
 }
 
-// TestModelRequest checks that a request is modified as its options say.
+// TestModelRequest checks that a request is modified as provider_opts.request says.
 func TestModelRequest(t *testing.T) { bothKinds(t, checkModelRequest) }
 
 func checkModelRequest(t *testing.T) {

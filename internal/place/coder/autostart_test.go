@@ -9,8 +9,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestPromptOnCommandLine runs an agent that got its prompt on its command line. The prompt is not a message of the
-// conversation, but it is on the agent's screen.
+// TestPromptOnCommandLine checks a run of an agent that was started with its prompt on the command line. The prompt is
+// not a message of the conversation, but it is on the agent's screen.
 func TestPromptOnCommandLine(t *testing.T) {
 	x := newWorld(t)
 	b := x.backend()
@@ -35,21 +35,22 @@ func TestPromptOnCommandLine(t *testing.T) {
 	require.Equal(t, "It is built.", o.Summary)
 	require.Equal(t, 1, strings.Count(said.String(), "It is built."))
 
-	// Another process follows the completed run from the first one's cursor.
+	// Another process follows the completed run from the cursor of the first process.
 	o, err = x.backend().Connect(x.agent()).Follow(t.Context(), r, cursor, func(out fleet.Output) error {
 		require.Empty(t, out.Text)
 		return nil
 	})
 	require.NoError(t, err)
 	require.Equal(t, "It is built.", o.Summary)
-	require.Empty(t, x.prompts(), "it was given nothing")
+	require.Empty(t, x.prompts(), "the agent must not get a message")
 	require.Zero(t, x.count("POST message"))
 }
 
-// TestBeginsNothing waits for an agent that is idle, and checks that it gets no message.
+// TestBeginsNothing dispatches a self-started run to an idle agent. The call must fail, and the agent must not get a
+// message.
 func TestBeginsNothing(t *testing.T) {
 	x := newWorld(t)
-	r := x.run("Ready.") // on its screen, but too short to be recognised there
+	r := x.run("Ready.") // the text is on the screen, but it is too short to be recognised
 	r.SelfStarted = true
 	err := x.backend().Connect(x.agent()).Dispatch(t.Context(), r)
 	require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err))

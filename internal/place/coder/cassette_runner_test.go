@@ -23,7 +23,8 @@ func (x *rig) shell(suffix string) fleet.Agent {
 	return a
 }
 
-// script returns a run with a time limit, which runners require, and a start time that fits any recording.
+// script returns a run of a shell script. It has a time limit, which runners require, and a start time before that of
+// any recording.
 func script(id, text string) fleet.Run {
 	return fleet.Run{TaskID: "task-" + id, Prompt: text, Timeout: time.Hour, Started: time.Unix(1, 0)}
 }
@@ -53,7 +54,7 @@ func runnerCompletes(x *rig) {
 	r := script("exact", "cat <<'END'\n"+table+"END")
 	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
 	r.Again = true
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r), "a repeated dispatch is the same run")
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r), "a repeated dispatch must not start another run")
 	text, o := x.follow(a, r)
 	x.Equal(table, text)
 	x.Equal(fleet.TaskCompleted, o.Status)
@@ -73,7 +74,7 @@ func runnerFails(x *rig) {
 	x.Equal("exit code 3: no compiler", o.Reason)
 }
 
-// runnerWorks follows a run across several streams.
+// runnerWorks follows a run that takes longer than a stream, so that Follow needs several streams.
 func runnerWorks(x *rig) {
 	a := x.shell("long")
 	text, o := x.completes(a, script("works", "for i in $(seq 6); do echo step $i; sleep 0.5; done"))
@@ -86,7 +87,7 @@ func runnerMessage(x *rig) {
 	r := script("listens", `for i in 1 2; do read -r m <"$FLEET_MESSAGES"; printf '%s\n' "$m"; done`)
 	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
 	x.NoError(x.b.Connect(a).Send(x.ctx, r, "m1", "raw \x1b[A text > \"quoted\""))
-	x.NoError(x.b.Connect(a).Send(x.ctx, r, "m1", "raw \x1b[A text > \"quoted\""), "a repeated id is the same message")
+	x.NoError(x.b.Connect(a).Send(x.ctx, r, "m1", "raw \x1b[A text > \"quoted\""), "a message with a repeated id must succeed, and must not be delivered twice")
 	x.NoError(x.b.Connect(a).Send(x.ctx, r, "m2", "the end"))
 	_, o := x.follow(a, r)
 	x.Equal("raw \x1b[A text > \"quoted\"\nthe end\n", string(o.Payload))
@@ -96,12 +97,12 @@ func runnerMessage(x *rig) {
 func runnerInterrupt(x *rig) {
 	a := x.shell("stopped")
 	r := script("sleeps", "echo at work; sleep 3600")
-	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, false), "never dispatched")
+	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, false), "an interrupt of a run that was never dispatched")
 	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
 	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, true))
 	_, o := x.follow(a, r)
 	x.Equal(fleet.TaskStopped, o.Status)
-	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, true), "ended")
+	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, true), "a kill of a run that has ended")
 	_, o = x.completes(a, script("next", "echo still here"))
 	x.Equal("still here", o.Summary)
 }
@@ -139,7 +140,7 @@ func runnerChanges(x *rig) {
 	x.Equal(fleet.CheckPassed, res.Status)
 }
 
-// runnerCrashed kills the runner during a run. The next runner knows the run, and requires a new handshake.
+// runnerCrashed kills the runner during a run. The next runner continues the run, and requires a new handshake.
 func runnerCrashed(x *rig) {
 	a := x.shell("crash")
 	r := script("survives", "echo before; sleep 5; echo after")
@@ -172,7 +173,7 @@ func runnerStopped(x *rig) {
 	x.Equal("its workspace was stopped", o.Reason)
 }
 
-// runnerOtherKey signs requests with another key: the runner must refuse them.
+// runnerOtherKey signs requests with another key. The runner must refuse them.
 func runnerOtherKey(x *rig) {
 	a := x.shell("safe")
 	config := x.config

@@ -15,7 +15,8 @@ import (
 	"fleet/internal/place/coder"
 )
 
-// TestCassettes replays the answers of a real Coder deployment, one cassette per case. With -record it records them.
+// TestCassettes replays the answers of a real Coder deployment, with one cassette per case. With -record, it records
+// the cassettes.
 func TestCassettes(t *testing.T) {
 	for name, c := range map[string]struct {
 		run    func(*rig)
@@ -122,7 +123,7 @@ func adminToken(c *coder.Config) {
 	}
 }
 
-// forOwners gives workspaces to the owners of their agents. It needs an admin's token.
+// forOwners makes workspaces belong to the owners of their agents. It needs an admin's token.
 func forOwners(c *coder.Config) {
 	adminToken(c)
 	prefix := "own-"
@@ -141,7 +142,7 @@ func projects(x *rig) {
 	x.Equal("Setup", names["Setup"].DisplayName)
 	x.Equal("Infrastructure and tooling monorepo", names["Setup"].Description)
 	x.Contains(names, "DataOne")
-	x.NotContains(names, "Plain", "a template that cannot host agents is not a project")
+	x.NotContains(names, "Plain", "a template that cannot host agents must not be a project")
 	x.True(names["Setup"].Matches("SETUP-devcontainer"))
 }
 
@@ -184,12 +185,12 @@ func rolesOfPresets(x *rig) {
 	x.Len(all, 3)
 	x.Equal("Engineering Manager", all[0].Name)
 	x.Equal("Software Engineer", all[2].Name)
-	x.True(all[2].Default, "the preset that Coder marks is the default")
+	x.True(all[2].Default, "the default preset in Coder must be the default role")
 }
 
 func create(x *rig) {
 	a := x.agent("create")
-	a.Role = "Manager" // with another case
+	a.Role = "Manager" // the role is written "manager" in Coder
 	w, err := x.b.Provision(x.ctx, a)
 	x.NoError(err)
 	x.NotEmpty(w.ID)
@@ -206,7 +207,7 @@ func create(x *rig) {
 	x.Equal(fleet.StateDeleted, w.State)
 }
 
-// later is after the time of any recording.
+// later is a time after any recording.
 var later = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func createTaken(x *rig) {
@@ -238,7 +239,7 @@ func createRefused(x *rig) {
 	_, err := x.b.Provision(x.ctx, a)
 	e := x.reason(err, fleet.ReasonInvalidArgument)
 	x.Equal("spec", e.Field)
-	x.Contains(e.Message, "role", "the name in Coder")
+	x.Contains(e.Message, "role", "the message must have the name that the parameter has in Coder")
 }
 
 func createUnknownProject(x *rig) {
@@ -333,7 +334,7 @@ func list(x *rig) {
 	x.Equal("Setup", w.Project)
 	x.Equal("coder", w.Role)
 	x.Equal(running.Spec, w.Spec)
-	x.Equal("local", w.Owner, "the owner of the agent, not of the workspace")
+	x.Equal("local", w.Owner, "the owner must be the owner of the agent, not of the workspace")
 	x.Empty(w.AgentUID)
 	x.False(w.CreatedAt.IsZero())
 	x.Equal(running.Spec, w.Metadata["fleet_mcp_agent_spec"])
@@ -355,7 +356,7 @@ func metadata(x *rig) {
 	x.prepare(func() {
 		x.script("meta.sh", "bob/agent-cas-meta", "pull_request_url", "https://github.com/org/repo/pull/123")
 		x.script("meta.sh", "bob/agent-cas-meta", "check_status", "passing")
-		x.Eventually(func() bool { // the agent reads them every two seconds
+		x.Eventually(func() bool { // Coder's agent updates the metadata every two seconds
 			w, err := x.live.Inspect(x.ctx, a)
 			return err == nil && len(w.Metadata) == 3
 		}, time.Minute, time.Second)
@@ -388,9 +389,9 @@ func start(x *rig) {
 	w, err = x.b.Inspect(x.ctx, a)
 	x.NoError(err)
 	x.Contains([]fleet.State{fleet.StatePending, fleet.StateStarting}, w.State)
-	x.NoError(x.b.Start(x.ctx, a), "starting already")
+	x.NoError(x.b.Start(x.ctx, a), "Start must succeed while the workspace starts")
 	x.await(a, fleet.StateRunning)
-	x.NoError(x.b.Start(x.ctx, a), "running already")
+	x.NoError(x.b.Start(x.ctx, a), "Start must succeed if the workspace runs")
 	x.Equal(fleet.StateRunning, x.await(a, fleet.StateRunning).State)
 }
 
@@ -493,8 +494,8 @@ func stoppedInCoder(x *rig) {
 	x.Equal("its workspace was stopped", o.Reason)
 }
 
-// statesOfHanging starts more builds than Coder runs at a time, so that the last one stays pending, and then cancels
-// all.
+// statesOfHanging starts more builds than Coder runs at the same time, so that the last build stays pending. Then it
+// cancels all builds.
 func statesOfHanging(x *rig) {
 	project := x.projectOf("hang-echo")
 	var agents []fleet.Agent
@@ -556,7 +557,7 @@ func stateUnhealthy(x *rig) {
 	x.Contains(w.Reason, "lost its connection")
 }
 
-// signal sends a signal to a process of a workspace of the test bed, whose id is in the file.
+// signal sends a signal to a process of a workspace of the test bed. The file has the id of the process.
 func (x *rig) signal(workspace, file string, s syscall.Signal) {
 	b, err := os.ReadFile(filepath.Join(os.Getenv("TESTBED_DIR"), "ws", "by-name", "bob", workspace, file))
 	x.NoError(err)
@@ -565,7 +566,7 @@ func (x *rig) signal(workspace, file string, s syscall.Signal) {
 	x.NoError(syscall.Kill(pid, s))
 }
 
-// run returns a run without a time limit, and with a start time that fits any recording.
+// run returns a run without a time limit, and with a start time before that of any recording.
 func run(prompt string) fleet.Run {
 	return fleet.Run{TaskID: "task-" + strings.ReplaceAll(prompt, " ", "-"), Prompt: prompt, Started: time.Unix(1, 0)}
 }
@@ -609,7 +610,7 @@ func taskReports(x *rig) {
 	a := x.ready("report")
 	r := run("done with the refactoring")
 	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
-	x.prepare(func() { time.Sleep(8 * time.Second) }) // until the screen watcher has reported "idle" too
+	x.prepare(func() { time.Sleep(8 * time.Second) }) // waits until the screen watcher has also reported "idle"
 	_, o := x.follow(a, r)
 	x.Equal(fleet.TaskCompleted, o.Status)
 	x.Equal("[coder] Done: done with the refactoring", o.Summary)
@@ -672,7 +673,8 @@ func taskWithSpec(x *rig) {
 	x.Equal("two", o.Summary)
 }
 
-// taskOfItsOwn creates an agent whose template passes the prompt itself, so that it starts to work at once.
+// taskOfItsOwn creates an agent whose template passes the prompt to the agent, so that the agent starts to work at
+// once.
 func taskOfItsOwn(x *rig) {
 	all, err := x.b.Roles(x.ctx, "Prompt first")
 	x.NoError(err)
@@ -698,7 +700,7 @@ func taskOfItsOwn(x *rig) {
 	x.Equal("what next", o.Summary)
 }
 
-// taskNotBegun creates an agent that is configured to start by itself but does not.
+// taskNotBegun creates an agent that should start by itself according to the configuration, but does not.
 func taskNotBegun(x *rig) {
 	a := x.ready("rests")
 	r := run(a.Spec)
@@ -738,7 +740,8 @@ func interruptIdle(x *rig) {
 	x.Equal(o, same)
 }
 
-// messageToBusy sends a message to a busy agent. The agent gets it when it is idle, and the run continues.
+// messageToBusy sends a message to a busy agent. The message is delivered when the agent is idle, and the run
+// continues.
 func messageToBusy(x *rig) {
 	a := x.ready("told")
 	r := run("sleep 4")
@@ -754,8 +757,8 @@ func messageToBusy(x *rig) {
 	x.reason(x.b.Connect(a).Send(x.ctx, r, "m2", "one more thing"), fleet.ReasonNoRunningTask)
 }
 
-// messageOfAnother simulates a server that stopped after it had sent a message. The next server sends the same message,
-// whose delivery is unknown, and another one with the same text.
+// messageOfAnother simulates a server that stopped after it had sent a message. The next server does not know whether
+// the message was delivered, so it sends it again. Then it sends another message with the same text.
 func messageOfAnother(x *rig) {
 	a := x.ready("heir")
 	r := run("sleep 2")
@@ -802,7 +805,8 @@ func tokenRefused(x *rig) {
 	x.NotContains(x.reason(err, fleet.ReasonPermissionDenied).Error(), "0123456789")
 }
 
-// hiddenWorkspace inspects a workspace that does not exist or is not visible. Coder does not distinguish these.
+// hiddenWorkspace inspects a workspace that does not exist or is not visible. Coder gives the same answer in both
+// cases.
 func hiddenWorkspace(x *rig) {
 	a := x.agent("others")
 	a.WorkspaceID = "00000000-0000-4000-8000-000000000001"
@@ -813,8 +817,8 @@ func hiddenWorkspace(x *rig) {
 	x.reason(x.b.Start(x.ctx, a), fleet.ReasonProvisioningFailed)
 }
 
-// othersAgent uses the token of an admin, who can see all workspaces. Those of other users must not be the admin's
-// agents.
+// othersAgent uses the token of an admin, who can see all workspaces. The workspaces of other users must not be listed
+// as the admin's agents.
 func othersAgent(x *rig) {
 	a := x.ready("not-mine")
 	all, err := x.b.List(x.ctx)
@@ -841,8 +845,8 @@ func othersAgent(x *rig) {
 	x.prepare(func() { x.awaitLive(x.agent("not-mine"), fleet.StateRunning) })
 }
 
-// ownerPrincipal creates an agent whose workspace belongs to its owner, with a token that is created and revoked for
-// that.
+// ownerPrincipal creates an agent whose workspace belongs to the agent's owner. Fleet creates a token of the owner for
+// that, and revokes it afterwards.
 func ownerPrincipal(x *rig) {
 	a := fleet.Agent{UID: "uid-of-hers", Name: "hers", Owner: "alice", Project: "Setup", Role: "coder", Spec: "A spec."}
 	w, err := x.b.Provision(x.ctx, a)

@@ -50,7 +50,7 @@ metadata:
 	c.Token = token
 	b, err := coder.New(c)
 	require.NoError(t, err)
-	require.False(t, b.Traits().UniqueNames, "each owner has names of their own in Coder")
+	require.False(t, b.Traits().UniqueNames, "with coder.owner principal, names are unique only for each owner")
 	for _, p := range []struct{ organization, template, group string }{
 		{"platform", "dataone", "data"}, {"Platform", "setup-devcontainer", "ops"}, {"other", "setup-devcontainer", "staff"}, {"platform", "unlisted", "ops"},
 	} {

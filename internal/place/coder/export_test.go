@@ -15,7 +15,7 @@ func (b *Place) SetWait(wait func(context.Context, time.Duration) error) { b.wai
 // SetBound makes runners of workspaces use JSON and streams of limited length.
 func (b *Place) SetBound(d time.Duration) { b.bound = d }
 
-// ForgetTemplates clears the cache of templates.
+// ForgetTemplates makes the cached list of templates count as outdated.
 func (b *Place) ForgetTemplates() {
 	b.catalog.mu.Lock()
 	defer b.catalog.mu.Unlock()
@@ -30,7 +30,7 @@ func (b *Place) ForgetRuns() {
 	b.screens = agentapi.New(agentapi.Config{Now: b.config.Now, Wait: func(ctx context.Context, d time.Duration) error { return b.wait(ctx, d) }})
 }
 
-// Groups returns the groups that the project of the template is restricted to.
+// Groups returns the groups to which the project of the template is restricted.
 func (b *Place) Groups(t codersdk.Template) []string {
 	name, named := b.configured(t)
 	return b.groups(t, name, named)

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) }
 
-// TestFaults makes Coder answer every request with one fault.
+// TestFaults makes Coder answer all requests with the same fault, and checks the errors and the number of attempts.
 func TestFaults(t *testing.T) {
 	type want struct {
 		reason fleet.Reason
@@ -112,7 +112,7 @@ func TestFaults(t *testing.T) {
 			if name == "429" {
 				_, err = b.Projects(t.Context())
 				check(err, c.read)
-				require.Equal(t, 1, x.count("GET templates"), "Coder is left alone for as long as it said")
+				require.Equal(t, 1, x.count("GET templates"), "no request may be sent before the time in Retry-After is over")
 			}
 
 			// Reads succeed, and writes fail.
@@ -126,7 +126,7 @@ func TestFaults(t *testing.T) {
 			a.WorkspaceID, a.Name, a.Project = "", "new", "setup"
 			_, err = x.backend().Provision(t.Context(), a)
 			check(err, c.create)
-			require.Equal(t, 1, x.count("POST workspaces"), "what makes something is not repeated")
+			require.Equal(t, 1, x.count("POST workspaces"), "a request that creates something must not be repeated")
 		})
 	}
 }
@@ -150,7 +150,7 @@ func TestMessageWithLostAnswer(t *testing.T) {
 			t.Parallel()
 			x := newWorld(t)
 			x.fault = func(w http.ResponseWriter, r *http.Request) bool {
-				if r.Method != http.MethodPost || x.count("POST message") < 2 { // the first one only clears the input line
+				if r.Method != http.MethodPost || x.count("POST message") < 2 { // the first message only clears the input line
 					return false
 				}
 				x.take(discard{w}, r)
@@ -161,20 +161,20 @@ func TestMessageWithLostAnswer(t *testing.T) {
 			require.NoError(t, x.backend().Connect(x.agent()).Dispatch(t.Context(), r))
 			require.Equal(t, []string{"A spec.\n\nonce only"}, x.prompts())
 			r.Again = true
-			require.NoError(t, x.backend().Connect(x.agent()).Dispatch(t.Context(), r), "nor by another server")
+			require.NoError(t, x.backend().Connect(x.agent()).Dispatch(t.Context(), r), "another server must not send the message again either")
 			require.Len(t, x.prompts(), 1)
 		})
 	}
 }
 
-// discard is a ResponseWriter whose answer is lost.
+// discard is a ResponseWriter that discards the answer.
 type discard struct{ http.ResponseWriter }
 
 func (discard) Header() http.Header         { return http.Header{} }
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) WriteHeader(int)             {}
 
-// TestLostMessage loses a message on its way, which happens after the restart of an agent.
+// TestLostMessage loses a message before it reaches the agent, as it happens after the restart of an agent.
 func TestLostMessage(t *testing.T) {
 	t.Parallel()
 	x := newWorld(t)
@@ -204,7 +204,7 @@ func TestBusyBriefly(t *testing.T) {
 	require.Len(t, x.prompts(), 1)
 
 	err := x.backend().Connect(x.agent()).Dispatch(t.Context(), x.run("something else"))
-	require.Equal(t, fleet.ReasonAgentBusy, fleet.ReasonOf(err), "somebody else keeps it busy")
+	require.Equal(t, fleet.ReasonAgentBusy, fleet.ReasonOf(err), "the agent must be busy")
 }
 
 // follow follows the run in the background.
@@ -240,7 +240,7 @@ func TestFollowStream(t *testing.T) {
 	text := <-outputs
 	x.Equal("first\nsecond\n", text.Text)
 
-	// Another server continues from there.
+	// Another server follows the run from the cursor.
 	other, otherDone := x.follow(x.backend(), r, text.Cursor)
 	x.says("first\nsecond\nthird", "stable")
 	for _, f := range []struct {
@@ -282,7 +282,8 @@ func TestFollowCutStreams(t *testing.T) {
 	x.Equal(fleet.TaskCompleted, o.Status)
 }
 
-// TestStuckAgentAPI has an agent repeat its previous answer. AgentAPI treats that as no answer, and waits.
+// TestStuckAgentAPI makes an agent repeat its previous answer. AgentAPI treats a repeated answer as no answer, and
+// waits.
 func TestStuckAgentAPI(t *testing.T) {
 	t.Parallel()
 	x := newWorld(t)
@@ -370,7 +371,7 @@ func TestAgentGoesAway(t *testing.T) {
 	}
 }
 
-// TestReports distinguishes the agent's own reports from those of the screen watcher.
+// TestReports checks that the agent's own reports count, and the reports of the screen watcher do not.
 func TestReports(t *testing.T) {
 	type s = codersdk.WorkspaceAppStatus
 	for name, c := range map[string]struct {
@@ -409,14 +410,15 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// TestMessagesWait has messages sent to an agent that works: it gets them one by one, and the run continues until then.
+// setFault sets the fault of a world that is in use.
 func (x *world) setFault(f func(http.ResponseWriter, *http.Request) bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.fault = f
 }
 
-// TestManyInspections inspects many workspaces at the same time. Coder gets one list request instead of many single ones.
+// TestManyInspections inspects a workspace many times in a short time. Coder must get few requests for lists instead of
+// many requests for the workspace.
 func TestManyInspections(t *testing.T) {
 	t.Parallel()
 	x := newWorld(t)
@@ -432,5 +434,5 @@ func TestManyInspections(t *testing.T) {
 	before := x.count("GET " + x.ws.ID.String())
 	_, err := b.Inspect(t.Context(), x.agent())
 	x.NoError(err)
-	x.Greater(x.count("GET "+x.ws.ID.String()), before, "a list from before a change does not count")
+	x.Greater(x.count("GET "+x.ws.ID.String()), before, "a list that is older than a change must not be used")
 }

@@ -13,8 +13,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestListIsolatesProblems makes Coder hide a part of one of two workspaces. Both are listed, the other one
-// is complete, and the missing part is reported and read later.
+// TestListIsolatesProblems makes Coder hide a part of one of two workspaces. Both workspaces must be listed, and the
+// other workspace must be complete. The missing part must be reported, and read later.
 func TestListIsolatesProblems(t *testing.T) {
 	t.Parallel()
 	badTemplate, badVersion := uuid.New(), uuid.New()
@@ -80,7 +80,7 @@ func TestListIsolatesProblems(t *testing.T) {
 
 			tries := x.count("GET parameters") + x.count("GET presets") + x.count("GET rich-parameters")
 			byName()
-			x.Equal(tries, x.count("GET parameters")+x.count("GET presets")+x.count("GET rich-parameters"), "it must not be requested again each time")
+			x.Equal(tries, x.count("GET parameters")+x.count("GET presets")+x.count("GET rich-parameters"), "the missing part must not be requested again in every List")
 
 			x.mu.Lock()
 			broken = false

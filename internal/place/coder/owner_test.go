@@ -24,7 +24,7 @@ func TestOwnerPrincipal(t *testing.T) {
 	if os.Getenv("FLEET_E2E") == "" || admin == "" {
 		t.Skip("set FLEET_E2E=1 and the environment of testdata/coder-testbed/env.sh")
 	}
-	others := countTokens(t, admin) // of people who tried something
+	others := countTokens(t, admin) // tokens that exist before the test, for example from experiments
 	prefix := "own-"
 	b, err := coder.New(coder.Config{
 		URL: os.Getenv("CODER_URL"), Token: func(context.Context) (string, error) { return admin, nil }, Owner: coder.OwnerPrincipal,
@@ -37,7 +37,7 @@ func TestOwnerPrincipal(t *testing.T) {
 		require.NoError(t, err)
 		require.Greater(t, countTokens(t, admin), others)
 		require.NoError(t, b.Close())
-		require.Equal(t, others, countTokens(t, admin), "tokens are revoked")
+		require.Equal(t, others, countTokens(t, admin), "the tokens that Fleet has created must be revoked")
 	})
 	w, err := b.Provision(t.Context(), a)
 	require.NoError(t, err)

@@ -39,7 +39,7 @@ const (
 	cassettes = "../../../testdata/cassettes"
 	testbed   = "../../../testdata/coder-testbed"
 	hostName  = "http://coder.test"
-	bound     = time.Second // length of a runner's streams: a recorder reads bodies to their end
+	bound     = time.Second // limits a runner's streams, because a recorder reads bodies to their end
 )
 
 // rig is a place whose requests are recorded or replayed.
@@ -48,9 +48,9 @@ type rig struct {
 	*require.Assertions
 	ctx  context.Context
 	b    *coder.Place
-	live fleet.Place // of the same deployment, not recorded; nil in a replay
+	live fleet.Place // a place on the same deployment that is not recorded; nil in a replay
 
-	config coder.Config // of b
+	config coder.Config // the configuration of b
 
 	clock *replayClock
 }
@@ -64,7 +64,7 @@ func newRig(t *testing.T, change func(*coder.Config)) *rig {
 	}
 	config := coder.Config{
 		URL: hostName, Token: func(context.Context) (string, error) { return "a-token", nil },
-		RunnerKey: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)), // the same in each recording
+		RunnerKey: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)), // the same key in each recording
 	}
 	clock := &replayClock{}
 	x.clock = clock
@@ -81,7 +81,7 @@ func newRig(t *testing.T, change func(*coder.Config)) *rig {
 		})
 	}
 	r, err := recorder.NewWithOptions(o)
-	x.NoError(err, "record it with -record")
+	x.NoError(err, "if the cassette is missing, record it with -record")
 	r.SetMatcher(matches)
 	r.AddHook(scrub, recorder.BeforeSaveHook)
 	config.Transport = noStream{clock.reads(r)}
@@ -97,7 +97,7 @@ func newRig(t *testing.T, change func(*coder.Config)) *rig {
 	x.b.SetBound(bound)
 	if !*record {
 		x.b.SetWait(func(ctx context.Context, d time.Duration) error {
-			if d >= time.Minute { // a repeated poll of something that does not end
+			if d >= time.Minute { // the deadline of the workspace is checked again only after minutes
 				<-ctx.Done()
 			}
 			return ctx.Err()
@@ -110,7 +110,7 @@ func newRig(t *testing.T, change func(*coder.Config)) *rig {
 	return x
 }
 
-// agent returns the agent of the test. A recording deletes its workspace at the end.
+// agent returns an agent of the test. If the test records, it deletes the agent's workspace at the end.
 func (x *rig) agent(suffix string) fleet.Agent { return x.agentOf("Setup", suffix) }
 
 func (x *rig) agentOf(project, suffix string) fleet.Agent {
@@ -136,7 +136,8 @@ func (x *rig) ready(suffix string) fleet.Agent {
 	return a
 }
 
-// prepare runs a function while recording only, for changes in the real Coder that are not recorded.
+// prepare runs the function only if the test records. The function makes changes in the real Coder that are not
+// recorded.
 func (x *rig) prepare(do func()) {
 	if *record {
 		do()
@@ -255,7 +256,8 @@ func has(got, recorded map[string]any) bool {
 	return true
 }
 
-// onlyRecorded fails a runner's call that was not recorded, which would otherwise be retried as an interrupted call.
+// onlyRecorded makes a call to a runner fail if the call was not recorded. Otherwise the client would retry it like an
+// interrupted call.
 type onlyRecorded struct{ http.RoundTripper }
 
 func (o onlyRecorded) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -266,7 +268,7 @@ func (o onlyRecorded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// Tokens that Fleet creates have another name and secret each time.
+// Tokens that Fleet creates have a random name and secret.
 var (
 	tokenName = regexp.MustCompile(`"token_name":"fleet-[0-9a-f]{8}"`)
 	keyPath   = regexp.MustCompile(`/keys/[A-Za-z0-9]{10}$`)
@@ -341,7 +343,7 @@ func (n noStream) RoundTrip(r *http.Request) (*http.Response, error) {
 	return n.RoundTripper.RoundTrip(r)
 }
 
-// replayClock is the clock of a replay. It shows the latest time in the recording so far.
+// replayClock is the clock of a replay. It shows the latest time in the answers that were replayed so far.
 type replayClock struct {
 	mu sync.Mutex
 	at time.Time
@@ -355,14 +357,14 @@ func (c *replayClock) now() time.Time {
 	return c.at.Add(time.Second)
 }
 
-// passes advances the clock.
+// passes advances the clock by d.
 func (c *replayClock) passes(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.at = c.at.Add(d)
 }
 
-// reads advances the clock to the times in answers.
+// reads returns a transport that advances the clock to the times in the answers of next.
 func (c *replayClock) reads(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		res, err := next.RoundTrip(r)
@@ -389,7 +391,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Texts that must not be in a recording, in any case, and the pattern of Coder's tokens.
+// Words that must not be in a recording, in upper or lower case, and the pattern of Coder's tokens.
 var (
 	secretWords  = []string{"coder-session-token", "set-cookie", "authorization", "bearer ", "-----begin", "sk-ant-", "ghp_", "\n                date:", "/root/", "/home/"}
 	tokenPattern = regexp.MustCompile(`\b[A-Za-z0-9]{10}-[A-Za-z0-9]{22}\b`)
@@ -408,14 +410,14 @@ func TestCassettesHaveNoSecrets(t *testing.T) {
 			require.NoError(t, err)
 			c, err := cassette.Load(strings.TrimSuffix(file, ".yaml"))
 			require.NoError(t, err)
-			for _, i := range c.Interactions { // the file has bodies with messages of a stream in base64
+			for _, i := range c.Interactions { // checks the decoded bodies, because the file has some bodies in base64
 				b = append(b, i.Request.Body+"\n"+i.Response.Body+"\n"...)
 			}
 			small := bytes.ToLower(b)
 			for _, word := range secretWords {
-				require.False(t, bytes.Contains(small, []byte(word)), "it has %q", word)
+				require.False(t, bytes.Contains(small, []byte(word)), "the cassette must not have %q", word)
 			}
-			require.Nil(t, tokenPattern.FindIndex(b), "it has what looks like a session token")
+			require.Nil(t, tokenPattern.FindIndex(b), "the cassette must not have a text that looks like a session token")
 		})
 	}
 }

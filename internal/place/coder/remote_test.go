@@ -27,7 +27,7 @@ type scripted struct {
 	mu      sync.Mutex
 	runs    []fleet.Run
 	cursors []string
-	ends    map[string]chan fleet.Outcome // by task; each channel keeps its one outcome
+	ends    map[string]chan fleet.Outcome // by task; each channel holds the outcome of the task
 }
 
 func (s *scripted) Connect(fleet.Agent) fleet.Runner { return s }
@@ -61,7 +61,7 @@ func (s *scripted) Follow(ctx context.Context, r fleet.Run, cursor string, sink 
 	end := s.end(r.TaskID)
 	select {
 	case o := <-end:
-		end <- o // for a later Follow
+		end <- o // puts the outcome back for a later Follow
 		return o, nil
 	case <-ctx.Done():
 		return fleet.Outcome{}, ctx.Err()
@@ -100,7 +100,7 @@ func (s *scripted) Bundle(_ context.Context, w io.Writer) error {
 	return err
 }
 
-// table is a text that a terminal of 80 columns would change.
+// table is a text that would be changed by a terminal with 80 columns.
 var table = "| a |\n|---|\n```go\nfmt.Println(\"hi\")\n```\n" + strings.Repeat("long ", 40) + "\n"
 
 const runnerPath = "/@fleet/agent-papi.main/apps/fleet-runner"
@@ -126,7 +126,7 @@ func (x *world) withRunner() *scripted {
 	return s
 }
 
-// TestRunner checks that fleet-runner is preferred to AgentAPI.
+// TestRunner checks that a workspace's fleet-runner is used, and not its AgentAPI.
 func TestRunner(t *testing.T) {
 	x := newWorld(t)
 	s := x.withRunner()
@@ -149,7 +149,7 @@ func TestRunner(t *testing.T) {
 	x.ErrorIs(err, context.Canceled)
 	x.Equal([]fleet.Output{{Cursor: "r17", Text: table}}, seen)
 
-	b.ForgetRuns() // as another process would start
+	b.ForgetRuns() // as if another process took over
 	x.NoError(b.Connect(x.agent()).Send(t.Context(), r, "message-1", "Raw\x1b text."))
 	o, err := b.Connect(x.agent()).Follow(t.Context(), r, "r17", func(fleet.Output) error { return nil })
 	x.NoError(err)
@@ -164,11 +164,12 @@ func TestRunner(t *testing.T) {
 	x.NoError(err)
 	x.Equal(fleet.TaskStopped, o.Status)
 	for _, request := range []string{"GET status", "GET messages", "POST message", "GET events"} {
-		x.Zero(x.count(request), "%s: AgentAPI is not asked", request)
+		x.Zero(x.count(request), "%s: no request may be sent to AgentAPI", request)
 	}
 }
 
-// TestRunnerReportsWork reads an agent's work from fleet-runner while that is reachable.
+// TestRunnerReportsWork checks the calls that read an agent's work from fleet-runner, and their errors after the
+// workspace was stopped or deleted.
 func TestRunnerReportsWork(t *testing.T) {
 	x := newWorld(t)
 	x.withRunner()
@@ -201,7 +202,7 @@ func TestRunnerReportsWork(t *testing.T) {
 	x.Equal(fleet.ReasonChangesNotFound, fleet.ReasonOf(err), "%v", err)
 }
 
-// TestScreenLimitations checks the errors for an agent that is read from its terminal.
+// TestScreenLimitations checks the errors of calls that an agent with only AgentAPI does not support.
 func TestScreenLimitations(t *testing.T) {
 	x := newWorld(t)
 	a, r := x.backend().Connect(x.agent()), x.run("Say it.")
@@ -258,7 +259,7 @@ func TestRunnerGone(t *testing.T) {
 	x.Contains(o.Reason, "stopped")
 }
 
-// TestRunnerOff connects to a stopped workspace, of which Coder shows no apps.
+// TestRunnerOff checks all calls for a stopped workspace. Coder does not show the apps of such a workspace.
 func TestRunnerOff(t *testing.T) {
 	x := newWorld(t)
 	x.withRunner()
@@ -282,7 +283,8 @@ func TestRunnerOff(t *testing.T) {
 	}
 }
 
-// TestRunnerWhileStarting runs the startup script again, as a crash of Coder's agent does. Runs continue meanwhile.
+// TestRunnerWhileStarting checks that runs continue while the startup script runs again, as after a crash of Coder's
+// agent.
 func TestRunnerWhileStarting(t *testing.T) {
 	x := newWorld(t)
 	s := x.withRunner()
@@ -348,7 +350,7 @@ func TestIdle(t *testing.T) {
 		}
 		return requests
 	}
-	for range 2 { // until each was read once
+	for range 2 { // until the metadata of each agent were read once
 		minute()
 	}
 	x.LessOrEqual(minute(), 25)

@@ -11,7 +11,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// send sends the run a message in the background. It returns when the message is waiting for the agent.
+// send sends a message to the run in the background. It returns when the message waits for the agent. sent receives the
+// result.
 func (x *world) send(b *coder.Place, r fleet.Run, id, text string) (sent chan error) {
 	sent = make(chan error, 1)
 	go func() { sent <- b.Connect(x.agent()).Send(x.Context(), r, id, text) }()
@@ -21,7 +22,7 @@ func (x *world) send(b *coder.Place, r fleet.Run, id, text string) (sent chan er
 
 // waiting polls until a message waits for the agent.
 func (x *world) waiting(b *coder.Place, r fleet.Run) {
-	waittest.Until(x.T, "a message that waits gives no signal", func() bool { return b.Waiting(r.TaskID) == 1 })
+	waittest.Until(x.T, "a waiting message gives no signal", func() bool { return b.Waiting(r.TaskID) == 1 })
 }
 
 func TestMessagesWait(t *testing.T) {
@@ -38,8 +39,8 @@ func TestMessagesWait(t *testing.T) {
 	x.says("answer i", "stable")
 	x.NoError(<-sent)
 	x.Len(x.prompts(), 2)
-	x.NoError(b.Connect(x.agent()).Send(t.Context(), r, "m1", "use tabs"), "it has that")
-	sent = x.send(b, r, "m2", "use tabs") // the same text, on purpose
+	x.NoError(b.Connect(x.agent()).Send(t.Context(), r, "m1", "use tabs"), "a message that was delivered must not be sent again")
+	sent = x.send(b, r, "m2", "use tabs") // another message with the same text
 	x.says("answer ii", "stable")
 	x.NoError(<-sent)
 	x.says("the end", "stable")
@@ -50,7 +51,7 @@ func TestMessagesWait(t *testing.T) {
 	x.Equal("answer i\nanswer ii\nthe end", string(o.Payload))
 	x.Equal([]string{"A spec.\n\nwork", "use tabs", "use tabs"}, x.prompts())
 	x.Equal(fleet.ReasonNoRunningTask, fleet.ReasonOf(b.Connect(x.agent()).Send(t.Context(), r, "m3", "more")))
-	x.NoError(b.Connect(x.agent()).Send(t.Context(), r, "m2", "use tabs"), "the model must know it")
+	x.NoError(b.Connect(x.agent()).Send(t.Context(), r, "m2", "use tabs"), "a message that was delivered must not be sent again after the end of the run")
 }
 
 // TestMessagesOfAnotherProcess stops a process that has delivered messages. The next process recognises them by their
@@ -64,12 +65,12 @@ func TestMessagesOfAnotherProcess(t *testing.T) {
 	x.says("answer i", "stable")
 	x.NoError(first.Connect(x.agent()).Send(t.Context(), r, "m1", "go on"))
 	x.says("answer ii", "stable")
-	x.NoError(first.Connect(x.agent()).Send(t.Context(), r, "m2", "go on")) // its delivery was not recorded
+	x.NoError(first.Connect(x.agent()).Send(t.Context(), r, "m2", "go on")) // the next process does not know whether this message was delivered
 
 	second := x.backend()
 	r.Again, r.Messages = true, []fleet.Message{{ID: "m1", Text: "go on"}}
 	x.NoError(second.Connect(x.agent()).Send(t.Context(), r, "m2", "go on"))
-	x.Len(x.prompts(), 3, "it was given already")
+	x.Len(x.prompts(), 3, "the message must not be delivered again")
 	x.says("answer iii", "stable")
 	r.Messages = append(r.Messages, fleet.Message{ID: "m2", Text: "go on"})
 	x.NoError(second.Connect(x.agent()).Send(t.Context(), r, "m3", "go on"))
@@ -90,8 +91,8 @@ func TestMessagesOfAnotherProcess(t *testing.T) {
 	x.Equal("answer i\nanswer ii\nanswer iii\nanswer iv\nthe end", string(o.Payload))
 }
 
-// TestMessageAfterLongIdleTime sends a message to an agent that was idle for long, in a run that was not followed to its
-// end. The answer belongs to the run, also for a later process.
+// TestMessageAfterLongIdleTime sends a message to an agent that was idle for a long time, in a run that was not
+// followed to its end. The answer must belong to the run, also for a later process.
 func TestMessageAfterLongIdleTime(t *testing.T) {
 	t.Parallel()
 	x := newWorld(t)
@@ -133,7 +134,7 @@ func TestUnacceptedMessages(t *testing.T) {
 	sent := x.send(b, r, "m1", "use tabs")
 	x.NoError(b.Connect(x.agent()).Interrupt(t.Context(), r, false))
 	x.Equal(fleet.ReasonNoRunningTask, fleet.ReasonOf(<-sent))
-	x.Equal(fleet.ReasonNoRunningTask, fleet.ReasonOf(b.Connect(x.agent()).Send(t.Context(), r, "m2", "use tabs")), "it is being stopped")
+	x.Equal(fleet.ReasonNoRunningTask, fleet.ReasonOf(b.Connect(x.agent()).Send(t.Context(), r, "m2", "use tabs")), "a run that is being stopped must refuse messages")
 	x.Len(x.prompts(), 1)
 	x.Equal(fleet.ReasonInvalidArgument, fleet.ReasonOf(b.Connect(x.agent()).Send(t.Context(), r, "m3", "\x1b\x03")))
 	x.False(strings.Contains(strings.Join(x.prompts(), ""), "tabs"))

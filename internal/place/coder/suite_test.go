@@ -23,8 +23,8 @@ func (s screens) Traits() fleet.Traits {
 	return t
 }
 
-// TestSuite runs the suite against the Coder deployment of CODER_URL, as the user of CODER_SESSION_TOKEN. It creates
-// and deletes workspaces with the prefix e2e-, of the template setup-devcontainer, which has AgentAPI.
+// TestSuite runs the suite against the Coder deployment at CODER_URL, as the user of CODER_SESSION_TOKEN. It creates
+// and deletes workspaces with the prefix e2e-. They have the template setup-devcontainer, which has AgentAPI.
 func TestSuite(t *testing.T) {
 	real := realPlace(t)
 	open := func(t *testing.T) fleet.Place { return screens{real(t)} }
@@ -76,8 +76,8 @@ func TestSuiteRunner(t *testing.T) {
 	})
 }
 
-// realPlace returns a function that opens places on a real Coder, all with the same key for runners. It skips the test
-// without a Coder.
+// realPlace returns a function that opens places on a real Coder deployment. All places have the same key for runners.
+// realPlace skips the test if there is no deployment.
 func realPlace(t *testing.T) func(t *testing.T) fleet.Place {
 	if os.Getenv("FLEET_E2E") == "" {
 		t.Skip("set FLEET_E2E=1, CODER_URL and CODER_SESSION_TOKEN to run against a real Coder deployment")

@@ -15,7 +15,7 @@ import (
 	"fleet/internal/place/coder"
 )
 
-// signedIn are principals by the ids of their Coder users.
+// signedIn maps the ids of Coder users to principals.
 type signedIn map[string]string
 
 func (s signedIn) UserOf(_ context.Context, principal string) (string, error) {
@@ -29,8 +29,8 @@ func (s signedIn) UserOf(_ context.Context, principal string) (string, error) {
 
 func (s signedIn) PrincipalOf(_ context.Context, id, _ string) (string, error) { return s[id], nil }
 
-// TestWorkspacesOfUsers checks that the workspace of a principal who has signed in with Coder is made for that user,
-// whatever the user is called now, and that it is listed as the principal's.
+// TestWorkspacesOfUsers checks that a workspace is created for the Coder user with whom the principal has signed in,
+// even after the user was renamed, and that List returns the principal as its owner.
 func TestWorkspacesOfUsers(t *testing.T) {
 	t.Parallel()
 	alice := uuid.New()

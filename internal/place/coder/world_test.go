@@ -23,8 +23,8 @@ import (
 	"fleet/internal/place/coder"
 )
 
-// world simulates as much of Coder and AgentAPI as one agent needs. It can produce faults that a real server does not
-// produce on demand, and endless streams, which cannot be replayed.
+// world simulates the parts of Coder and AgentAPI that one agent needs. It can produce faults that a real server does
+// not produce on demand, and endless streams, which cannot be replayed.
 type world struct {
 	*testing.T
 	*require.Assertions
@@ -33,7 +33,7 @@ type world struct {
 	key    ed25519.PrivateKey
 	clock  atomic.Int64 // added to the time
 
-	// fault handles a request instead of the world if it returns true.
+	// fault is called for each request. If it returns true, it has answered the request.
 	fault func(w http.ResponseWriter, r *http.Request) bool
 
 	mu       sync.Mutex
@@ -42,7 +42,7 @@ type world struct {
 	raw      []string
 	statuses []codersdk.WorkspaceAppStatus
 	gone     bool
-	changed  chan struct{} // closed and replaced with every change
+	changed  chan struct{} // closed and replaced by a new channel at every change
 	requests map[string]int
 }
 
@@ -107,7 +107,7 @@ func (x *world) change(do func()) {
 	x.changed = make(chan struct{})
 }
 
-// says shows the text on the agent's screen.
+// says shows the text on the agent's screen, and sets the status of the agent.
 func (x *world) says(text, status string) {
 	x.change(func() {
 		if last := x.messages[len(x.messages)-1]; last["role"] == "user" {
@@ -119,7 +119,7 @@ func (x *world) says(text, status string) {
 	})
 }
 
-// prompts returns the prompts that the agent got.
+// prompts returns the prompts that the agent has received.
 func (x *world) prompts() (prompts []string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -204,14 +204,14 @@ func problem(w http.ResponseWriter, status int, message string) {
 	_ = json.NewEncoder(w).Encode(codersdk.Response{Message: message})
 }
 
-// refuse answers as AgentAPI does when it refuses a message.
+// refuse answers like AgentAPI when it refuses a message.
 func refuse(w http.ResponseWriter, words string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(http.StatusInternalServerError)
 	_, _ = fmt.Fprintf(w, `{"title":"Internal Server Error","status":500,"detail":"unexpected error occurred","errors":[{"message":%q}]}`, words)
 }
 
-// page answers with a web page, as a proxy does.
+// page answers with a web page, like a proxy.
 func page(w http.ResponseWriter, status int) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
@@ -242,7 +242,7 @@ func (x *world) take(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"ok":true}`)
 }
 
-// stream sends the conversation whenever it changes.
+// stream sends the whole conversation at first and after every change.
 func (x *world) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	for id := 0; ; id++ {

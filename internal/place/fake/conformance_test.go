@@ -48,7 +48,7 @@ func TestBackend(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			placetest.Run(t, placetest.Harness{
 				New: func(t *testing.T) fleet.Place {
-					config := tt.config // each test has its own
+					config := tt.config // each place has its own copy
 					config.Projects = append(fake.DefaultProjects(), fake.Project{Project: fleet.Project{Name: "Prompt", SpecIsTask: true}})
 					b := fake.New(config)
 					t.Cleanup(b.Destroy)

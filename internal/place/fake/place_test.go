@@ -193,7 +193,7 @@ func TestFaults(t *testing.T) {
 	require.Len(t, b.Workspaces(), 1)
 	require.Equal(t, 3, b.Calls(fake.Provision))
 
-	// The server stops after the dispatch, before it knows the result.
+	// The server crashes after the dispatch, before it receives the result.
 	ctx, die := context.WithCancel(t.Context())
 	gate := b.HoldAfter(fake.Dispatch)
 	errs := make(chan error)
@@ -212,7 +212,7 @@ func TestFaults(t *testing.T) {
 	require.Equal(t, 1, b.Deliveries(r.TaskID))
 	require.Equal(t, 2, b.Dispatches(r.TaskID))
 
-	// The server stops before the dispatch.
+	// The server crashes before the call has an effect.
 	ctx, die = context.WithCancel(t.Context())
 	gate = b.Hold(fake.Start)
 	go func() { errs <- b.Start(ctx, papi) }()

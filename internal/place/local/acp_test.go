@@ -17,7 +17,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// acpProjects adds projects that run the scripted program with the given name.
+// acpProjects returns a change of the configuration that adds projects for the scripted ACP program, one for each of
+// its variants.
 func acpProjects(t *testing.T, roles ...local.Role) func(*local.Config) {
 	t.Helper()
 	return func(c *local.Config) {
@@ -43,12 +44,12 @@ func TestACP(t *testing.T) {
 	require.Equal(t, fleet.Usage{InputTokens: 15, OutputTokens: 2, ToolCalls: 3}, o.Usage)
 	require.Equal(t, 1, o.Turns)
 
-	// The next task continues the session and reports its own cost.
+	// The next task continues the session and reports only its own cost.
 	output, o = w.do(a, "say Go on.\ncost 0.75")
 	require.Equal(t, "Go on.\n", output)
 	require.InDelta(t, 0.5, o.CostUSD, 1e-9)
 
-	// A lost session is reported, and the agent gets its instructions again.
+	// A lost session is reported, and the agent receives its instructions again.
 	require.NoError(t, os.WriteFile(w.home(a, "session"), []byte("lost 0 0.75"), 0o600))
 	output, o = w.do(a, "say Anew.\ncost 0.1")
 	require.Equal(t, "<a new conversation starts: no such session>\nAnew.\n", output)
@@ -98,7 +99,7 @@ func TestACPMessages(t *testing.T) {
 	a := w.agent("plain")
 	r := w.start(a, "say First.\npause\nuntil sent")
 	w.until(a, r, "First.")
-	for range 2 { // the second message has the same id and is not delivered again
+	for range 2 { // the second message has the same id and must not be delivered again
 		require.NoError(t, w.Connect(a).Send(w.ctx, r, "m1", "say Second,\nsay  on two lines."))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(w.home(a, "work"), "sent"), nil, 0o600))
@@ -128,7 +129,8 @@ func TestACPStop(t *testing.T) {
 	}
 }
 
-// TestACPOpenToolCalls checks that every follower learns which tool calls are open, even one that connects later.
+// TestACPOpenToolCalls checks that every follower learns the number of open tool calls, even a follower that connects
+// later.
 func TestACPOpenToolCalls(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, acpProjects(t))
@@ -145,7 +147,7 @@ func TestACPOpenToolCalls(t *testing.T) {
 	require.True(t, strings.HasSuffix(said(outputs), "Over.\n"))
 }
 
-// TestACPOpenToolCallOnReconnect checks that a follower that connects during a tool call learns of it.
+// TestACPOpenToolCallOnReconnect checks that a follower that connects during a tool call learns that the call is open.
 func TestACPOpenToolCallOnReconnect(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, acpProjects(t))
@@ -171,7 +173,7 @@ func TestACPOpenToolCallOnReconnect(t *testing.T) {
 	require.Equal(t, fleet.TaskStopped, o.Status)
 }
 
-// TestACPSecrets checks that the headers of MCP servers are removed with the run.
+// TestACPSecrets checks that the secrets of MCP servers are removed with the run.
 func TestACPSecrets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -193,8 +195,8 @@ func TestACPSecrets(t *testing.T) {
 	require.NoFileExists(t, w.runDir(a, r, "acp.json"))
 }
 
-// TestACPQuestions runs a program that asks for permissions, for itself and for an agent that it started. People or the role
-// answer.
+// TestACPQuestions runs a program that asks for permissions, for itself and for a subagent that it has started. The
+// rules of the role answer, or people do.
 func TestACPQuestions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, acpProjects(t, local.Role{Name: "coder", Permissions: &driver.Permissions{

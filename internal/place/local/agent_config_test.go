@@ -17,7 +17,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// configuredAgent returns an agent with the configuration and no project.
+// configuredAgent returns an agent with the configuration and without a project.
 func configuredAgent(r fleet.AgentConfig) fleet.Agent {
 	return fleet.Agent{UID: uuid.NewString(), Name: "web-search-1", Owner: "alice", Toolset: fleet.ToolsetSubagents, Config: &r}
 }
@@ -68,7 +68,7 @@ func TestAgentConfig(t *testing.T) {
 	require.NotContains(t, w.file("environment"), "NOT_NAMED")
 	require.NotContains(t, w.file("environment"), secret)
 
-	// The secret was only in that file, which was removed with the run.
+	// The secret was only in a file of the run, which was removed with the run.
 	require.NoError(t, filepath.WalkDir(w.dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			b, err := os.ReadFile(path)
@@ -122,7 +122,7 @@ func TestAgentConfigTools(t *testing.T) {
 			}
 			require.Equal(t, tc.tools, flag("--tools"))
 			require.Equal(t, tc.allowed, flag("--allowedTools"))
-			require.NotContains(t, w.argv(), "--no-session-persistence", "the agent may get another task")
+			require.NotContains(t, w.argv(), "--no-session-persistence", "the conversation must be kept for another task")
 			require.Equal(t, tc.report, strings.Contains(w.file("mcp.json"), `"fleet":{"type":"http","url":"http://127.0.0.1:1/mcp","headers":{"Authorization":"Bearer t0ken"}}`))
 			require.NotContains(t, w.file("argv")+w.file("environment"), "t0ken")
 			require.NoFileExists(t, w.runDir(a, r, "report-token"))
@@ -158,10 +158,11 @@ func TestAgentConfigIsRefused(t *testing.T) {
 	}
 	all, err := w.List(w.ctx)
 	require.NoError(t, err)
-	require.Empty(t, all, "nothing was made")
+	require.Empty(t, all, "a refused agent must not have a workspace")
 }
 
-// TestAgentConfigVariables checks that a variable that is missing or forbidden is reported before anything starts.
+// TestAgentConfigVariables checks that Dispatch reports a variable that is missing or forbidden, before any program
+// starts.
 func TestAgentConfigVariables(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{})
@@ -189,7 +190,7 @@ func TestAgentConfigConversation(t *testing.T) {
 	require.Contains(t, strings.Join(w.argv(), " "), "--append-system-prompt You review.")
 	require.Contains(t, strings.Join(w.argv(), " "), "--resume s-1 -- two")
 
-	// A text that is both the specification and the system prompt is passed once.
+	// A text that is both the specification and the system prompt is passed only once.
 	both := configuredAgent(fleet.AgentConfig{Driver: "claude", System: "You review."})
 	both.Spec = "You review."
 	w.do(w.provision(both), "three")
@@ -214,17 +215,18 @@ func TestAgentConfigOfCommand(t *testing.T) {
 	require.Equal(t, dir, ws.Location)
 	_, err = w.Delete(w.ctx, a)
 	require.NoError(t, err)
-	require.DirExists(t, dir, "a directory that is not its own stays")
+	require.DirExists(t, dir, "Delete must not remove a directory that is not the agent's own")
 
 	cat := w.provision(configuredAgent(fleet.AgentConfig{Driver: "command", Command: []string{"cat"}, System: "You are a cat."}))
 	output, _ = w.do(cat, "Purr.")
-	require.Equal(t, "You are a cat.\n\nYour task now:\n\nPurr.", output, "what it is not told in arguments it reads")
+	require.Equal(t, "You are a cat.\n\nYour task now:\n\nPurr.", output, "a command without templates must receive the instructions and the task on its standard input")
 	echo := w.provision(configuredAgent(fleet.AgentConfig{Driver: "command", Command: []string{"printf", "%s|", "{{.Model}}", "{{.Prompt}}"}, Model: "m"}))
 	output, _ = w.do(echo, "--Hi")
 	require.Equal(t, "m|--Hi|", output)
 }
 
-// TestReportingConfig checks that an agent's configuration that only reports keeps the settings of the project.
+// TestReportingConfig checks that an agent with a project keeps the settings of the project if its configuration only
+// sets Reports.
 func TestReportingConfig(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{Prompt: "You write code."})
@@ -236,13 +238,13 @@ func TestReportingConfig(t *testing.T) {
 	r.Report = &fleet.Report{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
 	require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
 	w.follow(a, r)
-	require.Contains(t, w.argv(), "project", "its project's settings count")
+	require.Contains(t, w.argv(), "project", "the settings of the project must be used")
 	require.Contains(t, w.argv(), "You write code.")
 	require.Contains(t, w.argv(), "mcp__fleet")
 	require.Contains(t, w.file("mcp.json"), "t0ken")
 }
 
-// TestAgentConfigOfKnownCLI runs an agent CLI that the configuration only names.
+// TestAgentConfigOfKnownCLI runs an agent CLI for which the configuration has only the name.
 func TestAgentConfigOfKnownCLI(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -256,8 +258,8 @@ printf '{"type":"item.completed","item":{"type":"agent_message","text":"%s"}}\n{
 	require.Contains(t, w.Traits().DriverNames(), "codex")
 }
 
-// asks is a script for claude: a request to the model, a tool call when the test opens the gate, and another request
-// after the tool's result.
+// asks is a script for the fake claude. It prints the events of a request to the model, of a tool call when the test
+// opens the gate, and of another request after the tool's result.
 const asks = `
 say() { printf '%s\n' "$@"; }
 trap 'say "{\"type\":\"assistant\",\"message\":{\"content\":[{\"type\":\"text\",\"text\":\"got TERM\"}]},\"session_id\":\"s\"}"; exit 143' TERM
@@ -297,7 +299,7 @@ func TestSoftInterrupt(t *testing.T) {
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
 		open(w)
 		output, o := w.follow(a, r)
-		require.Equal(t, "asking\nanswered\ngot TERM\n", output, "and its events are nobody's output")
+		require.Equal(t, "asking\nanswered\ngot TERM\n", output, "events of the stream must not be in the output")
 		require.Equal(t, fleet.TaskStopped, o.Status)
 	})
 	t.Run("the last answer ends the run by itself", func(t *testing.T) {
@@ -327,7 +329,7 @@ func TestSoftInterrupt(t *testing.T) {
 			output, o := w.follow(a, r)
 			require.Equal(t, fleet.TaskStopped, o.Status)
 			require.NotContains(t, output, "answered")
-			return output == "asking\ngot TERM\n" // before it was killed
+			return output == "asking\ngot TERM\n" // false if the program was killed before it printed this
 		})
 	})
 	t.Run("unless the run may linger", func(t *testing.T) {
@@ -343,7 +345,7 @@ func TestSoftInterrupt(t *testing.T) {
 		for over := time.After(3 * grace); over != nil; {
 			select {
 			case _, runs := <-more:
-				require.True(t, runs, "the request under way was cut off")
+				require.True(t, runs, "the active request must not be interrupted")
 			case <-over:
 				over = nil
 			}
@@ -363,7 +365,7 @@ func TestSoftInterrupt(t *testing.T) {
 			require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
 			output, _ := w.follow(a, r)
 			require.NotContains(t, output, "answered")
-			return output == "asking\ngot TERM\n" // before it was killed
+			return output == "asking\ngot TERM\n" // false if the program was killed before it printed this
 		})
 	})
 	t.Run("a kill waits for nothing", func(t *testing.T) {
@@ -384,8 +386,8 @@ func TestSoftInterrupt(t *testing.T) {
 	})
 }
 
-// TestAgentConfigQuestions checks that an agent whose configuration allows questions has the tools that need a permission, and a server
-// for asking.
+// TestAgentConfigQuestions checks that an agent whose configuration has Ask gets the tools that need a permission, and
+// the MCP server through which it asks.
 func TestAgentConfigQuestions(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{})
@@ -405,7 +407,8 @@ func TestAgentConfigQuestions(t *testing.T) {
 	}
 }
 
-// TestDriverConversations checks that the facts about drivers tell which ones continue a conversation.
+// TestDriverConversations checks that Remembers in the description of each driver says whether the driver continues a
+// conversation.
 func TestDriverConversations(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t, t.TempDir(), nil)

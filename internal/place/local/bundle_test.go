@@ -12,7 +12,8 @@ import (
 	"fleet/internal/place/local"
 )
 
-// TestBundleHasAllWork deletes an agent that left work behind in every possible way, and finds all of it in the bundle.
+// TestBundleHasAllWork checks that the bundle of a deleted agent has all of its work, in whatever form the agent has
+// left it.
 func TestBundleHasAllWork(t *testing.T) {
 	t.Parallel()
 	repository := t.TempDir()

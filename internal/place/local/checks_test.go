@@ -41,7 +41,7 @@ roles:
 	require.ErrorContains(t, err, "check 1 is empty")
 }
 
-// TestCheckIsConfined checks that a check runs in the sandbox of its agent and finds what it needs there.
+// TestCheckIsConfined checks that a check runs in the sandbox of its agent, with the agent's files and variables.
 func TestCheckIsConfined(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -64,7 +64,7 @@ func TestCheckIsConfined(t *testing.T) {
 	}
 }
 
-// TestFeedbackOfChecks checks that a script can read the results of failed checks and is run unchanged.
+// TestFeedbackOfChecks checks that a script runs unchanged after failed checks, and can read their results from a file.
 func TestFeedbackOfChecks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

@@ -15,7 +15,8 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// fakeClaude records how it was called, and prints $SCRIPT in the stream format of Claude Code.
+// fakeClaude is a script that takes the place of Claude Code. It records how it was called, and runs the script file in
+// its home.
 const fakeClaude = `#!/usr/bin/env bash
 { printf '%s\0' "$@"; } >"$HOME/argv"
 env >"$HOME/environment"
@@ -53,13 +54,14 @@ func newClaudeWorldWith(t *testing.T, role local.Role, change func(*local.Config
 	w := newWorld(t, func(c *local.Config) {
 		c.Environ = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir, "ANTHROPIC_API_KEY=key", "OPENAI_API_KEY=other", "FLEET_TOKEN=secret"}
 		c.Projects = []local.Project{{Name: "claude", Driver: "claude", Roles: []local.Role{role}}}
-		c.Sandbox = sandbox.None // the fake reads its script from a home directory that these tests share
+		c.Sandbox = sandbox.None // the fake must read its script from the user's home
 		change(c)
 	})
 	return &claudeWorld{world: w, homeDir: dir}
 }
 
-// script makes the fake print the lines with the session id, and then run the shell commands.
+// script makes the fake print the lines, with the session id in place of SESSION, and then run the shell commands in
+// then.
 func (w *claudeWorld) script(session, then string, lines ...string) {
 	w.t.Helper()
 	s := "cat <<'END'\n" + strings.ReplaceAll(strings.Join(lines, "\n"), "SESSION", session) + "\nEND\n" + then + "\n"
@@ -105,7 +107,7 @@ func TestClaude(t *testing.T) {
 	require.NotContains(t, env, "OPENAI_API_KEY")
 	require.NotContains(t, env, "FLEET_TOKEN")
 
-	// Reading from any cursor returns the remaining output, even from a cursor between two pieces of one event.
+	// Following from any cursor returns the remaining output, even from a cursor between two parts of one event.
 	outputs, _ := w.outputs(a, r, "")
 	for i, out := range outputs {
 		rest, same := w.outputs(a, r, out.Cursor)
@@ -142,9 +144,9 @@ func TestClaudeResumes(t *testing.T) {
 
 	w.script("s-3", "", claudeInit, claudeDone)
 	w.do(other, "one")
-	require.Empty(t, resumed(), "another agent's conversation is its own")
+	require.Empty(t, resumed(), "an agent must not continue the conversation of another agent")
 	w.do(a, "three")
-	require.Equal(t, "s-2", resumed(), "also of a run that was stopped")
+	require.Equal(t, "s-2", resumed(), "the next run must continue the conversation of a stopped run")
 
 	w.script("s-4", "echo 'No conversation found with session ID: s-3' >&2; exit 1")
 	_, o = w.do(a, "four")
@@ -160,8 +162,8 @@ func TestClaudeResumes(t *testing.T) {
 	require.Contains(t, fleet.PublicMessage(err), "start another task")
 }
 
-// TestClaudeRoleChange checks that an agent learns of its new role. Claude Code keeps the system prompt with which
-// a conversation started.
+// TestClaudeRoleChange checks that the prompt tells an agent its new role, because Claude Code keeps the system prompt
+// with which a conversation started.
 func TestClaudeRoleChange(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{})
@@ -177,7 +179,7 @@ func TestClaudeRoleChange(t *testing.T) {
 	require.Contains(t, last(w.argv()), "has changed")
 	w.script("s-1", "", claudeInit, claudeSays, claudeDone)
 	w.do(a, "four")
-	require.Contains(t, last(w.argv()), "has changed", "the model did not hear of it before")
+	require.Contains(t, last(w.argv()), "has changed", "the prompt must repeat the new role, because the model has not received it yet")
 	require.Contains(t, last(w.argv()), "Keep the tests red.")
 	require.Contains(t, last(w.argv()), "Your task now:\n\nfour")
 	w.do(a, "five")
@@ -238,7 +240,7 @@ func TestClaudeOutcomes(t *testing.T) {
 	}
 }
 
-// TestClaudeLongTexts passes texts that are too long for a command-line argument.
+// TestClaudeLongTexts checks prompts and specifications that are too long for a command-line argument.
 func TestClaudeLongTexts(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{Tools: []string{}})
@@ -249,7 +251,7 @@ func TestClaudeLongTexts(t *testing.T) {
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.Equal(t, long, w.file("stdin"))
 	require.NotContains(t, w.argv(), "--")
-	require.Contains(t, w.file("argv"), "--tools\x00\x00", "an empty list of tools means none")
+	require.Contains(t, w.file("argv"), "--tools\x00\x00", "an empty list of tools must mean no tools")
 
 	a.Spec = strings.Repeat("long spec ", 20_000)
 	_, o = w.do(a, "short")
@@ -259,7 +261,7 @@ func TestClaudeLongTexts(t *testing.T) {
 	require.NotContains(t, w.argv(), "--append-system-prompt")
 }
 
-// TestClaudeLimit checks that the result is found after output that is too long to keep.
+// TestClaudeLimit checks that Fleet finds the result after output that is too long to be kept.
 func TestClaudeLimit(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{})

@@ -84,7 +84,7 @@ plain words`, "<bash: go vet>\nDone.\nplain words\n", "Done.", "",
 	})
 }
 
-// TestProgramCannotStart dispatches runs whose program cannot start. They are not recorded as dispatched.
+// TestProgramCannotStart dispatches runs whose program cannot start. Such a run must not be recorded as dispatched.
 func TestProgramCannotStart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -121,7 +121,7 @@ func TestPromptFile(t *testing.T) {
 	w := newWorld(t, func(c *local.Config) {
 		c.Projects = []local.Project{{Name: "shell", Roles: []local.Role{{Name: "Coder", PromptFile: path}}}}
 	})
-	a := w.agent("shell") // its role is "coder"
+	a := w.agent("shell") // the agent's role is "coder"
 	_, o := w.do(a, "cat $FLEET_ROLE_FILE")
 	require.Equal(t, "Be quick.", o.Summary)
 	require.NoError(t, os.WriteFile(path, []byte("Be thorough."), 0o600))

@@ -78,7 +78,7 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
-// TestYAML reads the projects of a fleet.yaml.
+// TestYAML checks that all settings of projects can be read from YAML.
 func TestYAML(t *testing.T) {
 	t.Parallel()
 	prompt := filepath.Join(t.TempDir(), "role.md")

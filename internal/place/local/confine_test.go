@@ -27,8 +27,8 @@ func needSandbox(t *testing.T) {
 	}
 }
 
-// TestAttacks runs an agent that attacks files and processes that are not its own. Each line of the script is one
-// attack, and must fail.
+// TestAttacks runs an agent that attacks files and processes of others. Each line of the script is one attack, and must
+// fail.
 func TestAttacks(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -99,8 +99,8 @@ func TestAttacks(t *testing.T) {
 	require.NoError(t, w.Connect(other).Interrupt(w.ctx, working, true))
 }
 
-// TestOwnDirectories checks that an agent has its own home and temporary directory, and that its commits have the author
-// configured by the user who runs the server.
+// TestOwnDirectories checks that an agent has its own home and temporary directory, and that its commits have the
+// author that the server's user has configured.
 func TestOwnDirectories(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -121,7 +121,8 @@ func TestOwnDirectories(t *testing.T) {
 	require.NotContains(t, said, "secret")
 }
 
-// TestGitAuthorConfiguredLater checks that agents use the git author of the user even if it is configured after they were created.
+// TestGitAuthorConfiguredLater checks that agents use the git author of the server's user even if the user configures
+// it after the agents were created.
 func TestGitAuthorConfiguredLater(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -138,8 +139,8 @@ func TestGitAuthorConfiguredLater(t *testing.T) {
 	require.Equal(t, `Ada "Countess" L`, o.Summary, "%+v", o)
 }
 
-// TestNetworkNone checks that programs of a project without network cannot connect, and can read what the project
-// lists.
+// TestNetworkNone checks that programs of a project without network cannot connect, and can read the paths that the
+// project lists.
 func TestNetworkNone(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -167,8 +168,8 @@ func TestNetworkNone(t *testing.T) {
 	require.Equal(t, "read me", o.Summary)
 }
 
-// TestNetworkAllow checks that programs reach only the hosts that the project lists, and that the proxy does not delay
-// the end of a run.
+// TestNetworkAllow checks that programs reach only the addresses that the project lists, and that the proxy does not
+// delay the end of a run.
 func TestNetworkAllow(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -213,7 +214,7 @@ func TestNetworkAllow(t *testing.T) {
 	}), "the proxy runs after its program")
 }
 
-// TestUnconfined checks that Unconfined tells which agents are not confined.
+// TestUnconfined checks that Unconfined reports agents that are not confined.
 func TestUnconfined(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *local.Config) {
@@ -255,8 +256,8 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// TestHomeSettings checks that Gemini CLI gets its settings in the agent's home, and that nothing is written through a
-// symbolic link of the agent.
+// TestHomeSettings checks that Gemini CLI finds its settings in the agent's home, and that Fleet writes nothing through
+// a symbolic link of the agent.
 func TestHomeSettings(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)

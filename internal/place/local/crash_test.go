@@ -15,7 +15,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// These tests interrupt a call where a server could be killed, and check that the next call completes it.
+// These tests create the state that a killed server leaves in the middle of a call, and check that the next call
+// completes the work.
 
 func crashed(t *testing.T) (*Place, fleet.Agent, context.Context) {
 	t.Helper()
@@ -96,7 +97,7 @@ func TestCrashInDelete(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// TestReadOnlyWork deletes an agent that left read-only directories, as module caches have.
+// TestReadOnlyWork deletes an agent that has left read-only directories, like those of Go's module cache.
 func TestReadOnlyWork(t *testing.T) {
 	t.Parallel()
 	b, a, ctx := crashed(t)

@@ -9,8 +9,8 @@ import (
 	"fleet/internal/place/local"
 )
 
-// TestClaudeRetriesFailedChecks checks that the next turn of the conversation gets the results of failed checks, and that an
-// agent that lost its conversation gets its task again.
+// TestClaudeRetriesFailedChecks checks that the next turn of the conversation receives the results of failed checks. If
+// the agent has lost its conversation, it must receive its task again.
 func TestClaudeRetriesFailedChecks(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{})

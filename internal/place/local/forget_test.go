@@ -10,7 +10,7 @@ import (
 	"fleet/internal/place/local"
 )
 
-// keepTranscript is a shell script that stores a transcript as Claude Code does.
+// keepTranscript is a shell script that stores a transcript where Claude Code does.
 const keepTranscript = `dir="$HOME/.claude/projects/$(pwd -P | tr -c 'A-Za-z0-9\n' -)"; mkdir -p "$dir"; echo said >"$dir/s-1.jsonl"`
 
 func transcripts(t *testing.T, w *claudeWorld) []string {
@@ -43,8 +43,8 @@ func TestDeleteKeepsForeignTranscripts(t *testing.T) {
 	w.follow(a, w.start(a, "one"))
 	projects, elsewhere := filepath.Join(w.homeDir, ".claude", "projects"), filepath.Join(t.TempDir(), "elsewhere")
 	require.NoError(t, os.Rename(projects, elsewhere))
-	require.NoError(t, os.Symlink(elsewhere, projects)) // an agent could do this
+	require.NoError(t, os.Symlink(elsewhere, projects)) // an agent could create such a link
 	_, err := w.Delete(t.Context(), a)
-	require.NoError(t, err, "what cannot be removed does not keep the agent")
+	require.NoError(t, err, "Delete must succeed even if the transcripts cannot be removed")
 	require.Len(t, transcripts(t, w), 1)
 }

@@ -12,8 +12,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// attack has the agent run each attack, a line of shell, and fails the test for each that succeeds. prepare sets
-// variables.
+// attack makes the agent run each attack, which is a line of shell. The test fails for each attack that succeeds.
+// prepare is shell code that sets variables for the attacks.
 func (w *world) attack(a fleet.Agent, prepare string, attacks []string) {
 	w.t.Helper()
 	script := "set +e\n" + prepare + "\n"
@@ -80,9 +80,10 @@ func TestGitAttacks(t *testing.T) {
 		"mv ../git ../git.old",
 		"rm ../git.json",
 	})
-	require.True(t, before == state(), "something has changed")
+	require.True(t, before == state(), "the attacks must not change the repository")
 
-	// The agent can change its own files. That must not affect others: Fleet checks everything that it reads there.
+	// The agent can change its own files. That must not affect other agents or Fleet, which checks everything that it
+	// reads there.
 	_, o := w.do(a, `printf '#!/bin/sh\ntouch `+w.home(a, "work", "ran")+`\n' >hook; chmod +x hook
 		for h in reference-transaction post-checkout post-index-change; do cp hook ../git/hooks/$h; done
 		git config core.fsmonitor $PWD/hook; git config core.alternateRefsCommand $PWD/hook; git config uploadpack.packObjectsHook $PWD/hook
@@ -91,14 +92,14 @@ func TestGitAttacks(t *testing.T) {
 	require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
 	kept, err := w.Delete(w.ctx, a)
 	require.NoError(t, err)
-	require.Contains(t, kept, filepath.Join(w.dir, "kept"), "the hook is not committed")
+	require.Contains(t, kept, filepath.Join(w.dir, "kept"), "the uncommitted hook must be kept")
 	require.NoFileExists(t, filepath.Join(w.dir, "kept", "papi-"+a.UID[len(a.UID)-8:], "ran"))
 	tag := "fleet/papi-" + a.UID[len(a.UID)-8:]
 	require.Equal(t, "one\nevil", git(t, repo, "git show release:file; git show "+tag+"-release:file; git fsck --full >&2"))
 }
 
-// TestRedirectedWorktree runs an agent that points its worktree at that of another agent, in every way that git has. Fleet must
-// read its own.
+// TestRedirectedWorktree runs an agent that redirects its worktree to the worktree of another agent, in every way that
+// git has. Fleet must read the agent's own worktree.
 func TestRedirectedWorktree(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -138,7 +139,7 @@ func TestRedirectedWorktree(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestOlderWorktree checks that an agent whose worktree was created by an earlier version continues in its own git
+// TestOlderWorktree checks that an agent whose worktree was created by an earlier version of Fleet gets its own git
 // directory, and that its work is kept.
 func TestOlderWorktree(t *testing.T) {
 	t.Parallel()
@@ -177,7 +178,7 @@ func TestOlderWorktree(t *testing.T) {
 	}
 }
 
-// TestProcessesEndWithRun checks that programs that try to outlive a stop, a kill or a deletion are ended too.
+// TestProcessesEndWithRun checks that a stop, a kill or a deletion also ends programs that try to outlive it.
 func TestProcessesEndWithRun(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)

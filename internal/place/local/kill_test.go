@@ -12,7 +12,7 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// handover is what the killed server reports: its run, and the output that it has read.
+// handover is what the server prints before it is killed: its agent and run, and the output that it has read so far.
 type handover struct {
 	Agent  fleet.Agent
 	Run    fleet.Run
@@ -49,7 +49,7 @@ func serve(dir string) {
 		if err := json.NewEncoder(os.Stdout).Encode(h); err != nil {
 			panic(err)
 		}
-		select {} // the sink never returns
+		select {} // the sink never returns, so the server waits to be killed
 	})
 	panic(fmt.Sprint("the run has ended: ", err))
 }

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 			serve(os.Args[2])
 		}
 	}
-	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // lets shims end at once, also under the race detector
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // lets shims end at once under the race detector
 	goleak.VerifyTestMain(m)
 }
 
@@ -58,7 +58,7 @@ func supervisor(t testing.TB) string {
 	return exe
 }
 
-// newBackend creates a place in dir, with the project "shell" unless change configures others.
+// newBackend creates a place in dir. It has only the project "shell" unless change configures other projects.
 func newBackend(t testing.TB, dir string, change func(*local.Config)) *local.Place {
 	t.Helper()
 	c := local.Config{
@@ -74,7 +74,8 @@ func newBackend(t testing.TB, dir string, change func(*local.Config)) *local.Pla
 	return b
 }
 
-// world is a place with its directory. Both end with the test, which fails if a process is left.
+// world is a place with its directory. Both are removed at the end of the test. The test fails if a process is left
+// then.
 type world struct {
 	*local.Place
 	t   *testing.T
@@ -96,7 +97,7 @@ func newWorld(t *testing.T, change func(*local.Config)) *world {
 			require.NoError(t, err)
 		}
 		require.NoError(t, w.Close())
-		require.Empty(t, within(t, w.dir), "processes that are left")
+		require.Empty(t, within(t, w.dir), "no process may be left")
 	})
 	return w
 }
@@ -106,7 +107,7 @@ func within(t testing.TB, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return nil // not available on this system
+		return nil // this system has no /proc
 	}
 	var found []string
 	for _, e := range entries {
@@ -123,7 +124,7 @@ func within(t testing.TB, dir string) []string {
 	return found
 }
 
-// children returns the same as within, without shims, which end shortly after their runs.
+// children is like within, but leaves out shims, which end shortly after their runs.
 func children(t testing.TB, dir string) []string {
 	shim := supervisor(t)
 	return slices.DeleteFunc(within(t, dir), func(line string) bool {
@@ -132,7 +133,7 @@ func children(t testing.TB, dir string) []string {
 	})
 }
 
-// agent provisions an agent.
+// agent provisions an agent of the project.
 func (w *world) agent(project string) fleet.Agent {
 	w.t.Helper()
 	uid := uuid.NewString()
@@ -143,7 +144,7 @@ func (w *world) agent(project string) fleet.Agent {
 	return a
 }
 
-// start dispatches a task.
+// start dispatches a task with the prompt.
 func (w *world) start(a fleet.Agent, prompt string) fleet.Run {
 	w.t.Helper()
 	r := newRun(prompt)
@@ -155,7 +156,7 @@ func newRun(prompt string) fleet.Run {
 	return fleet.Run{TaskID: uuid.NewString(), Prompt: prompt, Timeout: waittest.Limit}
 }
 
-// follow returns the output of the run and its outcome.
+// follow follows the run to its end, and returns its output as text and its outcome.
 func (w *world) follow(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
 	w.t.Helper()
 	outputs, o := w.outputs(a, r, "")
@@ -186,19 +187,19 @@ func said(outputs []fleet.Output) string {
 	return b.String()
 }
 
-// do runs a task and waits for its end.
+// do runs a task with the prompt, and returns its output and its outcome.
 func (w *world) do(a fleet.Agent, prompt string) (string, fleet.Outcome) {
 	w.t.Helper()
 	return w.follow(a, w.start(a, prompt))
 }
 
-// until follows the run until it prints the line. The run continues.
+// until follows the run until it prints the line. The run continues afterwards.
 func (w *world) until(a fleet.Agent, r fleet.Run, line string) {
 	w.t.Helper()
 	require.True(w.t, w.prints(a, r, line), "the run ended before it printed %q", line)
 }
 
-// prints follows the run until it prints the line, and reports whether it did before it ended.
+// prints follows the run until it prints the line or ends. It reports whether the run has printed the line.
 func (w *world) prints(a fleet.Agent, r fleet.Run, line string) (printed bool) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -213,7 +214,7 @@ func (w *world) prints(a fleet.Agent, r fleet.Run, line string) (printed bool) {
 	})
 	if !printed {
 		require.NoError(w.t, err)
-		w.t.Logf("it printed: %s", all)
+		w.t.Logf("the run printed: %s", all)
 	}
 	return printed
 }

@@ -19,12 +19,12 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestNoProcessIsLeft checks that every process that a program leaves behind ends with the run. newWorld looks for
-// processes; this test also checks the pids that the programs print.
+// TestNoProcessIsLeft checks that every process that a program leaves behind ends with the run. newWorld also looks for
+// processes, but this test checks the pids that the programs print.
 func TestNoProcessIsLeft(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
-		t.Skip("only Linux gives orphans to the shim")
+		t.Skip("only on Linux are orphans adopted by the shim")
 	}
 	for name, script := range map[string]string{
 		"in the background":         `sleep 3600 & echo pid $!; echo done`,
@@ -52,7 +52,7 @@ func requireGone(t *testing.T, output string) {
 	for line := range strings.Lines(output) {
 		for i, field := range strings.Fields(line) {
 			if pid, err := strconv.Atoi(field); err == nil && i > 0 && strings.HasPrefix(line, "pid ") {
-				require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "process %d runs", pid)
+				require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "process %d still runs", pid)
 			}
 		}
 	}
@@ -62,7 +62,7 @@ func TestForkStorm(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	a := w.agent("shell")
-	// A hundred process families fork as fast as they can, each in its own process group.
+	// 40 process families fork as fast as they can, each in its own process group.
 	r := w.start(a, `
 		f() { local n=$1; while [ $n -gt 0 ]; do ( exec sleep 0.02 ); n=$((n-1)); done; }
 		for i in $(seq 40); do ( set -m; trap '' TERM; while true; do f 3 & wait; done ) & done
@@ -74,7 +74,7 @@ func TestForkStorm(t *testing.T) {
 	require.Empty(t, children(t, w.dir))
 }
 
-// TestShimKilled checks that a run whose supervisor was killed has ended, with all its processes.
+// TestShimKilled checks that a run whose supervisor was killed fails, and that all its processes have ended.
 func TestShimKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -90,7 +90,7 @@ func TestShimKilled(t *testing.T) {
 	require.Empty(t, children(t, w.dir))
 	_, same := w.follow(a, r)
 	require.Equal(t, o, same)
-	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true), "it has ended")
+	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true), "an interrupt of a run that has ended must succeed")
 
 	_, o = w.do(a, "echo next")
 	require.Equal(t, "next", o.Summary)
@@ -100,7 +100,7 @@ func TestShimKilled(t *testing.T) {
 func TestShimHangs(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
-		t.Skip("only /proc tells whether a process is stopped")
+		t.Skip("it needs /proc to find out whether a process is stopped")
 	}
 	w := newWorld(t, nil)
 	a := w.agent("shell")
@@ -118,7 +118,7 @@ func (w *world) suspend(a fleet.Agent, r fleet.Run) {
 	require.True(w.t, suspended(shimOf(w.t, shim.Run(w.runDir(a, r)))))
 }
 
-// suspended suspends the process and waits until it is. It returns false if the process has ended.
+// suspended suspends the process and waits until it is suspended. It returns false if the process has ended.
 func suspended(pid int) bool {
 	err := syscall.Kill(pid, syscall.SIGSTOP)
 	for status := []byte(nil); err == nil && !bytes.Contains(status, []byte("T (stopped)")); runtime.Gosched() {
@@ -139,7 +139,7 @@ func TestShimTerminated(t *testing.T) {
 	w.until(a, r, "begun")
 	require.NoError(t, syscall.Kill(shimOf(t, shim.Run(w.runDir(a, r))), syscall.SIGTERM))
 	output, o := w.follow(a, r)
-	require.Equal(t, "begun\ntidied up\n", strings.ReplaceAll(output, "Terminated\n", "")) // bash prints it for its sleep
+	require.Equal(t, "begun\ntidied up\n", strings.ReplaceAll(output, "Terminated\n", "")) // bash prints "Terminated" for its sleep
 	require.Equal(t, fleet.TaskStopped, o.Status)
 	require.Contains(t, o.Reason, "shut")
 }
@@ -176,12 +176,12 @@ func TestServerKilled(t *testing.T) {
 	require.Equal(t, want.String(), whole)
 	require.Equal(t, fleet.TaskCompleted, o.Status)
 	require.Equal(t, "line 3000", o.Summary)
-	require.NoError(t, w.Connect(said.Agent).Dispatch(w.ctx, said.Run), "it was given before")
+	require.NoError(t, w.Connect(said.Agent).Dispatch(w.ctx, said.Run), "a repeated dispatch must succeed")
 	again, _ := w.follow(said.Agent, said.Run)
-	require.Equal(t, whole, again, "and is not given again")
+	require.Equal(t, whole, again, "a repeated dispatch must not start the run again")
 }
 
-// followFrom follows the run from the cursor, and lets the run continue once it is followed.
+// followFrom lets the run continue by a message, follows it from the cursor, and returns its output and outcome.
 func (w *world) followFrom(a fleet.Agent, r fleet.Run, cursor string) (string, fleet.Outcome) {
 	w.t.Helper()
 	require.NoError(w.t, w.Connect(a).Send(w.ctx, r, "go", "go on"))

@@ -17,7 +17,7 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// TestHugeOutput runs a program that prints far more than is kept.
+// TestHugeOutput runs a program whose output is far larger than the part of it that is kept.
 func TestHugeOutput(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20
@@ -35,7 +35,7 @@ func TestHugeOutput(t *testing.T) {
 	require.InDelta(t, limit/4, o.Gap.Offset, 200)
 	require.True(t, bytes.HasPrefix(o.Payload, []byte("begin\nxxx")))
 	require.True(t, bytes.HasSuffix(o.Payload, []byte("x\nthe end\n")))
-	page, err := w.Connect(a).Output(w.ctx, r, limit/2, 100) // in the gap
+	page, err := w.Connect(a).Output(w.ctx, r, limit/2, 100) // the offset is in the gap
 	require.NoError(t, err)
 	require.EqualValues(t, 6+100_000_000+1_010_102+8, page.Size)
 	require.EqualValues(t, limit/4, page.GapOffset)
@@ -48,8 +48,8 @@ func TestHugeOutput(t *testing.T) {
 	require.LessOrEqual(t, len(again), limit+limit/4)
 }
 
-// TestLongOutput runs a program that prints more than fits into the payload, and less than is kept. All of it can be
-// followed, and the payload has its usual size.
+// TestLongOutput runs a program whose output is too large for the payload, but is kept completely. Follow must return
+// all of it, and the payload must have its usual size.
 func TestLongOutput(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20
@@ -74,8 +74,8 @@ func TestLongOutput(t *testing.T) {
 	require.True(t, bytes.Equal(payloads[0], payloads[1]))
 }
 
-// TestProblemOfRun checks that a task says what its supervisor failed to do, also if the program did not fail. It says so once, after
-// the output.
+// TestProblemOfRun checks that Follow reports a problem of the supervisor even if the program has not failed. It must
+// report the problem once, after the output.
 func TestProblemOfRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -87,7 +87,7 @@ func TestProblemOfRun(t *testing.T) {
 	require.NoError(t, err)
 	var exit shim.Exit
 	require.NoError(t, json.Unmarshal(b, &exit))
-	exit.Problem = "the output could not be kept: no space left on device" // as on a full disk
+	exit.Problem = "the output could not be kept: no space left on device" // the problem with a full disk
 	b, err = json.Marshal(exit)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, b, 0o600))
@@ -113,14 +113,14 @@ func TestInvalidUTF8(t *testing.T) {
 		require.LessOrEqual(t, len(out.Text), 3*32<<10)
 	}
 	require.True(t, strings.HasSuffix(said(outputs), "\nhé 😀 \uFFFD(\n\uFFFD\uFFFD end\n"))
-	require.True(t, bytes.HasSuffix(o.Payload, []byte("\nh\xc3\xa9 \xf0\x9f\x98\x80 \xc3(\n\x00\xff end\n")), "byte for byte")
+	require.True(t, bytes.HasSuffix(o.Payload, []byte("\nh\xc3\xa9 \xf0\x9f\x98\x80 \xc3(\n\x00\xff end\n")), "the payload must have the output byte for byte")
 	for i, out := range outputs {
 		rest, _ := w.outputs(a, r, out.Cursor)
 		require.Equal(t, said(outputs[i+1:]), said(rest))
 	}
 }
 
-// TestHangingReader checks that a reader that hangs does not slow the program.
+// TestHangingReader checks that a follower that hangs does not slow down the program.
 func TestHangingReader(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -152,7 +152,7 @@ func TestCursors(t *testing.T) {
 	w := newWorld(t, nil)
 	a := w.agent("shell")
 	r := w.start(a, "echo one; printf two; read -r x <$FLEET_MESSAGES; echo three")
-	w.until(a, r, "two") // half a line, with its own cursor
+	w.until(a, r, "two") // an incomplete line has its own cursor
 	require.NoError(t, w.Connect(a).Send(w.ctx, r, "1", "go"))
 	w.follow(a, r)
 	for cursor, want := range map[string]string{
@@ -168,7 +168,7 @@ func TestCursors(t *testing.T) {
 	}
 }
 
-// TestOutputOfOldRunsIsRemoved checks that old runs lose their output only.
+// TestOutputOfOldRunsIsRemoved checks that only the output of old runs is removed, and that their outcomes remain.
 func TestOutputOfOldRunsIsRemoved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

@@ -16,14 +16,15 @@ import (
 	"fleet/internal/waittest"
 )
 
-// asking configures a project whose agents may ask questions.
+// asking is a change of the configuration: it sets a project whose agents may ask questions.
 func asking(c *local.Config) {
 	c.Projects = []local.Project{{Name: "shell", Roles: []local.Role{{Name: "coder", Permissions: &driver.Permissions{
 		Allow: []string{"Bash(echo *)", "Write"}, Deny: []string{"Bash(rm *)"}, Ask: []string{"Write(*secret*)"}, Timeout: waittest.Limit,
 	}}}}}
 }
 
-// forge acts as an agent that answers its own question over the control socket of its run.
+// forge answers a question over the control socket of the run, like an agent that answers its own question. It returns
+// an exit code.
 func forge(run, id string) int {
 	ctx, cancel := context.WithTimeout(context.Background(), waittest.Limit)
 	defer cancel()
@@ -34,7 +35,8 @@ func forge(run, id string) int {
 	return 0
 }
 
-// answering follows the run and answers its questions. It returns the output and the outcomes of the questions.
+// answering follows the run and answers its questions with the results of answer. It returns the output, the last
+// report of each question, and the outcome.
 func (w *world) answering(a fleet.Agent, r fleet.Run, answer func(fleet.Question) string) (string, map[string]fleet.Question, fleet.Outcome) {
 	w.t.Helper()
 	said, asked := "", map[string]fleet.Question{}
@@ -59,7 +61,8 @@ func (w *world) answering(a fleet.Agent, r fleet.Run, answer func(fleet.Question
 	return said, asked, o
 }
 
-// TestPolicy checks the rules of a role: deny before ask, ask before allow, and ask if no rule matches.
+// TestPolicy checks the rules of a role: deny comes before ask, ask comes before allow, and people are asked if no rule
+// matches.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, asking)
@@ -82,7 +85,7 @@ for input in '{"command":"echo one"}' '{"command":"rm x"}' '{"command":"echo $(r
 		by = append(by, asked[fmt.Sprint(i)].AnsweredBy)
 	}
 	require.Equal(t, []string{"policy", "policy", "policy", "alice", "alice", "policy"}, by)
-	require.Less(t, len(asked["6"].Input), 10_000, "long texts are shortened for people")
+	require.Less(t, len(asked["6"].Input), 10_000, "long texts must be shortened for people")
 	require.Contains(t, string(asked["6"].Input), "(100000 bytes)")
 }
 
@@ -120,14 +123,14 @@ until [ -s "$RUN/questions" ]; do sleep 0.01; done
 			t.Errorf("the attack succeeded: %s", attacks[i])
 		}
 	}
-	require.Equal(t, "done\n", said, "the agent was told nothing")
+	require.Equal(t, "done\n", said, "the agent must not receive an answer")
 	require.Len(t, asked, 1)
 	require.Equal(t, fleet.QuestionWithdrawn, asked["1"].Status)
 	require.Empty(t, asked["1"].AnsweredBy)
 }
 
 // TestHostileQuestions runs an agent that writes arbitrary files into the directory of its questions. The supervisor
-// must keep working and answer valid questions.
+// must continue to work and process valid questions.
 func TestHostileQuestions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, asking)
@@ -149,7 +152,7 @@ printf '{"kind":"question","text":"\377 \\u0000 odd"}' >odd.json; echo "ask odd"
 	require.Contains(t, asked["1"].Text, "odd")
 }
 
-// TestTooManyQuestions checks the limit of open questions.
+// TestTooManyQuestions checks that a run can have only a limited number of open questions.
 func TestTooManyQuestions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, asking)
@@ -177,8 +180,8 @@ for i in $(seq 20); do echo "drop q$i" >"$ASKS/pipe"; done
 	require.Equal(t, 20, withdrawn)
 }
 
-// TestUnconfinedForger checks that an unconfined agent can deceive only itself: if it writes an answer to its own
-// question, Fleet does not report an answer.
+// TestUnconfinedForger checks that an unconfined agent that answers its own question deceives only itself: Fleet must
+// not report that the question was answered.
 func TestUnconfinedForger(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *local.Config) {

@@ -22,8 +22,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestReplacedFiles runs an agent that replaces each file that Fleet reads from its directories, with a pipe, a link to
-// a device or a directory. The task must end, and all calls for the agent must return.
+// TestReplacedFiles runs an agent that replaces a file that Fleet reads by a pipe, a link to a device, or a directory.
+// It tests every such file. The task must end, and all calls for the agent must return.
 func TestReplacedFiles(t *testing.T) {
 	t.Parallel()
 	for how, script := range map[string]string{
@@ -73,8 +73,8 @@ func TestReplacedFiles(t *testing.T) {
 	}
 }
 
-// TestSuspendedSupervisor checks that a run whose supervisor is suspended ends at its time limit, with all processes
-// that it started, even those that cannot be recognised.
+// TestSuspendedSupervisor checks that a run whose supervisor is suspended ends at its time limit. All processes of the
+// run must end too, even processes that cannot be recognised by their environment.
 func TestSuspendedSupervisor(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -96,12 +96,13 @@ func TestSuspendedSupervisor(t *testing.T) {
 		pid, err := strconv.Atoi(strings.Fields(after)[0])
 		require.NoError(t, err)
 		id, err := process.Of(pid)
-		require.True(t, err != nil || !id.Alive(), "process %d runs", pid) // init may not have reaped it yet
+		require.True(t, err != nil || !id.Alive(), "process %d runs", pid) // a process that init has not reaped yet counts as ended
 		return true
 	})
 }
 
-// TestKilledSupervisor checks that a run is not reported as ended while that is uncertain.
+// TestKilledSupervisor checks the reason of a run whose supervisor was killed, by somebody else or by Fleet because it
+// did not answer.
 func TestKilledSupervisor(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {

@@ -13,7 +13,7 @@ import (
 	"fleet/internal/place/local"
 )
 
-// git runs a shell script in the directory, with a configured author.
+// git runs a shell script in the directory, with an author for commits, and returns its output.
 func git(t testing.TB, dir, script string) string {
 	t.Helper()
 	cmd := exec.Command("bash", "-ec", script)
@@ -24,7 +24,7 @@ func git(t testing.TB, dir, script string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// repoWorld returns a place with a project whose repository has one commit.
+// repoWorld returns a world whose project "repo" has a repository with one commit, and the path of the repository.
 func repoWorld(t *testing.T, remote bool) (*world, string) {
 	t.Helper()
 	repo := t.TempDir()
@@ -52,7 +52,7 @@ func TestRepository(t *testing.T) {
 			require.Equal(t, branch+"\none\n", string(o.Payload))
 			_, o = w.do(a, "echo two >>file; git commit -qam two; git status --porcelain; git log --oneline | wc -l")
 			require.Equal(t, "2", strings.TrimSpace(o.Summary))
-			_, o = w.do(b, "cat file") // the other agent works on its own branch
+			_, o = w.do(b, "cat file") // the other agent works on another branch
 			require.Equal(t, "one", o.Summary)
 			require.Equal(t, "main", git(t, repo, "git branch --show-current"))
 
@@ -73,7 +73,7 @@ func TestDeleteKeepsWork(t *testing.T) {
 	const commit = "echo two >>file; git commit -qam two; "
 	for _, tc := range []struct {
 		name, script string
-		dir, branch  bool // what is kept
+		dir, branch  bool // whether the directory and the branch must be kept
 	}{
 		{"nothing to keep", "true", false, false},
 		{"uncommitted", "echo two >>file; echo new >new", true, true},
@@ -97,7 +97,7 @@ func TestDeleteKeepsWork(t *testing.T) {
 			dir := filepath.Join(w.dir, "kept", tag)
 			require.NoDirExists(t, w.home(a))
 			require.Equal(t, tc.dir || tc.branch, kept != "", kept)
-			require.Equal(t, tc.branch, strings.Contains(git(t, repo, "git branch"), "fleet/"+tag), "the branch")
+			require.Equal(t, tc.branch, strings.Contains(git(t, repo, "git branch"), "fleet/"+tag), "whether the branch is kept")
 			if tc.branch {
 				require.Contains(t, kept, "fleet/"+tag)
 				require.Contains(t, kept, repo)
@@ -109,13 +109,13 @@ func TestDeleteKeepsWork(t *testing.T) {
 			}
 			require.Contains(t, kept, dir)
 			require.FileExists(t, filepath.Join(dir, "file"))
-			require.Contains(t, git(t, repo, "git worktree list"), dir, "git knows where it is")
+			require.Contains(t, git(t, repo, "git worktree list"), dir, "git must list the moved worktree")
 			git(t, dir, "git status; git add -A; git commit -qm kept || true")
 		})
 	}
 }
 
-// TestDeleteWithoutRepository deletes agents whose repository is gone or whose worktree is broken.
+// TestDeleteWithoutRepository deletes agents whose repository was removed or whose worktree is damaged.
 func TestDeleteWithoutRepository(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]string{
@@ -192,7 +192,7 @@ func TestProvisionFailures(t *testing.T) {
 		require.NotContains(t, err.Error(), "secret")
 		listed, lerr := w.List(w.ctx)
 		require.NoError(t, lerr)
-		for _, ws := range listed { // nothing works on it any more
+		for _, ws := range listed { // the agent must be listed as failed, not as pending
 			require.Equal(t, fleet.StateFailed, ws.State, tc.project)
 			require.Equal(t, fleet.PublicMessage(err), ws.Reason)
 		}
@@ -200,7 +200,7 @@ func TestProvisionFailures(t *testing.T) {
 		require.NoError(t, err)
 	}
 
-	// The cause is removed, and the agent is started.
+	// After the cause was removed, Start must complete the provisioning.
 	a := fleet.Agent{UID: "uid-again", Name: "papi", Project: "no commit", Role: "coder"}
 	_, err := w.Provision(w.ctx, a)
 	require.Error(t, err)

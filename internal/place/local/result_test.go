@@ -13,7 +13,8 @@ import (
 	"fleet/internal/place/local"
 )
 
-// TestResults checks that the files of an agent without a repository are kept for as long as its configuration says.
+// TestResults checks that the files of an agent without a repository are kept for the time in the agent's
+// configuration.
 func TestResults(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -29,11 +30,11 @@ func TestResults(t *testing.T) {
 	_, o := w.do(a, "pwd; mkdir sub; echo made >sub/file; chmod 500 sub")
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.Equal(t, "made\n", text(filepath.Join(dir, "sub", "file")))
-	// The agent could have changed its record, so the record is not trusted.
+	// The agent could have changed its record, so Delete must not trust the record.
 	other := t.TempDir()
 	record := w.home(a, "agent.json")
 	require.NoError(t, os.WriteFile(record, []byte(strings.ReplaceAll(text(record), dir, other)), 0o600))
-	for range 2 { // the second call is one after a crash
+	for range 2 { // the second call is like a call after a crash
 		kept, err := w.Delete(w.ctx, a)
 		require.NoError(t, err)
 		if kept != "" {
@@ -55,10 +56,11 @@ func TestResults(t *testing.T) {
 	require.Empty(t, kept)
 	left, err = os.ReadDir(filepath.Dir(dir))
 	require.NoError(t, err)
-	require.Empty(t, left, "nothing was made, so nothing is kept")
+	require.Empty(t, left, "an agent without files must leave no results")
 }
 
-// TestEditPermissions checks that an agent that may edit files gets no other permission than those of its role or its list.
+// TestEditPermissions checks that Edits does not override the permissions of the agent's role or the tools in its
+// configuration.
 func TestEditPermissions(t *testing.T) {
 	t.Parallel()
 	const flag = "--permission-mode acceptEdits"

@@ -63,7 +63,7 @@ func TestShellDirectory(t *testing.T) {
 	a, other := w.agent("shell"), w.agent("shell")
 	_, o := w.do(a, "echo hello >file; pwd -P")
 	require.Equal(t, w.home(a, "work"), o.Summary)
-	_, o = w.do(a, "cat file") // the next task finds the files of the last one
+	_, o = w.do(a, "cat file") // the next task must find the files of this task
 	require.Equal(t, "hello", o.Summary)
 	_, o = w.do(other, "ls -A | wc -l")
 	require.Equal(t, "0", strings.TrimSpace(o.Summary))
@@ -72,11 +72,11 @@ func TestShellDirectory(t *testing.T) {
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 }
 
-// TestSignals checks that programs start with the default signal handling, as in a terminal.
+// TestSignals checks that programs start with the default signal handling, like programs in a terminal.
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
-		t.Skip("only /proc tells which signals are ignored")
+		t.Skip("it needs /proc to find out which signals are ignored")
 	}
 	w := newWorld(t, nil)
 	_, o := w.do(w.agent("shell"), "grep -E 'Sig(Ign|Blk)' /proc/self/status; yes | head -1")
@@ -89,12 +89,11 @@ func TestShellMessages(t *testing.T) {
 	w := newWorld(t, nil)
 	a := w.agent("shell")
 	r := w.start(a, `printf 'name? '; read -r name <"$FLEET_MESSAGES"; echo "hello $name"; cat "$FLEET_MESSAGES"`)
-	w.until(a, r, "name? ") // a question without a newline is read too
+	w.until(a, r, "name? ") // output without a newline is reported too
 	require.NoError(t, w.Connect(a).Send(w.ctx, r, "1", "world"))
 	w.until(a, r, "hello world")
 
-	// A program that does not read its messages gets a limited number of them. Further ones are refused, and the
-	// program continues.
+	// If a program does not read its messages, further messages are refused at some point, and the program continues.
 	deaf := w.agent("shell")
 	d := w.start(deaf, "echo up; sleep 3600")
 	w.until(deaf, d, "up")
@@ -113,7 +112,7 @@ func TestShellMessages(t *testing.T) {
 	require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(err), "%v", err)
 }
 
-// TestEnvironment checks that agents get the basic and the configured variables, and no others of the server.
+// TestEnvironment checks that agents get the basic and the configured variables, and no other variables of the server.
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *local.Config) {
@@ -157,9 +156,9 @@ func TestEnvironment(t *testing.T) {
 	for _, name := range []string{"FLEET_TOKEN", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "SITE", "CODER_SESSION_TOKEN", "MALFORMED"} {
 		require.NotContains(t, vars, name)
 	}
-	require.NotContains(t, env("codex", "x"), "ANTHROPIC_API_KEY", "env is no agent CLI, whatever its project is called")
+	require.NotContains(t, env("codex", "x"), "ANTHROPIC_API_KEY", "the program env is not an agent CLI, so it must not get keys, whatever the name of the project")
 
-	// No variable is written to a file.
+	// No variable may be written to a file.
 	a := w.agent("shell")
 	r := w.start(a, "true")
 	w.follow(a, r)
@@ -181,13 +180,13 @@ func TestTimeout(t *testing.T) {
 		w := newWorld(t, func(c *local.Config) {
 			c.Projects = []local.Project{{Name: "shell", Timeout: limit}}
 		})
-		_, o := w.do(w.agent("shell"), "echo begun; sleep 3600") // the task's own limit is longer
+		_, o := w.do(w.agent("shell"), "echo begun; sleep 3600") // the time limit of the task itself is longer
 		require.Equal(t, fleet.TaskFailed, o.Status)
 		require.Equal(t, fmt.Sprintf("it ran longer than its time limit of %s", limit), o.Reason)
 		return o.Summary == "begun"
 	})
 
-	// A program that ignores SIGTERM is ended at its limit too.
+	// A program that ignores SIGTERM must end at its limit too.
 	waittest.Growing(t, 300*time.Millisecond, func(limit time.Duration) (interrupted bool) {
 		w := newWorld(t, func(c *local.Config) {
 			c.Projects = []local.Project{{Name: "shell", Timeout: limit}}

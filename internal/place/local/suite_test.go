@@ -16,7 +16,7 @@ func TestSuite(t *testing.T) {
 	repository := t.TempDir()
 	git(t, repository, "git init -q -b main; echo one >file; git add file; git commit -qm one")
 	talker := placetest.NewFakeClaude(t)
-	var dirs sync.Map // of the backends
+	var dirs sync.Map // the directories of the places
 	open := func(t *testing.T, dir string) fleet.Place {
 		b := newBackend(t, dir, func(c *local.Config) {
 			c.StopGrace = 300 * time.Millisecond

@@ -6,11 +6,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// agentConfig runs an agent without a project, from creation to deletion.
+// agentConfig tests an agent that has a configuration instead of a project, from its creation to its deletion.
 func agentConfig(x *fixture) {
 	drivers := x.b.Traits().DriverNames()
 	if x.h.Config == nil {
-		x.Empty(drivers, "set Harness.Config, because the place supports agent configurations")
+		x.Empty(drivers, "the place has drivers, so set Harness.Config")
 		x.Skip("the place does not support agent configurations")
 	}
 	x.Contains(drivers, x.h.Config.Driver)
@@ -47,7 +47,7 @@ func configUnknownDriver(x *fixture) {
 	x.Contains(fleet.PublicMessage(err), drivers[0], "the error must list the drivers")
 }
 
-// made returns an agent with the configuration and without a workspace.
+// made returns an agent with the configuration. It has no workspace yet.
 func (x *fixture) made(r *fleet.AgentConfig) fleet.Agent {
 	a := x.agent()
 	a.Toolset, a.Project, a.Role, a.Spec, a.Config = fleet.ToolsetSubagents, "", "", "", r

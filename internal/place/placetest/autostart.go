@@ -4,7 +4,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// begin returns an agent that started to work on the prompt by itself, and its run.
+// begin creates an agent that starts to work on the prompt by itself. It returns the agent and a run for that work.
 func (x *fixture) begin(p Prompt) (fleet.Agent, fleet.Run) {
 	x.Helper()
 	if x.h.Begins == "" {
@@ -13,7 +13,7 @@ func (x *fixture) begin(p Prompt) (fleet.Agent, fleet.Run) {
 	all, err := x.b.Projects(x.ctx)
 	x.NoError(err)
 	for _, project := range all {
-		x.Equal(project.Name == x.h.Begins, project.SpecIsTask, "the spec of an agent in project %s is its first task", project.Name)
+		x.Equal(project.Name == x.h.Begins, project.SpecIsTask, "SpecIsTask of the project %s must be true exactly if the project is Harness.Begins", project.Name)
 	}
 	roles, err := x.b.Roles(x.ctx, x.h.Begins)
 	x.NoError(err)
@@ -24,7 +24,7 @@ func (x *fixture) begin(p Prompt) (fleet.Agent, fleet.Run) {
 	w, err := x.b.Provision(x.ctx, a)
 	x.NoError(err)
 	a.WorkspaceID = w.ID
-	x.await(a, fleet.StateRunning) // while it works
+	x.await(a, fleet.StateRunning) // the agent may already be working
 	return a, r
 }
 
@@ -36,7 +36,7 @@ func beginsItself(x *fixture) {
 		r.Again = true
 	}
 	said, outcome := x.completes(a, r, p)
-	x.completes(a, x.dispatch(a, p), p) // the same prompt from another caller: another run
+	x.completes(a, x.dispatch(a, p), p) // another dispatch of the same prompt is another run
 	again, same := x.whole(a, r)
 	x.Equal(text(said), text(again))
 	x.Equal(outcome, same)
@@ -53,7 +53,8 @@ func beginsInterrupted(x *fixture) {
 	x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
 }
 
-// waitsWithoutTask waits for an agent that does not start by itself, and checks that waiting has no effect.
+// waitsWithoutTask dispatches a self-started run to an agent that has not started by itself. It checks that the call
+// fails and has no other effect.
 func waitsWithoutTask(x *fixture) {
 	if x.h.Begins == "" {
 		x.Skip("no project has agents that start by themselves")

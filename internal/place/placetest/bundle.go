@@ -19,11 +19,11 @@ func bundle(x *fixture) {
 		x.optional(x.b.Connect(a).Bundle(x.ctx, &bytes.Buffer{}))
 		return
 	}
-	x.Empty(made(), "there is no work")
+	x.Empty(made(), "the bundle of an agent that has changed nothing")
 	r := x.dispatch(a, x.h.Prompts.Changes)
 	_, o := x.whole(a, r)
 	x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
-	x.NotEmpty(made(), "uncommitted changes count too")
+	x.NotEmpty(made(), "the bundle must contain uncommitted changes")
 	_, err := x.b.Connect(a).Changes(x.ctx, r)
 	x.NoError(err)
 	before := made()
@@ -34,7 +34,7 @@ func bundle(x *fixture) {
 	_, err = x.b.Delete(x.ctx, a)
 	x.NoError(err)
 	if x.b.Traits().KeepsWork {
-		x.NotEmpty(made(), "the agent is deleted")
+		x.NotEmpty(made(), "the bundle of a deleted agent, which the trait KeepsWork promises")
 	}
 }
 

@@ -56,16 +56,16 @@ func changes(x *fixture) {
 	x.Empty(none)
 	x.False(more)
 
-	// The next run starts from the state at its end.
+	// The next run starts from the state at the end of the first run.
 	second := x.dispatch(a, x.h.Prompts.Says)
 	x.completes(a, second, x.h.Prompts.Says)
 	c2, err := x.b.Connect(a).Changes(x.ctx, second)
 	x.NoError(err)
-	x.True(c2 == nil || c2.Files == 0, "changes of a run that changed nothing: %+v", c2)
+	x.True(c2 == nil || c2.Files == 0, "a run that changed nothing must have no changes, has %+v", c2)
 	patch("")
 
 	never, err := x.b.Connect(a).Changes(x.ctx, x.run(x.h.Prompts.Says))
-	x.True(err != nil || never == nil, "changes of a run that was never dispatched: %+v", never)
+	x.True(err != nil || never == nil, "Changes of a run that was never dispatched must fail or return nil, returns %+v", never)
 
 	_, err = x.b.Delete(x.ctx, a)
 	x.NoError(err)

@@ -43,7 +43,7 @@ func checks(x *fixture) {
 		return strings.Contains(res.Output, c.Output)
 	})
 
-	// The checks of a run see its changes, and do not change its outcome.
+	// The checks of a run see its changes. They do not affect its outcome.
 	next := x.dispatch(a, x.h.Prompts.Changes)
 	_, before := x.whole(a, next)
 	res, err = x.b.Connect(a).Check(x.ctx, next, check("2", c.Sees))
@@ -60,7 +60,7 @@ func check(id, command string) fleet.Check {
 	return fleet.Check{ID: id, Command: command, Timeout: time.Hour}
 }
 
-// failedCheck requires that the check fails as Checks.Fails does.
+// failedCheck requires that the check fails like Checks.Fails, and that a repeated call returns the same result.
 func (x *fixture) failedCheck(a fleet.Agent, r fleet.Run, c fleet.Check) {
 	x.Helper()
 	res, err := x.b.Connect(a).Check(x.ctx, r, c)
@@ -73,11 +73,11 @@ func (x *fixture) failedCheck(a fleet.Agent, r fleet.Run, c fleet.Check) {
 	x.False(res.EndedAt.Before(res.StartedAt))
 	again, err := x.b.Connect(a).Check(x.ctx, r, c)
 	x.NoError(err)
-	x.Equal(res, again, "a repeated check")
+	x.Equal(res, again, "a repeated call must return the same result")
 }
 
-// checking starts a check that hangs, and returns when it is active and the agent refuses other runs. It interrupts
-// each waiting call, later each time.
+// checking starts a check that hangs. It returns when the check is active, so that the agent refuses other runs. Check
+// waits for the result, so checking interrupts each call, a little later each time.
 func (x *fixture) checking(a fleet.Agent) (fleet.Run, fleet.Check) {
 	x.Helper()
 	if x.h.Checks.Hangs == "" {
@@ -102,7 +102,7 @@ func (x *fixture) checking(a fleet.Agent) (fleet.Run, fleet.Check) {
 	return r, c
 }
 
-// stoppedCheck requires that the check ends as stopped.
+// stoppedCheck requires that the check has the status stopped.
 func (x *fixture) stoppedCheck(a fleet.Agent, r fleet.Run, c fleet.Check) {
 	x.Helper()
 	res, err := x.b.Connect(a).Check(x.ctx, r, c)
@@ -132,7 +132,7 @@ func checkStoppedWithAgent(x *fixture) {
 	r, c := x.checking(a)
 	x.NoError(x.b.Stop(x.ctx, a))
 	_, err := x.b.Connect(a).Check(x.ctx, r, c)
-	if fleet.ReasonOf(err) != fleet.ReasonAgentOffline { // the agent may be unreachable
+	if fleet.ReasonOf(err) != fleet.ReasonAgentOffline { // the place may be unable to reach a stopped agent
 		x.stoppedCheck(a, r, c)
 	}
 	x.await(a, fleet.StateStopped)
@@ -147,7 +147,7 @@ func checkTakeOver(x *fixture) {
 	ctx, cancel := context.WithTimeout(x.ctx, x.h.TimeLimit)
 	defer cancel()
 	_, err := x.b.Connect(a).Check(ctx, r, c)
-	x.ErrorIs(err, context.DeadlineExceeded, "the check must continue")
+	x.ErrorIs(err, context.DeadlineExceeded, "the check must continue after the place was opened again")
 	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, true))
 	x.stoppedCheck(a, r, c)
 	x.failedCheck(a, r, check("2", x.h.Checks.Fails))

@@ -10,13 +10,13 @@ import (
 	"fleet/internal/fleet"
 )
 
-// FakeClaude is a program with the output format and the conversation files of Claude Code.
+// FakeClaude is a program that writes output and conversation files like Claude Code.
 type FakeClaude struct {
-	Program string // program for the driver claude
-	Config  string // value for CLAUDE_CONFIG_DIR, which the program may write
+	Program string // path of the program, for the driver claude
+	Config  string // value for CLAUDE_CONFIG_DIR, a directory that the program must be able to write
 }
 
-// NewFakeClaude returns a program for Prompts.Talks.
+// NewFakeClaude creates a program for Prompts.Converses. It exists until the test ends.
 func NewFakeClaude(t *testing.T) FakeClaude {
 	t.Helper()
 	dir := t.TempDir()
@@ -34,7 +34,7 @@ func (k FakeClaude) Forget(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Join(k.Config, "projects")))
 }
 
-// talker prints the number of tasks in its conversation.
+// talker is the source of the program. It prints the number of tasks in its conversation.
 const talker = `#!/usr/bin/env bash
 while [ $# -gt 0 ]; do
 	[ "$1" != --resume ] || resume=$2
@@ -55,8 +55,8 @@ echo '{"type":"assistant","message":{"content":[{"type":"text","text":"Well."}]}
 echo '{"type":"result","subtype":"success","result":"task '$(($(wc -l <"$dir/$id.jsonl")))$told'","num_turns":1,"session_id":"'$id'"}'
 `
 
-// conversation checks that an agent's tasks share one conversation, and that a lost conversation starts anew and is
-// reported.
+// conversation checks that an agent's tasks share one conversation. If the conversation is lost, a new one must start,
+// and the run must report that.
 func conversation(x *fixture) {
 	p := x.h.Prompts.Converses
 	if p.Text == "" {
@@ -74,7 +74,7 @@ func conversation(x *fixture) {
 		why := ""
 		for _, out := range outputs {
 			if out.ConversationLost != "" {
-				x.Empty(why, "it must be reported once")
+				x.Empty(why, "the lost conversation must be reported only once")
 				why = out.ConversationLost
 				x.True(out.Step)
 				x.Contains(out.Text, "a new conversation starts")
@@ -90,7 +90,7 @@ func conversation(x *fixture) {
 	talk(a, true, anew, true)
 	talk(a, true, "task 2", false)
 
-	// A completely recreated workspace behaves the same.
+	// The same is true for a workspace that was created anew.
 	b := x.readyIn(p.Project)
 	talk(b, true, anew, true)
 	talk(b, true, "task 2", false)

@@ -17,11 +17,11 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "shim" {
 		os.Exit(runner.ShimMain(os.Args[2:]...))
 	}
-	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // lets supervisors end at once, also under the race detector
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // lets supervisors end at once under the race detector
 	os.Exit(m.Run())
 }
 
-// TestBrokenRecord checks that List still shows the other agents if the record of one cannot be read.
+// TestBrokenRecord checks that List shows all agents if the record of one agent cannot be read.
 func TestBrokenRecord(t *testing.T) {
 	d, err := newDirectory(t.TempDir(), nil)
 	require.NoError(t, err)
@@ -42,7 +42,7 @@ func TestBrokenRecord(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// TestDirectory runs the suite with the example of docs/extend/place.md.
+// TestDirectory runs the suite on the example of docs/extend/place.md.
 func TestDirectory(t *testing.T) {
 	open := func(t *testing.T, root string) fleet.Place {
 		supervisor, err := sandbox.Executable()

@@ -14,24 +14,25 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// directory is the example of docs/extend/place.md: a place that gives each agent a directory on this machine, in which its
-// tasks run as shell scripts.
+// directory is the example of docs/extend/place.md. It is a place that gives each agent a directory on this machine,
+// and runs its tasks there as shell scripts.
 //
-// The directory of an agent has its record agent.json, which is there once all else is, a file stopped while the agent is
-// stopped, work, where its tasks run, and what runner.Home describes.
+// The directory of an agent contains the record agent.json, which is written last, the directory work, in which tasks
+// run, and the files that runner.Home describes. While the agent is stopped, it also contains the file stopped.
 type directory struct {
-	root  string // has the directories of agents, and nothing else
+	root  string // contains only the directories of agents
 	shell driver.Driver
 	host  *runner.Host
 }
 
-// newDirectory returns a place over the directory root, which must exist. shim starts runner.ShimMain.
+// newDirectory returns a place that keeps its agents in the directory root, which must exist. shim is the command that
+// runs runner.ShimMain.
 func newDirectory(root string, shim []string) (*directory, error) {
 	shell, err := driver.New(driver.Options{Kind: "shell"})
 	return &directory{root, shell, runner.New(runner.Config{ShimCommand: shim})}, err
 }
 
-// Traits implements fleet.Place. Nothing optional is promised.
+// Traits implements fleet.Place. The only optional feature is Output.
 func (d *directory) Traits() fleet.Traits { return fleet.Traits{Name: "directory", Output: true} }
 
 // Projects implements fleet.Place.
@@ -51,7 +52,7 @@ func (d *directory) path(a fleet.Agent, name ...string) string {
 	return filepath.Join(append([]string{d.root, runner.FileName(a.UID)}, name...)...)
 }
 
-// Provision implements fleet.Place. Each step can be taken again, and the record is the last.
+// Provision implements fleet.Place. A repeated call can repeat each step, and the record is written last.
 func (d *directory) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
 	if a.Project != "scripts" || a.Config != nil {
 		return fleet.Workspace{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "project %q not found: there is scripts", a.Project)
@@ -65,7 +66,7 @@ func (d *directory) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspa
 		err = errors.Join(ctx.Err(), runner.Home(d.path(a)).Make(), os.MkdirAll(d.path(a, "work"), 0o700))
 	}
 	if err == nil {
-		err = shim.WriteFile(d.path(a, "agent.json"), record, 0o600) // whole, or not at all
+		err = shim.WriteFile(d.path(a, "agent.json"), record, 0o600) // writes the whole file, or none
 	}
 	if err != nil {
 		return fleet.Workspace{}, runner.HostError("cannot create the agent's directory", err)
@@ -82,7 +83,7 @@ func (d *directory) Start(ctx context.Context, a fleet.Agent) error {
 	return ctx.Err()
 }
 
-// Stop implements fleet.Place. The agent is stopped before its run ends, so that none begins after it.
+// Stop implements fleet.Place. It writes the file stopped before it ends the run, so that no new run begins.
 func (d *directory) Stop(ctx context.Context, a fleet.Agent) error {
 	err := ctx.Err()
 	if err == nil {
@@ -97,17 +98,17 @@ func (d *directory) Stop(ctx context.Context, a fleet.Agent) error {
 	return d.host.End(ctx, runner.Home(d.path(a)), "its agent was stopped")
 }
 
-// Delete implements fleet.Place. It keeps nothing.
+// Delete implements fleet.Place. It keeps no work.
 func (d *directory) Delete(ctx context.Context, a fleet.Agent) (kept string, err error) {
 	if err := d.Stop(ctx, a); err != nil {
 		return "", err
 	}
 	trash, err := os.MkdirTemp(filepath.Dir(d.root), "deleted-*")
 	if err == nil {
-		err = os.Rename(d.path(a), filepath.Join(trash, "agent")) // at once, so that nobody meets half of it
+		err = os.Rename(d.path(a), filepath.Join(trash, "agent")) // atomic, so that no other call finds a part of the directory
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		err = nil // it was deleted before
+		err = nil // an earlier call has deleted the agent
 	}
 	if err = errors.Join(err, os.RemoveAll(trash)); err != nil {
 		return "", runner.HostError("cannot remove the agent's directory", err)
@@ -127,7 +128,7 @@ func (d *directory) Inspect(ctx context.Context, a fleet.Agent) (w fleet.Workspa
 	if err == nil {
 		err = json.Unmarshal(record, &w)
 	}
-	if err != nil { // not an error of the call, which would hide the other agents from List
+	if err != nil { // no error, because List would then fail for all agents
 		return fleet.Workspace{ID: a.UID, AgentUID: a.UID, State: fleet.StateUnhealthy, Reason: "its record cannot be read: delete the agent"}, nil
 	}
 	if _, err := os.Stat(d.path(a, "stopped")); err == nil {
@@ -173,7 +174,7 @@ func (d *directory) Close() error {
 	return nil
 }
 
-// workspace is a runner.Workspace: it tells the host how an agent's program is started.
+// workspace implements runner.Workspace. It tells the host how to start an agent's program.
 type workspace struct {
 	place *directory
 	agent fleet.Agent
@@ -196,5 +197,5 @@ func (w workspace) Work(fleet.Run) (runner.Work, error) {
 	}, nil
 }
 
-// Tree implements runner.Workspace: the agents work in no repository.
+// Tree implements runner.Workspace. It returns nil, because the agents do not work in a repository.
 func (w workspace) Tree() (*runner.Tree, error) { return nil, nil }

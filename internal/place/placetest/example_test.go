@@ -12,8 +12,9 @@ import (
 	"fleet/internal/place/placetest"
 )
 
-// A place's tests call Run with a Harness, which says how to open the place and what its agents can be told. Here the place
-// is the fake; directory_suite_test.go does the same for a real one. In your package it is just:
+// The tests of a place call Run with a Harness. The Harness says how to open the place, and has prompts for its agents.
+// Here the place is the fake. directory_suite_test.go shows the same for a real place. In your package, the test is
+// only:
 //
 //	func TestSuite(t *testing.T) { placetest.Run(t, placetest.Harness{...}) }
 func ExampleRun() {
@@ -26,7 +27,8 @@ func ExampleRun() {
 			},
 			Project: "Setup",
 			Role:    "operator",
-			// Leave out the prompts for what the agents cannot do. The suite checks that the traits of the place agree with that.
+			// Leave out the prompts for features that the agents do not have. The suite checks that the traits of the
+			// place agree.
 			Prompts: placetest.Prompts{
 				Says:    placetest.Prompt{Text: "echo one\necho two\ndone all said", Lines: []string{"one", "two"}, Summary: "all said"},
 				Works:   placetest.Prompt{Text: "echo at work\nwork 1000h", Lines: []string{"at work"}},
@@ -39,7 +41,8 @@ func ExampleRun() {
 	// Output: the place passes: true
 }
 
-// The smallest real place, of directory_test.go, step by step. The core makes these calls; a place never decides when.
+// This example calls the small place of directory_test.go step by step. In Fleet, the core makes these calls. A place
+// never decides when to do something.
 func Example() {
 	ctx := context.Background()
 	root, err := os.MkdirTemp("", "place")
@@ -83,7 +86,7 @@ func Example() {
 	// deleted: deleted
 }
 
-// passes runs a test, which prints nothing unless it fails.
+// passes runs the test without its output on stdout, and reports whether it passes.
 func passes(test func(*testing.T)) bool {
 	stdout := os.Stdout
 	defer func() { os.Stdout = stdout }()

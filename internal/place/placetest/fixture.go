@@ -14,7 +14,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// fixture is a place with the state of one case.
+// fixture has the place for one case, and the agents of the case.
 type fixture struct {
 	*testing.T
 	*require.Assertions
@@ -23,7 +23,7 @@ type fixture struct {
 	ctx context.Context
 
 	mu     sync.Mutex
-	agents []fleet.Agent // deleted at the end
+	agents []fleet.Agent // agents to delete at the end of the case
 }
 
 func newBench(t *testing.T, h Harness) *fixture {
@@ -45,7 +45,7 @@ func newBench(t *testing.T, h Harness) *fixture {
 	return x
 }
 
-// agent returns an agent without a workspace. It is deleted at the end.
+// agent returns an agent without a workspace. The fixture deletes it at the end of the case.
 func (x *fixture) agent() fleet.Agent {
 	return x.agentOf(x.h.Project, x.h.Role, "Do as the tests say.")
 }
@@ -90,11 +90,12 @@ func (x *fixture) provisioned(a fleet.Agent) fleet.Agent {
 	return a
 }
 
-// await waits until the agent's workspace is in the state, and returns the workspace.
+// await waits until the agent's workspace is in the state, and returns the workspace. The test fails if the workspace
+// stays in another state.
 func (x *fixture) await(a fleet.Agent, want fleet.State) fleet.Workspace {
 	x.Helper()
 	deadline := time.After(x.h.Patience)
-	tick := time.NewTicker(10 * time.Millisecond) // the port has no signal for this
+	tick := time.NewTicker(10 * time.Millisecond) // the port has no signal for a change of state
 	defer tick.Stop()
 	for {
 		w, err := x.b.Inspect(x.ctx, a)
@@ -102,7 +103,7 @@ func (x *fixture) await(a fleet.Agent, want fleet.State) fleet.Workspace {
 		if w.State == want {
 			return w
 		}
-		x.True(w.State.Moving(), "the workspace of %s is %s (%s) and moves no more, want %s", a.Name, w.State, w.Reason, want)
+		x.True(w.State.Moving(), "the workspace of %s stays in the state %s (%s), want %s", a.Name, w.State, w.Reason, want)
 		select {
 		case <-tick.C:
 		case <-deadline:
@@ -111,7 +112,7 @@ func (x *fixture) await(a fleet.Agent, want fleet.State) fleet.Workspace {
 	}
 }
 
-// listed returns the agent's workspaces from List.
+// listed calls List and returns the agent's workspaces in the result.
 func (x *fixture) listed(a fleet.Agent) []fleet.Workspace {
 	x.Helper()
 	all, err := x.b.List(x.ctx)
@@ -125,12 +126,12 @@ func (x *fixture) listed(a fleet.Agent) []fleet.Workspace {
 	return his
 }
 
-// run returns a run that is not dispatched yet.
+// run returns a new run of the prompt, which is not dispatched yet.
 func (x *fixture) run(p Prompt) fleet.Run {
 	return fleet.Run{TaskID: uuid.NewString(), Prompt: p.Text, Timeout: time.Hour, Started: time.Now()}
 }
 
-// dispatch dispatches a run to the agent.
+// dispatch dispatches a new run of the prompt to the agent.
 func (x *fixture) dispatch(a fleet.Agent, p Prompt) fleet.Run {
 	x.Helper()
 	r := x.run(p)
@@ -138,7 +139,7 @@ func (x *fixture) dispatch(a fleet.Agent, p Prompt) fleet.Run {
 	return r
 }
 
-// working dispatches a run and waits for its first line of output.
+// working dispatches a run of the prompt, and waits for the first of the prompt's lines.
 func (x *fixture) working(a fleet.Agent, p Prompt) (fleet.Run, *following) {
 	x.Helper()
 	r := x.dispatch(a, p)
@@ -147,7 +148,7 @@ func (x *fixture) working(a fleet.Agent, p Prompt) (fleet.Run, *following) {
 	return r, f
 }
 
-// stopped interrupts an active run, and requires that it ends as stopped.
+// stopped interrupts an active run, and requires that the run ends with the status stopped.
 func (x *fixture) stopped(a fleet.Agent, r fleet.Run, f *following) fleet.Outcome {
 	x.Helper()
 	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, false))
@@ -165,7 +166,7 @@ func (x *fixture) whole(a fleet.Agent, r fleet.Run) ([]fleet.Output, fleet.Outco
 	return outputs, o
 }
 
-// completes requires that the run prints the prompt's lines, each once and in order, and completes.
+// completes requires that the run completes, and prints each of the prompt's lines once and in order.
 func (x *fixture) completes(a fleet.Agent, r fleet.Run, p Prompt) ([]fleet.Output, fleet.Outcome) {
 	x.Helper()
 	outputs, o := x.whole(a, r)
@@ -177,15 +178,15 @@ func (x *fixture) completes(a fleet.Agent, r fleet.Run, p Prompt) ([]fleet.Outpu
 	return outputs, o
 }
 
-// says requires each line once in the outputs, in order.
+// says requires that the outputs contain each line once and in order, and that each output has a cursor.
 func (x *fixture) says(outputs []fleet.Output, lines ...string) {
 	x.Helper()
 	all := text(outputs)
 	rest := all
 	for _, line := range lines {
-		x.Equal(1, strings.Count(all, line), "how often the run says %q; it says:\n%s", line, all)
+		x.Equal(1, strings.Count(all, line), "the run must print %q once; it prints:\n%s", line, all)
 		i := strings.Index(rest, line)
-		x.GreaterOrEqual(i, 0, "the run says %q out of order; it says:\n%s", line, all)
+		x.GreaterOrEqual(i, 0, "the run prints %q out of order; it prints:\n%s", line, all)
 		rest = rest[i+len(line):]
 	}
 	for i, out := range outputs {
@@ -193,11 +194,11 @@ func (x *fixture) says(outputs []fleet.Output, lines ...string) {
 	}
 }
 
-// failed checks the rules for outcomes of failed runs.
+// failed requires that the run has failed and has a reason.
 func (x *fixture) failed(o fleet.Outcome) {
 	x.Helper()
 	x.Equal(fleet.TaskFailed, o.Status, "outcome: %+v", o)
-	x.NotEmpty(o.Reason, "a failed run has a reason")
+	x.NotEmpty(o.Reason, "a failed run must have a reason")
 }
 
 // reason requires that err is a *fleet.Error with one of the reasons.
@@ -218,7 +219,8 @@ func (x *fixture) optional(err error) {
 	}
 }
 
-// reopen replaces the place by another one with the same world. It skips the case if that is impossible.
+// reopen closes the place, and replaces it by another place with the same world. It skips the case if the harness has
+// no Reopen.
 func (x *fixture) reopen() {
 	x.Helper()
 	if x.h.Reopen == nil {
@@ -228,7 +230,7 @@ func (x *fixture) reopen() {
 	x.b = x.h.Reopen(x.T, x.b)
 }
 
-// need skips the case if the harness has no such prompt.
+// need skips the case if the prompt is empty. what names the feature that the prompt tests.
 func (x *fixture) need(p Prompt, what string) {
 	x.Helper()
 	if p.Text == "" {

@@ -17,8 +17,8 @@ type following struct {
 
 	mu      sync.Mutex
 	outputs []fleet.Output
-	asked   []fleet.Question // every report of a question
-	grown   chan struct{}    // closed and replaced with every output
+	asked   []fleet.Question // every question that Follow has reported, in order
+	grown   chan struct{}    // closed and replaced by a new channel at every output and question
 	outcome fleet.Outcome
 	err     error
 }
@@ -51,7 +51,7 @@ func (f *following) seen() ([]fleet.Output, <-chan struct{}) {
 	return slices.Clone(f.outputs), f.grown
 }
 
-// until waits for a line of the run's output, and returns the output so far.
+// until waits until the run's output contains the line, and returns the outputs so far.
 func (f *following) until(line string) []fleet.Output {
 	f.x.Helper()
 	stuck := time.After(f.x.h.Patience)
@@ -65,17 +65,17 @@ func (f *following) until(line string) []fleet.Output {
 		case <-f.done:
 			outputs, _ := f.seen()
 			if !strings.Contains(text(outputs), line) {
-				f.x.FailNow("the run ended", "before it said %q: %+v, %v; it said:\n%s", line, f.outcome, f.err, text(outputs))
+				f.x.FailNow("the run ended", "before it printed %q: %+v, %v; it printed:\n%s", line, f.outcome, f.err, text(outputs))
 			}
 			return outputs
 		case <-stuck:
-			f.x.FailNow("stuck", "the run has not said %q; it said:\n%s", line, text(outputs))
+			f.x.FailNow("stuck", "the run has not printed %q; it printed:\n%s", line, text(outputs))
 		}
 	}
 }
 
-// question waits until the run reports the question with the status, and returns it. An empty id means the last
-// question.
+// question waits until Follow reports the question with the id in the status, and returns the question. An empty id
+// means any question. If several match, question returns the last one.
 func (f *following) question(id string, want fleet.QuestionStatus) fleet.Question {
 	f.x.Helper()
 	stuck := time.After(f.x.h.Patience)
@@ -89,26 +89,26 @@ func (f *following) question(id string, want fleet.QuestionStatus) fleet.Questio
 			}
 		}
 		if ended {
-			f.x.FailNow("the run ended", "before a question was %s: %+v, %v", want, f.outcome, f.err)
+			f.x.FailNow("the run ended", "before it reported a question with the status %s: %+v, %v", want, f.outcome, f.err)
 		}
 		select {
 		case <-grown:
 		case <-f.done:
 			ended = true
 		case <-stuck:
-			f.x.FailNow("stuck", "no question is %s; told was: %+v", want, asked)
+			f.x.FailNow("stuck", "no question has the status %s; reported questions: %+v", want, asked)
 		}
 	}
 }
 
-// end waits until Follow returns.
+// end waits until Follow returns, and returns all outputs and the results of Follow.
 func (f *following) end() ([]fleet.Output, fleet.Outcome, error) {
 	f.x.Helper()
 	select {
 	case <-f.done:
 	case <-time.After(f.x.h.Patience):
 		outputs, _ := f.seen()
-		f.x.FailNow("stuck", "Follow does not return; the run said:\n%s", text(outputs))
+		f.x.FailNow("stuck", "Follow does not return; the run printed:\n%s", text(outputs))
 	}
 	return f.outputs, f.outcome, f.err
 }

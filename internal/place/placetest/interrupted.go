@@ -7,7 +7,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// canceled calls every method with a cancelled context. Each must return the context's error and have no lasting
+// canceled calls every method with a cancelled context. Each call must return the context's error and have no lasting
 // effect.
 func canceled(x *fixture) {
 	a := x.ready()
@@ -49,7 +49,7 @@ func canceled(x *fixture) {
 		x.ErrorIs(call(), context.Canceled, name)
 	}
 
-	// The same calls complete what was started.
+	// Repeated calls with a context that is not cancelled succeed.
 	w, err := x.b.Provision(x.ctx, fresh)
 	x.NoError(err)
 	x.NotEmpty(w.ID)
@@ -64,7 +64,8 @@ func canceled(x *fixture) {
 	x.cutShort(o)
 }
 
-// cutOff interrupts calls, later each time, until one succeeds. Each repeated call must continue the work.
+// cutOff calls each method with a deadline, and repeats the call with a later deadline until it succeeds. Each repeated
+// call must continue the work of the interrupted call.
 func cutOff(x *fixture) {
 	a := x.agent()
 	callUntilDone := func(name string, call func(ctx context.Context) error) {

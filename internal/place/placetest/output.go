@@ -31,7 +31,7 @@ func output(x *fixture) {
 		return string(p.Data)
 	}
 
-	// While it runs.
+	// The output can be read while the run is active.
 	r, f := x.working(a, x.h.Prompts.Works)
 	before := whole(r)
 	x.Contains(before, x.h.Prompts.Works.Lines[0])
@@ -39,7 +39,7 @@ func output(x *fixture) {
 	after := whole(r)
 	x.True(strings.HasPrefix(after, before))
 
-	// After the end, in pages.
+	// The output can be read in pages after the end of the run.
 	r = x.dispatch(a, x.h.Prompts.Says)
 	x.completes(a, r, x.h.Prompts.Says)
 	all := whole(r)
@@ -52,7 +52,7 @@ func output(x *fixture) {
 	x.Equal(fleet.OutputPage{Data: []byte(all[size-3:]), Offset: size - 3, Size: size}, page(r, -3, 100))
 	x.Equal(fleet.OutputPage{Data: []byte(all[size-3 : size-1]), Offset: size - 3, Size: size}, page(r, -3, 2))
 	x.Equal(all, string(page(r, -size-5, 1<<20).Data))
-	x.Equal(all, string(page(r, 0, 1<<30).Data), "a limit above that of a page")
+	x.Equal(all, string(page(r, 0, 1<<30).Data), "a limit that exceeds the size of the output")
 	for _, beyond := range []int64{size, size + 5} {
 		p := page(r, beyond, 10)
 		x.Empty(p.Data)

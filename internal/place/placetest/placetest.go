@@ -1,12 +1,12 @@
 // Package placetest is the test suite for implementations of fleet.Place. It checks the contract in the comments of the
-// port, with a fresh world for each case. The Harness tells what a place cannot do. A bug fix in a place starts with a
-// new case here.
+// port, with a new world for each case. The Harness says which features a place does not have. A bug fix in a place
+// starts with a new case here.
 //
-// The suite waits for signals: output, and ends of runs. It polls only for the state of a workspace, for which the port
-// has no signal.
+// The suite waits for outputs and for the ends of runs, which the port reports. It polls only for the state of a
+// workspace, because the port does not report changes of the state.
 //
-// The tests of places call Run. The package may import the core, and never a particular place: what differs is in the
-// Harness.
+// The tests of places call Run. The package may import the core, but never a particular place. The differences between
+// places are in the Harness.
 package placetest
 
 import (
@@ -20,18 +20,18 @@ import (
 	"fleet/internal/waittest"
 )
 
-// Harness tells how to create a place, and how to make its agents do what the cases need.
+// Harness says how to create a place, and has prompts that make its agents do what the cases need.
 type Harness struct {
-	// New returns a place with its own world. The suite deletes its agents and closes it. New registers any other
-	// cleanup with t.
+	// New returns a place with its own world. The suite deletes the agents and closes the place. New registers any
+	// other cleanup with t.
 	New func(t *testing.T) fleet.Place
 
-	// Reopen returns another place with the world of b, as a server does that starts after a crash. b may be closed,
-	// and is not used afterwards. The suite closes the new place. Nil if that is impossible.
+	// Reopen returns another place with the world of b, like a server that starts after a crash. b may be closed, and
+	// is not used afterwards. The suite closes the new place. Reopen is nil if a place cannot be opened twice.
 	Reopen func(t *testing.T, b fleet.Place) fleet.Place
 
 	Project string // an existing project
-	Role    string // one of its roles
+	Role    string // a role of the project
 	// Begins is a project whose agents start to work on their spec by themselves; empty if there is none.
 	Begins string
 	// Repository is a project whose agents work in a git repository; empty: Project.
@@ -40,21 +40,22 @@ type Harness struct {
 
 	Prompts Prompts
 
-	// AgentConfig is for an agent without a project that does what Prompts.Says asks. Nil if the place does not support
-	// configurations.
+	// Config is the configuration of an agent without a project. The agent does what Prompts.Says requests. Config is
+	// nil if the place does not support configurations.
 	Config *fleet.AgentConfig
 
 	// NoResume says that Follow always starts at the beginning of the run.
 	NoResume bool
 
-	// RunsEndAtClose says that runs are in the place's own process: an active run fails when the place is closed, and
+	// RunsEndAtClose says that runs are in the process of the place. An active run fails when the place is closed, and
 	// is not started again.
 	RunsEndAtClose bool
 
-	// AgentConfig is the configuration of all agents, instead of Project and Role; nil: they have none.
+	// AgentConfig is the configuration of all agents, which replaces Project and Role. If it is nil, the agents have no
+	// configuration.
 	AgentConfig *fleet.AgentConfig
 
-	// Forget deletes all conversations of Prompts.Talks, as if the workspace's home was recreated.
+	// Forget deletes all conversations of Prompts.Converses, as if the home of the workspace had been created anew.
 	Forget func(t *testing.T)
 
 	// Checks are commands for Check. Without them, Check must return UNIMPLEMENTED.
@@ -63,27 +64,28 @@ type Harness struct {
 	// NoLog says that workspaces have no log.
 	NoLog bool
 
-	// TimeLimit is the time limit of runs in the cases about it. The reason of a run that exceeds it contains the limit
-	// as time.Duration prints it. It must be short but allow a first line of output; 0: 1 s.
+	// TimeLimit is the time limit of runs in the cases about time limits. A run that exceeds the limit must have a
+	// reason that contains the limit, as time.Duration prints it. The limit must be short, but long enough for a first
+	// line of output; 0: 1 s.
 	TimeLimit time.Duration
 
-	// Patience is how long the suite waits for anything; 0: waittest.Limit.
+	// Patience is how long the suite waits for a single event; 0: waittest.Limit.
 	Patience time.Duration
 }
 
 // Prompts are the prompts for agents.
 type Prompts struct {
-	// Says prints Lines, at least two, and completes with Summary.
+	// Says prints Lines, which are at least two, and completes with Summary.
 	Says Prompt
 
-	// Works prints Lines, at least one, and then works until it is interrupted.
+	// Works prints Lines, of which there is at least one, and then works until it is interrupted.
 	Works Prompt
 
 	// Fails fails with a reason that contains Reason.
 	Fails Prompt
 
-	// IgnoresInterrupt prints Lines, at least one, and works forever. On an interrupt without kill it prints Reply and continues.
-	// Leave it empty if no agent can do that.
+	// IgnoresInterrupt prints Lines, of which there is at least one, and works forever. On an interrupt without kill,
+	// it prints Reply and continues. Leave it empty if no agent can do that.
 	IgnoresInterrupt Prompt
 
 	// Payload completes with Payload. Leave it empty if the place has no payloads.
@@ -93,26 +95,27 @@ type Prompts struct {
 	// path of the file. If it is empty, Changes must return UNIMPLEMENTED.
 	Changes Prompt
 
-	// Listens prints Lines, at least one, waits for two messages, prints each, and completes. If it is empty, Send must
-	// return UNIMPLEMENTED.
+	// Listens prints Lines, of which there is at least one. It waits for two messages, prints each message, and
+	// completes. If Listens is empty, Send must return UNIMPLEMENTED.
 	Listens Prompt
 
-	// Asks prints Lines, at least one. It asks for permission to use the tool "Bash" with an input that contains "touch
-	// asked", and prints the answer and its message. It asks the question "tabs or spaces?" with the options "tabs" and
-	// "spaces", prints the answer, and completes. If it is empty, Answer must return UNIMPLEMENTED.
+	// Asks prints Lines, of which there is at least one. It asks for permission to use the tool "Bash" with an input
+	// that contains "touch asked", and prints the answer and the message with it. Then it asks the question "tabs or
+	// spaces?" with the options "tabs" and "spaces", prints the answer, and completes. If Asks is empty, Answer must
+	// return UNIMPLEMENTED.
 	Asks Prompt
 
 	// Converses makes a FakeClaude print the number of tasks in its conversation. Leave it empty if agents keep no
 	// conversation.
 	Converses Prompt
 
-	// UnansweredQuestion asks a question that expires soon, prints Reply, and completes.
+	// UnansweredQuestion asks a question that expires soon. When it has expired, it prints Reply and completes.
 	UnansweredQuestion Prompt
 }
 
-// Prompt is a prompt with its expected results. Prompts says which fields are used.
+// Prompt is a prompt with its expected results. The fields of Prompts say which fields of a Prompt are used.
 type Prompt struct {
-	Project string // of the agent; empty: Harness.Project
+	Project string // project of the agent; empty: Harness.Project
 	Text    string
 	Lines   []string
 	Summary string
@@ -131,7 +134,7 @@ type Checks struct {
 	Sees string
 }
 
-// Run runs the suite. The calling test must not be parallel, because Run also checks for leaked goroutines.
+// Run runs the suite. The test that calls Run must not be parallel, because Run also checks for leaked goroutines.
 func Run(t *testing.T, h Harness) {
 	require.NotNil(t, h.New, "the harness needs New")
 	require.GreaterOrEqual(t, len(h.Prompts.Says.Lines), 2, "the harness needs Prompts.Says with two lines")

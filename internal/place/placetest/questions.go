@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// answerTo returns the question with an answer, as the core passes it.
+// answerTo returns the question with an answer, in the form in which the core passes it to a place.
 func answerTo(r fleet.Run, q fleet.Question, answer, message string) fleet.Question {
 	q.ID, q.TaskID = r.TaskID+"-"+q.ID, r.TaskID
 	q.Answer, q.Message, q.AnsweredBy, q.AnsweredAt = answer, message, "alice", time.Now()
@@ -21,7 +21,7 @@ func (x *fixture) asks() fleet.Agent {
 	return x.asking(x.h.Prompts.Asks)
 }
 
-// asking returns an agent for the prompt.
+// asking returns a running agent in the project of the prompt.
 func (x *fixture) asking(p Prompt) fleet.Agent {
 	x.Helper()
 	if p.Project != "" {
@@ -50,7 +50,7 @@ func asks(x *fixture) {
 	x.reason(x.b.Connect(a).Answer(x.ctx, r, never), fleet.ReasonQuestionNotFound)
 	given := answerTo(r, permission, fleet.AnswerDeny, "not \"now\" $HOME")
 	x.NoError(x.b.Connect(a).Answer(x.ctx, r, given))
-	x.NoError(x.b.Connect(a).Answer(x.ctx, r, given)) // a repeated call, as from a server that does not know the first result
+	x.NoError(x.b.Connect(a).Answer(x.ctx, r, given)) // a server that did not receive the first result repeats the call
 	x.NoError(x.b.Connect(a).Answer(x.ctx, r, answerTo(r, permission, fleet.AnswerAllow, "")), "the first answer counts")
 
 	question := f.question("", fleet.QuestionWaiting)
@@ -111,7 +111,7 @@ func asksTakeOver(x *fixture) {
 	x.reopen()
 	f = x.follow(x.ctx, a, r, outputs[len(outputs)-1].Cursor)
 	again := f.question("", fleet.QuestionWaiting)
-	x.Equal(asked.ID, again.ID, "it must be reported again, with any cursor")
+	x.Equal(asked.ID, again.ID, "Follow must report the open question again, whatever the cursor")
 	x.Equal(asked.Input, again.Input)
 	x.NoError(x.b.Connect(a).Answer(x.ctx, r, answerTo(r, again, fleet.AnswerAllow, "")))
 	f.until(fleet.AnswerAllow)

@@ -7,7 +7,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// closeKeepsWorld closes the place during use, and checks the world through another one.
+// closeKeepsWorld closes the place while agents work, and checks the world through another place.
 func closeKeepsWorld(x *fixture) {
 	a, idle, stopped := x.ready(), x.ready(), x.ready()
 	x.NoError(x.b.Stop(x.ctx, stopped))
@@ -52,7 +52,7 @@ func closeKeepsWorld(x *fixture) {
 	x.says(append(taken, rest...), p.Lines...)
 }
 
-// failedAtClose requires that the run failed when the place was closed, and that its agent accepts other runs.
+// failedAtClose requires that the run failed when the place was closed, and that the agent accepts another run.
 func (x *fixture) failedAtClose(a fleet.Agent, r fleet.Run) {
 	x.Helper()
 	r.Again = true
@@ -65,8 +65,8 @@ func (x *fixture) failedAtClose(a fleet.Agent, r fleet.Run) {
 	x.Equal(o, same)
 }
 
-// sendTakeOver simulates servers that crash after they sent messages. The next server sends again what was not
-// recorded, and then another message with the same text.
+// sendTakeOver simulates servers that crash after they have sent a message. The next server repeats the message that
+// was not recorded, and then sends another message with the same text.
 func sendTakeOver(x *fixture) {
 	p := x.h.Prompts.Listens
 	x.need(p, "messages")
@@ -93,7 +93,7 @@ func sendTakeOver(x *fixture) {
 	x.Equal(2, strings.Count(text(outputs), words), "the run says:\n%s", text(outputs))
 }
 
-// takeOver simulates a server that crashes after each call. The next one repeats the call.
+// takeOver simulates a server that crashes after each call. The next server repeats the call.
 func takeOver(x *fixture) {
 	a := x.agent()
 	first, err := x.b.Provision(x.ctx, a)
@@ -143,7 +143,7 @@ func takeOver(x *fixture) {
 	x.Empty(x.listed(a))
 }
 
-// survivesClose checks that a run continues while no place is open, and that the next place can stop it.
+// survivesClose checks that a run continues while no place is open, and that the next place can stop the run.
 func (x *fixture) survivesClose(a fleet.Agent) {
 	x.Helper()
 	r := x.dispatch(a, x.h.Prompts.Works)

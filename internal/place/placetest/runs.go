@@ -17,7 +17,7 @@ func runCompletes(x *fixture) {
 	if o.ExitCode != nil {
 		x.Zero(*o.ExitCode)
 	}
-	again, same := x.whole(a, r) // long after the end
+	again, same := x.whole(a, r) // again, after the end of the run
 	x.Equal(text(outputs), text(again))
 	x.Equal(o, same)
 }
@@ -37,7 +37,7 @@ func runPayload(x *fixture) {
 	_, o := x.completes(a, x.dispatch(a, p), p)
 	x.Equal(string(p.Payload), string(o.Payload))
 	_, o = x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
-	x.NotEqual(string(p.Payload), string(o.Payload), "the payload of the previous run")
+	x.NotEqual(string(p.Payload), string(o.Payload), "the payload must not be the payload of the previous run")
 }
 
 func runAfterRun(x *fixture) {
@@ -46,7 +46,7 @@ func runAfterRun(x *fixture) {
 	first := x.dispatch(a, p)
 	said, _ := x.completes(a, first, p)
 	x.completes(a, x.dispatch(a, p), p)
-	again, _ := x.whole(a, first) // runs do not mix
+	again, _ := x.whole(a, first) // the output of the first run must not change
 	x.Equal(text(said), text(again))
 }
 
@@ -71,7 +71,7 @@ func dispatchAgain(x *fixture) {
 	r := x.dispatch(a, x.h.Prompts.Says)
 	again(r)
 	said, o := x.completes(a, r, x.h.Prompts.Says)
-	again(r) // also when it has ended
+	again(r) // now the run has ended
 	same, outcome := x.completes(a, r, x.h.Prompts.Says)
 	x.Equal(text(said), text(same))
 	x.Equal(o, outcome)
@@ -84,7 +84,7 @@ func dispatchAgain(x *fixture) {
 	x.Equal(fleet.TaskStopped, o.Status)
 	x.says(outputs, x.h.Prompts.Works.Lines...)
 
-	// The server does not know whether its dispatch succeeded, and it did not.
+	// The server repeats a dispatch that has never reached the place.
 	r = x.run(x.h.Prompts.Says)
 	again(r)
 	x.completes(a, r, x.h.Prompts.Says)
@@ -154,7 +154,7 @@ func followSinkError(x *fixture) {
 	x.ErrorIs(follow("", 0), full)
 	cursor := ""
 	if !x.h.NoResume {
-		if err := follow("", 1); err != nil { // nil if all output came in one piece
+		if err := follow("", 1); err != nil { // there is no error if all output came in one piece
 			x.ErrorIs(err, full)
 		}
 		x.Len(taken, 1)
@@ -171,7 +171,7 @@ func followNothing(x *fixture) {
 	_, _, err := x.follow(x.ctx, a, x.run(x.h.Prompts.Says), "").end()
 	x.reason(err, fleet.ReasonTaskNotFound)
 
-	r, f := x.working(a, x.h.Prompts.Works) // also while the agent works on another task
+	r, f := x.working(a, x.h.Prompts.Works) // the result is the same while the agent works on another task
 	_, _, err = x.follow(x.ctx, a, x.run(x.h.Prompts.Works), "").end()
 	x.reason(err, fleet.ReasonTaskNotFound)
 	x.stopped(a, r, f)
@@ -202,7 +202,7 @@ func followCutOff(x *fixture) {
 		}
 	}
 	f := x.follow(x.ctx, a, r, cursor)
-	x.stopped(a, r, f) // it was running all the time
+	x.stopped(a, r, f) // the run was active all the time
 	rest, _, _ := f.end()
 	x.says(append(taken, rest...), p.Lines...)
 }
@@ -279,7 +279,7 @@ func (x *fixture) limited(p Prompt) {
 	x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
 }
 
-// overtime requires the outcome of a run that exceeded its limit: failed, with a reason that names the limit.
+// overtime requires that the run has failed, with a reason that contains the time limit.
 func (x *fixture) overtime(o fleet.Outcome) {
 	x.Helper()
 	x.failed(o)
@@ -298,7 +298,7 @@ func send(x *fixture) {
 	const one, two = "Use tabs; \"quotes\" $HOME 'too'.", "And be quick."
 	r, f := x.working(a, p)
 	x.NoError(x.b.Connect(a).Send(x.ctx, r, "message-1", one))
-	x.NoError(x.b.Connect(a).Send(x.ctx, r, "message-1", one)) // a repeated call, as from a server that does not know the first result
+	x.NoError(x.b.Connect(a).Send(x.ctx, r, "message-1", one)) // a server that did not receive the first result repeats the call
 	x.NoError(x.b.Connect(a).Send(x.ctx, r, "message-2", two))
 	outputs, o, err := f.end()
 	x.NoError(err)
@@ -308,7 +308,7 @@ func send(x *fixture) {
 	again, _ := x.whole(a, r)
 	x.Equal(text(outputs), text(again))
 
-	r, f = x.working(a, p) // messages of one run do not reach the next, and message ids are per run
+	r, f = x.working(a, p) // messages of one run do not reach the next run, which can use the same message ids
 	x.NoError(x.b.Connect(a).Send(x.ctx, r, "message-2", "for the second run"))
 	x.NoError(x.b.Connect(a).Send(x.ctx, r, "message-1", "this too"))
 	outputs, _, err = f.end()

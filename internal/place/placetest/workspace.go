@@ -16,7 +16,7 @@ func traits(x *fixture) {
 	x.Equal(before, x.b.Traits())
 }
 
-// requireChecks requires valid checks, and none if Traits.ProjectChecks is not set.
+// requireChecks requires that the checks are valid, and empty if Traits.ProjectChecks is not set.
 func (x *fixture) requireChecks(c fleet.Checks) {
 	x.Helper()
 	x.NoError(c.Valid())
@@ -50,7 +50,7 @@ func projects(x *fixture) {
 				defaults++
 			}
 		}
-		x.LessOrEqual(defaults, 1, "default roles of project %q", p.Name)
+		x.LessOrEqual(defaults, 1, "project %q has more than one default role", p.Name)
 		if p.Name == x.h.Project {
 			x.True(names[x.h.Role], "project %q has no role %q", p.Name, x.h.Role)
 		}
@@ -70,7 +70,8 @@ func provision(x *fixture) {
 	x.NotEmpty(w.ID)
 	x.Contains([]fleet.State{fleet.StatePending, fleet.StateStarting, fleet.StateRunning}, w.State)
 
-	// Found by uid alone, as after a crash before the id was recorded.
+	// Inspect must find the workspace by the agent's uid alone, because a crash may prevent the core from recording the
+	// id.
 	got := x.await(a, fleet.StateRunning)
 	x.Equal(w.ID, got.ID)
 	x.NotEmpty(got.Location)
@@ -97,12 +98,12 @@ func provisionAgain(x *fixture) {
 	a := x.agent()
 	first, err := x.b.Provision(x.ctx, a)
 	x.NoError(err)
-	second, err := x.b.Provision(x.ctx, a) // while it may be starting
+	second, err := x.b.Provision(x.ctx, a) // the workspace may still be starting
 	x.NoError(err)
 	x.Equal(first.ID, second.ID)
 	x.await(a, fleet.StateRunning)
 	r, f := x.working(a, x.h.Prompts.Works)
-	third, err := x.b.Provision(x.ctx, a) // while it works
+	third, err := x.b.Provision(x.ctx, a) // the agent works
 	x.NoError(err)
 	x.Equal(first.ID, third.ID)
 	x.Len(x.listed(a), 1)
@@ -157,7 +158,7 @@ func provisionTakenName(x *fixture) {
 	}
 	x.Equal(a.WorkspaceID, x.await(a, fleet.StateRunning).ID)
 
-	// A caller that was refused must not be able to delete the other's workspace.
+	// An agent whose name was refused must not be able to delete the workspace of the agent with that name.
 	_, err = x.b.Delete(x.ctx, other)
 	x.NoError(err)
 	x.Equal(a.WorkspaceID, x.await(a, fleet.StateRunning).ID)
@@ -216,7 +217,7 @@ func stopEndsRuns(x *fixture) {
 	x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
 }
 
-// cutShort requires the outcome of a run whose workspace was deleted: stopped or failed, but not completed.
+// cutShort requires that a run whose workspace was stopped or deleted has the status stopped or failed.
 func (x *fixture) cutShort(o fleet.Outcome) {
 	x.Helper()
 	if o.Status != fleet.TaskStopped {
@@ -271,7 +272,7 @@ func deleteEndsRuns(x *fixture) {
 		_, err := x.b.Delete(x.ctx, a)
 		x.NoError(err)
 		_, o, err := f.end()
-		if fleet.ReasonOf(err) != fleet.ReasonTaskNotFound { // which a follower hears that was not connected when the agent was deleted
+		if fleet.ReasonOf(err) != fleet.ReasonTaskNotFound { // Follow returns this if it connects only after the deletion
 			x.NoError(err)
 			x.cutShort(o)
 		}
@@ -318,6 +319,6 @@ func log(x *fixture) {
 		x.NoError(err)
 		x.Len(lines, n)
 		x.Equal(append([]string{}, all[len(all)-n:]...), append([]string{}, lines...))
-		x.Equal(n < len(all), more, "whether there are more than %d lines of %d", n, len(all))
+		x.Equal(n < len(all), more, "Log of %d lines must say whether the log has more; it has %d lines", n, len(all))
 	}
 }

@@ -21,7 +21,8 @@ import (
 	"fleet/internal/place/probe"
 )
 
-// programs creates executables. It returns an Outside that has them in its PATH, and a key in its environment.
+// programs creates executable scripts in the directory dir. It returns an Outside with dir in its PATH and a key in its
+// environment.
 func programs(t *testing.T, scripts map[string]string) (o *probe.Outside, dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -71,13 +72,13 @@ func TestVersion(t *testing.T) {
 	_, output, err := o.Version(t.Context(), "environ")
 	require.NoError(t, err)
 	require.Contains(t, output, "HOME="+dir)
-	require.NotContains(t, output, "sk-secret-value", "no key is in the environment of a program that is asked for its version")
+	require.NotContains(t, output, "sk-secret-value", "the environment of a program that prints its version must not have a key")
 	_, output, err = o.Version(t.Context(), "loud")
 	require.NoError(t, err)
 	require.Len(t, output, 4096)
 }
 
-// TestVersionKillsChildren runs programs that do not end, and whose children hold their output open.
+// TestVersionKillsChildren checks that Version kills programs that do not end, and children that hold the output open.
 func TestVersionKillsChildren(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
@@ -124,7 +125,8 @@ func TestVersionKillsChildren(t *testing.T) {
 	}
 }
 
-// TestVersionOfDaemon runs a program whose child leaves its group and holds its output open.
+// TestVersionOfDaemon checks that Version returns although a child has left the process group and holds the output
+// open.
 func TestVersionOfDaemon(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -150,7 +152,7 @@ func TestGet(t *testing.T) {
 	t.Parallel()
 	o := probe.New(probe.Config{})
 	var asked []string
-	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed, with the key") }))
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed and the key was sent") }))
 	t.Cleanup(elsewhere.Close)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.Header.Get("X-Api-Key"))
@@ -186,7 +188,7 @@ func TestGet(t *testing.T) {
 	require.EqualError(t, err, "the connection was closed before an answer")
 }
 
-// TestGetErrors uses broken servers. The error must say why, and must not contain the request.
+// TestGetErrors checks the errors for broken servers. They must give the reason, and must not contain the request.
 func TestGetErrors(t *testing.T) {
 	t.Parallel()
 	listen := func(answer func(net.Conn)) string {
@@ -215,7 +217,7 @@ func TestGetErrors(t *testing.T) {
 		reached <- struct{}{}
 		<-t.Context().Done()
 	})
-	const nobody = "http://127.0.0.1:1" // a port that is never assigned by chance
+	const nobody = "http://127.0.0.1:1" // no program gets this port by chance
 	o := probe.New(probe.Config{})
 	for url, want := range map[string]string{
 		garbage: "the server does not speak HTTP",

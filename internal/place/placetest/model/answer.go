@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// writer writes one answer in the format of an API. Call begin, then text and call any number of times, then end. For an
-// error, call only fail.
+// writer writes one answer in the format of an API. The server calls begin, then text and call any number of times,
+// then end. For an error, it calls only fail.
 type writer interface {
 	fail(status int, message string)
 	begin()
@@ -43,7 +43,7 @@ type anthropic struct {
 	q      Request
 	index  int
 	blocks []any
-	// openText is the open text block. When streaming it stays empty, and only says that a block is open.
+	// openText has the text of the open text block; nil if no block is open. In a stream, it stays empty.
 	openText *strings.Builder
 }
 
@@ -65,7 +65,7 @@ func kind(status int) string {
 }
 
 func (a *anthropic) fail(status int, message string) {
-	a.w.Header().Set("X-Should-Retry", "false") // the client must not retry: the test wants this error
+	a.w.Header().Set("X-Should-Retry", "false") // the client must not retry, so that the test sees this error
 	writeJSON(a.w, status, map[string]any{"type": "error", "error": map[string]any{"type": kind(status), "message": message}})
 }
 

@@ -1,7 +1,8 @@
-// Package model is a stub of the APIs of language models on a loopback port: Anthropic's Messages, OpenAI's chat
-// completions and Responses, and Google's Gemini, streamed or not, with tools. It validates and records requests.
+// Package model is a stub of the APIs of language models, on a loopback port. It has Anthropic's Messages, OpenAI's
+// chat completions and Responses, and Google's Gemini, with tools, and with and without streams. It validates and
+// records requests.
 //
-// The prompts contain the answers: each line of the latest prompt that starts with "model: " is one answer, in order.
+// The prompts contain the answers. Each line of the latest prompt that starts with "model: " is one answer, in order.
 //
 //	model: say TEXT            a text that ends the turn; if TEXT starts with ", it is a JSON string and may have several lines
 //	model: tool NAME JSON      a tool call; ${a.b} in the JSON is replaced by the value at a.b in the latest result that has it
@@ -11,6 +12,6 @@
 //	model: cut TEXT            TEXT, then the connection breaks
 //	model: refuse STATUS TEXT  an API error
 //
-// A prompt without such lines is answered by "You said: " and the prompt. The next answer depends only on the
-// conversation, so there can be any number of conversations at the same time.
+// The answer to a prompt without such lines is "You said: " and the prompt. Each answer depends only on the
+// conversation in the request, so there can be any number of conversations at the same time.
 package model

@@ -2,7 +2,7 @@ package model
 
 import "sync"
 
-// Gate is a point where an answer waits until the test opens it or the client goes away.
+// Gate is a point at which an answer waits until the test opens the Gate or the client disconnects.
 type Gate struct {
 	arrived, open, left chan struct{}
 	arrive, leave, pass func() // close the channel, once
@@ -16,10 +16,10 @@ func newGate() *Gate {
 	return g
 }
 
-// Arrived returns a channel that is closed when an answer waits.
+// Arrived returns a channel that is closed when the first answer waits at the gate.
 func (g *Gate) Arrived() <-chan struct{} { return g.arrived }
 
-// Left returns a channel that is closed when a client goes away without its answer.
+// Left returns a channel that is closed when a client disconnects while its answer waits at the gate.
 func (g *Gate) Left() <-chan struct{} { return g.left }
 
 // Open opens the gate for good.

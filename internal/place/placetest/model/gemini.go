@@ -11,8 +11,9 @@ import (
 // Gemini is Google's Gemini API.
 const Gemini = "gemini"
 
-// parseGemini returns a parser for bodies of POST /v1beta/models/MODEL:METHOD. The path contains the model and whether
-// the answer is streamed. Older versions of the API have no ids of calls, so their position is used.
+// parseGemini returns a parser for bodies of POST /v1beta/models/MODEL:METHOD. The path contains the model, and says
+// whether the answer is streamed. Older versions of the API have no ids of calls, so the parser uses the position of a
+// call as its id.
 func parseGemini(path string) func(body []byte) (Request, error) {
 	model, method, _ := strings.Cut(path[strings.LastIndexByte(path, '/')+1:], ":")
 	return func(body []byte) (Request, error) {
@@ -121,7 +122,7 @@ func geminiResult(response json.RawMessage) string {
 type gemini struct {
 	events
 	q     Request
-	parts []any // of an answer that is not streamed
+	parts []any // the parts of an answer that is not streamed
 }
 
 func geminiWriter(w http.ResponseWriter, q Request) writer { return &gemini{events: events{w}, q: q} }

@@ -18,7 +18,7 @@ type Request struct {
 	API    string
 	Path   string
 	Header http.Header
-	Body   []byte // unparsed
+	Body   []byte // the body as it was received
 
 	Model       string
 	Stream      bool
@@ -27,17 +27,17 @@ type Request struct {
 	Messages    []Message
 	Tools       []Tool
 
-	namespaces []string // the first part of tool names that the API splits in two
+	namespaces []string // names of namespaces, for an API that splits the name of a tool into a namespace and a name
 }
 
 // Message is one message of the conversation. Tool results are separate messages with the role "tool".
 type Message struct {
 	Role  string // user, assistant or tool
 	Text  string
-	Calls []Call // of an assistant
+	Calls []Call // the tool calls of an assistant
 
-	CallID  string // of a tool result
-	IsError bool   // if the API tells
+	CallID  string // for a tool result: the id of the call
+	IsError bool   // for a tool result: whether the tool failed, if the API has this field
 }
 
 // Call is a tool call.
@@ -77,7 +77,7 @@ func (r Request) Results() []Message {
 	return slices.DeleteFunc(slices.Clone(r.Messages), func(m Message) bool { return m.Role != "tool" })
 }
 
-// Said returns the conversation as text, one line per message, starting with the role.
+// Said returns the conversation as text, with one line per message. Each line starts with the role.
 func (r Request) Said() string {
 	all := make([]string, len(r.Messages))
 	for i, m := range r.Messages {
@@ -86,7 +86,7 @@ func (r Request) Said() string {
 	return strings.Join(all, "\n")
 }
 
-// problem returns why a real API would refuse the request; empty if it would not.
+// problem returns why a real API would refuse the request, or "" if the API would accept it.
 func (r Request) problem() string {
 	if len(r.Messages) == 0 {
 		return "messages: at least one is required"
@@ -177,7 +177,7 @@ func parseAnthropic(body []byte) (Request, error) {
 		for _, p := range m.Content {
 			switch p.Type {
 			case "text":
-				if isReminder(p.Text) { // a separate message, in addition to the user's text
+				if isReminder(p.Text) { // the reminder becomes a separate message
 					r.Messages = append(r.Messages, Message{Role: m.Role, Text: p.Text})
 					continue
 				}

@@ -9,7 +9,7 @@ import (
 // Responses is OpenAI's Responses API, which Codex uses.
 const Responses = "responses"
 
-// parseResponses parses a body of POST /v1/responses. It joins the items of an assistant, texts and calls, to one
+// parseResponses parses a body of POST /v1/responses. It joins consecutive texts and calls of an assistant to one
 // message.
 func parseResponses(body []byte) (Request, error) {
 	var in struct {
@@ -67,7 +67,7 @@ func parseResponses(body []byte) (Request, error) {
 	return r, nil
 }
 
-// responsesItem is a message, a call or the result of a call.
+// responsesItem is an item of the input: a message, a call, or the result of a call.
 type responsesItem struct {
 	Type      string          `json:"type"`
 	Role      string          `json:"role"`
@@ -85,14 +85,14 @@ type responsesTool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	Parameters  json.RawMessage `json:"parameters"`
-	Tools       []responsesTool `json:"tools"` // of a namespace
+	Tools       []responsesTool `json:"tools"` // the tools of a namespace
 }
 
 func (t responsesTool) tools() (all []Tool) {
 	if t.Type != "namespace" {
 		name := t.Name
 		if name == "" {
-			name = t.Type // a tool that the API runs itself
+			name = t.Type // a tool without a name, which the API runs itself
 		}
 		return []Tool{{name, t.Description, t.Parameters}}
 	}
@@ -160,7 +160,7 @@ func (a *responses) text(s string) {
 	a.emit("response.output_text.delta", map[string]any{"output_index": len(a.output), "content_index": 0, "item_id": "msg_" + a.id, "delta": s})
 }
 
-// done adds a complete item.
+// done adds a complete item to the answer.
 func (a *responses) done(item map[string]any) {
 	a.emit("response.output_item.done", map[string]any{"output_index": len(a.output), "item": item})
 	a.output = append(a.output, item)

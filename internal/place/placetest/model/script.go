@@ -11,10 +11,10 @@ import (
 type Step struct {
 	Text   string
 	Calls  []Call // tool calls; their ids are generated
-	Status int    // of an API error with the message Text; 0: no error
-	Gate   string // the gate at which it waits before Text
-	// Forever continues writing after Text until the client goes away or the gate "forever" is open. Cut then breaks
-	// the connection.
+	Status int    // if not 0, the answer is an API error with this status and the message Text
+	Gate   string // name of the gate at which the answer waits before Text
+	// Forever makes the answer continue after Text until the client disconnects or the gate "forever" is open. Cut
+	// breaks the connection after Text.
 	Forever, Cut bool
 }
 
@@ -23,10 +23,10 @@ var (
 	reference = regexp.MustCompile(`\$\{[\w.]+\}`)
 )
 
-// Prompt returns the current prompt and the number of its answers so far. That is the latest prompt, but a started
-// script continues across other prompts until it is done.
+// Prompt returns the current prompt, and the number of answers that it has so far. The current prompt is the latest
+// prompt, unless the script of an earlier prompt is not finished.
 func (r Request) Prompt() (text string, answers int) {
-	left := 0 // remaining answers of the script
+	left := 0 // answers that the script still has
 	for _, m := range r.Messages {
 		switch {
 		case m.Role == "assistant":
@@ -39,12 +39,12 @@ func (r Request) Prompt() (text string, answers int) {
 	return text, answers
 }
 
-// isReminder reports whether the text is one that Claude Code adds to the user's text.
+// isReminder reports whether Claude Code, and not the user, has added the text.
 func isReminder(text string) bool {
 	return strings.HasPrefix(strings.TrimSpace(text), "<system-reminder>")
 }
 
-// Scripted returns the answer that the conversation's script asks for.
+// Scripted returns the next answer of the script in the conversation.
 func Scripted(r Request) Step {
 	text, answers := r.Prompt()
 	lines := stepLine.FindAllStringSubmatch(text, -1)
@@ -86,7 +86,7 @@ func Scripted(r Request) Step {
 	return Step{Status: 400, Text: "model: there is no " + verb}
 }
 
-// unquote returns the text, decoded if it is a JSON string.
+// unquote returns the decoded text if it is a JSON string, else the text itself.
 func unquote(s string) string {
 	var text string
 	if strings.HasPrefix(s, `"`) && json.Unmarshal([]byte(s), &text) == nil {
@@ -95,14 +95,14 @@ func unquote(s string) string {
 	return s
 }
 
-// fill replaces references by values from tool results.
+// fill replaces references like ${a.b} by values from tool results.
 func (r Request) fill(input string) json.RawMessage {
 	return json.RawMessage(reference.ReplaceAllStringFunc(input, func(ref string) string {
 		return r.lookup(strings.Split(ref[2:len(ref)-1], "."))
 	}))
 }
 
-// lookup returns the value at the path in the latest tool result that is JSON and contains it.
+// lookup returns the value at the path. It uses the latest tool result that is JSON and has the path.
 func (r Request) lookup(path []string) (found string) {
 	for _, result := range r.Results() {
 		var v any

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// The usage of each answer.
+// Every answer reports this usage, in tokens.
 const (
 	InputTokens  = 1000
 	OutputTokens = 500
 )
 
-// Server is a stub of the model APIs in the package comment.
+// Server is the stub that the package comment describes.
 type Server struct {
 	URL string // without a path; clients of chat completions need URL + "/v1"
 
@@ -28,7 +28,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	requests []Request
-	changed  chan struct{} // closed when a request is recorded, and then replaced
+	changed  chan struct{} // closed and replaced by a new channel when a request is recorded
 	gates    map[string]*Gate
 	answer   func(Request) Step
 	key      string
@@ -64,7 +64,7 @@ func Listen(address string) (*Server, error) {
 // Close closes the server and aborts waiting answers.
 func (s *Server) Close() { _ = s.http.Close() }
 
-// SetAnswer replaces Scripted, the function that returns the answer to a request.
+// SetAnswer sets the function that returns the answer to a request. Without SetAnswer, it is Scripted.
 func (s *Server) SetAnswer(f func(Request) Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *Server) RequireKey(key string) {
 	s.key = key
 }
 
-// Gate returns the gate with the name, and creates it if needed.
+// Gate returns the gate with the name. It creates the gate at the first call.
 func (s *Server) Gate(name string) *Gate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *Server) Asked(text string) []Request {
 	})
 }
 
-// Await waits until there are n requests, and returns all.
+// Await waits until there are n requests or ctx is done, and returns all requests.
 func (s *Server) Await(ctx context.Context, n int) ([]Request, error) {
 	for {
 		s.mu.Lock()
@@ -144,19 +144,19 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// maxBody limits a request, in bytes.
+// maxBody limits the body of a request, in bytes.
 const maxBody = 64 << 20
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, parse func([]byte) (Request, error), out func(http.ResponseWriter, Request) writer) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
-		return // the client has gone, or the body is too large
+		return // the client has disconnected, or the body is too large
 	}
 	q, err := parse(body)
 	q.Path, q.Header = r.URL.Path, r.Header.Clone()
 	a := out(w, q)
 	if err != nil {
-		a.fail(http.StatusBadRequest, "the body is not understood: "+err.Error())
+		a.fail(http.StatusBadRequest, "cannot parse the body: "+err.Error())
 		return
 	}
 	s.mu.Lock()
@@ -176,7 +176,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, parse func([]byte
 	}
 }
 
-// say writes the answer.
+// say waits at the gate of the step, if it has one, and writes the answer.
 func (s *Server) say(ctx context.Context, a writer, step Step) {
 	if step.Gate != "" {
 		g := s.Gate(step.Gate)
@@ -216,7 +216,8 @@ func (s *Server) say(ctx context.Context, a writer, step Step) {
 	a.end(len(step.Calls) > 0)
 }
 
-// forever writes a text every 5 ms until the gate is open. Tests do not depend on the interval.
+// forever writes a text every 5 ms until the gate is open. It returns an error if ctx is done before. Tests do not
+// depend on the interval.
 func forever(ctx context.Context, g *Gate, a writer) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -227,7 +228,7 @@ func forever(ctx context.Context, g *Gate, a writer) error {
 		case <-g.open:
 			return nil
 		case <-ctx.Done():
-			return errors.New("the caller has gone")
+			return errors.New("the client has disconnected")
 		}
 	}
 }
@@ -235,5 +236,5 @@ func forever(ctx context.Context, g *Gate, a writer) error {
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the client may have gone
+	_ = json.NewEncoder(w).Encode(v) // the client may have disconnected
 }

@@ -14,7 +14,7 @@ import (
 	"fleet/internal/place/placetest/model"
 )
 
-// paths are the paths of the APIs.
+// paths are the URL paths of the APIs.
 var paths = map[string]string{model.Anthropic: "/v1/messages", model.OpenAI: "/v1/chat/completions"}
 
 func ask(ctx context.Context, t *testing.T, s *model.Server, api string, body map[string]any) (int, string) {
@@ -56,7 +56,7 @@ func TestAnswers(t *testing.T) {
 			for _, tt := range tests {
 				t.Run(api+" "+tt.name, func(t *testing.T) {
 					if tt.name == "cut" && !stream {
-						t.Skip("nothing is sent before the end")
+						t.Skip("without a stream, nothing is sent before the end of the answer")
 					}
 					s := model.New(t)
 					status, body := ask(t.Context(), t, s, api, map[string]any{"model": "m", "stream": stream, "messages": []any{user(tt.prompt)}})
@@ -100,7 +100,7 @@ func TestConversation(t *testing.T) {
 	require.Contains(t, body, "there is no result")
 }
 
-// TestReminder checks that texts that Claude Code adds to a message do not count as the prompt.
+// TestReminder checks that a text that Claude Code adds to a message does not count as the prompt.
 func TestReminder(t *testing.T) {
 	s := model.New(t)
 	parts := []any{map[string]any{"type": "text", "text": "<system-reminder>\nBe kind.\n</system-reminder>\n"}, map[string]any{"type": "text", "text": "Greet.\nmodel: say Hello"}}
@@ -137,7 +137,7 @@ func TestGates(t *testing.T) {
 			s.Gate("forever").Open()
 			body := <-done
 			require.Contains(t, body, "on and on")
-			require.Contains(t, body, `_tokens":500`) // the answer is complete, since it has its usage
+			require.Contains(t, body, `_tokens":500`) // the usage comes last, so the answer is complete
 
 			ctx, cancel := context.WithCancel(t.Context())
 			q, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+paths[api], strings.NewReader(`{"messages":[{"role":"user","content":"model: hang nobody"}]}`))

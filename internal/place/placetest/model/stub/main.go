@@ -1,5 +1,5 @@
-// Program stub serves a stub of the APIs of language models for demonstrations without a key. The prompts contain the
-// answers: see package model. It prints its address, and serves until it is interrupted.
+// Program stub serves a stub of the APIs of language models, for demonstrations without a key. The prompts contain the
+// answers, see package model. The program prints its URL and serves until it is interrupted.
 package main
 
 import (
