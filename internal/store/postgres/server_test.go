@@ -313,7 +313,7 @@ func TestNewerSchema(t *testing.T) {
 	_, err = dial(t, url).Exec(t.Context(), `UPDATE compatibility SET oldest = 9999`)
 	require.NoError(t, err)
 	_, err = postgres.Open(t.Context(), url, postgres.Config{})
-	require.ErrorContains(t, err, "needs a Fleet that knows version 9999")
+	require.ErrorContains(t, err, "needs a Fleet that supports at least version 9999")
 }
 
 // TestSchemaOfABranch opens a schema that lacks a migration before its newest one.
@@ -325,7 +325,7 @@ func TestSchemaOfABranch(t *testing.T) {
 	require.NoError(t, s.Close())
 	_, err = dial(t, url).Exec(t.Context(), `DELETE FROM goose_db_version WHERE version_id = 5`)
 	require.NoError(t, err)
-	const want = "but lacks version 5, which this Fleet adds before that: another build of Fleet made it, for example from a branch: use that build, or another database"
+	const want = "but lacks the earlier version 5: another build of Fleet made it, for example from a branch: use that build, or another database"
 	_, err = postgres.Open(t.Context(), url, postgres.Config{})
 	require.ErrorContains(t, err, want)
 	_, _, err = postgres.Versions(t.Context(), url)

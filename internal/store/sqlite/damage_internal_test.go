@@ -50,7 +50,7 @@ func TestDamageOfALargeFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, data, 0o600))
 	var log bytes.Buffer
 	s = reopen(slog.New(slog.NewTextHandler(&log, nil)))
-	require.Contains(t, log.String(), "the database is damaged, refusing writes")
+	require.Contains(t, log.String(), "database is damaged, refusing writes")
 	require.ErrorContains(t, s.Update(t.Context(), event), "restore it from a backup")
 	require.ErrorContains(t, s.Note(t.Context(), "health", 0), "restore it from a backup")
 	_, err = s.LastSeq(t.Context())

@@ -67,15 +67,15 @@ func TestOpenErrors(t *testing.T) {
 	}
 	execSQL(t, newerBranch, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (4711, 1)`)
 
-	const fromBranch = "but lacks version 5, 7, which this Fleet adds before that: another build of Fleet made it, for example from a branch: use that build, or another data directory"
+	const fromBranch = "but lacks the earlier version 5, 7: another build of Fleet made it, for example from a branch: use that build, or another data directory"
 	for _, c := range []struct{ name, path, want string }{
 		{"of a branch", branch, fromBranch},
 		{"of a branch of a newer Fleet", newerBranch, "its schema has version 4711 " + fromBranch},
-		{"no file", "", "no file is named"},
+		{"no file", "", "the path of the store is empty"},
 		{"a directory", dir, "is a directory"},
 		{"no directory", filepath.Join(text, "fleet.db"), "not a directory"},
 		{"not a database", text, "file is not a database"},
-		{"of a newer Fleet", newer, "its schema has version 4711, which needs a Fleet that knows version 4711, and this one knows versions up to "},
+		{"of a newer Fleet", newer, "its schema has version 4711, which needs a Fleet that supports at least version 4711, and this Fleet supports versions up to "},
 	} {
 		s, err := sqlite.Open(t.Context(), c.path, sqlite.Config{})
 		require.Nil(t, s, c.name)
@@ -116,7 +116,7 @@ func TestEmptiedOrDamagedFile(t *testing.T) {
 		data []byte
 		want string
 	}{
-		{"emptied", nil, "the file has been emptied: restore it from a backup, or remove it to start over"},
+		{"emptied", nil, "the file is empty: restore it from a backup, or remove it to start over"},
 		{"cut off", data[:len(data)/2], "the database is damaged ("},
 		{"zeros", make([]byte, len(data)), "the database is damaged ("},
 		{"overwritten in the middle", middle, "the database is damaged ("},
@@ -224,8 +224,8 @@ func TestPayloadsAreKeptCompressed(t *testing.T) {
 	require.Less(t, size, 10_000)
 
 	for _, c := range []struct{ damage, want string }{
-		{`UPDATE payloads SET size = 1000`, "it does not have the 1000 bytes"},
-		{`UPDATE payloads SET size = 1 << 60`, "it does not have the 1152921504606846976 bytes"},
+		{`UPDATE payloads SET size = 1000`, "its size is not the recorded 1000 bytes"},
+		{`UPDATE payloads SET size = 1 << 60`, "its size is not the recorded 1152921504606846976 bytes"},
 		{`UPDATE payloads SET size = 1 << 20, gzip = CAST(substr(gzip, 1, length(gzip) - 8) || x'0000000000001000' AS BLOB)`, "invalid checksum"},
 		{`UPDATE payloads SET gzip = x'00'`, "read a payload"},
 	} {
