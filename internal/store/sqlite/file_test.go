@@ -133,7 +133,7 @@ func TestEmptiedOrDamagedFile(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "gone.db-wal"), []byte("a log"), 0o600))
 	_, err = sqlite.Open(t.Context(), filepath.Join(dir, "gone.db"), sqlite.Config{})
-	require.ErrorContains(t, err, "the file is gone, and its log")
+	require.ErrorContains(t, err, "the file does not exist, but its log")
 
 	require.NoError(t, os.Remove(whole))
 	openAt(t, whole) // a removed file is created again
