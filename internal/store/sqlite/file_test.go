@@ -20,7 +20,7 @@ import (
 func TestFileModeIsPrivate(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("the system has no file modes")
+		t.Skip("the operating system has no file modes")
 	}
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	path := filepath.Join(dir, "fleet.db")
@@ -57,7 +57,7 @@ func TestOpenErrors(t *testing.T) {
 	newer := filepath.Join(dir, "newer.db")
 	require.NoError(t, openAt(t, newer).Close())
 	execSQL(t, newer, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (4711, 1)`)
-	appendEvent(t, openAt(t, newer)) // nothing says that this program cannot work with it
+	appendEvent(t, openAt(t, newer)) // the newer schema does not require a newer program
 	execSQL(t, newer, `UPDATE compatibility SET oldest = 4711`)
 
 	branch, newerBranch := filepath.Join(dir, "branch.db"), filepath.Join(dir, "newer-branch.db")
@@ -176,7 +176,7 @@ func TestUpdateWaitsForAnotherProcess(t *testing.T) {
 	require.NoError(t, err, "reads must not wait")
 	select {
 	case err := <-done:
-		t.Fatalf("the write did not wait: %v", err)
+		t.Fatalf("the write must wait for the lock, but it returned: %v", err)
 	default:
 	}
 	free()
