@@ -1,6 +1,6 @@
-// Command fleet manages AI coding agents: `fleet serve` runs the server, the other commands are its clients.
+// Command fleet manages AI coding agents. `fleet serve` runs the server. The other commands are clients of the server.
 //
-// It only calls package app, and must never have code of its own that a test could not reach.
+// It only calls package app. It must not contain other code, because tests could not reach that code.
 package main
 
 import (

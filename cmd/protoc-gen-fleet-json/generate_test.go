@@ -9,11 +9,12 @@ import (
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
-	_ "google.golang.org/protobuf/types/known/durationpb" // of a field
+	_ "google.golang.org/protobuf/types/known/durationpb" // the type of a field
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-// run runs the plugin for a file with the method M(Q) returns (A). Q and A have the given fields.
+// run runs the plugin for a file with the method M(Q) returns (A), and returns the generated code. Q has the fields
+// request, and A has the fields answer.
 func run(t *testing.T, request, answer []*descriptorpb.FieldDescriptorProto) (string, error) {
 	t.Helper()
 	duration, err := protoregistry.GlobalFiles.FindFileByPath("google/protobuf/duration.proto")

@@ -17,7 +17,7 @@ type generator struct {
 	*protogen.GeneratedFile
 }
 
-// messages writes the methods of the messages and of their nested messages.
+// messages writes the methods of the messages and of their nested messages, as far as g.use says that they are needed.
 func (g *generator) messages(messages []*protogen.Message) error {
 	for _, m := range messages {
 		if m.Desc.IsMapEntry() {
@@ -40,7 +40,7 @@ func (g *generator) messages(messages []*protogen.Message) error {
 	return nil
 }
 
-// open begins the file, if it has not begun yet.
+// open begins the generated file if it has not begun yet. A proto file without requests and answers gets no file.
 func (g *generator) open() {
 	if g.GeneratedFile != nil {
 		return
@@ -52,7 +52,7 @@ func (g *generator) open() {
 	g.P("package ", g.file.GoPackageName)
 }
 
-// append writes the method that appends the message as JSON.
+// append writes the method AppendJSON of the message.
 func (g *generator) append(m *protogen.Message) error {
 	g.open()
 	g.P()
@@ -80,7 +80,7 @@ func (g *generator) append(m *protogen.Message) error {
 	return nil
 }
 
-// read writes the method that reads a field of the message.
+// read writes the method ReadField of the message.
 func (g *generator) read(m *protogen.Message) error {
 	g.open()
 	g.P()

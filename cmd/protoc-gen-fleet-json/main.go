@@ -1,6 +1,6 @@
-// Command protoc-gen-fleet-json writes *.pb.json.go: how the messages of the API are written as JSON and read from it,
-// without reflection. Every response gets the method AppendJSON, and every request gets ReadField. Package wire
-// defines the JSON form. The generated code calls it for every value.
+// Command protoc-gen-fleet-json writes *.pb.json.go, with methods that write and read the messages of the API as JSON
+// without reflection. Every response gets the method AppendJSON, and every request gets the method ReadField. Package
+// wire defines the JSON form, and the generated code calls it for every value.
 package main
 
 import (

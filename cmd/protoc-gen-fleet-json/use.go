@@ -5,7 +5,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// uses tells which messages are requests, and which are part of answers.
+// uses has the names of the messages that are requests, and of the messages that are part of answers.
 type uses struct {
 	request, answer map[protoreflect.FullName]bool
 }

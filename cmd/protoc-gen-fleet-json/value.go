@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// form has the names of what package wire offers for the values of one type: a function that appends a value, and a method of
-// Reader that reads one. A name is empty as long as no field of the API needs it.
+// form names what package wire has for the values of one type: a function that appends a value, and a method of Reader
+// that reads a value. A name is empty if package wire has no such function, because no field of the API needs it yet.
 type form struct{ append, read string }
 
 var scalars = map[protoreflect.Kind]form{
@@ -28,7 +28,7 @@ var wellKnown = map[protoreflect.FullName]form{
 	"google.protobuf.Value":       {"AppendAny", ""},
 }
 
-// formOf returns the form of a field's value, or of each of its items.
+// formOf returns the form of a field's value, or of each item if the field is a list or a map.
 func formOf(f *protogen.Field) form {
 	if f.Desc.IsMap() {
 		f = f.Message.Fields[1]
@@ -44,7 +44,8 @@ func formOf(f *protogen.Field) form {
 	return scalars[f.Desc.Kind()]
 }
 
-// appendCall returns the call that appends the field's value after the key.
+// appendCall returns the call that appends the field's value, as source code. key is an expression that appends the
+// key.
 func (g *generator) appendCall(f *protogen.Field, key string) ([]any, error) {
 	name := formOf(f).append
 	several := f.Desc.IsList() || f.Desc.IsMap()
@@ -68,7 +69,7 @@ func (g *generator) appendCall(f *protogen.Field, key string) ([]any, error) {
 	return []any{each, "(", key, ", ", value, ")"}, nil
 }
 
-// readCall returns the call that reads the field's value.
+// readCall returns the call that reads the field's value, as source code.
 func (g *generator) readCall(f *protogen.Field) ([]any, error) {
 	name := formOf(f).read
 	wrapped := f.Desc.IsList() || optional(f)
@@ -88,7 +89,7 @@ func (g *generator) readCall(f *protogen.Field) ([]any, error) {
 }
 
 func unsupported(f *protogen.Field) error {
-	return fmt.Errorf("package wire has no JSON form for %s, which the API has not used before: add it there and to this plugin", describe(f))
+	return fmt.Errorf("package wire has no JSON form for %s: add the form to package wire and to this plugin", describe(f))
 }
 
 func describe(f *protogen.Field) string {

@@ -18,8 +18,8 @@ const (
 	cut     = protoreflect.FullName("fleet.v1.cut")
 )
 
-// writeLimits writes the fields Portion and Cuts of a method's tool. It returns the sentence of the tool's description
-// that says how to get the rest of a long answer; empty if there is none.
+// writeLimits writes the fields Portion and Cuts of a method's tool. It returns a sentence for the tool's description
+// that says how to get the rest of a long answer. It returns "" if the tool needs no such sentence.
 func (g generator) writeLimits(m *protogen.Method) (string, error) {
 	var hint string
 	if v, ok := g.options.Get(m.Desc, portion); ok {
@@ -35,7 +35,7 @@ func (g generator) writeLimits(m *protogen.Method) (string, error) {
 		if !hintsOf(m).readOnly {
 			return "", fmt.Errorf("%s needs a method without side effects, because the call is repeated", portion)
 		}
-		follow := g.options.Text(m.Desc, eventStream, "follow") // a call with this field set cannot be repeated
+		follow := g.options.Text(m.Desc, eventStream, "follow") // the field that, if set, makes a call unrepeatable
 		g.P("Portion: ", toolPackage.Ident("Portion"), "{Limit: ", strconv.Quote(limit), ", Of: ", strconv.Quote(of), ", Unless: ", strconv.Quote(follow), "},")
 		if hint, err = portionHint(m, counted, option.TextIn(v.Message(), "next"), option.TextIn(v.Message(), "from")); err != nil {
 			return "", fmt.Errorf("%s: %w", portion, err)
@@ -74,7 +74,8 @@ func portionHint(m *protogen.Method, counted *protogen.Field, next, from string)
 	return fmt.Sprintf("A long %s comes in portions: call again with %s as %s for more.", counted.Desc.Name(), next, from), nil
 }
 
-// cuts returns the cuts of the fields of a message and its nested messages, as source code.
+// cuts returns the Cut of each field with the option cut, as source code. It searches the message and its nested
+// messages.
 func (g generator) cuts(m *protogen.Method, in *protogen.Message, prefix string) ([]string, error) {
 	var all []string
 	for _, f := range in.Fields {
@@ -103,11 +104,11 @@ func cutOf(m *protogen.Method, in *protogen.Message, f *protogen.Field, path str
 	isText := f.Desc.Kind() == protoreflect.StringKind && !f.Desc.IsList()
 	if next := option.TextIn(v, "next_offset"); next != "" {
 		if !isText || !isOptionalInt32(fieldOf(in, protoreflect.Name(next))) {
-			return "", fmt.Errorf("next_offset needs a string field, and an optional int32 field %q beside it", next)
+			return "", fmt.Errorf("next_offset needs a string field, and an optional int32 field %q in the same message", next)
 		}
 		text += ", NextOffset: " + strconv.Quote(next)
 	}
-	// A message may be part of the answers of several methods, only one of which takes the offset.
+	// A message may be part of the answers of several methods, and not all of them have the parameter offset.
 	if offset := option.TextIn(v, "offset"); offset != "" && isOptionalInt32(fieldOf(m.Input, protoreflect.Name(offset))) {
 		text += ", Offset: " + strconv.Quote(offset)
 	}
@@ -145,6 +146,7 @@ func sizedField(m *protogen.Message, path string) (*protogen.Field, error) {
 	}
 }
 
+// isOptionalInt32 reports whether f is an optional int32 field. f may be nil.
 func isOptionalInt32(f *protogen.Field) bool {
 	return f != nil && f.Desc.Kind() == protoreflect.Int32Kind && f.Desc.HasOptionalKeyword()
 }

@@ -21,10 +21,10 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "update the golden files")
 
-// run compiles a file and runs the plugin for it. The file may import the protos of Fleet and of the Go packages that
-// this one is linked with.
+// run compiles the proto file with the name and runs the plugin for it. sources has the file and other files by path.
+// They may import the protos of Fleet and of the Go packages that the test is linked with.
 func run(t *testing.T, name string, sources map[string]string) (*pluginpb.CodeGeneratorResponse, error) {
 	t.Helper()
 	compiler := protocompile.Compiler{
@@ -42,7 +42,7 @@ func run(t *testing.T, name string, sources map[string]string) (*pluginpb.CodeGe
 	require.NoError(t, err)
 	request := &pluginpb.CodeGeneratorRequest{FileToGenerate: []string{name}, Parameter: proto.String("paths=source_relative")}
 	collect(request, map[string]bool{}, files.FindFileByPath(name))
-	// As in protoc, the options arrive as bytes and are parsed with what the plugin knows.
+	// With protoc, the plugin gets the options as bytes and parses them itself. Marshal the request to do the same here.
 	raw, err := proto.Marshal(request)
 	require.NoError(t, err)
 	request = &pluginpb.CodeGeneratorRequest{}
@@ -89,7 +89,7 @@ func TestGolden(t *testing.T) {
 	}
 	want, err := os.ReadFile(golden)
 	require.NoError(t, err)
-	require.Equal(t, string(want), response.File[0].GetContent(), "if the change is meant, run go test ./cmd/protoc-gen-fleet-mcp -update and review it")
+	require.Equal(t, string(want), response.File[0].GetContent(), "the output must not change; if the change is intended, run go test ./cmd/protoc-gen-fleet-mcp -update and review it")
 }
 
 // TestGeneratedCodeIsCurrent checks that the committed code is what the plugin generates.
@@ -101,7 +101,7 @@ func TestGeneratedCodeIsCurrent(t *testing.T) {
 	require.Len(t, response.File, 1)
 	want, err := os.ReadFile(filepath.Join("..", "..", "gen", response.File[0].GetName()))
 	require.NoError(t, err)
-	require.Equal(t, string(want), response.File[0].GetContent(), "run make generate")
+	require.Equal(t, string(want), response.File[0].GetContent(), "the committed code is stale: run make generate")
 }
 
 func TestServiceWithoutToolset(t *testing.T) {
@@ -125,7 +125,7 @@ func TestErrors(t *testing.T) {
 			rpc M(Q) returns (Q) { option (fleet.v1.progress_agent_field) = "nam"; }
 			// W.
 			rpc Watch(W) returns (stream W) { option (fleet.v1.event_stream) = {cursor: "cursor" agent: "agent_name" follow: "follow"}; }`,
-			"string name = 1;", `fleet.v1.progress_agent_field says "nam", but Q has no such string`,
+			"string name = 1;", `fleet.v1.progress_agent_field names "nam", but Q has no string field`,
 		},
 		{
 			"stream of no field", `// D.

@@ -29,7 +29,7 @@ type generator struct {
 	*protogen.GeneratedFile
 }
 
-// run writes the file if it has a service with a toolset.
+// run writes the Go file for the proto file, if the proto file has a service with a toolset.
 func (g generator) run() error {
 	for _, s := range g.file.Services {
 		name, ok := g.options.Get(s.Desc, toolset)
@@ -50,7 +50,7 @@ func (g generator) run() error {
 	return nil
 }
 
-// service writes the function that returns the tools, and what it refers to.
+// service writes the function that returns the tools of a service, and the functions and constants that it uses.
 func (g generator) service(s *protogen.Service, set string) error {
 	g.P()
 	g.P("// ", s.GoName, "Toolset returns the MCP tools of ", s.GoName, ", which call it over conn.")
@@ -90,7 +90,7 @@ func (g generator) method(s *protogen.Service, m *protogen.Method) error {
 	case !toolName.MatchString(name):
 		return fmt.Errorf("%q cannot be the name of a tool: it must match %s", name, toolName)
 	case comment(m.Comments) == "":
-		return fmt.Errorf("a method that is a tool needs a comment, which becomes its description")
+		return fmt.Errorf("a method that is a tool needs a comment: write one, which becomes the tool's description")
 	}
 	kind := "Unary"
 	if m.Desc.IsStreamingServer() {
@@ -130,13 +130,13 @@ func (g generator) method(s *protogen.Service, m *protogen.Method) error {
 	return nil
 }
 
-// callOptions returns the further arguments of a tool.
+// callOptions returns the optional arguments of a tool, as source code.
 func (g generator) callOptions(m *protogen.Method) ([]any, error) {
 	var more []any
 	if v, ok := g.options.Get(m.Desc, progressField); ok && v.String() != "" {
 		f := fieldOf(m.Input, protoreflect.Name(v.String()))
 		if f == nil || f.Desc.Kind() != protoreflect.StringKind || f.Desc.IsList() {
-			return nil, fmt.Errorf("%s says %q, but %s has no such string", progressField, v.String(), m.Input.Desc.Name())
+			return nil, fmt.Errorf("%s names %q, but %s has no string field with this name", progressField, v.String(), m.Input.Desc.Name())
 		}
 		more = append(more, ", ", toolPackage.Ident("Progress"), "(watch, (*", m.Input.GoIdent, ").Get", f.GoName, ")")
 	}
@@ -164,7 +164,7 @@ func (g generator) callOptions(m *protogen.Method) ([]any, error) {
 	return more, nil
 }
 
-// schemas writes the schemas of a method, apart from the tools, so that the tools are easy to read.
+// schemas writes the schemas of a method as constants, after the tools, so that the tools are easy to read.
 func (g generator) schemas(s *protogen.Service, m *protogen.Method) error {
 	for _, x := range []struct {
 		kind  string
@@ -181,10 +181,12 @@ func (g generator) schemas(s *protogen.Service, m *protogen.Method) error {
 	return nil
 }
 
+// constant returns the name of the constant with a schema of the method. kind is Input or Output.
 func constant(s *protogen.Service, m *protogen.Method, kind string) string {
 	return lowerFirst(s.GoName) + m.GoName + kind
 }
 
+// fieldOf returns the field of the message with the name; nil if there is none.
 func fieldOf(m *protogen.Message, name protoreflect.Name) *protogen.Field {
 	for _, f := range m.Fields {
 		if f.Desc.Name() == name {

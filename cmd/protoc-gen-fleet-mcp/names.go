@@ -45,7 +45,8 @@ func comment(c protogen.CommentSet) string {
 	return strings.Join(paragraphs, "\n")
 }
 
-// description returns a field's comment without a leading "Required." or similar word, because the schema says that.
+// description returns a field's comment without a leading word such as "Required.", because the schema already says
+// that.
 func description(c protogen.CommentSet) string {
 	text := comment(c)
 	for _, word := range []string{"Required. ", "Optional. ", "Output only. ", "Immutable. "} {

@@ -22,7 +22,7 @@ func (o *object) set(key string, value any) *object {
 	return o
 }
 
-// typed returns the start of a schema with one or several types.
+// typed returns a schema that allows one or several types.
 func typed(types ...string) *object {
 	o := &object{}
 	if len(types) == 1 {
@@ -54,6 +54,7 @@ func (o *object) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// encode returns the value as JSON, without escapes for HTML.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -9,8 +9,8 @@ import (
 	"fleet/cmd/internal/option"
 )
 
-// lastOf returns the source code of an argument: a function that reports whether a message of the stream is its last one.
-// The last message is the method's result.
+// lastOf returns the source code of an argument of a tool whose method streams. The argument is a function that reports
+// whether a message is the last message of the stream, which is the method's result.
 func (g generator) lastOf(m *protogen.Method) ([]any, error) {
 	f, v := g.options.Last(m.Output)
 	if f == nil || !m.Desc.IsStreamingServer() {
@@ -19,8 +19,8 @@ func (g generator) lastOf(m *protogen.Method) ([]any, error) {
 	return []any{", func(m *", m.Output.GoIdent, ") bool { return m.Get", f.GoName, "() == ", v.GoIdent, " }"}, nil
 }
 
-// watch writes the variable "watch", through which tools with progress read events. It writes nothing if no method of the
-// service reports progress.
+// watch writes the variable "watch". Tools that report progress read events through it. If no method of the service
+// reports progress, it writes nothing.
 func (g generator) watch(s *protogen.Service) error {
 	needed := false
 	for _, m := range s.Methods {
@@ -70,8 +70,8 @@ func (g generator) eventStreamMethod() *protogen.Method {
 	return nil
 }
 
-// texts writes a function that returns the progress texts of a message. If the message wraps a list of events, these are
-// the texts of the events. Otherwise it is the message's own text, or the message as JSON.
+// texts writes a function that returns the progress texts of a message. If the message wraps a list of events, these
+// are the texts of the events. Otherwise it is the message's own text, or the message as JSON.
 func (g generator) texts(m *protogen.Method) {
 	g.P()
 	g.P("// ", textsOf(m), " returns what a message of ", m.GoName, " says, for people.")
@@ -94,7 +94,7 @@ func (g generator) texts(m *protogen.Method) {
 	g.P("return []string{", toolPackage.Ident("JSON"), "(m)}")
 }
 
-// eventText returns the expression for the text of a message; nil if it has none.
+// eventText returns the expression for the text of the message in the variable; nil if the message has no text.
 func (g generator) eventText(variable string, m *protogen.Message) []any {
 	text, kind := g.options.Field(m, "words"), g.options.Field(m, "kind")
 	switch {
@@ -106,4 +106,5 @@ func (g generator) eventText(variable string, m *protogen.Message) []any {
 	return []any{toolPackage.Ident("EventText"), "(", variable, ".Get", text.GoName, "(), ", variable, ".Get", kind.GoName, "().String())"}
 }
 
+// textsOf returns the name of the function that texts writes.
 func textsOf(m *protogen.Method) string { return lowerFirst(m.Parent.GoName) + m.GoName + "Texts" }

@@ -17,12 +17,12 @@ import (
 // schemas writes the JSON Schema of a message in the JSON form of package wire.
 type schemas struct {
 	options option.Reader
-	input   bool // for arguments, which are checked, not for a result
+	input   bool // the schemas are for arguments, which are checked, and not for a result
 	defs    *object
 }
 
-// schema returns the schema of a request or response. Its message is written inline, and all other messages under
-// $defs, so that recursion ends and shared messages appear once.
+// schema returns the schema of a request or response. The message m itself is written inline. All other messages are
+// under $defs, so that recursion ends and shared messages appear once.
 func schema(options option.Reader, m *protogen.Message, input bool) (string, error) {
 	s := schemas{options: options, input: input, defs: &object{}}
 	root := s.message(m, false)
@@ -32,8 +32,8 @@ func schema(options option.Reader, m *protogen.Message, input bool) (string, err
 	return root.indent()
 }
 
-// message returns the schema of a message. By the convention of the API, message fields of a response always have a
-// value; more deeply nested ones may be null.
+// message returns the schema of a message. By the convention of the API, a message field of a response always has a
+// value, but a message field of a nested message may be null.
 func (s schemas) message(m *protogen.Message, nested bool) *object {
 	properties, required := &object{}, []string{}
 	for _, f := range m.Fields {
@@ -110,11 +110,12 @@ func (s schemas) values(f *protogen.Field) []string {
 	return lines
 }
 
-// given returns the values of an enum without the zero value, which means not given.
+// given returns the values of an enum without the zero value, which means that the field is not set.
 func given(e *protogen.Enum) []*protogen.EnumValue {
 	return slices.DeleteFunc(slices.Clone(e.Values), func(v *protogen.EnumValue) bool { return v.Desc.Number() == 0 })
 }
 
+// field returns the schema of a field without its description.
 func (s schemas) field(f *protogen.Field, rules *validate.FieldRules) *object {
 	switch {
 	case f.Desc.IsMap():
@@ -126,6 +127,7 @@ func (s schemas) field(f *protogen.Field, rules *validate.FieldRules) *object {
 	return s.value(f, rules)
 }
 
+// value returns the schema of one value of the field: of one item if the field is a list.
 func (s schemas) value(f *protogen.Field, rules *validate.FieldRules) *object {
 	switch f.Desc.Kind() {
 	case protoreflect.BoolKind:
@@ -143,7 +145,7 @@ func (s schemas) value(f *protogen.Field, rules *validate.FieldRules) *object {
 		}
 		return typed("string").set("enum", names)
 	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind, protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
-		if s.input { // ProtoJSON reads both and writes text, because a double cannot hold them all
+		if s.input { // ProtoJSON reads numbers and texts, and writes texts, because a double cannot hold every 64-bit integer
 			return s.rules(typed("integer", "string"), rules)
 		}
 		return typed("string")
@@ -153,7 +155,7 @@ func (s schemas) value(f *protogen.Field, rules *validate.FieldRules) *object {
 	return s.rules(typed("integer"), rules)
 }
 
-// reference returns the schema of a message-typed field.
+// reference returns the schema of a field whose type is a message. It adds the message to $defs if it is not there yet.
 func (s schemas) reference(m *protogen.Message, rules *validate.FieldRules) *object {
 	if o := s.wellKnown(m); o != nil {
 		return s.rules(o, rules)

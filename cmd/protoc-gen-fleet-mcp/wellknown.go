@@ -2,8 +2,8 @@ package main
 
 import "google.golang.org/protobuf/compiler/protogen"
 
-// wellKnown returns the schema of a message with a special JSON form; nil for others. In a result they are null if not
-// set.
+// wellKnown returns the schema of a message with a special JSON form; nil for any other message. In a result, such a
+// message is null if it is not set.
 func (s schemas) wellKnown(m *protogen.Message) *object {
 	nullable := func(t string) *object {
 		if s.input {

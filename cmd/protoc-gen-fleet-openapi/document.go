@@ -23,14 +23,15 @@ const about = "Fleet manages AI coding agents the way a cluster manager manages 
 	"Keys are snake_case, enum values lower-case, times RFC 3339 in UTC. Unknown fields and unknown query parameters are " +
 	"errors. Every error has the same form: see the schema Error."
 
-// builder builds one document of all services.
+// builder builds one document for all services.
 type builder struct {
 	doc        *openapi3.T
 	options    option.Reader
 	reasons    *protogen.Enum
-	operations map[string]bool // ids that are taken
+	operations map[string]bool // the operation ids that are already used
 }
 
+// newBuilder returns a builder with the parts of the document that do not depend on the services.
 func newBuilder(plugin *protogen.Plugin) *builder {
 	b := &builder{options: option.NewReader(plugin.Files), doc: &openapi3.T{
 		OpenAPI: "3.0.3",
@@ -61,7 +62,7 @@ func newBuilder(plugin *protogen.Plugin) *builder {
 	return b
 }
 
-// errors adds the error object, and the error response of every operation.
+// errors adds the schema of the error object, and the error response that every operation refers to.
 func (b *builder) errors() {
 	reason := openapi3.NewStringSchema()
 	reason.Description = "Why the call failed, for programs."
@@ -87,6 +88,7 @@ func (b *builder) errors() {
 	b.doc.Components.Responses["Error"] = &openapi3.ResponseRef{Value: response}
 }
 
+// service adds the methods of the service that have an HTTP binding.
 func (b *builder) service(s *protogen.Service) error {
 	b.doc.Tags = append(b.doc.Tags, &openapi3.Tag{Name: s.GoName, Description: text(s.Comments)})
 	for _, m := range s.Methods {
@@ -101,7 +103,8 @@ func (b *builder) service(s *protogen.Service) error {
 	return nil
 }
 
-// operation returns the id of the method's operation: its tool's name, unless an earlier service has used it.
+// operation returns the id of the method's operation. It is the name of the method's MCP tool. If another method
+// already uses this id, the service's name is put before it.
 func (b *builder) operation(m *protogen.Method) string {
 	id := snake(m.GoName)
 	if b.operations[id] {
@@ -114,13 +117,14 @@ func (b *builder) operation(m *protogen.Method) string {
 	return id
 }
 
+// method adds the operation of a method.
 func (b *builder) method(m *protogen.Method, rule *annotations.HttpRule) error {
 	verb, path := binding(rule)
 	if verb == "" {
-		return errors.New("only get, post, put, patch and delete are known")
+		return errors.New("its google.api.http option has an unsupported method: use get, post, put, patch or delete")
 	}
 	if body := rule.GetBody(); (body != "" && body != "*") || len(rule.GetAdditionalBindings()) > 0 || rule.GetResponseBody() != "" {
-		return errors.New(`only one binding, with body "*" or none, is known`)
+		return errors.New(`its google.api.http option is not supported: use one binding, with body "*" or without a body`)
 	}
 	op := openapi3.NewOperation()
 	op.OperationID = b.operation(m)
@@ -159,6 +163,7 @@ func (b *builder) method(m *protogen.Method, rule *annotations.HttpRule) error {
 	return nil
 }
 
+// parameter adds the field with the name as a parameter of the path or the query.
 func (b *builder) parameter(op *openapi3.Operation, in *protogen.Message, name string, p *openapi3.Parameter) error {
 	i := slices.IndexFunc(in.Fields, func(f *protogen.Field) bool { return string(f.Desc.Name()) == name })
 	if i < 0 {
@@ -175,7 +180,7 @@ func (b *builder) parameter(op *openapi3.Operation, in *protogen.Message, name s
 	return nil
 }
 
-// body adds the request's fields that are not in the path.
+// body adds a request body with the request's fields that are not in the path.
 func (b *builder) body(op *openapi3.Operation, in *protogen.Message, inPath []string) {
 	schema := b.object(in, requested, inPath)
 	b.doc.Components.Schemas[string(in.Desc.Name())] = schema.NewRef()
@@ -184,6 +189,7 @@ func (b *builder) body(op *openapi3.Operation, in *protogen.Message, inPath []st
 	op.RequestBody = &openapi3.RequestBodyRef{Value: body}
 }
 
+// responses adds the responses of the method.
 func (b *builder) responses(op *openapi3.Operation, m *protogen.Method, verb string) error {
 	list := verb == http.MethodGet && isList(m)
 	ok := openapi3.NewResponse().WithDescription(text(m.Output.Comments))
@@ -212,7 +218,7 @@ func (b *builder) responses(op *openapi3.Operation, m *protogen.Method, verb str
 	case b.options.Says(m.Desc, option.LastIsResult):
 		kind, last := b.options.Last(m.Output)
 		if last == nil {
-			return fmt.Errorf("%s needs an enum that marks the last message", option.LastIsResult)
+			return fmt.Errorf("%s needs an enum field in the response with a value that marks the last message", option.LastIsResult)
 		}
 		ok.WithDescription(fmt.Sprintf("%s\n\nWith `Accept: text/event-stream` the answer is a stream of server-sent events, one for each message: "+
 			"its event is the %s, its data the message as JSON, and the one of the %s `%s` is the result; `event: error` has an error "+
@@ -263,7 +269,7 @@ func (b *builder) responses(op *openapi3.Operation, m *protogen.Method, verb str
 	return nil
 }
 
-// isList reports whether the method answers with a list. Package rest adds an ETag to such answers.
+// isList reports whether the method returns a list. Package rest adds an ETag to such responses.
 func isList(m *protogen.Method) bool {
 	if m.Desc.IsStreamingServer() || len(m.Output.Fields) == 0 {
 		return false
@@ -278,6 +284,7 @@ func events() *openapi3.Schema {
 	return s
 }
 
+// binding returns the HTTP method and the path of the rule. verb is "" for a method that is not supported.
 func binding(rule *annotations.HttpRule) (verb, path string) {
 	switch p := rule.GetPattern().(type) {
 	case *annotations.HttpRule_Get:
@@ -296,6 +303,7 @@ func binding(rule *annotations.HttpRule) (verb, path string) {
 
 var pathField = regexp.MustCompile(`\{(\w+)\}`)
 
+// pathFields returns the names of the fields in the path.
 func pathFields(path string) []string {
 	var names []string
 	for _, m := range pathField.FindAllStringSubmatch(path, -1) {
@@ -304,7 +312,8 @@ func pathFields(path string) []string {
 	return names
 }
 
-// split returns the first sentence and the rest. For a comment of one sentence both are the same.
+// split returns the first sentence and the rest of a comment. For a comment of one sentence, it returns this sentence
+// twice.
 func split(s string) (summary, rest string) {
 	if summary, rest, ok := strings.Cut(s, ". "); ok {
 		return summary, strings.TrimSpace(rest)
@@ -314,5 +323,5 @@ func split(s string) (summary, rest string) {
 
 var hump = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 
-// snake returns the method's name as an MCP tool.
+// snake returns the name of the MCP tool for a method's name.
 func snake(s string) string { return strings.ToLower(hump.ReplaceAllString(s, "${1}_${2}")) }

@@ -12,8 +12,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// direction says who writes the JSON. A request may omit optional fields and must not have unknown ones. An answer has
-// every field that the proto does not declare optional, and later versions may add fields.
+// direction says whether the JSON is a request or a response. A request may omit optional fields and must not have
+// unknown fields. A response has every field that the proto does not declare optional, and later versions may add
+// fields.
 type direction int
 
 const (
@@ -35,7 +36,7 @@ func (b *builder) component(m *protogen.Message, d direction) *openapi3.SchemaRe
 	return ref(name)
 }
 
-// object returns the schema of a message, without the omitted fields.
+// object returns the schema of a message, without the fields in leftOut.
 func (b *builder) object(m *protogen.Message, d direction, leftOut []string) *openapi3.Schema {
 	o := openapi3.NewObjectSchema()
 	o.Description = text(m.Comments)
@@ -56,7 +57,7 @@ func (b *builder) object(m *protogen.Message, d direction, leftOut []string) *op
 	return o
 }
 
-// value returns the schema of a field.
+// value returns the schema of a field, with its description and constraints.
 func (b *builder) value(f *protogen.Field, d direction) *openapi3.SchemaRef {
 	var s *openapi3.SchemaRef
 	switch {
@@ -90,7 +91,7 @@ func (b *builder) value(f *protogen.Field, d direction) *openapi3.SchemaRef {
 	return s
 }
 
-// single returns the schema of one value of the field.
+// single returns the schema of one value of the field: of one item if the field is a list.
 func (b *builder) single(f *protogen.Field, d direction) *openapi3.SchemaRef {
 	switch f.Desc.Kind() {
 	case protoreflect.BoolKind:
@@ -104,7 +105,7 @@ func (b *builder) single(f *protogen.Field, d direction) *openapi3.SchemaRef {
 	case protoreflect.EnumKind:
 		s := openapi3.NewStringSchema()
 		for _, v := range f.Enum.Values {
-			if v.Desc.Number() != 0 { // the zero value is never sent, and is refused
+			if v.Desc.Number() != 0 { // the server never sends the zero value, and refuses it in requests
 				s.Enum = append(s.Enum, string(v.Desc.Name()))
 			}
 		}
@@ -117,6 +118,7 @@ func (b *builder) single(f *protogen.Field, d direction) *openapi3.SchemaRef {
 	return openapi3.NewInt32Schema().NewRef()
 }
 
+// message returns the schema of a message: the JSON form of a well-known type, or else a reference to a component.
 func (b *builder) message(m *protogen.Message, d direction) *openapi3.SchemaRef {
 	switch m.Desc.FullName() {
 	case "google.protobuf.Timestamp":
@@ -136,7 +138,8 @@ func (b *builder) message(m *protogen.Message, d direction) *openapi3.SchemaRef 
 	return b.component(m, d)
 }
 
-// mayBeNull reports whether the field can be null in an answer: a wrapper, or a message that is marked.
+// mayBeNull reports whether the field can be null in a response. This holds for wrappers and for messages with the
+// option fleet.v1.nullable.
 func (b *builder) mayBeNull(f *protogen.Field) bool {
 	if f.Message == nil || f.Desc.IsList() || f.Desc.IsMap() {
 		return false
@@ -154,7 +157,7 @@ func isRequired(f *protogen.Field) bool {
 	return slices.Contains(behaviours, annotations.FieldBehavior_REQUIRED)
 }
 
-// limit adds the constraints that the server checks.
+// limit adds the constraints of the field's validation rules to its schema.
 func limit(s *openapi3.Schema, f *protogen.Field) {
 	rules, _ := proto.GetExtension(f.Desc.Options(), validate.E_Field).(*validate.FieldRules)
 	if r := rules.GetString(); r != nil {
@@ -190,7 +193,7 @@ func valueList(e *protogen.Enum) string {
 	return "\n" + list.String()
 }
 
-// text returns a comment as one paragraph, without the word for its field_behavior.
+// text returns a comment as one paragraph, without a leading "Required." or "Optional.", because the schema says that.
 func text(c protogen.CommentSet) string {
 	s := strings.Join(strings.Fields(string(c.Leading)), " ")
 	s = strings.TrimPrefix(s, "Required. ")

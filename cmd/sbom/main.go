@@ -1,5 +1,6 @@
 // Command sbom writes the software bill of materials of Go programs as CycloneDX JSON to standard output. It reads the
-// build information that the Go linker records in each program, so it lists exactly the modules that the programs contain.
+// build information that the Go linker records in each program, so it lists exactly the modules that the programs
+// contain.
 package main
 
 import (
@@ -61,6 +62,7 @@ func module(m *debug.Module) cdx.Component {
 	return component(cdx.ComponentTypeLibrary, m.Path, m.Version)
 }
 
+// component returns a component that is identified by its Go package URL.
 func component(kind cdx.ComponentType, name, version string) cdx.Component {
 	url := "pkg:golang/" + name + "@" + version
 	return cdx.Component{Type: kind, BOMRef: url, Name: name, Version: version, PackageURL: url}

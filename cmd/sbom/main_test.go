@@ -17,7 +17,7 @@ func TestListsTheModulesOfPrograms(t *testing.T) {
 	var first, second bytes.Buffer
 	require.NoError(t, run(&first, []string{"v1.2.3", own}))
 	require.NoError(t, run(&second, []string{"v1.2.3", own, own}))
-	require.Equal(t, first.String(), second.String(), "each module is listed once, and always in the same order")
+	require.Equal(t, first.String(), second.String(), "each module must be listed once, and always in the same order")
 
 	var bom cdx.BOM
 	require.NoError(t, cdx.NewBOMDecoder(&first, cdx.BOMFileFormatJSON).Decode(&bom))

@@ -1,5 +1,5 @@
-// Package option reads Fleet's own options, from fleet/v1/options.proto, for the plugins. They generate the Go package
-// that has the options as Go values, and must not depend on it.
+// Package option reads Fleet's own options, which fleet/v1/options.proto defines, for the plugins. It uses descriptors
+// instead of the generated Go package of the options. The plugins generate this package, so they must not depend on it.
 package option
 
 import (
@@ -25,7 +25,7 @@ func NewReader(files []*protogen.File) Reader {
 	return r
 }
 
-// Get returns the value of an option, and whether it is set.
+// Get returns the value of the option with the name. The result is false if the option is not set.
 func (r Reader) Get(of protoreflect.Descriptor, name protoreflect.FullName) (protoreflect.Value, bool) {
 	x, err := r.types.FindExtensionByName(name)
 	if err != nil {
@@ -51,7 +51,8 @@ func (r Reader) Says(of protoreflect.Descriptor, name protoreflect.FullName) boo
 	return ok && v.Bool()
 }
 
-// Text returns a field of an option that is a message: a text, or the name of an enum's value; empty if it is not set.
+// Text returns the value of a field of an option. The option must be a message, and the field a string or an enum, of
+// which Text returns the name. It returns "" if the option or the field is not set.
 func (r Reader) Text(of protoreflect.Descriptor, name protoreflect.FullName, field protoreflect.Name) string {
 	v, ok := r.Get(of, name)
 	if !ok {
@@ -60,7 +61,7 @@ func (r Reader) Text(of protoreflect.Descriptor, name protoreflect.FullName, fie
 	return TextIn(v.Message(), field)
 }
 
-// TextIn does the same as Text for an option that has been read.
+// TextIn is like Text, for an option that Get has returned.
 func TextIn(option protoreflect.Message, field protoreflect.Name) string {
 	f := option.Descriptor().Fields().ByName(field)
 	if f.Enum() == nil {
@@ -75,7 +76,8 @@ func TextIn(option protoreflect.Message, field protoreflect.Name) string {
 // LastIsResult is the option that says that the last message of a stream is the method's result.
 const LastIsResult = protoreflect.FullName("fleet.v1.last_is_result")
 
-// Last returns the field of a stream's message that marks the last one, and its value; nil if there is none.
+// Last returns the enum field that marks the last message of a stream, and the value that it has in the last message. m
+// is the type of the stream's messages. Last returns nil if there is no such field.
 func (r Reader) Last(m *protogen.Message) (*protogen.Field, *protogen.EnumValue) {
 	for _, f := range m.Fields {
 		if f.Enum == nil || f.Desc.IsList() {
@@ -90,7 +92,7 @@ func (r Reader) Last(m *protogen.Message) (*protogen.Field, *protogen.EnumValue)
 	return nil, nil
 }
 
-// Field returns the field of the message with the role; nil if there is none.
+// Field returns the field of the message that has the role in the option fleet.v1.shown; nil if there is none.
 func (r Reader) Field(m *protogen.Message, role string) *protogen.Field {
 	for _, f := range m.Fields {
 		if r.Text(f.Desc, "fleet.v1.shown", "role") == role {

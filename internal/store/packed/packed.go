@@ -1,6 +1,6 @@
-// Package packed compresses what stores keep of payloads.
+// Package packed compresses the payloads that stores keep.
 //
-// The stores use it. It must never change its format without a migration: databases have it.
+// The stores use it. Its format must never change without a migration, because existing databases contain it.
 package packed
 
 import (
@@ -10,7 +10,7 @@ import (
 	"io"
 )
 
-// Pack compresses quickly rather than well, because a transaction is open meanwhile.
+// Pack compresses the payload with gzip. It prefers speed over size, because a transaction is open meanwhile.
 func Pack(payload []byte) ([]byte, error) {
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
@@ -24,7 +24,8 @@ func Pack(payload []byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Unpack decompresses at most size bytes, since compressed data could expand to any size.
+// Unpack decompresses a payload of size bytes. It reads at most one byte more, since damaged data could expand to any
+// size. It returns an error if the payload has another size.
 func Unpack(packed []byte, size int) ([]byte, error) {
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
@@ -35,7 +36,7 @@ func Unpack(packed []byte, size int) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read a payload of %d bytes: %w", size, err)
 	case len(payload) != size:
-		return nil, fmt.Errorf("read a payload: it does not have the %d bytes it should have", size)
+		return nil, fmt.Errorf("read a payload: its size is not the recorded %d bytes", size)
 	}
 	return payload, nil
 }

@@ -95,7 +95,7 @@ func (t *tx) InsertAgent(a *fleet.Agent) error {
 	return t.execLater(explain, insertRecipe, a.UID, string(recipe))
 }
 
-// UpdateAgent does not write the recipe, which never changes.
+// UpdateAgent writes the agent without its configuration, which never changes.
 func (t *tx) UpdateAgent(a *fleet.Agent) error {
 	t.lock(lockAgent, a.UID)
 	t.lockWorkspace(a)
@@ -107,7 +107,8 @@ func (t *tx) UpdateAgent(a *fleet.Agent) error {
 	return t.reviseLater(&a.Revision, explain, updateAgent, append(args, a.UID)...)
 }
 
-// lockWorkspace locks the agents of the agent's workspace. Agents that have none yet do not wait for each other.
+// lockWorkspace locks the agents of the agent's workspace. It takes no lock if the agent has no workspace yet, so that
+// such agents do not wait for each other.
 func (t *tx) lockWorkspace(a *fleet.Agent) {
 	if a.WorkspaceID != "" {
 		t.lock(lockPlace, joined(a.Place, a.WorkspaceID))

@@ -18,8 +18,8 @@ const (
 
 var insertAudit = numbered(`INSERT INTO audit (` + record.AuditColumns + `) VALUES (` + record.Marks(record.AuditColumns) + `) RETURNING n`)
 
-// queueAudit queues the line of the transaction's call, if it has one that is not written yet. The first function reads the
-// result, and the second must be called with that of the commit.
+// queueAudit queues the write of the call's entry in the audit log, unless the call has none or it was already written.
+// read reads the result of the write. settle must be called with the error of the commit, or nil.
 func (t *tx) queueAudit(b *pgx.Batch) (read func(pgx.BatchResults) error, settle func(error)) {
 	var e fleet.AuditEntry
 	ok, a := false, fleet.AuditFrom(t.ctx)
@@ -41,7 +41,7 @@ func (t *tx) queueAudit(b *pgx.Batch) (read func(pgx.BatchResults) error, settle
 	}
 }
 
-// PutAudit writes lines of the audit log, see fleet.Store.
+// PutAudit writes entries of the audit log, see fleet.Store.
 func (s *Store) PutAudit(ctx context.Context, entries []fleet.AuditEntry) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (s *Store) PutAudit(ctx context.Context, entries []fleet.AuditEntry) error 
 	return plain(ctx, translate(err))
 }
 
-// Audit returns lines of the audit log, see fleet.Store.
+// Audit returns entries of the audit log, newest first; see fleet.Store.
 func (s *Store) Audit(ctx context.Context, f fleet.AuditFilter, limit int) (entries []fleet.AuditEntry, err error) {
 	if err := s.enter(); err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (s *Store) Audit(ctx context.Context, f fleet.AuditFilter, limit int) (entr
 	return entries, plain(ctx, translate(err))
 }
 
-// PruneAudit removes old lines of the audit log, see fleet.Store.
+// PruneAudit removes old entries of the audit log, see fleet.Store.
 func (s *Store) PruneAudit(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	err = s.one(ctx, func(row scanner) error { return row.Scan(&removed) }, pruneAudit, before, limit)
 	return removed, err

@@ -11,8 +11,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestRefusedConnections checks what a refusal of the database to open a connection means: a server in trouble counts as one that does
-// not answer, whatever it says. A wrong password or database is not said to go away by itself.
+// TestRefusedConnections checks the error if the database refuses a connection. If the server has a problem, the error
+// must be BACKEND_UNAVAILABLE, whatever the code. For a wrong password or database it must not be, because a retry does
+// not help.
 func TestRefusedConnections(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]fleet.Reason{

@@ -14,8 +14,7 @@ import (
 	"fleet/internal/store/postgres/pgtest"
 )
 
-// TestDeadConnections has connections that pass nothing and do not fail: the store finds that out by itself and goes on with new
-// ones.
+// TestDeadConnections uses connections that pass no data but do not fail. The store must notice that and replace them.
 func TestDeadConnections(t *testing.T) {
 	t.Parallel()
 	pgtest.Need(t)
@@ -37,7 +36,7 @@ func TestDeadConnections(t *testing.T) {
 				hears(t, s, other)
 			}
 			var after int64
-			for after == 0 { // the first call may be told that the database does not answer
+			for after == 0 { // the first calls may fail because the database does not answer
 				if after, err = appendEvent(t.Context(), s, "after"); err != nil {
 					require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
 					if name == "forgotten" && runtime.GOOS == "linux" {
@@ -56,14 +55,15 @@ func TestDeadConnections(t *testing.T) {
 	}
 }
 
-// TestReadsWaitForTheLog lets a replica die between the commit of a write and the numbers of its events. A view that may show
-// what was committed, or a write that reads it and so refuses its caller, does not return before the log has those events.
+// TestReadsWaitForTheLog leaves events in the inbox, as a replica does that dies after a commit and before its events
+// are in the log. A view, and an update that reads and returns an error, must not return before the events are in the
+// log.
 func TestReadsWaitForTheLog(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	s := openAt(t, url, postgres.Config{})
 	conn := dial(t, url)
-	for i := range int64(20) { // every second the store numbers what is left by itself
+	for i := range int64(20) { // more than once, because each second the store moves such events by itself
 		_, err := conn.Exec(t.Context(), `INSERT INTO inbox (time, type, agent_uid, agent_name, name_key, owner, task_id, status, text)
 			VALUES (now(), 'agent_changed', 'u1', 'a', 'a', 'alice', '', '', 'left')`)
 		require.NoError(t, err)

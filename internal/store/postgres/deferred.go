@@ -8,25 +8,26 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// mostDeferred is how many writes are deferred at the same time.
+// mostDeferred is the number of deferred writes at which they are sent.
 const mostDeferred = 100
 
-// deferred is a write that is sent with the next statement of its transaction, at the latest with the commit. It spares a round trip to
-// the database. A failure is the failure of that statement.
+// deferred is a write that is sent together with the next statement of its transaction, at the latest with the commit.
+// This saves a round trip to the database. If the write fails, that statement fails.
 type deferred struct {
 	query    string
 	args     []any
-	revision *int64            // gets the revision of the row that the query returns; nil if it returns none
-	explain  func(error) error // returns the error for the caller
+	revision *int64            // is set to the revision that the query returns; nil if the query returns no revision
+	explain  func(error) error // converts an error of the database to the error for the caller
 }
 
-// existing returns the update, which ends with RETURNING revision, as a query that fails if there is no row: a COMMIT may follow at once.
-// before is what precedes the update in a WITH, like "name AS (DELETE ...), "; "" if nothing does.
+// existing returns a query that runs the update and fails with a division by zero if no row was updated. The query must
+// fail by itself, because a COMMIT may follow in the same batch. The update must end with RETURNING revision. before is
+// put before the update in the WITH clause, for example "name AS (DELETE ...), "; it may be "".
 func existing(before, update string) string {
 	return `WITH ` + before + `changed AS (` + update + `) SELECT max(revision), 1 / count(*) FROM changed`
 }
 
-// read reads the result.
+// read reads the result of the write, and returns the error for the caller.
 func (w *deferred) read(r pgx.BatchResults) (err error) {
 	if w.revision == nil {
 		_, err = r.Exec()
@@ -42,12 +43,12 @@ func (w *deferred) read(r pgx.BatchResults) (err error) {
 	return w.explain(err)
 }
 
-// execLater executes a write with the next statement.
+// execLater sends a write with the next statement.
 func (t *tx) execLater(explain func(error) error, query string, args ...any) error {
 	return t.reviseLater(nil, explain, query, args...)
 }
 
-// reviseLater executes an update that existing returned with the next statement, and sets the revision.
+// reviseLater sends an update with the next statement, and then sets revision. query is the result of existing.
 func (t *tx) reviseLater(revision *int64, explain func(error) error, query string, args ...any) error {
 	if t.err != nil {
 		return t.err
@@ -59,11 +60,12 @@ func (t *tx) reviseLater(revision *int64, explain func(error) error, query strin
 	return t.flush()
 }
 
-// flushAfter is how long a transaction may pause before its deferred writes are sent without the commit. The database may have ended the
-// transaction meanwhile. If a write fails for that reason, the transaction can be tried again; if a commit fails, it may have succeeded.
+// flushAfter is how long a transaction may pause before its deferred writes are sent separately, before the commit.
+// After a long pause the database may have ended the transaction. If a write fails for this reason, the transaction can
+// be repeated. If a commit fails, it is unknown whether it has succeeded.
 const flushAfter = 100 * time.Millisecond
 
-// paused reports whether the transaction has deferred writes that must be sent before the commit.
+// paused reports whether the transaction has deferred writes and has paused for longer than flushAfter.
 func (t *tx) paused() bool {
 	return len(t.later) > 0 && t.begin == "" && time.Since(t.sent) > flushAfter
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// silence is how long the other end of a connection may confirm nothing that was sent to it. Its kernel confirms also while a
-// statement takes long or waits for a lock. So a connection that a firewall has forgotten, or whose machine is gone, fails
-// after that time, and not only after answerLimit or endTimeout.
+// silence is how long sent data may stay unacknowledged by the other end of a connection. The other end's kernel
+// acknowledges data even while a statement takes long or waits for a lock. So if a firewall has forgotten a connection
+// or its machine is down, the connection fails after this time, and not only after answerLimit or endTimeout.
 const silence = 3 * time.Second
 
 // dial connects to the database.

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limitSilence makes a connection fail if data that was sent is not confirmed. Keep-alive probes are only sent while no data
-// is unconfirmed.
+// limitSilence makes a connection fail if sent data is not acknowledged within silence. Keep-alive probes do not do
+// that, because they are sent only while no data is unacknowledged.
 func limitSilence(network, _ string, c syscall.RawConn) error {
 	if !strings.HasPrefix(network, "tcp") {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// These are error codes of Postgres, and one of our triggers.
+// These are error codes of Postgres. codeRefused is the code of our own triggers.
 const (
 	codeUnique        = "23505"
 	codeSerialization = "40001"
@@ -28,7 +28,7 @@ const (
 	codeRefused       = "FL001"
 )
 
-// plain replaces the error of a cancelled call with the error of ctx.
+// plain returns err, or the error of ctx if ctx has ended, because then err only follows from that.
 func plain(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
@@ -36,6 +36,7 @@ func plain(ctx context.Context, err error) error {
 	return err
 }
 
+// code returns the error code of Postgres; "" if err is not an error of Postgres.
 func code(err error) string {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.Code
@@ -49,10 +50,10 @@ func taken(err error, index string) bool {
 	return ok && e.Code == codeUnique && e.ConstraintName == index
 }
 
-// refused reports whether err comes from a trigger that protects what never changes.
+// refused reports whether err comes from a trigger that protects rows that must never change.
 func refused(err error) bool { return code(err) == codeRefused }
 
-// conflict reports whether another transaction was in the way.
+// conflict reports whether err means that another transaction has prevented this one, so that a repetition may succeed.
 func conflict(err error) bool {
 	switch code(err) {
 	case codeSerialization, codeDeadlock, codeLock:
@@ -61,7 +62,8 @@ func conflict(err error) bool {
 	return false
 }
 
-// unreachable reports whether the database does not answer, or serves only reads, as a standby does.
+// unreachable reports whether err means that the database does not answer, or that it only allows reads, as a standby
+// does.
 func unreachable(err error) bool {
 	_, connecting := errors.AsType[*pgconn.ConnectError](err)
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
@@ -78,10 +80,11 @@ func unreachable(err error) bool {
 		pgconn.SafeToRetry(err) || err != nil && strings.Contains(err.Error(), "conn closed")
 }
 
-// retryable reports whether a transaction that failed with err before its commit may succeed when it is tried again.
+// retryable reports whether a transaction that failed with err before its commit may succeed if it is repeated.
 func retryable(err error) bool { return conflict(err) || unreachable(err) }
 
-// translate returns err as the core knows it.
+// translate returns err as an error of package fleet if it means that the disk is full or the database does not answer.
+// Otherwise it returns err.
 func translate(err error) error {
 	late := errors.Is(err, errNoAnswer)
 	if err == nil || fleet.ReasonOf(err) != fleet.ReasonInternal || !late && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
@@ -96,16 +99,17 @@ func translate(err error) error {
 	return err
 }
 
-// fullFor is how long the store counts as full after the database said so. Then one more write is tried.
+// fullFor is how long the store counts as full after the database has reported a full disk. Then the next write is
+// tried.
 const fullFor = time.Second
 
-// fullness knows whether the database's disk is full.
+// fullness records whether the database's disk is full.
 type fullness struct {
 	mu           sync.Mutex
-	since, until time.Time
+	since, until time.Time // since is when the disk was first found full; after until, a write is tried again
 }
 
-// saw notes whether a write has failed because of a full disk.
+// saw records the result of a write: err if it has failed, or nil.
 func (f *fullness) saw(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -130,7 +134,8 @@ func (f *fullness) now() (since time.Time, full bool) {
 	return f.since, true
 }
 
-// Full reports whether the store accepts only what ends or removes things, see fleet.Store.
+// Full reports whether the store accepts only writes that end or remove things, see fleet.Store.
 func (s *Store) Full() (since time.Time, full bool) { return s.full.now() }
 
+// mark returns the placeholder of the n-th argument.
 func mark(n int) string { return "$" + strconv.Itoa(n) }

@@ -15,7 +15,7 @@ const (
 	selectEvents = `SELECT seq, time, type, agent_uid, agent_name, owner, task_id, status, text, data FROM events WHERE `
 	inInbox      = `SELECT EXISTS (SELECT FROM inbox WHERE `
 	lastSeq      = `SELECT seq FROM sequencer WHERE id = 1`
-	// changedAgents repeats the index's condition, so that the index is used and output is not read.
+	// changedAgents repeats the condition of the index, so that the database uses the index and reads no output events.
 	changedAgents = `SELECT DISTINCT agent_uid FROM events WHERE type <> 'task_output' AND seq > $1`
 	insertEvents  = `INSERT INTO inbox (time, type, agent_uid, agent_name, name_key, owner, task_id, status, text, data)
 		SELECT time, type, agent_uid, agent_name, name_key, owner, task_id, status, text, data
@@ -24,7 +24,7 @@ const (
 		ORDER BY n RETURNING id`
 )
 
-// smallEvent is the largest event that is accepted on a full disk, in bytes.
+// smallEvent is the size of the largest event that is accepted on a full disk, in bytes of its text and data.
 const smallEvent = 4096
 
 // LastSeq returns the Seq of the newest event, see fleet.Store.
@@ -41,7 +41,7 @@ func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
 	if errors.Is(err, errNoAnswer) {
 		s.replaceConns()
 	}
-	if unreachable(err) && ctx.Err() == nil { // the connection may have been cut while nobody used it
+	if unreachable(err) && ctx.Err() == nil { // the connection may have been lost while it was idle, so try another one
 		err = answering(ctx, answerLimit, read)
 	}
 	return seq, plain(ctx, translate(err))
@@ -49,7 +49,8 @@ func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
 
 func (t *readTx) LastSeq() (int64, error) { return first(t, scanInt64, lastSeq) }
 
-// LastSeq counts events that this transaction has appended, as far as it is known.
+// LastSeq returns the Seq of the newest event, including the events that this transaction has appended. Events that
+// other transactions commit meanwhile can make the real numbers higher.
 func (t *tx) LastSeq() (int64, error) {
 	seq, err := t.readTx.LastSeq()
 	return seq + int64(len(t.events)), err
@@ -79,7 +80,8 @@ func (t *readTx) LastEvents(f fleet.EventFilter, limit int) ([]fleet.Event, erro
 	return events, err
 }
 
-// whole makes the view begin again if it shows changes of an agent or a task whose events are not in the log yet.
+// whole returns errEarly, which makes View repeat the view, if the view shows changes of the filter's agent or task
+// whose events are not in the log yet.
 func (t *readTx) whole(f fleet.EventFilter, c *clause) error {
 	if !t.view || t.last || f.AgentUID == "" && f.TaskID == "" {
 		return nil
@@ -108,7 +110,7 @@ func (t *tx) Append(e *fleet.Event) error {
 	return nil
 }
 
-// eventArgs returns the arguments of insertEvents.
+// eventArgs returns the arguments of insertEvents: one list for each column.
 func eventArgs(events []*fleet.Event) []any {
 	var texts [8][]string
 	times, data := make([]time.Time, len(events)), make([][]byte, len(events))
@@ -125,23 +127,25 @@ func eventArgs(events []*fleet.Event) []any {
 	return append(args, data)
 }
 
-// clause is a condition with its values.
+// clause is the condition of a query, and the arguments of the query.
 type clause struct {
 	where string // each condition followed by AND
 	args  []any
 }
 
-// arg adds a value, and returns its placeholder.
+// arg adds an argument and returns its placeholder.
 func (c *clause) arg(v any) string {
 	c.args = append(c.args, v)
 	return mark(len(c.args))
 }
 
+// add adds a condition in which each question mark stands for v.
 func (c *clause) add(condition string, v any) {
 	c.where += strings.ReplaceAll(condition, "?", c.arg(v)) + ` AND `
 }
 
-// visible selects what the owner has, and what belongs to the shared agents; everything if there is no owner.
+// visible adds the condition that a row belongs to the owner or to one of the shared agents. It adds nothing if owner
+// is "".
 func (c *clause) visible(owner string, shared []string) {
 	switch {
 	case owner == "":
@@ -152,14 +156,16 @@ func (c *clause) visible(owner string, shared []string) {
 	}
 }
 
-// ofProjects selects what belongs to agents of the projects; everything if there are none.
+// ofProjects adds the condition that a row belongs to an agent of one of the projects. It adds nothing if there are no
+// projects.
 func (c *clause) ofProjects(projects []string) {
 	if len(projects) > 0 {
 		c.add(`agent_uid IN (SELECT uid FROM agents WHERE project <> '' AND (project = ANY(?) OR place || '/' || project = ANY(?)))`, projects)
 	}
 }
 
-// conditions returns the filter as SQL. There are few texts, whatever the values, since every connection keeps them prepared.
+// conditions returns the filter as SQL. The SQL depends only on which fields are set, so there are few different
+// statements for a connection to keep prepared.
 func conditions(f fleet.EventFilter) *clause {
 	c := &clause{}
 	c.visible(f.Owner, f.Shared)

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Examination is what a database says about itself.
+// Examination is the result of Examine.
 type Examination struct {
-	Version string
-	Have    int64 // version of the schema, 0 if there is none
-	Want    int64 // version that this program needs
-	Clock   time.Time
-	Size    int64         // in bytes
-	Latency time.Duration // of a query on an open connection
+	Version string        // version of the Postgres server
+	Have    int64         // version of the schema; 0 if there is no schema
+	Want    int64         // version of the schema that this program needs
+	Clock   time.Time     // the database's time
+	Size    int64         // size of the database in bytes
+	Latency time.Duration // duration of a query on an open connection
 }
 
-// Examine asks the database about itself. It changes nothing.
+// Examine returns facts about the database. It changes nothing.
 func Examine(ctx context.Context, url string) (x Examination, err error) {
 	pool, err := newPool(ctx, url, sideConns, nil)
 	if err != nil {

@@ -8,37 +8,39 @@ import (
 )
 
 const (
-	// planEach makes the rest of the transaction plan each query for its values. How to find a text depends on how frequent it is: a plan
-	// for any text reads a whole index for one that is short.
+	// planEach makes the database plan each later query of the transaction for its values. The best plan for finding a
+	// text depends on how frequent the text is. With a plan for any text, a search for a short text reads a whole index.
 	planEach = `SELECT set_config('plan_cache_mode', 'force_custom_plan', true)`
 
 	tasksNumbered = `SELECT ` + record.ReadColumns + `, NULL::text FROM tasks WHERE n = ANY($1)` + newestFirst
 )
 
-// fewNewest is the number of the newest tasks among which a text is looked for at first.
+// fewNewest is how many of the newest tasks are searched for a text at first.
 const fewNewest = 5_000
 
-// longText is the number of characters from which on a text has so many pieces in the index that finding all tasks with it takes long.
+// longText is the smallest number of characters of a long text. A long text has many pieces in the index, so finding
+// all tasks with it takes long.
 const longText = 9
 
-// textSearch finds the tasks of a filter with a text. The database knows only roughly how frequent a text is, so it may choose badly
-// between the order of lists and the index of texts. Reading the newest tasks first tells which is better: if few of them have the text,
-// then usually few of all tasks do, and the index finds all of these quickly.
+// textSearch finds the tasks of a filter with a text. The database could read the tasks in the order of lists or use
+// the index of texts. It may choose badly, because it knows only roughly how frequent a text is. So textSearch reads
+// the newest tasks first to decide: if only a few of them have the text, then usually only a few of all tasks have it,
+// and the index finds them quickly.
 type textSearch struct {
 	*readTx
 	filter fleet.TaskFilter
 	long   bool
 	few    int // how many of the newest tasks are read first
-	many   int // how many are read at most if they are likely to be enough; then finding all that have the text takes more time
-	most   int // how many tasks are counted
+	many   int // the largest number of newest tasks to read then; to read more would take longer than using the index
+	most   int // tasks are counted up to this number
 
-	counted bool // total is the number of tasks that match, or at least most
-	total   int  // how many match at least
+	counted bool // total is the exact number of matching tasks, or it is at least most
+	total   int  // at least so many tasks match
 }
 
 func newTextSearch(t *readTx, f fleet.TaskFilter, most int) *textSearch {
 	s := &textSearch{readTx: t, filter: f, long: utf8.RuneCountInString(f.Text) >= longText, few: fewNewest, many: 4 * fewNewest, most: most}
-	apart := f.Owner != "" || f.Place != "" || f.Project != "" || len(f.Projects) > 0 || f.Status != "" // few such tasks are on one page of the disk
+	apart := f.Owner != "" || f.Place != "" || f.Project != "" || len(f.Projects) > 0 || f.Status != "" // such tasks are spread over many disk pages
 	switch {
 	case s.long:
 		s.many *= 3
@@ -73,7 +75,8 @@ func (t *readTx) findText(f fleet.TaskFilter, w fleet.TaskWindow) (fleet.FoundTa
 	}, s.count)
 }
 
-// numbers returns the column n of a page of the tasks that match: of those behind the position, or of all if it is nil.
+// numbers returns the column n of a page of the matching tasks, newest first. The page is among the tasks after the
+// position, or among all tasks if behind is nil.
 func (s *textSearch) numbers(behind *position, limit, offset int) ([]int64, error) {
 	need, most := offset+limit, offset+limit
 	if behind == nil {
@@ -89,10 +92,10 @@ func (s *textSearch) numbers(behind *position, limit, offset int) ([]int64, erro
 	return ns[min(offset, len(ns)):min(need, len(ns))], err
 }
 
-// enough returns among how many tasks as many as needed, or as are counted at most, should match if n of the newest do. It returns 0 if that
-// is not worthwhile.
+// enough estimates how many of the newest tasks must be read to find most matching tasks, or at least need, if n of the
+// first s.few match. It returns 0 if the estimate exceeds s.many.
 func (s *textSearch) enough(n, need, most int) int {
-	if s.long { // it is not counted exactly
+	if s.long { // a long text is not counted exactly
 		most = need
 	}
 	for _, wanted := range []int{most, need} {
@@ -103,8 +106,8 @@ func (s *textSearch) enough(n, need, most int) int {
 	return 0
 }
 
-// among returns the numbers of the first tasks that match, at most so many, among the newest behind the position. whole says that there
-// are no others than those that it has read.
+// among reads the newest tasks after the position, as many as read says, and returns the numbers of those that match,
+// at most most. whole says that there are no tasks beyond those that it has read.
 func (s *textSearch) among(read int, behind *position, most int) (ns []int64, whole bool, err error) {
 	f := s.filter
 	f.Text = ""
@@ -128,7 +131,7 @@ func (s *textSearch) among(read int, behind *position, most int) (ns []int64, wh
 	return ns, whole, nil
 }
 
-// all returns the same as numbers, and counts all tasks that match.
+// all returns the same as numbers by searching all tasks, and sets s.total to the number of matching tasks.
 func (s *textSearch) all(behind *position, limit, offset int) ([]int64, error) {
 	c := taskConditions(s.filter)
 	found := `WITH found AS MATERIALIZED (SELECT n, created_at FROM tasks WHERE ` + c.where + `true) SELECT n, (SELECT count(*) FROM found) FROM found WHERE `
@@ -142,8 +145,8 @@ func (s *textSearch) all(behind *position, limit, offset int) ([]int64, error) {
 	}, found+c.where+`true`+newestFirst+` LIMIT `+c.arg(limit)+` OFFSET `+c.arg(offset), c.args...)
 }
 
-// count counts the tasks that match, at most so many. Those with a long text are counted only among the newest tasks, unless few of these
-// have it; more says that there can be more.
+// count returns how many tasks match, at most most. A long text is counted only among the newest tasks, unless none of
+// them has it. Then more is true, which means that further tasks may match.
 func (s *textSearch) count(most int) (n int, more bool, err error) {
 	if !s.counted && s.total == 0 && s.long {
 		_, _, err = s.among(s.few, nil, most)

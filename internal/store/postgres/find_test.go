@@ -16,10 +16,10 @@ import (
 	"fleet/internal/store/postgres/pgtest"
 )
 
-// manyTasks is more than a search reads before it looks at how many of the newest tasks have the text.
+// manyTasks is more than the number of newest tasks that a search reads first.
 const manyTasks = 12_000
 
-// addTasks adds tasks whose numbers rise roughly as their times do, and returns them as lists have them.
+// addTasks adds tasks and returns them in the order of lists. Newer tasks have higher numbers, with some exceptions.
 func addTasks(t *testing.T, url string, describe func(i int) string) (tasks []*fleet.Task) {
 	t.Helper()
 	s, err := postgres.Open(t.Context(), url, postgres.Config{})
@@ -42,18 +42,18 @@ func addTasks(t *testing.T, url string, describe func(i int) string) (tasks []*f
 	}
 	conn := dial(t, url)
 	defer func() { require.NoError(t, conn.Close(context.WithoutCancel(t.Context()))) }()
-	_, err = conn.Exec(t.Context(), `SET session_replication_role = replica`) // no triggers
+	_, err = conn.Exec(t.Context(), `SET session_replication_role = replica`) // disables triggers
 	require.NoError(t, err)
 	_, err = conn.Exec(t.Context(), `INSERT INTO tasks OVERRIDING SYSTEM VALUE
 		SELECT (jsonb_populate_record(t, jsonb_build_object('n', t.n + i, 'id', given.id, 'description', text, 'search', text, 'created_at', at))).*
 		FROM tasks AS t, unnest($1::text[], $2::text[], $3::timestamptz[]) WITH ORDINALITY AS given (id, text, at, i) WHERE t.id = 'first'`, ids, texts, times)
 	require.NoError(t, err)
-	slices.Reverse(tasks) // of those with the same time, the last comes first
+	slices.Reverse(tasks) // of tasks with the same time, the last comes first
 	slices.SortStableFunc(tasks, func(a, b *fleet.Task) int { return b.CreatedAt.Compare(a.CreatedAt) })
 	return tasks
 }
 
-// parts returns words for a task. Each is in another part of all tasks, and in another part of the newest.
+// parts returns words for task i. The words differ in how many of all tasks and how many of the newest tasks have them.
 func parts(i int) string {
 	words := []string{"everywhere"}
 	for _, every := range []int{7, 150, 400, 3000} {
@@ -70,8 +70,9 @@ func parts(i int) string {
 	return strings.Join(words, " ")
 }
 
-// TestTextIsFoundAmongMany compares searches with a scan, in pages and by cursors, for texts of all frequencies. It counts the scans of the
-// index of texts too: a frequent text is found without it, and one scan finds a rare text and counts it.
+// TestTextIsFoundAmongMany compares searches for texts of different frequencies with a simple scan, in pages and by
+// cursors. It also counts the scans of the index of texts: a frequent text must be found without the index, and one
+// scan of the index must find and count a rare text.
 func TestTextIsFoundAmongMany(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -125,7 +126,8 @@ func textScans(t *testing.T, conn *pgx.Conn, url, text string) int {
 	return scans() - before
 }
 
-// checkWindow compares the window with what is wanted, with and without a filter by owner: all tasks have the same.
+// checkWindow checks that the search for the text returns the window of the wanted tasks. It searches with and without
+// a filter by owner, which must make no difference, because all tasks have the same owner.
 func checkWindow(t *testing.T, s fleet.Store, text string, want []string, w fleet.TaskWindow) {
 	t.Helper()
 	for _, owner := range []string{"", "alice"} {

@@ -18,8 +18,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestFullDisk fills the disk of the database's tables under a store that is used, and frees it again. Nothing that was acknowledged
-// is lost, and what was refused is not there.
+// TestFullDisk fills the disk with the database's tables while a store is used, and frees it again. Afterwards the log
+// must have all acknowledged events, and no refused ones.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	pgtest.Need(t)
@@ -45,7 +45,7 @@ func TestFullDisk(t *testing.T) {
 		switch {
 		case err == nil:
 			acknowledged = append(acknowledged, e.Status)
-		case fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable: // it may be in the inbox
+		case fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable: // the event may be in the inbox
 			unknown++
 		}
 		return err
@@ -53,7 +53,7 @@ func TestFullDisk(t *testing.T) {
 	require.NoError(t, output())
 	filler := filepath.Join(disk, "filler")
 	fill(t, filler)
-	for err = nil; err == nil; { // what has room in the pages that there are
+	for err = nil; err == nil; { // the first events may still fit into existing pages
 		require.Less(t, len(acknowledged), 2000)
 		err = output()
 	}
@@ -66,7 +66,7 @@ func TestFullDisk(t *testing.T) {
 		return full
 	})
 	_, err = s.LastSeq(t.Context())
-	require.NoError(t, err, "it can be read")
+	require.NoError(t, err, "reads must work on a full disk")
 
 	require.NoError(t, os.Remove(filler))
 	waittest.Until(t, "the store tries again after a time", func() bool { return output() == nil })
@@ -82,7 +82,8 @@ func TestFullDisk(t *testing.T) {
 	require.LessOrEqual(t, len(got), len(acknowledged)+unknown)
 }
 
-// smallDisk mounts a small file system in the directory, with a directory tables in it of the same owner.
+// smallDisk mounts a small file system in the directory, and creates the directory tables in it. Both have the same
+// owner as the directory. smallDisk returns the path of the file system.
 func smallDisk(t *testing.T, dir string) string {
 	t.Helper()
 	disk := filepath.Join(dir, "small")

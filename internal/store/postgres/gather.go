@@ -5,13 +5,14 @@ import (
 	"sync"
 )
 
-// gather lets calls that come during a run share the next run, so that many calls at the same time need few commits.
+// gather runs concurrent calls together: all calls that arrive during a run share the next run. So many concurrent
+// calls need only a few commits.
 type gather[T any] struct {
-	run func([]*T) error // sets the results in the calls
+	run func([]*T) error // runs the calls and sets their results in them
 
 	mu      sync.Mutex
 	running bool
-	next    *gathered[T] // what waiting calls share; nil if none waits
+	next    *gathered[T] // the waiting calls; nil if no call waits
 }
 
 // gathered are the calls that share a run.
@@ -21,7 +22,8 @@ type gathered[T any] struct {
 	done  chan struct{} // closed after the run
 }
 
-// do runs the call, with others if there are any. If the context ends first, the call may be run all the same.
+// do runs the call, together with other waiting calls. If the context ends first, do returns its error, but the call
+// may still be run.
 func (g *gather[T]) do(ctx context.Context, call *T) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -45,7 +47,7 @@ func (g *gather[T]) do(ctx context.Context, call *T) error {
 	}
 }
 
-// serve runs waiting calls until none waits.
+// serve runs the waiting calls until no call waits.
 func (g *gather[T]) serve() {
 	for {
 		g.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"fleet/internal/waittest"
 )
 
+// TestCallsShareTheNextRun checks that the calls that arrive during a run share the next run and its error.
 func TestCallsShareTheNextRun(t *testing.T) {
 	t.Parallel()
 	begun, goOn := make(chan int), make(chan error)
@@ -40,12 +41,12 @@ func TestCallsShareTheNextRun(t *testing.T) {
 	go call(canceled, 10)
 	waiting(10)
 	cancel()
-	require.ErrorIs(t, <-errs, context.Canceled, "it does not wait for the run")
+	require.ErrorIs(t, <-errs, context.Canceled, "a cancelled call must not wait for the run")
 
 	failed := errors.New("the second run failed")
 	goOn <- nil
 	require.NoError(t, <-errs)
-	require.Equal(t, 10, <-begun, "all that waited")
+	require.Equal(t, 10, <-begun, "the second run must have all waiting calls")
 	goOn <- failed
 	sum := 0
 	for range 9 {
@@ -54,10 +55,10 @@ func TestCallsShareTheNextRun(t *testing.T) {
 	for _, n := range results[1:] {
 		sum += n
 	}
-	require.Equal(t, 55, sum, "each has its own result")
+	require.Equal(t, 55, sum, "each call must have its own result")
 
 	go call(t.Context(), 0)
-	require.Equal(t, 1, <-begun, "it begins again")
+	require.Equal(t, 1, <-begun, "a call after the last run must begin a new run")
 	goOn <- nil
 	require.NoError(t, <-errs)
 }

@@ -24,15 +24,15 @@ const (
 	markRemoved  = `UPDATE tasks SET payload_removed = true WHERE id = ANY($1)`
 )
 
-// dropTask removes what refers to a task, and then the task.
+// dropTask are the statements that remove the rows that refer to a task, and then the task.
 var dropTask = []string{
 	`DELETE FROM payloads WHERE task_id = $1`, dropRest, `DELETE FROM task_changes WHERE task_id = $1`, `DELETE FROM task_checks WHERE task_id = $1`,
 	`DELETE FROM messages WHERE task_id = $1`, `DELETE FROM questions WHERE task_id = $1`,
-	`DELETE FROM inbox WHERE task_id = $1`, // before the log, where its events may go meanwhile
+	`DELETE FROM inbox WHERE task_id = $1`, // before the log, because events move from the inbox to the log
 	`DELETE FROM events WHERE task_id <> '' AND task_id = $1`, `DELETE FROM tasks WHERE id = $1`,
 }
 
-// lastChar is greater than every character of a text that is kept.
+// lastChar is greater than every character of a stored id.
 const lastChar = "\U0010FFFF"
 
 func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (fleet.FoundTasks, error) {
@@ -57,22 +57,22 @@ func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (fleet.FoundT
 	})
 }
 
-// countTasks counts the tasks of the filter, at most so many.
+// countTasks returns how many tasks match the filter, at most most.
 func (t *readTx) countTasks(f fleet.TaskFilter, most int) (int, error) {
 	c := taskConditions(f)
 	return first(t, scanInt, countTasks+c.where+`true LIMIT `+c.arg(most)+`) AS counted`, c.args...)
 }
 
-// position is where a task is in the order of lists.
+// position is the position of a task in lists, which are ordered from the newest to the oldest task.
 type position struct {
 	createdAt time.Time
 	n         int64
 }
 
-// position returns where the task is; nil if it does not exist.
+// position returns the position of the task; nil if id is "" or there is no such task.
 func (t *readTx) position(id string) (*position, error) {
 	if id == "" {
-		return nil, nil //nolint:nilnil // see above
+		return nil, nil //nolint:nilnil // nil means the beginning of the list
 	}
 	return first(t, func(row scanner) (*position, error) {
 		p := &position{}
@@ -80,7 +80,7 @@ func (t *readTx) position(id string) (*position, error) {
 	}, positionOf, id)
 }
 
-// behind selects what comes after the position in the order of lists.
+// behind adds the condition that a task comes after the position in lists.
 func (c *clause) behind(p position) {
 	c.where += `(created_at, n) < (` + c.arg(p.createdAt) + `, ` + c.arg(p.n) + `) AND `
 }
@@ -128,7 +128,7 @@ func (c *clause) filter(f fleet.TaskFilter) {
 	}
 }
 
-// text selects the tasks with the text.
+// text adds the condition that a task has the text.
 func (c *clause) text(text string) {
 	c.add(`search LIKE ?`, "%"+strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(strings.ToLower(text))+"%")
 }
@@ -145,7 +145,8 @@ func (t *readTx) TaskIDs(prefix string, f fleet.TaskFilter, limit int) ([]string
 	return all(t, scanString, taskIDs+c.where+`true ORDER BY id LIMIT `+c.arg(limit), c.args...)
 }
 
-// DeleteTask removes what refers to the task before the task.
+// DeleteTask deletes the task. It deletes the rows that refer to the task first. It fails if the task does not exist or
+// has not ended.
 func (t *tx) DeleteTask(id string) error {
 	task, err := t.Task(id)
 	switch {
@@ -168,10 +169,10 @@ func (t *tx) DeleteTask(id string) error {
 	return nil
 }
 
-// PrunePayloads removes old payloads, see fleet.Store.
+// PrunePayloads removes old payloads and old remains of agents, see fleet.Store.
 func (s *Store) PrunePayloads(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	err = s.Update(ctx, func(ftx fleet.Tx) error {
-		t := ftx.(*tx) //nolint:forcetypeassert // our own
+		t := ftx.(*tx) //nolint:forcetypeassert // Update passes a *tx
 		ids, err := all(&t.readTx, scanString, oldPayloads, before, limit)
 		if err != nil {
 			return err

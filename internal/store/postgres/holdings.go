@@ -7,7 +7,7 @@ import (
 	"fleet/internal/store/record"
 )
 
-// One query counts everything, because each start of a task asks for it.
+// ownedThings counts everything in one query, because each start of a task needs these numbers.
 const (
 	ownedThings = `SELECT 'agents', toolset, count(*) FROM agents WHERE owner = $1 AND deleted_at IS NULL GROUP BY toolset UNION ALL ` + ownedTasks
 	ownedOf     = `SELECT count(*) FROM agents WHERE owner = $1 AND toolset = $2 AND deleted_at IS NULL`
@@ -43,12 +43,13 @@ func (t *readTx) OwnAgents(owner string, toolset fleet.Toolset, most int) (n int
 	return n, err
 }
 
-// errNear means that a number is too near its limit to be counted while others add to it.
+// errNear means that a number is too near its limit to be counted while other transactions add to it.
 var errNear = errors.New("the number is near its limit: count it alone")
 
-// counted counts what the owner has. Only near a limit does it keep out others who add something: otherwise they would all wait for each
-// other's commits. far says whether the numbers, which are 0 before they are counted, are so far from the limits that all transactions
-// which the server can have at the same time do not reach them together.
+// counted calls count, which counts the owner's things, while holding a lock. Near a limit, the lock is exclusive, so
+// that no other transaction adds something meanwhile. Otherwise the lock is shared, so that transactions do not wait
+// for each other's commits. far reports whether the numbers are so far from the limits that all transactions that the
+// server can have at the same time cannot reach them together. Before count is called, the numbers are 0.
 func (t *readTx) counted(owner string, far func() bool, count func() error) error {
 	alone, shared := t.locks.held[lockKey(lockHoldings, owner)]
 	if t.view || t.near || alone || !shared && !far() {
@@ -59,15 +60,16 @@ func (t *readTx) counted(owner string, far func() bool, count func() error) erro
 	err := count()
 	if err == nil && !far() {
 		t.near = true
-		return t.failed(errNear) // and begin again with the lock: two that have shared it would wait for each other
+		return t.failed(errNear) // repeat with the exclusive lock: two transactions that share it would deadlock if both wanted it
 	}
 	return err
 }
 
-// mostBytes is how many stored bytes a transaction may add without the lock: those of a new agent and of its task.
+// mostBytes is how many stored bytes a transaction may add while it shares the lock: those of a new agent and of its task.
 const mostBytes = 2 * fleet.MaxText
 
-// holdings returns the owner's holdings that the query finds. bytes is how many stored bytes the transaction is about to add.
+// holdings returns the owner's holdings that the query counts. bytes is how many stored bytes the transaction is about to
+// add.
 func (t *readTx) holdings(owner, query string, l fleet.Limits, bytes int) (h fleet.Holdings, err error) {
 	h.Agents = map[fleet.Toolset]int{}
 	far := func() bool {

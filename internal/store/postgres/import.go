@@ -14,20 +14,20 @@ import (
 	"fleet/internal/fleet"
 )
 
-// imported are the tables that Import fills, each after those that it refers to.
+// imported are the tables that Import fills. Each table comes after the tables that it refers to.
 var imported = []string{
 	"agents", "recipes", "tasks", "task_descriptions", "payloads", "task_changes", "task_checks", "messages", "questions", "events",
 	"requests", "audit", "tokens", "identities", "sessions", "tools", "agent_remains", "notes", "secrets", "stored", "stored_projects",
 	"usage_days",
 }
 
-// replaced are the tables in which a server writes when it starts. Import deletes their rows first.
+// replaced are the tables that a server writes to when it starts. Import deletes their rows first.
 var replaced = []string{"notes", "secrets", "stored", "stored_changes", "stored_projects", "usage_days"}
 
-// Import copies tables of another store into the database, in one transaction, and returns the number of rows of each. The
-// database must have no agents, no tasks and no history. rows returns the rows of a table. Its columns have the names of this store's,
-// times are microseconds since 1970, and truth is 0 or 1. Columns that this store does not have are left out. places has
-// the new names of places by their old names; it may be nil.
+// Import copies tables of another store into the database in one transaction, and returns the number of rows by table.
+// The database must have no agents, no tasks and no history. rows returns all rows of a table. Their columns must have
+// the same names as in this store, times must be microseconds since 1970, and booleans must be 0 or 1. Import ignores
+// columns that this store does not have. places has the new names of places by their old names; it may be nil.
 func Import(ctx context.Context, url string, places map[string]string, rows func(table string) (*sql.Rows, error)) (counts map[string]int64, err error) {
 	pool, err := newPool(ctx, url, sideConns, nil)
 	if err != nil {
@@ -60,13 +60,14 @@ func Import(ctx context.Context, url string, places map[string]string, rows func
 		}
 		return countSums(ctx, tx, "ENABLE")
 	})
-	if err == nil { // autovacuum does the same, later, and queries are slow until then: a failure needs no report
+	if err == nil { // autovacuum would do this later, and queries would be slow until then; so an error can be ignored
 		_, _ = pool.Exec(ctx, `VACUUM (ANALYZE) `+strings.Join(imported, `, `))
 	}
 	return counts, translate(err)
 }
 
-// requireEmpty returns an error unless the database has no fleet in it, and keeps others from adding one.
+// requireEmpty returns an error if the database already has a fleet. It locks the tables, so that no server can add one
+// before the commit, and deletes the rows of the replaced tables.
 func requireEmpty(ctx context.Context, tx pgx.Tx) error {
 	for _, table := range append(slices.Clone(imported), "inbox", "stored_changes") {
 		if _, err := tx.Exec(ctx, `LOCK TABLE `+table+` IN EXCLUSIVE MODE`); err != nil {
@@ -89,7 +90,7 @@ func requireEmpty(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// copyTable copies the rows of one table.
+// copyTable copies the rows of one table and returns their number.
 func copyTable(ctx context.Context, tx pgx.Tx, table string, places map[string]string, rows func(table string) (*sql.Rows, error)) (int64, error) {
 	types, err := columnsOf(ctx, tx, table)
 	if err != nil {
@@ -126,7 +127,7 @@ func copyTable(ctx context.Context, tx pgx.Tx, table string, places map[string]s
 	return tx.CopyFrom(ctx, pgx.Identifier{table}, columns, s)
 }
 
-// columnsOf returns the types of the table's columns.
+// columnsOf returns the object ids of the types of the table's columns, by column.
 func columnsOf(ctx context.Context, tx pgx.Tx, table string) (map[string]uint32, error) {
 	rows, err := tx.Query(ctx, `SELECT attname, atttypid FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped`, table)
 	if err != nil {
@@ -147,12 +148,12 @@ type source struct {
 	rows   *sql.Rows
 	table  string
 	places map[string]string // new names by old ones
-	width  int
-	at     []int // of the columns that are copied
-	types  []uint32
+	width  int               // number of columns of the other store
+	at     []int             // positions of the copied columns in the rows of the other store
+	types  []uint32          // object ids of their types
 
-	place                     int // which value is the place of an agent
-	description, summary, seq int // columns of the other store, from which more columns are computed
+	place                     int // position of an agent's place among the copied columns
+	description, summary, seq int // positions in the rows of the other store, for computed columns
 }
 
 // Next advances to the next row.
@@ -161,7 +162,7 @@ func (s *source) Next() bool { return s.rows.Next() }
 // Err returns the error that ended the rows.
 func (s *source) Err() error { return s.rows.Err() }
 
-// Values returns the row.
+// Values returns the values of the current row, converted to the types of this store, and then the computed columns.
 func (s *source) Values() ([]any, error) {
 	row, dest := make([]any, s.width), make([]any, s.width)
 	for i := range row {
@@ -193,7 +194,7 @@ func (s *source) Values() ([]any, error) {
 	return values, nil
 }
 
-// convert returns the value as one of the type.
+// convert converts a value of the other store to the type of this store's column.
 func convert(v any, oid uint32) (any, error) {
 	switch v := v.(type) {
 	case int64:
@@ -214,12 +215,13 @@ func convert(v any, oid uint32) (any, error) {
 		}
 	case nil, float64:
 	default:
-		return nil, fmt.Errorf("a value of type %T is unknown", v)
+		return nil, fmt.Errorf("a value has the type %T, which cannot be converted", v)
 	}
 	return v, nil
 }
 
-// countSums switches the triggers on or off that write stored_projects and usage_days, which are copied.
+// countSums enables or disables the triggers that write stored_projects and usage_days. They are disabled while Import
+// copies these tables. enable is "ENABLE" or "DISABLE".
 func countSums(ctx context.Context, tx pgx.Tx, enable string) error {
 	for table, triggers := range map[string][]string{
 		"stored_changes": {"stored_project_changes", "usage_changes"}, "events": {"stored_project_events"}, "tasks": {"usage_task_added"},
@@ -233,8 +235,8 @@ func countSums(ctx context.Context, tx pgx.Tx, enable string) error {
 	return nil
 }
 
-// continueNumbers makes new events and rows get numbers after those of the copied ones. It deletes the changes of sizes that
-// copying has caused, because the copied table stored has them already.
+// continueNumbers makes the numbers of new events and rows continue after those of the copied rows. It also deletes the
+// changes of sizes that the copying has caused, because the copied table stored already includes them.
 func continueNumbers(ctx context.Context, tx pgx.Tx) error {
 	statements := []string{
 		`DELETE FROM stored_changes`,

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// The clock is the database's, and is read when the row is locked.
+// Leases use the database's clock. It is read after the row is locked, so time spent waiting for the lock counts.
 const (
 	takeLease = `INSERT INTO leases AS l (key, owner, until, epoch)
 		VALUES ($1, $2, clock_timestamp() + $3::bigint * interval '1 microsecond', nextval('lease_epochs'))
@@ -17,8 +17,8 @@ const (
 		RETURNING epoch`
 	renewLeases = `UPDATE leases SET until = greatest(until, clock_timestamp() + $2::bigint * interval '1 microsecond') WHERE owner = $1
 		RETURNING key, epoch`
-	// takeFree takes leases that nobody has, and finds those that another owner has. It does not wait for transactions that keep a lease.
-	// It says nothing about the rest, for example about leases whose time is over.
+	// takeFree takes leases that nobody has, and returns epoch 0 for leases that another owner holds. It does not wait for
+	// transactions that lock a lease. It returns no row for other leases, for example for expired ones.
 	takeFree = `WITH asked AS (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[]) AS a (key, owner, ttl)),
 		taken AS (INSERT INTO leases (key, owner, until, epoch)
 			SELECT key, owner, clock_timestamp() + ttl * interval '1 microsecond', nextval('lease_epochs')
@@ -26,7 +26,7 @@ const (
 			ON CONFLICT DO NOTHING RETURNING key, owner, epoch)
 		SELECT key, owner, epoch FROM taken
 		UNION ALL SELECT a.key, a.owner, 0 FROM asked AS a JOIN leases AS l ON l.key = a.key WHERE l.owner <> a.owner AND l.until > clock_timestamp()`
-	// releaseFree gives leases back for which it need not wait, and returns them.
+	// releaseFree releases the leases that no transaction locks, and returns them.
 	releaseFree = `DELETE FROM leases WHERE (key, owner) IN (
 			SELECT l.key, l.owner FROM unnest($1::text[], $2::text[]) AS a (key, owner) JOIN leases AS l ON l.key = a.key AND l.owner = a.owner
 			FOR UPDATE OF l SKIP LOCKED)
@@ -35,20 +35,22 @@ const (
 	releaseLease = `DELETE FROM leases WHERE key = $1 AND owner = $2`
 )
 
-// leaseCall asks to take a lease, or to give it back.
+// leaseCall is a request to take or to release a lease.
 type leaseCall struct {
 	key, owner string
 	ttl        time.Duration
 	release    bool
 	epoch      int64 // the result; 0 if another owner has the lease
-	done       bool  // by the shared statements
+	done       bool  // the shared statements have done the call
 }
 
-// leaseTries is how often a call is done with others before it is done alone. Where replicas ask for the same lease at the same time, the
-// first try may find that another replica is about to have it, and the second that it has it.
+// leaseTries is how often a call is tried together with others before it is done alone. If several replicas request the
+// same lease at the same time, the first try can fail because another replica is just taking it. The second try then
+// finds that the other replica holds it.
 const leaseTries = 2
 
-// Lease takes or renews a lease, see fleet.Store. Calls at the same time share a transaction if none of them has to wait for a lease.
+// Lease takes or renews a lease, see fleet.Store. Concurrent calls share a transaction, except calls that must wait for
+// a lease.
 func (s *Store) Lease(ctx context.Context, key, owner string, ttl time.Duration) (epoch int64, err error) {
 	for range leaseTries {
 		c := &leaseCall{key: key, owner: owner, ttl: ttl}
@@ -63,7 +65,7 @@ func (s *Store) Lease(ctx context.Context, key, owner string, ttl time.Duration)
 	return epoch, err
 }
 
-// Release gives a lease back, see fleet.Store, in a transaction with other calls if it need not wait.
+// Release releases a lease, see fleet.Store. It shares a transaction with concurrent calls unless it must wait.
 func (s *Store) Release(ctx context.Context, key, owner string) error {
 	c := &leaseCall{key: key, owner: owner, release: true}
 	if err := s.leasing.do(ctx, c); err != nil || c.done {
@@ -72,7 +74,8 @@ func (s *Store) Release(ctx context.Context, key, owner string) error {
 	return s.one(ctx, nil, releaseLease, key, owner)
 }
 
-// leaseAll does the calls in one transaction, as far as it need not wait for other transactions that keep a lease.
+// leaseAll runs the calls in one transaction. It leaves calls undone that would have to wait for transactions that lock
+// a lease.
 func (s *Store) leaseAll(calls []*leaseCall) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -88,7 +91,7 @@ func (s *Store) leaseAll(calls []*leaseCall) error {
 	}
 	return s.retry(context.Background(), func() (again bool, err error) {
 		err = answering(context.Background(), answerLimit, func(ctx context.Context) error {
-			b := &pgx.Batch{} // without a BEGIN it is one transaction
+			b := &pgx.Batch{} // a batch without BEGIN runs as one transaction
 			if len(released.calls) > 0 {
 				b.Queue(releaseFree, released.keys, released.owners).Query(released.read)
 			}
@@ -101,9 +104,9 @@ func (s *Store) leaseAll(calls []*leaseCall) error {
 	})
 }
 
-// leaseBatch are calls of one kind, also as the arguments of their statement.
+// leaseBatch has the calls of one kind, and the arguments of the statement for them.
 type leaseBatch struct {
-	calls        map[[2]string]*leaseCall // by key and owner; of equal ones the last
+	calls        map[[2]string]*leaseCall // by key and owner; of calls with the same key and owner, only the last
 	keys, owners []string
 	ttls         []int64
 }
@@ -116,7 +119,7 @@ func (b *leaseBatch) add(c *leaseCall) {
 	b.keys, b.owners, b.ttls = append(b.keys, c.key), append(b.owners, c.owner), append(b.ttls, c.ttl.Microseconds())
 }
 
-// read reads the results of the statement.
+// read reads the rows of the statement and sets the results in the calls.
 func (b *leaseBatch) read(rows pgx.Rows) error {
 	var key, owner string
 	var epoch int64
@@ -128,7 +131,7 @@ func (b *leaseBatch) read(rows pgx.Rows) error {
 	return err
 }
 
-// RenewLeases renews leases in one statement, see fleet.Store.
+// RenewLeases renews all leases of an owner in one statement, see fleet.Store.
 func (s *Store) RenewLeases(ctx context.Context, owner string, ttl time.Duration) (map[string]int64, error) {
 	epochs := map[string]int64{}
 	err := s.one(ctx, func(row scanner) error {
@@ -141,7 +144,7 @@ func (s *Store) RenewLeases(ctx context.Context, owner string, ttl time.Duration
 	return epochs, err
 }
 
-// Leases counts leases, see fleet.Store.
+// Leases returns the owners of the valid leases whose keys have the prefix, see fleet.Store.
 func (s *Store) Leases(ctx context.Context, prefix string) (owners map[string]string, err error) {
 	owners = map[string]string{}
 	err = s.one(ctx, func(row scanner) error {
@@ -153,7 +156,8 @@ func (s *Store) Leases(ctx context.Context, prefix string) (owners map[string]st
 	return owners, err
 }
 
-// one runs a statement that is a transaction of its own and may run twice, and calls f with every row of its result.
+// one runs a single statement as a transaction of its own, and calls f with every row of its result. f may be nil. The
+// statement must be repeatable, because it may run twice.
 func (s *Store) one(ctx context.Context, f func(scanner) error, query string, args ...any) error {
 	if err := s.enter(); err != nil {
 		return err

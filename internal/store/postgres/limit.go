@@ -6,19 +6,20 @@ import (
 	"time"
 )
 
-// answerLimit is how long the database may take to answer a statement, and pingLimit the same for a connection that nobody has used
-// for pingIdle. A connection can be dead without an error, for example when a proxy hangs, and then nothing else would
-// end the call.
+// answerLimit is how long the database may take to answer a statement. pingLimit is how long it may take to answer a
+// ping, which is sent before a connection is used that was idle for pingIdle. A connection can be dead without an
+// error, for example when a proxy hangs. Then only these limits end the call.
 const (
 	answerLimit = 10 * time.Second
 	pingLimit   = 2 * time.Second
 	pingIdle    = time.Second
 )
 
-// errNoAnswer means that a statement was given up because of answerLimit.
+// errNoAnswer means that the database did not answer within the limit.
 var errNoAnswer = errors.New("the database has not answered in time")
 
-// answering calls f with a context that ends after the limit. If it does, and ctx goes on, the error is errNoAnswer.
+// answering calls f with a context that ends after the limit. If f fails after the limit and ctx has not ended, the
+// error of answering contains errNoAnswer.
 func answering(ctx context.Context, limit time.Duration, f func(ctx context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -14,16 +14,16 @@ const (
 	shareAll = `SELECT pg_advisory_xact_lock_shared(k) FROM unnest($1::bigint[]) AS k`
 )
 
-// locks are the advisory locks of a write transaction. A view has none. A key names what must not change, or must not appear,
-// before the commit; whoever reads it by the key and whoever writes it lock it first. Two keys of the same hash only make
-// transactions wait for each other.
+// locks are the advisory locks of a write transaction. A view has no locks. A key names rows that must not change or
+// appear before the commit. Every transaction locks the key before it reads or writes these rows. If two keys have the
+// same hash, transactions only wait for each other without need.
 type locks struct {
-	held            map[int64]bool // true: against everybody, false: shared
-	pending, shared []int64        // to be taken before the next statement
+	held            map[int64]bool // true for an exclusive lock, false for a shared lock
+	pending, shared []int64        // exclusive and shared locks to take before the next statement
 }
 
-// lock makes the transaction hold locks on the keys, each of a kind and what it names, and reports whether it held
-// one of them not before.
+// lock makes the transaction take exclusive locks on the keys before its next statement. A key consists of the kind and
+// a name. lock reports whether it was not yet holding all of them.
 func (t *readTx) lock(kind string, names ...string) (news bool) {
 	if t.view {
 		return false
@@ -39,7 +39,8 @@ func (t *readTx) lock(kind string, names ...string) (news bool) {
 	return news
 }
 
-// share makes the transaction hold a lock on the key that keeps out those who lock it, and not those who share it.
+// share makes the transaction take a shared lock on the key before its next statement. The lock keeps out transactions
+// that lock the key, but not transactions that share it.
 func (t *readTx) share(kind, name string) {
 	if k := lockKey(kind, name); !t.view {
 		if _, ok := t.locks.held[k]; !ok {
@@ -56,24 +57,24 @@ func (l *locks) add(k int64, only bool) {
 	l.held[k] = only
 }
 
-// aloneKey is the lock of transactions that are tried again because others were in their way. It sorts before all others.
+// aloneKey is the lock of transactions that are repeated after a conflict. It sorts before all other keys.
 const aloneKey = math.MinInt64
 
-// alone makes the transaction wait first until no other one is being tried again. So those that have deadlocked do not do so
-// again with each other, and one does not lose to many that come in the other order.
+// alone makes the transaction first wait until no other transaction is being repeated. So transactions that have
+// deadlocked do not deadlock with each other again.
 func (l *locks) alone() {
 	l.add(aloneKey, true)
 	l.pending = append(l.pending, aloneKey)
 }
 
-// queue queues the pending locks, and returns as many statements as it has queued.
+// queue queues statements that take the pending locks, and returns the number of these statements.
 func (l *locks) queue(b *pgx.Batch) (n int) {
 	for _, kind := range []struct {
 		statement string
 		keys      *[]int64
 	}{{lockAll, &l.pending}, {shareAll, &l.shared}} {
 		if len(*kind.keys) > 0 {
-			slices.Sort(*kind.keys) // one order for everybody, so that fewer transactions deadlock
+			slices.Sort(*kind.keys) // all transactions use the same order, so that fewer of them deadlock
 			b.Queue(kind.statement, *kind.keys)
 			*kind.keys = nil
 			n++
@@ -82,38 +83,39 @@ func (l *locks) queue(b *pgx.Batch) (n int) {
 	return n
 }
 
-// lockKey returns the number of the key.
+// lockKey returns the number of the advisory lock for the key.
 func lockKey(kind, name string) int64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(kind + "\x00" + name))
 	return int64(h.Sum64()) //nolint:gosec // any number is good
 }
 
-// join returns the parts as one name.
+// joined returns the parts as one name.
 func joined(parts ...string) string { return strings.Join(parts, "\x00") }
 
 // These are the kinds of keys.
 const (
-	lockAgent    = "agent"     // an agent with its tasks and what belongs to them, by uid
-	lockName     = "name"      // the agents of a name, in lower case
+	lockAgent    = "agent"     // an agent with its tasks, by uid
+	lockName     = "name"      // the agents with a name, by the name's key
 	lockPlace    = "workspace" // the agents of a workspace
-	lockHoldings = "holdings"  // the agents and tasks of an owner; who adds one shares it
-	lockProject  = "project"   // the agents and tasks of a project that has limits; who adds one counts them first
-	lockTask     = "task"      // messages, questions, payload and so on of a task
+	lockHoldings = "holdings"  // the agents and tasks of an owner; a transaction that adds one shares the lock
+	lockProject  = "project"   // the agents and tasks of a project with limits; a transaction that adds one counts them first
+	lockTask     = "task"      // the messages, questions, payload and so on of a task
 	lockRequest  = "request"
 	lockSession  = "session"  // a session with its tasks, by id
-	lockKeyed    = "key"      // the open session of a key
+	lockKeyed    = "key"      // the open session with a key
 	lockSessions = "sessions" // the open sessions of an owner
 	lockTools    = "tools"    // the tools of an owner
-	lockToken    = "token"    // the tokens of a name
-	lockHash     = "hash"     // the token of a hash
+	lockToken    = "token"    // the tokens with a name
+	lockHash     = "hash"     // the token with a hash
 	lockTokens   = "tokens"   // the tokens of an agent
 
 	lockSubject   = "subject"   // the identity of a subject
 	lockPrincipal = "principal" // the identity of a principal
 )
 
-// settled returns what read returns, once the transaction holds the locks on all of it.
+// settled calls read until the transaction holds the locks on everything that read returns, and returns the last
+// result. names returns the names that a value must be locked by.
 func settled[T any](t *readTx, kind string, names func(T) []string, read func() ([]T, error)) ([]T, error) {
 	for {
 		got, err := read()

@@ -15,14 +15,15 @@ import (
 	"fleet/internal/store/record"
 )
 
-// Each direction of a migration is given to goose as one statement: to find the ends of several, it takes a buffer of 4 MB for each line.
+// In the files, each direction of a migration is marked as one statement for goose. Otherwise goose would search for
+// the ends of statements, with a buffer of 4 MB for each line.
 //
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrate upgrades the schema, each migration in a transaction of its own, and returns its version. A schema that is newer is accepted if its migrations say
-// that this program can work with it, so that old and new replicas can run at the same time. Replicas that start at the same time do it one
-// after the other.
+// migrate upgrades the schema and returns its version. Each migration runs in a transaction of its own. migrate accepts
+// a newer schema if its migrations say that this program can work with it, so that old and new replicas can run at the
+// same time. If several replicas start at the same time, they migrate one after the other.
 func migrate(ctx context.Context, pool *pgxpool.Pool) (version int64, err error) {
 	have, want, err := versions(ctx, pool)
 	switch {
@@ -34,7 +35,7 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) (version int64, err error)
 			return 0, err
 		}
 		if oldest > want {
-			return 0, fmt.Errorf("its schema has version %d, which needs a Fleet that knows version %d, and this one knows versions up to %d: use a newer Fleet, or another database", have, oldest, want)
+			return 0, fmt.Errorf("its schema has version %d, which needs a Fleet that supports at least version %d, and this Fleet supports versions up to %d: use a newer Fleet, or another database", have, oldest, want)
 		}
 		return have, nil
 	case have == want:
@@ -42,14 +43,14 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) (version int64, err error)
 	}
 	return want, provide(pool, func(p *goose.Provider) error {
 		if _, err := p.Up(ctx); err != nil {
-			return fmt.Errorf("bring the schema from version %d to %d: %w", have, want, err)
+			return fmt.Errorf("upgrade the schema from version %d to %d: %w", have, want, err)
 		}
 		return nil
 	})
 }
 
-// Versions returns the version of the schema of the database, 0 when it has none, and the one that this program needs. It
-// changes nothing.
+// Versions returns the version of the database's schema, 0 if there is no schema, and the version that this program
+// needs. It changes nothing.
 func Versions(ctx context.Context, url string) (have, want int64, err error) {
 	pool, err := newPool(ctx, url, sideConns, nil)
 	if err != nil {
@@ -60,7 +61,8 @@ func Versions(ctx context.Context, url string) (have, want int64, err error) {
 	return have, want, translate(err)
 }
 
-// versions returns the version of the database's schema, 0 when it has none, and the one that this program needs.
+// versions returns the version of the database's schema, 0 if there is no schema, and the version that this program
+// needs.
 func versions(ctx context.Context, pool *pgxpool.Pool) (have, want int64, err error) {
 	err = provide(pool, func(p *goose.Provider) error {
 		var known, applied []int64
@@ -81,7 +83,7 @@ func versions(ctx context.Context, pool *pgxpool.Pool) (have, want int64, err er
 	return have, want, err
 }
 
-// provide calls f with the migrations.
+// provide calls f with a goose provider that has the migrations of this program and takes a lock in the database.
 func provide(pool *pgxpool.Pool, f func(*goose.Provider) error) error {
 	dir, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -92,7 +94,7 @@ func provide(pool *pgxpool.Pool, f func(*goose.Provider) error) error {
 		return err
 	}
 	db := stdlib.OpenDBFromPool(pool)
-	defer func() { _ = db.Close() }() // the pool stays open
+	defer func() { _ = db.Close() }() // this does not close the pool
 	p, err := goose.NewProvider(goose.DialectPostgres, db, dir, goose.WithDisableGlobalRegistry(true), goose.WithSessionLocker(locker))
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ const (
 	getSecret = `SELECT value FROM secrets WHERE name = $1`
 )
 
-// Note keeps a time in one statement, see fleet.Store.
+// Note stores a time, see fleet.Store. It uses the database's clock.
 func (s *Store) Note(ctx context.Context, key string, ago time.Duration) error {
 	return s.one(ctx, nil, putNote, key, ago.Microseconds())
 }
@@ -25,7 +25,7 @@ func (s *Store) Noted(ctx context.Context, key string) (ago time.Duration, ok bo
 	return time.Duration(micros) * time.Microsecond, ok, err
 }
 
-// Secret keeps a secret, see fleet.Store.
+// Secret stores a secret unless there is one with the name, and returns the stored secret; see fleet.Store.
 func (s *Store) Secret(ctx context.Context, name string, value []byte) (kept []byte, err error) {
 	if err := s.one(ctx, nil, putSecret, name, value); err != nil {
 		return nil, err

@@ -6,7 +6,7 @@ import (
 )
 
 // The log is ordered by time, so old events are at its beginning. The newest event is always kept. Rows that another
-// transaction is about to change are left to the next time.
+// transaction has locked are skipped, and removed at a later call.
 const (
 	pruneEvents = `DELETE FROM events WHERE seq < (SELECT seq FROM sequencer WHERE id = 1) AND seq IN (
 			SELECT seq FROM (SELECT seq, time FROM events ORDER BY seq LIMIT $2) AS oldest WHERE time < $1)`
@@ -14,11 +14,12 @@ const (
 			SELECT principal, id FROM requests WHERE created_at < $1 ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)`
 	pruneTokens = `DELETE FROM tokens WHERE n IN (
 			SELECT n FROM tokens WHERE agent_uid <> '' AND revoked_at < $1 ORDER BY revoked_at LIMIT $2 FOR UPDATE SKIP LOCKED)`
-	// pruneLeases removes what servers that died held of agents that are gone. Epochs are never given twice.
+	// pruneLeases removes expired leases, for example leases of crashed servers for deleted agents. Removing them is safe,
+	// because no epoch is ever used twice.
 	pruneLeases = `DELETE FROM leases WHERE key IN (SELECT key FROM leases WHERE until < $1 LIMIT $2 FOR UPDATE SKIP LOCKED)`
 )
 
-// Prune removes what is old, see fleet.Store.
+// Prune removes old events, requests, tokens of agents and leases, see fleet.Store.
 func (s *Store) Prune(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	for _, query := range []string{pruneEvents, pruneRequests, pruneTokens, pruneLeases} {
 		n := 0

@@ -16,32 +16,32 @@ import (
 const (
 	listenSQL = `LISTEN fleet`
 	notifySQL = `SELECT pg_notify('fleet', $1)`
-	// changes grows with every transaction that writes anything.
+	// changes returns a number that grows with every transaction that writes.
 	changes = `SELECT pg_snapshot_xmax(pg_current_snapshot())::text`
 
 	notifyEvery = 20 * time.Millisecond
-	proveWithin = time.Second // for a notification to ourselves, which proves that we hear any
+	proveWithin = time.Second // limits the wait for our own notification, which proves that notifications arrive
 	pollLeast   = 100 * time.Millisecond
 	pollMost    = time.Second
-	dialAgain   = time.Second
-	pingEvery   = 5 * time.Second // on a connection without notifications, which may be dead
+	dialAgain   = time.Second     // the pause before a lost connection is opened again
+	pingEvery   = 5 * time.Second // how often a connection without notifications is checked, since it may be dead
 )
 
-// pulse tells subscribers of commits, and other replicas of ours.
+// pulse notifies subscribers of commits of all replicas, and other replicas of the commits of this replica.
 type pulse struct {
 	pool *pgxpool.Pool
 	poll bool
 	log  *slog.Logger
-	self string // what our notifications say
-	ours chan struct{}
-	open chan struct{} // closed when commits of other replicas are heard of, or cannot be yet
+	self string        // the payload of our notifications, by which we recognize them
+	ours chan struct{} // has a value while other replicas must be notified
+	open chan struct{} // closed once the pulse listens or polls, or the first attempt to listen has failed
 	once sync.Once
 	stop context.CancelFunc
 	work sync.WaitGroup
 	subs notify.Subscribers
 }
 
-// newPulse returns a pulse that hears of all commits from then on.
+// newPulse returns a pulse that notices all commits from now on.
 func newPulse(pool *pgxpool.Pool, poll bool, log *slog.Logger) *pulse {
 	ctx, stop := context.WithCancel(context.Background())
 	p := &pulse{
@@ -53,10 +53,11 @@ func newPulse(pool *pgxpool.Pool, poll bool, log *slog.Logger) *pulse {
 	return p
 }
 
-// Subscribe returns a channel that receives after a commit, see fleet.Store. Taking a lease does not count as a commit.
+// Subscribe returns a channel that gets a value after a commit, see fleet.Store. Taking a lease does not count as a
+// commit.
 func (s *Store) Subscribe() (signal <-chan struct{}, cancel func()) { return s.pulse.subs.Subscribe() }
 
-// committed tells everybody of a commit of this replica.
+// committed notifies subscribers and other replicas of a commit of this replica.
 func (p *pulse) committed() {
 	p.subs.Notify()
 	select {
@@ -65,8 +66,8 @@ func (p *pulse) committed() {
 	}
 }
 
-// tell notifies other replicas of our commits. A notification that is lost is made up for by the next one, and by the
-// reading that follows a new connection.
+// tell notifies other replicas of our commits until ctx is done. A lost notification does no harm: receivers look for
+// all changes after the next notification and after they have connected again.
 func (p *pulse) tell(ctx context.Context) {
 	for {
 		select {
@@ -90,7 +91,8 @@ func (p *pulse) notify(ctx context.Context) error {
 	})
 }
 
-// hear signals subscribers when another replica has committed, until ctx is done.
+// hear notifies subscribers of commits of other replicas until ctx is done. It listens for notifications, and polls if
+// no notifications arrive or p.poll is set.
 func (p *pulse) hear(ctx context.Context) {
 	for !p.poll && ctx.Err() == nil {
 		conn, err := p.dial(ctx)
@@ -101,27 +103,29 @@ func (p *pulse) hear(ctx context.Context) {
 			_ = conn.Close(closing)
 			cancel()
 			if !works && err == nil {
-				p.log.InfoContext(ctx, "notifications do not arrive, so commits of other replicas are polled for; is there a pooler before the database?")
+				p.log.InfoContext(ctx, "notifications do not arrive, polling for commits of other replicas: a pooler before the database may be the cause")
 				break
 			}
 		}
 		p.opened()
 		if ctx.Err() == nil {
 			p.log.WarnContext(ctx, "connection for notifications lost, retrying", slog.Any("error", err))
-			p.subs.Notify() // something may have been missed
+			p.subs.Notify() // a notification may have been lost
 			sleep(ctx, dialAgain)
 		}
 	}
 	p.look(ctx)
 }
 
+// opened makes newPulse return.
 func (p *pulse) opened() { p.once.Do(func() { close(p.open) }) }
 
 func (p *pulse) dial(ctx context.Context) (*pgx.Conn, error) {
 	return pgx.ConnectConfig(ctx, p.pool.Config().ConnConfig)
 }
 
-// listen signals subscribers on each notification until the connection fails. works is false if none arrives at all.
+// listen notifies subscribers of each notification until the connection fails. works is false if not even our own
+// notification arrives.
 func (p *pulse) listen(ctx context.Context, conn *pgx.Conn) (works bool, err error) {
 	err = answering(ctx, answerLimit, func(ctx context.Context) error {
 		_, err := conn.Exec(ctx, listenSQL, pgx.QueryExecModeSimpleProtocol)
@@ -146,7 +150,7 @@ func (p *pulse) listen(ctx context.Context, conn *pgx.Conn) (works bool, err err
 	}
 	select {
 	case <-p.open:
-		p.subs.Notify() // of what was committed while we did not listen
+		p.subs.Notify() // there may have been commits while we did not listen
 	default:
 		p.opened() // nobody has subscribed yet
 	}
@@ -169,27 +173,27 @@ func (p *pulse) listen(ctx context.Context, conn *pgx.Conn) (works bool, err err
 	}
 }
 
-// look signals subscribers when anything was written to the database, until ctx is done.
+// look polls the database until ctx is done, and notifies subscribers when anything was written to it.
 func (p *pulse) look(ctx context.Context) {
 	seen, pause := "", pollLeast
 	p.opened()
 	for sleep(ctx, pause) {
 		var now string
 		err := answering(ctx, pingLimit, func(ctx context.Context) error { return p.pool.QueryRow(ctx, changes).Scan(&now) })
-		if pause = min(2*pause, pollMost); err != nil || now != seen { // with an error, subscribers get it when they read
+		if pause = min(2*pause, pollMost); err != nil || now != seen { // after an error too: subscribers get the error when they read
 			seen, pause = now, pollLeast
 			p.subs.Notify()
 		}
 	}
 }
 
-// close ends the work and waits for it.
+// close ends the background work and waits for its end.
 func (p *pulse) close() {
 	p.stop()
 	p.work.Wait()
 }
 
-// sleep waits for d, and reports whether ctx is not done.
+// sleep waits for d or until ctx is done. It reports whether it has waited for d.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

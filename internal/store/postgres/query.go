@@ -35,7 +35,7 @@ func (r row) Scan(dest ...any) error {
 	return nil
 }
 
-// encode returns the arguments of a statement in the form in which they are kept.
+// encode returns the arguments of a statement in the form in which they are stored.
 func encode(args []any) []any {
 	out := make([]any, len(args))
 	for i, arg := range args {
@@ -55,19 +55,19 @@ func encode(args []any) []any {
 	return out
 }
 
-// query is a query, and what is called with every row of its result.
+// query is a query, and the function that is called with every row of its result.
 type query struct {
 	each func(scanner) error
 	text string
 	args []any
 }
 
-// each calls f with every row of the query's result.
+// each calls f with every row of the query's result until f fails.
 func (t *readTx) each(f func(scanner) error, text string, args ...any) error {
 	return t.ask(query{f, text, args})
 }
 
-// ask sends the queries together, and reads their results in order.
+// ask sends the queries in one round trip, and reads their results in order.
 func (t *readTx) ask(queries ...query) error {
 	if t.err != nil {
 		return t.err
@@ -76,7 +76,7 @@ func (t *readTx) ask(queries ...query) error {
 	return plain(t.ctx, translate(err))
 }
 
-// send sends the queries, after what must precede them: the first ones of a transaction also begin it.
+// send sends the queries together with the statements of queueBefore, and reads the results.
 func (t *readTx) send(ctx context.Context, queries []query) (err error) {
 	b := &pgx.Batch{}
 	before := t.queueBefore(b)
@@ -117,13 +117,14 @@ func read(rows pgx.Rows, f func(scanner) error) error {
 	return rows.Err()
 }
 
-// exec executes a write.
+// exec executes a write at once; see execLater.
 func (t *tx) exec(query string, args ...any) error {
 	t.wrote = true
 	return t.each(func(scanner) error { return nil }, query, args...)
 }
 
-// revise updates an existing row and returns its new revision.
+// revise updates a row and returns the number that the query returns, which is the new revision. It returns an error if
+// the row does not exist.
 func (t *tx) revise(query string, args ...any) (revision int64, err error) {
 	t.wrote = true
 	err = t.each(func(row scanner) error { return row.Scan(&revision) }, query, args...)
@@ -151,7 +152,7 @@ func into[T any](list *[]T, scan func(scanner) (T, error)) func(scanner) error {
 	}
 }
 
-// first returns the first row of the query's result, converted by scan; the zero value if there is none.
+// first returns the first row of the query's result, converted by scan. It returns the zero value if there are no rows.
 func first[T any](t *readTx, scan func(scanner) (T, error), query string, args ...any) (T, error) {
 	got, err := all(t, scan, query, args...)
 	if err != nil || len(got) == 0 {
@@ -166,7 +167,7 @@ func scanInt64(row scanner) (n int64, err error)   { return n, row.Scan(&n) }
 func scanString(row scanner) (s string, err error) { return s, row.Scan(&s) }
 func scanBytes(row scanner) (b []byte, err error)  { return b, row.Scan(&b) }
 
-// maybe returns the time, or NULL for the zero time.
+// maybe returns the time, or nil, which means NULL, for the zero time.
 func maybe(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -174,7 +175,7 @@ func maybe(t time.Time) *time.Time {
 	return &t
 }
 
-// timeOf returns the time that was stored, zero for NULL.
+// timeOf returns the time that maybe has stored: the zero time for NULL.
 func timeOf(t *time.Time) time.Time {
 	if t == nil {
 		return time.Time{}
@@ -182,7 +183,7 @@ func timeOf(t *time.Time) time.Time {
 	return t.UTC()
 }
 
-// numbered returns the query with its question marks numbered.
+// numbered returns the query with its question marks replaced by $1, $2 and so on.
 func numbered(query string) string {
 	var b strings.Builder
 	for i, part := range strings.Split(query, "?") {

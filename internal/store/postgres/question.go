@@ -41,7 +41,8 @@ func (t *readTx) Questions(f fleet.QuestionFilter, limit, offset int) ([]*fleet.
 	return questions, total, err
 }
 
-// questionConditions returns the filter as SQL. It repeats the conditions of the indexes, so that these are used.
+// questionConditions returns the filter as SQL. It repeats the conditions of the indexes, so that the database uses
+// them.
 func questionConditions(f fleet.QuestionFilter) *clause {
 	c := &clause{}
 	if f.TaskID != "" {

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// Both times are the same, which two calls of clock_timestamp() are not.
+	// statement_timestamp() gives the same time for both columns. Two calls of clock_timestamp() would differ.
 	hearReplica = `INSERT INTO replicas AS r (name, machine, address, version, started_at, heard_at, stopped, forgotten)
 		VALUES ($1, $2, $3, $4, statement_timestamp(), statement_timestamp(), $5, false)
 		ON CONFLICT (name) DO UPDATE SET machine = excluded.machine, address = excluded.address, version = excluded.version,
@@ -21,7 +21,7 @@ const (
 		ON CONFLICT (name) DO UPDATE SET forgotten = true`
 )
 
-// HearReplica keeps that a server was heard, in one statement, see fleet.Store.
+// HearReplica records that a server is alive, see fleet.Store.
 func (s *Store) HearReplica(ctx context.Context, r fleet.Replica, fresh bool) (ok bool, err error) {
 	err = s.one(ctx, func(row scanner) error { ok = true; return row.Scan(new(int)) }, hearReplica, r.Name, r.Machine, r.Address, r.Version, r.Stopped, fresh)
 	return ok, err

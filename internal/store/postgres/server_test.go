@@ -33,7 +33,8 @@ func dial(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-// alone waits until conn is the only connection to its database. Then the others have reported what they have read.
+// alone waits until conn is the only connection to its database. Then the other connections have written their
+// statistics.
 func alone(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	waittest.Until(t, "nothing signals that the connections have ended", func() bool {
@@ -44,7 +45,7 @@ func alone(t *testing.T, conn *pgx.Conn) {
 	})
 }
 
-// TestUnreachable kills the database's server under a store that is used, and starts it again.
+// TestUnreachable kills the database's server while a store is used, and starts it again.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	pgtest.Need(t)
@@ -68,13 +69,13 @@ func TestUnreachable(t *testing.T) {
 		_, err := tx.Agents()
 		return err
 	})))
-	require.NotContains(t, fleet.PublicMessage(err), "connect", "callers are not told of the inside")
+	require.NotContains(t, fleet.PublicMessage(err), "connect", "the message must not contain internal details")
 	_, err = postgres.Open(t.Context(), server.URL("postgres"), postgres.Config{})
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
 
 	require.NoError(t, server.Restart())
 	after, err := appendEvent(t.Context(), s, "after")
-	require.NoError(t, err, "the store goes on by itself")
+	require.NoError(t, err, "the store must work again by itself")
 	require.Equal(t, before+1, after)
 	other, err := postgres.Open(t.Context(), server.URL("postgres"), postgres.Config{})
 	require.NoError(t, err)
@@ -82,7 +83,7 @@ func TestUnreachable(t *testing.T) {
 	hears(t, s, other)
 }
 
-// hears fails unless subscribers of s are told of what other commits.
+// hears requires that subscribers of s are notified of a commit of the store other.
 func hears(t *testing.T, s, other fleet.Store) {
 	t.Helper()
 	signal, cancel := s.Subscribe()
@@ -93,7 +94,7 @@ func hears(t *testing.T, s, other fleet.Store) {
 		select {
 		case <-signal:
 		case <-time.After(waittest.Limit):
-			t.Fatal("no signal")
+			t.Fatal("no notification has arrived in time")
 		}
 		got, err := s.LastSeq(t.Context())
 		require.NoError(t, err)
@@ -103,7 +104,8 @@ func hears(t *testing.T, s, other fleet.Store) {
 	}
 }
 
-// TestAgentsAreMadeAtTheSameTime makes an agent while the transaction of another one has not ended. Neither has a workspace yet.
+// TestAgentsAreMadeAtTheSameTime creates an agent while the transaction that creates another agent is still open.
+// Neither agent has a workspace yet.
 func TestAgentsAreMadeAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -113,7 +115,7 @@ func TestAgentsAreMadeAtTheSameTime(t *testing.T) {
 			if err := tx.InsertAgent(a); err != nil {
 				return err
 			}
-			_, err := tx.Agent(uid) // sends what was deferred, with its locks
+			_, err := tx.Agent(uid) // sends the deferred insert and takes the locks
 			also()
 			return err
 		})
@@ -123,7 +125,8 @@ func TestAgentsAreMadeAtTheSameTime(t *testing.T) {
 	}))
 }
 
-// TestActiveTaskIsFoundByItsAgent has the database plan while no task runs, when all indexes of active tasks look as good as each other.
+// TestActiveTaskIsFoundByItsAgent lets the database plan the query for an active task while no task runs. Then all
+// indexes of active tasks look equally good, but the query must use the index tasks_current.
 func TestActiveTaskIsFoundByItsAgent(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -169,8 +172,8 @@ func TestActiveTaskIsFoundByItsAgent(t *testing.T) {
 	require.Equal(t, 2*agents, scans()-before)
 }
 
-// TestRowsAreFoundByKey has the database analyse its tables while they are empty, and plan for that. Leases, for example, are rows that
-// come and go: their table is large, but empty most of the time.
+// TestRowsAreFoundByKey lets the database analyse and plan for empty tables. The table of leases, for example, is empty
+// most of the time. Later, with rows in the tables, statements must still find rows by key.
 func TestRowsAreFoundByKey(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -205,10 +208,11 @@ func TestRowsAreFoundByKey(t *testing.T) {
 	alone(t, conn)
 	var after int64
 	require.NoError(t, conn.QueryRow(t.Context(), scans).Scan(&after))
-	require.Less(t, after-before, int64(times), "statements of updates read whole tables")
+	require.Less(t, after-before, int64(times), "statements of updates must not read whole tables")
 }
 
-// TestPolling polls, as a store does behind a pooler that does not pass notifications on.
+// TestPolling checks that a store that polls notices commits of another store. A store polls behind a pooler that does
+// not pass notifications.
 func TestPolling(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -218,7 +222,7 @@ func TestPolling(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreCut cuts the connections of a store while it is used. Nothing that was committed is lost.
+// TestConnectionsAreCut breaks the connections of a store while the store is used. No acknowledged event may be lost.
 func TestConnectionsAreCut(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -235,14 +239,15 @@ func TestConnectionsAreCut(t *testing.T) {
 			acknowledged++
 		}
 	}
-	require.Greater(t, acknowledged, 50, "an idle connection that was cut is replaced")
+	require.Greater(t, acknowledged, 50, "the store must replace broken idle connections without errors for most calls")
 	seq, err := s.LastSeq(t.Context())
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, seq, int64(acknowledged))
 	hears(t, s, openAt(t, url, postgres.Config{}))
 }
 
-// TestEventsOfADeadReplica leaves events in the inbox, as a replica does that dies between its commit and their numbers.
+// TestEventsOfADeadReplica leaves an event in the inbox, as a replica does that dies after its commit. Another replica
+// must move the event to the log.
 func TestEventsOfADeadReplica(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -256,7 +261,7 @@ func TestEventsOfADeadReplica(t *testing.T) {
 		select {
 		case <-signal:
 		case <-time.After(waittest.Limit):
-			t.Fatal("nobody numbers it")
+			t.Fatal("the event must be moved to the log")
 		}
 		seq, err := s.LastSeq(t.Context())
 		require.NoError(t, err)
@@ -266,7 +271,8 @@ func TestEventsOfADeadReplica(t *testing.T) {
 	}
 }
 
-// TestPausedTransaction has a transaction whose replica does not go on with it: its locks end with it.
+// TestPausedTransaction pauses a transaction in the middle. The database must end the transaction and release its
+// locks, so that other transactions can continue.
 func TestPausedTransaction(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -277,11 +283,11 @@ func TestPausedTransaction(t *testing.T) {
 	tries := 0
 	err := paused.Update(t.Context(), func(tx fleet.Tx) error {
 		if tries++; tries > 1 {
-			return context.Canceled // once is enough
+			return context.Canceled // the second run has begun, so end the test here
 		}
 		_, err := tx.Agent("u1")
 		require.NoError(t, err)
-		require.NoError(t, s.Update(t.Context(), func(tx fleet.Tx) error { // waits for the paused one
+		require.NoError(t, s.Update(t.Context(), func(tx fleet.Tx) error { // waits for the paused transaction
 			a, err := tx.Agent("u1")
 			if err != nil {
 				return err
@@ -293,10 +299,11 @@ func TestPausedTransaction(t *testing.T) {
 		return tx.UpdateAgent(a)
 	})
 	require.ErrorIs(t, err, context.Canceled)
-	require.Equal(t, 2, tries, "it runs again on fresh state")
+	require.Equal(t, 2, tries, "the paused transaction must be repeated")
 }
 
-// TestNewerSchema opens a schema from a newer program: it is used as long as nothing says that it needs one.
+// TestNewerSchema opens a database with a newer schema. The store must use it unless the schema says that it needs a
+// newer program.
 func TestNewerSchema(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Empty(t)
@@ -313,10 +320,10 @@ func TestNewerSchema(t *testing.T) {
 	_, err = dial(t, url).Exec(t.Context(), `UPDATE compatibility SET oldest = 9999`)
 	require.NoError(t, err)
 	_, err = postgres.Open(t.Context(), url, postgres.Config{})
-	require.ErrorContains(t, err, "needs a Fleet that knows version 9999")
+	require.ErrorContains(t, err, "needs a Fleet that supports at least version 9999")
 }
 
-// TestSchemaOfABranch opens a schema that lacks a migration before its newest one.
+// TestSchemaOfABranch opens a database whose schema lacks a migration but has a later one. The store must refuse it.
 func TestSchemaOfABranch(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Empty(t)
@@ -325,14 +332,14 @@ func TestSchemaOfABranch(t *testing.T) {
 	require.NoError(t, s.Close())
 	_, err = dial(t, url).Exec(t.Context(), `DELETE FROM goose_db_version WHERE version_id = 5`)
 	require.NoError(t, err)
-	const want = "but lacks version 5, which this Fleet adds before that: another build of Fleet made it, for example from a branch: use that build, or another database"
+	const want = "but lacks the earlier version 5: another build of Fleet made it, for example from a branch: use that build, or another database"
 	_, err = postgres.Open(t.Context(), url, postgres.Config{})
 	require.ErrorContains(t, err, want)
 	_, _, err = postgres.Versions(t.Context(), url)
 	require.ErrorContains(t, err, want)
 }
 
-// TestOpenTogether opens a store in an empty database from many replicas at once.
+// TestOpenTogether checks that many replicas can open stores in an empty database at the same time.
 func TestOpenTogether(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Empty(t)

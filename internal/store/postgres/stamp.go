@@ -17,16 +17,17 @@ import (
 const (
 	stamp      = `SELECT stamped_id FROM fleet_stamp($1)`
 	inboxWaits = `SELECT EXISTS (SELECT FROM inbox)`
-	stampMost  = 2000            // events in one statement
-	stampEvery = time.Second     // for events of replicas that died before they could stamp them
-	stampLimit = 5 * time.Second // for one statement, and for all that a caller waits for
-	// While updates come so fast that stampMany events or more share a statement, one begins at most every stampPause: most of what a statement
-	// costs does not depend on the number of events.
+	stampMost  = 2000            // the largest number of events that one statement moves
+	stampEvery = time.Second     // how often the stamper runs without a request, for events of replicas that have died
+	stampLimit = 5 * time.Second // limits one statement, and how long an Update waits for its events
+	// If a statement has moved stampMany events or more, the next statement begins at least stampPause after it. So
+	// statements move more events at once, which is cheaper, because most of their cost does not depend on the number of
+	// events.
 	stampMany  = 3
 	stampPause = 5 * time.Millisecond
 )
 
-// stamper moves events from the inbox into the log. All that wait at the same time are served by one statement.
+// stamper moves events from the inbox into the log. One statement serves all callers that wait at the same time.
 type stamper struct {
 	pool  *pgxpool.Pool
 	pulse *pulse
@@ -36,19 +37,20 @@ type stamper struct {
 	done  chan struct{}
 
 	mu    sync.Mutex
-	next  *round
-	now   *round                   // the one that runs; nil if none does
-	last  [rememberedRounds]*round // the ones with events that have ended, the newest at the place of their count
-	ended int
+	next  *round                   // the next round
+	now   *round                   // the running round; nil if none is running
+	last  [rememberedRounds]*round // a ring of the last rounds that have moved events
+	ended int                      // how many rounds have moved events
 }
 
-// rememberedRounds is how many rounds with events may end between the commit of an event and the question whether it is in the log,
-// for example because the server has much else to do. After more rounds, the caller waits for another round.
+// rememberedRounds is how many rounds the stamper remembers. A caller asks after its commit whether its events are in
+// the log. On a busy server, many rounds may end between the commit and the question. If more rounds end than are
+// remembered, the caller waits for another round.
 const rememberedRounds = 64
 
-// round is one run of the statement, for all who asked before it began.
+// round is one run of the stamping, for all callers that requested it before it began.
 type round struct {
-	ids  map[int64]bool // of the events that it has moved
+	ids  map[int64]bool // ids of the events that the round has moved
 	err  error
 	done chan struct{}
 }
@@ -61,7 +63,7 @@ func newStamper(pool *pgxpool.Pool, p *pulse, log *slog.Logger) *stamper {
 	return s
 }
 
-// stamp returns when all events that are in the inbox are in the log.
+// stamp waits until all events that are in the inbox now are in the log.
 func (s *stamper) stamp(ctx context.Context) error {
 	s.mu.Lock()
 	r := s.next
@@ -73,8 +75,9 @@ func (s *stamper) stamp(ctx context.Context) error {
 	return r.wait(ctx)
 }
 
-// await returns when the committed events are in the log, whichever replica moved them. Most events are in a round of this replica
-// that began after their commit, and before this call.
+// await waits until the committed events are in the log. Any replica may move them. Usually a round of this replica
+// moves them that began after their commit and before this call, so await first looks at the remembered rounds and the
+// running round.
 func (s *stamper) await(ctx context.Context, ids []int64) error {
 	s.mu.Lock()
 	r := s.now
@@ -94,7 +97,7 @@ func (s *stamper) await(ctx context.Context, ids []int64) error {
 	return s.stamp(ctx)
 }
 
-// moved reports whether the last rounds have moved all of the events. The caller holds mu.
+// moved reports whether the remembered rounds have moved all of the events. The caller holds mu.
 func (s *stamper) moved(ids []int64) bool {
 	for _, id := range ids {
 		if !slices.ContainsFunc(s.last[:], func(r *round) bool { return r != nil && r.ids[id] }) {
@@ -134,7 +137,7 @@ func (s *stamper) run(ctx context.Context) {
 			s.log.WarnContext(ctx, "events not added to the log, retrying", slog.Any("error", r.err))
 		}
 		s.mu.Lock()
-		if s.now = nil; r.err != nil { // another database may answer from now on, which gives ids again
+		if s.now = nil; r.err != nil { // from now on another database may answer, for example a standby, and use the same ids again
 			clear(s.last[:])
 		}
 		if len(r.ids) > 0 {
@@ -156,7 +159,7 @@ func (s *stamper) run(ctx context.Context) {
 	close(s.next.done)
 }
 
-// once stamps what is in the inbox, and returns the ids of the events.
+// once moves all events from the inbox into the log, and returns their ids in the inbox.
 func (s *stamper) once(ctx context.Context) (map[int64]bool, error) {
 	ids := map[int64]bool{}
 	for {
@@ -190,8 +193,9 @@ func (s *stamper) close() {
 	<-s.done
 }
 
-// awaitLog waits until the committed events are in the log. They are committed whatever happens: if the database does not
-// answer now, a replica stamps them later. The error keeps callers from being told of what reads do not show yet.
+// awaitLog waits until the committed events are in the log. If the database does not answer now, awaitLog returns an
+// error, although the events are committed and a replica moves them later. Without the error, callers would learn of
+// changes that reads do not show yet.
 func (s *Store) awaitLog(ctx context.Context, ids []int64) error {
 	err := answering(context.WithoutCancel(ctx), stampLimit, func(ctx context.Context) error {
 		err := s.stamper.await(ctx, ids)
@@ -200,9 +204,9 @@ func (s *Store) awaitLog(ctx context.Context, ids []int64) error {
 		}
 		return err
 	})
-	if code(err) == codeDiskFull { // not a refusal: what was asked for is done
+	if code(err) == codeDiskFull { // not ErrStoreFull, because the transaction is committed
 		s.full.saw(err)
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the disk of the server's data is full, and what was asked for may be done: free space there, then look").WithCause(err)
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the disk of the server's data is full, but the request may have been executed: free space on the disk, and then check").WithCause(err)
 	}
 	return translate(err)
 }

@@ -1,17 +1,19 @@
 // Package postgres keeps the fleet in a Postgres database, which any number of replicas share.
 //
-// A write transaction takes advisory locks on what it reads by a key or a name, so that none of it changes before the commit,
-// and transactions on different agents do not wait for each other. Its events go into an inbox. After the commit, one statement
-// at a time moves what is in the inbox into the log and gives it the numbers that readers see, so a row that commits late gets a
-// late number and no reader skips it. Update returns when its events are in the log.
+// A write transaction takes advisory locks on the rows that it reads by a key or a name, so that these rows cannot
+// change before the commit. Transactions on different agents do not wait for each other. The events of a transaction go
+// into an inbox. After the commit, one statement at a time moves the events from the inbox into the log and gives them
+// the numbers that readers see. So an event that commits late gets a late number, and no reader skips it. Update
+// returns when its events are in the log.
 //
-// Replicas tell each other of commits with notifications, at most one per replica in 20 ms, which are sent after the commit on a
-// connection of their own. A lost notification loses nothing. Where a pooler is in the way of LISTEN, replicas poll.
+// Replicas notify each other of commits, at most once in 20 ms for each replica. A notification is sent after the
+// commit, on a separate connection. If it is lost, no data is lost. If notifications do not arrive, for example because
+// of a pooler, replicas poll.
 //
 // After a failed call on a transaction the whole transaction fails, even if its fn returns nil.
 //
-// Package app opens it, and the core calls it through the port. It must never have rules about the fleet, except those
-// that the schema can enforce as a constraint, and never notify inside a write transaction.
+// Package app opens the store, and the core calls it through fleet.Store. The store must not have rules about the
+// fleet, except rules that the schema can enforce as constraints. It must never notify inside a write transaction.
 package postgres
 
 import (
@@ -37,27 +39,29 @@ var _ fleet.Store = (*Store)(nil)
 
 // Config holds optional settings.
 type Config struct {
-	// Poll makes the store poll for commits of other replicas, without trying to be notified of them.
+	// Poll makes the store poll for commits of other replicas instead of listening for notifications.
 	Poll bool
-	// Logger logs what goes on in the background; nil: nobody does.
+	// Logger gets problems of the background work; nil logs nothing.
 	Logger *slog.Logger
 }
 
-// These are numbers of connections. A replica has one more to listen with.
+// These are numbers of connections. A replica has one more connection to listen with.
 const (
-	mainConns  = 8 // for updates and for views each, unless the URL has pool_max_conns; so four replicas fit into the default max_connections of 100
-	sideConns  = 3 // for leases and notifying, which must not wait for transactions
-	stampConns = 1 // for stamping, which must not wait for leases either: every write waits for it
+	// mainConns is the number for updates, and the same for views, unless the URL has pool_max_conns. With this number,
+	// four replicas fit into the default max_connections of 100.
+	mainConns  = 8
+	sideConns  = 3 // for leases and notifications, which must not wait for transactions
+	stampConns = 1 // for stamping, which must not wait for leases either, because every write waits for it
 )
 
-// dialTimeout limits how long a connection may take, unless the URL has connect_timeout.
+// dialTimeout limits how long connecting may take, unless the URL has connect_timeout.
 const dialTimeout = 10 * time.Second
 
 // Store is a fleet.Store in a Postgres database. It is safe for concurrent use.
 type Store struct {
 	log      *slog.Logger
-	writer   *pgxpool.Pool         // its connections may all wait for locks
-	turns    *turn.Queue[struct{}] // whose turn it is to take one of them
+	writer   *pgxpool.Pool         // for updates; all its connections may be waiting for locks
+	turns    *turn.Queue[struct{}] // decides which update gets the next connection of writer
 	reader   *pgxpool.Pool
 	side     *pgxpool.Pool
 	stamping *pgxpool.Pool
@@ -65,8 +69,8 @@ type Store struct {
 	stamper  *stamper
 	leasing  gather[leaseCall]
 	full     fullness
-	schema   int64 // version that this program needs
-	others   int   // transactions that the server can have at the same time
+	schema   int64 // the version of the schema that this program needs
+	others   int   // how many transactions the server can have at the same time
 
 	mu     sync.Mutex
 	closed bool
@@ -113,12 +117,13 @@ func Open(ctx context.Context, url string, cfg Config) (_ *Store, err error) {
 	return s, nil
 }
 
-// newPool returns a pool of at most n connections; 0 means what the URL says. It connects when a connection is needed. Each connection
-// has sessionSettings and settings, unless the URL says otherwise.
+// newPool returns a pool of at most n connections. If n is 0, the URL's pool_max_conns or mainConns is the limit. The
+// pool connects when a connection is needed. Each connection has sessionSettings and settings, except those that the
+// URL sets.
 func newPool(ctx context.Context, url string, n int32, settings map[string]string) (*pgxpool.Pool, error) {
 	c, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, errors.New("the URL cannot be read: it is like postgres://user:password@host:5432/database") // err may have the password
+		return nil, errors.New("the URL cannot be read: write it like postgres://user:password@host:5432/database") // err may contain the password
 	}
 	switch {
 	case n > 0:
@@ -134,9 +139,9 @@ func newPool(ctx context.Context, url string, n int32, settings map[string]strin
 		}
 		err := answering(ctx, pingLimit, p.Conn.Ping)
 		if errors.Is(err, errNoAnswer) {
-			pool.Reset() // the others are likely to be dead too
+			pool.Reset() // the other connections are probably dead too
 		}
-		return err != nil // then the pool sees that the connection is closed, and takes another one
+		return err != nil // a failed ping has closed the connection; the pool then uses another one
 	}
 	if c.ConnConfig.ConnectTimeout == 0 {
 		c.ConnConfig.ConnectTimeout = dialTimeout
@@ -146,15 +151,16 @@ func newPool(ctx context.Context, url string, n int32, settings map[string]strin
 		c.ConnConfig.RuntimeParams["application_name"] = "fleet"
 	}
 	c.AfterConnect = func(ctx context.Context, c *pgx.Conn) error { return prepareConn(ctx, c, settings) }
-	c.BeforeClose = func(c *pgx.Conn) { // one that is dead would keep its place in the pool for 15 s, waiting for the server's end
+	c.BeforeClose = func(c *pgx.Conn) { // without this, a dead connection waits 15 s for the server, and keeps its place in the pool
 		_ = c.PgConn().Conn().SetDeadline(time.Now().Add(pingLimit))
 	}
 	pool, err = pgxpool.NewWithConfig(ctx, c)
 	return pool, err
 }
 
-// sessionSettings are for all connections. A transaction of a replica that was paused ends by itself, so that its locks keep nobody waiting
-// for long. Compiling a plan (jit) takes longer than any statement here should.
+// sessionSettings are the settings of all connections. idle_in_transaction_session_timeout ends the transactions of a
+// paused replica, so that others do not wait long for its locks. jit is off, because compiling a plan takes longer than
+// any statement here should.
 var sessionSettings = map[string]string{
 	"default_transaction_isolation":       "read committed",
 	"default_transaction_read_only":       "off",
@@ -163,9 +169,10 @@ var sessionSettings = map[string]string{
 	"client_min_messages":                 "warning",
 }
 
-// keyedSettings are for connections whose statements find their rows by key. The rows of leases, messages and questions come and go, so their
-// tables are often empty when the database analyses them. It would then read them whole, and go on with that plan after they have grown.
-// One plan is enough for all values, and a connection need not make five to find that out.
+// keyedSettings are the settings of connections whose statements find their rows by key. The tables of leases, messages
+// and questions are often empty when the database analyses them. Then it would plan to read the whole table, and keep
+// this plan after the table has grown. One generic plan is good for all values, so connections use it from the first
+// execution on.
 var keyedSettings = map[string]string{
 	"enable_seqscan":  "off",
 	"plan_cache_mode": "force_generic_plan",
@@ -185,10 +192,11 @@ func prepareConn(ctx context.Context, c *pgx.Conn, settings map[string]string) e
 	return err
 }
 
-// minVersion is the oldest version of Postgres that is tested, as server_version_num.
+// minVersion is the server_version_num of the oldest version of Postgres that is tested.
 const minVersion = 150000
 
-// checkServer returns how many connections the server may have, and an error if it cannot keep a fleet.
+// checkServer returns how many connections the server may have. It returns an error if the server is too old or the
+// database has the wrong encoding.
 func checkServer(ctx context.Context, pool *pgxpool.Pool) (conns int, err error) {
 	var version int
 	var encoding string
@@ -198,14 +206,15 @@ func checkServer(ctx context.Context, pool *pgxpool.Pool) (conns int, err error)
 	case err != nil:
 		return 0, err
 	case version < minVersion:
-		return 0, fmt.Errorf("its server is Postgres %d, which is too old: use version %d or newer", version/10000, minVersion/10000)
+		return 0, fmt.Errorf("the server is Postgres %d, which is too old: use version %d or newer", version/10000, minVersion/10000)
 	case encoding != "UTF8":
 		return 0, fmt.Errorf("the database has the encoding %s: create it with ENCODING 'UTF8'", encoding)
 	}
 	return conns, nil
 }
 
-// enter starts a call and leave ends it. Close waits in between.
+// enter begins a call and leave ends it. Close waits for calls that have begun. enter returns ErrClosed on a closed
+// store.
 func (s *Store) enter() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,8 +227,8 @@ func (s *Store) enter() error {
 
 func (s *Store) leave() { s.calls.Done() }
 
-// Close waits for pending calls and closes the connections. Closing twice is not an error. Subscribers' channels stay open
-// without further notifications.
+// Close waits for pending calls and closes the connections. Closing twice is not an error. The channels of subscribers
+// stay open, but get no further notifications.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	first := !s.closed
@@ -235,7 +244,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// replaceConns replaces all connections, after one that has not answered: the others are likely to be dead too.
+// replaceConns replaces all connections. It is called after a connection did not answer, because the others are then
+// probably dead too.
 func (s *Store) replaceConns() {
 	for _, p := range []*pgxpool.Pool{s.writer, s.reader, s.side, s.stamping} {
 		p.Reset()

@@ -9,8 +9,8 @@ import (
 
 const (
 	oneTask = record.SelectTasks + `WHERE id = $1`
-	// activeTask repeats the condition of the index tasks_current. With record.Active, a plan that is made while nothing runs may use
-	// another index, and read the active tasks of all agents.
+	// activeTask repeats the condition of the index tasks_current. With record.Active instead, a plan that is made while
+	// no task runs may use another index, and later read the active tasks of all agents.
 	activeTask  = record.SelectTasks + `WHERE agent_uid = $1 AND CASE status WHEN 'pending' THEN true WHEN 'running' THEN true ELSE false END`
 	activeTasks = record.SelectTasks + `WHERE agent_uid = ANY($1) AND ` + record.Active
 	countOwn    = `SELECT count(*) FROM tasks WHERE agent_uid = $1`
@@ -32,7 +32,7 @@ var (
 	changeTask = numbered(`UPDATE tasks SET (` + record.TaskColumns + `) = ROW (` + record.Marks(record.TaskColumns) + `), search = ?, revision = revision + 1
 		WHERE id = ? RETURNING revision`)
 	updateTask = existing("", changeTask)
-	// updateShort is for a task whose description is in its row.
+	// updateShort is for a task whose whole description is in its row.
 	updateShort = existing(`dropped AS (DELETE FROM task_descriptions WHERE task_id = `+mark(strings.Count(record.TaskColumns, ",")+3)+`), `, changeTask)
 )
 
@@ -119,7 +119,8 @@ func taskError(act string, task *fleet.Task, err error) error {
 	return record.TaskError(act, task, err, taken(err, "tasks_active"), refused(err))
 }
 
-// search returns the text in which tasks are searched for. Upper and lower case are the same, in every locale.
+// search returns the text in which a search looks for the task's text. It is in lower case, independent of the locale
+// of the database.
 func search(t *fleet.Task) string {
 	return strings.ToLower(record.Head(t.Description) + "\n" + t.Summary)
 }

@@ -5,12 +5,13 @@ import (
 	"unicode/utf8"
 )
 
-// escapeBase is the first of 256 private-use characters. Postgres refuses text that is not UTF-8 or contains a zero byte, and agents can
-// produce such text. Each refused byte b is stored as the character escapeBase+b. If the text already contains one of these characters,
-// each byte of that character is stored in the same way.
+// escapeBase is the first of 256 private-use characters. Postgres refuses text that is not UTF-8 or contains a zero
+// byte, but agents can produce such text. Each refused byte b is stored as the character escapeBase+b. If the text
+// already contains one of these characters, each byte of that character is stored in the same way.
 const escapeBase = 0x10FE00
 
-// escapeMark is the first two bytes, in UTF-8, of every character from escapeBase on. Text without them needs no unescaping.
+// escapeMark is the first two bytes, in UTF-8, of every character from escapeBase on. Text without them needs no
+// unescaping.
 const escapeMark = "\xf4\x8f"
 
 // escape returns the text as it is stored in Postgres.

@@ -13,35 +13,36 @@ import (
 	"fleet/internal/fleet"
 )
 
-var errOver = errors.New("the transaction is over: use it inside its function only")
+var errOver = errors.New("the transaction has ended: use it only inside its function")
 
-// errEarly means that a view shows changes whose events are not in the log yet.
+// errEarly means that a view shows changes whose events are not in the log yet, so that it must be repeated.
 var errEarly = errors.New("the events of the view are not in the log yet")
 
 const (
 	beginUpdate = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`
 	beginView   = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`
-	// holdLease keeps the lease from being taken before the commit. It fails without the lease, because a COMMIT may follow at once.
+	// holdLease locks the lease, so that nobody else can take it before the commit. Without the lease it fails with a
+	// division by zero, because a COMMIT may follow in the same batch.
 	holdLease = `SELECT 1 / count(*) FROM (SELECT 1 FROM leases WHERE key = $1 AND epoch = $2 FOR SHARE) AS held`
 )
 
-// endTimeout limits how long a COMMIT or ROLLBACK may take, which its caller's context does not end.
+// endTimeout limits how long a COMMIT or ROLLBACK may take. The caller's context does not interrupt them.
 const endTimeout = 30 * time.Second
 
-// readTx is a read transaction. It holds the context of its call, because the port's methods take none. The transaction
-// begins with its first statement.
+// readTx is a read transaction. It holds the context of its call, because the methods of fleet.ReadTx have no context.
+// The transaction begins in the database with its first statement.
 type readTx struct {
 	ctx    context.Context //nolint:containedctx // see above
 	conn   *pgxpool.Conn
 	begin  string // the statement that begins the transaction; "" once it was sent
 	view   bool
-	last   bool  // the view is shown also when its events are not in the log yet
+	last   bool  // this is the last try of the view, which is not repeated because of errEarly
 	early  bool  // the view has changes whose events are not in the log yet
 	err    error // the first failure, or errOver
 	locks  locks
-	near   bool       // a number is near its limit: it is counted alone
-	others int        // transactions that the server can have at the same time
-	later  []deferred // writes for the next statement
+	near   bool       // a number is near its limit, so it must be counted with an exclusive lock; see counted
+	others int        // how many transactions the server can have at the same time
+	later  []deferred // writes to send with the next statement
 	sent   time.Time  // when the last statement was sent
 }
 
@@ -50,7 +51,7 @@ type tx struct {
 	readTx
 	wrote  bool
 	full   *fullness
-	events []*fleet.Event // appended, written at the commit
+	events []*fleet.Event // the appended events, which are written at the commit
 }
 
 // Update runs fn in a transaction, see fleet.Store.
@@ -95,12 +96,12 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	return s.awaitLog(ctx, ids)
 }
 
-// settle is for a transaction that has read and not written. It waits until the log has the events of everything that the
-// transaction has read. Otherwise the caller could learn of changes that later reads of the log do not show, because a replica
-// may have died after it committed them.
+// settle is for a transaction that has read but not written. It waits until the log has the events of all changes that
+// the transaction has read. Otherwise the caller could learn of changes that later reads of the log do not show,
+// because a replica may have died between a commit and the move of its events to the log.
 func (s *Store) settle(ctx context.Context, t *tx) error {
 	if t.begin != "" {
-		return nil // it has read nothing
+		return nil // the transaction has read nothing
 	}
 	var waiting bool
 	err := answering(ctx, answerLimit, func(ctx context.Context) error {
@@ -126,7 +127,8 @@ func (s *Store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
 		})
 		again := errors.Is(err, errEarly)
 		if again || err == nil && t.early {
-			// Nobody is told of a change before its events are in the log: later reads of the log must show it.
+			// The caller must not learn of a change before its events are in the log, because later reads of the log must show
+			// it.
 			if err := s.stamper.stamp(ctx); err != nil {
 				return err
 			}
@@ -140,7 +142,8 @@ func (s *Store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
 // maxTries is how often a transaction is tried.
 const maxTries = 20
 
-// retry repeats f while it returns again: if other transactions were in the way, or the connection was cut before the commit.
+// retry repeats f while f returns again = true, at most maxTries times, with growing pauses. f returns that after a
+// conflict with another transaction, or if the connection was lost before the commit.
 func (s *Store) retry(ctx context.Context, f func() (again bool, err error)) error {
 	for tries := 1; ; tries++ {
 		again, err := f()
@@ -159,8 +162,8 @@ func (s *Store) retry(ctx context.Context, f func() (again bool, err error)) err
 	}
 }
 
-// run calls f with a connection and then commit. It rolls back if f fails, panics or ends its goroutine, or if the context is
-// done before the commit. again says that the same may succeed later.
+// run gives t a connection and calls f and then commit. It rolls back if f fails, panics or ends its goroutine, or if
+// the context ends before the commit. again says that a repetition may succeed.
 func (s *Store) run(t *readTx, f, commit func() error) (again bool, err error) {
 	if err := t.ctx.Err(); err != nil {
 		return false, err
@@ -209,7 +212,7 @@ func (s *Store) run(t *readTx, f, commit func() error) (again bool, err error) {
 // commit ends the transaction of a view.
 func (t *readTx) commit() error {
 	if t.begin != "" {
-		return nil // nothing was read
+		return nil // the view has read nothing
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), endTimeout)
 	defer cancel()
@@ -217,7 +220,7 @@ func (t *readTx) commit() error {
 	return err
 }
 
-// commit writes the events and commits, and returns the ids of the events in the inbox.
+// commit writes the events to the inbox and commits. It returns the ids of the events in the inbox.
 func (t *tx) commit() (ids []int64, err error) {
 	if len(t.events) > 0 {
 		t.wrote = true
@@ -259,8 +262,8 @@ func (t *tx) commit() (ids []int64, err error) {
 	return ids, err
 }
 
-// queueBefore queues what must precede the next statement: the beginning of the transaction, locks, and deferred writes. The returned
-// function reads the results.
+// queueBefore queues the statements that must precede the next statement: the beginning of the transaction, locks, and
+// deferred writes. The returned function reads their results.
 func (t *readTx) queueBefore(b *pgx.Batch) func(pgx.BatchResults) error {
 	var read []func(pgx.BatchResults) error
 	exec := func(r pgx.BatchResults) error { _, err := r.Exec(); return err }
@@ -302,13 +305,14 @@ func (t *readTx) queueBefore(b *pgx.Batch) func(pgx.BatchResults) error {
 	}
 }
 
-// failed records that a call has failed with err, so that the transaction fails too.
+// failed records err as the error of the transaction unless there is an earlier one, and returns err. The transaction
+// cannot commit afterwards.
 func (t *readTx) failed(err error) error {
 	t.err = cmp.Or(t.err, err)
 	return err
 }
 
-// grow returns the error of a full store if there is no space for what is to be added. The transaction can go on.
+// grow returns fleet.ErrStoreFull if the disk is too full to add something. The transaction can continue after that.
 func (t *tx) grow() error {
 	if _, full := t.full.now(); full {
 		return fleet.ErrStoreFull

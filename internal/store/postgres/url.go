@@ -10,7 +10,7 @@ func IsURL(text string) bool {
 	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
 }
 
-// HasPassword reports whether the URL has a password in it.
+// HasPassword reports whether the URL contains a password. For a text that is not a URL, it reports whether it may.
 func HasPassword(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -20,7 +20,7 @@ func HasPassword(text string) bool {
 	return has || u.Query().Has("password")
 }
 
-// Redact returns the URL without its password.
+// Redact returns the URL with its password replaced by xxxxx.
 func Redact(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/store/record"
 )
 
-// usageKeys has the columns with the key and its owner, for each way to sum up usage.
+// usageKeys has the columns of the key and the owner for each way to sum up usage.
 var usageKeys = map[fleet.UsageKey]string{
 	fleet.UsageByAgent:   `agent_name, owner`,
 	fleet.UsageByProject: `project, ''`,
@@ -21,14 +21,14 @@ const (
 	usageOf      = `::integer, ` + usageNumbers + ` FROM `
 )
 
-// usageQuery returns the sum of all parts, and then the sums of each key, those with the highest cost first.
+// usageQuery returns first the sum of all parts, and then the sum for each key, with the highest cost first.
 var usageQuery = `WITH parts (key, owner, sign, ` + usageNumbers + `) AS (%s), sums (key, owner, ` + usageNumbers + `) AS MATERIALIZED (
 		SELECT key, owner, ` + totals(`sign * `) + ` FROM parts GROUP BY 1, 2 HAVING sum(sign * tasks) > 0
 	), rows (whole, key, owner, ` + usageNumbers + `) AS (
 		SELECT 1, '', '', ` + totals(``) + ` FROM sums UNION ALL SELECT 0, * FROM sums
 	) SELECT * FROM rows ORDER BY whole DESC, cost DESC, tasks DESC, key COLLATE "C", owner COLLATE "C" LIMIT %s`
 
-// totals returns the sum of each number after it was multiplied.
+// totals returns SQL that sums each of usageNumbers, multiplied by the factor, which is empty or ends with " * ".
 func totals(factor string) string {
 	return `coalesce(sum(` + factor + strings.ReplaceAll(usageNumbers, `, `, `), 0)::float8, coalesce(sum(`+factor) + `), 0)::float8`
 }
@@ -36,7 +36,7 @@ func totals(factor string) string {
 func (t *readTx) Usage(f fleet.TaskFilter, by fleet.UsageKey, limit int) ([]fleet.UsageRow, fleet.UsageRow, error) {
 	columns, ok := usageKeys[by]
 	if !ok {
-		return nil, fleet.UsageRow{}, fmt.Errorf("usage by %q is unknown", by)
+		return nil, fleet.UsageRow{}, fmt.Errorf("sum usage by %q: the key is unknown", by)
 	}
 	var parts []string
 	c := &clause{}

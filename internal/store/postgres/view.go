@@ -11,7 +11,7 @@ func (t *readTx) AgentViews(uids []string) ([]*fleet.AgentView, error) {
 	}
 	t.lock(lockAgent, uids...)
 	agents, active, arg := someAgents, activeTasks, any(uids)
-	if len(uids) == 1 { // the plan for a list is made anew for each
+	if len(uids) == 1 { // a query for one uid can reuse its plan, and a query for a list is planned each time
 		agents, active, arg = oneAgent, activeTask, uids[0]
 	}
 	return t.views(query{text: agents, args: []any{arg}}, query{text: active, args: []any{arg}})
@@ -21,7 +21,7 @@ func (t *readTx) LiveAgentViews() ([]*fleet.AgentView, error) {
 	return t.views(query{text: liveAgents}, query{text: record.SelectTasks + `WHERE ` + record.Active})
 }
 
-// views returns the agents with their tasks.
+// views runs both queries and returns the agents with their active tasks.
 func (t *readTx) views(agents, active query) ([]*fleet.AgentView, error) {
 	var views []*fleet.AgentView
 	var tasks []*fleet.Task

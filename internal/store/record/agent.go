@@ -11,7 +11,7 @@ const agentColumns = `traceparent, name, owner, project, role, spec, workspace_i
 	desired, restart, restarted, attempts, retry_at, created_at, updated_at, deleted_at, toolset, place, one_task,
 	refused, refused_field, conversed, shares`
 
-// AgentColumns are the columns of agents that a write sets. AgentArgs returns their values.
+// AgentColumns are the columns of agents that a write sets. AgentArgs returns their values in the same order.
 const AgentColumns = agentColumns + `, name_key`
 
 // SelectAgents is the beginning of a query whose rows ScanAgent reads.
@@ -19,7 +19,7 @@ const SelectAgents = `SELECT uid, ` + agentColumns + `, revision, recipe FROM ag
 
 // AgentArgs returns the values of AgentColumns.
 func AgentArgs(a *fleet.Agent) ([]any, error) {
-	var metadata, shares *string // pointers, because a store that escapes strings must not change JSON
+	var metadata, shares *string // pointers, because a store may escape strings, and must not change JSON
 	var err error
 	if a.Metadata != nil {
 		metadata, err = jsonOf(a.Metadata)
@@ -46,7 +46,7 @@ func ScanAgent(row Scanner) (*fleet.Agent, error) {
 	return a, scanAgent(row, a)
 }
 
-// ScanView returns the same as a view without a task.
+// ScanView returns the agent of a row of SelectAgents as a view without a task.
 func ScanView(row Scanner) (*fleet.AgentView, error) {
 	v := &fleet.AgentView{}
 	return v, scanAgent(row, &v.Agent)
@@ -59,7 +59,7 @@ func scanAgent(row Scanner, a *fleet.Agent) error {
 		(*string)(&a.Refused), &a.RefusedField, &a.Conversed, jsonInto{&a.Shares}, &a.Revision, jsonInto{&a.Config})
 }
 
-// Join adds the tasks to the views. It ignores tasks of other agents.
+// Join sets the task of each view to the task of its agent, and returns the views. It ignores tasks of other agents.
 func Join(views []*fleet.AgentView, tasks []*fleet.Task) []*fleet.AgentView {
 	of := make(map[string]*fleet.Task, len(tasks))
 	for _, t := range tasks {

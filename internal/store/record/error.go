@@ -7,7 +7,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// AgentError returns the error of an act on the agent. taken says that the owner has another agent of the name.
+// AgentError returns the error for a failed write of the agent. act is the verb for the message, such as "add". taken
+// says that another agent has the name.
 func AgentError(act string, a *fleet.Agent, err error, taken bool) error {
 	if taken {
 		return fleet.Errorf(fleet.ReasonAgentExists,
@@ -16,8 +17,8 @@ func AgentError(act string, a *fleet.Agent, err error, taken bool) error {
 	return fmt.Errorf("%s agent %s: %w", act, a.UID, err)
 }
 
-// TaskError returns the error of an act on the task. busy says that its agent has another active task, and ended that the
-// store refused to change an ended task.
+// TaskError returns the error for a failed write of the task. act is the verb for the message. busy says that the agent
+// has another active task, and ended says that the store refused to change an ended task.
 func TaskError(act string, t *fleet.Task, err error, busy, ended bool) error {
 	switch {
 	case busy:
@@ -29,7 +30,8 @@ func TaskError(act string, t *fleet.Task, err error, busy, ended bool) error {
 	return fmt.Errorf("%s task %s: %w", act, t.ID, err)
 }
 
-// SessionError returns the error of an act on the session. taken says that another open session has its key.
+// SessionError returns the error for a failed write of the session. act is the verb for the message. taken says that
+// another open session has the same key.
 func SessionError(act string, s *fleet.Session, err error, taken bool) error {
 	if taken {
 		return fleet.Errorf(fleet.ReasonSessionExists, "an open session with this key already exists").WithCause(err)

@@ -2,12 +2,12 @@ package record
 
 import "fleet/internal/fleet"
 
-// FindTasks returns the tasks of the window. rows returns the first tasks of the window, and count how many match, both at most
-// as many as they are asked for. more says that count did not look at all tasks. count is called only if the tasks that rows returns
-// do not reach the end of the list.
+// FindTasks returns the tasks of the window and their total. rows returns the first tasks of the window, at most limit.
+// count returns how many tasks match, at most most; more says that it did not examine all tasks. FindTasks calls count
+// only if the total does not follow from the tasks of the window.
 func FindTasks(w fleet.TaskWindow, rows func(limit int) ([]*fleet.Task, error), count func(most int) (n int, more bool, err error)) (found fleet.FoundTasks, err error) {
 	limit := max(0, w.Limit)
-	found.Tasks, err = rows(limit + 1) // one more shows whether there are more
+	found.Tasks, err = rows(limit + 1) // one more than needed, to see whether the window is the last one
 	if err != nil {
 		return fleet.FoundTasks{}, err
 	}
@@ -22,7 +22,7 @@ func FindTasks(w fleet.TaskWindow, rows func(limit int) ([]*fleet.Task, error), 
 		return found, nil
 	}
 	n, more, err := count(w.Count + 1)
-	if more && !found.Last { // the window may be behind the end
+	if more && !found.Last { // count stopped before the end of the window, so the total is at least that
 		n = max(n, max(0, w.Offset)+len(found.Tasks))
 	}
 	found.Total, found.More = min(n, w.Count), more || n > w.Count

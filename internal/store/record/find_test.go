@@ -9,7 +9,8 @@ import (
 	"fleet/internal/store/record"
 )
 
-// A count that has not looked at all tasks is a lower bound, and never lower than what is shown.
+// TestCountThatIsNotComplete checks the total if count has not examined all tasks. Then the total is a lower bound, and
+// is at least the end of the window.
 func TestCountThatIsNotComplete(t *testing.T) {
 	t.Parallel()
 	rows := func(limit int) ([]*fleet.Task, error) { return make([]*fleet.Task, limit), nil }
@@ -37,7 +38,8 @@ func TestCountThatIsNotComplete(t *testing.T) {
 	}
 }
 
-// A window behind the end says nothing of how many tasks match.
+// TestCountBehindTheEnd checks that the total of a window behind the end comes from count, because such a window does
+// not show how many tasks match.
 func TestCountBehindTheEnd(t *testing.T) {
 	t.Parallel()
 	none := func(int) ([]*fleet.Task, error) { return nil, nil }

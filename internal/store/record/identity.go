@@ -6,7 +6,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// IdentityColumns are the columns of identities. IdentityArgs returns their values, and ScanIdentity reads them.
+// IdentityColumns are the columns of identities. IdentityArgs returns their values, and ScanIdentity reads them, in the
+// same order.
 const IdentityColumns = `principal, source, subject_id, created_at, member_of`
 
 // SelectIdentities is the beginning of a query whose rows ScanIdentity reads.
@@ -33,6 +34,6 @@ func GroupsArg(groups []string) string {
 	if len(groups) == 0 {
 		return ""
 	}
-	b, _ := json.Marshal(groups) // texts can always be written
+	b, _ := json.Marshal(groups) // a list of texts can always be encoded
 	return string(b)
 }

@@ -2,8 +2,8 @@ package record
 
 import "fleet/internal/fleet"
 
-// QuestionColumns are the columns of questions, without the key of the agent's name. QuestionArgs returns their values, and
-// ScanQuestion reads them.
+// QuestionColumns are the columns of questions, except the key of the agent's name. QuestionArgs returns their values,
+// and ScanQuestion reads them, in the same order.
 const QuestionColumns = `id, task_id, agent_uid, agent_name, owner, kind, text, tool, input, options, asked_at, expires_at,
 	status, answer, message, answered_by, answered_at, given_at`
 

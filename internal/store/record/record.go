@@ -1,6 +1,7 @@
-// Package record converts between the values of package fleet and the rows of a database, as far as all stores do that alike.
+// Package record converts between values of package fleet and rows of a database. It has the conversions that all
+// stores share.
 //
-// The stores use it. It must not contain queries, because each database has its own SQL.
+// The stores use it. It must not contain queries that depend on the database, because each database has its own SQL.
 package record
 
 import "strings"
@@ -8,8 +9,8 @@ import "strings"
 // Scanner is a row of a result.
 type Scanner interface{ Scan(dest ...any) error }
 
-// Key returns the form in which names are compared. It does not depend on the database, whose lower-case form of a name may
-// depend on a locale, or cover only ASCII.
+// Key returns the form in which names are compared. It is computed here and not by the database, because a database's
+// lower-case function may depend on a locale or change only ASCII letters.
 func Key(name string) string { return strings.ToLower(name) }
 
 // Marks returns a question mark for each column of the list.

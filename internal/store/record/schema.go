@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// CheckSchema returns an error if the database lacks one of this program's migrations, but has a later one. Releases only add
-// migrations at the end, so a build from a branch made such a database. applied has the versions that the database has, known
-// those of this program. other says what else to use, such as "another database".
+// CheckSchema returns an error if the database lacks a migration of this program but has a later one. Releases only add
+// migrations at the end, so only a build from a branch can have made such a database. applied are the versions of the
+// migrations in the database, and known are those of this program. other names the alternative for the user, such as
+// "another database".
 func CheckSchema(applied, known []int64, other string) error {
 	if len(applied) == 0 {
 		return nil
@@ -23,6 +24,6 @@ func CheckSchema(applied, known []int64, other string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("its schema has version %d but lacks version %s, which this Fleet adds before that: another build of Fleet made it, for example from a branch: use that build, or %s",
+	return fmt.Errorf("its schema has version %d but lacks the earlier version %s: another build of Fleet made it, for example from a branch: use that build, or %s",
 		newest, strings.Join(missing, ", "), other)
 }

@@ -2,7 +2,7 @@ package record
 
 import "fleet/internal/fleet"
 
-// SessionColumns are the columns of sessions that a write sets. SessionArgs returns their values.
+// SessionColumns are the columns of sessions that a write sets. SessionArgs returns their values in the same order.
 const SessionColumns = `toolset, owner, name, key, agent, source, agent_uid, messages, created_at, used_at, closed_at, close_reason`
 
 // SelectSessions is the beginning of a query whose rows ScanSession reads.

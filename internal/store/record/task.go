@@ -6,25 +6,27 @@ import (
 	"fleet/internal/fleet"
 )
 
-// maxHead limits the part of a description that is stored in its task's row and shown in lists, in bytes.
+// maxHead limits the beginning of a description that is stored in the row of its task and shown in lists, in bytes.
 const maxHead = 4 << 10
 
-// TaskColumns are the columns of tasks that a write sets. TaskArgs returns their values.
+// TaskColumns are the columns of tasks that a write sets. TaskArgs returns their values in the same order.
 const TaskColumns = `traceparent, agent_uid, agent_name, owner, source, status, reason, timeout, created_at, started_at, ended_at,
 	dispatched, cursor, output_size, stop_asked, stop_reason, summary, payload_size, exit_code, cost_usd, turns, session_id,
 	model, input_tokens, output_tokens, tool_calls, self_started, reported, payload_gap_offset, payload_gap_size, waiting,
 	stalled_at, last_step, terminal, conversation_lost, try, checks_failed, description`
 
-// ReadColumns are the columns of tasks that ScanTask reads. The rest of the description follows them; it is NULL if it is short, or not wanted.
+// ReadColumns are the columns of tasks that ScanTask reads. A query must add one more column, the rest of the
+// description. It is NULL if the description is short or the rest is not needed.
 const ReadColumns = `id, ` + TaskColumns + `, payload_removed, has_messages, has_questions, has_checks, revision`
 
 // SelectTasks is the beginning of a query whose rows ScanTask reads.
 const SelectTasks = `SELECT ` + ReadColumns + `, rest FROM tasks LEFT JOIN task_descriptions ON task_id = id `
 
-// Active is the condition of the index tasks_active. Queries contain it as it is, so that the database uses the index.
+// Active is the SQL condition for tasks that have not ended. Queries contain it unchanged, so that the database uses
+// the index tasks_active, which has the same condition.
 const Active = `status IN ('pending', 'running')`
 
-// Head returns the part of the description for lists, cut at a character boundary.
+// Head returns the beginning of the description, at most maxHead bytes, cut at a character boundary.
 func Head(description string) string {
 	if len(description) <= maxHead {
 		return description
@@ -34,7 +36,7 @@ func Head(description string) string {
 			return description[:n]
 		}
 	}
-	return description[:maxHead] // it is not valid UTF-8
+	return description[:maxHead] // the description is not valid UTF-8
 }
 
 // TaskArgs returns the values of TaskColumns.

@@ -6,7 +6,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TokenColumns are the columns of tokens. TokenArgs returns their values, and ScanToken reads them.
+// TokenColumns are the columns of tokens. TokenArgs returns their values, and ScanToken reads them, in the same order.
 const TokenColumns = `name, kind, admin, hash, created_at, expires_at, revoked_at, agent_uid, scope, projects`
 
 // SelectTokens is the beginning of a query whose rows ScanToken reads.

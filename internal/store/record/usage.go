@@ -8,26 +8,27 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Ended is the condition of tasks that have ended.
+// Ended is the SQL condition for tasks that have ended.
 const Ended = `status NOT IN ('pending', 'running')`
 
-// UsageDays selects sums of the tasks that have ended, by the days on which they were created, counted from 1970.
+// UsageDays selects sums of ended tasks by the day on which the tasks were created. Days are counted from 1970.
 type UsageDays struct {
-	First, End     int64  // End is the day behind the last one
+	First, End     int64  // First is the first day, and End is the day after the last day
 	Owner, Project string // "" for all
 }
 
-// UsageTasks selects tasks whose usage is added, or subtracted if Sign is -1.
+// UsageTasks selects tasks whose usage is added if Sign is 1, or subtracted if Sign is -1.
 type UsageTasks struct {
 	Sign   int
 	Filter fleet.TaskFilter
-	Status string   // Active, Ended, or "" for both
-	Agents []string // only of these, by uid; empty for all
-	NotOf  string   // leaves out tasks of this owner; "" for none
+	Status string   // the condition Active or Ended; "" selects both
+	Agents []string // UIDs of the agents whose tasks are selected; empty selects tasks of all agents
+	NotOf  string   // the owner whose tasks are left out; "" leaves out none
 }
 
-// UsageParts returns what makes up the usage of the tasks of the filter: sums of whole days, and tasks that these do not have, or
-// have too many. There are no days if sums by day do not have what the filter or the key asks for.
+// UsageParts returns the parts whose sum is the usage of the tasks of the filter. These are sums of whole days, tasks
+// to add because the days do not include them, and tasks to subtract because the days include too many. If sums by day
+// cannot give what the filter or the key needs, there are no days.
 func UsageParts(f fleet.TaskFilter, by fleet.UsageKey) (days []UsageDays, tasks []UsageTasks) {
 	shared, span := f.Shared, fleet.TaskFilter{Owner: f.Owner, Project: f.Project, Since: f.Since, Until: f.Until}
 	if f.Shared = nil; len(f.Projects) == 0 {
@@ -57,14 +58,14 @@ func UsageParts(f fleet.TaskFilter, by fleet.UsageKey) (days []UsageDays, tasks 
 	return []UsageDays{{First: first, End: end, Owner: f.Owner, Project: f.Project}}, tasks
 }
 
-// nearestDay returns the day that begins nearest to the time, and when it begins.
+// nearestDay returns the number of the day that begins nearest to the time, and when that day begins.
 func nearestDay(t time.Time) (number int64, begins time.Time) {
 	const day = 24 * time.Hour
 	begins = t.UTC().Round(day)
 	return begins.Unix() / int64(day/time.Second), begins
 }
 
-// appendBetween appends the ended tasks of the filter between two times. They are subtracted if the second is the earlier one.
+// appendBetween appends the ended tasks of the filter between two times. If to is before from, they are subtracted.
 func appendBetween(tasks []UsageTasks, f fleet.TaskFilter, from, to time.Time) []UsageTasks {
 	switch f.Since, f.Until = from, to; from.Compare(to) {
 	case -1:
@@ -76,8 +77,8 @@ func appendBetween(tasks []UsageTasks, f fleet.TaskFilter, from, to time.Time) [
 	return tasks
 }
 
-// ScanUsage reads a row of usage. Its first column is 1 in the row with the sum of all keys, which has no key, and 0 in the others. All
-// other numbers are floating point; the cost is in billionths of a dollar.
+// ScanUsage reads a row of usage. The first column is 1 in the row with the sum of all keys, whose key is empty, and 0
+// in all other rows. The other numbers are floating point, and the cost is in billionths of a dollar.
 func ScanUsage(row Scanner) (u fleet.UsageRow, err error) {
 	var all int
 	var tasks, completed, failed, stopped, cost, in, out, calls, took float64

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Maybe returns the time as an argument, or NULL for the zero time. A store whose database has no type for times converts the
-// time.Time among the arguments to microseconds since 1970.
+// Maybe returns the time as an argument of a query, or nil, which means NULL, for the zero time. A store whose database
+// has no type for times converts the time.Time arguments to microseconds since 1970.
 func Maybe(t time.Time) any {
 	if t.IsZero() {
 		return nil
@@ -15,7 +15,7 @@ func Maybe(t time.Time) any {
 	return t
 }
 
-// Time is where a row's time is scanned to, as a time or as microseconds since 1970. NULL is the zero time.
+// Time scans a time from a row. The database may return a time or microseconds since 1970. NULL gives the zero time.
 type Time time.Time
 
 // Scan implements sql.Scanner.
@@ -33,7 +33,7 @@ func (t *Time) Scan(src any) error {
 	return nil
 }
 
-// jsonInto is where a row's JSON is scanned to. NULL changes nothing.
+// jsonInto scans JSON from a row into the value that to points to. NULL leaves the value unchanged.
 type jsonInto struct{ to any }
 
 // Scan implements sql.Scanner.

@@ -68,7 +68,7 @@ func (t *tx) insertConfig(a *fleet.Agent) error {
 	return err
 }
 
-// UpdateAgent does not write the configuration, which never changes.
+// UpdateAgent writes the agent without its configuration, which never changes.
 func (t *tx) UpdateAgent(a *fleet.Agent) error {
 	args, err := record.AgentArgs(a)
 	if err != nil {

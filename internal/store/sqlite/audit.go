@@ -16,8 +16,8 @@ const (
 
 var insertAudit = `INSERT INTO audit (` + record.AuditColumns + `) VALUES (` + record.Marks(record.AuditColumns) + `)`
 
-// addAudit adds the line of the transaction's call, if it has one that is not written yet. The returned function must be called
-// with the result of the transaction.
+// addAudit writes the entry of the transaction's call to the audit log, unless the call has none or it was already
+// written. The caller must call settle with the error of the transaction, or nil.
 func (t *tx) addAudit() (settle func(error), err error) {
 	a := fleet.AuditFrom(t.ctx)
 	e, ok := a.Take()
@@ -34,7 +34,7 @@ func (t *tx) addAudit() (settle func(error), err error) {
 	}, err
 }
 
-// PutAudit writes lines of the audit log, see fleet.Store.
+// PutAudit writes entries of the audit log, see fleet.Store.
 func (s *Store) PutAudit(ctx context.Context, entries []fleet.AuditEntry) error {
 	return s.write(ctx, func(c *conn) error {
 		t := &readTx{ctx: ctx, conn: c}
@@ -56,7 +56,7 @@ func (s *Store) PutAudit(ctx context.Context, entries []fleet.AuditEntry) error 
 	})
 }
 
-// Audit returns lines of the audit log, see fleet.Store.
+// Audit returns entries of the audit log, newest first; see fleet.Store.
 func (s *Store) Audit(ctx context.Context, f fleet.AuditFilter, limit int) (entries []fleet.AuditEntry, err error) {
 	var where strings.Builder
 	var args []any
@@ -74,7 +74,7 @@ func (s *Store) Audit(ctx context.Context, f fleet.AuditFilter, limit int) (entr
 	return entries, err
 }
 
-// PruneAudit removes old lines of the audit log, see fleet.Store.
+// PruneAudit removes old entries of the audit log, see fleet.Store.
 func (s *Store) PruneAudit(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	err = s.write(ctx, func(c *conn) error {
 		r, err := c.exec(ctx, pruneAudit, micros(before), limit)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Backup writes a copy of the store in the file at path into a new file, private to this user. Servers may use the store
-// meanwhile: the copy is its state at one moment.
+// Backup writes a copy of the store in the file at path into a new file, private to this user. Servers may use the
+// store meanwhile. The copy is the state of the store at one moment.
 func Backup(ctx context.Context, path, to string) (err error) {
 	db, err := openExisting(path)
 	if err != nil {
@@ -22,7 +22,7 @@ func Backup(ctx context.Context, path, to string) (err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s is there already: name a new file", to)
+		return fmt.Errorf("%s already exists: name a new file", to)
 	}
 	if err != nil {
 		return err
@@ -39,11 +39,10 @@ func Backup(ctx context.Context, path, to string) (err error) {
 	if _, err := db.ExecContext(ctx, `VACUUM INTO ?`, full); err != nil {
 		return fmt.Errorf("copy %s: %w", path, advise(err))
 	}
-	return f.Sync() // of the file that SQLite has written
+	return f.Sync() // SQLite has written the file under its name, and does not sync it
 }
 
-// Versions returns the version of the schema of the store in the file, and the one that this program needs. It changes
-// nothing.
+// Versions returns the version of the schema in the file, and the version that this program needs. It changes nothing.
 func Versions(ctx context.Context, path string) (have, want int64, err error) {
 	db, err := openExisting(path)
 	if err != nil {
@@ -57,7 +56,7 @@ func Versions(ctx context.Context, path string) (have, want int64, err error) {
 	return p.GetVersions(ctx)
 }
 
-// openExisting opens the file, which must exist, without changing it.
+// openExisting opens the file without changing it. It returns an error if the file does not exist.
 func openExisting(path string) (*sql.DB, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
@@ -70,10 +69,11 @@ func openExisting(path string) (*sql.DB, error) {
 	return db, err
 }
 
-// ErrInUse is returned by Export while a server works on the store.
-var ErrInUse = errors.New("a server works on the store: stop it first; after a crash, wait a moment for its leases to end")
+// ErrInUse is returned by Export while a server uses the store.
+var ErrInUse = errors.New("a server uses the store: stop it first; after a crash, wait a moment until its leases end")
 
-// Export calls fn with a function that returns the rows of a table, all of one state of the store. The schema is up to date.
+// Export calls fn with a function that returns all rows of a table. All tables are read from the same state of the
+// store, and the schema is up to date. Export returns ErrInUse if a server holds a lease.
 func (s *Store) Export(ctx context.Context, fn func(rows func(table string) (*sql.Rows, error)) error) error {
 	return s.read(ctx, func(c *conn) error {
 		t := &readTx{ctx: ctx, conn: c}

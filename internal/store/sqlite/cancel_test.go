@@ -12,8 +12,8 @@ import (
 	"fleet/internal/store/sqlite"
 )
 
-// TestCancelledTransactions cancels transactions at every moment, also while they begin, and checks that no connection
-// is left inside a transaction.
+// TestCancelledTransactions cancels transactions at many different moments, also while they begin. It checks that no
+// connection is left inside a transaction.
 func TestCancelledTransactions(t *testing.T) {
 	t.Parallel()
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"), sqlite.Config{})
@@ -30,7 +30,7 @@ func TestCancelledTransactions(t *testing.T) {
 		_ = s.Update(ctx, func(fleet.Tx) error { return nil })
 		_ = s.View(ctx, func(fleet.ReadTx) error { return nil })
 		require.NoError(t, s.Update(t.Context(), func(fleet.Tx) error { return nil }))
-		for range max(4, runtime.GOMAXPROCS(0)) { // each reader
+		for range max(4, runtime.GOMAXPROCS(0)) { // once for each connection for views
 			require.NoError(t, s.View(t.Context(), func(fleet.ReadTx) error { return nil }))
 		}
 	}

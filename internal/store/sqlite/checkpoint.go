@@ -8,19 +8,19 @@ import (
 )
 
 const (
-	// checkpointPause is how long writes are collected before they are copied from the log into the file.
+	// checkpointPause is the shortest time between two checkpoints.
 	checkpointPause = 200 * time.Millisecond
-	// checkpointSize is the size of the log, in bytes, below which it is not copied.
+	// checkpointSize is the smallest size of the log, in bytes, at which it is copied.
 	checkpointSize = 1 << 20
 )
 
 // checkpointer copies committed pages from the write-ahead log into the file, concurrently with the writer. Without it,
-// the commit that finds the log too long copies the pages while all other writers wait, which takes a quarter of a
+// a commit that finds the log too long would copy the pages while all other writers wait. That takes a quarter of a
 // second on a slow disk.
 type checkpointer struct {
 	db    *sql.DB
 	log   string // path of the write-ahead log
-	after func() // called after copying
+	after func() // called after each checkpoint
 	wrote chan struct{}
 	stop  context.CancelFunc
 	done  chan struct{}

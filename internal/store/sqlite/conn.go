@@ -22,11 +22,12 @@ func newConn(ctx context.Context, db *sql.DB) (*conn, error) {
 	return &conn{sql: c, stmts: map[string]*sql.Stmt{}}, nil
 }
 
-// maxStmts is how many statements a connection keeps prepared. Only the filters of tasks and events can make more, and those are
-// prepared each time.
+// maxStmts is how many statements a connection keeps prepared. Further statements are prepared each time. Only the
+// filters of tasks and events give so many different statements.
 const maxStmts = 300
 
-// stmt returns the prepared statement, nil if there are too many.
+// stmt returns the prepared statement for the query. It returns nil if the connection already keeps maxStmts
+// statements.
 func (c *conn) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
 	if s, ok := c.stmts[query]; ok {
 		return s, nil
@@ -79,7 +80,7 @@ func (c *conn) int64(ctx context.Context, query string, args ...any) (n int64, e
 // close closes the statements and returns the connection to database/sql. It closes a broken connection.
 func (c *conn) close() error {
 	var errs []error
-	for _, s := range c.stmts { // before the connection, which they cannot outlive
+	for _, s := range c.stmts { // statements must be closed before their connection
 		errs = append(errs, s.Close())
 	}
 	if c.broken {

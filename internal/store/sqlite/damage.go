@@ -13,10 +13,11 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// checkedFirst is the size of the largest file that is checked before it is used, in bytes. That takes less than 100 ms.
+// checkedFirst is the size of the largest file that is checked before it is used, in bytes. The check of such a file
+// takes less than 100 ms.
 const checkedFirst = 32 << 20
 
-// check reads the database and returns an error if it is damaged.
+// check reads the whole database and returns an error if it is damaged or cannot be read.
 func check(ctx context.Context, db *sql.DB) error {
 	var verdict string
 	err := db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict)
@@ -29,8 +30,8 @@ func check(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// checkFirst checks a database that is small, or that is to be upgraded. later says that the check is still to be done: by itself, SQLite
-// only notices damage in the pages that it reads.
+// checkFirst checks a database that is small or needs an upgrade. For any other database, it returns later = true: the
+// caller must check it while it is used, because SQLite itself notices damage only in pages that it reads.
 func (s *Store) checkFirst(ctx context.Context, db *sql.DB) (later bool, err error) {
 	info, err := os.Stat(s.file.Name())
 	if err != nil {
@@ -51,11 +52,12 @@ func (s *Store) checkFirst(ctx context.Context, db *sql.DB) (later bool, err err
 
 // checker checks the database while the store is used.
 type checker struct {
-	found atomic.Pointer[error] // what is wrong with the database; nil if nothing is known to be
+	found atomic.Pointer[error] // the damage; nil if none was found yet
 	stop  context.CancelFunc
 	done  chan struct{}
 }
 
+// newChecker starts a check in the background. If it finds damage, it logs the damage, and err returns it from then on.
 func newChecker(db *sql.DB, path string, log *slog.Logger) *checker {
 	ctx, stop := context.WithCancel(context.Background())
 	c := &checker{stop: stop, done: make(chan struct{})}
@@ -67,15 +69,15 @@ func newChecker(db *sql.DB, path string, log *slog.Logger) *checker {
 		case damaged(err):
 			err = advise(err)
 			c.found.Store(&err)
-			log.Error("the database is damaged, refusing writes", slog.String("file", path), slog.Any("error", err))
+			log.Error("database is damaged, refusing writes", slog.String("file", path), slog.Any("error", err))
 		case err != nil:
-			log.Warn("the database could not be checked for damage", slog.String("file", path), slog.Any("error", err))
+			log.Warn("database could not be checked for damage", slog.String("file", path), slog.Any("error", err))
 		}
 	}()
 	return c
 }
 
-// err returns what is wrong with the database.
+// err returns the damage that the check has found, or nil.
 func (c *checker) err() error {
 	if c == nil {
 		return nil
@@ -93,7 +95,7 @@ func (c *checker) close() {
 	}
 }
 
-// damage describes what is wrong with a database.
+// damage is the error of a check that has found damage.
 type damage struct{ error }
 
 // damaged reports whether err says that the database is damaged.
@@ -109,10 +111,10 @@ func damaged(err error) bool {
 	return primary == sqlite3.SQLITE_CORRUPT || primary == sqlite3.SQLITE_NOTADB
 }
 
-// advise adds to the error of a damaged database what to do about it.
+// advise adds advice to an error that means that the database is damaged. It returns any other error unchanged.
 func advise(err error) error {
 	if !damaged(err) {
 		return err
 	}
-	return fmt.Errorf("the database is damaged (%w): restore it from a backup, or, to start over, move it away with the files whose names start with its name", err)
+	return fmt.Errorf("the database is damaged (%w): restore it from a backup, or, to start over, move away the file and all files whose names begin with its name", err)
 }

@@ -14,7 +14,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// A large file is used before it is checked. Nothing is written to it any more once it is found damaged.
+// TestDamageOfALargeFile checks that a large file is used before its check has ended, and that the store refuses writes
+// after the check has found damage.
 func TestDamageOfALargeFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "fleet.db")
@@ -39,7 +40,7 @@ func TestDamageOfALargeFile(t *testing.T) {
 		return s
 	}
 	s = reopen(nil)
-	require.NoError(t, s.Update(t.Context(), event), "nothing is wrong with it")
+	require.NoError(t, s.Update(t.Context(), event), "the store must accept writes to an undamaged file")
 	require.NoError(t, s.Close())
 
 	data, err := os.ReadFile(path)
@@ -50,14 +51,14 @@ func TestDamageOfALargeFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, data, 0o600))
 	var log bytes.Buffer
 	s = reopen(slog.New(slog.NewTextHandler(&log, nil)))
-	require.Contains(t, log.String(), "the database is damaged, refusing writes")
+	require.Contains(t, log.String(), "database is damaged, refusing writes")
 	require.ErrorContains(t, s.Update(t.Context(), event), "restore it from a backup")
 	require.ErrorContains(t, s.Note(t.Context(), "health", 0), "restore it from a backup")
 	_, err = s.LastSeq(t.Context())
-	require.NoError(t, err, "what can be read is read")
+	require.NoError(t, err, "reads of undamaged pages must still work")
 }
 
-// A file whose schema is to be upgraded is checked before, whatever its size.
+// TestDamageBeforeAnUpgrade checks that a file of any size is checked before its schema is upgraded.
 func TestDamageBeforeAnUpgrade(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "fleet.db")

@@ -11,7 +11,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// plain replaces SQLite's "interrupted" error of a cancelled call with the error of ctx.
+// plain returns err, or the error of ctx if ctx has ended, because SQLite then fails only with "interrupted".
 func plain(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
@@ -19,8 +19,8 @@ func plain(ctx context.Context, err error) error {
 	return err
 }
 
-// taken reports whether err violates the unique index whose first column is given as "table.column". SQLite names the
-// columns, not the index.
+// taken reports whether err means that a write violates a unique index. column is the first column of the index, as
+// "table.column", because SQLite's error names the columns of the index and not the index.
 func taken(err error, column string) bool {
 	e, ok := errors.AsType[*driver.Error](err)
 	return ok && e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE && strings.Contains(e.Error(), "failed: "+column)
@@ -32,7 +32,7 @@ func ended(err error) bool {
 	return ok && e.Code() == sqlite3.SQLITE_CONSTRAINT_TRIGGER
 }
 
-// busy reports whether another process was in the way, so that a retry may succeed.
+// busy reports whether err means that another process holds a lock, so that a retry may succeed.
 func busy(err error) bool {
 	e, ok := errors.AsType[*driver.Error](err)
 	if !ok {
@@ -48,7 +48,7 @@ func noRoom(err error) bool {
 	return ok && e.Code()&0xff == sqlite3.SQLITE_FULL
 }
 
-// retry repeats f while other processes are in the way, up to the busy timeout.
+// retry repeats f while it fails because other processes hold locks, for at most the busy timeout.
 func (s *Store) retry(ctx context.Context, f func() error) error {
 	deadline := time.Now().Add(s.cfg.BusyTimeout)
 	for {

@@ -16,23 +16,24 @@ const (
 	eventColumns = `time, type, agent_uid, agent_name, name_key, owner, task_id, status, text, data`
 	selectEvents = `SELECT seq, time, type, agent_uid, agent_name, owner, task_id, status, text, data FROM events WHERE `
 	lastSeq      = `SELECT coalesce(max(seq), 0) FROM events`
-	// changedAgents repeats the index's condition literally, so that SQLite uses the index and never reads output
+	// changedAgents repeats the condition of the index literally, so that SQLite uses the index and never reads output
 	// events.
 	changedAgents = `SELECT DISTINCT agent_uid FROM events INDEXED BY events_changes WHERE type <> 'task_output' AND seq > ?`
 )
 
-// smallEvent is the largest event that is accepted on a full disk, in bytes.
+// smallEvent is the size of the largest event that is accepted on a full disk, in bytes of its text and data.
 const smallEvent = 4096
 
 var insertEvent = `INSERT INTO events (` + eventColumns + `) VALUES (` + record.Marks(eventColumns) + `)`
 
-// newest is the Seq of the newest event at a header of the index.
+// newest is the Seq of the newest event while the header of the index was header.
 type newest struct {
 	header header
 	seq    int64
 }
 
-// LastSeq returns the Seq of the newest event, see fleet.Store. It asks SQLite only if something was committed since it last did.
+// LastSeq returns the Seq of the newest event, see fleet.Store. It queries the database only if something was committed
+// since its last query.
 func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
 	var now header
 	known := s.index.memory != nil
@@ -41,7 +42,7 @@ func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
 			return 0, err
 		}
 		defer s.leave()
-		now = s.index.header() // before the query, so that seq is never older
+		now = s.index.header() // read before the query, so that seq is at least as new as the header
 		if last := s.newest.Load(); last != nil && last.header == now {
 			return last.seq, ctx.Err()
 		}
@@ -104,8 +105,8 @@ func (t *tx) Append(e *fleet.Event) error {
 	return nil
 }
 
-// conditions returns the filter as SQL, each condition preceded by AND. There are few texts, whatever the values, since
-// every connection keeps them prepared.
+// conditions returns the filter as SQL, with AND after each condition, and its arguments. The SQL depends only on which
+// fields are set, so there are few different statements for a connection to keep prepared.
 func conditions(f fleet.EventFilter) (where string, args []any, err error) {
 	var b strings.Builder
 	add := func(condition string, arg any) {

@@ -11,17 +11,17 @@ import (
 	"path/filepath"
 )
 
-// makeFile creates the file if it does not exist, makes it private to this user, because it contains tasks and hashes
-// of tokens, and opens it by its absolute path. SQLite creates its other files with the same mode.
+// makeFile opens the file by its absolute path, and creates it if it does not exist. It makes the file private to this
+// user, because it contains tasks and hashes of tokens. SQLite creates its other files with the same mode.
 //
-// The file stays open until SQLite's connections are closed. A process that closes a file loses all its locks on the file
-// (fcntl(2), "Advisory record locking"), also those of SQLite.
+// The file must stay open until SQLite's connections are closed. A process that closes a file loses all its locks on
+// this file, including SQLite's locks (fcntl(2), "Advisory record locking").
 //
-// A valid file is never empty, not even during its creation. An empty file was truncated, and SQLite would treat it as
-// a new database.
+// makeFile refuses an empty file. A valid file is never empty, not even during its creation, so an empty file was
+// truncated. SQLite would treat it as a new database.
 func (s *Store) makeFile(ctx context.Context) (*os.File, error) {
 	if s.path == "" {
-		return nil, errors.New("no file is named")
+		return nil, errors.New("the path of the store is empty: name a file")
 	}
 	path, err := filepath.Abs(s.path)
 	if err != nil {
@@ -31,7 +31,7 @@ func (s *Store) makeFile(ctx context.Context) (*os.File, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 {
-			return nil, fmt.Errorf("the file is gone, and its log %s-wal is still there: restore the file from a backup, or move the log away too to start over", path)
+			return nil, fmt.Errorf("the file does not exist, but its log %s-wal does: restore the file from a backup, or move the log away to start over", path)
 		}
 		if err := newFile(ctx, path); err != nil {
 			return nil, err
@@ -39,7 +39,7 @@ func (s *Store) makeFile(ctx context.Context) (*os.File, error) {
 	case err != nil:
 		return nil, err
 	case info.Mode().IsRegular() && info.Size() == 0:
-		return nil, errors.New("the file has been emptied: restore it from a backup, or remove it to start over")
+		return nil, errors.New("the file is empty: restore it from a backup, or remove it to start over")
 	}
 	f, err := os.OpenFile(path, os.O_RDWR, 0o600)
 	if err != nil {
@@ -48,7 +48,8 @@ func (s *Store) makeFile(ctx context.Context) (*os.File, error) {
 	return f, f.Chmod(0o600)
 }
 
-// newFile creates a database without tables, unless another process creates one meanwhile.
+// newFile creates a database without tables at path. If another process creates the file meanwhile, newFile keeps that
+// file.
 func newFile(ctx context.Context, path string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -66,7 +67,7 @@ func newFile(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = db.ExecContext(ctx, "PRAGMA application_id = 0x466c6574") // "Flet"; it writes the first page
+	_, err = db.ExecContext(ctx, "PRAGMA application_id = 0x466c6574") // "Flet"; this writes the first page of the file
 	if err = errors.Join(err, db.Close()); err != nil {
 		return err
 	}

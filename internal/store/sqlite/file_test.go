@@ -20,7 +20,7 @@ import (
 func TestFileModeIsPrivate(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("the system has no file modes")
+		t.Skip("the operating system has no file modes")
 	}
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	path := filepath.Join(dir, "fleet.db")
@@ -57,7 +57,7 @@ func TestOpenErrors(t *testing.T) {
 	newer := filepath.Join(dir, "newer.db")
 	require.NoError(t, openAt(t, newer).Close())
 	execSQL(t, newer, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (4711, 1)`)
-	appendEvent(t, openAt(t, newer)) // nothing says that this program cannot work with it
+	appendEvent(t, openAt(t, newer)) // the newer schema does not require a newer program
 	execSQL(t, newer, `UPDATE compatibility SET oldest = 4711`)
 
 	branch, newerBranch := filepath.Join(dir, "branch.db"), filepath.Join(dir, "newer-branch.db")
@@ -67,15 +67,15 @@ func TestOpenErrors(t *testing.T) {
 	}
 	execSQL(t, newerBranch, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (4711, 1)`)
 
-	const fromBranch = "but lacks version 5, 7, which this Fleet adds before that: another build of Fleet made it, for example from a branch: use that build, or another data directory"
+	const fromBranch = "but lacks the earlier version 5, 7: another build of Fleet made it, for example from a branch: use that build, or another data directory"
 	for _, c := range []struct{ name, path, want string }{
 		{"of a branch", branch, fromBranch},
 		{"of a branch of a newer Fleet", newerBranch, "its schema has version 4711 " + fromBranch},
-		{"no file", "", "no file is named"},
+		{"no file", "", "the path of the store is empty"},
 		{"a directory", dir, "is a directory"},
 		{"no directory", filepath.Join(text, "fleet.db"), "not a directory"},
 		{"not a database", text, "file is not a database"},
-		{"of a newer Fleet", newer, "its schema has version 4711, which needs a Fleet that knows version 4711, and this one knows versions up to "},
+		{"of a newer Fleet", newer, "its schema has version 4711, which needs a Fleet that supports at least version 4711, and this Fleet supports versions up to "},
 	} {
 		s, err := sqlite.Open(t.Context(), c.path, sqlite.Config{})
 		require.Nil(t, s, c.name)
@@ -116,7 +116,7 @@ func TestEmptiedOrDamagedFile(t *testing.T) {
 		data []byte
 		want string
 	}{
-		{"emptied", nil, "the file has been emptied: restore it from a backup, or remove it to start over"},
+		{"emptied", nil, "the file is empty: restore it from a backup, or remove it to start over"},
 		{"cut off", data[:len(data)/2], "the database is damaged ("},
 		{"zeros", make([]byte, len(data)), "the database is damaged ("},
 		{"overwritten in the middle", middle, "the database is damaged ("},
@@ -133,7 +133,7 @@ func TestEmptiedOrDamagedFile(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "gone.db-wal"), []byte("a log"), 0o600))
 	_, err = sqlite.Open(t.Context(), filepath.Join(dir, "gone.db"), sqlite.Config{})
-	require.ErrorContains(t, err, "the file is gone, and its log")
+	require.ErrorContains(t, err, "the file does not exist, but its log")
 
 	require.NoError(t, os.Remove(whole))
 	openAt(t, whole) // a removed file is created again
@@ -176,7 +176,7 @@ func TestUpdateWaitsForAnotherProcess(t *testing.T) {
 	require.NoError(t, err, "reads must not wait")
 	select {
 	case err := <-done:
-		t.Fatalf("the write did not wait: %v", err)
+		t.Fatalf("the write must wait for the lock, but it returned: %v", err)
 	default:
 	}
 	free()
@@ -224,8 +224,8 @@ func TestPayloadsAreKeptCompressed(t *testing.T) {
 	require.Less(t, size, 10_000)
 
 	for _, c := range []struct{ damage, want string }{
-		{`UPDATE payloads SET size = 1000`, "it does not have the 1000 bytes"},
-		{`UPDATE payloads SET size = 1 << 60`, "it does not have the 1152921504606846976 bytes"},
+		{`UPDATE payloads SET size = 1000`, "its size is not the recorded 1000 bytes"},
+		{`UPDATE payloads SET size = 1 << 60`, "its size is not the recorded 1152921504606846976 bytes"},
 		{`UPDATE payloads SET size = 1 << 20, gzip = CAST(substr(gzip, 1, length(gzip) - 8) || x'0000000000001000' AS BLOB)`, "invalid checksum"},
 		{`UPDATE payloads SET gzip = x'00'`, "read a payload"},
 	} {

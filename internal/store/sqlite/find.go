@@ -15,15 +15,16 @@ const (
 
 	countFirst = `SELECT count(*) FROM (SELECT 1 FROM (SELECT rowid AS r FROM tasks_text WHERE tasks_text MATCH ? ORDER BY rowid DESC LIMIT ?)
 		CROSS JOIN tasks ON n = r WHERE `
-	// textRowsIn are those of textRows that can be of tasks of a span of time. Numbers of tasks rise nearly as their times do.
+	// textRowsIn are the rows of textRows whose tasks can belong to a span of time. A newer task has a higher number, with
+	// few exceptions.
 	textRowsIn = `(SELECT rowid FROM tasks_text WHERE tasks_text MATCH ? AND rowid
 		BETWEEN (SELECT min(n) FROM tasks WHERE created_at BETWEEN ? AND ?) AND (SELECT max(n) FROM tasks WHERE created_at BETWEEN ? AND ?))`
 	endOfSpan  = `SELECT created_at FROM tasks WHERE created_at <= ?` + newestFirst + ` LIMIT 1 OFFSET ?`
 	positionOf = `SELECT created_at, n FROM tasks WHERE id = ?`
 )
 
-// taskQuery selects tasks. SQLite knows nothing of how often values occur, so the query says which index leads: a plus sign hides
-// the columns of other conditions from it.
+// taskQuery selects tasks. SQLite does not know how often values occur, so the query decides which index is used: a
+// plus sign before a column keeps SQLite from using an index for this condition.
 type taskQuery struct {
 	where string // each condition followed by AND
 	args  []any
@@ -34,10 +35,11 @@ func (q *taskQuery) add(condition string, args ...any) {
 	q.args = append(q.args, args...)
 }
 
-// taskConditions returns the filter as SQL, without its text. led is set if something else finds the rows.
+// taskConditions returns the conditions of the filter, except its text. led is true if another condition of the query
+// already selects the rows, so that no index is needed here.
 func taskConditions(f fleet.TaskFilter, led bool) *taskQuery {
 	q := &taskQuery{}
-	// lead returns the column for the index of the first condition that is given, and hides it in all others.
+	// lead returns the column in a form that lets SQLite use its index for the first condition, and not for later ones.
 	lead := func(column string) string {
 		if led {
 			return `+` + column
@@ -53,7 +55,7 @@ func taskConditions(f fleet.TaskFilter, led bool) *taskQuery {
 	}
 	switch f.Status {
 	case "":
-	case fleet.TaskCompleted: // most are
+	case fleet.TaskCompleted: // most tasks are completed, so the index would not help
 		q.add(`+status = ?`, string(f.Status))
 	default:
 		column := lead(`status`)
@@ -93,15 +95,16 @@ func taskConditions(f fleet.TaskFilter, led bool) *taskQuery {
 	return q
 }
 
-// position is where a task is in the order of lists.
+// position is the position of a task in lists, which are ordered from the newest to the oldest task.
 type position struct{ createdAt, n int64 }
 
 func scanPosition(row scanner) (p position, err error) { return p, row.Scan(&p.createdAt, &p.n) }
 
-// beginning is before all tasks.
+// beginning is the position before the first task of a list.
 var beginning = position{math.MaxInt64, math.MaxInt64}
 
-// numbers returns the numbers of the tasks that match behind the position.
+// numbers returns the numbers of the matching tasks after the position, newest first. It skips offset tasks and returns
+// at most limit.
 func (q *textQuery) numbers(behind position, limit, offset int) ([]int64, error) {
 	if q.match != "" && !q.loaded && behind == beginning {
 		ns, err := q.newest(offset + limit)
@@ -113,7 +116,7 @@ func (q *textQuery) numbers(behind position, limit, offset int) ([]int64, error)
 		return nil, err
 	}
 	c := q.conditions()
-	if q.rare && behind == beginning { // all of them are few, and count needs them too
+	if q.rare && behind == beginning { // there are few tasks, so find them all: count needs them too
 		var err error
 		if q.found == nil {
 			q.found, err = all(q.readTx, scanInt64, taskNumbers+c.where+`true`+newestFirst, c.args...)
@@ -127,7 +130,7 @@ func (q *textQuery) numbers(behind position, limit, offset int) ([]int64, error)
 	if q.match == "" || q.rare {
 		return all(q.readTx, scanInt64, taskNumbers+c.where+`true`+newestFirst+` LIMIT ? OFFSET ?`, append(c.args, limit, offset)...)
 	}
-	// Many tasks have the text. The walk through the tasks of a growing span of time ends when it has found enough.
+	// Many tasks have the text. Search a growing span of time until enough tasks are found.
 	for span := q.span; ; span *= 4 {
 		since, err := first(q.readTx, scanInt64, endOfSpan, behind.createdAt, span)
 		if err != nil {
@@ -148,8 +151,8 @@ func (q *textQuery) numbers(behind position, limit, offset int) ([]int64, error)
 	}
 }
 
-// count counts the tasks that match, at most so many. It counts those that have a long text only among the newest tasks that the index
-// finds for it; more says that there can be more.
+// count returns how many tasks match, at most most. For a long text that is not rare, it examines only the newest tasks
+// that the index finds. Then more is true, which means that further tasks may match.
 func (q *textQuery) count(most int) (n int, more bool, err error) {
 	if q.long && !q.rare {
 		if q.checked < countedRows {
@@ -169,7 +172,7 @@ func (q *textQuery) count(most int) (n int, more bool, err error) {
 		ns, err := q.numbers(beginning, most, 0)
 		return len(ns), false, err
 	default:
-		// Where most of the tasks that have the text match, a few of them are enough.
+		// If most tasks with the text match, it is enough to examine a few of them.
 		n, err := first(q.readTx, scanInt, countFirst+c.where+`true LIMIT ?)`, append(append([]any{q.match, 4 * most}, c.args...), most)...)
 		if err != nil || n == most {
 			return n, false, err

@@ -38,7 +38,8 @@ func (t *readTx) NewestAgent(name, owner string) (*fleet.Agent, error) {
 	return first(t, record.ScanAgent, newestAgent, record.Key(name), owner)
 }
 
-// DeleteTask removes what refers to the task before the task.
+// DeleteTask deletes the task. It deletes the rows that refer to the task first. It fails if the task does not exist or
+// has not ended.
 func (t *tx) DeleteTask(id string) error {
 	task, err := t.Task(id)
 	switch {
@@ -60,10 +61,10 @@ func (t *tx) DeleteTask(id string) error {
 	return nil
 }
 
-// PrunePayloads removes old payloads, see fleet.Store.
+// PrunePayloads removes old payloads and old remains of agents, see fleet.Store.
 func (s *Store) PrunePayloads(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	err = s.Update(ctx, func(ftx fleet.Tx) error {
-		t := ftx.(*tx) //nolint:forcetypeassert // our own
+		t := ftx.(*tx) //nolint:forcetypeassert // Update passes a *tx
 		ids, err := all(&t.readTx, scanString, oldPayloads, micros(before), limit)
 		if err != nil {
 			return err

@@ -7,15 +7,16 @@ import (
 	"os"
 )
 
-// header is the header of the WAL index: two copies, which SQLite writes one after the other at each commit of any process
-// (https://sqlite.org/walformat.html#the_wal_index_header). If it has not changed, nothing was committed.
+// header is the header of the WAL index. It consists of two copies, which SQLite writes one after the other at each
+// commit of any process (https://sqlite.org/walformat.html#the_wal_index_header). If it has not changed, nothing was
+// committed.
 type header [96]byte
 
-// index is the file of the WAL index, which the processes that use the database share in memory.
+// index is the file of the WAL index. All processes that use the database map it into their memory.
 type index struct {
 	file   *os.File
 	memory []byte // nil if this system cannot map the file
-	conn   *conn  // keeps SQLite from replacing the file; the pulse reads with it
+	conn   *conn  // keeps SQLite from replacing the file; the pulse uses it for its queries
 }
 
 // openIndex opens the index.
@@ -24,7 +25,7 @@ func openIndex(ctx context.Context, db *sql.DB, path string) (_ *index, err erro
 	if x.conn, err = newConn(ctx, db); err != nil {
 		return nil, err
 	}
-	if _, err = x.conn.int64(ctx, lastSeq); err == nil { // which makes the connection use the file
+	if _, err = x.conn.int64(ctx, lastSeq); err == nil { // a query makes the connection use the file
 		x.file, err = os.Open(path + "-shm")
 	}
 	if err != nil {
@@ -35,13 +36,14 @@ func openIndex(ctx context.Context, db *sql.DB, path string) (_ *index, err erro
 	return x, nil
 }
 
-// header returns the header as it is now. A header that SQLite is writing equals none before and after it.
+// header returns the current header. While SQLite is writing the header, the result differs from the header before and
+// after the write, so a caller can only assume a change too often.
 func (x *index) header() (h header) {
 	copy(h[:], x.memory)
 	return h
 }
 
-// close ends the use of the index. The file is still open: see makeFile.
+// close unmaps the file and closes the connection. It leaves the file open: see makeFile.
 func (x *index) close() error {
 	if x == nil {
 		return nil
@@ -53,7 +55,7 @@ func (x *index) close() error {
 	return errors.Join(err, x.conn.close())
 }
 
-// closeFile closes the file, when SQLite's connections are closed.
+// closeFile closes the file. Call it after all of SQLite's connections are closed.
 func (x *index) closeFile() error {
 	if x == nil {
 		return nil

@@ -8,12 +8,13 @@ import (
 	"fleet/internal/fleet"
 )
 
+// TestNewestEventIsKnownWithoutAQuery checks that LastSeq makes no query if nothing was committed since the last call.
 func TestNewestEventIsKnownWithoutAQuery(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
 	first, err := s.LastSeq(t.Context())
 	require.NoError(t, err)
-	for range readers() { // all connections, so that a query would wait
+	for range readers() { // take all connections, so that a query would wait
 		c, err := s.reader.take(t.Context())
 		require.NoError(t, err)
 		defer s.reader.conns.Give(c)
@@ -23,6 +24,8 @@ func TestNewestEventIsKnownWithoutAQuery(t *testing.T) {
 	require.Equal(t, first, again)
 }
 
+// TestCommitsAreCountedWithoutAQuery checks that counting commits makes no query if nothing was committed since the
+// last count, and that it notices a commit of another process.
 func TestCommitsAreCountedWithoutAQuery(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)

@@ -16,8 +16,8 @@ import (
 // childPath names the environment variable with the file that a child process writes to until it is killed.
 const childPath = "FLEET_TEST_CHILD_PATH"
 
-// TestKill kills a process during its commits while another one writes to the same file. Everything that the killed
-// process reported as committed must be there, and the file must be intact.
+// TestKill kills a process during its commits while another process writes to the same file. The file must have
+// everything that the killed process has reported as committed, and must not be damaged.
 func TestKill(t *testing.T) {
 	if path := os.Getenv(childPath); path != "" {
 		writeForever(t, path)
@@ -33,7 +33,7 @@ func TestKill(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, child.Start())
 
-		<-signal // of the child's commits: no other process writes yet
+		<-signal // a commit of the child, because no other process writes yet
 		cancel()
 		var last string
 		said := bufio.NewScanner(out)
@@ -50,7 +50,7 @@ func TestKill(t *testing.T) {
 		require.NotEmpty(t, last)
 
 		require.NoError(t, s.View(t.Context(), func(tx fleet.ReadTx) error {
-			events, err := tx.LastEvents(fleet.EventFilter{AgentUID: "child"}, 2) // the child may have died before it said the newest
+			events, err := tx.LastEvents(fleet.EventFilter{AgentUID: "child"}, 2) // the child may have died before it reported its newest event
 			require.NoError(t, err)
 			require.Contains(t, []string{events[0].Text, events[1].Text}, last)
 			newest, err := tx.LastSeq()

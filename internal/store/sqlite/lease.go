@@ -19,7 +19,8 @@ const (
 	leaseEpoch   = `SELECT count(*) FROM leases WHERE key = ? AND epoch = ?`
 )
 
-// Lease takes or renews a lease, see fleet.Store. The clock is that of the machine, which all processes of one file share.
+// Lease takes or renews a lease, see fleet.Store. It uses the machine's clock, which all processes that use the file
+// share.
 func (s *Store) Lease(ctx context.Context, key, owner string, ttl time.Duration) (epoch int64, err error) {
 	err = s.write(ofWorker(ctx, key), func(c *conn) error {
 		t := &readTx{ctx: ctx, conn: c}
@@ -42,7 +43,7 @@ func (s *Store) Lease(ctx context.Context, key, owner string, ttl time.Duration)
 	return epoch, err
 }
 
-// RenewLeases renews leases in one statement, see fleet.Store.
+// RenewLeases renews all leases of an owner in one statement, see fleet.Store.
 func (s *Store) RenewLeases(ctx context.Context, owner string, ttl time.Duration) (epochs map[string]int64, err error) {
 	err = s.write(ctx, func(c *conn) error {
 		epochs = map[string]int64{}
@@ -58,7 +59,7 @@ func (s *Store) RenewLeases(ctx context.Context, owner string, ttl time.Duration
 	return epochs, err
 }
 
-// Leases counts leases, see fleet.Store.
+// Leases returns the owners of the valid leases whose keys have the prefix, see fleet.Store.
 func (s *Store) Leases(ctx context.Context, prefix string) (owners map[string]string, err error) {
 	owners = map[string]string{}
 	err = s.read(ctx, func(c *conn) error {
@@ -81,12 +82,13 @@ func (s *Store) Release(ctx context.Context, key, owner string) error {
 	})
 }
 
-// ofWorker returns a context with a lease. Calls without one, for which somebody waits, pass calls with one, see pool.
+// ofWorker returns a context with a lease. It marks the call as a worker's call, which lets other calls pass; see
+// turn.Queue.
 func ofWorker(ctx context.Context, key string) context.Context {
 	return fleet.WithLease(ctx, fleet.Lease{Key: key})
 }
 
-// fenced returns ErrLeaseLost if the context of the transaction has a lease that another owner has taken.
+// fenced returns ErrLeaseLost if the context of the transaction has a lease that its holder has lost.
 func (t *readTx) fenced() error {
 	l, ok := fleet.LeaseFrom(t.ctx)
 	if !ok {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLocksAreKept looks from another process at the locks that SQLite holds while it uses a file. Without them, the other
-// process could remove the log when it ends.
+// TestLocksAreKept checks from another process that SQLite still holds its locks while a store uses a file. Without
+// these locks, the other process could remove the log when it ends.
 func TestLocksAreKept(t *testing.T) {
 	if path := os.Getenv(childPath); path != "" {
 		shared := unix.Flock_t{Type: unix.F_WRLCK, Start: 1<<30 + 2, Len: 510} // see SQLite's os.h

@@ -12,13 +12,14 @@ import (
 	"fleet/internal/store/record"
 )
 
-// Each direction of a migration is given to goose as one statement: to find the ends of several, it takes a buffer of 4 MB for each line.
+// In the files, each direction of a migration is marked as one statement for goose. Otherwise goose would search for
+// the ends of statements, with a buffer of 4 MB for each line.
 //
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrate upgrades the schema, each migration in a transaction of its own, and returns its version. A schema that is newer is accepted if its migrations say
-// that this program can work with it, so that an upgrade can be taken back.
+// migrate upgrades the schema and returns its version. Each migration runs in a transaction of its own. migrate accepts
+// a newer schema if its migrations say that this program can work with it, so that an upgrade of Fleet can be undone.
 func migrate(ctx context.Context, db *sql.DB) (version int64, err error) {
 	p, err := provider(db)
 	if err != nil {
@@ -37,22 +38,22 @@ func migrate(ctx context.Context, db *sql.DB) (version int64, err error) {
 			return 0, err
 		}
 		if oldest > target {
-			return 0, fmt.Errorf("its schema has version %d, which needs a Fleet that knows version %d, and this one knows versions up to %d: use a newer Fleet, or another data directory",
+			return 0, fmt.Errorf("its schema has version %d, which needs a Fleet that supports at least version %d, and this Fleet supports versions up to %d: use a newer Fleet, or another data directory",
 				before, oldest, target)
 		}
 		return before, nil
 	}
 	if _, err := p.Up(ctx); err != nil {
-		// Another process may have applied the same migration first. Then nothing is left to do.
+		// Another process may have applied the same migration first. Then continue from its version.
 		if now, _, verr := p.GetVersions(ctx); verr == nil && now > before {
 			return migrate(ctx, db)
 		}
-		return 0, fmt.Errorf("bring the schema from version %d to %d: %w", before, target, err)
+		return 0, fmt.Errorf("upgrade the schema from version %d to %d: %w", before, target, err)
 	}
 	return target, nil
 }
 
-// checkSchema returns an error if the database was upgraded in another order than this program does it.
+// checkSchema returns an error if the database lacks a migration of this program but has a later one.
 func checkSchema(ctx context.Context, db *sql.DB, p *goose.Provider) error {
 	rows, err := db.QueryContext(ctx, `SELECT version_id FROM goose_db_version`)
 	if err != nil {
@@ -77,6 +78,7 @@ func checkSchema(ctx context.Context, db *sql.DB, p *goose.Provider) error {
 	return record.CheckSchema(applied, known, "another data directory")
 }
 
+// provider returns goose with the migrations of this program.
 func provider(db *sql.DB) (*goose.Provider, error) {
 	dir, err := fs.Sub(migrations, "migrations")
 	if err != nil {

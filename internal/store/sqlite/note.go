@@ -12,7 +12,7 @@ const (
 	getNote = `SELECT at FROM notes WHERE key = ?`
 )
 
-// Note keeps a time in one statement, see fleet.Store. The clock is that of the machine, as that of leases.
+// Note stores a time, see fleet.Store. It uses the machine's clock, as leases do.
 func (s *Store) Note(ctx context.Context, key string, ago time.Duration) error {
 	return s.write(ctx, func(c *conn) error {
 		_, err := c.exec(ctx, putNote, key, micros(time.Now().Add(-ago)))

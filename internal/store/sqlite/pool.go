@@ -18,7 +18,7 @@ func newPool(db *sql.DB, n int) *pool {
 	return &pool{db: db, conns: turn.NewQueue(make([]*conn, n)...)}
 }
 
-// take waits for a free connection.
+// take waits for a free connection, and opens it if it is used for the first time.
 func (p *pool) take(ctx context.Context) (*conn, error) {
 	c, err := p.conns.Take(ctx)
 	if err != nil || c != nil {
@@ -31,7 +31,8 @@ func (p *pool) take(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// with calls f with a connection of its own.
+// with calls f with a connection that nobody else uses meanwhile. It closes the connection if f has marked it as
+// broken.
 func (p *pool) with(ctx context.Context, f func(*conn) error) error {
 	c, err := p.take(ctx)
 	if err != nil {
@@ -40,14 +41,14 @@ func (p *pool) with(ctx context.Context, f func(*conn) error) error {
 	defer func() { p.conns.Give(c) }()
 	defer func() {
 		if c.broken {
-			_ = c.close() // the error that broke it was reported already
+			_ = c.close() // f has already returned the error that broke the connection
 			c = nil
 		}
 	}()
 	return f(c)
 }
 
-// close closes every connection. No more may be taken.
+// close closes every connection. take must not be called afterwards.
 func (p *pool) close() error {
 	var errs []error
 	for _, c := range p.conns.Close() {

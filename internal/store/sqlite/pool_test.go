@@ -10,7 +10,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// A worker's lease is taken and given back for nobody who waits.
+// TestUpdatesPassLeases checks that an update passes waiting calls of workers, such as Lease and Release.
 func TestUpdatesPassLeases(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)

@@ -14,11 +14,12 @@ const (
 			SELECT principal, id FROM requests WHERE created_at < ?1 ORDER BY created_at LIMIT ?2)`
 	pruneTokens = `DELETE FROM tokens WHERE n IN (
 			SELECT n FROM tokens WHERE agent_uid <> '' AND revoked_at < ?1 ORDER BY revoked_at LIMIT ?2)`
-	// pruneLeases removes what servers that died held of agents that are gone. Epochs are never given twice.
+	// pruneLeases removes expired leases, for example leases of crashed servers for deleted agents. Removing them is safe,
+	// because no epoch is ever used twice.
 	pruneLeases = `DELETE FROM leases WHERE key IN (SELECT key FROM leases WHERE until < ?1 LIMIT ?2)`
 )
 
-// Prune removes what is old, see fleet.Store.
+// Prune removes old events, requests, tokens of agents and leases, see fleet.Store.
 func (s *Store) Prune(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	err = s.write(ctx, func(c *conn) error {
 		removed = 0

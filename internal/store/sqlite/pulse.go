@@ -8,7 +8,7 @@ import (
 	"fleet/internal/notify"
 )
 
-// pollInterval is how often subscribers' stores check for commits of other processes.
+// pollInterval is how often a store with subscribers checks for commits of other processes.
 const pollInterval = 250 * time.Millisecond
 
 // pulse notifies subscribers of commits.
@@ -26,7 +26,7 @@ type pulse struct {
 	pollers sync.WaitGroup
 }
 
-// counted is the number of commits at a header of the index.
+// counted is the number of commits while the header of the index was header.
 type counted struct {
 	header header
 	n      int64
@@ -39,7 +39,8 @@ func newPulse(ctx context.Context, x *index) (*pulse, error) {
 	return p, err
 }
 
-// Subscribe returns a channel that receives after a commit, see fleet.Store. Taking a lease does not count as a commit.
+// Subscribe returns a channel that gets a value after a commit, see fleet.Store. Taking a lease does not count as a
+// commit.
 func (s *Store) Subscribe() (signal <-chan struct{}, cancel func()) { return s.pulse.subscribe() }
 
 func (p *pulse) subscribe() (<-chan struct{}, func()) {
@@ -62,7 +63,7 @@ func (p *pulse) subscribe() (<-chan struct{}, func()) {
 	}
 }
 
-// reached records that n commits exist. It notifies subscribers unless they know of as many.
+// reached records that there are n commits. It notifies subscribers unless they were already notified of as many.
 func (p *pulse) reached(n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,7 +74,7 @@ func (p *pulse) reached(n int64) {
 }
 
 // poll checks for commits of other processes until ctx is done. It compares with the newest commit that subscribers
-// know, not with the count at its own start, so that none is missed in between.
+// were notified of, and not with the count at its own start, so that it misses no commit in between.
 func (p *pulse) poll(ctx context.Context) {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -95,14 +96,15 @@ func (p *pulse) poll(ctx context.Context) {
 	}
 }
 
-// commits counts the commits of all processes. It asks SQLite only if something was committed since it last did.
+// commits returns the number of commits of all processes. It queries the database only if something was committed since
+// its last query.
 func (p *pulse) commits(ctx context.Context) (int64, error) {
 	p.counting.Lock()
 	defer p.counting.Unlock()
 	known := p.index.memory != nil
 	var now header
 	if known {
-		now = p.index.header() // before the query, so that the count is never older
+		now = p.index.header() // read before the query, so that the count is at least as new as the header
 		if p.counted != nil && p.counted.header == now {
 			return p.counted.n, ctx.Err()
 		}

@@ -21,7 +21,7 @@ const (
 		ON CONFLICT (name) DO UPDATE SET forgotten = 1`
 )
 
-// HearReplica keeps that a server was heard, see fleet.Store.
+// HearReplica records that a server is alive, see fleet.Store.
 func (s *Store) HearReplica(ctx context.Context, r fleet.Replica, fresh bool) (ok bool, err error) {
 	err = s.write(ctx, func(c *conn) error {
 		t := &readTx{ctx: ctx, conn: c}

@@ -7,7 +7,7 @@ const (
 	getSecret = `SELECT value FROM secrets WHERE name = ?`
 )
 
-// Secret keeps a secret, see fleet.Store.
+// Secret stores a secret unless there is one with the name, and returns the stored secret; see fleet.Store.
 func (s *Store) Secret(ctx context.Context, name string, value []byte) (kept []byte, err error) {
 	err = s.write(ctx, func(c *conn) error {
 		if _, err := c.exec(ctx, putSecret, name, value); err != nil {

@@ -9,7 +9,7 @@ const (
 	getSchema = `SELECT coalesce(max(version_id), 0) FROM goose_db_version`
 )
 
-// Size returns the size of the database without its log, see fleet.Store.
+// Size returns the size of the database in bytes, without its log; see fleet.Store.
 func (s *Store) Size(ctx context.Context) (size int64, err error) { return s.number(ctx, getSize) }
 
 // Schema returns the versions of the schema, see fleet.Store.
@@ -18,6 +18,7 @@ func (s *Store) Schema(ctx context.Context) (have, want int64, err error) {
 	return have, s.schema, err
 }
 
+// number returns the number that the query selects.
 func (s *Store) number(ctx context.Context, query string) (n int64, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		n, err = c.int64(ctx, query)

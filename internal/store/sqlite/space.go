@@ -7,33 +7,33 @@ import (
 	"time"
 )
 
-// These bound the disk space that is reserved for the store, in bytes. Small disks reserve less.
 const (
-	reserveMost = 8 << 20 // for the file and its log each
-	marginMost  = 4 << 20 // with less than this free, the store counts as full
-	smallest    = 16      // both are at most this fraction of the disk
-	spaceEvery  = 100 * time.Millisecond
+	reserveMost = 8 << 20                // bytes that are reserved for the file, and as much for its log; less on small disks
+	marginMost  = 4 << 20                // the store counts as full if fewer bytes are free; fewer on small disks
+	smallest    = 16                     // on a small disk, reserve 1/16 of the disk, and use 1/64 as the margin
+	spaceEvery  = 100 * time.Millisecond // how long the result of the last look at the disk is used
 )
 
-// space watches the free space of the store's disk. It allocates space for the store's files beyond their ends, so that
-// no other program can take it. While the disk is nearly full, the store accepts only what ends or removes things.
+// space watches the free space of the store's disk. It allocates disk space for the store's files beyond their ends, so
+// that no other program can use this space. While the disk is nearly full, the store accepts only writes that end or
+// remove things.
 type space struct {
 	file *os.File
 	free func(dir string) (free, total uint64, err error)
 
 	mu     sync.Mutex
-	looked time.Time
+	looked time.Time // when the free space was last measured
 	since  time.Time // when the disk was first found full; zero if it is not
 }
 
-// full reports whether the disk is full, and since when.
+// full reports whether the disk is nearly full, and since when.
 func (s *space) full() (since time.Time, full bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now := time.Now(); now.Sub(s.looked) >= spaceEvery {
 		s.looked = now
 		switch free, total, err := s.free(filepath.Dir(s.file.Name())); {
-		case err != nil: // the state is unknown; writes will fail if it is full
+		case err != nil: // the free space is unknown; if the disk is full, writes fail
 			s.since = time.Time{}
 		case free >= min(marginMost, total/(4*smallest)):
 			s.since = time.Time{}
@@ -44,8 +44,8 @@ func (s *space) full() (since time.Time, full bool) {
 	return s.since, !s.since.IsZero()
 }
 
-// reserve allocates space beyond what the files use. It does nothing where the disk does not support that or has no
-// space left.
+// reserve allocates disk space beyond the ends of the store's files. It has no effect if the file system does not
+// support that or has no space left.
 func (s *space) reserve() {
 	_, total, err := s.free(filepath.Dir(s.file.Name()))
 	if err != nil {
@@ -55,11 +55,11 @@ func (s *space) reserve() {
 	if info, err := s.file.Stat(); err == nil {
 		allocate(s.file, info.Size()+size)
 	}
-	if log, err := os.OpenFile(s.file.Name()+"-wal", os.O_WRONLY, 0); err == nil { // nobody locks it
-		allocate(log, size) // SQLite reuses it from its beginning
+	if log, err := os.OpenFile(s.file.Name()+"-wal", os.O_WRONLY, 0); err == nil { // SQLite has no locks on the log, so closing it is safe
+		allocate(log, size) // from the beginning of the log, where SQLite starts again after a checkpoint
 		_ = log.Close()
 	}
 }
 
-// Full reports whether the store accepts only what ends or removes things, see fleet.Store.
+// Full reports whether the store accepts only writes that end or remove things, see fleet.Store.
 func (s *Store) Full() (since time.Time, full bool) { return s.space.full() }

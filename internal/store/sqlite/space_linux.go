@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allocate allocates disk space for the file without changing its size. It allocates nothing in a file system that is in
-// memory, which would have to clear it.
+// allocate allocates size bytes of disk space for the file without changing the file's size. It does nothing in a
+// tmpfs, where allocating means clearing memory.
 func allocate(f *os.File, size int64) {
 	fd := int(f.Fd())
 	var of unix.Statfs_t
@@ -16,7 +16,7 @@ func allocate(f *os.File, size int64) {
 	}
 }
 
-// freeOf returns the disk space that is free for this user, and the size of the disk, in bytes.
+// freeOf returns the disk space that this user can use, and the size of the disk, in bytes.
 func freeOf(dir string) (free, total uint64, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {

@@ -12,13 +12,13 @@ import (
 	"fleet/internal/store/sqlite"
 )
 
-// TestMemoryIsNotReserved opens a store in a file system that is in memory. What it reserved there would be memory that the
-// system has to clear.
+// TestMemoryIsNotReserved opens a store in a file system in memory. The store must not reserve space there, because the
+// system would have to clear memory for it.
 func TestMemoryIsNotReserved(t *testing.T) {
 	t.Parallel()
 	var of unix.Statfs_t
 	if err := unix.Statfs("/dev/shm", &of); err != nil || of.Type != unix.TMPFS_MAGIC {
-		t.Skip("/dev/shm is not in memory")
+		t.Skip("/dev/shm is not a file system in memory")
 	}
 	dir, err := os.MkdirTemp("/dev/shm", "fleet-test")
 	require.NoError(t, err)

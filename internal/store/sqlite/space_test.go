@@ -14,7 +14,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestFullDisk uses a disk without space: what ends or removes things is accepted, what adds things is refused.
+// TestFullDisk checks that a store on a full disk accepts writes that end or remove things, and refuses writes that add
+// things.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	var free atomic.Uint64
@@ -45,7 +46,7 @@ func TestFullDisk(t *testing.T) {
 	since, _ := s.Full()
 	require.WithinDuration(t, time.Now(), since, time.Minute)
 	require.ErrorIs(t, update(func(tx fleet.Tx) error { return tx.InsertAgent(agent("sony")) }), fleet.ErrStoreFull)
-	require.NoError(t, update(func(tx fleet.Tx) error { // the transaction continues without what was refused
+	require.NoError(t, update(func(tx fleet.Tx) error { // the transaction continues without the refused writes
 		require.ErrorIs(t, tx.PutPayload("t", []byte("much")), fleet.ErrStoreFull)
 		require.ErrorIs(t, tx.Append(&fleet.Event{Time: now, Type: fleet.EventTaskOutput, AgentUID: "papi", TaskID: "t", Text: "much"}), fleet.ErrStoreFull)
 		task.Status, task.EndedAt = fleet.TaskFailed, now
@@ -65,7 +66,7 @@ func TestFullDisk(t *testing.T) {
 	require.NoError(t, update(func(tx fleet.Tx) error { return tx.InsertAgent(agent("sony")) }))
 }
 
-// TestNoRoomAtAll uses a file that cannot grow. That must not be reported as an internal error.
+// TestNoRoomAtAll uses a file that cannot grow. A write must not fail with an internal error.
 func TestNoRoomAtAll(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "fleet.db")

@@ -1,14 +1,14 @@
 // Package sqlite implements fleet.Store in one SQLite file. It is the embedded default.
 //
-// The file is in WAL mode. One connection writes, in transactions that take the write lock at their start, so that what
-// a transaction has read cannot change before it commits. Several connections read concurrently. Other processes may
-// use the same file. Committed data survives the end of the process, also by kill -9. A crash of the machine can lose
-// the last commits but never corrupts the file.
+// The file is in WAL mode. One connection writes. Its transactions take the write lock at their start, so that the data
+// that a transaction has read cannot change before it commits. Several connections read concurrently. Other processes
+// may use the same file. Committed data survives the end of the process, even by kill -9. A crash of the machine can
+// lose the last commits but never corrupts the file.
 //
 // After a failed call on a transaction the whole transaction fails, even if its fn returns nil.
 //
-// Package app opens it, and the core calls it through the port. It must never have rules about the fleet, except those
-// that the schema can enforce as a constraint. No other package may import a database driver.
+// Package app opens the store, and the core calls it through fleet.Store. The store must not have rules about the
+// fleet, except rules that the schema can enforce as constraints. No other package may import a SQLite driver.
 package sqlite
 
 import (
@@ -40,10 +40,10 @@ type Config struct {
 	BusyTimeout time.Duration
 	// MaxPages limits the file's size in pages; 0 means the disk is the limit.
 	MaxPages int
-	// CheckedFirst is the size of the largest file that is checked for damage before it is used, in bytes; 0 means 32 MiB. A larger one
-	// is checked while it is used, and before its schema is upgraded.
+	// CheckedFirst is the size of the largest file that is checked for damage before it is used, in bytes; 0 means 32 MiB.
+	// A larger file is checked while it is used, or before its schema is upgraded.
 	CheckedFirst int64
-	// Logger logs that a file that is in use is damaged; nil logs nothing.
+	// Logger gets the result of a check while the file is used; nil logs nothing.
 	Logger *slog.Logger
 	// Free returns a directory's free disk space and the size of the disk, in bytes; nil asks the disk.
 	Free func(dir string) (free, total uint64, err error)
@@ -58,12 +58,12 @@ type Store struct {
 	writer *pool
 	reader *pool
 	pulse  *pulse
-	index  *index // nil if it cannot be read
+	index  *index // nil until it is open
 	newest atomic.Pointer[newest]
 	copier *checkpointer
 	space  *space
-	check  *checker // nil if the file was checked before
-	schema int64    // version that this program needs
+	check  *checker // nil if the file was checked before it was opened
+	schema int64    // the version of the schema that this program needs
 
 	mu     sync.Mutex
 	closed bool
@@ -84,7 +84,7 @@ func Open(ctx context.Context, path string, cfg Config) (*Store, error) {
 	}
 	s := &Store{path: path, cfg: cfg}
 	if err := s.open(ctx); err != nil {
-		_ = s.closePools() // the first error is the one that matters
+		_ = s.closePools() // an error here would only follow from the first error
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -104,9 +104,9 @@ func (s *Store) open(ctx context.Context) error {
 		s.space.free = freeOf
 	}
 	writing := url.Values{
-		"_busy_timeout": {"250"}, // short, since SQLite's own waiting cannot be interrupted; retry does the rest
+		"_busy_timeout": {"250"}, // in ms; short, because SQLite's waiting cannot be interrupted; retry waits longer
 		"_txlock":       {"immediate"},
-		"_pragma":       {"wal_autocheckpoint(16384)"}, // in pages; the checkpointer is earlier
+		"_pragma":       {"wal_autocheckpoint(16384)"}, // in pages; normally the checkpointer copies the log earlier
 	}
 	if s.cfg.MaxPages > 0 {
 		writing.Add("_pragma", fmt.Sprintf("max_page_count(%d)", s.cfg.MaxPages))
@@ -123,7 +123,7 @@ func (s *Store) open(ctx context.Context) error {
 	if err := s.retry(ctx, func() (err error) { s.schema, err = migrate(ctx, w); return err }); err != nil {
 		return err
 	}
-	r, err := s.db(path, reading, readers()+2) // two more, for the index and for the check
+	r, err := s.db(path, reading, readers()+2) // two more connections, for the index and for the check
 	if err != nil {
 		return err
 	}
@@ -146,13 +146,13 @@ func (s *Store) open(ctx context.Context) error {
 	return nil
 }
 
-// readers is the number of connections for views.
+// readers returns the number of connections for views.
 func readers() int { return max(4, runtime.GOMAXPROCS(0)) }
 
 // db returns a pool of at most n connections to the file, none of them open yet.
 func (s *Store) db(path string, params url.Values, n int) (*sql.DB, error) {
 	params.Set("_journal_mode", "WAL")
-	params.Set("_synchronous", "NORMAL") // in WAL mode enough for a commit to survive the process
+	params.Set("_synchronous", "NORMAL") // in WAL mode, this is enough for a commit to survive the end of the process
 	params.Set("_foreign_keys", "1")
 	params.Set("_dqs", "0")
 	params.Add("_pragma", "temp_store(memory)")
@@ -168,7 +168,8 @@ func (s *Store) db(path string, params url.Values, n int) (*sql.DB, error) {
 	return db, nil
 }
 
-// enter starts a call and leave ends it. Close waits in between.
+// enter begins a call and leave ends it. Close waits for calls that have begun. enter returns ErrClosed on a closed
+// store.
 func (s *Store) enter() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,8 +182,8 @@ func (s *Store) enter() error {
 
 func (s *Store) leave() { s.calls.Done() }
 
-// Close waits for pending calls and closes the file. Closing twice is not an error. Subscribers' channels stay open
-// without further notifications.
+// Close waits for pending calls and closes the file. Closing twice is not an error. The channels of subscribers stay
+// open, but get no further notifications.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	first := !s.closed
@@ -208,7 +209,7 @@ func (s *Store) closePools() error {
 	for _, db := range s.dbs {
 		errs = append(errs, db.Close())
 	}
-	errs = append(errs, s.index.closeFile()) // after the connections: see makeFile
+	errs = append(errs, s.index.closeFile()) // must be after the connections are closed: see makeFile
 	if s.file != nil {
 		errs = append(errs, s.file.Close())
 	}

@@ -13,8 +13,8 @@ import (
 
 const (
 	hasChars = `(instr(lower(description), lower(?)) > 0 OR instr(lower(summary), lower(?)) > 0)`
-	// hasText is true for what the full-text index finds for an ASCII text, given in lower case. The index also takes the Kelvin sign for
-	// k and the long s for s, and no other character for an ASCII letter.
+	// hasText is true for the tasks that the full-text index would find for an ASCII text. The text must be given in lower
+	// case. Like the index, it treats the Kelvin sign as k and the long s as s. No other character equals an ASCII letter.
 	hasText  = `(instr(` + folded + `description` + unfolded + `, ?) > 0 OR instr(` + folded + `summary` + unfolded + `, ?) > 0)`
 	folded   = `lower(replace(replace(`
 	unfolded = `, char(0x212A), 'k'), char(0x17F), 's'))`
@@ -22,51 +22,54 @@ const (
 	textRows   = `(SELECT rowid FROM tasks_text WHERE tasks_text MATCH ?)`
 	someRows   = `SELECT rowid FROM tasks_text WHERE tasks_text MATCH ? LIMIT ?`
 	newestRows = `SELECT rowid FROM tasks_text WHERE tasks_text MATCH ? ORDER BY rowid DESC LIMIT ?`
-	// latestBefore returns a time after which no task was created that has a number below the given one.
+	// latestBefore returns a time that is not before the creation of any task with a number below the given number.
 	latestBefore = `SELECT max(
 		coalesce((SELECT max(latest) FROM task_times WHERE block < ?1 / 1000), 0),
 		coalesce((SELECT max(+created_at) FROM tasks WHERE n BETWEEN ?1 / 1000 * 1000 AND ?1 - 1), 0))`
-	// someRow is where a piece has been found several times: the later, the fewer tasks have it.
+	// someRow returns the row at which a piece has been found a given number of times. The higher the row, the fewer tasks
+	// have the piece.
 	someRow = `SELECT rowid FROM tasks_text WHERE tasks_text MATCH ? LIMIT 1 OFFSET ?`
 )
 
 const (
-	// minIndexed is the length of the shortest text that the full-text index can find, and of the pieces of a text that it has, in characters.
+	// minIndexed is the length of the pieces into which the full-text index splits texts, in characters. The index cannot
+	// find a shorter text.
 	minIndexed = 3
-	// The index looks for each piece of a text. A few of them are enough to find candidates, unless the text is shorter.
+	// The index searches for all pieces of a text. For a text of at least minPieces pieces, it is faster to search only
+	// for piecesSought of them and then to check which tasks have the whole text.
 	minPieces, piecesSought = 3, 4
 )
 
-// Most first pages are among the firstRows newest tasks that the index finds, and for a text of several pieces among moreRows. Reading all
-// tasks that have a text is faster than a walk through the newest tasks, which begins with firstSpan of them, if there are at most rareText.
+// These numbers of tasks decide how a text is searched.
 const (
-	firstRows     = 500
-	moreRows      = 4000
-	countedRows   = 2000 // tasks among which those with a text of several pieces are counted
-	rareText      = 2000
-	maxCandidates = 6000 // the same as rareText where some of the tasks do not have the text
-	firstSpan     = 4000
-	sampled       = 200 // how many tasks show how frequent a piece is
+	firstRows     = 500  // how many of the newest tasks in the index are tried first for a first page
+	moreRows      = 4000 // how many are tried next for a long text
+	countedRows   = 2000 // how many of the newest tasks in the index count examines for a long text
+	rareText      = 2000 // a text is rare if at most so many tasks have it; reading them all is then the fastest way
+	maxCandidates = 6000 // like rareText, if some of the tasks in the index do not have the text
+	firstSpan     = 4000 // how many tasks the first span of time has that is searched for a text that is not rare
+	sampled       = 200  // how many occurrences of a piece are examined to estimate how frequent the piece is
 )
 
 // textQuery is a search for tasks with a text.
 type textQuery struct {
 	*readTx
 	filter fleet.TaskFilter
-	match  string // what the full-text index looks for; "" if it cannot find the text, or there is none
-	verify bool   // some of the tasks that the index finds do not have the text
-	long   bool   // the text has many pieces
+	match  string // the query for the full-text index; "" if there is no text or the index cannot find it
+	verify bool   // some of the tasks that the index finds may not have the text
+	long   bool   // the text has at least minPieces pieces
 	loaded bool   // rare is known
 	rare   bool
-	rows   string  // the tasks that the index finds for a text that is rare, as JSON
-	found  []int64 // the tasks that match a text that is rare; nil until they are known
-	first  int     // how many of the tasks that the index finds are tried first, the newest ones
-	more   int     // how many of them are tried next, if the text is long
+	rows   string  // for a rare text, the numbers of the tasks that the index finds, as JSON
+	found  []int64 // for a rare text, the numbers of the matching tasks; nil until they are known
+	first  int     // firstRows, or less in tests
+	more   int     // moreRows, or less in tests
 
-	checked, matched int // how many of the newest tasks that the index finds were tried, and how many of those match
-	span             int // how many tasks the first span of time has that is searched for a text that is not rare
+	checked, matched int // how many of the newest tasks in the index were tried, and how many of them match
+	span             int // firstSpan, or less in tests
 }
 
+// textQuery returns the search for the tasks of the filter.
 func (t *readTx) textQuery(f fleet.TaskFilter) (q textQuery, err error) {
 	q = textQuery{readTx: t, filter: f, first: firstRows, more: moreRows, span: firstSpan}
 	if utf8.RuneCountInString(f.Text) < minIndexed {
@@ -80,7 +83,7 @@ func (t *readTx) textQuery(f fleet.TaskFilter) (q textQuery, err error) {
 	return q, err
 }
 
-// load finds out whether the text is rare.
+// load finds out whether the text is rare, and if so, loads the tasks that the index finds.
 func (q *textQuery) load() error {
 	if q.loaded || q.match == "" {
 		return nil
@@ -91,7 +94,7 @@ func (q *textQuery) load() error {
 		most = maxCandidates
 	}
 	ns, err := all(q.readTx, scanInt64, someRows, q.match, most+1)
-	if len(ns) > most && q.verify { // then to look for all pieces takes less time
+	if len(ns) > most && q.verify { // there are many candidates, so searching for all pieces takes less time
 		q.match, q.verify = quoted(q.filter.Text), false
 		ns, err = all(q.readTx, scanInt64, someRows, q.match, rareText+1)
 		most = rareText
@@ -102,6 +105,7 @@ func (q *textQuery) load() error {
 	return err
 }
 
+// setRare records that the text is rare, and that the index finds the tasks with the numbers ns.
 func (q *textQuery) setRare(ns []int64) error {
 	rows, err := q.list(ns)
 	q.loaded, q.rare, q.rows = true, err == nil, rows
@@ -116,8 +120,8 @@ func (q *textQuery) list(ns []int64) (string, error) {
 	return string(list), nil
 }
 
-// newest returns the newest numbers of tasks that match, if there are as many among the newest tasks that the index finds, and no
-// other task can be newer.
+// newest returns the numbers of the count newest tasks that match. It tries only the newest tasks that the index finds.
+// It returns nil if there are too few matches among them, or if other tasks can be newer.
 func (q *textQuery) newest(count int) ([]int64, error) {
 	numbers, err := q.newestAmong(q.first, count)
 	if len(numbers) > 0 || err != nil || q.loaded || !q.long {
@@ -126,7 +130,8 @@ func (q *textQuery) newest(count int) ([]int64, error) {
 	return q.newestAmong(q.more, count)
 }
 
-// newestAmong is newest among so many tasks that the index finds.
+// newestAmong is like newest, and tries the given number of rows of the index. If the index has fewer rows, the text is
+// rare, and newestAmong returns nil.
 func (q *textQuery) newestAmong(rows, count int) ([]int64, error) {
 	ns, err := all(q.readTx, scanInt64, newestRows, q.match, rows)
 	if err != nil {
@@ -146,7 +151,7 @@ func (q *textQuery) newestAmong(rows, count int) ([]int64, error) {
 		return nil, err
 	}
 	found = found[:count]
-	// Numbers of tasks rise nearly as their times do, but clocks can go back.
+	// A newer task normally has a higher number. But clocks can go back, so check the times of tasks with lower numbers.
 	latest, err := first(q.readTx, scanInt64, latestBefore, ns[len(ns)-1])
 	if err != nil || latest >= found[count-1].createdAt {
 		return nil, err
@@ -158,7 +163,7 @@ func (q *textQuery) newestAmong(rows, count int) ([]int64, error) {
 	return numbers, nil
 }
 
-// among returns the conditions of tasks that the index has found.
+// among returns the conditions of the query for the tasks of the rows, which the index has found. rows is a JSON list.
 func (q *textQuery) among(rows string) *taskQuery {
 	c := taskConditions(q.filter, true)
 	c.add(`n `+uidsIn, rows)
@@ -166,11 +171,12 @@ func (q *textQuery) among(rows string) *taskQuery {
 	return c
 }
 
-// rarePieces returns a search for pieces of the text that few tasks have. Pieces that overlap say little more than one of them.
+// rarePieces returns a query for the index that searches for the rarest pieces of the text. It chooses pieces that do
+// not overlap, because overlapping pieces occur together.
 func (t *readTx) rarePieces(text string) (match string, err error) {
 	type piece struct {
 		at   int
-		rows int64 // number of the last of the first tasks that have it: the higher, the fewer have it
+		rows int64 // the result of someRow: the higher, the fewer tasks have the piece
 	}
 	var pieces []piece
 	known := map[string]bool{}
@@ -211,7 +217,8 @@ func isASCII(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r == 0 || r >= utf8.RuneSelf })
 }
 
-// conditions returns the filter as SQL, except for a text that is not rare.
+// conditions returns the filter as SQL. For a text that the index finds and that is not rare, the caller must add the
+// condition of the text.
 func (q *textQuery) conditions() *taskQuery {
 	if q.rare {
 		return q.among(q.rows)
@@ -223,7 +230,7 @@ func (q *textQuery) conditions() *taskQuery {
 	return c
 }
 
-// addText adds the condition that a task that the full-text index has found has the text.
+// addText adds the condition that a task has the text, if the index can also find tasks without it.
 func (q *textQuery) addText(c *taskQuery) {
 	if q.verify {
 		text := strings.ToLower(q.filter.Text)

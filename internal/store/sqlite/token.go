@@ -13,7 +13,7 @@ var (
 	updateToken = `UPDATE tokens SET (` + record.TokenColumns + `) = (` + record.Marks(record.TokenColumns) + `) WHERE hash = ? RETURNING 1`
 )
 
-// Token returns the token with the name that is not revoked. If all are revoked, it returns the newest.
+// Token returns the valid token with the name. If all tokens with the name are revoked, it returns the newest of them.
 func (t *readTx) Token(name string) (*fleet.Token, error) {
 	return first(t, record.ScanToken, record.SelectTokens+`WHERE name = ? ORDER BY revoked_at IS NOT NULL, n DESC LIMIT 1`, name)
 }
@@ -26,7 +26,7 @@ func (t *readTx) AgentTokens(agentUID string) ([]*fleet.Token, error) {
 	return all(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid <> '' AND agent_uid = ? AND revoked_at IS NULL ORDER BY n`, agentUID)
 }
 
-// Tokens returns every token, also revoked ones, ordered by name and then by age.
+// Tokens returns all tokens, including revoked tokens, ordered by name and then from the oldest to the newest.
 func (t *readTx) Tokens() ([]*fleet.Token, error) {
 	return all(t, record.ScanToken, record.SelectTokens+`ORDER BY name, n`)
 }
@@ -38,7 +38,7 @@ func (t *tx) InsertToken(k *fleet.Token) error {
 	return nil
 }
 
-// UpdateToken writes the token with the hash, since several tokens can have one name.
+// UpdateToken finds the row of the token by its hash, since several tokens can have the same name.
 func (t *tx) UpdateToken(k *fleet.Token) error {
 	if _, err := t.revise(updateToken, append(record.TokenArgs(k), k.Hash)...); err != nil {
 		return t.failed(tokenError("write", k, err))
@@ -46,7 +46,8 @@ func (t *tx) UpdateToken(k *fleet.Token) error {
 	return nil
 }
 
-// tokenError omits causes that are not needed, because an error must never contain a hash.
+// tokenError returns the error for a failed write of the token. It omits SQLite's error if the hash is taken, because
+// an error must never contain a hash.
 func tokenError(act string, k *fleet.Token, err error) error {
 	switch {
 	case taken(err, "tokens.name"):

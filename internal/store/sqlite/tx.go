@@ -11,9 +11,9 @@ import (
 	"fleet/internal/store/record"
 )
 
-var errOver = errors.New("the transaction is over: use it inside its function only")
+var errOver = errors.New("the transaction has ended: use it only inside its function")
 
-// readTx is a read transaction. It holds the context of its call, because the port's methods take none.
+// readTx is a read transaction. It holds the context of its call, because the methods of fleet.ReadTx have no context.
 type readTx struct {
 	ctx  context.Context //nolint:containedctx // see above
 	conn *conn
@@ -24,8 +24,8 @@ type readTx struct {
 type tx struct {
 	readTx
 	wrote bool
-	full  bool         // accepts only what ends or removes things
-	first *fleet.Event // that it has appended
+	full  bool         // the disk is full: the transaction may only end or remove things
+	first *fleet.Event // the first event that the transaction has appended
 }
 
 // Update runs fn in a transaction, see fleet.Store. An Update inside fn deadlocks.
@@ -69,7 +69,8 @@ func (s *Store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
 	})
 }
 
-// write calls f with the write connection, and retries while another process is in the way.
+// write calls f with the write connection, and retries while another process holds the write lock. It returns an error
+// with fleet.ErrStoreFull if the disk is full.
 func (s *Store) write(ctx context.Context, f func(*conn) error) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -87,7 +88,7 @@ func (s *Store) write(ctx context.Context, f func(*conn) error) error {
 	return err
 }
 
-// grow returns STORE_FULL if there is no space for what is to be added. The transaction can continue.
+// grow returns fleet.ErrStoreFull if the disk is too full to add something. The transaction can continue after that.
 func (t *tx) grow() error {
 	if t.full {
 		return fleet.ErrStoreFull
@@ -135,7 +136,8 @@ func (t *readTx) run(begin string, f func() error) error {
 	return nil
 }
 
-// failed records that a call has failed with err, so that the transaction fails too.
+// failed records err as the error of the transaction unless there is an earlier one, and returns err. The transaction
+// cannot commit afterwards.
 func (t *readTx) failed(err error) error {
 	t.err = cmp.Or(t.err, err)
 	return err
@@ -144,7 +146,7 @@ func (t *readTx) failed(err error) error {
 // scanner is a row of a result.
 type scanner = record.Scanner
 
-// each calls f with every row of the query's result.
+// each calls f with every row of the query's result until f fails.
 func (t *readTx) each(f func(scanner) error, query string, args ...any) error {
 	if t.err != nil {
 		return t.err
@@ -162,7 +164,7 @@ func (t *readTx) each(f func(scanner) error, query string, args ...any) error {
 	return plain(t.ctx, errors.Join(rows.Err(), rows.Close()))
 }
 
-// exec executes a write and returns the id of the last row.
+// exec executes a write and returns the id of the row that was inserted last.
 func (t *tx) exec(query string, args ...any) (id int64, err error) {
 	if t.err != nil {
 		return 0, t.err
@@ -175,7 +177,8 @@ func (t *tx) exec(query string, args ...any) (id int64, err error) {
 	return r.LastInsertId()
 }
 
-// revise updates an existing row and returns its new revision.
+// revise updates a row and returns the number that the query returns, which is the new revision. It returns an error if
+// the row does not exist.
 func (t *tx) revise(query string, args ...any) (revision int64, err error) {
 	t.wrote = true
 	err = t.each(func(row scanner) error { return row.Scan(&revision) }, query, encode(args)...)
@@ -199,7 +202,7 @@ func all[T any](t *readTx, scan func(scanner) (T, error), query string, args ...
 	return out, nil
 }
 
-// first returns the first row of the query's result, converted by scan; the zero value if there is none.
+// first returns the first row of the query's result, converted by scan. It returns the zero value if there are no rows.
 func first[T any](t *readTx, scan func(scanner) (T, error), query string, args ...any) (T, error) {
 	got, err := all(t, scan, query, args...)
 	if err != nil || len(got) == 0 {
@@ -222,7 +225,7 @@ func encode(args []any) []any {
 // micros returns a time in the form in which it is stored.
 func micros(t time.Time) int64 { return t.UnixMicro() }
 
-// maybeMicros does the same as micros, with NULL for the zero time.
+// maybeMicros is like micros, but returns NULL for the zero time.
 func maybeMicros(t time.Time) sql.NullInt64 {
 	return sql.NullInt64{Int64: t.UnixMicro(), Valid: !t.IsZero()}
 }

@@ -30,7 +30,7 @@ func openTest(t *testing.T) *Store {
 	return s
 }
 
-// running has a receiver told that a statement with the function running runs.
+// running gets a value when a statement calls the SQL function running.
 var running = make(chan struct{})
 
 func init() {
@@ -43,12 +43,13 @@ func init() {
 	})
 }
 
-// An interrupted statement makes SQLite roll back. The connection must not be used again in that state.
+// TestCancelledStatement checks that a connection is not reused after a statement was interrupted, which makes SQLite
+// roll back the transaction.
 func TestCancelledStatement(t *testing.T) {
 	t.Parallel()
 	const forever = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) `
 	s := openTest(t)
-	// The context ends while SQLite works: it forgets an interruption that comes just before.
+	// The context must end while SQLite works, because SQLite ignores an interruption that comes just before a statement.
 	cancelled := func() context.Context {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
@@ -96,7 +97,8 @@ func TestViewCannotWrite(t *testing.T) {
 	require.ErrorContains(t, err, "attempt to write a readonly database")
 }
 
-// The condition that makes SQLite busy at a commit cannot be produced here, but the error can.
+// TestUpdateRetriesWhenBusy checks that Update repeats its function after a busy error. A test cannot make SQLite busy
+// at a commit, so the function itself returns the error.
 func TestUpdateRetriesWhenBusy(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -117,7 +119,8 @@ func TestUpdateRetriesWhenBusy(t *testing.T) {
 	require.Equal(t, int64(1), seq)
 }
 
-// lockError returns the error of a writer that waits while another one holds the write lock.
+// lockError returns the error of a write while another process holds the write lock. It must be called while s cannot
+// get the lock.
 func lockError(t *testing.T, s *Store) error {
 	t.Helper()
 	err := s.writer.with(t.Context(), func(c *conn) error {
@@ -128,7 +131,7 @@ func lockError(t *testing.T, s *Store) error {
 	return err
 }
 
-// Frequent queries must not scan or sort a whole table.
+// TestQueryPlans checks that frequent queries do not scan or sort a whole table.
 func TestQueryPlans(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -225,7 +228,7 @@ func explain(t *testing.T, s *Store, query string) string {
 	return plan.String()
 }
 
-// These sort what they find, of which there is little.
+// TestQueryPlansOfFewTasks checks the plans of queries that find only a few tasks. These queries may sort the tasks.
 func TestQueryPlansOfFewTasks(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -243,7 +246,8 @@ func TestQueryPlansOfFewTasks(t *testing.T) {
 	}
 }
 
-// A text is searched for in different ways, which find the same. Tasks need not be in the order in which they were created.
+// TestTextIsFoundInAllWays checks that all ways to search for a text find the same tasks, even if the tasks were not
+// added in the order of their times.
 func TestTextIsFoundInAllWays(t *testing.T) {
 	t.Parallel()
 	for order, second := range map[string]func(i int) int{
@@ -268,7 +272,7 @@ func textIsFoundInAllWays(t *testing.T, second func(i int) int) {
 		require.NoError(t, w.InsertAgent(a))
 		first := &fleet.Task{ID: "first", AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Source: fleet.SourceHuman, Status: fleet.TaskCompleted, CreatedAt: begun, EndedAt: begun}
 		require.NoError(t, w.InsertTask(first))
-		_, err := w.(*tx).exec(`UPDATE tasks SET n = 950 WHERE id = 'first'`) // so that the numbers of the others are of two blocks
+		_, err := w.(*tx).exec(`UPDATE tasks SET n = 950 WHERE id = 'first'`) // so that the numbers of the other tasks are in two blocks
 		require.NoError(t, err)
 		for i := range 100 {
 			task := &fleet.Task{
@@ -331,7 +335,8 @@ func textIsFoundInAllWays(t *testing.T, second func(i int) int) {
 	}))
 }
 
-// hasText must find what the full-text index finds, for which some other characters are ASCII letters too.
+// TestTextIsFoldedAsInTheIndex checks that hasText matches the same texts as the full-text index. The index treats some
+// other characters as ASCII letters.
 func TestTextIsFoldedAsInTheIndex(t *testing.T) {
 	t.Parallel()
 	db, err := sql.Open("sqlite", ":memory:")

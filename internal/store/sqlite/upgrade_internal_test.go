@@ -11,7 +11,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestSumsOfAnUpgrade checks that an upgrade makes the sums and counts of the tasks and agents that are there.
+// TestSumsOfAnUpgrade checks that an upgrade computes the sums and counts for the existing tasks and agents.
 func TestSumsOfAnUpgrade(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "fleet.db")

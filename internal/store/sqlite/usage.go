@@ -8,7 +8,7 @@ import (
 	"fleet/internal/store/record"
 )
 
-// usageKeys has the columns with the key and its owner, for each way to sum up usage.
+// usageKeys has the columns of the key and the owner for each way to sum up usage.
 var usageKeys = map[fleet.UsageKey]string{
 	fleet.UsageByAgent:   `agent_name, owner`,
 	fleet.UsageByProject: `project, ''`,
@@ -22,13 +22,13 @@ const (
 	usageOfTasks = `, ?, ` + usageNumbers + ` FROM task_usage WHERE `
 )
 
-// usageQuery returns the sum of all parts, and then the sums of each key, those with the highest cost first.
+// usageQuery returns first the sum of all parts, and then the sum for each key, with the highest cost first.
 var usageQuery = `WITH parts (key, owner, sign, ` + usageNumbers + `) AS (%s), sums (key, owner, ` + usageNumbers + `) AS MATERIALIZED (
 		SELECT key, owner, ` + totals(`sign * `) + ` FROM parts GROUP BY 1, 2 HAVING total(sign * tasks) > 0
 	) SELECT 1 AS whole, '' AS key, '' AS owner, ` + totals(``) + ` FROM sums
 	UNION ALL SELECT 0, * FROM sums ORDER BY 1 DESC, 8 DESC, 4 DESC, 2, 3 LIMIT ?`
 
-// totals returns the sum of each number after it was multiplied.
+// totals returns SQL that sums each of usageNumbers, multiplied by the factor, which is empty or ends with " * ".
 func totals(factor string) string {
 	return `total(` + factor + strings.ReplaceAll(usageNumbers, `, `, `), total(`+factor) + `)`
 }
@@ -36,7 +36,7 @@ func totals(factor string) string {
 func (t *readTx) Usage(f fleet.TaskFilter, by fleet.UsageKey, limit int) ([]fleet.UsageRow, fleet.UsageRow, error) {
 	columns, ok := usageKeys[by]
 	if !ok {
-		return nil, fleet.UsageRow{}, fmt.Errorf("usage by %q is unknown", by)
+		return nil, fleet.UsageRow{}, fmt.Errorf("sum usage by %q: the key is unknown", by)
 	}
 	var parts []string
 	var args []any
@@ -67,9 +67,9 @@ func (t *readTx) Usage(f fleet.TaskFilter, by fleet.UsageKey, limit int) ([]flee
 	return rows[1:], rows[0], nil
 }
 
-// usageConditions returns the conditions of the tasks.
+// usageConditions returns the conditions that select the tasks of the part.
 func (t *readTx) usageConditions(part record.UsageTasks) (c *taskQuery, err error) {
-	if part.Status == record.Active || len(part.Agents) > 0 { // few tasks are
+	if part.Status == record.Active || len(part.Agents) > 0 { // these conditions select only a few tasks
 		c = taskConditions(part.Filter, true)
 		c.where = strings.ReplaceAll(c.where, `created_at`, `+created_at`)
 	} else {

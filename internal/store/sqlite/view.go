@@ -10,7 +10,7 @@ import (
 // uidsIn passes the uids as one JSON list, so that the statement is the same for any number of them.
 const uidsIn = `IN (SELECT value FROM json_each(?))`
 
-// ofProjects selects what belongs to agents of some projects. The list of projects is passed twice.
+// ofProjects selects rows that belong to agents of some projects. The query needs the list of projects twice.
 const ofProjects = `agent_uid IN (SELECT uid FROM agents WHERE project <> ''
 	AND (project IN (SELECT value FROM json_each(?)) OR place || '/' || project IN (SELECT value FROM json_each(?))))`
 
@@ -41,6 +41,6 @@ func (t *readTx) LiveAgentViews() ([]*fleet.AgentView, error) {
 
 // list returns the texts as one JSON list.
 func list(texts []string) string {
-	b, _ := json.Marshal(texts) // a list of texts always has a form in JSON
+	b, _ := json.Marshal(texts) // a list of texts can always be encoded
 	return string(b)
 }

@@ -31,7 +31,7 @@ var agentCases = []testCase{
 		a := newAgent("u1", "papi", "alice")
 		a.CreatedAt = time.Date(2025, 7, 1, 12, 0, 0, 123456789, time.FixedZone("", 7200))
 		a.UpdatedAt = time.Date(1969, 12, 31, 23, 59, 59, 999999000, time.UTC)
-		a.RetryAt = time.Unix(0, 0) // a time, not the zero value
+		a.RetryAt = time.Unix(0, 0) // this is not the zero time
 		update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(a) })
 		got := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent("u1") })
 		require.Equal(t, time.Date(2025, 7, 1, 10, 0, 0, 123456000, time.UTC), got.CreatedAt)
@@ -116,10 +116,10 @@ var agentCases = []testCase{
 			require.Equal(t, []string{"u-0002"}, uids(found))
 			found, err = tx.AgentsByName("papi", "Bob")
 			require.NoError(t, err)
-			require.Empty(t, found, "owners are case-sensitive")
+			require.Empty(t, found, "the owner must match with upper and lower case")
 			found, err = tx.AgentsByName("p%", "")
 			require.NoError(t, err)
-			require.Empty(t, found, "a name is not a pattern")
+			require.Empty(t, found, "a name must not be used as a pattern")
 			return nil
 		})
 	}},
@@ -130,7 +130,7 @@ var agentCases = []testCase{
 		}
 		require.Nil(t, byWorkspace("ws"))
 		var all []*fleet.Agent
-		for i, created := range []time.Duration{2, 1, 3, 3} { // of two agents created at the same time the later one is newer
+		for i, created := range []time.Duration{2, 1, 3, 3} { // of two agents with the same time, the one that was added later is newer
 			a := newAgent(id("u", i), id("a", i), "alice")
 			a.WorkspaceID, a.CreatedAt = "ws", noon.Add(created*time.Second)
 			if i == 3 {
@@ -154,8 +154,8 @@ var agentCases = []testCase{
 		})
 		require.Equal(t, all[3], byWorkspace("ws"))
 		require.Nil(t, byWorkspace("WS"))
-		require.Nil(t, read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.AgentByWorkspace("coder", "ws") }), "of another place")
-		require.Nil(t, byWorkspace(""), "an empty workspace belongs to no agent")
+		require.Nil(t, read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.AgentByWorkspace("coder", "ws") }), "a workspace of another place must not match")
+		require.Nil(t, byWorkspace(""), "the empty workspace id must not match an agent")
 	}},
 
 	{"listed by name and owner, without deleted ones", func(t *testing.T, s fleet.Store) {

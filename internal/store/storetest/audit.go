@@ -70,23 +70,23 @@ var auditCases = []testCase{
 		}
 	}},
 
-	{"a line is written with what the call changes, once, or not at all", func(t *testing.T, s fleet.Store) {
+	{"an entry is written once, in the transaction of the call's first change", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		call := fleet.NewAudited(newEntry("alice", "StopAgent", "", noon))
 		ctx := fleet.WithAudit(t.Context(), call)
 		require.NoError(t, s.Update(ctx, func(tx fleet.Tx) error { _, err := tx.Agent(a.UID); return err }))
-		require.Empty(t, audit(t, s, fleet.AuditFilter{}, 10), "nothing was changed")
+		require.Empty(t, audit(t, s, fleet.AuditFilter{}, 10), "a transaction that only reads must not write an entry")
 		require.ErrorIs(t, s.Update(ctx, func(tx fleet.Tx) error {
 			require.NoError(t, tx.UpdateAgent(a))
 			return errTest
 		}), errTest)
-		require.Empty(t, audit(t, s, fleet.AuditFilter{}, 10), "it was rolled back")
+		require.Empty(t, audit(t, s, fleet.AuditFilter{}, 10), "a transaction that was rolled back must not write an entry")
 		for range 2 {
 			require.NoError(t, s.Update(ctx, func(tx fleet.Tx) error { return tx.Append(newEvent(fleet.EventAgentChanged, a, "x")) }))
 		}
 		got := audit(t, s, fleet.AuditFilter{AgentName: "papi"}, 10)
 		require.Len(t, got, 1)
-		require.Equal(t, "alice", got[0].Owner, "of the event's agent")
+		require.Equal(t, "alice", got[0].Owner, "the entry must have the owner of the event's agent")
 		require.Empty(t, got[0].Outcome)
 
 		line := call.Describe(func(e *fleet.AuditEntry) { e.Outcome, e.Target = fleet.OutcomeOK, "the agent" })
@@ -96,7 +96,7 @@ var auditCases = []testCase{
 		require.Equal(t, got, audit(t, s, fleet.AuditFilter{}, 10))
 	}},
 
-	{"old lines are removed", func(t *testing.T, s fleet.Store) {
+	{"old entries are removed", func(t *testing.T, s fleet.Store) {
 		for i := range 5 {
 			putAudit(t, s, newEntry("alice", "StopAgent", "ok", noon.Add(time.Duration(i)*time.Hour)))
 		}

@@ -10,7 +10,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// BenchmarkUpdate measures the most frequent write of a running task: its cursor and a line of output.
+// BenchmarkUpdate measures the most frequent write for a running task: the size of its output and a line of output.
 func BenchmarkUpdate(b *testing.B, s fleet.Store) {
 	a := withAgent(b, s)
 	task := newTask("t1", a)
@@ -31,7 +31,7 @@ func BenchmarkUpdate(b *testing.B, s fleet.Store) {
 	}
 }
 
-// BenchmarkStarts measures durable starts of tasks, of many agents of several owners at the same time.
+// BenchmarkStarts measures starts of tasks. Many starts run concurrently, for many agents of several owners.
 func BenchmarkStarts(b *testing.B, s fleet.Store) {
 	const owners = 16
 	var agents []*fleet.Agent
@@ -62,7 +62,7 @@ func BenchmarkStarts(b *testing.B, s fleet.Store) {
 	})
 }
 
-// start starts the task in place of the one before.
+// start ends the agent's active task, if there is one, and starts the task.
 func start(tx fleet.Tx, a *fleet.Agent, task *fleet.Task) error {
 	if r, err := tx.Request(a.Owner, task.ID); err != nil || r != nil {
 		return err
@@ -92,7 +92,7 @@ func start(tx fleet.Tx, a *fleet.Agent, task *fleet.Task) error {
 	return tx.Append(newEvent(fleet.EventTaskCreated, a, "started"))
 }
 
-// BenchmarkLastSeq measures the first read of every call, from many goroutines.
+// BenchmarkLastSeq measures LastSeq, which every call reads first, from many goroutines.
 func BenchmarkLastSeq(b *testing.B, s fleet.Store) {
 	appendOne(b, s)
 	b.ReportAllocs()

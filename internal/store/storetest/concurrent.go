@@ -9,7 +9,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// concurrentCases run concurrent transactions, on two open stores with the same data. A store may serialise them.
+// concurrentCases run concurrent transactions on two open stores with the same data. A store may run them one after the
+// other.
 var concurrentCases = []testCase{
 	{"an event that is committed late is not skipped", func(t *testing.T, s fleet.Store) {
 		other := reopen(t, s)
@@ -99,7 +100,7 @@ var concurrentCases = []testCase{
 				return err
 			})
 		}
-		require.Empty(t, together(10, addAndCount), "far below the limit")
+		require.Empty(t, together(10, addAndCount), "far below the limit, all transactions must succeed")
 		update(t, s, func(tx fleet.Tx) error {
 			for n := 10; n < limit-more; n++ {
 				if err := add(tx, n); err != nil {
@@ -145,7 +146,7 @@ var concurrentCases = []testCase{
 		}
 	}},
 
-	{"a name is checked and used once", func(t *testing.T, s fleet.Store) {
+	{"concurrent transactions that check a name use it once", func(t *testing.T, s fleet.Store) {
 		both := []fleet.Store{s, reopen(t, s)}
 		var added [10]bool
 		require.Empty(t, together(len(added), func(i int) error {
@@ -222,8 +223,8 @@ var concurrentCases = []testCase{
 	}},
 }
 
-// counted returns the number of alice's agents, read as callers read it to enforce the limit. It alternates between
-// Holdings and OwnAgents.
+// counted returns the number of alice's agents, in the same way as callers that enforce the limit. It uses Holdings or
+// OwnAgents, depending on i.
 func counted(tx fleet.Tx, i, limit int) (int, error) {
 	if i%4 < 2 {
 		h, err := tx.Holdings("alice", fleet.Limits{Agents: limit})

@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Fill adds something of everything to an empty store.
+// Fill adds at least one value of every kind to an empty store.
 func Fill(t *testing.T, s fleet.Store) {
 	t.Helper()
 	a, gone := newAgent("u1", "papi", "alice"), newAgent("u2", "Sony", "bob")
@@ -44,7 +44,7 @@ func Fill(t *testing.T, s fleet.Store) {
 	require.NoError(t, err)
 }
 
-// RequireSame fails unless both stores have what Fill added, and go on alike.
+// RequireSame requires that both stores have the values that Fill adds, and that they behave alike afterwards.
 func RequireSame(t *testing.T, one, two fleet.Store) {
 	t.Helper()
 	both(t, one, two, fleet.ReadTx.Agents)
@@ -90,7 +90,7 @@ func RequireSame(t *testing.T, one, two fleet.Store) {
 		require.Equal(t, "secret", string(kept))
 		update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(newAgent("u3", "later", "carol")) })
 	}
-	require.Equal(t, appendOne(t, one), appendOne(t, two), "the log goes on")
+	require.Equal(t, appendOne(t, one), appendOne(t, two), "both logs must continue with the same number")
 }
 
 func both[T any](t *testing.T, one, two fleet.Store, get func(fleet.ReadTx) (T, error)) {

@@ -52,7 +52,7 @@ var eventCases = []testCase{
 		require.Empty(t, changed(t, s, 0))
 	}},
 
-	{"LastSeq is that of the newest event", func(t *testing.T, s fleet.Store) {
+	{"LastSeq returns the Seq of the newest event", func(t *testing.T, s fleet.Store) {
 		a := newAgent("u1", "papi", "alice")
 		for range 5 {
 			update(t, s, func(tx fleet.Tx) error { return tx.Append(newEvent(fleet.EventAgentChanged, a, "")) })
@@ -192,7 +192,7 @@ var eventCases = []testCase{
 	}},
 }
 
-// seed appends and returns events of several agents, two of which have the same name.
+// seed appends and returns events of several agents. Two of the agents have the same name.
 func seed(t tb, s fleet.Store) []fleet.Event {
 	t.Helper()
 	papi, sony, other := newAgent("u1", "papi", "alice"), newAgent("u2", "sony", "alice"), newAgent("u3", "Papi", "bob")
@@ -222,7 +222,7 @@ func seed(t tb, s fleet.Store) []fleet.Event {
 	return log
 }
 
-// requireEvents checks that the events, which were read, are those that were appended.
+// requireEvents requires that the events that were read equal the events that were appended.
 func requireEvents(t tb, got []fleet.Event, appended ...*fleet.Event) {
 	t.Helper()
 	require.Len(t, got, len(appended))

@@ -12,24 +12,24 @@ import (
 	"fleet/internal/store/sqlite"
 )
 
-// The tests of a store are one call of the suite:
+// To test a store, call the suite once:
 //
 //	func TestStore(t *testing.T) {
-//		storetest.Run(t, func(t *testing.T) fleet.Store { return open(t) }) // an empty one each time
+//		storetest.Run(t, func(t *testing.T) fleet.Store { return open(t) }) // open returns a new empty store
 //	}
 //
-// This example shows the three promises on which the core relies most: a transaction is all or nothing, it is a function
-// that may run twice, and a reader of events resumes after a cursor.
+// This example shows the three promises on which the core relies most. A transaction is all or nothing. It is a
+// function that may run twice. A reader of events can continue after a cursor.
 func Example() {
 	dir, err := os.MkdirTemp("", "store")
 	check(err)
 	defer os.RemoveAll(dir)
 	ctx := context.Background()
-	store, err := sqlite.Open(ctx, filepath.Join(dir, "fleet.db"), sqlite.Config{}) // yours, in your tests
+	store, err := sqlite.Open(ctx, filepath.Join(dir, "fleet.db"), sqlite.Config{}) // use your own store in your tests
 	check(err)
 	defer store.Close()
 
-	// A change and the event that tells of it are written in one transaction.
+	// A change and its event are written in one transaction.
 	create := func(name string) error {
 		return store.Update(ctx, func(tx fleet.Tx) error {
 			a := &fleet.Agent{UID: "uid-" + name, Name: name, Owner: "alice", State: fleet.StateRunning, Desired: fleet.DesiredRunning}
@@ -52,7 +52,7 @@ func Example() {
 	})
 	fmt.Println("the error is the function's own:", errors.Is(err, errNo))
 
-	// A reader that was away reads what came after its cursor.
+	// A reader that was disconnected reads the events after its cursor.
 	check(store.View(ctx, func(tx fleet.ReadTx) error {
 		events, err := tx.Events(fleet.EventFilter{}, cursor, 10)
 		for _, e := range events {
@@ -61,7 +61,7 @@ func Example() {
 		return err
 	}))
 
-	// The schema enforces what must never be wrong, whatever the core does.
+	// The schema enforces rules that must always hold, whatever the core does.
 	fmt.Println("a second ada:", create("ada") != nil)
 	// Output:
 	// the error is the function's own: true

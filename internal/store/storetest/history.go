@@ -118,7 +118,7 @@ var historyCases = []testCase{
 		shared = nil
 		for _, ref := range []string{a.Project, a.Place + "/" + a.Project} {
 			projects = []string{ref}
-			require.Equal(t, []string{"abc-1"}, ids("ab", "alice", 1), "those of other projects do not count")
+			require.Equal(t, []string{"abc-1"}, ids("ab", "alice", 1), "tasks of other projects must not count for the limit")
 			require.Equal(t, []string{"abc-1", "abc-2"}, ids("ab", "alice", 2))
 		}
 		projects = []string{"elsewhere/" + a.Project}
@@ -152,7 +152,7 @@ var historyCases = []testCase{
 		require.Empty(t, newest("papi", "carol"))
 	}},
 
-	{"nothing is left of a deleted task", func(t *testing.T, s fleet.Store) {
+	{"a deleted task leaves nothing behind", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		before := holdings(t, s, a.Owner)
 		task := newTask("t1", a)
@@ -277,7 +277,7 @@ var historyCases = []testCase{
 			for i := range 5 {
 				task := newTask(id("t", i), a)
 				task.Status, task.EndedAt, task.Summary = fleet.TaskCompleted, noon, "it works"
-				task.CreatedAt = noon.Add(time.Duration(i/2) * time.Second) // two at a time
+				task.CreatedAt = noon.Add(time.Duration(i/2) * time.Second) // two tasks have the same time
 				if err := tx.InsertTask(task); err != nil {
 					return err
 				}
@@ -287,7 +287,7 @@ var historyCases = []testCase{
 		for _, f := range []fleet.TaskFilter{{}, {Owner: a.Owner}, {Text: "it works"}, {Text: "it"}, {AgentName: a.Name}, {AgentUID: a.UID, Source: fleet.SourceHuman}} {
 			for _, c := range []struct {
 				window fleet.TaskWindow
-				want   string // the tasks
+				want   string // the expected tasks
 				total  int
 				more   bool
 				last   bool

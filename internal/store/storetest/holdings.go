@@ -38,7 +38,7 @@ var holdingCases = []testCase{
 
 		first := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(id("u", 0)) })
 		first.State, first.DeletedAt = fleet.StateDeleted, noon
-		for range 2 { // what is deleted already is not counted off again
+		for range 2 { // a second deletion must not decrease the number again
 			update(t, s, func(tx fleet.Tx) error { return tx.UpdateAgent(first) })
 			require.Equal(t, 1, of(fleet.ToolsetFleet))
 		}
@@ -91,7 +91,7 @@ var holdingCases = []testCase{
 			require.Equal(t, want, holdings(t, s, a.Owner).StoredBytes)
 		}
 		task := newTask("t1", a)
-		task.Description = strings.Repeat("é", 5000) // more than a list shows; each character has two bytes
+		task.Description = strings.Repeat("é", 5000) // longer than the part that lists show; each character has two bytes
 		grows(10_000, func(tx fleet.Tx) error { return tx.InsertTask(task) })
 		task.Summary = "sum"
 		grows(3, func(tx fleet.Tx) error { return tx.UpdateTask(task) })

@@ -16,12 +16,12 @@ var leaseCases = []testCase{
 		first := lease(t, s, "k", "one", time.Hour)
 		require.Positive(t, first)
 		require.Zero(t, lease(t, s, "k", "two", time.Hour))
-		require.Equal(t, first, lease(t, s, "k", "one", time.Hour), "renewed")
-		require.Equal(t, first, lease(t, s, "k", "one", 0), "shortened")
-		require.Equal(t, first, lease(t, s, "k", "one", 0), "expired, but not taken")
+		require.Equal(t, first, lease(t, s, "k", "one", time.Hour), "a renewed lease must keep its epoch")
+		require.Equal(t, first, lease(t, s, "k", "one", 0), "a shortened lease must keep its epoch")
+		require.Equal(t, first, lease(t, s, "k", "one", 0), "an expired lease that nobody has taken must keep its epoch")
 		second := lease(t, s, "k", "two", time.Hour)
-		require.Greater(t, second, first, "expired")
-		require.Zero(t, lease(t, s, "k", "one", time.Hour), "lost")
+		require.Greater(t, second, first, "a lease that another owner takes must get a new epoch")
+		require.Zero(t, lease(t, s, "k", "one", time.Hour), "the first owner must not get the lost lease back")
 	}},
 
 	{"listed by the beginning of their keys", func(t *testing.T, s fleet.Store) {
@@ -36,12 +36,12 @@ var leaseCases = []testCase{
 		}
 		require.Equal(t, map[string]string{"server/1": id("o", 0), "server/2": id("o", 1)}, list())
 		require.Positive(t, lease(t, s, "server/3", "o", 0))
-		require.Len(t, list(), 2, "one that is over")
+		require.Len(t, list(), 2, "an expired lease must not be listed")
 		require.NoError(t, s.Release(t.Context(), "server/2", id("o", 1)))
 		require.Equal(t, map[string]string{"server/1": id("o", 0)}, list())
 	}},
 
-	{"it expires", func(t *testing.T, s fleet.Store) {
+	{"a lease expires", func(t *testing.T, s fleet.Store) {
 		require.Positive(t, lease(t, s, "k", "one", 50*time.Millisecond))
 		waittest.Until(t, "the end of a lease gives no signal", func() bool { return lease(t, s, "k", "two", time.Hour) > 0 })
 	}},
@@ -53,9 +53,9 @@ var leaseCases = []testCase{
 	}},
 
 	{"released only by its owner, and the epoch grows", func(t *testing.T, s fleet.Store) {
-		require.NoError(t, s.Release(t.Context(), "k", "one"), "free")
+		require.NoError(t, s.Release(t.Context(), "k", "one"), "releasing a free lease must not be an error")
 		first := lease(t, s, "k", "one", time.Hour)
-		require.NoError(t, s.Release(t.Context(), "k", "two"), "held by another owner")
+		require.NoError(t, s.Release(t.Context(), "k", "two"), "releasing the lease of another owner must have no effect")
 		require.Zero(t, lease(t, s, "k", "two", time.Hour))
 		require.NoError(t, s.Release(t.Context(), "k", "one"))
 		second := lease(t, s, "k", "two", time.Hour)
@@ -64,7 +64,7 @@ var leaseCases = []testCase{
 		require.Greater(t, lease(t, s, "k", "two", time.Hour), second)
 	}},
 
-	{"one of many concurrent callers gets it", func(t *testing.T, s fleet.Store) {
+	{"one of many concurrent callers gets the lease", func(t *testing.T, s fleet.Store) {
 		for round := range 5 {
 			var owners atomic.Int32
 			require.Empty(t, together(40, func(i int) error {
@@ -85,18 +85,18 @@ var leaseCases = []testCase{
 		}
 		lease(t, s, "of two", "two", 0)
 		long := lease(t, s, "long", "one", time.Hour)
-		require.Positive(t, lease(t, s, id("k", 0), "two", time.Hour), "acquired")
+		require.Positive(t, lease(t, s, id("k", 0), "two", time.Hour), "another owner must get an expired lease")
 		delete(want, id("k", 0))
 		want["long"] = long
 		require.Equal(t, want, renew(t, s, "one", time.Minute))
 		require.Zero(t, lease(t, s, id("k", 1), "two", time.Hour))
-		require.Positive(t, lease(t, s, "of two", "three", time.Hour), "others are not renewed")
+		require.Positive(t, lease(t, s, "of two", "three", time.Hour), "the leases of another owner must not be renewed")
 		require.Equal(t, want, renew(t, s, "one", 0))
 		require.Zero(t, lease(t, s, "long", "two", time.Hour))
 		require.Empty(t, renew(t, s, "nobody", time.Hour))
 	}},
 
-	{"an owner that lost it cannot write", func(t *testing.T, s fleet.Store) {
+	{"an owner that lost its lease cannot write", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		write := func(l fleet.Lease, attempts int) error {
 			return s.Update(fleet.WithLease(t.Context(), l), func(tx fleet.Tx) error {
@@ -113,22 +113,22 @@ var leaseCases = []testCase{
 			return read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(a.UID) }).Attempts
 		}
 		paused := fleet.Lease{Key: "k", Epoch: lease(t, s, "k", "one", 0)}
-		require.NoError(t, write(paused, 10), "expired, but not taken")
+		require.NoError(t, write(paused, 10), "the owner of an expired lease must be able to write until another owner takes it")
 		taken := fleet.Lease{Key: "k", Epoch: lease(t, s, "k", "two", time.Hour)}
 		require.ErrorIs(t, write(paused, 11), fleet.ErrLeaseLost)
 		require.Equal(t, 10, attempts())
 		require.NoError(t, write(taken, 12))
 		require.NoError(t, s.Release(t.Context(), "k", "two"))
-		require.ErrorIs(t, write(taken, 13), fleet.ErrLeaseLost, "it was released")
+		require.ErrorIs(t, write(taken, 13), fleet.ErrLeaseLost, "a write with a released lease must fail")
 		again := lease(t, s, "k", "one", time.Hour)
-		require.ErrorIs(t, write(paused, 14), fleet.ErrLeaseLost, "the same owner, later")
+		require.ErrorIs(t, write(paused, 14), fleet.ErrLeaseLost, "a write with an old epoch must fail, even if the owner has the lease again")
 		require.NoError(t, write(fleet.Lease{Key: "k", Epoch: again}, 15))
 		require.ErrorIs(t, write(fleet.Lease{Key: "other", Epoch: again}, 16), fleet.ErrLeaseLost)
 		require.Equal(t, 15, attempts())
 		require.Len(t, events(t, s, fleet.EventFilter{}, 0, 10), 3)
 	}},
 
-	{"without it not even an event is written", func(t *testing.T, s fleet.Store) {
+	{"without the lease not even an event is written", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		lost := fleet.Lease{Key: "k", Epoch: lease(t, s, "k", "one", time.Hour) + 1}
 		require.ErrorIs(t, s.Update(fleet.WithLease(t.Context(), lost), func(tx fleet.Tx) error {
@@ -137,7 +137,7 @@ var leaseCases = []testCase{
 		require.Empty(t, events(t, s, fleet.EventFilter{}, 0, 10))
 	}},
 
-	{"it is not taken while its owner writes", func(t *testing.T, s fleet.Store) {
+	{"a lease is not taken while its owner writes", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		l := fleet.Lease{Key: "k", Epoch: lease(t, s, "k", "one", 0)}
 		taken := make(chan error, 1)
@@ -153,8 +153,8 @@ var leaseCases = []testCase{
 			}()
 			select {
 			case <-taken:
-				t.Error("taken during a write of its owner")
-			case <-time.After(50 * time.Millisecond): // it waits
+				t.Error("the lease must not be taken during a write of its owner")
+			case <-time.After(50 * time.Millisecond): // the other owner waits
 			}
 			return tx.UpdateAgent(a)
 		}))

@@ -42,7 +42,7 @@ type taskModel struct {
 	s      fleet.Store
 	prefix string
 	agents []*fleet.Agent
-	tasks  []*fleet.Task // in the order of their addition
+	tasks  []*fleet.Task // in the order in which they were added
 }
 
 func newTaskModel(t *testing.T, s fleet.Store, prefix string) *taskModel {
@@ -151,12 +151,12 @@ type leaseModel struct {
 	s      fleet.Store
 	prefix string
 	held   map[string]held
-	newest int64 // of all epochs
+	newest int64 // the newest epoch of any lease
 }
 
 type held struct {
 	owner string
-	over  bool
+	over  bool // the lease has expired
 	epoch int64
 }
 

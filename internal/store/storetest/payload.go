@@ -13,7 +13,7 @@ import (
 )
 
 var payloadCases = []testCase{
-	{"comes back byte for byte", func(t *testing.T, s fleet.Store) {
+	{"a payload comes back byte for byte", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		noise := make([]byte, 10<<20)
 		_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
@@ -30,7 +30,7 @@ var payloadCases = []testCase{
 		}
 	}},
 
-	{"nil when there is none", func(t *testing.T, s fleet.Store) {
+	{"a missing payload is nil", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(newTask("t1", a)) })
 		require.Nil(t, getPayload(t, s, "t1"))
@@ -41,7 +41,7 @@ var payloadCases = []testCase{
 		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.PutPayload("nothing", []byte("x")) }))
 	}},
 
-	{"the last one counts", func(t *testing.T, s fleet.Store) {
+	{"a later payload replaces an earlier one", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		update(t, s, func(tx fleet.Tx) error {
 			require.NoError(t, tx.InsertTask(newTask("t1", a)))
@@ -51,7 +51,7 @@ var payloadCases = []testCase{
 		require.Equal(t, []byte("b"), getPayload(t, s, "t1"))
 	}},
 
-	{"grows in pieces", func(t *testing.T, s fleet.Store) {
+	{"a payload grows in pieces", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		noise := make([]byte, 1<<20)
 		_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
@@ -65,7 +65,7 @@ var payloadCases = []testCase{
 		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.AppendPayload("nothing", []byte("x")) }))
 	}},
 
-	{"in its stored form", func(t *testing.T, s fleet.Store) {
+	{"a payload is returned in its stored form", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		update(t, s, func(tx fleet.Tx) error {
 			require.NoError(t, tx.InsertTask(newTask("t1", a)))

@@ -29,7 +29,7 @@ var pruneCases = []testCase{
 		for _, k := range []*fleet.Token{agents, revoked, mine} {
 			update(t, s, func(tx fleet.Tx) error { return tx.InsertToken(k) })
 		}
-		require.Equal(t, 5, prune(t, s, noon, 2), "at most two per kind")
+		require.Equal(t, 5, prune(t, s, noon, 2), "at most two rows of each kind must be removed")
 		require.Equal(t, 2, prune(t, s, noon, 2))
 		require.Zero(t, prune(t, s, noon, 2))
 		left := events(t, s, fleet.EventFilter{}, 0, 10)
@@ -47,7 +47,7 @@ var pruneCases = []testCase{
 		}
 		before, err := s.LastSeq(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, 2, prune(t, s, noon.Add(1000*time.Hour), 10), "the newest stays")
+		require.Equal(t, 2, prune(t, s, noon.Add(1000*time.Hour), 10), "the newest event must stay")
 		after, err := s.LastSeq(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, before, after)
@@ -57,7 +57,7 @@ var pruneCases = []testCase{
 		require.Equal(t, []string{a.UID}, changed(t, s, before))
 	}},
 
-	{"leases that expired long ago", func(t *testing.T, s fleet.Store) {
+	{"leases that expired long ago are removed", func(t *testing.T, s fleet.Store) {
 		old := lease(t, s, "old", "one", 0)
 		held := lease(t, s, "held", "one", time.Hour)
 		require.Equal(t, 1, prune(t, s, time.Now().Add(time.Minute), 10))

@@ -9,7 +9,7 @@ import (
 )
 
 var replicaCases = []testCase{
-	{"servers are heard until they are forgotten", func(t *testing.T, s fleet.Store) {
+	{"servers are listed until they are forgotten", func(t *testing.T, s fleet.Store) {
 		hear := func(r fleet.Replica, fresh bool) bool {
 			ok, err := s.HearReplica(t.Context(), r, fresh)
 			require.NoError(t, err)
@@ -42,7 +42,7 @@ var replicaCases = []testCase{
 		require.Equal(t, "v2", again.Version)
 		require.True(t, again.Stopped)
 		require.True(t, hear(one, true))
-		require.True(t, heard()[0].StartedAt.After(again.HeardAt), "it has started again")
+		require.True(t, heard()[0].StartedAt.After(again.HeardAt), "a server that starts again must get a new start time")
 
 		for _, name := range []string{"one", "never"} {
 			require.NoError(t, s.ForgetReplica(t.Context(), name))
@@ -51,7 +51,7 @@ var replicaCases = []testCase{
 		require.False(t, hear(one, true))
 		require.Len(t, heard(), 1)
 		one.Machine = "m3"
-		require.True(t, hear(one, true), "a server of another machine may have the name")
+		require.True(t, hear(one, true), "a server on another machine must be able to use the name of a forgotten server")
 		require.True(t, hear(fleet.Replica{Name: "never", Machine: "m4"}, true))
 		require.Len(t, heard(), 3)
 	}},

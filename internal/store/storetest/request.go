@@ -10,7 +10,7 @@ import (
 )
 
 var requestCases = []testCase{
-	{"is stored, for its principal only", func(t *testing.T, s fleet.Store) {
+	{"a request is stored only for its principal", func(t *testing.T, s fleet.Store) {
 		full := &fleet.Request{
 			Principal: "alice", ID: "r/1 ✓", Method: "/fleet.v1.FleetService/CreateAgent", BodyHash: "abc", AgentUID: "u1",
 			TaskID: "t1", CreatedAt: noon,
@@ -26,7 +26,7 @@ var requestCases = []testCase{
 		require.Nil(t, getRequest(t, s, "alice", "R/1 ✓"))
 	}},
 
-	{"a second one with the same id is an error", func(t *testing.T, s fleet.Store) {
+	{"a second request with the same id is an error", func(t *testing.T, s fleet.Store) {
 		first := &fleet.Request{Principal: "alice", ID: "r1", BodyHash: "a", CreatedAt: noon}
 		update(t, s, func(tx fleet.Tx) error { return tx.PutRequest(first) })
 		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error {

@@ -1,5 +1,5 @@
-// Package storetest is the test suite for implementations of fleet.Store. It checks the contract in the comments of the
-// port. It may import the core, but no store.
+// Package storetest is the test suite for implementations of fleet.Store. It checks the contract in the comments of
+// fleet.Store. It may import the core, but must not import a store.
 package storetest
 
 import (
@@ -14,13 +14,13 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Reopener is an optional interface of a store. It opens the store's data again, as another process would, while the
-// store is open or after it was closed. Tests that need it are skipped for other stores.
+// Reopener is an optional interface of a store. If a store does not implement it, the tests that need it are skipped.
 type Reopener interface {
+	// Reopen opens the store's data again, as another process would. The store may be open or closed.
 	Reopen(t *testing.T) fleet.Store
 }
 
-// Run runs the suite. The factory returns an empty store each time and closes it when its test ends.
+// Run runs the suite. open must return a new empty store each time, and close it at the end of the test.
 func Run(t *testing.T, open func(t *testing.T) fleet.Store) {
 	for _, group := range []struct {
 		name  string
@@ -82,9 +82,9 @@ type tb interface {
 }
 
 var (
-	errTest = errors.New("the test says no")
+	errTest = errors.New("error of the test")
 
-	// noon is the time of the tests: not a whole second, and as precise as a store must be.
+	// noon is the time that tests use. It is not a whole second: it has microseconds, which every store must keep.
 	noon = time.Date(2025, 10, 29, 12, 0, 0, 123456000, time.UTC)
 )
 
@@ -130,7 +130,7 @@ func view(t tb, s fleet.Store, fn func(tx fleet.ReadTx) error) {
 	require.NoError(t, s.View(t.Context(), fn))
 }
 
-// read returns what get reads.
+// read runs get in a View and returns its result.
 func read[T any](t tb, s fleet.Store, get func(tx fleet.ReadTx) (T, error)) T {
 	t.Helper()
 	var got T
@@ -149,7 +149,7 @@ func withAgent(t tb, s fleet.Store) *fleet.Agent {
 	return a
 }
 
-// requireReason fails unless err is a *fleet.Error with the reason that names the thing.
+// requireReason requires that err is a *fleet.Error with the reason, and that its text contains names.
 func requireReason(t tb, err error, reason fleet.Reason, names string) {
 	t.Helper()
 	require.Error(t, err)
@@ -157,14 +157,14 @@ func requireReason(t tb, err error, reason fleet.Reason, names string) {
 	require.Contains(t, fleet.PublicMessage(err), names)
 }
 
-// requireBroken fails unless err counts as internal, as for a bug of the caller.
+// requireBroken requires that err is an internal error, which means a bug of the caller.
 func requireBroken(t tb, err error) {
 	t.Helper()
 	require.Error(t, err)
 	require.Equal(t, fleet.ReasonInternal, fleet.ReasonOf(err), "%v", err)
 }
 
-// together runs f n times concurrently and returns the errors.
+// together calls f n times concurrently and returns the errors.
 func together(n int, f func(i int) error) []error {
 	results := make(chan error, n)
 	start := make(chan struct{})
@@ -184,4 +184,5 @@ func together(n int, f func(i int) error) []error {
 	return errs
 }
 
+// id returns a unique id from a prefix and a number.
 func id(prefix string, i int) string { return fmt.Sprintf("%s-%04d", prefix, i) }

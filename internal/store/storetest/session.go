@@ -98,7 +98,7 @@ var sessionCases = []testCase{
 }
 
 var toolCases = []testCase{
-	{"a tool comes back, and replaces the one before", func(t *testing.T, s fleet.Store) {
+	{"a tool comes back, and replaces a tool with the same name", func(t *testing.T, s fleet.Store) {
 		tool := newTool("calculate", "alice", "")
 		put := func(x *fleet.RegisteredTool) (replaced bool) {
 			update(t, s, func(tx fleet.Tx) (err error) {
@@ -114,7 +114,7 @@ var toolCases = []testCase{
 		again := newTool("calculate", "alice", "")
 		again.Description, again.CreatedAt, again.UpdatedAt = "better", noon.Add(time.Hour), noon.Add(time.Hour)
 		require.True(t, put(again))
-		require.Equal(t, noon, again.CreatedAt, "a replaced tool keeps the time when the first was created")
+		require.Equal(t, noon, again.CreatedAt, "a tool that replaces another must keep the other's creation time")
 		require.Equal(t, []*fleet.RegisteredTool{again, newTool("calculate", "alice", "claude")}, tools(t, s, "alice"))
 		require.Empty(t, tools(t, s, "carol"))
 	}},
@@ -127,7 +127,7 @@ var toolCases = []testCase{
 			}
 			return nil
 		})
-		for range 2 { // the second time it no longer exists
+		for range 2 { // the second time, the tool no longer exists
 			update(t, s, func(tx fleet.Tx) error { return tx.DeleteTool("alice", "calculate", "") })
 		}
 		require.Equal(t, []*fleet.RegisteredTool{newTool("calculate", "alice", "claude")}, tools(t, s, "alice"))

@@ -10,7 +10,7 @@ import (
 )
 
 var sizeCases = []testCase{
-	{"it grows with what is kept", func(t *testing.T, s fleet.Store) {
+	{"the size grows with the data", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		before, err := s.Size(t.Context())
 		require.NoError(t, err)

@@ -65,7 +65,7 @@ var subscribeCases = []testCase{
 		view(t, s, func(fleet.ReadTx) error { return nil })
 		select {
 		case <-signal:
-			t.Fatal("got a signal without a commit")
+			t.Fatal("there must be no signal without a commit")
 		default:
 		}
 	}},
@@ -79,7 +79,7 @@ var subscribeCases = []testCase{
 		receive(t, signal)
 		select {
 		case <-gone:
-			t.Fatal("got a signal after cancelling the subscription")
+			t.Fatal("there must be no signal after the subscription was cancelled")
 		default:
 		}
 		cancel()
@@ -129,12 +129,12 @@ func appendOne(t tb, s fleet.Store) int64 {
 	return seq
 }
 
-// receive waits for a notification. The timeout only bounds a failing test.
+// receive waits for a notification. It fails the test after waittest.Limit.
 func receive(t tb, signal <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-signal:
 	case <-time.After(waittest.Limit):
-		t.Fatal("no signal")
+		t.Fatal("no notification has arrived in time")
 	}
 }

@@ -138,7 +138,7 @@ var taskCases = []testCase{
 		}
 	}},
 
-	{"a task says what else there is of it", func(t *testing.T, s fleet.Store) {
+	{"a task says whether it has messages, questions and checks", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		task := newTask("t1", a)
 		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
@@ -159,11 +159,11 @@ var taskCases = []testCase{
 			require.Equal(t, []bool{true, false, false}, has())
 		}
 		update(t, s, func(tx fleet.Tx) error { return tx.InsertQuestion(newQuestion("q1", "t1", a)) })
-		update(t, s, func(tx fleet.Tx) error { return tx.UpdateTask(task) }) // which has not read that since
+		update(t, s, func(tx fleet.Tx) error { return tx.UpdateTask(task) }) // task is older than the messages and questions
 		require.Equal(t, []bool{true, true, false}, has())
 		task.Status = fleet.TaskCompleted
 		update(t, s, func(tx fleet.Tx) error { return tx.UpdateTask(task) })
-		update(t, s, func(tx fleet.Tx) error { return tx.PutChecks("t1", &fleet.TaskChecks{Try: 1}) }) // of a contract
+		update(t, s, func(tx fleet.Tx) error { return tx.PutChecks("t1", &fleet.TaskChecks{Try: 1}) }) // as for a contract
 		require.Equal(t, []bool{true, true, true}, has())
 	}},
 
@@ -173,7 +173,7 @@ var taskCases = []testCase{
 			require.NoError(t, tx.InsertAgent(other))
 			for i := range 25 {
 				task := fullTask(id("t", i), a)
-				task.CreatedAt = noon.Add(time.Duration(i/2) * time.Second) // pairs with the same time: the later one is newer
+				task.CreatedAt = noon.Add(time.Duration(i/2) * time.Second) // two tasks have the same time; the one that was added later is newer
 				require.NoError(t, tx.InsertTask(task))
 			}
 			return tx.InsertTask(newTask("theirs", other))

@@ -59,7 +59,7 @@ var tokenCases = []testCase{
 		})
 		require.Equal(t, first, getToken(t, s, "alice"))
 		update(t, s, insert)
-		require.Equal(t, second, getToken(t, s, "alice"), "the token that is not revoked")
+		require.Equal(t, second, getToken(t, s, "alice"), "Token must return the token that is not revoked")
 		require.Equal(t, first, tokenByHash(t, s, "h1"))
 		require.Equal(t, second, tokenByHash(t, s, "h2"))
 		require.Equal(t, []*fleet.Token{first, second}, read(t, s, fleet.ReadTx.Tokens))
@@ -92,7 +92,7 @@ var tokenCases = []testCase{
 		require.Equal(t, []*fleet.Token{other}, read(t, s, fleet.ReadTx.Tokens))
 	}},
 
-	{"a secret belongs to one token, and no error tells its hash", func(t *testing.T, s fleet.Store) {
+	{"a secret belongs to one token, and no error contains its hash", func(t *testing.T, s fleet.Store) {
 		update(t, s, func(tx fleet.Tx) error { return tx.InsertToken(newToken("alice", "5ec4e7")) })
 		err := s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertToken(newToken("bob", "5ec4e7")) })
 		requireBroken(t, err)

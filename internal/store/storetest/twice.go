@@ -7,8 +7,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Twice returns the store with a behaviour that the port allows: every function given to Update runs to its end once,
-// is rolled back, and runs again. It exposes functions that do more than read and write tx.
+// Twice returns a store over s whose Update runs every function twice: it rolls back the first run and commits the
+// second. fleet.Store allows this. With Twice, tests find functions that do more than read and write tx.
 func Twice(s fleet.Store) fleet.Store { return twice{s} }
 
 type twice struct{ fleet.Store }

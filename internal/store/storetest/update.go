@@ -181,7 +181,7 @@ var updateCases = []testCase{
 		})
 	}},
 
-	{"a cancelled context stops it", func(t *testing.T, s fleet.Store) {
+	{"a cancelled context stops a transaction", func(t *testing.T, s fleet.Store) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		fail := func(fleet.Tx) error { t.Error("fn ran"); return nil }
@@ -243,7 +243,7 @@ var updateCases = []testCase{
 				<-closing
 				select {
 				case <-closed:
-					t.Error("closed in the middle of a transaction")
+					t.Error("the store must not close during a transaction")
 				default:
 				}
 				return tx.InsertAgent(newAgent("u1", "papi", "alice"))
@@ -258,9 +258,9 @@ var updateCases = []testCase{
 		require.NoError(t, <-closed)
 	}},
 
-	{"a closed store answers with errors", func(t *testing.T, s fleet.Store) {
+	{"a closed store returns errors", func(t *testing.T, s fleet.Store) {
 		require.NoError(t, s.Close())
-		require.NoError(t, s.Close(), "closing twice")
+		require.NoError(t, s.Close(), "closing twice must not be an error")
 		requireBroken(t, s.Update(t.Context(), func(fleet.Tx) error { return nil }))
 		requireBroken(t, s.View(t.Context(), func(fleet.ReadTx) error { return nil }))
 		_, err := s.LastSeq(t.Context())

@@ -50,7 +50,7 @@ var usageCases = []testCase{
 		require.Equal(t, 2, total.Tasks)
 		rows, total = usage(fleet.TaskFilter{}, fleet.UsageByAgent, 1)
 		require.Len(t, rows, 1)
-		require.Equal(t, 4, total.Tasks, "the total has the rows beyond the limit too")
+		require.Equal(t, 4, total.Tasks, "the total must include the rows beyond the limit")
 
 		keys := func(f fleet.TaskFilter, by fleet.UsageKey) (keys []string) {
 			rows, _ := usage(f, by, 10)

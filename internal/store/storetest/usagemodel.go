@@ -13,7 +13,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// usageModel is the expected usage of tasks that are added, changed and deleted around the beginnings of days.
+// usageModel computes the expected usage of tasks. It adds, changes and deletes tasks whose times are near the
+// beginning of a day.
 type usageModel struct {
 	t      *testing.T
 	s      fleet.Store
@@ -45,7 +46,7 @@ var usageTimes = rapid.Custom(func(t *rapid.T) time.Time {
 	return at.Add(time.Duration(rapid.IntRange(-2, 2).Draw(t, "microseconds")) * time.Microsecond)
 })
 
-// spend draws what a task has used until now.
+// spend sets a random usage and cost of the task.
 func (*usageModel) spend(rt *rapid.T, task *fleet.Task) {
 	task.CostUSD = rapid.SampledFrom([]float64{0, 0.1, 0.2, 0.3, 1e-9, 1.0 / 3, 12.5}).Draw(rt, "cost")
 	task.Usage = fleet.Usage{
@@ -70,7 +71,7 @@ func (m *usageModel) insert(rt *rapid.T) {
 	m.tasks = append(m.tasks, task)
 }
 
-// change changes an active task, which may end it.
+// change changes an active task. The change may end the task.
 func (m *usageModel) change(rt *rapid.T) {
 	i := slices.IndexFunc(m.tasks, (*fleet.Task).Active)
 	if i < 0 {
@@ -92,7 +93,7 @@ func (m *usageModel) remove(rt *rapid.T) {
 	m.tasks = slices.Delete(m.tasks, i, i+1)
 }
 
-// check compares the store's usage with the sum of the tasks.
+// check compares the store's usage for a random filter with the expected usage.
 func (m *usageModel) check(rt *rapid.T) {
 	f := fleet.TaskFilter{Owner: rapid.SampledFrom([]string{m.agents[0].Owner, m.agents[1].Owner}).Draw(rt, "owner")}
 	if rapid.Bool().Draw(rt, "of a project") {
@@ -118,7 +119,7 @@ func (m *usageModel) check(rt *rapid.T) {
 	})
 }
 
-// sum adds up the tasks of the filter.
+// sum returns the expected usage of the tasks of the filter, and its total.
 func (m *usageModel) sum(f fleet.TaskFilter, by fleet.UsageKey) (rows []fleet.UsageRow, total fleet.UsageRow) {
 	rows = []fleet.UsageRow{}
 	sums := map[[2]string]*fleet.UsageRow{}

@@ -31,7 +31,7 @@ var viewCases = []testCase{
 		require.ElementsMatch(t, want[1:2], views(t, s, "u2"))
 	}},
 
-	{"live views leave out deleted agents, others do not", func(t *testing.T, s fleet.Store) {
+	{"live views leave out deleted agents, views by uid do not", func(t *testing.T, s fleet.Store) {
 		gone, here := newAgent("u1", "a", "alice"), newAgent("u2", "b", "alice")
 		gone.DeletedAt = noon
 		update(t, s, func(tx fleet.Tx) error {
@@ -49,7 +49,7 @@ var viewCases = []testCase{
 		require.Len(t, views(t, s, a.UID, "nobody", a.UID), 1)
 	}},
 
-	{"of many agents", func(t *testing.T, s fleet.Store) {
+	{"views of many agents", func(t *testing.T, s fleet.Store) {
 		const n = 300
 		fill(t, s, n)
 		live := read(t, s, fleet.ReadTx.LiveAgentViews)

@@ -1,5 +1,5 @@
-// Package turn decides whose turn it is where more transactions want to write than can. Both stores call it. It must never know what is
-// written.
+// Package turn decides which transaction runs next when there are more transactions than connections. Both stores call
+// it. It must never know what the transactions do.
 package turn
 
 import (
@@ -13,19 +13,21 @@ import (
 // foregroundTurns is how many foreground calls may pass a waiting background call.
 const foregroundTurns = 4
 
-// Queue hands out a fixed number of things, such as connections. Calls are served in order, but background calls let foreground calls
-// pass. A background call is one whose context has a lease: it is a worker's, for which nobody waits.
+// Queue hands out a fixed number of things, such as connections. It serves calls in order, but foreground calls pass
+// waiting background calls. A background call is a call whose context has a lease. It belongs to a worker, so nobody
+// waits for it.
 type Queue[T any] struct {
 	mu          sync.Mutex
 	free        []T
 	front, back []chan T
-	turns       int // foreground calls that passed the waiting background call
+	turns       int // foreground calls that have passed the first waiting background call
 }
 
 // NewQueue returns a queue that hands out the things.
 func NewQueue[T any](things ...T) *Queue[T] { return &Queue[T]{free: things} }
 
-// Take waits for a thing. The caller gives it, or another one in its place, back with Give.
+// Take waits for a thing. The caller must return it with Give, or give another thing in its place. Take returns the
+// error of ctx if ctx ends first.
 func (q *Queue[T]) Take(ctx context.Context) (thing T, err error) {
 	if err := ctx.Err(); err != nil {
 		return thing, err
@@ -44,7 +46,8 @@ func (q *Queue[T]) Take(ctx context.Context) (thing T, err error) {
 	}
 }
 
-// request takes a thing or a place in a queue.
+// request returns a free thing. If there is none, it adds the call to a queue and returns the channel that will receive
+// a thing.
 func (q *Queue[T]) request(background bool) (thing T, waiting chan T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -61,7 +64,7 @@ func (q *Queue[T]) request(background bool) (thing T, waiting chan T) {
 	return thing, waiting
 }
 
-// withdraw gives up a place in a queue, and the thing if it has arrived meanwhile.
+// withdraw removes the call from its queue. If a thing has arrived meanwhile, withdraw returns it with Give.
 func (q *Queue[T]) withdraw(waiting chan T) {
 	q.mu.Lock()
 	is := func(w chan T) bool { return w == waiting }
@@ -74,7 +77,7 @@ func (q *Queue[T]) withdraw(waiting chan T) {
 	}
 }
 
-// Give passes the thing to the next waiting call.
+// Give passes the thing to the next waiting call. If no call waits, the thing is free.
 func (q *Queue[T]) Give(thing T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -101,7 +104,7 @@ func (q *Queue[T]) Waiting() (foreground, background int) {
 	return len(q.front), len(q.back)
 }
 
-// Close returns the things that are free. No more may be taken.
+// Close returns the free things. Take must not be called afterwards.
 func (q *Queue[T]) Close() []T {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -11,6 +11,8 @@ import (
 	"fleet/internal/waittest"
 )
 
+// TestCallersPassWorkers checks that foreground calls pass background calls, but at most four of them pass the first
+// waiting background call.
 func TestCallersPassWorkers(t *testing.T) {
 	t.Parallel()
 	q := turn.NewQueue("the pen")

@@ -11,18 +11,19 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// diskSize is the size of a small disk: several times the size of an empty database with the largest write-ahead log that it keeps.
+// diskSize is the size of a small disk. It is several times the size of an empty database with its largest write-ahead
+// log.
 const diskSize = "640m"
 
-// StartSmall starts a server whose directory is a small file system in memory, which Fill fills. Its standbys have one each. The
-// error is EPERM if this user may not mount one.
+// StartSmall starts a server whose directory is a small file system in memory. Fill fills it. Each standby of the
+// server has such a file system too. StartSmall returns EPERM if this user may not mount a file system.
 func StartSmall() (*Server, error) {
 	return begin(&Server{small: true, settings: []string{"min_wal_size=32MB", "max_wal_size=64MB", "wal_keep_size=64MB"}})
 }
 
 func mount(dir string) error {
 	if err := syscall.Mount("fleet-pg", dir, "tmpfs", 0, "mode=0700,size="+diskSize); err != nil {
-		return fmt.Errorf("no file system can be mounted: %w", err)
+		return fmt.Errorf("mount a file system in memory: %w", err)
 	}
 	return nil
 }
@@ -47,7 +48,8 @@ func (s *Server) Fill() error {
 	return nil
 }
 
-// Free frees the disk that Fill has filled. A server that has ended because it could not write its log is started again.
+// Free frees the disk that Fill has filled. If the server has ended because it could not write its log, Free starts it
+// again.
 func (s *Server) Free() error {
 	if err := os.Remove(s.ballast()); err != nil {
 		return err
@@ -63,7 +65,8 @@ func (s *Server) Free() error {
 
 func (s *Server) ballast() string { return filepath.Join(s.Dir, "ballast") }
 
-// FillLog writes to the write-ahead log until there is no room for more of it, which ends all connections. The disk must be full.
+// FillLog writes to the write-ahead log until there is no room for it. That ends all connections. The disk must be
+// full.
 func (s *Server) FillLog(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, s.URL("postgres"))
 	if err != nil {
@@ -78,5 +81,5 @@ func (s *Server) FillLog(ctx context.Context) error {
 			return err
 		}
 	}
-	return errors.New("the write-ahead log finds room on a full disk")
+	return errors.New("the write-ahead log still grows although the disk should be full")
 }

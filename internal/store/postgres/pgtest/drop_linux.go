@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropPackets makes the connection drop all packets that arrive, without confirming them. It does nothing if that fails.
+// dropPackets makes the connection drop all packets that arrive, without acknowledging them. It ignores errors.
 func dropPackets(c *net.TCPConn) {
 	conn, err := c.SyscallConn()
 	if err != nil {

@@ -9,21 +9,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Link is a TCP proxy before a server, on which connections can fail.
+// Link is a TCP proxy before a server. It can make connections fail.
 type Link struct {
 	listener net.Listener
 	target   func() string // the path of the server's socket
 
 	mu     sync.Mutex
-	conns  map[net.Conn]bool // of both sides
+	conns  map[net.Conn]bool // connections to clients and to the server
 	refuse bool
 	delay  time.Duration
-	hole   chan struct{} // data waits until it is closed
-	gone   chan struct{} // closed when connections are to be forgotten: theirs ends nothing and passes nothing
+	hole   chan struct{} // data waits until this is closed
+	gone   chan struct{} // closed to freeze the connections that began before: they pass no data and do not end
 	end    chan struct{} // closed at the end of the test
 }
 
-// NewLink starts a proxy before the server whose socket target names.
+// NewLink starts a proxy before a server. target returns the path of the server's socket.
 func NewLink(t testing.TB, target func() string) *Link {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -89,7 +89,7 @@ func (p *Link) serve(client net.Conn) {
 	both.Wait()
 }
 
-// take keeps a connection, unless connections are refused.
+// take records a connection and returns true, unless connections are refused.
 func (p *Link) take(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,6 +99,7 @@ func (p *Link) take(c net.Conn) bool {
 	return !p.refuse
 }
 
+// drop closes a connection.
 func (p *Link) drop(c net.Conn) {
 	_ = c.Close()
 	p.mu.Lock()
@@ -106,7 +107,7 @@ func (p *Link) drop(c net.Conn) {
 	delete(p.conns, c)
 }
 
-// wait holds data back.
+// wait holds a piece of data back, as Hole and Delay say.
 func (p *Link) wait() {
 	p.mu.Lock()
 	hole, delay := p.hole, p.delay
@@ -121,13 +122,14 @@ func (p *Link) Cut() {
 	defer p.mu.Unlock()
 	for c := range p.conns {
 		if tcp, ok := c.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // with a reset
+			_ = tcp.SetLinger(0) // makes Close send a reset
 		}
 		_ = c.Close()
 	}
 }
 
-// Refuse breaks all connections and takes no new ones.
+// Refuse breaks all connections and refuses new ones if yes is true. If it is false, the proxy accepts connections
+// again.
 func (p *Link) Refuse(yes bool) {
 	p.mu.Lock()
 	p.refuse = yes
@@ -137,7 +139,7 @@ func (p *Link) Refuse(yes bool) {
 	}
 }
 
-// Delay makes each piece of data late.
+// Delay delays each piece of data by d.
 func (p *Link) Delay(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,8 +153,8 @@ func (p *Link) Hole() {
 	p.hole = make(chan struct{})
 }
 
-// Forget leaves all connections open, and passes none of their data any more. Where the system can do that, it also drops
-// their packets, as a firewall that has lost its state does. Otherwise the proxy still confirms what it gets.
+// Forget leaves all connections open, but no longer passes their data. On Linux it also drops their packets, as a
+// firewall that has lost its state does. On other systems, the proxy still acknowledges data.
 func (p *Link) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -164,8 +166,8 @@ func (p *Link) Forget() {
 	p.freeze()
 }
 
-// Freeze leaves all connections open, and passes none of their data any more, as a proxy that hangs does. It confirms what it
-// gets.
+// Freeze leaves all connections open, but no longer passes their data, as a proxy that hangs does. The proxy still
+// acknowledges data.
 func (p *Link) Freeze() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,7 +179,7 @@ func (p *Link) freeze() {
 	p.gone = make(chan struct{})
 }
 
-// Heal ends a hole.
+// Heal ends the effect of Hole.
 func (p *Link) Heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package pgtest gives tests databases of a Postgres server that it starts itself, from Debian's package: one server for each
-// test program, and a database for each test.
+// Package pgtest gives each test a Postgres database. It starts one Postgres server for each test program, with the
+// programs of Debian's package.
 package pgtest
 
 import (
@@ -17,13 +17,14 @@ import (
 	"fleet/internal/store/postgres"
 )
 
-// needEnv names the environment variable that asks for the tests over Postgres.
+// needEnv names the environment variable that enables the tests with Postgres.
 const needEnv = "FLEET_TEST_POSTGRES"
 
-// Needed reports whether tests over Postgres are asked for: `make test-postgres` does.
+// Needed reports whether tests with Postgres are enabled. `make test-postgres` enables them.
 func Needed() bool { return os.Getenv(needEnv) != "" }
 
-// Need skips the test if tests over Postgres are not asked for. They fail where it is missing.
+// Need skips the test if tests with Postgres are not enabled. If they are enabled but Postgres is not installed, they
+// fail.
 func Need(t testing.TB) {
 	t.Helper()
 	if !Needed() {
@@ -38,7 +39,7 @@ var shared struct {
 	count  atomic.Int64
 }
 
-// Run runs the tests of a program, for its TestMain, and stops the server if a test has started it.
+// Run runs the tests of a program and stops the server if a test has started it. Call it in TestMain.
 func Run(m interface{ Run() int }) int {
 	code := m.Run()
 	shared.Lock()
@@ -52,10 +53,10 @@ func Run(m interface{ Run() int }) int {
 	return code
 }
 
-// template is the database with the schema of a store, which tests get copies of.
+// template is a database with the schema of a store. Tests get copies of it.
 const template = "fleet_template"
 
-// URL returns the URL of a database with the schema of a store and nothing in it. See Need.
+// URL returns the URL of a database for the test. It has the schema of a store and no data. It calls Need.
 func URL(t testing.TB) string {
 	t.Helper()
 	s := start(t)
@@ -63,7 +64,7 @@ func URL(t testing.TB) string {
 	if name == "" {
 		name = s.create(t, template)
 	}
-	t.Cleanup(func() { // after the test's stores were closed
+	t.Cleanup(func() { // runs after the test's stores are closed
 		if err := s.clear(context.WithoutCancel(t.Context()), name); err != nil {
 			t.Error(err)
 			return
@@ -73,7 +74,7 @@ func URL(t testing.TB) string {
 	return s.URL(name)
 }
 
-// Empty returns the URL of a fresh database without a schema. See Need.
+// Empty returns the URL of a new database without a schema. It calls Need.
 func Empty(t testing.TB) string {
 	t.Helper()
 	s := start(t)
@@ -86,7 +87,7 @@ func Empty(t testing.TB) string {
 	return s.URL(name)
 }
 
-// create makes a database, which takes a hundred times longer than to clear one.
+// create creates a database. That takes a hundred times longer than clearing one, so cleared databases are reused.
 func (s *Server) create(t testing.TB, from string) string {
 	t.Helper()
 	name := fmt.Sprintf("test_%d", shared.count.Add(1))
@@ -94,7 +95,8 @@ func (s *Server) create(t testing.TB, from string) string {
 	return name
 }
 
-// clear removes everything from a database but its schema, without the triggers that count and protect.
+// clear removes all data from a database and keeps its schema. It disables triggers, because some of them count rows or
+// protect them.
 func (s *Server) clear(ctx context.Context, name string) error {
 	return s.Exec(ctx, name, `DO $$
 		DECLARE
@@ -108,7 +110,7 @@ func (s *Server) clear(ctx context.Context, name string) error {
 		END $$`)
 }
 
-// take returns a cleared database; "" if there is none.
+// take returns the name of a cleared database; "" if there is none.
 func (s *Server) take() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,13 +122,14 @@ func (s *Server) take() string {
 	return name
 }
 
+// give makes a cleared database available for another test.
 func (s *Server) give(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cleared = append(s.cleared, name)
 }
 
-// start starts the server of this program, once.
+// start returns the server of this program, and starts it if it does not run yet.
 func start(t testing.TB) *Server {
 	t.Helper()
 	Need(t)
@@ -139,6 +142,7 @@ func start(t testing.TB) *Server {
 	return shared.server
 }
 
+// prepare starts a server and creates the template database.
 func prepare() (*Server, error) {
 	s, err := Start("")
 	if err != nil {
@@ -155,13 +159,13 @@ func prepare() (*Server, error) {
 	return s, store.Close()
 }
 
-// URL returns the URL of the server's database of the name.
+// URL returns the URL of the server's database with the name.
 func (s *Server) URL(name string) string {
 	u := url.URL{Scheme: "postgres", Path: "/" + name, RawQuery: url.Values{"host": {s.Dir}, "user": {superuser}}.Encode()}
 	return u.String()
 }
 
-// Exec runs a statement in the database of the name.
+// Exec runs a statement in the database with the name.
 func (s *Server) Exec(ctx context.Context, name, statement string) error {
 	conn, err := pgx.Connect(ctx, s.URL(name))
 	if err != nil {

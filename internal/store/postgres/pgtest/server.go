@@ -29,23 +29,23 @@ type Server struct {
 	Dir string // the directory of the socket and the data
 
 	bin      string
-	settings []string // in addition to the options
-	small    bool     // Dir is a file system of its own
+	settings []string // settings that override the options
+	small    bool     // Dir is a small file system of its own
 	cmd      *exec.Cmd
 	done     chan struct{} // closed when the server has ended
 
 	mu      sync.Mutex
-	cleared []string // databases that tests have given back
+	cleared []string // databases that can be used by another test
 }
 
-// options make the server quick and forgetful: its data need not outlive the machine.
+// options make the server fast. They do not protect its data against a crash of the machine.
 var options = []string{
 	"listen_addresses=", "fsync=off", "full_page_writes=off", "max_connections=400", "shared_buffers=128MB", "max_locks_per_transaction=256",
 	"max_wal_size=4GB", "autovacuum_naptime=10s", "log_min_messages=warning", "wal_level=replica", "max_wal_senders=4",
 }
 
-// Start makes a server in a new directory and starts it. bin is the directory of its programs; "" means where Debian has them.
-// settings such as "fsync=on" replace those with which tests are quick.
+// Start creates a server in a new directory and starts it. bin is the directory of Postgres's programs; "" means that
+// Start finds them. settings such as "fsync=on" override the options that make tests fast.
 func Start(bin string, settings ...string) (*Server, error) {
 	return begin(&Server{bin: bin, settings: settings})
 }
@@ -73,7 +73,7 @@ func begin(s *Server) (_ *Server, err error) {
 	return s, s.Restart()
 }
 
-// makeDir makes the server's directory, which belongs to the user that the server runs as.
+// makeDir creates the server's directory. It belongs to the user that the server runs as.
 func (s *Server) makeDir() (err error) {
 	if s.Dir, err = os.MkdirTemp("", "fleet-pg"); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (s *Server) Restart() error {
 	}
 	defer log.Close()
 	s.cmd.Stdout, s.cmd.Stderr = log, log
-	s.cmd.SysProcAttr.Pdeathsig = syscall.SIGQUIT // when this program is killed
+	s.cmd.SysProcAttr.Pdeathsig = syscall.SIGQUIT // ends the server when this program is killed
 	s.done = make(chan struct{})
 	started := make(chan error, 1)
 	done := s.done
@@ -133,7 +133,8 @@ func (s *Server) Restart() error {
 	return s.await()
 }
 
-// await waits until the server answers.
+// await waits until the server answers, at most a minute. It returns an error with the server's log if the server has
+// ended.
 func (s *Server) await() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -148,12 +149,12 @@ func (s *Server) await() error {
 			return fmt.Errorf("the Postgres server has ended: %s", log)
 		case <-ctx.Done():
 			return err
-		case <-time.After(20 * time.Millisecond): // nothing signals that it is ready
+		case <-time.After(20 * time.Millisecond): // there is no signal that the server is ready
 		}
 	}
 }
 
-// PID returns the id of the server's first process, the parent of the others.
+// PID returns the id of the server's main process, the parent of its other processes.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
 // Kill ends the server at once, as a crash does, and waits for it. Restart starts it again.
@@ -175,16 +176,17 @@ func (s *Server) Stop() error {
 	return s.removeDir()
 }
 
-// Command returns a command of Postgres, as the user that the server runs as: it refuses to run as root.
+// Command returns a command for a program of Postgres. It runs as the same user as the server, because Postgres refuses
+// to run as root.
 func (s *Server) Command(name string, args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(s.bin, name), args...) //nolint:gosec // our own
+	cmd := exec.Command(filepath.Join(s.bin, name), args...) //nolint:gosec // tests choose the program
 	cmd.Dir = s.Dir
 	cmd.Env = []string{"LC_ALL=C.UTF-8", "PATH=" + os.Getenv("PATH")}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential(), Setpgid: true} // a Ctrl-C is for the tests
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential(), Setpgid: true} // a Ctrl-C must end only the tests
 	return cmd
 }
 
-// credential returns whom the server runs as: this user, but not root.
+// credential returns the user that the server runs as. It returns nil, which means this user, unless this user is root.
 func credential() *syscall.Credential {
 	if os.Geteuid() != 0 {
 		return nil
@@ -203,7 +205,7 @@ func credential() *syscall.Credential {
 	return nil
 }
 
-// findBin returns the directory of the programs of the newest Postgres that is installed; "" if none is.
+// findBin returns the directory with the programs of the newest installed Postgres; "" if Postgres is not installed.
 func findBin() string {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if len(found) > 0 {

@@ -12,7 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Standby makes a standby of the server and starts it. From then on the server acknowledges a commit only when the standby has it.
+// Standby creates a standby of the server and starts it. From then on, the server confirms a commit only after the
+// standby has it.
 func (s *Server) Standby() (_ *Server, err error) {
 	standby := &Server{bin: s.bin, settings: s.settings, small: s.small}
 	if err := standby.makeDir(); err != nil {
@@ -29,7 +30,7 @@ func (s *Server) Standby() (_ *Server, err error) {
 	if err := copied.Run(); err != nil {
 		return nil, fmt.Errorf("pg_basebackup: %w: %s", err, out.Bytes())
 	}
-	// Once it is promoted, it has no standby of its own to wait for.
+	// After its promotion, the standby has no standby of its own, so its commits must not wait for one.
 	f, err := os.OpenFile(filepath.Join(standby.data(), "postgresql.auto.conf"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		return nil, err
@@ -54,7 +55,7 @@ func (s *Server) Standby() (_ *Server, err error) {
 	return standby, nil
 }
 
-// InStep waits until the server's standby has everything that the server has, and is what commits wait for.
+// InStep waits until the server's standby has all of the server's data, and commits of the server wait for the standby.
 func (s *Server) InStep(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, s.URL("postgres"))
 	if err != nil {
@@ -70,7 +71,7 @@ func (s *Server) InStep(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(20 * time.Millisecond): // nothing signals it
+		case <-time.After(20 * time.Millisecond): // there is no signal for this
 		}
 	}
 }

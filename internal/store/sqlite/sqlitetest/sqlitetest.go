@@ -1,4 +1,5 @@
-// Package sqlitetest gives tests SQLite stores that need no migrations: copies of a store that each test program creates once.
+// Package sqlitetest opens SQLite stores for tests without running the migrations each time. Each test program creates
+// an empty store once and copies its file.
 package sqlitetest
 
 import (
@@ -12,7 +13,7 @@ import (
 	"fleet/internal/store/sqlite"
 )
 
-// empty returns the file of an empty store.
+// empty returns the content of the file of an empty store.
 var empty = sync.OnceValues(func() (_ []byte, err error) {
 	dir, err := os.MkdirTemp("", "fleet-test")
 	if err != nil {
@@ -30,7 +31,7 @@ var empty = sync.OnceValues(func() (_ []byte, err error) {
 	return os.ReadFile(path) //nolint:gosec // created above
 })
 
-// Create writes the file of an empty store, which must not exist.
+// Create writes the file of an empty store. It returns an error if the file exists.
 func Create(path string) error {
 	db, err := empty()
 	if err != nil {
@@ -47,7 +48,7 @@ func Create(path string) error {
 	return err
 }
 
-// Open opens the store of a file, which it creates if it does not exist.
+// Open opens the store in the file, and creates the file if it does not exist.
 func Open(ctx context.Context, path string) (*sqlite.Store, error) {
 	if err := Create(path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
