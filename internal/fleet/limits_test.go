@@ -9,7 +9,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestLimitsOfGroups checks which limits count: those of the principal, else the highest of its groups, else those of all.
+// TestLimitsOfGroups checks which limit applies: the limit of the principal, else the highest limit of its groups, else
+// the general limit. A general limit also applies if one of the principal's groups has none.
 func TestLimitsOfGroups(t *testing.T) {
 	t.Parallel()
 	l := fleet.Limits{
@@ -47,7 +48,7 @@ func TestLimitsOfGroups(t *testing.T) {
 	}
 	require.Equal(t, []string{"limits.agents 10", "limits.running_tasks 5", "limits.stored_bytes 1000", "limits.requests_per_second 100"}, settings("alice"))
 	require.Equal(t, []string{"limits.groups.oidc:builders.agents 50", "limits.running_tasks 5", "limits.stored_bytes 1000", "limits.requests_per_second 100"},
-		settings("alice", "oidc:interns", "oidc:others", "oidc:builders"), "the limits of all are higher than the bytes of one group and the requests of the other")
+		settings("alice", "oidc:interns", "oidc:others", "oidc:builders"), "a general limit applies if it is higher than the limit of a group")
 	require.Equal(t, []string{"limits.running_tasks 5", "limits.stored_bytes 1000", "limits.requests_per_second 100"}, settings("alice", "oidc:robots"))
 	require.Equal(t, []string{"limits.principals.oidc:carol.agents 3", "limits.running_tasks 5", "limits.stored_bytes 1000", "limits.groups.oidc:interns.requests_per_second 10"},
 		settings("oidc:carol", "oidc:interns"))

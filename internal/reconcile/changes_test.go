@@ -10,7 +10,8 @@ import (
 	"fleet/internal/service/servicetest"
 )
 
-// changed is the path of the file that the task changed, or why that is not known.
+// changed returns the path of the file that the task changed, or the reason why that is unknown. It returns "" if the
+// task changed nothing.
 func changed(h *servicetest.Harness, id string) string {
 	h.T.Helper()
 	var c *fleet.Changes
@@ -28,6 +29,7 @@ func changed(h *servicetest.Harness, id string) string {
 	return c.List[0].Path
 }
 
+// TestChangesAreKept checks that Fleet stores what a task changed, or the reason why that is unknown.
 func TestChangesAreKept(t *testing.T) {
 	t.Parallel()
 	world := fake.Config{Traits: fleet.Traits{Changes: true}}
@@ -45,7 +47,7 @@ func TestChangesAreKept(t *testing.T) {
 		_, _, _, err := h.StopTask(h.Context(), "papi", "")
 		require.NoError(t, err)
 		require.Equal(t, "stopped", changed(h, task.ID))
-		require.Empty(t, changed(h, h.End(h.Start("papi", "done").ID).ID), "a task that changed nothing")
+		require.Empty(t, changed(h, h.End(h.Start("papi", "done").ID).ID), "the task changed nothing")
 	})
 	t.Run("when the agent is deleted", func(t *testing.T) {
 		t.Parallel()
@@ -57,7 +59,7 @@ func TestChangesAreKept(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "before", changed(h, task.ID))
 	})
-	t.Run("when the workspace is reached again", func(t *testing.T) {
+	t.Run("later, if the workspace could not be reached at first", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, world, nil)
 		h.Create("papi")
@@ -99,7 +101,7 @@ func TestChangesAreKept(t *testing.T) {
 		require.Equal(t, fleet.TaskFailed, h.End(task.ID).Status)
 		require.Equal(t, "before", changed(h, task.ID))
 	})
-	t.Run("a runner that cannot tell keeps no task from its end", func(t *testing.T) {
+	t.Run("a task also ends if the runner cannot say what it changed", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, world, nil)
 		h.Create("papi")

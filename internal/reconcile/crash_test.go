@@ -16,10 +16,11 @@ import (
 	"fleet/internal/state"
 )
 
-// checkPoints are the points that tasks with checks come to.
+// checkPoints are the fault points that only tasks with checks reach.
 var checkPoints = []string{reconcile.FaultCheckBefore, reconcile.FaultCheckAfter, reconcile.FaultRetryRecorded}
 
-// TestCrashWhileChecked does what TestCrashAtEveryPoint does, with a task whose checks fail once.
+// TestCrashWhileChecked stops the reconciler at each of checkPoints, while a task runs whose checks fail once. It checks
+// that a second reconciler completes the task.
 func TestCrashWhileChecked(t *testing.T) {
 	t.Parallel()
 	for _, point := range checkPoints {
@@ -60,8 +61,8 @@ func TestCrashWhileChecked(t *testing.T) {
 	}
 }
 
-// TestCrashAtEveryPoint lets the reconciler die at each of the points where dying leaves the most to be put right, and
-// another one take over on the same store and world.
+// TestCrashAtEveryPoint stops the reconciler at each of the other fault points. It checks that a second reconciler on the
+// same store and world continues the work, and delivers each task and message once.
 func TestCrashAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	for _, point := range reconcile.FaultPoints {
@@ -73,7 +74,7 @@ func TestCrashAtEveryPoint(t *testing.T) {
 			died := make(chan struct{})
 			var h *servicetest.Harness
 			die := servicetest.OnCall(1, func() {
-				go h.Reconciler.Stop() // from here on nothing more is done or recorded
+				go h.Reconciler.Stop() // from here on this reconciler does and records nothing
 				<-h.Reconciler.Stopping()
 				close(died)
 			})

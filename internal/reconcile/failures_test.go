@@ -16,7 +16,8 @@ import (
 	"fleet/internal/state"
 )
 
-// TestHostThatTakesNoTasks hands a task to an agent that cannot be reached: again and again, but not all the time.
+// TestHostThatTakesNoTasks checks that the dispatch of a task to an unreachable agent is retried with pauses, until it
+// succeeds.
 func TestHostThatTakesNoTasks(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -31,7 +32,7 @@ func TestHostThatTakesNoTasks(t *testing.T) {
 	require.Equal(t, 1, h.World.Deliveries(task.ID))
 }
 
-// TestOneUnreachableAgent has an agent whose runs cannot be followed: that is no reason to refuse what others want.
+// TestOneUnreachableAgent checks that other agents work while the runs of one agent cannot be followed.
 func TestOneUnreachableAgent(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{Before: func(_ context.Context, c fake.Call) error {
@@ -47,8 +48,8 @@ func TestOneUnreachableAgent(t *testing.T) {
 	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("good", "done").ID).Status)
 }
 
-// TestHungWorkspaces has as many workspaces being made as are made at a time, for ever: tasks are begun and stopped all
-// the same, and what hangs is tried again.
+// TestHungWorkspaces lets as many calls of Provision hang as may run at the same time. It checks that tasks of another
+// agent still start and stop, and that Provision is retried after its time limit.
 func TestHungWorkspaces(t *testing.T) {
 	t.Parallel()
 	hung := make(chan struct{}, 100)
@@ -82,7 +83,8 @@ func TestHungWorkspaces(t *testing.T) {
 	require.NoError(t, <-bad)
 }
 
-// TestOneAgentThatCannotBeSeen has a workspace that is gone and cannot be looked at, and others that are gone too.
+// TestOneAgentThatCannotBeSeen deletes a workspace for which Inspect fails or hangs. It checks that the agent stays, and
+// that changes to other workspaces are still noticed.
 func TestOneAgentThatCannotBeSeen(t *testing.T) {
 	t.Parallel()
 	for name, fails := range map[string]func(context.Context) error{
@@ -117,8 +119,8 @@ func TestOneAgentThatCannotBeSeen(t *testing.T) {
 	}
 }
 
-// TestRunThatCannotBeInterrupted stops tasks of agents that cannot be reached: the stop goes on to stronger means, is
-// told of once a step, and ends with the workspace when that is to stop.
+// TestRunThatCannotBeInterrupted stops an agent that cannot be reached while its task runs. It checks that the task stops
+// with the workspace, and that each step of the stop has at most one event.
 func TestRunThatCannotBeInterrupted(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{Before: func(_ context.Context, c fake.Call) error {
@@ -138,7 +140,8 @@ func TestRunThatCannotBeInterrupted(t *testing.T) {
 	require.LessOrEqual(t, len(h.Events(fleet.EventTaskStopping)), 4)
 }
 
-// TestRestartWhileBeingMade asks for another role while the workspace is made in the first one.
+// TestRestartWhileBeingMade restarts an agent in another role while its workspace is still being created in the first
+// role. It checks that the workspace ends up with the new role.
 func TestRestartWhileBeingMade(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -162,7 +165,7 @@ func TestRestartWhileBeingMade(t *testing.T) {
 	require.Equal(t, "manager", ws.Role)
 }
 
-// TestStartedBehindTheBack starts a workspace at its host that Fleet was asked to stop: it is not stopped again.
+// TestStartedBehindTheBack checks that Fleet does not stop a workspace again that somebody has started at its host.
 func TestStartedBehindTheBack(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -176,7 +179,8 @@ func TestStartedBehindTheBack(t *testing.T) {
 	require.Equal(t, stops, h.World.Calls(fake.Stop))
 }
 
-// TestStoppedBeforeItWasMade stops an agent whose workspace is being made: what was made of it stops too.
+// TestStoppedBeforeItWasMade stops an agent while its workspace is being created. It checks that the workspace is
+// stopped once it exists.
 func TestStoppedBeforeItWasMade(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -193,7 +197,8 @@ func TestStoppedBeforeItWasMade(t *testing.T) {
 	require.Equal(t, fleet.StateStopped, ws.State)
 }
 
-// TestDeadlineOfATaskThatWaits has a task that was never handed over, since its agent is unhealthy: it ends in time.
+// TestDeadlineOfATaskThatWaits checks that a task fails at its time limit, even if it was never dispatched because its
+// agent is unhealthy.
 func TestDeadlineOfATaskThatWaits(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -217,7 +222,8 @@ func TestDeadlineOfATaskThatWaits(t *testing.T) {
 	require.Zero(t, h.World.Deliveries(task.ID))
 }
 
-// TestHostThatCancels has a backend that says canceled of itself: an error like any other.
+// TestHostThatCancels checks that context.Canceled, returned by a host although nobody has canceled the call, is handled
+// as an ordinary error.
 func TestHostThatCancels(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)

@@ -15,8 +15,8 @@ import (
 	"fleet/internal/service/servicetest"
 )
 
-// TestFullDisk has the disk of the store full while tasks run: a task that fails is reported as that, a task can be
-// stopped and an agent deleted, nothing new is taken, and the output that is lost is said to be.
+// TestFullDisk fills the disk of the store while tasks run. It checks that a failing task is reported as failed, with an
+// event that its output was not kept, that tasks can be stopped and agents deleted, and that no task can be started.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	var full atomic.Bool
@@ -65,6 +65,7 @@ func (s fullStore) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	})
 }
 
+// fullTx is a transaction that fails with ErrStoreFull when it adds an agent, a task, a payload or output.
 type fullTx struct{ fleet.Tx }
 
 func (fullTx) InsertAgent(*fleet.Agent) error  { return fleet.ErrStoreFull }

@@ -12,8 +12,8 @@ import (
 	"fleet/internal/state"
 )
 
-// TestRunThatNobodyTold ends a task as a server does that dies before it tells the run, or cannot reach it: the run ends, and then the
-// agent is deleted.
+// TestRunThatNobodyTold records the end of a task without interrupting its run, as a server does that dies in between or
+// cannot reach the run. It checks that the run is interrupted afterwards, and that the agent is then deleted.
 func TestRunThatNobodyTold(t *testing.T) {
 	t.Parallel()
 	second := servicetest.Second(t, fake.Config{})

@@ -14,12 +14,12 @@ import (
 	"fleet/internal/fleet"
 )
 
-// leaseStore is the part of a store that leases need.
+// leaseStore implements the methods of a store that leases use.
 type leaseStore struct {
 	fleet.Store
-	epochs atomic.Pointer[map[string]int64] // of the leases that can be had, by key
-	renews atomic.Int64
-	fails  atomic.Bool
+	epochs atomic.Pointer[map[string]int64] // of the leases that Lease and RenewLeases grant, by key
+	renews atomic.Int64                     // number of calls of RenewLeases
+	fails  atomic.Bool                      // RenewLeases blocks until its context ends, then fails
 }
 
 func (s *leaseStore) Lease(_ context.Context, key, _ string, _ time.Duration) (int64, error) {
@@ -45,7 +45,7 @@ func newLeaseStore(epochs map[string]int64) *leaseStore {
 
 const ttl = 9 * time.Second
 
-// keep starts to keep the leases, and ends it with the test.
+// keep returns leases that are renewed until the test ends.
 func keep(t *testing.T, s *leaseStore) *leases {
 	l := newLeases(s, "me", ttl, slog.New(slog.DiscardHandler), func(error) {})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -55,6 +55,7 @@ func keep(t *testing.T, s *leaseStore) *leases {
 	return l
 }
 
+// hold takes the lease and returns the context of its holder. The lease is released when the test ends.
 func hold(t *testing.T, l *leases, key string) context.Context {
 	t.Helper()
 	held, release, ok, err := l.hold(t.Context(), key)
@@ -75,15 +76,15 @@ func TestAllLeasesAreRenewedInOneStatement(t *testing.T) {
 		require.Equal(t, fleet.Lease{Key: "b", Epoch: 2}, lease)
 		time.Sleep(10*ttl + time.Second)
 		synctest.Wait()
-		require.Equal(t, int64(30), s.renews.Load(), "three times in each lease's time, however many there are")
+		require.Equal(t, int64(30), s.renews.Load(), "one renewal for all leases, three times in the lifetime of a lease")
 		require.NoError(t, errors.Join(a.Err(), b.Err(), c.Err()))
 
 		s.epochs.Store(&map[string]int64{"a": 1, "b": 20})
 		time.Sleep(ttl / 3)
 		synctest.Wait()
 		require.NoError(t, a.Err())
-		require.Error(t, b.Err(), "another one had it meanwhile")
-		require.Error(t, c.Err(), "another one has it")
+		require.Error(t, b.Err(), "the epoch has changed, so another owner has had the lease")
+		require.Error(t, c.Err(), "the lease was not renewed, so another owner has it")
 	})
 }
 

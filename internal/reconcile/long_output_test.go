@@ -12,7 +12,8 @@ import (
 	"fleet/internal/state"
 )
 
-// TestLongOutput holds that of an output that is longer than its limit, the beginning and the end are in the event log.
+// TestLongOutput checks that the event log has the beginning and the end of an output that is longer than the limit, and
+// an event that says how much is left out.
 func TestLongOutput(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.MaxOutput = 1000 })
@@ -27,7 +28,7 @@ func TestLongOutput(t *testing.T) {
 	<-h.World.Reached("gate")
 	var more []string
 	h.Stored(func() bool { more = h.TaskEvents(task.ID, fleet.EventTaskMore); return len(more) > 0 })
-	require.Equal(t, []string{"2021 bytes of output so far"}, more, "while the run goes on")
+	require.Equal(t, []string{"2021 bytes of output so far"}, more, "the size of the output while the run continues")
 	h.World.Release("gate")
 	h.End(task.ID)
 

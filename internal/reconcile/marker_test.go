@@ -10,7 +10,7 @@ import (
 	"fleet/internal/service/servicetest"
 )
 
-// TestMarker holds that a marker counts when the run has ended, and only as the last line of the final message.
+// TestMarker checks that a completion marker only counts as the last line of the final message, after the run has ended.
 func TestMarker(t *testing.T) {
 	t.Parallel()
 	b := servicetest.Second(t, fake.Config{})

@@ -13,7 +13,8 @@ import (
 	"fleet/internal/state"
 )
 
-// The deletion of an agent that had one task begins in the transaction that ends the task.
+// TestDeletionBeginsWithTheEndOfTheTask checks that the transaction that ends the only task of an agent also begins the
+// deletion of the agent.
 func TestDeletionBeginsWithTheEndOfTheTask(t *testing.T) {
 	t.Parallel()
 	h, store := servicetest.NewFlaky(t, func(*state.Config) {})
@@ -41,5 +42,5 @@ func TestDeletionBeginsWithTheEndOfTheTask(t *testing.T) {
 		}))
 		return !a.DeletedAt.IsZero()
 	})
-	require.False(t, late.Load(), "its task had ended and it was not being deleted")
+	require.False(t, late.Load(), "the agent was still running after its only task had ended")
 }

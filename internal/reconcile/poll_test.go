@@ -15,7 +15,8 @@ import (
 	"fleet/internal/state"
 )
 
-// TestListingThatIsNotComplete has a workspace of which the host does not know enough yet: the fleet is not known before.
+// TestListingThatIsNotComplete checks that calls wait, and the place counts as not listed, while a listing contains a
+// workspace without a name.
 func TestListingThatIsNotComplete(t *testing.T) {
 	t.Parallel()
 	world := servicetest.Workspaces(2)
@@ -29,8 +30,8 @@ func TestListingThatIsNotComplete(t *testing.T) {
 	require.True(t, h.Places(fleet.Principal{})[0].ObservedAt.IsZero())
 }
 
-// TestAgentOfWhichLittleIsKnown has a workspace whose host does not show its parameters: the agent is there, with the
-// reason, and has its role, specification and owner once they are known.
+// TestAgentOfWhichLittleIsKnown checks that a workspace whose host does not show its parameters has an agent with the
+// reason, and that the agent gets its role, spec and owner once the host shows them.
 func TestAgentOfWhichLittleIsKnown(t *testing.T) {
 	t.Parallel()
 	world := servicetest.Workspaces(1)
@@ -42,7 +43,7 @@ func TestAgentOfWhichLittleIsKnown(t *testing.T) {
 	require.Contains(t, v.StateReason, "403")
 	require.Equal(t, fleet.StatusIdle, v.Status())
 	_, err = h.ShowAgent(h.Context(), "agent-0")
-	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err), "nobody knows that it is alice's")
+	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err), "the owner is unknown, so alice must not see the agent")
 
 	h.World.Describe("w-agent-0", "alice", "coder", "Be good.", "")
 	h.Stored(func() bool {
@@ -52,7 +53,8 @@ func TestAgentOfWhichLittleIsKnown(t *testing.T) {
 	require.Equal(t, []string{"coder", "Be good.", "alice", ""}, []string{v.Role, v.Spec, v.Owner, v.StateReason})
 }
 
-// TestNameInTwoPlaces has a workspace at its host whose name an agent of another place has: it is said that it is not shown.
+// TestNameInTwoPlaces checks that a workspace with the name of an agent in another place is not adopted, that its place
+// reports this, and that it is adopted after that agent was deleted.
 func TestNameInTwoPlaces(t *testing.T) {
 	t.Parallel()
 	b := servicetest.Second(t, fake.Config{Traits: fleet.Traits{Adopts: true}})
@@ -69,8 +71,8 @@ func TestNameInTwoPlaces(t *testing.T) {
 	h.Observed(func() bool { return h.Problem(1) == "" })
 }
 
-// TestReplicaThatDoesNotPoll has one of two processes ask the host how things are: the other one knows when that was, and
-// whether the host answers.
+// TestReplicaThatDoesNotPoll checks that a process that does not poll the host itself knows when the other process last
+// listed it, and whether the host answers.
 func TestReplicaThatDoesNotPoll(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.CallTimeout = 200 * time.Millisecond })
@@ -81,7 +83,7 @@ func TestReplicaThatDoesNotPoll(t *testing.T) {
 	first := observedAt(other)
 	other.Observed(func() bool { return observedAt(other).After(first) })
 
-	// A machine under load may list later than the limit of the calls allows, so one answer says little.
+	// A slow machine may list later than CallTimeout allows, so a single answer proves nothing.
 	begin := func() error {
 		_, err := other.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "done"})
 		return err
@@ -92,6 +94,7 @@ func TestReplicaThatDoesNotPoll(t *testing.T) {
 	other.Observed(func() bool { return begin() == nil })
 }
 
+// TestAdoption checks that a workspace that Fleet did not create becomes an agent that can work and be deleted.
 func TestAdoption(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Name: "fake", Adopts: true}}, nil)

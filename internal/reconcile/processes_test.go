@@ -19,14 +19,15 @@ import (
 )
 
 // TestTwoProcesses runs two services and reconcilers on one store, each with a connection of its own, and calls both at
-// random about the same agents. No task may be dispatched twice, and each agent must end in the state that was asked for.
+// random about the same agents. No task may be dispatched twice, and each agent must reach the requested state.
 func TestTwoProcesses(t *testing.T) {
 	t.Parallel()
 	t.Run("store works", func(t *testing.T) { t.Parallel(); twoProcesses(t, 0) })
 	t.Run("store fails now and then", func(t *testing.T) { t.Parallel(); twoProcesses(t, 7) })
 }
 
-// twoProcesses makes every n-th access of the first of the two to the store fail, where n is fails; with 0 none fails.
+// twoProcesses is TestTwoProcesses with a first process whose every n-th call of the store fails, where n is fails. With
+// 0, no call fails.
 func twoProcesses(t *testing.T, fails int64) {
 	h, flaky := servicetest.NewFlaky(t, func(c *state.Config) { c.LeaseTTL = 300 * time.Millisecond })
 	second, err := sqlite.Open(t.Context(), h.Path, sqlite.Config{})
@@ -103,7 +104,7 @@ func twoProcesses(t *testing.T, fails int64) {
 		require.Contains(t, []fleet.State{fleet.StateRunning, fleet.StateStopped}, v.State)
 		uids = append(uids, v.UID)
 	}
-	h.Stored(func() bool { // nothing is left in the world that nobody knows: a workspace is gone before its agent is
+	h.Stored(func() bool { // no workspace remains without an agent: a workspace is deleted before its agent
 		for _, ws := range h.World.Workspaces() {
 			if !slices.Contains(uids, ws.AgentUID) {
 				return false

@@ -46,28 +46,29 @@ func newPruned(t *testing.T, with func(*state.Config), more ...fleet.Place) (*se
 	return servicetest.NewOver(t, fake.Config{}, with, func(s fleet.Store) fleet.Store { return prunedStore{s, pruned} }, more...), pruned
 }
 
-// untidy is a place that cannot remove what has expired.
+// untidy is a place whose Tidy fails, so it cannot remove expired files.
 type untidy struct {
 	fleet.Place
-	asked chan struct{} // has room for one call of Tidy
+	tidied chan struct{} // receives after a call of Tidy; has room for one value
 }
 
 func (p untidy) Tidy(context.Context, time.Time) error {
 	select {
-	case p.asked <- struct{}{}:
-	default: // a call is noted
+	case p.tidied <- struct{}{}:
+	default: // a value is pending
 	}
 	return errors.New("the disk is read-only")
 }
 
-// TestPayloadRetention checks that old payloads are removed and that their tasks say so, also if a place cannot remove what it has.
+// TestPayloadRetention checks that expired payloads are removed and that their tasks say so, even if Tidy of a place
+// fails.
 func TestPayloadRetention(t *testing.T) {
 	t.Parallel()
 	place := untidy{servicetest.Second(t, fake.Config{}), make(chan struct{}, 1)}
 	h, pruned := newPruned(t, func(c *state.Config) {
 		c.Retention, c.PayloadRetention, c.PruneEvery = -1, 200*time.Millisecond, 60*time.Millisecond
 	}, place)
-	<-place.asked
+	<-place.tidied
 	h.MustCreate("papi", "fake/Setup")
 	task, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "payload all\ndone well"})
 	require.NoError(t, err)
@@ -80,7 +81,7 @@ func TestPayloadRetention(t *testing.T) {
 	})
 }
 
-// TestRetention holds that old events and requests go, and the history of tasks does not.
+// TestRetention checks that expired events and request ids are removed, but tasks, their results and agents are not.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	h, pruned := newPruned(t, func(c *state.Config) {
@@ -97,10 +98,10 @@ func TestRetention(t *testing.T) {
 		return err == nil && n == 1
 	})
 	err = h.Watch(h.Context(), service.WatchRequest{Cursor: "1"}, func([]fleet.Event, string) error { return nil })
-	require.Equal(t, fleet.ReasonCursorExpired, fleet.ReasonOf(err), "a watcher that has missed events: %v", err)
+	require.Equal(t, fleet.ReasonCursorExpired, fleet.ReasonOf(err), "a cursor before the removed events must be refused: %v", err)
 	again, err := h.StartTask(h.Context(), r)
 	require.NoError(t, err)
-	require.NotEqual(t, task.ID, again.ID, "the request is forgotten")
+	require.NotEqual(t, task.ID, again.ID, "the request id has expired, so a new task must start")
 	h.End(again.ID)
 	shown, err := h.ShowTask(h.Context(), task.ID, &fleet.PortionRequest{})
 	require.NoError(t, err)

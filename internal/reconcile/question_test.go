@@ -13,7 +13,7 @@ import (
 	"fleet/internal/state"
 )
 
-// TestQuestionSurvivesRestart restarts Fleet while a question waits.
+// TestQuestionSurvivesRestart checks that a question can be answered after Fleet was restarted.
 func TestQuestionSurvivesRestart(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -29,8 +29,8 @@ func TestQuestionSurvivesRestart(t *testing.T) {
 	require.Equal(t, "answer: spaces", h.Output(task.ID))
 }
 
-// TestForgedAnswer answers a question around Fleet, as an agent that is not confined could: nobody is said to have
-// answered who has not.
+// TestForgedAnswer answers a question without Fleet, as an unconfined agent could. It checks that Fleet shows the answer
+// as given by ByUnknown, not by the forged name.
 func TestForgedAnswer(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -46,7 +46,8 @@ func TestForgedAnswer(t *testing.T) {
 	require.Equal(t, fleet.ByUnknown, all.Questions[0].AnsweredBy)
 }
 
-// TestTooManyQuestions lets an agent ask more than Fleet keeps of a task. The log tells why nobody sees the last one.
+// TestTooManyQuestions lets an agent ask more questions than Fleet stores for a task. It checks that an event says why
+// nobody can answer the last question.
 func TestTooManyQuestions(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)

@@ -11,14 +11,15 @@ import (
 	"fleet/internal/service/servicetest"
 )
 
-// TestRefusedAgent asks for an agent that its host does not make: nothing of it is left but the record of it.
+// TestRefusedAgent creates an agent whose host refuses the workspace. It checks the error, also of a repeated request,
+// and that the agent is left only if a retry could succeed.
 func TestRefusedAgent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		refusal error
 		reason  fleet.Reason
 		field   string
-		left    bool
+		left    bool // the agent still exists after the refusal
 	}{
 		"its name is taken":      {fleet.Errorf(fleet.ReasonAgentExists, "it is taken").With("field", "name"), fleet.ReasonAgentExists, "", false},
 		"a value is not good":    {fleet.Invalid(fleet.ReasonInvalidArgument, "spec", "it is too long"), fleet.ReasonInvalidArgument, "spec", false},
@@ -34,7 +35,7 @@ func TestRefusedAgent(t *testing.T) {
 				_, _, err := h.CreateAgent(h.Context(), r)
 				require.Equal(t, c.reason, fleet.ReasonOf(err), "%v", err)
 				require.ErrorContains(t, err, fleet.PublicMessage(c.refusal))
-				e := err.(*fleet.Error) //nolint:errorlint // the reason says that it is one
+				e := err.(*fleet.Error) //nolint:errorlint // an error with a reason is a *fleet.Error
 				require.Equal(t, c.field, e.Field)
 				require.Equal(t, "papi", e.Metadata["agent_name"])
 			}
@@ -51,7 +52,8 @@ func TestRefusedAgent(t *testing.T) {
 	}
 }
 
-// TestRefusedLaunch launches an agent with a task that its host does not make: the task has failed, and says why.
+// TestRefusedLaunch launches an agent with a task, and the host refuses the workspace. It checks that the task fails with
+// the reason of the host.
 func TestRefusedLaunch(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)

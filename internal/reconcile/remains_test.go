@@ -17,6 +17,7 @@ func rescue(h *servicetest.Harness, agent string) (string, error) {
 	return string(content), err
 }
 
+// TestWorkIsKept checks that the unpushed work of an agent can be downloaded as a bundle after the agent was deleted.
 func TestWorkIsKept(t *testing.T) {
 	t.Parallel()
 	world := fake.Config{Traits: fleet.Traits{Changes: true, Bundles: true}}
@@ -33,7 +34,7 @@ func TestWorkIsKept(t *testing.T) {
 		h.End(h.Start("papi", "change made a line").ID)
 		now, err := rescue(h, "papi")
 		require.NoError(t, err)
-		require.Equal(t, "made a line\n", now, "it exists")
+		require.Equal(t, "made a line\n", now, "the bundle of an agent that is not deleted")
 		require.Equal(t, "Agent 'papi' deleted successfully; what it had not pushed is kept: fleet agent rescue papi", remove(h, "papi"))
 		kept, err := rescue(h, "papi")
 		require.NoError(t, err)
@@ -55,7 +56,7 @@ func TestWorkIsKept(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "first a line\nsecond a line\n", kept)
 	})
-	t.Run("nothing is kept of nothing", func(t *testing.T) {
+	t.Run("an agent without work has no bundle", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, world, nil)
 		h.Create("papi")
@@ -92,14 +93,14 @@ func TestWorkIsKept(t *testing.T) {
 		require.Equal(t, fleet.ReasonBundleNotFound, fleet.ReasonOf(err))
 		require.ErrorContains(t, err, "could not be reached")
 	})
-	t.Run("one that nobody worked in has nothing to lose", func(t *testing.T) {
+	t.Run("an unreachable workspace without a task loses nothing", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, world, nil)
 		h.Create("papi")
 		h.World.Fail(fake.Bundle, 1, nil)
 		require.Equal(t, "Agent 'papi' deleted successfully", remove(h, "papi"))
 	})
-	t.Run("too much is not kept", func(t *testing.T) {
+	t.Run("a bundle over the limit is not kept", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, world, func(c *state.Config) { c.MaxBundle = 10 })
 		h.Create("papi")
@@ -108,12 +109,12 @@ func TestWorkIsKept(t *testing.T) {
 		require.Equal(t, fleet.ReasonLimitReached, fleet.ReasonOf(err))
 		require.Contains(t, remove(h, "papi"), "is more than 10 bytes and is not kept")
 	})
-	t.Run("a deletion that fails half-way keeps it once", func(t *testing.T) {
+	t.Run("a deletion that is retried stores the bundle once", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, world, nil)
 		h.Create("papi")
 		h.End(h.Start("papi", "change made a line").ID)
-		h.World.FailAfter(fake.Delete, 1, nil) // the workspace is gone, and Fleet does not know
+		h.World.FailAfter(fake.Delete, 1, nil) // the workspace is deleted, but the call returns an error
 		signal, cancel := h.Store.Subscribe()
 		defer cancel()
 		_, _, err := h.DeleteAgent(h.Context(), "papi", "")

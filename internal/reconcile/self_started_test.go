@@ -13,20 +13,20 @@ import (
 	"fleet/internal/state"
 )
 
-// promptFirst is a world of which agents begin to work on their spec by themselves.
+// promptFirst returns a world whose agents start to work on their spec by themselves.
 func promptFirst() fake.Config {
 	return fake.Config{Projects: []fake.Project{{Project: fleet.Project{Name: "Setup", SpecIsTask: true}}}}
 }
 
-// begin creates an agent that begins by itself.
+// begin creates an agent in that world.
 func begin(h *servicetest.Harness, spec string) (*fleet.AgentView, error) {
 	h.T.Helper()
 	v, _, err := h.CreateAgent(h.Context(), service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: spec})
 	return v, err
 }
 
-// TestSelfStarted has an agent begin by itself: what it does is its first task, from the beginning on, and it is not
-// handed it.
+// TestSelfStarted checks that the work of an agent on its spec is its first task, with all its output, and that Fleet
+// does not dispatch this task.
 func TestSelfStarted(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, promptFirst(), nil)
@@ -48,7 +48,8 @@ func TestSelfStarted(t *testing.T) {
 	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("papi", "done").ID).Status)
 }
 
-// TestSelfStartedLaunch launches an agent that begins by itself, with and without a task: its spec and its task are one.
+// TestSelfStartedLaunch launches self-starting agents with a spec, a prompt or both. It checks that the spec and the
+// prompt become one task.
 func TestSelfStartedLaunch(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, promptFirst(), nil)
@@ -65,7 +66,8 @@ func TestSelfStartedLaunch(t *testing.T) {
 	}
 }
 
-// TestSelfStartedNowhere has an agent that is to begin by itself, and does not, or is never made: the task has failed.
+// TestSelfStartedNowhere checks how the first task ends if the agent does not start to work, is never created, or is
+// deleted first.
 func TestSelfStartedNowhere(t *testing.T) {
 	t.Parallel()
 	t.Run("it does not begin", func(t *testing.T) {
@@ -111,8 +113,8 @@ func TestSelfStartedNowhere(t *testing.T) {
 	})
 }
 
-// TestSelfStartedStopped stops a task that the agent begins by itself before its workspace runs. The workspace starts the
-// agent all the same, so the run is interrupted once it exists, and the agent is free after that.
+// TestSelfStartedStopped stops the first task of a self-starting agent before its workspace runs. The workspace starts
+// the agent anyway, so the run must be interrupted once it exists. After that the agent accepts a task.
 func TestSelfStartedStopped(t *testing.T) {
 	t.Parallel()
 	stops := map[string]func(h *servicetest.Harness, task *fleet.Task){
@@ -140,13 +142,13 @@ func TestSelfStartedStopped(t *testing.T) {
 			gate.Open()
 			task := h.End(v.Task.ID)
 			require.Equal(t, task.StopReason, task.Reason)
-			require.NotZero(t, h.World.Calls(fake.Interrupt), "the run was told")
+			require.NotZero(t, h.World.Calls(fake.Interrupt), "the run must be interrupted")
 			require.Equal(t, fleet.TaskCompleted, h.End(h.Start("papi", "done").ID).Status)
 		})
 	}
 }
 
-// first is the agent's first task.
+// first returns the agent's first task, and fails the test if the agent has more than one.
 func first(h *servicetest.Harness, uid string) (task *fleet.Task) {
 	h.T.Helper()
 	require.NoError(h.T, h.Store.View(h.T.Context(), func(tx fleet.ReadTx) error {

@@ -13,7 +13,7 @@ import (
 	"fleet/internal/state"
 )
 
-// TestStalled holds that a task counts as stalled while its run makes no progress, and only then.
+// TestStalled checks that a task is stalled while its run makes no progress, and recovers with the next output.
 func TestStalled(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.StallTimeout = 100 * time.Millisecond })
@@ -23,12 +23,12 @@ func TestStalled(t *testing.T) {
 		return func(v *fleet.AgentView) bool { return v.Stalled() && v.Task.LastStep == step }
 	}
 	v := h.Until("papi", at("Read: main.go"))
-	require.Equal(t, fleet.StatusBusy, v.Status(), "whether to stop it is for people to decide")
+	require.Equal(t, fleet.StatusBusy, v.Status(), "Fleet must not stop a stalled task by itself")
 	stalled, recovered := h.Events(fleet.EventTaskStalled), len(h.Events(fleet.EventTaskRecovered))
 	require.Equal(t, "no progress for 100ms; the last step was: Read: main.go", stalled[len(stalled)-1])
 	require.WithinRange(t, v.Task.StalledAt, task.StartedAt, time.Now())
 
-	h.Restart() // a new process knows of it
+	h.Restart() // a new process reads the stall from the store
 	v, err := h.ShowAgent(h.Context(), "papi")
 	require.NoError(t, err)
 	require.True(t, v.Stalled())
@@ -46,7 +46,7 @@ func TestStalled(t *testing.T) {
 	require.Empty(t, ended.LastStep)
 }
 
-// TestNotStalled holds that a tool may take its time.
+// TestNotStalled checks that a task does not stall while a tool of its agent is running.
 func TestNotStalled(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.StallTimeout = 50 * time.Millisecond })
@@ -69,7 +69,8 @@ func TestNotStalled(t *testing.T) {
 	h.End(task.ID)
 }
 
-// TestAskingIsNotStalled holds that people may take their time with an answer, also when the server was restarted meanwhile.
+// TestAskingIsNotStalled checks that a task does not stall while it waits for an answer, also after a restart of the
+// server.
 func TestAskingIsNotStalled(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.StallTimeout = 50 * time.Millisecond })
@@ -77,7 +78,7 @@ func TestAskingIsNotStalled(t *testing.T) {
 	h.Create("mami")
 	task := h.Start("papi", "ask tabs?\nlisten\ndone")
 	q := h.Asked(task.ID)
-	h.Until("papi", func(v *fleet.AgentView) bool { return !v.Stalled() }) // as above
+	h.Until("papi", func(v *fleet.AgentView) bool { return !v.Stalled() }) // on a busy machine, the task can stall before it asks
 	h.Restart()
 	h.Start("mami", "listen\ndone")
 	h.Until("mami", (*fleet.AgentView).Stalled)

@@ -16,7 +16,8 @@ import (
 	"fleet/internal/state"
 )
 
-// TestStoreFails lets every third access to the store fail for a while: everything still ends as it should, once.
+// TestStoreFails lets every third call of the store fail for a while. It checks that the task still completes, was
+// dispatched once, and has its whole output once.
 func TestStoreFails(t *testing.T) {
 	t.Parallel()
 	h, flaky := servicetest.NewFlaky(t, func(c *state.Config) { c.LeaseTTL = time.Second })
@@ -30,7 +31,7 @@ func TestStoreFails(t *testing.T) {
 	h.Stored(func() bool {
 		for {
 			tasks, done, err := h.WaitTasks(h.Context(), []string{task.ID}, service.Until{}, 0)
-			if !errors.Is(err, servicetest.ErrFlaky) { // which this read may get too
+			if !errors.Is(err, servicetest.ErrFlaky) { // this read may fail too
 				return err == nil && done && tasks[0].Status == fleet.TaskCompleted
 			}
 		}
@@ -44,8 +45,8 @@ func TestStoreFails(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestLeaseOutlivesTheWorkerBefore starts a task while the worker before is giving its lease back: the next worker of
-// the same reconciler has a lease all the same, and no other reconciler gets it.
+// TestLeaseOutlivesTheWorkerBefore starts a task while the previous worker of the agent is releasing its lease. It checks
+// that the next worker takes the lease again, so that no other reconciler can get it.
 func TestLeaseOutlivesTheWorkerBefore(t *testing.T) {
 	t.Parallel()
 	h, flaky := servicetest.NewFlaky(t, func(c *state.Config) { c.LeaseTTL = time.Hour })
@@ -63,7 +64,7 @@ func TestLeaseOutlivesTheWorkerBefore(t *testing.T) {
 	<-releasing
 	h.Start("papi", "wait gate")
 	select {
-	case <-h.World.Reached("gate"): // it must not, as long as the lease is on its way back
+	case <-h.World.Reached("gate"): // this must not happen while the lease is being released
 	case <-time.After(100 * time.Millisecond):
 	}
 	close(release)
@@ -71,11 +72,12 @@ func TestLeaseOutlivesTheWorkerBefore(t *testing.T) {
 	<-h.World.Reached("gate")
 	epoch, err := h.Store.Lease(t.Context(), "agent/"+v.UID, "thief", time.Hour)
 	require.NoError(t, err)
-	require.Zero(t, epoch, "the agent is worked on without a lease")
+	require.Zero(t, epoch, "another owner got the lease while a worker was busy with the agent")
 	h.World.Release("gate")
 }
 
-// TestOutputIsRecordedOnce has a task whose output somebody else has recorded further than its follower knows.
+// TestOutputIsRecordedOnce lets another process record output of a task that its follower has not recorded yet. It checks
+// that no output is recorded twice.
 func TestOutputIsRecordedOnce(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -83,7 +85,7 @@ func TestOutputIsRecordedOnce(t *testing.T) {
 	task := h.Start("papi", "echo one\nwait gate\necho two\necho three\ndone")
 	<-h.World.Reached("gate")
 	h.Stored(func() bool { return h.Output(task.ID) == "one" })
-	require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error { // as another process does that follows too
+	require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error { // as a second process does that follows the task too
 		other, err := tx.Task(task.ID)
 		require.NoError(t, err)
 		other.Cursor = "2"

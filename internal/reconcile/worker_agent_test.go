@@ -13,8 +13,8 @@ import (
 	"fleet/internal/state"
 )
 
-// TestStopOfTheWorkspace stops a task that nothing milder than the stop of its workspace ends: the agent does not count
-// as idle then, and takes no task, also before its host is asked how the workspace is.
+// TestStopOfTheWorkspace stops a task that only ends with its workspace. It checks that the agent is offline afterwards
+// and refuses tasks, even before Fleet has polled the state of the workspace.
 func TestStopOfTheWorkspace(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Name: "fake", StopEndsRuns: true}}, func(c *state.Config) { c.PollInterval = time.Hour })
@@ -33,6 +33,8 @@ func TestStopOfTheWorkspace(t *testing.T) {
 	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("papi", "echo in time").ID).Status)
 }
 
+// TestBehindTheBack checks that Fleet adopts the state of a workspace that was stopped, started, made unhealthy or
+// deleted without Fleet.
 func TestBehindTheBack(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -56,6 +58,7 @@ func TestBehindTheBack(t *testing.T) {
 	})
 }
 
+// TestFailedBuild checks that create_agent returns the reason of a failed build, and that start_agent tries again.
 func TestFailedBuild(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)

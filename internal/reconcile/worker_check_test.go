@@ -15,6 +15,7 @@ import (
 	"fleet/internal/state"
 )
 
+// checking is a world whose agents can run checks and report changes.
 var checking = fake.Config{Traits: fleet.Traits{Checks: true, ProjectChecks: true, Changes: true}}
 
 // startChecked starts a task with checks.
@@ -27,7 +28,7 @@ func startChecked(h *servicetest.Harness, agent, prompt string, retries int, che
 	return task
 }
 
-// results returns how the task's checks went.
+// results returns the statuses of the task's checks, in their order. It returns nil if the task has no checks.
 func results(h *servicetest.Harness, id string) (statuses []fleet.CheckStatus) {
 	h.T.Helper()
 	c, err := h.TaskChecks(h.Context(), id)
@@ -41,7 +42,7 @@ func results(h *servicetest.Harness, id string) (statuses []fleet.CheckStatus) {
 	return statuses
 }
 
-// checksOf returns the results beside the agent's status.
+// checksOf returns the results that the view of the agent has.
 func checksOf(v *fleet.AgentView) []fleet.CheckResult {
 	if v.Checks == nil {
 		return nil
@@ -49,7 +50,7 @@ func checksOf(v *fleet.AgentView) []fleet.CheckResult {
 	return v.Checks.Results
 }
 
-// dated is a place whose runs say when they ended.
+// dated is a place whose runs report the time of their end.
 type dated struct{ *fake.Place }
 
 func (d dated) Connect(a fleet.Agent) fleet.Runner { return datedRunner{d.Place.Connect(a)} }
@@ -62,7 +63,7 @@ func (d datedRunner) Follow(ctx context.Context, r fleet.Run, cursor string, sin
 	return o, err
 }
 
-// TestEndOfChecks holds that a task ends with its checks, not with the run before them.
+// TestEndOfChecks checks that the end of a task is the end of its checks, not the end of the run before them.
 func TestEndOfChecks(t *testing.T) {
 	t.Parallel()
 	world := checking
@@ -79,9 +80,10 @@ func TestEndOfChecks(t *testing.T) {
 	}
 }
 
+// TestChecks checks when checks run, and how their results decide about the task.
 func TestChecks(t *testing.T) {
 	t.Parallel()
-	t.Run("completed means that they passed", func(t *testing.T) {
+	t.Run("a task completes when its checks pass", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, checking, nil)
 		h.Create("papi")
@@ -106,7 +108,7 @@ func TestChecks(t *testing.T) {
 		require.Equal(t, []string{"the task is handed to the agent", "the agent is told what the checks found, and tries again: try 2"}, h.TaskEvents(task.ID, fleet.EventTaskStarted))
 		require.Equal(t, 1, h.World.Deliveries(task.ID))
 	})
-	t.Run("a task fails when they fail to the end", func(t *testing.T) {
+	t.Run("a task fails when its checks fail after all retries", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, checking, nil)
 		h.Create("papi")
@@ -137,7 +139,7 @@ func TestChecks(t *testing.T) {
 		h.Create("papi")
 		task := h.End(h.Start("papi", "done").ID)
 		require.Equal(t, "1 of 3 checks failed: exit 1 (exit code 1)", task.Reason)
-		require.Zero(t, task.Try, "the role says so")
+		require.Zero(t, task.Try, "the role allows no retry")
 		require.Len(t, results(h, task.ID), 3)
 	})
 	t.Run("a check takes too long", func(t *testing.T) {
@@ -183,9 +185,9 @@ func TestChecks(t *testing.T) {
 		h.World.Fail(fake.Check, 1, fleet.Errorf(fleet.ReasonUnimplemented, "it has no shell"))
 		task := h.End(startChecked(h, "papi", "done", 1, "echo fine").ID)
 		require.Equal(t, "1 of 1 checks failed: echo fine (it could not be run: it has no shell)", task.Reason)
-		require.Zero(t, task.Try, "the agent can do nothing about it")
+		require.Zero(t, task.Try, "a retry by the agent could not help")
 	})
-	t.Run("a host that does not answer is asked again", func(t *testing.T) {
+	t.Run("a check is retried if the host does not answer", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, checking, nil)
 		h.Create("papi")
@@ -193,8 +195,8 @@ func TestChecks(t *testing.T) {
 		require.Equal(t, fleet.TaskCompleted, h.End(startChecked(h, "papi", "done", 1, "echo fine").ID).Status)
 	})
 	for name, meanwhile := range map[string]func(*servicetest.Harness){
-		"a message that comes while it is checked is for the next try":                                       func(*servicetest.Harness) {},
-		"a message that comes while it is checked is for the next try, also if another process sees to that": (*servicetest.Harness).Restart,
+		"a message during the checks is for the next try":                  func(*servicetest.Harness) {},
+		"a message during the checks is for the next try, after a restart": (*servicetest.Harness).Restart,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -213,14 +215,14 @@ func TestChecks(t *testing.T) {
 			require.Equal(t, "be quick", strings.TrimSpace(h.Output(task.ID)))
 		})
 	}
-	t.Run("agents that cannot run them take no task with checks", func(t *testing.T) {
+	t.Run("an agent that cannot run checks refuses a task with checks", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, fake.Config{}, nil)
 		h.Create("papi")
 		_, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "done", Checks: fleet.Checks{Commands: []string{"echo"}}})
 		require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(err))
 	})
-	t.Run("bad ones are refused", func(t *testing.T) {
+	t.Run("invalid checks are refused", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, checking, nil)
 		h.Create("papi")
@@ -241,7 +243,7 @@ func TestChecks(t *testing.T) {
 	})
 }
 
-// TestChecksOfContract holds that the checks of a contract are reported beside its status, which they do not change.
+// TestChecksOfContract checks that a contract reports the results of its checks, which do not change its status.
 func TestChecksOfContract(t *testing.T) {
 	t.Parallel()
 	world := checking

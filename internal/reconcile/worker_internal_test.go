@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPauseAfterTheEndOfARun lets the store fail when the agent's run has ended: the worker must not retry at once, for ever.
+// TestPauseAfterTheEndOfARun checks that a worker pauses before a retry even if the agent's run has already ended.
+// Otherwise it would retry without a pause while the store fails.
 func TestPauseAfterTheEndOfARun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

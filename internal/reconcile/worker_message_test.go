@@ -15,7 +15,7 @@ import (
 	"fleet/internal/state"
 )
 
-// message sends a message to papi, and returns what the sender is told.
+// message sends a message to papi, and returns the text of the answer.
 func message(h *servicetest.Harness, text, requestID string) (string, error) {
 	h.T.Helper()
 	_, said, err := h.SendMessage(h.Context(), "papi", text, requestID)
@@ -27,6 +27,7 @@ const (
 	sentLater = "The message is stored: the agent gets it as soon as it can accept it, if its task is still running then"
 )
 
+// TestMessages checks that the agent gets each message once, and that a repeated request id sends no second message.
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -39,7 +40,7 @@ func TestMessages(t *testing.T) {
 		require.Equal(t, sentNow, said)
 	}
 	_, err := message(h, "more light", "")
-	require.NoError(t, err, "the same words are another message")
+	require.NoError(t, err, "the same text without the request id is another message")
 	_, err = message(h, "less light", "m1")
 	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err))
 	h.World.Release("gate")
@@ -49,7 +50,7 @@ func TestMessages(t *testing.T) {
 	require.Empty(t, h.Events(fleet.EventTaskStep))
 }
 
-// TestMessageRightAfterStart sends a message while the task is still being handed over.
+// TestMessageRightAfterStart checks that a message that is sent during the dispatch of the task is delivered.
 func TestMessageRightAfterStart(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -69,8 +70,8 @@ func TestMessageRightAfterStart(t *testing.T) {
 	require.Equal(t, "more light", h.Output(task.ID))
 }
 
-// TestMessageBeforeTheTaskBegins sends a message that is there before anybody hands the task over: what is told of it comes
-// after the task's start.
+// TestMessageBeforeTheTaskBegins sends a message before the task is dispatched. It checks that the events about the
+// message come after the event of the task's start.
 func TestMessageBeforeTheTaskBegins(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.MessageWait = 10 * time.Millisecond })
@@ -97,8 +98,8 @@ func TestMessageBeforeTheTaskBegins(t *testing.T) {
 	require.Equal(t, []string{"more light"}, h.Events(fleet.EventTaskMessage))
 }
 
-// TestMessagesOutliveTheirProcess has an agent that takes messages later, if at all: they are kept, in order, and the next
-// process gives them to it.
+// TestMessagesOutliveTheirProcess sends messages to an agent that does not accept them yet. It checks that they are
+// stored, and that another process delivers them in order, each once.
 func TestMessagesOutliveTheirProcess(t *testing.T) {
 	t.Parallel()
 	var free atomic.Bool
@@ -119,26 +120,27 @@ func TestMessagesOutliveTheirProcess(t *testing.T) {
 	}
 	<-hung
 	h.Restart()
-	<-hung               // it has the task, so the other replica has not
-	other := h.Replica() // and a replica that does not follow the task takes the last one
+	<-hung               // the restarted process follows the task, so the replica below does not
+	other := h.Replica() // accepts the last message although it does not follow the task
 	_, said, err := other.SendMessage(h.Context(), "papi", "three", "")
 	require.NoError(t, err)
 	require.Equal(t, sentLater, said)
 	free.Store(true)
-	h.Reconciler.Stop() // whoever hung hangs no more, and the other replica takes over
+	h.Reconciler.Stop() // the replica takes over
 	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
 	require.Equal(t, []string{"one", "two", "three"}, h.World.Messages(task.ID))
 	require.Len(t, h.Events(fleet.EventTaskMessage), 3)
-	require.Len(t, h.Events(fleet.EventTaskStep), 3, "each time that a message arrived later than its sender waited")
+	require.Len(t, h.Events(fleet.EventTaskStep), 3, "one step for each message that was delivered after its call had returned")
 	for range 2 {
 		said, err = message(h, "one", "one")
 		require.NoError(t, err)
-		require.Equal(t, sentNow, said, "by now")
+		require.Equal(t, sentNow, said, "the message was delivered meanwhile")
 	}
 	require.Len(t, h.World.Messages(task.ID), 3)
 }
 
-// TestMessageWhoseAnswerGotLost has the agent take a message, and the process die before that is recorded.
+// TestMessageWhoseAnswerGotLost restarts the process after the agent has accepted a message and before that is recorded.
+// It checks that the agent does not get the message twice.
 func TestMessageWhoseAnswerGotLost(t *testing.T) {
 	t.Parallel()
 	for name, prompt := range map[string]string{"while it works": "listen\nwait gate\ndone", "at its end": "listen\ndone"} {
@@ -158,16 +160,16 @@ func TestMessageWhoseAnswerGotLost(t *testing.T) {
 			require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
 			require.Equal(t, []string{"hi"}, h.World.Messages(task.ID))
 			said, err = message(h, "hi", "m")
-			require.NoError(t, err, "it was given")
+			require.NoError(t, err, "the message was delivered")
 			require.Equal(t, sentNow, said)
 		})
 	}
 }
 
-// TestMessageThatIsNotTaken has agents that cannot be given a message: its sender is told why.
+// TestMessageThatIsNotTaken checks that the sender of a message that cannot be delivered gets the reason.
 func TestMessageThatIsNotTaken(t *testing.T) {
 	t.Parallel()
-	t.Run("none are taken", func(t *testing.T) {
+	t.Run("the agent accepts no messages", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, fake.Config{NoMessages: true}, nil)
 		h.Create("papi")
@@ -238,7 +240,8 @@ func TestMessageThatIsNotTaken(t *testing.T) {
 	})
 }
 
-// TestMessageThatIsTriedAgain has a host that does not answer for a while.
+// TestMessageThatIsTriedAgain checks that a message is delivered once, after retries, if the host does not answer at
+// first.
 func TestMessageThatIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -252,8 +255,8 @@ func TestMessageThatIsTriedAgain(t *testing.T) {
 	require.Equal(t, []string{"hi"}, h.World.Messages(task.ID))
 }
 
-// TestMessageAfterItsRequestIsForgotten repeats a message when the store no longer knows its request, and sends one of the same request id to
-// another task.
+// TestMessageAfterItsRequestIsForgotten repeats a message after its request id was pruned. It checks that the same task
+// does not get the message again, and that another task can get a message with the same request id.
 func TestMessageAfterItsRequestIsForgotten(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)

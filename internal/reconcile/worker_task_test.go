@@ -12,6 +12,8 @@ import (
 	"fleet/internal/service/servicetest"
 )
 
+// TestStop checks that a stop ends a run that obeys an interrupt, a run that must be killed, and a run that only ends with
+// its workspace.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -38,6 +40,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// TestTimeout checks that a task fails at its time limit.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
