@@ -254,7 +254,7 @@ func (c *chaos) act(t *testing.T, r *rand.Rand, agent string) {
 		e := c.start(t, agent, "sleep 300")
 		e.interfered = true
 		c.do(t, "delete_agent", object{"agent_name": agent}, "AGENT_NOT_FOUND")
-		within(t, calmTime, "it is gone", func() bool {
+		within(t, calmTime, agent+" is deleted", func() bool {
 			_, problem := c.api().try(t, "show_agent", object{"agent_name": agent})
 			return problem != nil && problem.Reason == "AGENT_NOT_FOUND"
 		})

@@ -88,7 +88,7 @@ func TestExternalChanges(t *testing.T) {
 			_, there := s.workspace(t, ws.Name)
 			return !there
 		})
-		took := within(t, truthLimit, "it is gone from the list", func() bool { return f.listed(t, "Removed") == nil })
+		took := within(t, truthLimit, "the list no longer contains the agent", func() bool { return f.listed(t, "Removed") == nil })
 		t.Logf("deleted shows after %s", took.Round(10*time.Millisecond))
 		f.fail(t, "show_agent", object{"agent_name": "Removed"}, "AGENT_NOT_FOUND", 404)
 		task := f.call(t, "show_task", object{"task_id": id})

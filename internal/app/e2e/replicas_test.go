@@ -82,7 +82,7 @@ func TestReplicas(t *testing.T) {
 	t.Run("with a person", func(t *testing.T) { p.withPerson(t, "Once") })
 	for _, name := range []string{"Once", "Twin"} {
 		p[0].remove(t, name)
-		within(t, truthLimit, name+" is gone everywhere", func() bool { return p[1].listed(t, name) == nil })
+		within(t, truthLimit, name+" is deleted on both servers", func() bool { return p[1].listed(t, name) == nil })
 	}
 }
 
