@@ -220,7 +220,7 @@ func (d *Definition) checkOutput(h header) error {
 	return nil
 }
 
-// checkPlace checks that the agent's place can enforce the definition.
+// checkPlace sets the agent's place and driver, and checks that they can enforce the definition.
 func (d *Definition) checkPlace(h header, drivers []fleet.Driver) error {
 	held := d.Allow != nil || d.Ask != nil || len(d.Deny) > 0 || len(d.MCPServers) > 0
 	switch h.Container {

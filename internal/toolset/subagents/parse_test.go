@@ -62,7 +62,7 @@ output_schema: {type: object}
 	require.Equal(t, &Definition{Name: "a", AllowedCallers: []string{"main"}, RunsIn: "local", Remembers: true, Driver: "claude", OutputFormat: "text"}, d)
 	d, err = parse(directorySource("a"), []byte("---\npermissions: {allow: []}\nallowed_callers: []\n---"), nil, someDrivers)
 	require.NoError(t, err)
-	require.Equal(t, []string{}, d.Allow, "no tools is not the same as nothing said")
+	require.Equal(t, []string{}, d.Allow, "an empty list of tools must stay an empty list, because with nil the driver decides")
 	require.Empty(t, d.AllowedCallers)
 	d, err = parse(directorySource("a"), []byte("---\ncontainer: coder\nproject: Setup\nrole: Coder\n---\nDo it."), nil, someDrivers)
 	require.NoError(t, err)
@@ -189,7 +189,7 @@ func FuzzParse(f *testing.F) {
 		if len(data) > maxFile {
 			t.Skip()
 		}
-		late := time.AfterFunc(waittest.Limit, func() { panic(fmt.Sprintf("it hangs on %q", data)) })
+		late := time.AfterFunc(waittest.Limit, func() { panic(fmt.Sprintf("parse hangs on %q", data)) })
 		defer late.Stop()
 		d, err := parse(directorySource("a"), data, memory, someDrivers)
 		if err != nil {
