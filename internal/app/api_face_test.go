@@ -69,8 +69,8 @@ var faces = map[string]func(*testFleet, context.Context, call) (reply, error){
 	"mcp":  (*testFleet).callMCP,
 }
 
-// methods are the methods of the API by tool name. If several toolsets have the name, the others have the key
-// "toolset/name".
+// methods are the methods of the API by tool name. If several toolsets have a tool with the same name, the tools of all
+// but the first toolset have the key "toolset/name".
 var methods = func() map[string]protoreflect.MethodDescriptor {
 	all := map[string]protoreflect.MethodDescriptor{}
 	for _, m := range apiMethods() {

@@ -20,7 +20,7 @@ func TestSubagentsOfAFile(t *testing.T) {
 	for text, want := range map[string]string{
 		"subagents: {directory: x}":         `fleet.yaml:1: unknown key "directory"`,
 		"subagents: {timeout: -1s}":         "subagents.timeout is -1s",
-		"subagents: {max_depth: 11}":        "subagents.max_depth is 11: it is from 1 to 10",
+		"subagents: {max_depth: 11}":        "subagents.max_depth is 11: it must be from 1 to 10",
 		"subagents: {output_retries: 1000}": "subagents.output_retries is 1000",
 	} {
 		_, err := Load(writeConfig(t, text), nil, nil)

@@ -71,11 +71,11 @@ type App struct {
 // Options are set by tests or the command line, in addition to the configuration.
 type Options struct {
 	Version string
-	Log     io.Writer                // nil: no logging
-	Places  []fleet.Place            // of the fleet; empty: the configured places
+	Log     io.Writer                // receives the log; nil disables logging
+	Places  []fleet.Place            // the fleet's places; if empty, the configured places
 	Fault   func(point string)       // see state.Config
 	Core    func(c *state.Config)    // changes to the core's configuration
-	Auth    func() rpc.Authenticator // identifies callers; nil: as Config.Auth says
+	Auth    func() rpc.Authenticator // identifies callers; if nil, as Config.Auth says
 	// LocalUser returns the uid of the user whose calls need no token. If it is nil, that is the user who runs this
 	// process.
 	LocalUser func() int

@@ -15,8 +15,8 @@ const (
 )
 
 // checkData refuses a data directory that other users of this machine can enter or list, because it holds agents and
-// what they were told. A directory below one that others cannot pass is accepted. A directory that does not exist yet
-// is created for this user alone.
+// their conversations. It accepts a directory that other users cannot reach because they cannot enter one of its parent
+// directories. It also accepts a directory that does not exist yet, because the server creates it for this user alone.
 func checkData(dir string) error {
 	if runtime.GOOS == "windows" { // file modes have no meaning there
 		return nil

@@ -23,8 +23,8 @@ import (
 // ConfigFile is the name of the configuration file.
 const ConfigFile = "fleet.yaml"
 
-// otherEnv are environment variables that are not settings of a server: the command line reads some, and Fleet sets
-// others for runs. They are no error in a server's environment, because an agent may run this program too.
+// otherEnv are environment variables that are not settings of a server: the command line reads some of them, and Fleet
+// sets the rest for runs. A server accepts them in its environment, because an agent may run this program too.
 var otherEnv = []string{
 	"FLEET_CONFIG", "FLEET_SERVER", "FLEET_TOKEN", "FLEET_TOKEN_FILE", "FLEET_CA_FILE", "FLEET_CLIENT_CERT", "FLEET_CLIENT_KEY",
 	"FLEET_AGENT", "FLEET_CHECK", "FLEET_FEEDBACK_FILE", "FLEET_MESSAGES", "FLEET_PAYLOAD", "FLEET_PROJECT", "FLEET_PROMPT_FILE", "FLEET_REPORT_TOKEN_FILE", "FLEET_REPORT_URL",

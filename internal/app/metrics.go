@@ -27,8 +27,8 @@ import (
 // metricsPath is the URL path at which Prometheus reads metrics.
 const metricsPath = "/metrics"
 
-// forAdmins returns a handler that passes the requests of admins on to next, and answers others with the refusal. It is
-// for data about everybody's work.
+// forAdmins returns a handler that passes the requests of admins on to next, and answers other requests with the
+// refusal. It is for data about everybody's work.
 func (a *App) forAdmins(next http.HandlerFunc, refusal string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		md := metadata.MD{rpc.FaceKey: {"rest"}, "authorization": r.Header.Values("Authorization")}

@@ -39,7 +39,7 @@ type peers struct {
 	http    *http.Client
 	clients remote.Clients
 
-	listener net.Listener // of this server; nil before Listen
+	listener net.Listener // accepts calls from other servers; nil before Listen
 	server   *http.Server
 	address  string // of this server, for others
 }

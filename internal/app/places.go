@@ -94,8 +94,8 @@ func (p *places) ofFleet() (all []fleet.Place, err error) {
 	return all, nil
 }
 
-// others returns the places that agents of other toolsets need. Some may be places of the fleet too. It leaves out a
-// place that another server on the same data uses, and logs a warning.
+// others returns the places that agents of other toolsets need. Some of these places may also be places of the fleet.
+// It leaves out a place that another server on the same data uses, and logs a warning.
 func (p *places) others() (all []fleet.Place, err error) {
 	names := []string{"local", "cagent"}
 	if p.cfg.Coder.URL != "" { // a login that `coder login` left on this machine is used only if the configuration names the deployment
@@ -144,7 +144,7 @@ func (p *places) newLocal() (fleet.Place, error) {
 }
 
 // newCoder returns the place of agents in Coder workspaces. It uses the deployment and the token of Coder's own command
-// line, unless the configuration names others.
+// line, unless the configuration names a deployment or a token.
 func (p *places) newCoder() (fleet.Place, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {

@@ -113,7 +113,7 @@ func TestBackup(t *testing.T) {
 
 	code, _, stderr = command(t.Context(), []string{"FLEET_DATA=" + dir}, "backup", file)
 	require.NotZero(t, code)
-	require.Contains(t, stderr, "is there already")
+	require.Contains(t, stderr, "already exists")
 
 	restored, err := sqlite.Open(t.Context(), file, sqlite.Config{})
 	require.NoError(t, err)

@@ -31,3 +31,26 @@ func TestRunThatNobodyTold(t *testing.T) {
 	require.Less(t, time.Since(begun), time.Minute)
 	require.Equal(t, 1, second.Calls(fake.Interrupt))
 }
+
+// TestRunOnThisMachine ends a task as another server does. The run is on the machine of this server, so only this server
+// can interrupt the run, and does not wait for the other. The clock stands still, so that no wait would end.
+func TestRunOnThisMachine(t *testing.T) {
+	t.Parallel()
+	second := servicetest.Second(t, fake.Config{Traits: fleet.Traits{Name: fleet.PlaceOn("second", "here")}})
+	now := time.Now()
+	h := servicetest.New(t, fake.Config{}, func(c *state.Config) {
+		c.Replica, c.Others, c.Now = "here", []fleet.Place{second}, func() time.Time { return now }
+	})
+	r := servicetest.Launch("wait gate")
+	r.Place = fleet.PlaceOn("second", "here")
+	v, err := h.Launch(h.Context(), r)
+	require.NoError(t, err)
+	<-second.Reached("gate")
+	require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error {
+		v, err := state.AgentView(tx, v.UID)
+		require.NoError(t, err)
+		return state.EndTask(tx, &v.Agent, v.Task, fleet.Outcome{Status: fleet.TaskCompleted, Reported: true}, now, nil)
+	}))
+	h.Gone(v.UID)
+	require.Equal(t, 1, second.Calls(fake.Interrupt))
+}

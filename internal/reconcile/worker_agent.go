@@ -149,8 +149,9 @@ func (w *worker) as(a *fleet.Agent, s fleet.State) *fleet.Agent {
 const maxLinger = 2 * time.Minute
 
 // linger returns how long to wait before the workspace of an agent that reports is deleted. Its task has ended, and its run
-// is still followed. The server that has ended the task interrupts the run. If that has not happened in time, for example
-// because the run is on this server's machine, the worker interrupts it.
+// is still followed. The server that has ended the task interrupts the run if it can. If the place is bound to this
+// server's machine, other servers cannot, so the worker interrupts the run at once. Otherwise it does so if the other server
+// has not done it in time.
 func (w *worker) linger(ctx context.Context, v *fleet.AgentView) time.Duration {
 	a := &v.Agent
 	if w.follow == nil || v.Task != nil || !a.OneTask || a.Config == nil || !a.Config.Reports {
@@ -163,7 +164,8 @@ func (w *worker) linger(ctx context.Context, v *fleet.AgentView) time.Duration {
 	if told := w.told.Load(); told != nil && *told == w.follow.taskID {
 		return left
 	}
-	if untold := a.UpdatedAt.Add(interruptTimeout).Sub(w.now()); untold > 0 {
+	_, only := fleet.ReplicaOf(a.Place)
+	if untold := a.UpdatedAt.Add(interruptTimeout).Sub(w.now()); only == "" && untold > 0 {
 		return untold
 	}
 	if err := w.tellEnded(ctx, *a, w.follow.run); err != nil {

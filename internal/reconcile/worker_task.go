@@ -15,7 +15,8 @@ import (
 // earlier.
 const deadlineGrace = 5 * time.Second
 
-// These are the steps of a stop. Each is taken if the previous step has failed or has not ended the run in time.
+// These are the steps of a stop. Each is taken if the previous step has not ended the run within the grace period. A
+// step that fails is retried during that period.
 const (
 	stopInterrupt = iota
 	stopKill
@@ -89,12 +90,13 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 		return min(left, again, look), a.State.Moving(), errors.Join(err, serr)
 	}
 	next, err = w.stepStop(ctx, a, t)
-	// A run that could not be ended does not delay its workspace: stopping or deleting the workspace ends it.
+	// If the agent must not run, the worker need not wait for the last step: stopping its workspace ends the run.
 	return next, a.State.Moving() || !wanted && w.stop.step == stopWorkspace && !w.stop.started.IsZero(), err
 }
 
-// startsUnasked reports whether the agent will work on the task even if Fleet never dispatches it. Such a task can only be
-// stopped when it runs. An agent with OneTask is deleted instead.
+// startsUnasked reports whether the agent will work on the task even if Fleet never dispatches it. Such a task can be
+// stopped only after it has begun to run. It returns false for an agent with OneTask, because such an agent is deleted
+// when its task is stopped.
 func startsUnasked(a *fleet.Agent, t *fleet.Task) bool {
 	return t.SelfStarted && t.Try == 0 && !a.OneTask
 }
@@ -109,8 +111,8 @@ func reasonSuffix(reason string) string {
 // errDispatched means that another process has recorded a dispatch of the task, which the snapshot has not shown yet.
 var errDispatched = errors.New("the task was dispatched meanwhile")
 
-// dispatch dispatches the task to the agent. It records that first. So after a crash, Fleet asks the agent whether it has
-// the task before it dispatches the task again.
+// dispatch records the dispatch of the task, and then dispatches the task to the agent. After a crash, Fleet therefore
+// asks the agent whether it has the task before it dispatches the task again.
 func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, again bool) (err error) {
 	ctx, end := w.cfg.Span(ctx, "task.dispatch", a, t)
 	defer func() { end(err) }()
@@ -177,7 +179,9 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 		return nil
 	default:
 		w.log.WarnContext(ctx, "task dispatch failed", slog.String("task", t.ID), slog.Any("error", err))
-		return w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the agent did not take it: " + fleet.PublicMessage(err)})
+		return w.finish(ctx, t.ID, fleet.Outcome{
+			Status: fleet.TaskFailed, Reason: "the agent did not accept the task: " + fleet.PublicMessage(err),
+		})
 	}
 	w.followRun(ctx, a, t, !again)
 	return nil
@@ -225,7 +229,8 @@ func (w *worker) followed(ctx context.Context, v *fleet.AgentView, f *follower) 
 	return nil
 }
 
-// reportedOutcome returns the outcome of the agent's run. If the agent reports, a marker in its last message counts.
+// reportedOutcome returns the outcome of the agent's run. If AgentConfig.Reports is set, the agent can also report the
+// outcome with a marker at the end of its last message; see withMarker.
 func reportedOutcome(a *fleet.Agent, o fleet.Outcome) fleet.Outcome {
 	if a.Config == nil || !a.Config.Reports || o.Status != fleet.TaskCompleted || o.Reported {
 		return o
@@ -312,7 +317,8 @@ func (w *worker) stopAct(a *fleet.Agent, t *fleet.Task) (text string, act func(c
 		}
 	case w.stop.step == stopWorkspace && w.places.Of(a).Traits().StopEndsRuns:
 		return "it survived being killed: stopping its workspace", func(ctx context.Context) error {
-			if a.State == fleet.StateRunning { // otherwise the agent would count as idle as soon as this ends its task
+			// Without this change, the agent would count as idle as soon as stopping its workspace ends its task.
+			if a.State == fleet.StateRunning {
 				if err := w.set(ctx, fleet.StateStopping, "nothing else ended its task", nil); err != nil {
 					return err
 				}
@@ -347,7 +353,8 @@ func (w *worker) finish(ctx context.Context, taskID string, o fleet.Outcome) err
 	})
 }
 
-// endActive ends the active task of the agent, if it has one. tx must have read the agent.
+// endActive ends the active task of the agent, if it has one. The status and the reason replace those of a stop that
+// was requested before. a must have been read in tx.
 func (r *Reconciler) endActive(tx fleet.Tx, a *fleet.Agent, s fleet.TaskStatus, reason string) error {
 	t, err := tx.ActiveTask(a.UID)
 	if err != nil || t == nil {
@@ -363,7 +370,7 @@ func (w *worker) changeTask(ctx context.Context, id string, change func(tx fleet
 	return err
 }
 
-// changeActive is changeTask, and reports whether the task had not ended.
+// changeActive does the same as changeTask, and reports whether the task was still active.
 func (w *worker) changeActive(ctx context.Context, id string, change func(tx fleet.Tx, t *fleet.Task) error) (active bool, err error) {
 	err = w.store.Update(ctx, func(tx fleet.Tx) error {
 		t, err := tx.ActiveTask(w.uid)

@@ -15,17 +15,17 @@ type Found struct {
 	Questions []*fleet.Question  // newest first
 }
 
-// These limit Search, in items of each kind.
+// MaxFound is the maximum number of items of each kind that Search returns. defaultFound is the default.
 const (
 	MaxFound     = 100
 	defaultFound = 10
 )
 
-// openQuestions is how many questions are searched: the newest ones.
+// openQuestions is the maximum number of open questions that Search examines. It examines the newest ones.
 const openQuestions = 1000
 
-// Search returns the agents, tasks of the fleet's agents and open questions that contain the text and that the caller may
-// see. It returns at most limit of each; a nil limit means 10.
+// Search returns the agents, tasks and open questions that contain the text and that the caller may see. Agents and
+// tasks of toolsets other than ToolsetFleet are left out. It returns at most limit of each kind; a nil limit means 10.
 func (s *Service) Search(ctx context.Context, text string, limit *int) (*Found, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *Service) Search(ctx context.Context, text string, limit *int) (*Found, 
 		}
 	}
 	if fleet.IsBlank(text) {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "text", "text is required: what to search for")
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "text", "text is required: give the text to search for")
 	}
 	if n := utf8.RuneCountInString(text); n > MaxSearch {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "text", "text has %d characters and the limit is %d", n, MaxSearch)

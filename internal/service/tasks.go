@@ -27,7 +27,7 @@ func (s *Service) AskStopTask(ctx context.Context, id string) error {
 	})
 }
 
-// stopReason returns the reason of a task that p has stopped.
+// stopReason returns the text that a task gets as its StopReason when p stops it.
 func stopReason(p fleet.Principal) string {
 	switch {
 	case p.Name != fleet.LocalPrincipal:
@@ -162,7 +162,7 @@ func agentOffline(a *fleet.Agent) *fleet.Error {
 		With("agent_name", a.Name).With("state", string(a.State))
 }
 
-// noRunningTask returns the error of a call about the running task of an agent without one.
+// noRunningTask returns the error for a call that needs a running task of the agent, if the agent has none.
 func noRunningTask(v *fleet.AgentView) *fleet.Error {
 	if v.Status() == fleet.StatusOffline {
 		return agentOffline(&v.Agent)

@@ -7,8 +7,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// absentPlace stands for a place that agents in the store have but this server does not: one that is not configured, or a
-// place of another server.
+// absentPlace stands in for a place that this server does not have, although agents in the store belong to it. Either
+// the place is not configured, or it is a place of another server.
 type absentPlace struct {
 	name      string
 	server    string       // the server that has the place; "" if it is not configured

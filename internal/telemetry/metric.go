@@ -28,8 +28,8 @@ var (
 	calls        = counter("fleet_calls_total", "Calls that have ended.", "method", "face", "code")
 	callDuration = histogram("fleet_call_duration_seconds", "Duration of calls, without streams.", "method", "face")
 	callsOpen    = gauge("fleet_calls_open", "Calls that have not ended, including streams.")
-	callsWaiting = gauge("fleet_calls_waiting", "Calls that wait until fewer others are worked on.")
-	callWait     = histogram("fleet_call_wait_seconds", "Time that calls have waited until fewer others were worked on. Calls that did not wait are left out.")
+	callsWaiting = gauge("fleet_calls_waiting", "Calls that wait until the server works on fewer other calls.")
+	callWait     = histogram("fleet_call_wait_seconds", "Time that calls have waited until the server worked on fewer other calls. Calls that did not wait are left out.")
 
 	agents   = gauge("fleet_agents", "Agents of the whole fleet by the state of their workspace.", "state")
 	tasks    = gauge("fleet_tasks", "Tasks of the whole fleet that have not ended: queued means not handed to the agent yet.", "state")
@@ -41,7 +41,7 @@ var (
 	leases        = gauge("fleet_leases_held", "Leases that this server holds.")
 	renewals      = counter("fleet_lease_renewals_total", "Renewals of leases by this server.")
 	renewFailures = counter("fleet_lease_renewal_failures_total", "Attempts to renew leases that failed.")
-	leasesLost    = counter("fleet_leases_lost_total", "Leases that this server has lost to another one, or could not renew in time.")
+	leasesLost    = counter("fleet_leases_lost_total", "Leases that this server has lost to another server, or could not renew in time.")
 	fenced        = counter("fleet_lease_fenced_writes_total", "Writes that the store refused because their lease had been lost.")
 
 	placeDuration = histogram("fleet_place_operation_duration_seconds", "Duration of operations of places and of agents' runners, without following runs.", "place", "operation")
@@ -50,7 +50,7 @@ var (
 	snapshotAge   = gauge("fleet_place_snapshot_age_seconds", "Time since the place last listed all its workspaces, or since the server started.", "place")
 
 	storeDuration = histogram("fleet_store_transaction_duration_seconds", "Duration of transactions, with their retries.", "kind")
-	storeRetries  = counter("fleet_store_transaction_retries_total", "Transactions that were retried because of a conflict with another one.", "kind")
+	storeRetries  = counter("fleet_store_transaction_retries_total", "Transactions that were retried because of a conflict with another transaction.", "kind")
 	storeErrors   = counter("fleet_store_transaction_errors_total", "Transactions that failed because of the store.", "kind")
 	storeUp       = gauge("fleet_store_up", "1 if the store answers, else 0.")
 	storeSize     = gauge("fleet_store_size_bytes", "Size of the database.")

@@ -42,13 +42,13 @@ const (
 	ErrorReason_AGENT_EXISTS ErrorReason = 6
 	// A field's value cannot be used. Metadata: field.
 	ErrorReason_INVALID_ARGUMENT ErrorReason = 7
-	// The agent's name is not 1 to 20 of A-Z a-z 0-9 and single inner hyphens. Metadata: field.
+	// The name of an agent or a token is not valid; the message says what a valid name is. Metadata: field.
 	ErrorReason_INVALID_NAME ErrorReason = 8
 	// The agent's specification is empty. Metadata: field.
 	ErrorReason_SPEC_REQUIRED ErrorReason = 9
 	// The task's description is empty. Metadata: field.
 	ErrorReason_TASK_REQUIRED ErrorReason = 10
-	// The page is not a number from 1. Metadata: field.
+	// The page is not a whole number, or is less than 1. Metadata: field.
 	ErrorReason_INVALID_PAGE ErrorReason = 11
 	// The page size is not a number. Metadata: field.
 	ErrorReason_INVALID_PAGE_SIZE ErrorReason = 12
@@ -66,7 +66,8 @@ const (
 	ErrorReason_UNAUTHENTICATED ErrorReason = 18
 	// The caller's token does not allow this.
 	ErrorReason_PERMISSION_DENIED ErrorReason = 19
-	// The caller, or the fleet, has reached a limit. Metadata: limit; used and max if it is one of the settings limits.*.
+	// The caller or the fleet has reached a limit. Metadata: limit. If the limit is one of the settings limits.*, also
+	// used and max.
 	ErrorReason_LIMIT_REACHED ErrorReason = 20
 	// An internal error occurred in Fleet; the server's log has the cause.
 	ErrorReason_INTERNAL ErrorReason = 21
@@ -74,7 +75,8 @@ const (
 	ErrorReason_CANCELLED ErrorReason = 22
 	// The call's deadline passed.
 	ErrorReason_DEADLINE_EXCEEDED ErrorReason = 23
-	// The server has no such method, or the agent's host cannot do this. Metadata: method.
+	// The server has no such method, or the agent's place cannot do this. Metadata: method, only on REST and only if the
+	// server has no such method.
 	ErrorReason_UNIMPLEMENTED ErrorReason = 24
 	// No token with this name. Metadata: token.
 	ErrorReason_TOKEN_NOT_FOUND ErrorReason = 25
@@ -82,11 +84,12 @@ const (
 	ErrorReason_TOKEN_EXISTS ErrorReason = 26
 	// An open session with the same key exists.
 	ErrorReason_SESSION_EXISTS ErrorReason = 27
-	// The agent has no payload, or the caller may not see an agent with this id. Metadata: agent_id.
+	// The task has no payload, or the payload was removed. A call that names the agent also fails with this reason if no
+	// agent with this id exists or the caller may not see it. Metadata: task_id, or agent_id if the call names the agent.
 	ErrorReason_PAYLOAD_NOT_FOUND ErrorReason = 28
 	// No subagent with this name is defined. Metadata: agent_name, available.
 	ErrorReason_SUBAGENT_NOT_FOUND ErrorReason = 29
-	// The agent's definition cannot be used; the message says why. Metadata: agent.
+	// The agent's definition cannot be used; the message says why. Metadata: agent_name, only for a subagent.
 	ErrorReason_DEFINITION_INVALID ErrorReason = 30
 	// The task that the call waited for failed, or was stopped; the message says why. Metadata: agent_name, task_id.
 	ErrorReason_TASK_FAILED ErrorReason = 31
@@ -106,7 +109,8 @@ const (
 	// The agent completed the task that the call waited for, and its checks failed; the message says which. Metadata:
 	// agent_name, task_id.
 	ErrorReason_CHECKS_FAILED ErrorReason = 38
-	// The agent has no work that exists nowhere else, or nothing of it was kept; the message says which. Metadata: agent_name.
+	// There is no work of the agent to rescue: it has no repository, all its work also exists elsewhere, or nothing was
+	// kept. The message says which. Metadata: agent_name.
 	ErrorReason_BUNDLE_NOT_FOUND ErrorReason = 39
 	// The raw output of the task is not kept, or was removed; the message says why. Metadata: task_id.
 	ErrorReason_OUTPUT_NOT_FOUND ErrorReason = 40

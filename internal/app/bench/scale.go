@@ -28,7 +28,7 @@ func (r *report) scale(ctx context.Context, tasks int, dir string) {
 		defer func() { check(os.RemoveAll(temp)) }()
 		dir = temp
 	}
-	dir = filepath.Join(dir, "data") // with permissions of its own, since a server refuses a data directory that others can read
+	dir = filepath.Join(dir, "data") // a directory with strict permissions, because a server refuses a data directory that other users can read
 	check(os.MkdirAll(dir, 0o700))
 	s := newStock(max(1, tasks/10), tasks)
 	path := filepath.Join(dir, "fleet.db")

@@ -1,4 +1,4 @@
-// Package browser tests the live page in a real browser, on real servers with agents of this machine.
+// Package browser tests the live page in a real browser, on real servers whose agents run on this machine.
 package browser
 
 import (
@@ -22,7 +22,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestMain lets the test binary also act as the program, which a server under test starts for its runs.
+// TestMain lets the test binary also act as the fleet program, because a server under test starts that program for its
+// runs.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && slices.Contains([]string{"shim", "ask", "acp", "model", "token", "agent"}, os.Args[1]) {
 		os.Exit(app.Main(os.Args[1:]))
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 // chromium starts the browser once for all tests. Each test has its own context in it.
 var chromium = sync.OnceValues(func() (context.Context, error) {
 	path := os.Getenv("FLEET_TEST_CHROMIUM")
-	// The shell has the same engine without the windows of a browser, and takes half the processor time.
+	// The headless shell has the same engine but no browser windows, and needs half the processor time.
 	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
 		if found, err := exec.LookPath(name); path == "" && err == nil {
 			path = found
@@ -46,12 +47,12 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WSURLReadTimeout(waittest.Limit),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-dev-shm-usage", true),
 	)
-	allocator, _ := chromedp.NewExecAllocator(context.Background(), options...) // ends with the test binary
+	allocator, _ := chromedp.NewExecAllocator(context.Background(), options...) // the browser ends with the test binary
 	browser, _ := chromedp.NewContext(allocator)
 	return browser, chromedp.Do(browser)
 })
 
-// tab is a tab of the browser, without a login. It fails the test at its end if the page reported an error.
+// tab is a tab of the browser. At the end of the test it fails the test if the page has reported an unexpected error.
 type tab struct {
 	t    *testing.T
 	ctx  context.Context
@@ -71,7 +72,7 @@ func open(t *testing.T, home string) *tab {
 	return newTab(t, home, browser, chromedp.WithNewBrowserContext())
 }
 
-// another opens a tab of the same browser, with the same login.
+// another opens a tab that shares the login of b.
 func (b *tab) another() *tab {
 	b.t.Helper()
 	return newTab(b.t, b.home, b.ctx)
@@ -80,7 +81,7 @@ func (b *tab) another() *tab {
 func newTab(t *testing.T, home string, parent context.Context, options ...chromedp.ContextOption) *tab { //nolint:revive // the context belongs to the tab, not to this call
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(parent, options...)
-	b := &tab{t: t, ctx: ctx, home: home, expected: []string{"/output?"}} // a task whose run has not begun has no output yet
+	b := &tab{t: t, ctx: ctx, home: home, expected: []string{"/output?"}} // the request fails for a task whose run has not begun, because the task has no output yet
 	console := chromedp.Console(ctx)
 	read := make(chan struct{})
 	go func() {
@@ -104,7 +105,7 @@ func newTab(t *testing.T, home string, parent context.Context, options ...chrome
 	return b
 }
 
-// expect allows errors of the page that contain the part.
+// expect allows errors of the page that contain the given part.
 func (b *tab) expect(part string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -200,7 +201,7 @@ func (b *tab) press(name string) {
 	}`, name), "nothing to press is called %q", name)
 }
 
-// fill writes the text into the field with this label.
+// fill writes the text into the field with this label or placeholder.
 func (b *tab) fill(label, text string) {
 	b.t.Helper()
 	require.NoError(b.t, b.until(`(label, text = '') => {
@@ -215,13 +216,13 @@ func (b *tab) fill(label, text string) {
 	}`, label, text), "no field is called %q", label)
 }
 
-// scheme makes the system want light or dark colours.
+// scheme makes the browser report that the system prefers the color scheme: light or dark.
 func (b *tab) scheme(name string) {
 	b.t.Helper()
 	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}})
 }
 
-// picture saves screenshots, light and dark, with the widths in .build/page, which git ignores.
+// picture saves screenshots in .build/page, which git ignores: one light and one dark for each width.
 func (b *tab) picture(name string, widths ...int64) {
 	b.t.Helper()
 	if os.Getenv("FLEET_TEST_PICTURES") == "" { // `make page-pictures` sets it

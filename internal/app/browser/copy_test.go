@@ -11,7 +11,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestCopy runs what the page copies: a command that creates an agent, and a request that starts a task on it.
+// TestCopy runs the lines that the page copies: a command that creates an agent, and a request that starts a task on
+// the agent.
 func TestCopy(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -37,7 +38,7 @@ func TestCopy(t *testing.T) {
 	b.sees("completed")
 }
 
-// copied returns what the page puts into the clipboard when the form is copied in this way.
+// copied presses the button named way, and returns the text that the page writes to the clipboard.
 func (b *tab) copied(way string) string {
 	b.t.Helper()
 	eval[bool](b, `Object.defineProperty(navigator, 'clipboard', {configurable: true, value: {writeText: async text => { window.copied = text }}}), true`)

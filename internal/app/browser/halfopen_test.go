@@ -16,8 +16,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// wire is a network between a browser and a server. It can lose everything without closing a connection, as a router does that
-// was restarted or a laptop that slept.
+// wire is a network between a browser and a server. It can lose all data without closing a connection, like a restarted
+// router or a laptop that has slept.
 type wire struct {
 	home   string
 	target string
@@ -30,7 +30,8 @@ type wire struct {
 	links []*link
 }
 
-// link is a connection of the browser and its other half. What is sent on a dead link arrives nowhere.
+// link is a connection from the browser to the wire, with the matching connection from the wire to the server. Data
+// that is sent on a dead link is lost.
 type link struct {
 	ends [2]net.Conn
 	dead atomic.Bool
@@ -63,9 +64,9 @@ func newWire(t *testing.T, home string) *wire {
 	return w
 }
 
-// carry passes bytes both ways until an end closes.
+// carry passes bytes both ways until one side closes its connection.
 func (w *wire) carry(browser net.Conn) {
-	server, err := net.Dial("tcp", w.target) //nolint:noctx // ends at once: it is on this machine
+	server, err := net.Dial("tcp", w.target) //nolint:noctx // the server is on this machine, so the connection succeeds or fails at once
 	if err != nil {
 		_ = browser.Close()
 		return
@@ -87,7 +88,7 @@ func (w *wire) carry(browser net.Conn) {
 	k.pass(server, browser, func([]byte) {})
 }
 
-// pass passes bytes on, and shows them to see afterwards.
+// pass passes bytes from one connection to the other, and then calls see with them.
 func (k *link) pass(to, from net.Conn, see func([]byte)) {
 	_, err := io.Copy(writer(func(b []byte) (int, error) {
 		defer see(b)
@@ -96,7 +97,7 @@ func (k *link) pass(to, from net.Conn, see func([]byte)) {
 		}
 		return to.Write(b)
 	}), from)
-	if err != nil || !k.dead.Load() { // of the end of a dead link, the other half learns nothing
+	if err != nil || !k.dead.Load() { // when one side of a dead link ends, the other side must not notice it
 		k.close()
 	}
 }
@@ -111,7 +112,7 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(b []byte) (int, error) { return w(b) }
 
-// lose loses everything from now on, until the wire is mended. Connections of that time are dead forever.
+// lose makes the wire lose all data until mend is called. Connections that exist meanwhile stay dead forever.
 func (w *wire) lose() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,11 +128,12 @@ func (w *wire) mend() {
 	w.lossy = false
 }
 
-// TestHalfOpen loses what the page and the server send each other, without an end of a connection. The page must say that it is not
-// connected and how old its data is, and must miss nothing when the network works again.
+// TestHalfOpen loses all data between the page and the server without closing a connection. The page must say that it
+// is not connected and how old its data is. When the network works again, the page must show everything that it has
+// missed.
 func TestHalfOpen(t *testing.T) {
 	t.Parallel()
-	// The quotes keep the words of the output out of the description, which the page shows too.
+	// The page also shows the description. The quotes in it keep the words of the output from appearing there.
 	s := serveBeating(t, time.Second, nil)
 	s.agent(t, "papi")
 	s.agent(t, "quiet")
@@ -145,7 +147,7 @@ func TestHalfOpen(t *testing.T) {
 	select {
 	case <-w.streaming:
 	case <-waittest.Context(t).Done():
-		require.Fail(t, "the page opens no stream")
+		require.Fail(t, "the page must open a stream")
 	}
 	s.touch(t, "papi", "stream")
 	b.sees("streamed")
@@ -158,7 +160,8 @@ func TestHalfOpen(t *testing.T) {
 	s.agent(t, "fresh")
 	b.sees("No connection to the server")
 	require.NotContains(t, b.text(), "line 1")
-	// The age counts from what the page heard last, and not from when it gave up. The page counts it once a second.
+	// The age counts from the last data that the page received, and not from the moment when it gave up waiting. The
+	// page updates the age once a second.
 	require.NoError(t, b.until(`() => {
 		const age = /What you see is (?:(\d+) min )?(\d+) s old/.exec(document.body.innerText)
 		return age && 60 * (age[1] ?? 0) + Number(age[2]) >= (Date.now() - window.lost) / 1000 - 1
@@ -172,5 +175,5 @@ func TestHalfOpen(t *testing.T) {
 	b.sees("2 agents")
 	b.sees("fresh")
 	b.misses("quiet")
-	require.True(t, eval[bool](b, `window.same`), "the page was reloaded")
+	require.True(t, eval[bool](b, `window.same`), "the page must not be reloaded")
 }

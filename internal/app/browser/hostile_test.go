@@ -13,11 +13,11 @@ import (
 	"fleet/internal/place/local"
 )
 
-// hostile is text of an agent that tries to attack its reader.
+// hostile is the text of an agent that tries to attack the reader.
 const hostile = `<script>window.owned=1</script><img src=x onerror=window.owned=1>`
 
-// TestHostile shows text of a hostile agent. It must not become markup, colors must be rendered, and characters that
-// reorder text must be visible.
+// TestHostile shows text of a hostile agent. The text must not become markup, its colors must be rendered, and
+// characters that reorder text must be visible.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

@@ -14,7 +14,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// serveIssuer starts a server on which people sign in with an issuer.
+// serveIssuer starts an issuer with three users, and a server on which these users sign in with the issuer.
 func serveIssuer(t *testing.T, auth ...string) (*server, *oidctest.Issuer) {
 	t.Helper()
 	issuer := oidctest.New(t, oidctest.User{Subject: "1", Name: "alice", Groups: []string{"dev"}},
@@ -49,7 +49,7 @@ func TestSignInWithIssuer(t *testing.T) {
 		b.sees("of-" + name)
 		require.NotContains(t, b.text(), "of-"+other)
 		require.Equal(t, "/?q=of", eval[string](b, `location.pathname + location.search + location.hash`))
-		require.Empty(t, eval[string](b, `document.cookie`), "scripts can read a cookie")
+		require.Empty(t, eval[string](b, `document.cookie`), "scripts must not be able to read a cookie")
 		b.expect("403")
 		b.goTo("/admin")
 		b.press("Sign out")
@@ -70,11 +70,12 @@ func TestSignInWithIssuer(t *testing.T) {
 	b.sees("This server wants to know who you are")
 }
 
-// TestSessionIsRenewed looks at the page for longer than a token is valid, and until the issuer ends the session.
+// TestSessionIsRenewed keeps the page open for longer than a token is valid, and then until the issuer ends the
+// session.
 func TestSessionIsRenewed(t *testing.T) {
 	t.Parallel()
 	s, issuer := serveIssuer(t, app.AuthOIDC)
-	token := issuer.IDToken(t, "alice") // for the test's own call, valid for long
+	token := issuer.IDToken(t, "alice") // a long-lived token for the test's own call
 	issuer.SetLifetime(4 * time.Second)
 	b := open(t, s.home)
 	b.expect("401")
@@ -85,9 +86,9 @@ func TestSessionIsRenewed(t *testing.T) {
 	b.press("Continue as alice")
 	b.sees("No agents yet")
 	asked := issuer.Fetched("/oauth/token")
-	require.NoError(t, b.until(`() => fetch('/session').then(r => r.json()).then(s => !s.signed_in)`), "the token does not expire")
+	require.NoError(t, b.until(`() => fetch('/session').then(r => r.json()).then(s => !s.signed_in)`), "the token must expire")
 	s.papiOf(t, token)
-	b.sees("papi") // by the stream
+	b.sees("papi") // the event stream must still deliver it
 	waittest.Until(t, "the page does not tell that it has a new token", func() bool { return issuer.Fetched("/oauth/token") > asked })
 	require.NotContains(t, b.text(), "Your session has ended")
 

@@ -9,8 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rings gives the focus to everything on the page that can have it, and returns those whose ring is missing, has too little
-// contrast, or is cut off. WCAG 2.2 asks for that: 1.4.11, 2.4.7, 2.4.11.
+// rings gives the focus to each element of the page that can have it. It returns the elements whose focus ring is
+// missing, has too little contrast, or is cut off. The criteria 1.4.11, 2.4.7 and 2.4.11 of WCAG 2.2 require a visible
+// ring.
 const rings = `(() => {
 	const light = c => { const [r, g, b] = c.match(/[\d.]+/g).map(v => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4 }); return 0.2126 * r + 0.7152 * g + 0.0722 * b }
 	const behind = e => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; if (!/, 0\)$|transparent/.test(c)) return c } return 'rgb(255, 255, 255)' }
@@ -31,7 +32,7 @@ const rings = `(() => {
 			if (getComputedStyle(p).overflowX === 'visible') continue
 			const box = p.getBoundingClientRect(), left = box.left + p.clientLeft, top = box.top + p.clientTop
 			const [right, bottom] = [left + p.clientWidth, top + p.clientHeight]
-			// What is wider than its box is cut off anyway.
+			// The ring of an element that is wider than its box is cut off anyway.
 			if (r.left - out < left && r.left >= left || r.right + out > right && r.right <= right || r.top - out < top && r.top >= top || r.bottom + out > bottom && r.bottom <= bottom)
 				is('cut off by ' + p.className)
 		}
@@ -48,8 +49,8 @@ func (b *tab) checkRings(name string) {
 	}
 }
 
-// TestKeyboard uses the page without a mouse: the link to the content, a dialog that gives the focus back, a palette that does
-// not take what was written, a question before a deletion, and the way to another view.
+// TestKeyboard uses the page without a mouse: the link to the content, a dialog that returns the focus when it closes,
+// a palette that does not discard text in a dialog, a confirmation before a deletion, and the way to another view.
 func TestKeyboard(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

@@ -12,7 +12,7 @@ import (
 	"fleet/internal/place/local"
 )
 
-// fits requires that nothing in the view is wider than a small phone and a usual window, neither the view nor a table in it.
+// fits requires that neither the view nor a table in it scrolls sideways, on a small phone and in a usual window.
 func (b *tab) fits(room string) {
 	b.t.Helper()
 	for _, width := range []int64{400, 1280} {
@@ -23,7 +23,8 @@ func (b *tab) fits(room string) {
 	}
 }
 
-// TestNarrow shows every room on a small phone, with names and texts as long as they may be and without a place to break them.
+// TestNarrow shows every room on a small phone. The names and texts have the greatest allowed length and no place where
+// a line could break.
 func TestNarrow(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("W", fleet.MaxNameLength)
@@ -62,7 +63,7 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
-// TestEmptyRooms shows every room of a new server, and what is said where something is not there.
+// TestEmptyRooms shows every room of a new server, and checks what the page says where there is nothing to show.
 func TestEmptyRooms(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -94,7 +95,7 @@ func TestEmptyRooms(t *testing.T) {
 	b.fits("lost")
 }
 
-// TestNarrowSignIn shows the view that asks for a token, and refuses one.
+// TestNarrowSignIn shows the view that asks for a token, and then the error after a wrong token.
 func TestNarrowSignIn(t *testing.T) {
 	t.Parallel()
 	s, _ := serveTokens(t, "alice")

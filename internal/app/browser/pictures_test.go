@@ -22,7 +22,8 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// TestPictures makes the pictures of the documents in docs/pictures, from agents that really work: `make page-pictures`.
+// TestPictures makes the pictures in docs/pictures for the documents. The pictures show agents that really work. `make
+// page-pictures` runs it.
 func TestPictures(t *testing.T) {
 	if os.Getenv("FLEET_TEST_PICTURES") == "" {
 		t.Skip("make page-pictures makes the pictures of the documents")
@@ -44,7 +45,7 @@ func TestPictures(t *testing.T) {
 	} {
 		s.agentOf(t, a.name, a.project, a.role, a.spec)
 	}
-	// The tasks begin and end at other times, so that the timeline has something to show.
+	// The tasks begin and end at different times, so that the timeline has something to show.
 	at := func(ago time.Duration) { s.late.Store(int64(ago)) }
 	lasting := func(from, to time.Duration, agent, title, script string) string {
 		at(from)
@@ -119,7 +120,7 @@ func shop(t *testing.T) string {
 	return dir
 }
 
-// palette returns the PNG with its most frequent colors only, which makes it a few times smaller.
+// palette reduces the PNG to its most frequent colors, which makes the file a few times smaller.
 func palette(t *testing.T, data []byte) []byte {
 	t.Helper()
 	picture, err := png.Decode(bytes.NewReader(data))

@@ -8,13 +8,13 @@ import (
 	"fleet/internal/app"
 )
 
-// TestPolicy signs in with an issuer, which the Content-Security-Policy must allow: a violation is an error of the page. Then it
-// tries what a script of an attacker would try.
+// TestPolicy signs in with an issuer, which the Content-Security-Policy must allow. A violation would be an error of
+// the page. Then it tries what an attacker's script would try, which the policy must refuse.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	s, issuer := serveIssuer(t, app.AuthTokens, app.AuthOIDC)
 	b := open(t, s.home)
-	b.expect("401") // there is nothing to refresh yet
+	b.expect("401") // the page has no session to refresh yet
 	b.goTo("/")
 	b.press("Sign in with " + issuer.URL[len("http://"):])
 	b.press("Continue as alice")

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRooms opens every view, light and dark, and checks its accessibility: what has the focus, and the rules of axe.
+// TestRooms opens every view, light and dark, and checks its accessibility: which element has the focus, and the rules
+// of axe.
 func TestRooms(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -76,7 +77,7 @@ func TestAddresses(t *testing.T) {
 	b.run(chromedp.NavigateBack())
 	b.sees("1 of 2 agents")
 	b.expect("404")
-	b.goTo("/nowhere") // not a view: the API answers
+	b.goTo("/nowhere") // this path is not a view, so the API answers
 	b.sees("There is no GET /nowhere")
 	b.goTo("/agents/nobody")
 	b.sees("nobody")

@@ -21,14 +21,14 @@ import (
 	"fleet/internal/store/sqlite/sqlitetest"
 )
 
-// server is a fleet of this machine with its listeners.
+// server is a fleet server in this process, whose agents run on this machine.
 type server struct {
 	cfg  app.Config
 	beat time.Duration // app.Options.Heartbeat
 	home string
 	api  fleetv1.FleetServiceClient
 	stop func()
-	late atomic.Int64 // how far the server's clock is behind, a time.Duration
+	late atomic.Int64 // how far the server's clock is behind, as a time.Duration
 }
 
 // serve starts a server whose project "shell" runs tasks as shell scripts. Its agents may ask for permissions.
@@ -37,7 +37,8 @@ func serve(t *testing.T, change func(*app.Config)) *server {
 	return serveBeating(t, 0, change)
 }
 
-// serveBeating is serve, with event streams that are silent for so long at most; 0 is the default.
+// serveBeating is serve with a limit on how long an event stream may be silent. If beat is 0, the default limit
+// applies.
 func serveBeating(t *testing.T, beat time.Duration, change func(*app.Config)) *server {
 	t.Helper()
 	cfg := app.DefaultConfig()
@@ -106,13 +107,14 @@ func (s *server) task(t *testing.T, agent, script string) string {
 	return s.taskOf(t.Context(), t, agent, script)
 }
 
-// taskOf starts a task of the context's caller. It is stopped with the test, because the end of the server does not end it.
+// taskOf starts a task as the caller of the context, and returns its id. The task is stopped at the end of the test,
+// because it would outlive the server.
 func (s *server) taskOf(ctx context.Context, t *testing.T, agent, script string) string {
 	t.Helper()
 	r, err := s.api.StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{AgentName: agent, TaskDescription: script})
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		_, _ = s.api.StopAgentTask(context.WithoutCancel(ctx), &fleetv1.StopAgentTaskRequest{AgentName: agent}) // it may have ended
+		_, _ = s.api.StopAgentTask(context.WithoutCancel(ctx), &fleetv1.StopAgentTaskRequest{AgentName: agent}) // fails if the task has ended
 	})
 	return r.GetTask().GetId()
 }

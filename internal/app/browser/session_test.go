@@ -39,7 +39,7 @@ func TestSignIn(t *testing.T) {
 		b.sees("of-" + name)
 		require.NotContains(t, b.text(), "of-"+other)
 
-		require.Empty(t, eval[string](b, `document.cookie`), "scripts can read the cookie")
+		require.Empty(t, eval[string](b, `document.cookie`), "scripts must not be able to read the cookie")
 		cookies := call(b, network.GetCookies, network.GetCookiesParams{}).Cookies
 		require.Len(t, cookies, 1)
 		require.True(t, cookies[0].HTTPOnly)
@@ -52,7 +52,7 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
-// TestLink signs in by a link that works once.
+// TestLink signs in with a link that works only once.
 func TestLink(t *testing.T) {
 	t.Parallel()
 	s, tokens := serveTokens(t, "alice")
@@ -91,7 +91,7 @@ func TestForeignPage(t *testing.T) {
 	}
 }
 
-// serveTokens starts a server that requires tokens, and returns those of the people. Root is an admin.
+// serveTokens starts a server that requires tokens, and returns the token of each person. Root is an admin.
 func serveTokens(t *testing.T, names ...string) (*server, map[string]string) {
 	t.Helper()
 	tokens := map[string]string{}

@@ -8,8 +8,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestSharing shares an agent with a person, who may only view it, and ends that. The page of the person loses the agent by the
-// event alone: a request for it would be an error of the page.
+// TestSharing shares an agent with a person, who may only view it, and then stops sharing it. The person's page must
+// remove the agent because of the event alone. A request for the agent would be an error of the page.
 func TestSharing(t *testing.T) {
 	t.Parallel()
 	s, tokens := serveTokens(t, "alice", "bob")
@@ -64,7 +64,7 @@ func TestSharedQuestion(t *testing.T) {
 	bob.sees("No agent waits for an answer.")
 }
 
-// TestAudit reads, filters and exports the audit log as an admin. Others do not see it.
+// TestAudit reads, filters and exports the audit log as an admin. Other people must not see the log.
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	s, tokens := serveTokens(t, "alice", "root")
@@ -93,7 +93,8 @@ func TestAudit(t *testing.T) {
 	alice.sees("Admins also see principals, tokens and the audit log here.")
 }
 
-// TestPrincipals shows an admin what each principal has and may have. Others do not see it.
+// TestPrincipals shows an admin how many agents and tasks each principal has and may have. Other people must not see
+// this table.
 func TestPrincipals(t *testing.T) {
 	t.Parallel()
 	s, tokens := serveTokens(t, "alice", "root")

@@ -15,14 +15,14 @@ import (
 	"fleet/internal/waittest"
 )
 
-// gated is a proxy in front of a server. It holds requests until they may pass.
+// gated is a proxy in front of a server. It holds some requests until the test lets them pass.
 type gated struct {
 	home    string
 	arrived chan struct{} // receives when a request is held
-	pass    chan struct{} // closed when held requests may pass
+	pass    chan struct{} // closed by the test when held requests may pass
 }
 
-// gate starts a proxy that holds the requests that held chooses.
+// gate starts a proxy that holds each request for which held returns true.
 func gate(t *testing.T, home string, held func(*http.Request) bool) *gated {
 	t.Helper()
 	target, err := url.Parse(home)
@@ -46,8 +46,8 @@ func gate(t *testing.T, home string, held func(*http.Request) bool) *gated {
 	return g
 }
 
-// TestViewBeforeStream reads a view, changes what it shows, and only then lets the page ask where the log of events ends. No event
-// tells the page of the change.
+// TestViewBeforeStream opens a view, changes what the view shows, and only then lets the page ask where the event log
+// ends. So the page receives no event about the change, and must still show it.
 func TestViewBeforeStream(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -61,19 +61,20 @@ func TestViewBeforeStream(t *testing.T) {
 	select {
 	case <-g.arrived:
 	case <-waittest.Context(t).Done():
-		require.Fail(t, "the page does not ask where the log ends")
+		require.Fail(t, "the page must ask where the event log ends")
 	}
 	b.sees("running")
 	s.touch(t, "papi", "end")
 	s.ended(t, id)
-	require.NotContains(t, b.text(), "completed", "the view is older than the change")
+	require.NotContains(t, b.text(), "completed", "the view must have been read before the change")
 	b.sees("The server has not answered for")
 	close(g.pass)
 	b.sees("completed")
 	b.misses("The server has not answered for")
 }
 
-// TestRetry refuses what the views of a room read. What a refusal may be over for is read again, and nothing else.
+// TestRetry refuses the requests of the views in a room. The page must repeat only the requests whose refusal may be
+// temporary.
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -111,7 +112,7 @@ func TestRetry(t *testing.T) {
 	b.sees("No calls yet")
 	require.NotContains(t, b.text(), "Not possible now")
 	b.sees("Never possible")
-	require.LessOrEqual(t, principals.Load(), int64(2), "read at first, and again when the stream begins")
+	require.LessOrEqual(t, principals.Load(), int64(2), "the page must read the principals once at first, and once more when the stream begins")
 }
 
 // TestPastOfLanes shows in the timeline what an agent did before the page was opened, and what it does from then on.
@@ -139,7 +140,7 @@ func TestPastOfLanes(t *testing.T) {
 	_, err := s.api.StopAgent(t.Context(), &fleetv1.StopAgentRequest{AgentName: "papi"})
 	require.NoError(t, err)
 	b.goTo("/?view=timeline")
-	past := func(agent, kinds string) { // before them it may have been offline while it was created
+	past := func(agent, kinds string) { // the agent may have been offline while it was created
 		t.Helper()
 		require.NoError(t, b.until(`(agent, kinds) => {
 			const lane = [...document.querySelectorAll('.lanes [role=listitem]')].find(l => l.querySelector('a')?.textContent === agent)

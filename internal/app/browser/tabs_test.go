@@ -11,8 +11,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestTabs opens eight tabs of one browser, each at a running task. All must be live: a browser has six connections to a
-// server, so the tabs share an event stream.
+// TestTabs opens eight tabs of one browser, each at a running task. All tabs must be live. A browser opens at most six
+// connections to a server, so the tabs must share an event stream.
 func TestTabs(t *testing.T) {
 	t.Parallel()
 	const count = 8
@@ -55,7 +55,8 @@ func TestTabs(t *testing.T) {
 	}
 }
 
-// TestSessionOfTabs signs out in one tab, and in as somebody else. The other tabs must show nothing of the first principal.
+// TestSessionOfTabs signs out in one tab, and then signs in there as another person. The other tabs must show nothing
+// of the first person.
 func TestSessionOfTabs(t *testing.T) {
 	t.Parallel()
 	s, tokens := serveTokens(t, "alice", "bob")
@@ -90,7 +91,8 @@ func TestSessionOfTabs(t *testing.T) {
 	require.Len(t, call(second, network.GetCookies, network.GetCookiesParams{}).Cookies, 1)
 }
 
-// TestOldCursor shows the fleet of a server whose log does not have the page's cursor, as after a restore.
+// TestOldCursor shows the fleet of a server whose event log does not contain the page's cursor, as happens after a
+// restore.
 func TestOldCursor(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -114,7 +116,7 @@ func TestOldCursor(t *testing.T) {
 	b.sees("after")
 }
 
-// TestOwners shows agents of one name of two owners to an admin, each with an address of its own.
+// TestOwners shows an admin two agents with the same name and different owners. Each agent must have its own address.
 func TestOwners(t *testing.T) {
 	t.Parallel()
 	s, tokens := serveTokens(t, "alice", "bob", "root")

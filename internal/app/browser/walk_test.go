@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// focusTo moves the focus with the Tab key to what has the name, as somebody without a mouse does.
+// focusTo moves the focus with the Tab key to the element with the name, as a person without a mouse does.
 func (b *tab) focusTo(name string) {
 	b.t.Helper()
 	const is = `name => { const e = document.activeElement
 		return [e.getAttribute('aria-label'), e.placeholder, e.closest('label')?.innerText, e.textContent].some(t => t?.trim().startsWith(name)) && e !== document.body && e.id !== 'main' }`
 	var met []string
-	for range 1000 { // what it looks for may be on its way
+	for range 1000 { // the element may not have appeared yet
 		if eval[bool](b, `(`+is+`)(`+"`"+name+"`"+`)`) {
 			return
 		}
@@ -24,23 +24,23 @@ func (b *tab) focusTo(name string) {
 		}
 		b.run(chromedp.KeyEvent(kb.Tab))
 	}
-	require.Fail(b.t, "the focus never comes to "+name, "it was on:\n%s", strings.Join(met, "\n"))
+	require.Fail(b.t, "the focus must come to "+name, "it was on:\n%s", strings.Join(met, "\n"))
 }
 
-// hit moves the focus to what has the name, and presses Enter.
+// hit moves the focus to the element with the name, and presses Enter.
 func (b *tab) hit(name string) {
 	b.t.Helper()
 	b.focusTo(name)
 	b.run(chromedp.KeyEvent(kb.Enter))
 }
 
-// TestKeyboardWalk does the whole job with the keyboard alone, as a new user does it: create the first agent, give it a task, answer
-// its question, read the result, visit every room, stop and delete the agent.
+// TestKeyboardWalk does everything that a new user does, with the keyboard alone: it creates the first agent, gives it
+// a task, answers its question, reads the result, visits every room, and stops and deletes the agent.
 func TestKeyboardWalk(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	b := open(t, s.home)
-	b.expect("404") // its task changes nothing in a repository
+	b.expect("404") // the project has no repository, so the task has no changes
 	write := func(text string) { b.run(chromedp.KeyEvent(text)) }
 	b.goTo("/")
 	b.sees("No agents yet")

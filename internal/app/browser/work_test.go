@@ -10,8 +10,8 @@ import (
 	"fleet/internal/app"
 )
 
-// TestWork does the main job on the page: create an agent, start a task, follow it, send it a message, stop it, delete
-// the agent.
+// TestWork does the main job on the page: it creates an agent, starts a task, follows the task, sends it a message,
+// stops it, and deletes the agent.
 func TestWork(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -38,7 +38,7 @@ func TestWork(t *testing.T) {
 	b.sees("stopped")
 	b.sees("Next task")
 
-	b.expect("404") // the page was reading a task that was deleted with its agent
+	b.expect("404") // the page may be reading the task when it is deleted with its agent
 	b.press("Delete")
 	b.press("Yes")
 	b.sees("No agents yet")
@@ -80,8 +80,8 @@ func TestQuestion(t *testing.T) {
 	b.sees("completed")
 }
 
-// TestReconnect restarts the server while the page follows a task. The page must continue without a reload and without
-// a gap.
+// TestReconnect restarts the server while the page follows a task. The page must continue without a reload, and must
+// show all output.
 func TestReconnect(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -103,7 +103,7 @@ func TestReconnect(t *testing.T) {
 	require.True(t, eval[bool](b, `window.same`))
 }
 
-// TestLongOutput follows output beyond what the event log has.
+// TestLongOutput follows output that is longer than the part in the event log.
 func TestLongOutput(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(c *app.Config) { c.MaxOutput = 100 })

@@ -413,7 +413,7 @@ func (h *history) checkMessages(v *verdict, e *evidence) {
 func (h *history) checkModel(v *verdict) {
 	for _, ops := range model.Partition(h.ops) {
 		if result, info := porcupine.CheckOperationsVerbose(model, ops, patience); result != porcupine.Ok {
-			v.bad("callers were told what is impossible for an agent with one task at a time (%s): %s", result, impossible(ops, info))
+			v.bad("callers received answers that are impossible for an agent with one task at a time (%s): %s", result, impossible(ops, info))
 		}
 	}
 	v.compared("operations in the model", len(h.ops))

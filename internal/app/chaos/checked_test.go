@@ -225,7 +225,7 @@ func TestChecks(t *testing.T) {
 		}, `"m000001" was refused, and was delivered`},
 		"a stale read": {func(h *history, _ *evidence) {
 			h.add(9, action{"papi", seen, "1"}, 85, 86)
-		}, "callers were told what is impossible for an agent with one task at a time"},
+		}, "callers received answers that are impossible for an agent with one task at a time"},
 		"a task is accepted while another runs": {func(h *history, _ *evidence) {
 			h.add(9, action{"papi", started, "9"}, 27, 28)
 		}, "papi started 9"},

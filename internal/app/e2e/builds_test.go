@@ -17,13 +17,13 @@ func TestBuilds(t *testing.T) {
 		answer, problem := c.try(t, "create_agent", object{"name": "Fails", "project": "fail-echo", "spec": "x"})
 		if problem != nil {
 			require.Equal(t, "PROVISIONING_FAILED", problem.Reason, "%v", problem)
-			require.Contains(t, problem.Message, "failed!", "Coder's error of the build")
-		} else { // it has not failed yet
+			require.Contains(t, problem.Message, "failed!", "the text must contain Coder's error of the build")
+		} else { // the build has not failed yet
 			require.Equal(t, "offline", answer.text("agent.status"), "%v", answer)
 		}
 		within(t, patience, "the failure shows", func() bool { return c.agent(t, "Fails")["state"] == "failed" })
 		a := c.agent(t, "Fails")
-		require.Contains(t, a["state_reason"], "failed!", "Coder's error of the build")
+		require.Contains(t, a["state_reason"], "failed!", "the text must contain Coder's error of the build")
 		c.fail(t, "start_agent_task", object{"agent_name": "Fails", "task_description": "echo x"}, "AGENT_OFFLINE", 400, "failed")
 		c.remove(t, "Fails")
 	})
@@ -52,14 +52,14 @@ func TestBuilds(t *testing.T) {
 	})
 }
 
-// remove deletes the agent, however long that takes, and checks that nothing is left.
+// remove deletes the agent, waits until it no longer exists, and checks that its workspace has been deleted too.
 func (c caller) remove(t testing.TB, name string) {
 	t.Helper()
 	begun := time.Now()
 	c.call(t, "delete_agent", object{"agent_name": name})
-	within(t, patience, name+" is gone", func() bool { return c.listed(t, name) == nil })
+	within(t, patience, name+" is deleted", func() bool { return c.listed(t, name) == nil })
 	t.Logf("%s deleted in %s", name, time.Since(begun).Round(10*time.Millisecond))
 	c.fail(t, "show_agent", object{"agent_name": name}, "AGENT_NOT_FOUND", 404, name)
 	_, there := c.workspace(t, c.workspaceOf(name))
-	require.False(t, there, "the workspace is gone")
+	require.False(t, there, "the workspace must be deleted")
 }

@@ -19,7 +19,8 @@ import (
 
 // TestChaosKills randomly kills everything between tasks and Fleet while agents with a fleet-runner work: the Fleet
 // server, runners, Coder agents in workspaces, the Coder server, and connections. No line of a task may be lost or
-// repeated, and each task must run once. FLEET_CHAOS is the duration; FLEET_SEED repeats a sequence of kills.
+// repeated, and each task must run once. FLEET_CHAOS sets how long the kills last. FLEET_SEED repeats a sequence of
+// kills.
 func TestChaosKills(t *testing.T) {
 	length, err := time.ParseDuration(os.Getenv("FLEET_CHAOS"))
 	if err != nil {
@@ -41,7 +42,7 @@ func TestChaosKills(t *testing.T) {
 		require.Equal(t, "idle", r.text("agent.status"), "%v", r)
 	}
 
-	// The kinds of kills, with their shares.
+	// Each kind of kill happens with a probability in proportion to its share.
 	r := rand.New(rand.NewPCG(seed, 0))
 	victims := []struct {
 		name  string
@@ -86,7 +87,7 @@ func TestChaosKills(t *testing.T) {
 		case <-ctx.Done():
 		}
 	}
-	load.Wait() // each completes what it has started
+	load.Wait() // each worker completes the task that it has started
 	t.Logf("kills %d: %v", total, kills)
 	t.Logf("tasks %v, with %d lines; longest %s", k.ended, k.lines, k.longest.Round(100*time.Millisecond))
 	for i := range chaosAgents {
@@ -94,7 +95,7 @@ func TestChaosKills(t *testing.T) {
 	}
 }
 
-// killing is the load during the kills, with its results.
+// killing is the load during the kills, with the results of its tasks.
 type killing struct {
 	*bed
 	url, data, prefix string
@@ -114,8 +115,8 @@ func (k *killing) api() caller {
 	return k.server.through("rest")
 }
 
-// do repeats a tool call until a server answers, which is safe. It returns nil if the answer is an error with one of
-// the reasons.
+// do repeats a tool call until a server answers. Repeating is safe, because the call has a request id or only reads. It
+// returns nil if the answer is an error with one of the reasons.
 func (k *killing) do(t *testing.T, tool string, args object, reasons ...string) object {
 	if _, reads := args["task_id"]; !reads {
 		args["request_id"] = newTag()
@@ -147,10 +148,10 @@ func (k *killing) errand(t *testing.T, agent string, r *rand.Rand) {
 	script := fmt.Sprintf("echo begun >>%[1]s; for i in $(seq %[2]d); do echo line $i %[1]s; sleep 0.05; done; echo ended >>%[1]s", tag, lines)
 	begun := time.Now()
 	var started object
-	for started == nil && !t.Failed() { // a new request each time: it is refused while the agent is offline
+	for started == nil && !t.Failed() { // each try is a new request, because the server refuses a task while the agent is offline
 		started = k.do(t, "start_agent_task", object{"agent_name": agent, "task_description": script}, "AGENT_OFFLINE")
 		if time.Since(begun) > calmTime {
-			t.Errorf("%s stays offline", agent)
+			t.Errorf("%s must not stay offline", agent)
 		}
 	}
 	id := started.text("task.id")
@@ -165,7 +166,7 @@ func (k *killing) errand(t *testing.T, agent string, r *rand.Rand) {
 			break
 		}
 		if time.Since(begun) > 2*calmTime {
-			t.Errorf("%s of %s did not end: %v", tag, agent, task)
+			t.Errorf("%s of %s must end: %v", tag, agent, task)
 		}
 		<-time.After(200 * time.Millisecond)
 	}

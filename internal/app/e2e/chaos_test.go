@@ -24,12 +24,12 @@ import (
 const (
 	chaosAgents = 4
 	holeTime    = 30 * time.Second
-	calmTime    = 3 * time.Minute // limit for everything to become idle once the network is good again
+	calmTime    = 3 * time.Minute // how long agents may take to become idle after the network has recovered
 )
 
 // TestChaos simulates a bad network between Fleet and Coder while agents are created, work, and are stopped, restarted
-// and deleted. No task may be lost or started twice, nothing may hang, and nothing may leak. FLEET_CHAOS is the
-// duration; `make chaos CHAOS=10m` is the full run.
+// and deleted. No task may be lost or started twice, nothing may hang, and nothing may leak. FLEET_CHAOS sets how long
+// this lasts. `make chaos CHAOS=10m` is the full run.
 func TestChaos(t *testing.T) {
 	length, err := time.ParseDuration(os.Getenv("FLEET_CHAOS"))
 	if err != nil {
@@ -57,7 +57,7 @@ func TestChaos(t *testing.T) {
 	c.settle(t)
 	settled := time.Since(calm)
 
-	// The final states of the agents and their tasks.
+	// Check the final states of the agents and their tasks.
 	idle, idleConns := fleetGoroutines(t), proxy.Stats().Open
 	c.judge(t)
 	for i := range chaosAgents {
@@ -69,9 +69,9 @@ func TestChaos(t *testing.T) {
 
 	s := proxy.Stats()
 	t.Logf("requests to Coder   %d: %d slow, %d refused, %d refused after they had arrived, %d answers cut, %d blackholes", s.Requests, s.Slow, s.Refused, s.RefusedAfter, s.Cut, c.holes)
-	t.Logf("calls               %d, of which %d had to be retried; longest until it was done %s", c.calls, c.again, c.longest.Round(time.Millisecond))
+	t.Logf("calls               %d, of which %d failed and were repeated; the longest took %s with its repetitions", c.calls, c.again, c.longest.Round(time.Millisecond))
 	t.Logf("list_agents         %d times: p50 %s, p99 %s, max %s", len(c.reads), quantile(c.reads, 0.5), quantile(c.reads, 0.99), quantile(c.reads, 1))
-	t.Logf("stopped for a task  %d times, nothing milder having ended it", c.drastic)
+	t.Logf("stopped for a task  %d times, because nothing milder had ended the task", c.drastic)
 	t.Logf("at rest             %s after the last fault", settled.Round(100*time.Millisecond))
 	t.Logf("goroutines of Fleet %d at first, %d at rest, %d after the end", running, idle, fleetGoroutines(t))
 	t.Logf("connections         %d at first, at most %d, %d at rest, %d after the end", conns, s.Most, idleConns, s.Open)
@@ -81,7 +81,7 @@ func TestChaos(t *testing.T) {
 
 func name(i int) string { return fmt.Sprintf("Chaos-%d", i) }
 
-// chaos is the load, with what is known about it.
+// chaos is the load, with what the test knows about the load's tasks and messages.
 type chaos struct {
 	*bed
 	prefix string
@@ -89,7 +89,7 @@ type chaos struct {
 	holes  int
 
 	mu      sync.Mutex
-	tasks   map[string]*errand         // by the tag in the prompt
+	tasks   map[string]*errand         // by the tag in their prompts
 	prompts map[string]map[string]bool // messages with the tag in conversations, by conversation and time
 	posted  map[string]int             // number of messages with the tag that AgentAPI accepted, as seen by the proxy
 	reads   []time.Duration            // durations of list_agents
@@ -102,9 +102,9 @@ type chaos struct {
 // errand is a task of the load.
 type errand struct {
 	id, agent  string
-	message    bool // it is a message to a task
-	interfered bool // the load stops, restarts or deletes its agent meanwhile
-	alone      bool // it gets no messages, so its summary is its own
+	message    bool // this is a message to a task, not a task
+	interfered bool // the load stops, restarts or deletes the agent during the task
+	alone      bool // the task gets no messages, so its summary must be about its own prompt
 }
 
 // open starts a fleet in this process that reaches Coder through the proxy.
@@ -158,7 +158,7 @@ func (j *journal) text() string {
 
 func (c *chaos) api() caller { return c.server.through("grpc") }
 
-// passed records the messages that AgentAPIs accepted.
+// passed records a message that an AgentAPI has accepted.
 func (c *chaos) passed(s faultproxy.Seen) {
 	if s.Method != http.MethodPost || s.Status != http.StatusOK || !strings.HasSuffix(s.Path, "/apps/agentapi/message") {
 		return
@@ -172,7 +172,7 @@ func (c *chaos) passed(s faultproxy.Seen) {
 	c.posted[tagOf(m.Content)]++
 }
 
-// tagOf returns the word in a prompt that is unique.
+// tagOf returns the tag in a prompt: a word that no other prompt contains.
 func tagOf(prompt string) string {
 	for word := range strings.FieldsSeq(prompt) {
 		if strings.HasPrefix(word, "tag-") {
@@ -215,7 +215,7 @@ func (c *chaos) rage(t *testing.T, proxy *faultproxy.Proxy, length time.Duration
 		case <-ctx.Done():
 		}
 	}
-	load.Wait() // each completes what it has started
+	load.Wait() // each worker completes the action that it has started
 	enough()
 	watch.Wait()
 }
@@ -254,7 +254,7 @@ func (c *chaos) act(t *testing.T, r *rand.Rand, agent string) {
 		e := c.start(t, agent, "sleep 300")
 		e.interfered = true
 		c.do(t, "delete_agent", object{"agent_name": agent}, "AGENT_NOT_FOUND")
-		within(t, calmTime, "it is gone", func() bool {
+		within(t, calmTime, agent+" is deleted", func() bool {
 			_, problem := c.api().try(t, "show_agent", object{"agent_name": agent})
 			return problem != nil && problem.Reason == "AGENT_NOT_FOUND"
 		})
@@ -282,7 +282,7 @@ func (c *chaos) create(t *testing.T, agent string) {
 	c.ready(t, agent)
 }
 
-// ready waits until the agent can work. It starts an agent whose workspace was stopped to end its task.
+// ready waits until the agent can work. If the agent's workspace was stopped to end a task, ready starts the agent.
 func (c *chaos) ready(t *testing.T, agent string) {
 	t.Helper()
 	var a object
@@ -303,7 +303,7 @@ func (c *chaos) ready(t *testing.T, agent string) {
 	})
 }
 
-// start starts a task when the agent can accept one.
+// start waits until the agent can accept a task, and starts the task.
 func (c *chaos) start(t *testing.T, agent, description string) *errand {
 	tag := newTag()
 	e := &errand{agent: agent}
@@ -316,7 +316,7 @@ func (c *chaos) start(t *testing.T, agent, description string) *errand {
 			e.id = r.text("task.id")
 			return e
 		}
-		require.Less(t, time.Since(begun), calmTime, "%s stays offline: %v", agent, c.api().agent(t, agent))
+		require.Less(t, time.Since(begun), calmTime, "%s must not stay offline: %v", agent, c.api().agent(t, agent))
 		c.ready(t, agent)
 	}
 }
@@ -326,8 +326,8 @@ func (c *chaos) finish(t *testing.T, e *errand) {
 	c.api().wait(t, e.id)
 }
 
-// do repeats a tool call until it is answered, which is safe. refused reports that the answer is an error with one of
-// the reasons.
+// do repeats a tool call until the server answers it. Repeating is safe, because the call has a request id. refused
+// reports whether the answer is an error with one of the reasons.
 func (c *chaos) do(t *testing.T, tool string, args object, reasons ...string) (answer object, refused bool) {
 	args["request_id"] = newTag()
 	begun := time.Now()
@@ -349,11 +349,11 @@ func (c *chaos) do(t *testing.T, tool string, args object, reasons ...string) (a
 			require.FailNow(t, "the call failed", "%s %v: %v", tool, args, problem)
 		}
 		require.Less(t, time.Since(begun), calmTime, "%s %v is refused for too long: %v", tool, args, problem)
-		<-time.After(500 * time.Millisecond) // as the answer says
+		<-time.After(500 * time.Millisecond) // the answer says that the caller should retry
 	}
 }
 
-// read calls list_agents repeatedly. It must always answer quickly, whatever happens to Coder.
+// read calls list_agents repeatedly. Fleet must always answer quickly, whatever happens to Coder.
 func (c *chaos) read(t *testing.T, ctx context.Context) { //nolint:revive // the test comes first
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -404,7 +404,7 @@ func (c *chaos) look(t *testing.T) {
 	}
 }
 
-// count returns how often the agent got the prompt with the tag, as far as known.
+// count returns how often the agent received the prompt with the tag, as far as the test has seen.
 func (c *chaos) count(tag string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -424,7 +424,7 @@ func (c *chaos) settle(t *testing.T) {
 	c.look(t)
 }
 
-// judge compares the requests with the results.
+// judge checks that each request of the load had the right result.
 func (c *chaos) judge(t *testing.T) {
 	ended := map[string]int{}
 	c.mu.Lock()
@@ -454,13 +454,13 @@ func (c *chaos) judge(t *testing.T) {
 		case status == "pending" || status == "running":
 			t.Errorf("%s of %s is lost: %v", tag, e.agent, now)
 		case e.interfered && status != "stopped":
-			t.Errorf("%s of %s should be stopped: %v", tag, e.agent, now)
+			t.Errorf("%s of %s must be stopped: %v", tag, e.agent, now)
 		case !e.interfered && status != "completed":
 			t.Errorf("%s of %s did not succeed: %v", tag, e.agent, now)
 		case !e.interfered && n != 1:
 			t.Errorf("%s of %s completed, but was sent %d times", tag, e.agent, n)
 		case e.alone && !strings.Contains(now.text("summary"), tag):
-			t.Errorf("%s of %s has another's summary: %v", tag, e.agent, now)
+			t.Errorf("%s of %s has the summary of another task: %v", tag, e.agent, now)
 		}
 	}
 	t.Logf("tasks               %d: %v; %d messages to tasks", len(tasks)-messages, ended, messages)

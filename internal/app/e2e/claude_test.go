@@ -14,8 +14,8 @@ import (
 	"fleet/internal/place/placetest/model"
 )
 
-// answerCost is the cost of one answer at Claude Code's prices: 3 dollars per million input tokens, and 15 per million
-// output tokens.
+// answerCost is the cost of one answer in dollars at Claude Code's prices: 3 dollars per million input tokens, and 15
+// dollars per million output tokens.
 const answerCost = model.InputTokens*3e-6 + model.OutputTokens*15e-6
 
 // TestClaude runs the real Claude Code in a workspace of the public template, with a stub of its model.
@@ -48,14 +48,14 @@ func TestClaude(t *testing.T) {
 		select {
 		case <-g.Arrived():
 		case <-time.After(patience / 4):
-			require.Fail(t, "the model is not asked", "%s: %v", gate, c.agent(t, "Papi"))
+			require.Fail(t, "the model must receive a request", "%s: %v", gate, c.agent(t, "Papi"))
 		}
 		return g
 	}
 
 	step := func(name string, take func(*testing.T)) {
 		if !t.Run(name, take) {
-			t.FailNow() // the following depends on it
+			t.FailNow() // the following steps depend on this step
 		}
 	}
 	step("text", func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestClaude(t *testing.T) {
 		require.Equal(t, answer+"\n", said)
 		asked := m.Asked("Explain the plan.")
 		require.Len(t, asked, 1)
-		require.Contains(t, asked[0].System, "You are an operations engineer.", "the template's text about the role")
+		require.Contains(t, asked[0].System, "You are an operations engineer.", "the system prompt must contain the template's text about the role")
 		require.Contains(t, asked[0].System, "Keep the tests honest.")
 		require.Equal(t, "claude-sonnet-4-5", asked[0].Model)
 	})
@@ -104,12 +104,12 @@ func TestClaude(t *testing.T) {
 	step("follow-up", func(t *testing.T) {
 		id := c.run(t, "Papi", "Which file was it?\nmodel: say made.txt")
 		require.Equal(t, "made.txt", c.wait(t, id)["summary"])
-		require.Contains(t, m.Asked("Which file was it?")[0].Said(), "Make a file.", "the conversation continues")
-		require.InDelta(t, answerCost, show(t, id)["cost_usd"], 1e-9, "its own cost, not the conversation's")
+		require.Contains(t, m.Asked("Which file was it?")[0].Said(), "Make a file.", "the conversation must continue")
+		require.InDelta(t, answerCost, show(t, id)["cost_usd"], 1e-9, "the cost must be of the task alone, not of the whole conversation")
 	})
 	step("stop", func(t *testing.T) {
 		quickest := patience
-		for try := 0; try < 3 && quickest >= proofLimit; try++ { // this machine may be busy
+		for try := 0; try < 3 && quickest >= proofLimit; try++ { // it tries several times, because this machine may be busy
 			gate := fmt.Sprintf("thought-%d", try)
 			id := c.run(t, "Papi", "Think hard.\nmodel: tool Bash {\"command\":\"sleep 3600\",\"run_in_background\":true}\nmodel: hang "+gate)
 			g := arrive(t, gate)
@@ -123,7 +123,7 @@ func TestClaude(t *testing.T) {
 			select {
 			case <-g.Left():
 			case <-time.After(patience):
-				require.Fail(t, "the model was not told that nobody waits")
+				require.Fail(t, "the connection of the request to the model must be closed")
 			}
 		}
 		require.Less(t, quickest, proofLimit)
@@ -140,7 +140,7 @@ func TestClaude(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "once\n", string(log))
 		require.InDelta(t, 2*answerCost, show(t, id)["cost_usd"], 1e-9)
-		require.Len(t, m.Asked("Go on without me."), 2, "it must run once")
+		require.Len(t, m.Asked("Go on without me."), 2, "the task must run once")
 	})
 	step("the workspace is restarted", func(t *testing.T) {
 		id := c.run(t, "Papi", "Wait for the end.\nmodel: hang end")
@@ -151,7 +151,7 @@ func TestClaude(t *testing.T) {
 		done := c.wait(t, c.run(t, "Papi", "Do you remember?\nmodel: say Yes"))
 		require.Equal(t, "Yes", done["summary"], "%v", done)
 		q := m.Asked("Do you remember?")[0]
-		require.Contains(t, q.Said(), "Which file was it?", "the conversation is in the persistent home")
+		require.Contains(t, q.Said(), "Which file was it?", "the conversation must survive in the persistent home")
 		require.Contains(t, q.System+q.Said(), "You are an engineering manager.")
 	})
 	step("failure", func(t *testing.T) {

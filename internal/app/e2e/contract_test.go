@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestContract checks the whole contract on each face, with one server.
+// TestContract checks all promises of the API on each face, with one server.
 func TestContract(t *testing.T) {
 	s := newBed(t, "bob").serve(t, setup{})
 	for _, face := range slices.Sorted(maps.Keys(faces)) {
@@ -34,17 +34,17 @@ func TestContract(t *testing.T) {
 				{"delete", w.delete},
 			} {
 				if !t.Run(step.name, step.take) {
-					return // the following depends on it
+					return // the following steps depend on this step
 				}
 			}
 		})
 	}
 }
 
-// walk checks the contract on one face. Its steps depend on each other.
+// walk checks the promises of the API on one face. Its steps depend on each other.
 type walk struct {
 	caller
-	name string // of its agent
+	name string // the name of the agent that it uses
 }
 
 func (w *walk) catalog(t *testing.T) {
@@ -56,7 +56,7 @@ func (w *walk) catalog(t *testing.T) {
 	require.Equal(t, "Infrastructure and tooling monorepo", projects["setup-devcontainer"].text("description"))
 	require.NotEmpty(t, projects["setup-devcontainer"].text("template_id"))
 	require.Contains(t, projects, "dataone-devcontainer")
-	require.NotContains(t, projects, "plain", "a template that cannot host agents is not a project")
+	require.NotContains(t, projects, "plain", "a template that cannot host agents must not be a project")
 
 	for _, name := range []string{"Setup", "setup", "setup-devcontainer", "SETUP-Devcontainer"} {
 		var roles, defaults []string
@@ -91,7 +91,7 @@ func (w *walk) create(t *testing.T) {
 	require.Equal(t, spec, a["spec"])
 	require.Nil(t, a["current_task"])
 	require.Equal(t, spec, a.text("metadata.fleet_mcp_agent_spec"))
-	require.NotContains(t, a["metadata"], "fleet_mcp_pull_request_url", "unset fields are absent")
+	require.NotContains(t, a["metadata"], "fleet_mcp_pull_request_url", "unset fields must be absent")
 	_, err := time.Parse("2006-01-02T15:04:05Z", a.text("created_at"))
 	require.NoError(t, err)
 
@@ -101,11 +101,11 @@ func (w *walk) create(t *testing.T) {
 	require.Equal(t, map[string]string{"role": "operator", "spec": spec, "fleet_owner": a.text("owner")}, w.parameters(t, ws))
 
 	w.fail(t, "create_agent", object{"name": strings.ToUpper(w.name), "project": "Setup", "spec": "x"}, "AGENT_EXISTS", 400, w.name)
-	require.Equal(t, w.name, w.agent(t, strings.ToLower(w.name))["name"], "names are compared without case, and keep their case")
+	require.Equal(t, w.name, w.agent(t, strings.ToLower(w.name))["name"], "a name must be found in any case, and must be shown as it was created")
 	require.Equal(t, "idle", w.listed(t, w.name)["status"])
 }
 
-// listed returns the agent in list_agents; nil if it is absent.
+// listed returns the agent from the answer of list_agents, or nil if the answer does not contain it.
 func (c caller) listed(t testing.TB, name string) object {
 	t.Helper()
 	r := c.call(t, "list_agents", object{})
@@ -152,13 +152,13 @@ func (w *walk) task(t *testing.T) {
 	done := w.wait(t, id)
 	t.Logf("ended %s after the start", time.Since(begun).Round(10*time.Millisecond))
 	require.Equal(t, "completed", done["status"], "%v", done)
-	require.Contains(t, done["summary"], "the follow-up was heard", "the summary is the agent's last text")
-	require.NotContains(t, done["summary"], "  ", "the screen's padding is not part of it")
+	require.Contains(t, done["summary"], "the follow-up was heard", "the summary must be the agent's last text")
+	require.NotContains(t, done["summary"], "  ", "the summary must not contain the padding of the screen")
 	require.Equal(t, "idle", w.agent(t, w.name)["status"])
 	require.Equal(t, 1, w.given(t, w.workspaceOf(w.name), "sleep 5 for the first task\nand its second line"), "the prompt must be sent once")
-	require.Equal(t, 1, w.given(t, w.workspaceOf(w.name), "echo the follow-up was heard"), "and the message too")
+	require.Equal(t, 1, w.given(t, w.workspaceOf(w.name), "echo the follow-up was heard"), "the message must be sent once")
 	detail := w.call(t, "show_task", object{"task_id": id, "include_payload": true})
-	require.Contains(t, detail.text("task.payload"), "Handled: sleep 5 for the first task", "the payload is the complete output")
+	require.Contains(t, detail.text("task.payload"), "Handled: sleep 5 for the first task", "the payload must be the complete output")
 }
 
 func (w *walk) stop(t *testing.T) {
@@ -169,7 +169,8 @@ func (w *walk) stop(t *testing.T) {
 	require.Equal(t, "ready again", strings.TrimSpace(firstLine(next.text("summary"))))
 }
 
-// stopOne stops an active task, and logs how long that took. AgentAPI needs two seconds to notice that its agent is idle.
+// stopOne starts a task, stops it while it is active, and logs how long that took. AgentAPI needs two seconds to notice
+// that its agent is idle.
 func (w *walk) stopOne(t *testing.T, description string) {
 	id := w.run(t, w.name, description)
 	within(t, 10*time.Second, "the agent works", func() bool { return w.given(t, w.workspaceOf(w.name), description) == 1 })
@@ -192,9 +193,9 @@ func firstLine(s string) string {
 func (w *walk) failure(t *testing.T) {
 	done := w.wait(t, w.run(t, w.name, "fail on purpose"))
 	require.Equal(t, "failed", done["status"], "%v", done)
-	require.Contains(t, done["reason"], "failed: fail on purpose", "the reason is the agent's report")
+	require.Contains(t, done["reason"], "failed: fail on purpose", "the reason must be the agent's report")
 	done = w.wait(t, w.run(t, w.name, "done on purpose"))
-	require.Equal(t, "completed", done["status"], "a report of success, followed by the watcher's empty one: %v", done)
+	require.Equal(t, "completed", done["status"], "the agent's report of success must count, not the empty report of the watcher after it: %v", done)
 	require.Contains(t, done["summary"], "Done: done on purpose")
 }
 
@@ -218,7 +219,7 @@ func (w *walk) power(t *testing.T) {
 	w.fail(t, "start_agent_task", object{"agent_name": w.name, "task_description": "echo x"}, "AGENT_OFFLINE", 400, w.name)
 	r = w.call(t, "start_agent", object{"agent_name": w.name})
 	require.Equal(t, "idle", r.text("agent.status"), "%v", r)
-	require.Equal(t, "manager", r.text("agent.role"), "the role is kept")
+	require.Equal(t, "manager", r.text("agent.role"), "the agent must keep its role")
 
 	lines, _ := w.call(t, "show_agent_log", object{"agent_name": w.name, "lines": 500})["lines"].([]any)
 	require.NotEmpty(t, lines)
@@ -251,7 +252,7 @@ func (w *walk) history(t *testing.T) {
 	require.EqualValues(t, 100, all["page_size"])
 	tasks := all.list("tasks")
 	require.Len(t, tasks, int(total))
-	require.Equal(t, "completed", tasks[len(tasks)-1]["status"], "the first task is the last of the list")
+	require.Equal(t, "completed", tasks[len(tasks)-1]["status"], "the first task must be the last in the list")
 	require.Equal(t, "stopped", tasks[len(tasks)-2]["status"])
 	require.Equal(t, tasks[2:4], r.list("tasks"))
 	require.Empty(t, w.call(t, "show_agent_task_history", object{"agent_name": w.name, "page": 9}).list("tasks"))
@@ -271,5 +272,5 @@ func (w *walk) delete(t *testing.T) {
 	w.fail(t, "delete_agent", object{"agent_name": w.name}, "AGENT_NOT_FOUND", 404, w.name)
 	require.Equal(t, "stopped", w.call(t, "show_task", object{"task_id": id}).text("task.status"))
 	_, there := w.workspace(t, w.workspaceOf(w.name))
-	require.False(t, there, "the workspace is gone")
+	require.False(t, there, "the workspace must be deleted")
 }

@@ -59,7 +59,7 @@ func TestKilledMidTask(t *testing.T) {
 	ws := first.workspaceOf("Papi")
 
 	const early, late = "sleep 8 through the first crash", "sleep 8 through the second crash"
-	id := first.run(t, "Papi", early) // killed at once: it may not have been sent
+	id := first.run(t, "Papi", early) // the server is killed at once, so it may not have sent the prompt yet
 	first.kill(t)
 	second := b.serve(t, setup{prefix: first.prefix, data: first.data}).through("mcp")
 	done := second.wait(t, id)

@@ -11,13 +11,13 @@ import (
 // truthLimit is how long Fleet may take to show changes that it did not make.
 const truthLimit = 5 * time.Second
 
-// TestExternalChanges changes agents without Fleet, and checks that Fleet shows the change in time, with a reason.
+// TestExternalChanges changes agents directly in Coder, and checks that Fleet shows each change in time, with a reason.
 func TestExternalChanges(t *testing.T) {
 	s := newBed(t, "bob").serve(t, setup{})
 	for _, c := range []struct {
 		name, face, state, task string
 		happens                 func(t *testing.T, s *server, ws workspace)
-		back                    func(t *testing.T, s *server, ws workspace) // nil: it does not recover by itself
+		back                    func(t *testing.T, s *server, ws workspace) // undoes the change; nil if the agent does not recover
 	}{
 		{
 			name: "Slain", face: "grpc", state: "unhealthy",
@@ -88,7 +88,7 @@ func TestExternalChanges(t *testing.T) {
 			_, there := s.workspace(t, ws.Name)
 			return !there
 		})
-		took := within(t, truthLimit, "it is gone from the list", func() bool { return f.listed(t, "Removed") == nil })
+		took := within(t, truthLimit, "the list no longer contains the agent", func() bool { return f.listed(t, "Removed") == nil })
 		t.Logf("deleted shows after %s", took.Round(10*time.Millisecond))
 		f.fail(t, "show_agent", object{"agent_name": "Removed"}, "AGENT_NOT_FOUND", 404)
 		task := f.call(t, "show_task", object{"task_id": id})

@@ -31,7 +31,7 @@ import (
 // object is a JSON object.
 type object map[string]any
 
-// at returns the value at the path of keys separated by dots; nil if there is none.
+// at returns the value at the path, which consists of keys separated by dots. It returns nil if there is no value.
 func (o object) at(path string) any {
 	var v any = map[string]any(o)
 	for key := range strings.SplitSeq(path, ".") {
@@ -41,7 +41,7 @@ func (o object) at(path string) any {
 	return v
 }
 
-// list returns the objects at the key.
+// list returns the objects in the array at the key.
 func (o object) list(key string) (all []object) {
 	items, _ := o[key].([]any)
 	for _, item := range items {
@@ -51,7 +51,7 @@ func (o object) list(key string) (all []object) {
 	return all
 }
 
-// text returns the string at the path; empty if there is none.
+// text returns the string at the path, or "" if there is no string.
 func (o object) text(path string) string {
 	s, _ := o.at(path).(string)
 	return s
@@ -62,12 +62,12 @@ type problem struct {
 	Reason  string         `json:"error"`
 	Message string         `json:"message"`
 	Details map[string]any `json:"details"`
-	http    int            // of REST; 0 for other faces
+	http    int            // the HTTP status of REST; 0 on other faces
 }
 
 func (p *problem) Error() string { return fmt.Sprintf("%s: %s %v", p.Reason, p.Message, p.Details) }
 
-// faces call a server.
+// faces contains, by the name of each face, a function that calls a method on it.
 var faces = map[string]func(*server, context.Context, protoreflect.MethodDescriptor, string, object) (object, *problem, error){
 	"grpc": (*server).callGRPC,
 	"rest": (*server).callREST,
@@ -95,7 +95,7 @@ func method(tool string) protoreflect.MethodDescriptor {
 	return nil
 }
 
-// try calls a tool.
+// try calls a tool. It returns the answer, or the problem if the server refused the call.
 func (c caller) try(t testing.TB, tool string, args object) (object, *problem) {
 	t.Helper()
 	m := method(tool)
@@ -117,7 +117,8 @@ func (c caller) call(t testing.TB, tool string, args object) object {
 	return answer
 }
 
-// fail calls a tool. It requires an error with the reason, the HTTP status if there is one, and the words in its text.
+// fail calls a tool. It requires an error with the reason, with the words in its message, and over REST with the HTTP
+// status.
 func (c caller) fail(t testing.TB, tool string, args object, reason string, code int, words ...string) *problem {
 	t.Helper()
 	answer, problem := c.try(t, tool, args)
@@ -154,11 +155,12 @@ func (c caller) wait(t testing.TB, id string) object {
 			return r.list("tasks")[0]
 		}
 	}
-	require.FailNow(t, "the task does not end", id)
+	require.FailNow(t, "the task must end", id)
 	return nil
 }
 
-// events returns the events of the agent after the cursor; with follow set, at least one, and those of the next second.
+// events returns the events of the agent after the cursor, and the next cursor. If follow is set, it also waits for new
+// events for a second.
 func (c caller) events(t testing.TB, agent, cursor string, follow bool) (events []object, next string) {
 	t.Helper()
 	args := object{"agent_name": agent, "cursor": cursor}
@@ -200,7 +202,7 @@ func (s *server) callGRPC(ctx context.Context, m protoreflect.MethodDescriptor, 
 	return o, nil, json.Unmarshal(data, &o)
 }
 
-// stream merges the messages of a stream.
+// stream calls a streaming method, and merges the messages of the stream into answer.
 func (s *server) stream(ctx context.Context, path string, request, answer proto.Message) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -276,7 +278,7 @@ func (s *server) callREST(ctx context.Context, m protoreflect.MethodDescriptor, 
 	return merged(res.Body)
 }
 
-// merged parses the answer, or merges the lines of a stream.
+// merged parses the answer. If the answer is a stream, it merges the stream's messages into one object.
 func merged(body io.Reader) (object, *problem, error) {
 	all := object{}
 	events, streamed := []any{}, false

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestIsolation uses the token of Coder's owner, which can see everything. Workspaces of other people, and of templates
-// that cannot host agents, must not exist for Fleet.
+// TestIsolation uses the token of Coder's owner, which can see everything. Fleet must ignore the workspaces of other
+// people, and workspaces whose template cannot host agents.
 func TestIsolation(t *testing.T) {
 	admin, alice := newBed(t, "admin"), newBed(t, "alice")
 	prefix := admin.newPrefix(t)
@@ -42,7 +42,7 @@ func TestIsolation(t *testing.T) {
 	require.NotEqual(t, theirs.ID, r.text("agent.workspace_id"))
 	require.Equal(t, "idle", r.text("agent.status"), "%v", r)
 	c.remove(t, "Theirs")
-	// A person's workspace with the name of an agent is not used or deleted by Fleet.
+	// Fleet must not use or delete a person's workspace that has the name of an agent's workspace.
 	c.fail(t, "show_agent", object{"agent_name": "Plain"}, "AGENT_NOT_FOUND", 404)
 	for face := range faces {
 		c := s.through(face)
@@ -72,6 +72,6 @@ func (b *bed) make(t testing.TB, template, name string) (ws workspace) {
 			return ws
 		}
 	}
-	require.FailNow(t, "there is no such template", template)
+	require.FailNow(t, "the test bed must have the template", template)
 	return ws
 }

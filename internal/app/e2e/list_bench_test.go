@@ -23,11 +23,11 @@ import (
 const (
 	bulk       = "../../../testdata/coder-testbed/bulk.sh" // creates cheap workspaces in the test bed
 	bulkAgents = 300
-	quiet      = time.Minute // for counting requests
+	quiet      = time.Minute // how long the benchmark counts the requests of an idle fleet
 )
 
-// BenchmarkList compares list_agents of a fleet with hundreds of agents in a real Coder with Coder's own lists of their
-// workspaces. It also counts the requests that an idle fleet makes.
+// BenchmarkList compares the speed of list_agents with the speed of Coder's own lists of workspaces. The fleet has
+// hundreds of agents in a real Coder. The benchmark also counts the requests that an idle fleet sends to Coder.
 func BenchmarkList(b *testing.B) {
 	coder := newBed(b, "")
 	out, err := exec.CommandContext(b.Context(), bulk, strconv.Itoa(bulkAgents), coder.user).CombinedOutput()
@@ -85,7 +85,7 @@ var ids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 func (r *requests) count(s faultproxy.Seen) {
 	path := ids.ReplaceAllString(s.Path, "ID")
-	if strings.HasPrefix(path, "/@") { // to an agent, through Coder's app proxy
+	if strings.HasPrefix(path, "/@") { // a request to an agent, through Coder's app proxy
 		path = "an agent's " + path[strings.LastIndex(path, "/"):]
 	}
 	r.mu.Lock()
@@ -95,7 +95,7 @@ func (r *requests) count(s faultproxy.Seen) {
 	}
 }
 
-// take returns and resets the counts.
+// take returns the counts and resets them.
 func (r *requests) take() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

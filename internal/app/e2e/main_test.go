@@ -1,6 +1,6 @@
-// Package e2e runs real servers against a real Coder with real agents in real workspaces. It tests the whole contract
-// on gRPC, REST and MCP, changes to agents without Fleet, crashes of Fleet, and faults of the network between Fleet and
-// Coder. `make coder-up e2e` runs it; without a Coder its tests are skipped.
+// Package e2e runs real servers with a real Coder, and real agents in real workspaces. It tests all promises of the API
+// on gRPC, REST and MCP, changes to agents directly in Coder, crashes of Fleet, and faults of the network between Fleet
+// and Coder. `make coder-up e2e` runs it. Without a Coder its tests are skipped.
 package e2e
 
 import (
@@ -10,7 +10,7 @@ import (
 	"fleet/internal/app"
 )
 
-// serverEnv makes the test binary act as the program, so that a server can be killed.
+// serverEnv is a variable that makes the test binary act as the fleet program, so that a test can kill a server.
 const serverEnv = "E2E_SERVER"
 
 func TestMain(m *testing.M) {

@@ -12,7 +12,7 @@ import (
 )
 
 // TestReplicas sends the same requests concurrently to two servers with one database, while a person uses Coder.
-// Nothing may be created or sent twice, and finally both servers must show the true state.
+// Nothing may be created or sent twice, and at the end both servers must show the true state.
 func TestReplicas(t *testing.T) {
 	whole, b := t, newBed(t, "bob")
 	first := b.serve(t, setup{})
@@ -65,9 +65,9 @@ func TestReplicas(t *testing.T) {
 		ws := first.workspaceOf("Twin")
 		id := p[0].run(t, "Twin", prompt)
 		b.eventually(t, "the agent works", func() bool { return b.given(t, ws, prompt) == 1 })
-		for i, m := range []string{"echo heard of one", "echo heard of another"} { // by the server that follows the task, and by the other one
+		for i, m := range []string{"echo heard of one", "echo heard of another"} { // one message through the server that follows the task, and one through the other server
 			r := p[i].call(t, "send_task_message", object{"agent_name": "Twin", "message": m})
-			require.Contains(t, r["message"], "is kept", "it works: %v", r)
+			require.Contains(t, r["message"], "is kept", "the message must be kept, because the agent works: %v", r)
 			require.Equal(t, id, r.text("task.id"))
 			p[i].kill(t)
 			p[i] = b.serve(whole, setup{prefix: first.prefix, data: first.data}).through("grpc")
@@ -82,7 +82,7 @@ func TestReplicas(t *testing.T) {
 	t.Run("with a person", func(t *testing.T) { p.withPerson(t, "Once") })
 	for _, name := range []string{"Once", "Twin"} {
 		p[0].remove(t, name)
-		within(t, truthLimit, name+" is gone everywhere", func() bool { return p[1].listed(t, name) == nil })
+		within(t, truthLimit, name+" is deleted on both servers", func() bool { return p[1].listed(t, name) == nil })
 	}
 }
 
@@ -100,17 +100,18 @@ func (p pair) both(t *testing.T, tool string, args object) (answers [2]object, p
 	return answers, problems
 }
 
-// one returns the only answer, and requires that the other call was refused with the reason.
+// one requires that exactly one call succeeded and that the other call was refused with the reason. It returns the
+// answer of the successful call.
 func (p pair) one(t *testing.T, answers [2]object, problems [2]*problem, reason string) object {
 	t.Helper()
 	for i := range p {
 		if problems[i] == nil {
-			require.NotNil(t, problems[1-i], "both calls succeeded: %v", answers)
+			require.NotNil(t, problems[1-i], "only one call may succeed: %v", answers)
 			require.Equal(t, reason, problems[1-i].Reason, "%v", problems[1-i])
 			return answers[i]
 		}
 	}
-	require.FailNow(t, "none succeeded", "%v", problems)
+	require.FailNow(t, "one call must succeed", "%v", problems)
 	return nil
 }
 
@@ -120,8 +121,8 @@ func (s *server) ours(t *testing.T) []workspace {
 	return s.workspaces(t, "owner:"+s.user+" name:"+s.prefix)
 }
 
-// withPerson calls the servers while a person starts and stops the workspace in Coder. It then compares the state that
-// they show with the true one.
+// withPerson calls the servers while a person starts and stops the workspace in Coder. It then checks that both servers
+// show the true state.
 func (p pair) withPerson(t *testing.T, agent string) {
 	ws, _ := p[0].workspace(t, p[0].workspaceOf(agent))
 	seed := uint64(time.Now().UnixNano())
@@ -137,7 +138,7 @@ func (p pair) withPerson(t *testing.T, agent string) {
 		var id string
 		doing.Go(func() {
 			status := p[0].build(t, ws.ID, click)
-			require.Contains(t, []int{http.StatusCreated, http.StatusConflict}, status, "Coder refuses only during a build")
+			require.Contains(t, []int{http.StatusCreated, http.StatusConflict}, status, "Coder may refuse only because another build is active")
 		})
 		doing.Go(func() {
 			if _, problem := p[round%2].try(t, tool, object{"agent_name": agent}); problem != nil {
@@ -169,7 +170,8 @@ func (p pair) withPerson(t *testing.T, agent string) {
 	require.Equal(t, "completed", p[1].wait(t, p[1].run(t, agent, "echo all is well"))["status"])
 }
 
-// promptsOf returns the same as given, for an agent that may be stopped.
+// promptsOf returns how many times the agent received the prompt. Unlike given, it does not wait for the agent, which
+// may be stopped.
 func (p pair) promptsOf(t *testing.T, ws, prompt string) (n int) {
 	said, _ := p[0].prompts(t, ws)
 	for _, s := range said {
@@ -190,8 +192,8 @@ func (p pair) agree(t *testing.T, agent string, ws workspace) {
 	}
 	p[0].eventually(t, "the workspace is at rest", rest)
 	begun := time.Now()
-	within(t, 30*time.Second, "both say what is so", func() bool {
-		if !rest() { // the request came after the click
+	within(t, 30*time.Second, "both servers show the true state", func() bool {
+		if !rest() { // a request of the test may have started another build after the click
 			return false
 		}
 		for _, c := range p {

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	helloLimit = time.Second     // from start_agent_task to completed, with a program that only prints hello
+	helloLimit = time.Second     // from start_agent_task until the task is completed, with a program that only prints hello
 	proofLimit = 3 * time.Second // from stop_agent_task until no process of the task is left
 )
 
-// exact is text that a terminal of 80 columns would change.
+// exact is a text that a terminal with 80 columns would change.
 var exact = "# Plan\n\n| name | state |\n|------|-------|\n| papi | `idle` |\n\n```go\nfunc main() {\n\tfmt.Println(\"hi\")   \n}\n```\n" +
 	"─── ✻ ● ┌─┐ > " + strings.Repeat("a long line ", 40) + "\n\nThat is all.\n"
 
@@ -180,14 +180,14 @@ func TestRunnerSurvivesKills(t *testing.T) {
 			require.Equal(t, want.String(), said.String(), "each line must be one event")
 			times, err := os.ReadFile(filepath.Join(home, "work", tag))
 			require.NoError(t, err)
-			require.Equal(t, "begun\nended\n", string(times), "it must run once")
+			require.Equal(t, "begun\nended\n", string(times), "the task must run once")
 			b.eventually(t, "the agent is idle", func() bool { return c.agent(t, "Papi")["status"] == "idle" })
 		})
 	}
 	c.remove(t, "Papi")
 }
 
-// outputs returns the task's own texts in the event log.
+// outputs returns the task's output events in the event log.
 func (c caller) outputs(t testing.TB, id string) (outputs []object) {
 	t.Helper()
 	for _, e := range c.call(t, "watch_fleet", object{"task_id": id, "cursor": "0", "max_events": 10000}).list("events") {

@@ -28,14 +28,14 @@ import (
 // server is `fleet serve --backend coder` in its own process.
 type server struct {
 	*bed
-	prefix string // prefix of its workspaces' names
+	prefix string // the prefix of the workspaces' names
 	data   string
 	http   string
 	grpc   *grpc.ClientConn
 	api    fleetv1.FleetServiceClient
 	mcp    *mcpclient.Client
 	cmd    *exec.Cmd
-	ended  chan struct{} // closed when its log has ended
+	ended  chan struct{} // closed when the log of cmd has ended
 	down   bool
 
 	mu  sync.Mutex
@@ -44,12 +44,12 @@ type server struct {
 
 // setup configures a server.
 type setup struct {
-	prefix string        // empty: a new one
-	data   string        // empty: a new directory
-	url    string        // of Coder; empty: the bed's
-	wait   time.Duration // create_wait; 0: 90 s
-	beside bool          // the fleet's agents are local; Coder is only for other toolsets
-	// agents are definitions of subagents: the frontmatter and the body of each agent.md.
+	prefix string        // the prefix of workspace names; a new prefix if empty
+	data   string        // the data directory; a new directory if empty
+	url    string        // the URL of Coder; the URL of the test bed if empty
+	wait   time.Duration // create_wait; 90 s if it is 0
+	beside bool          // the fleet's agents run on this machine, and only other toolsets use Coder
+	// agents are definitions of subagents by name. A definition is the frontmatter and the body of an agent.md.
 	agents map[string]string
 }
 
@@ -128,7 +128,7 @@ func (s *server) connect(t testing.TB, httpAddr, grpcAddr string) {
 	})
 }
 
-// follow reads the log, which contains the server's addresses.
+// follow reads the server's log. It sends the server's addresses, which are in the log, to up.
 func (s *server) follow(log io.Reader, up chan<- [2]string) {
 	lines := bufio.NewScanner(log)
 	lines.Buffer(nil, 1<<20)
@@ -150,7 +150,7 @@ func (s *server) said() string {
 	return strings.Join(s.log, "\n")
 }
 
-// kill kills the server.
+// kill kills the server and waits for its end.
 func (s *server) kill(t testing.TB) {
 	t.Helper()
 	s.down = true
@@ -159,7 +159,7 @@ func (s *server) kill(t testing.TB) {
 	require.Error(t, s.cmd.Wait())
 }
 
-// end stops the server. Its log must contain no error and never the token.
+// end stops the server. The server's log must contain neither an error nor the token.
 func (s *server) end(t testing.TB) {
 	t.Helper()
 	if !s.down {

@@ -13,8 +13,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestSubagentInWorkspace runs subagents in their own workspaces: for one call, for a conversation, and for a call that
-// is cancelled.
+// TestSubagentInWorkspace runs subagents in their own workspaces: one for a single call, and one for a conversation and
+// for a call that is cancelled.
 func TestSubagentInWorkspace(t *testing.T) {
 	b := newBed(t, "bob")
 	s := b.serve(t, setup{agents: map[string]string{
@@ -66,11 +66,12 @@ func TestSubagentInWorkspace(t *testing.T) {
 	cancel()
 	require.Equal(t, codes.Canceled, status.Code(<-ended))
 	three, err := run(t.Context(), "github", "echo three")
-	require.NoError(t, err, "it must be ready again")
+	require.NoError(t, err, "the subagent must accept a call again")
 	require.Equal(t, "three", strings.TrimSpace(three.GetResult()))
 }
 
-// TestSubagentBesideLocalFleet runs a subagent in a workspace, for a fleet whose own agents are on this machine.
+// TestSubagentBesideLocalFleet runs a subagent in a workspace of Coder, for a fleet whose own agents run on this
+// machine.
 func TestSubagentBesideLocalFleet(t *testing.T) {
 	b := newBed(t, "bob")
 	s := b.serve(t, setup{beside: true, agents: map[string]string{"review": "container: coder\nproject: Setup\n---\nYou review."}})
@@ -80,5 +81,5 @@ func TestSubagentBesideLocalFleet(t *testing.T) {
 	b.eventually(t, "its workspace goes with it", func() bool { return len(b.workspaces(t, "owner:me name:"+s.prefix)) == 0 })
 	agents, err := s.api.ListAgents(t.Context(), &fleetv1.ListAgentsRequest{})
 	require.NoError(t, err)
-	require.Empty(t, agents.GetAgents(), "workspaces in Coder are not the fleet's agents")
+	require.Empty(t, agents.GetAgents(), "a workspace of a subagent must not appear as an agent of the fleet")
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience limits everything that has no limit of its own.
+// patience is the time limit for operations without a limit of their own.
 const patience = 2 * time.Minute
 
 // bed is the Coder deployment of the tests, used by a person with a session token.
@@ -32,8 +32,8 @@ type bed struct {
 	dir   string // directory of the test bed, which contains its workspaces
 }
 
-// newBed returns the deployment named by the environment, as the given user: admin, alice, bob, or the owner of the
-// token if empty. It skips the test if there is none.
+// newBed returns the deployment that the environment names, as the given user: admin, alice, bob, or the owner of the
+// token if user is empty. It skips the test if the environment names no deployment.
 func newBed(t testing.TB, user string) *bed {
 	t.Helper()
 	if os.Getenv("FLEET_E2E") == "" {
@@ -52,7 +52,8 @@ func newBed(t testing.TB, user string) *bed {
 	return b
 }
 
-// newPrefix returns a new prefix for workspace names. Workspaces with it are removed at the end.
+// newPrefix returns a new prefix for workspace names. At the end of the test, all workspaces with the prefix are
+// deleted.
 func (b *bed) newPrefix(t testing.TB) string {
 	t.Helper()
 	var tag [2]byte
@@ -105,7 +106,7 @@ func (b *bed) workspaces(t testing.TB, query string) []workspace {
 	return all.Workspaces
 }
 
-// workspace returns the person's workspace with the name; false if there is none.
+// workspace returns the person's workspace with the name. It returns false if there is no such workspace.
 func (b *bed) workspace(t testing.TB, name string) (ws workspace, ok bool) {
 	t.Helper()
 	status := b.ask(t, http.MethodGet, "/api/v2/users/"+b.user+"/workspace/"+name, nil, &ws)
@@ -113,8 +114,8 @@ func (b *bed) workspace(t testing.TB, name string) (ws workspace, ok bool) {
 	return ws, status == http.StatusOK
 }
 
-// build requests a build, as a person does by a click: start, stop or delete. It returns Coder's HTTP status: 409 means
-// that another build is active.
+// build requests a build, as a person does by a click. The transition is start, stop or delete. It returns Coder's HTTP
+// status: 409 means that another build is active.
 func (b *bed) build(t testing.TB, id, transition string) int {
 	t.Helper()
 	return b.ask(t, http.MethodPost, "/api/v2/workspaces/"+id+"/builds", map[string]string{"transition": transition}, nil)
@@ -132,7 +133,8 @@ func (b *bed) parameters(t testing.TB, ws workspace) map[string]string {
 	return values
 }
 
-// prompts returns the messages to the agent in the workspace, from AgentAPI; false if that does not answer.
+// prompts asks AgentAPI for the messages that the agent in the workspace has received. It returns false if AgentAPI
+// does not answer.
 func (b *bed) prompts(t testing.TB, name string) (said []string, ok bool) {
 	var all struct {
 		Messages []struct{ Role, Content string }
@@ -151,7 +153,7 @@ func (b *bed) prompts(t testing.TB, name string) (said []string, ok bool) {
 	return said, true
 }
 
-// given returns how many prompts with the text the agent got.
+// given returns how many prompts with the text the agent has received.
 func (b *bed) given(t testing.TB, name, text string) (n int) {
 	t.Helper()
 	var said []string
@@ -167,7 +169,7 @@ func (b *bed) given(t testing.TB, name, text string) (n int) {
 	return n
 }
 
-// kill kills a process of the workspace: agent or agentapi.
+// kill kills a process of the workspace. The process is "agent" or "agentapi".
 func (b *bed) kill(t testing.TB, name, process string) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(b.dir, "ws/by-name", b.user, name, process+".pid"))
@@ -193,7 +195,7 @@ func (b *bed) ask(t testing.TB, method, path string, body, into any) int {
 	return status
 }
 
-// try is ask that returns 0 if there is no answer.
+// try is like ask, but returns 0 if Coder does not answer.
 func (b *bed) try(t testing.TB, method, path string, body, into any) int {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
 	defer cancel()
@@ -225,13 +227,14 @@ func (b *bed) try(t testing.TB, method, path string, body, into any) int {
 	return res.StatusCode
 }
 
-// eventually polls for something that sends no signal.
+// eventually polls until ok returns true, and fails after patience. It is for changes that send no signal.
 func (b *bed) eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	within(t, patience, what, ok)
 }
 
-// within polls for something that sends no signal, and fails after the limit. It returns the elapsed time.
+// within polls until ok returns true, and fails after the limit. It returns the elapsed time. It is for changes that
+// send no signal.
 func within(t testing.TB, limit time.Duration, what string, ok func() bool) time.Duration {
 	t.Helper()
 	begun := time.Now()

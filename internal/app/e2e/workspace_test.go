@@ -28,7 +28,7 @@ type process struct {
 	env  []string
 }
 
-// processes returns the processes with this HOME.
+// processes returns the processes that have this HOME in their environment.
 func processes(home string) (found []process) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
@@ -55,7 +55,7 @@ func ofTask(home, id string) (found []process) {
 	return found
 }
 
-// runners returns the fleet-runner processes with this HOME.
+// runners returns the process ids of the fleet-runners with this HOME.
 func runners(home string) (pids []int) {
 	for _, p := range processes(home) {
 		if len(p.argv) > 1 && filepath.Base(p.argv[0]) == "fleet-runner" && p.argv[1] == "serve" {
@@ -65,12 +65,12 @@ func runners(home string) (pids []int) {
 	return pids
 }
 
-// killRunner kills the workspace's runner. The runner is then restarted automatically.
+// killRunner kills the workspace's runner. The workspace then restarts the runner.
 func (b *bed) killRunner(t testing.TB, name string) {
 	t.Helper()
 	home := b.home(t, name)
 	var pids []int
-	b.eventually(t, "there is a runner", func() bool {
+	b.eventually(t, "the workspace has a runner", func() bool {
 		pids = runners(home)
 		return len(pids) == 1
 	})

@@ -13,8 +13,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestAgentsAsk lets each program of the Agent Client Protocol ask for permissions, which a person grants or denies,
-// and ask a question with the MCP server for that.
+// TestAgentsAsk lets each program of the Agent Client Protocol ask for permissions, which a person grants or denies. It
+// also lets the program ask a question with the MCP server for questions.
 func TestAgentsAsk(t *testing.T) {
 	for _, a := range agents {
 		if !a.asks {

@@ -21,19 +21,19 @@ import (
 // agent describes an agent program that Fleet drives.
 type agent struct {
 	name    string
-	set     string // of testdata/npm
+	set     string // the directory in testdata/npm with the program's packages
 	driver  string
-	command []string // its program is in the set
+	command []string // starts the program, which is in the set
 	env     func(url string) map[string]string
 	role    role
-	runs    string   // a prompt line that runs a command; %s is the command in JSON
-	edits   string   // a prompt line that creates the file made.txt
-	steps   []string // their texts as steps
-	// questioned says that people can answer its questions.
+	runs    string   // a prompt line that makes the program run a command; %s is the command in JSON
+	edits   string   // a prompt line that makes the program create the file made.txt
+	steps   []string // texts that the steps for runs and edits must contain
+	// questioned says that people can answer the program's questions.
 	questioned bool
-	asks       bool   // it asks before it runs a command, so a role can allow and deny commands
-	costs      bool   // it reports the cost of a run
-	process    string // the end of its command line
+	asks       bool   // the program asks before it runs a command, so a role can allow and deny commands
+	costs      bool   // the program reports the cost of a run
+	process    string // the end of the program's command line
 }
 
 // team is a fleet whose agents run one program.
@@ -48,7 +48,7 @@ func newTeam(t *testing.T, a agent) *team {
 	wanted(t, "TEST_AGENTS", "test-agents", "the programs that Fleet drives, 2.3 GB")
 	bin := filepath.Join(install(t, a.set), "node_modules", ".bin")
 	path := bin + ":" + os.Getenv("PATH")
-	if a.set == "claude" { // it contains its own Node
+	if a.set == "claude" { // Claude Code contains its own Node
 		path = os.Getenv("PATH")
 	}
 	c := &team{crew: &crew{home: newHome(t)}, agent: a, stub: stub.New(t)}
@@ -68,7 +68,7 @@ func newTeam(t *testing.T, a agent) *team {
 	return c
 }
 
-// asker returns the role with permissions that people answer.
+// asker returns a copy of the role, in which people answer requests for permissions.
 func asker(r role) role {
 	r = maps.Clone(r)
 	r["name"], r["permissions"] = "asker", map[string]any{"ask": []string{"Bash(git init *)"}, "timeout": "5m"}
@@ -86,28 +86,28 @@ func (c *team) arrive(t *testing.T, gate string) *stub.Gate {
 
 func (c *team) run(command string) string { return fmt.Sprintf(c.runs, fmt.Sprintf("%q", command)) }
 
-// last returns the latest request whose prompt contains the text.
+// last returns the latest request to the model whose prompt contains the text.
 func (c *team) last(t *testing.T, text string) stub.Request {
 	t.Helper()
 	asked := c.stub.Asked(text)
-	require.NotEmpty(t, asked, "the model was not asked about %q", text)
+	require.NotEmpty(t, asked, "the model must receive a request whose prompt contains %q", text)
 	return asked[len(asked)-1]
 }
 
-// TestAgents runs each program that Fleet drives, confined, with its own server.
+// TestAgents runs each program that Fleet drives. Each program is confined, and has its own Fleet server.
 func TestAgents(t *testing.T) {
 	for _, a := range agents {
 		t.Run(a.name, func(t *testing.T) {
 			c := newTeam(t, a)
 			c.create(t, "papi", "coder")
 			for _, step := range []func(*testing.T){c.works, c.questions, c.goesOn, c.outlives, c.stops, c.dies, c.forgets} {
-				step(t) // in one test, since the servers end with theirs
+				step(t) // all steps are in one test, because the servers stop when their test ends
 			}
 		})
 	}
 }
 
-// works runs a task that uses tools, and checks everything that is reported.
+// works runs a task that uses tools, and checks everything that Fleet reports about it.
 func (c *team) works(t *testing.T) {
 	prompt := []string{"--Name the birds.", c.run("echo allowed"), c.edits}
 	id := c.start(t, "papi", append(prompt, "model: say Ducks")...)
@@ -121,7 +121,7 @@ func (c *team) works(t *testing.T) {
 	t.Logf("usage %v, cost %v, turns %d", task.GetUsage(), task.GetCostUsd(), task.GetTurns())
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	require.Contains(t, task.GetSummary(), "Ducks")
-	require.NotContains(t, task.GetSummary(), "Now ", "the summary is its last text")
+	require.NotContains(t, task.GetSummary(), "Now ", "the summary must be only the last text")
 	require.EqualValues(t, 0, task.GetExitCode())
 	for _, want := range c.steps {
 		require.True(t, slices.ContainsFunc(steps, func(s string) bool { return strings.Contains(s, want) }), "%q is not in %q", want, steps)
@@ -155,7 +155,7 @@ func (c *team) works(t *testing.T) {
 	require.True(t, slices.ContainsFunc(steps, func(s string) bool { return strings.Contains(s, "permission denied") }), "%q", steps)
 }
 
-// questions answers the agent's questions.
+// questions checks that a person's answers allow and deny the commands of an agent.
 func (c *team) questions(t *testing.T) {
 	if !c.questioned {
 		return
@@ -186,7 +186,7 @@ func (c *team) goesOn(t *testing.T) {
 	require.Contains(t, task.GetSummary(), "Seven")
 	c.remembers(t, task, "Count them.", "Name the birds.")
 	c.remembers(t, task, "Count them.", "Ducks")
-	require.LessOrEqual(t, task.GetUsage().GetInputTokens(), int32(2*stub.InputTokens), "its own usage, not the conversation's")
+	require.LessOrEqual(t, task.GetUsage().GetInputTokens(), int32(2*stub.InputTokens), "the usage must be of the task alone, not of the whole conversation")
 
 	// Another agent has its own conversation.
 	c.create(t, "mami", "coder")
@@ -204,11 +204,11 @@ func (c *team) outlives(t *testing.T) {
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	asked := 0
 	for _, q := range c.stub.Asked("Go on without me.") {
-		if len(q.Tools) > 0 { // programs make small requests, for example for titles
+		if len(q.Tools) > 0 { // programs also make small requests without tools, for example for titles
 			asked++
 		}
 	}
-	require.Equal(t, 2, asked, "it must run once")
+	require.Equal(t, 2, asked, "the task must run once")
 	task = c.do(t, "papi", "Do you remember?", "model: say Yes")
 	require.Contains(t, task.GetSummary(), "Yes")
 	c.remembers(t, task, "Do you remember?", "Name the birds.")
@@ -220,7 +220,7 @@ func (c *team) stops(t *testing.T) {
 		r, err := c.api.StopAgentTask(t.Context(), &fleetv1.StopAgentTaskRequest{AgentName: "papi"})
 		require.NoError(t, err)
 		require.Equal(t, fleetv1.Task_stopped, r.GetTask().GetStatus())
-		require.Empty(t, c.processes("papi"), "a stopped task has no processes")
+		require.Empty(t, c.processes("papi"), "a stopped task must have no processes")
 		t.Logf("stopped in %s", time.Since(begun).Round(time.Millisecond))
 	}
 	c.start(t, "papi", "Think hard.", "model: hang thought")
@@ -254,16 +254,17 @@ func (c *team) dies(t *testing.T) {
 	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
 	require.NotEmpty(t, task.GetReason())
 	t.Log(task.GetReason())
-	require.Empty(t, c.processes("papi"), "its children must end too")
+	require.Empty(t, c.processes("papi"), "the children of the killed program must end too")
 
-	// Another agent, because an unanswered prompt is repeated with the next one.
+	// This is another agent, because a program repeats an unanswered prompt with the next prompt.
 	c.create(t, "nino", "coder")
 	task = c.do(t, "nino", "Ask for too much.", "model: refuse 400 that is too much")
 	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
 	require.Contains(t, task.GetReason(), "that is too much")
 }
 
-// forgets deletes the agent's home, as a recreated workspace does.
+// forgets deletes the agent's home directory, as happens when a workspace is created anew. The next task must report
+// that its conversation is lost.
 func (c *team) forgets(t *testing.T) {
 	r, err := c.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: "papi"})
 	require.NoError(t, err)

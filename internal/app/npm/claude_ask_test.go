@@ -9,7 +9,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// asksNow waits until the task has a new question, and returns it.
+// asksNow waits until the task has more questions than before, and returns the next one.
 func (c *crew) asksNow(t *testing.T, id string, before int) *fleetv1.Question {
 	t.Helper()
 	seen := 0
@@ -68,7 +68,7 @@ func TestClaudeAsks(t *testing.T) {
 	require.Equal(t, "Tabs or spaces?", q.GetText())
 	require.Equal(t, []string{"tabs", "spaces"}, q.GetOptions())
 	c.answer(t, q, "neither: ✓", "")
-	q = c.asksNow(t, id, 5) // by Claude Code's own tool
+	q = c.asksNow(t, id, 5) // asked with Claude Code's own tool
 	require.Equal(t, "Which colour?\n- red: warm\n- blue: cold", q.GetText())
 	require.Equal(t, []string{"red", "blue"}, q.GetOptions())
 	c.answer(t, q, "blue", "")
@@ -126,7 +126,7 @@ func TestClaudeAsksAcrossServers(t *testing.T) {
 	q := c.asksNow(t, id, 0)
 	c.kill(t)
 	c.serve(t)
-	// The previous server may hold the lease for a moment, so the answer is stored until that expires.
+	// The killed server may still hold the lease for a moment. The answer is stored until the lease expires.
 	_, err := c.api.AnswerQuestion(t.Context(), &fleetv1.AnswerQuestionRequest{QuestionId: q.GetId(), Answer: "allow"})
 	require.NoError(t, err)
 	task := c.wait(t, id)

@@ -30,7 +30,7 @@ type crew struct {
 	home home
 }
 
-// role is a role as in fleet.yaml.
+// role is a role in the form of fleet.yaml.
 type role map[string]any
 
 func newCrew(t *testing.T, roles ...role) *crew {
@@ -81,7 +81,7 @@ func (c *crew) do(t *testing.T, agent string, prompt ...string) *fleetv1.TaskDet
 	return c.wait(t, c.start(t, agent, prompt...))
 }
 
-// until follows the task's events until enough returns true, and returns them.
+// until follows the task's events until enough returns true for an event, and returns all events so far.
 func (c *crew) until(t *testing.T, id string, enough func(*fleetv1.Event) bool) (events []*fleetv1.Event) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -91,7 +91,7 @@ func (c *crew) until(t *testing.T, id string, enough func(*fleetv1.Event) bool) 
 	for {
 		r, err := w.Recv()
 		if errors.Is(err, io.EOF) {
-			require.Fail(t, "the task ended first", "%v", events)
+			require.Fail(t, "the task ended before the expected event", "%v", events)
 		}
 		require.NoError(t, err)
 		for _, e := range r.GetEvents() {
@@ -150,7 +150,7 @@ func (c *crew) work(t *testing.T, agent string) string {
 // processes returns the processes of the agent's tasks.
 func (c *crew) processes(agent string) []process { return c.home.processes("FLEET_AGENT=" + agent) }
 
-// claude returns the process of the agent's Claude Code.
+// claude returns the process id of the agent's Claude Code.
 func (c *crew) claude(t *testing.T, agent string) int {
 	t.Helper()
 	for _, p := range c.processes(agent) {
@@ -158,6 +158,6 @@ func (c *crew) claude(t *testing.T, agent string) int {
 			return p.pid
 		}
 	}
-	require.Fail(t, "Claude Code does not run", "%v", c.processes(agent))
+	require.Fail(t, "Claude Code must run", "%v", c.processes(agent))
 	return 0
 }

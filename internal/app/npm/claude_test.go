@@ -14,7 +14,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// The tests' model. Claude Code knows its price: 3 dollars per million input tokens, and 15 per million output tokens.
+// The model of the tests. Claude Code knows the price of priced: 3 dollars per million input tokens, and 15 dollars per
+// million output tokens.
 const (
 	priced     = "claude-sonnet-4-5"
 	answerCost = 1000*3e-6 + 500*15e-6
@@ -33,7 +34,7 @@ func TestClaudeTask(t *testing.T) {
 		"model: hang half-way",
 	)
 
-	// Its steps are visible while it works.
+	// The task's steps are visible while it works.
 	g := c.arrive(t, "half-way")
 	events := c.until(t, id, func(e *fleetv1.Event) bool { return e.GetText() == "Bash: touch denied.txt" })
 	require.Equal(t, []string{"Write: made.txt", "Bash: echo allowed", "Bash: touch denied.txt"}, texts(events, fleetv1.Event_task_step))
@@ -51,7 +52,7 @@ func TestClaudeTask(t *testing.T) {
 	require.EqualValues(t, 4, task.GetTurns())
 	require.InDelta(t, 4*answerCost, task.GetCostUsd(), 1e-9)
 
-	// The requests to the model, and the effects of the tools.
+	// Check the requests to the model, and the effects of the tools.
 	asked := c.asked("--Make a file.")
 	require.Len(t, asked, 4)
 	q := asked[3]
@@ -82,16 +83,16 @@ func TestClaudeConversation(t *testing.T) {
 
 	second := c.do(t, "papi", "Count them.", "model: say Seven")
 	require.Equal(t, "Seven", second.GetSummary())
-	require.InDelta(t, answerCost, second.GetCostUsd(), 1e-9, "its own cost, not the conversation's")
+	require.InDelta(t, answerCost, second.GetCostUsd(), 1e-9, "the cost must be of the task alone, not of the whole conversation")
 	require.EqualValues(t, 1, second.GetTurns())
 	q := c.asked("Count them.")[0]
 	require.Contains(t, q.said(), "Name the birds.")
 	require.Contains(t, q.said(), "assistant: Ducks")
 
 	c.do(t, "mami", "Greet.", "model: say Hello")
-	require.NotContains(t, c.asked("Greet.")[0].said(), "Ducks", "each agent has its own conversation")
+	require.NotContains(t, c.asked("Greet.")[0].said(), "Ducks", "each agent must have its own conversation")
 
-	// With another role the conversation continues, and the agent learns of its role.
+	// With another role the conversation continues, and the agent is told its new role.
 	_, err := c.api.RestartAgent(t.Context(), &fleetv1.RestartAgentRequest{AgentName: "papi", Role: "manager"})
 	require.NoError(t, err)
 	c.do(t, "papi", "Lead them.", "model: say This way")
@@ -100,9 +101,10 @@ func TestClaudeConversation(t *testing.T) {
 	require.Contains(t, q.System.text()+q.said(), "You lead.")
 	c.do(t, "papi", "Rest.", "model: say Zzz")
 	prompt, _ := c.asked("Rest.")[0].prompt()
-	require.NotContains(t, prompt, "You lead.", "it must be told once")
+	require.NotContains(t, prompt, "You lead.", "the agent must be told its role only once")
 
-	// The loss of a conversation is detected. The next task starts a new one, and its agent is told.
+	// Fleet detects that a conversation is lost. The next task starts a new conversation, and the agent is told about
+	// the loss.
 	lost, err := filepath.Glob(c.home.path("data", "agents", "*", "home", ".claude", "projects", "*"))
 	require.NoError(t, err)
 	require.NotEmpty(t, lost)
@@ -127,7 +129,7 @@ func TestClaudeStop(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, fleetv1.Task_stopped, r.GetTask().GetStatus())
 		require.Equal(t, fleetv1.Agent_idle, r.GetAgentStatus())
-		require.Empty(t, c.processes(agent), "a stopped task has no processes")
+		require.Empty(t, c.processes(agent), "a stopped task must have no processes")
 		t.Logf("stopped in %s", time.Since(begun).Round(time.Millisecond))
 		return r.GetTask()
 	}
@@ -185,14 +187,14 @@ func TestClaudeCrashes(t *testing.T) {
 	task := c.wait(t, id)
 	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
 	require.Contains(t, task.GetReason(), "signal KILL")
-	require.Empty(t, c.processes("papi"), "its children must end too")
+	require.Empty(t, c.processes("papi"), "the children of the killed program must end too")
 
 	// If the model refuses, the task fails with the model's message.
 	task = c.do(t, "papi", "Ask for too much.", "model: refuse that is too much")
 	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
 	require.Contains(t, task.GetReason(), "that is too much")
 
-	// Work in the background counts, and so does the text after it.
+	// The task ends only after its work in the background, and its summary is the text after that work.
 	task = c.do(t, "papi", "Work behind my back.", `model: tool Bash {"command":"sleep 1; echo hidden","run_in_background":true}`, "model: say Begun", "model: say Finished")
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	require.Equal(t, "Finished", task.GetSummary())
@@ -214,13 +216,13 @@ func TestClaudeOutlivesItsServer(t *testing.T) {
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	require.InDelta(t, 2*answerCost, task.GetCostUsd(), 1e-9)
 	require.Equal(t, "once\n", string(read(t, filepath.Join(c.work(t, "papi"), "log"))))
-	require.Len(t, c.asked("Go on without me."), 2, "it must run once")
+	require.Len(t, c.asked("Go on without me."), 2, "the task must run once")
 }
 
 func TestClaudePrompts(t *testing.T) {
 	c := newCrew(t, role{"name": "coder"})
 	c.create(t, "papi", "coder")
-	// Longer than an argument may be, and not only ASCII.
+	// The prompt is longer than an argument of a program may be, and not only ASCII.
 	long := strings.Repeat("Größe zählt. ", 20_000)
 	require.Equal(t, "Read it all", c.do(t, "papi", long, "model: say Read it all").GetSummary())
 	prompt, _ := c.asked("Größe")[0].prompt()
@@ -230,7 +232,7 @@ func TestClaudePrompts(t *testing.T) {
 		require.Equal(t, "Seen", c.do(t, "papi", first, "model: say Seen").GetSummary(), first)
 		require.NotEmpty(t, c.asked(first+"\n"), first)
 	}
-	// A report that is too long for a summary is completely in the payload.
+	// The payload contains the whole report, even if the report is too long for a summary.
 	report := strings.TrimSpace(strings.Repeat("word ", 2000))
 	task := c.do(t, "papi", "Report.", "model: say "+report)
 	require.Equal(t, report, task.GetPayload())
@@ -264,7 +266,7 @@ func TestClaudeTools(t *testing.T) {
 	require.False(t, results[0].IsError, results[0].Content.text())
 	require.Contains(t, results[0].Content.text(), `"shell"`)
 	require.Contains(t, texts(c.until(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended }), fleetv1.Event_task_step), "inner.list_agent_projects")
-	require.NoFileExists(t, path, "its secrets must be removed with the run")
+	require.NoFileExists(t, path, "the file with the secrets must be removed at the end of the run")
 	require.NoError(t, filepath.WalkDir(string(c.home), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() && filepath.Base(path) != "fleet.yaml" {
 			require.NotContains(t, string(read(t, path)), secret, path)

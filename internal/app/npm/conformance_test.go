@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// scenarios are the scenarios of the conformance suite for servers that offer only tools. Others need tools with
-// special names, or features that Fleet does not offer: prompts, resources, completion.
+// scenarios are the scenarios of the conformance suite for servers that offer only tools. The suite's other scenarios
+// need tools with special names, or features that Fleet does not offer: prompts, resources, completion.
 var scenarios = []string{"server-initialize", "ping", "tools-list", "server-sse-multiple-streams", "dns-rebinding-protection"}
 
 func TestConformance(t *testing.T) {
@@ -19,7 +19,7 @@ func TestConformance(t *testing.T) {
 	dir := install(t, "mcp")
 	bin := func(name string) string { return filepath.Join(dir, "node_modules", ".bin", name) }
 	h := newHome(t)
-	// The packages' own Node, because this machine's may be too old.
+	// The test uses the Node from the packages, because the Node of this machine may be too old.
 	env := h.env("PATH=" + filepath.Join(dir, "node_modules", ".bin") + string(os.PathListSeparator) + os.Getenv("PATH"))
 	s := serve(t, h, "--places", "fake")
 
@@ -39,7 +39,7 @@ func TestConformance(t *testing.T) {
 	t.Run("clients", func(t *testing.T) {
 		stdout, stderr, code := run(t, env, string(h), bin("node"), filepath.Join(dir, "clients.mjs"), s.mcp(), s.grpc, program(t), string(h))
 		require.Zero(t, code, stdout+stderr)
-		require.Empty(t, stderr, "errors of the servers that the clients started")
+		require.Empty(t, stderr, "the servers that the clients started must print no errors")
 		t.Log("\n" + stdout)
 	})
 	t.Run("inspector", func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestConformance(t *testing.T) {
 		for name, i := range map[string]inspection{
 			"http":  {scene: fake, target: []string{s.mcp(), "--transport", "http"}},
 			"stdio": {scene: fake, target: []string{"--transport", "stdio", "--", program(t), "mcp", "--server", s.grpc}},
-			// Each call starts its own fleet with the same data: one starts a task, another one ends it.
+			// Each call starts its own fleet with the same data. One call starts a task, and another call ends it.
 			"embedded": {scene: shell, target: []string{"--transport", "stdio", "--", program(t), "mcp", "--embedded", "--data", h.path("inspected")}},
 		} {
 			for _, era := range []string{"legacy", "modern"} {
@@ -62,7 +62,7 @@ func TestConformance(t *testing.T) {
 // scene is an agent's project and role, and a task for it.
 type scene struct{ project, role, task string }
 
-// inspection uses the Inspector's command line. Each call is a new client.
+// inspection calls tools with the Inspector's command line. Each call starts a new client.
 type inspection struct {
 	scene
 	agent             string
@@ -75,7 +75,7 @@ type answer struct {
 		Content           []struct{ Text string }
 		StructuredContent map[string]any
 		IsError           bool
-		Tools             []struct{ Name string } // of tools/list
+		Tools             []struct{ Name string } // the result of tools/list
 	}
 }
 

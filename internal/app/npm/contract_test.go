@@ -17,7 +17,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// contracts returns a client of a fleet whose contracts are fulfilled by Claude Code.
+// contracts returns a fleet in which Claude Code works on contracts, and a client for starting contracts.
 func contracts(t *testing.T) (*staff, fleetv1.LifecycleServiceClient) {
 	t.Helper()
 	s := newStaff(t, nil)
@@ -36,7 +36,7 @@ func agentStatus(t *testing.T, c fleetv1.LifecycleServiceClient, id string) *fle
 
 func (s *staff) quiet(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, func() bool { return len(s.home.processes("FLEET_PROJECT=")) == 0 }, patience, 10*time.Millisecond, "a process is left")
+	require.Eventually(t, func() bool { return len(s.home.processes("FLEET_PROJECT=")) == 0 }, patience, 10*time.Millisecond, "no process may be left")
 }
 
 // TestClaudeContract lets Claude Code report on its contract over MCP, with the agent's own token.
@@ -66,19 +66,20 @@ func TestClaudeContract(t *testing.T) {
 	require.Equal(t, "ducks, geese", s.download(t, got.GetPayloadUrl()))
 
 	asked := s.asked("Find the birds.")
-	require.Len(t, asked, 5, "no further request to the model")
+	require.Len(t, asked, 5, "the model must receive no further request")
 	require.Contains(t, asked[0].System.text(), "Your agent_id is "+id)
 	require.Contains(t, asked[0].System.text(), "Find the birds.")
 	results := asked[4].results()
 	require.Contains(t, results[0].Content.text(), `"status":"running"`)
-	require.Contains(t, results[0].Content.text(), "not found", "an agent must not see its owner's other agents")
+	require.Contains(t, results[0].Content.text(), "not found", "an agent must not see other agents of its owner")
 	require.Contains(t, results[1].Content.text(), "AGENT_NOT_FOUND")
-	require.True(t, results[2].IsError, "it must not see tools that its token does not allow")
+	require.True(t, results[2].IsError, "an agent must not see tools that its token does not allow")
 	require.False(t, results[3].IsError, results[3].Content.text())
 
-	// The other contract is stopped during a request to the model. That request completes, and no further one is made.
+	// The test stops the other contract during a request to the model. The request must complete, and no further
+	// request may follow.
 	g := s.gate("other")
-	pass(t, g.arrived, "the other one does not begin")
+	pass(t, g.arrived, "the other contract must begin")
 	begun := time.Now()
 	stopped, err := c.AgentStop(t.Context(), &fleetv1.AgentStopRequest{AgentId: other.GetAgentId()})
 	require.NoError(t, err)
@@ -86,8 +87,8 @@ func TestClaudeContract(t *testing.T) {
 	t.Logf("stopped in %s", time.Since(begun).Round(time.Millisecond))
 	select {
 	case <-g.left:
-		require.Fail(t, "the request under way was cut off")
-	case <-time.After(8 * time.Second): // longer than the grace period of other stopped runs
+		require.Fail(t, "the active request must not be cut off")
+	case <-time.After(8 * time.Second): // longer than the usual grace period of a stopped run
 	}
 	close(g.open)
 	s.quiet(t)
@@ -95,7 +96,8 @@ func TestClaudeContract(t *testing.T) {
 	require.Equal(t, fleetv1.LifecycleStatus_stopped, agentStatus(t, c, other.GetAgentId()).GetStatus())
 }
 
-// TestClaudeContractAsText lets Claude Code write that its contract is fulfilled, or cannot be.
+// TestClaudeContractAsText lets Claude Code write in its text that it has fulfilled its contract, or that it cannot
+// fulfill it.
 func TestClaudeContractAsText(t *testing.T) {
 	s, c := contracts(t)
 	for words, want := range map[string]fleetv1.LifecycleStatus{
@@ -117,8 +119,8 @@ func TestClaudeContractAsText(t *testing.T) {
 	s.quiet(t)
 }
 
-// TestClaudeContractFiles lets Claude Code create a file without any configuration. The file must exist after the agent
-// is deleted.
+// TestClaudeContractFiles lets Claude Code create a file, with a server that has no configuration. The file must still
+// exist after the agent has been deleted.
 func TestClaudeContractFiles(t *testing.T) {
 	s, c := contracts(t)
 	r, err := c.AgentStart(t.Context(), &fleetv1.AgentStartRequest{Contract: strings.Join([]string{

@@ -16,7 +16,8 @@ import (
 // fleetTools are the tools that a controller uses.
 var fleetTools = []string{"create_agent", "start_agent_task", "wait_tasks", "show_agent_task_history", "watch_fleet", "show_agent", "delete_agent"}
 
-// conduct is the script for a controller's model: its whole job, with some failures.
+// conduct is the script for the model of a controller. It does the whole job of a controller, with some calls that
+// fail.
 const conduct = `Run the fleet.
 model: tool mcp__fleet__create_agent {"name":"worker","project":"shell","role":"operator","spec":"Do what the controller says"}
 model: tool mcp__fleet__start_agent_task {"agent_name":"worker","task_description":"echo from the shell"}
@@ -54,7 +55,7 @@ func TestClaudeAsController(t *testing.T) {
 			require.Equal(t, []connected{{"fleet", "connected"}}, begin.Servers)
 			require.Equal(t, "The fleet has run.", end.Result)
 
-			// The tool results that the model got.
+			// Check the tool results that the model received.
 			asked := m.asked("Run the fleet.")
 			results := asked[len(asked)-1].results()
 			require.Len(t, results, len(fleetTools))
@@ -73,7 +74,7 @@ func TestClaudeAsController(t *testing.T) {
 			if name == "embedded" {
 				return
 			}
-			// The resulting task.
+			// Check the task that the controller started.
 			task := taskOf(t, text("start_agent_task"))
 			shown, err := s.api.ShowTask(t.Context(), &fleetv1.ShowTaskRequest{TaskId: task, IncludePayload: true})
 			require.NoError(t, err)

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// home is an empty home directory for the programs of a test, which see nothing else of this machine. No program may be
-// left when the test ends.
+// home is a home directory for the programs of a test. It is empty at first, so the programs see no settings of this
+// machine. No program may still run when the test ends.
 type home string
 
 func newHome(t *testing.T) home {
@@ -29,7 +29,7 @@ func newHome(t *testing.T) home {
 		for _, p := range left {
 			_ = syscall.Kill(p.pid, syscall.SIGKILL)
 		}
-		require.Empty(t, left, "processes are left")
+		require.Empty(t, left, "no process may be left")
 	})
 	return h
 }
@@ -49,7 +49,8 @@ type process struct {
 	command string
 }
 
-// processes returns the processes with this HOME and these variables; none on systems without /proc.
+// processes returns the processes that have this HOME and these variables in their environment. It returns none on
+// systems without /proc.
 func (h home) processes(with ...string) []process {
 	var found []process
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
@@ -57,7 +58,7 @@ func (h home) processes(with ...string) []process {
 		pid, _ := strconv.Atoi(filepath.Base(dir))
 		env, _ := os.ReadFile(filepath.Join(dir, "environ"))
 		vars := strings.Split(string(env), "\x00")
-		// A confined agent has its own HOME in the server's data, which is below this one.
+		// A confined agent has its own HOME in the server's data directory, which is below h.
 		here := slices.ContainsFunc(vars, func(v string) bool { return v == "HOME="+string(h) || strings.HasPrefix(v, "HOME="+string(h)+"/") })
 		if !here || slices.ContainsFunc(with, func(v string) bool { return !slices.Contains(vars, v) }) {
 			continue

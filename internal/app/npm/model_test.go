@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// model is a stub of the model's API on a loopback port. The prompts contain its answers; see step.
+// model is a stub of the model's API on a loopback port. The prompts contain the answers of the model; see step.
 type model struct {
 	url string
 
@@ -57,7 +57,7 @@ type blocks []block
 type block struct {
 	Type    string `json:"type"`
 	Text    string `json:"text"`
-	Content blocks `json:"content"` // of a tool_result
+	Content blocks `json:"content"` // the content of a tool_result
 	IsError bool   `json:"is_error"`
 }
 
@@ -116,7 +116,7 @@ func newModel(t *testing.T) *model {
 		}
 		q := request{Header: r.Header}
 		if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
-			t.Errorf("the model got an invalid request: %v", err)
+			t.Errorf("the model received an invalid request: %v", err)
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
@@ -182,7 +182,7 @@ func (m *model) answer(w http.ResponseWriter, r *http.Request, q request) {
 	}
 }
 
-// usage is the usage of each answer.
+// usage is the token usage that each answer reports.
 const usage = `{"input_tokens":1000,"output_tokens":%d}`
 
 // stream sends an answer with these blocks.
@@ -194,8 +194,8 @@ func stream(w http.ResponseWriter, model string, content ...map[string]any) {
 		_, _ = fmt.Fprintf(w, "event: %s\ndata: %s\n\n", kind, b)
 		w.(http.Flusher).Flush()
 	}
-	// Claude Code merges messages with equal ids. Then an answer is missing in the next request, and the script repeats
-	// its step. Ids derived from addresses are sometimes equal, because memory is reused.
+	// Ids must be unique. Claude Code merges messages with equal ids, so the next request would lack an answer, and the
+	// script would repeat a step. Ids made from memory addresses are sometimes equal, because memory is reused.
 	id := rand.Text()
 	send("message_start", map[string]any{"message": map[string]any{
 		"id": "msg_" + id, "type": "message", "role": "assistant", "model": model, "content": []any{}, "stop_reason": nil, "stop_sequence": nil,

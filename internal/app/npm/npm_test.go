@@ -1,6 +1,6 @@
-// Package npm tests Fleet with programs from npm: conformance suites, clients of MCP, and the agent programs that Fleet drives.
-// They are large, so their tests run only when they are asked for, by `make conformance`, `make test-claude` and
-// `make test-agents`.
+// Package npm tests Fleet with programs from npm: conformance suites, clients of MCP, and the agent programs that Fleet
+// drives. These programs are large, so their tests run only on request: `make conformance`, `make test-claude` and
+// `make test-agents` run them.
 package npm
 
 import (
@@ -35,8 +35,8 @@ func wanted(t *testing.T, variable, target, size string) {
 	}
 }
 
-// install installs the packages of testdata/npm/SET as pinned in its lock file, unless they are installed, and returns
-// their directory.
+// install installs the packages of the directory set in testdata/npm, with the versions in its lock file, and returns
+// the directory of the packages. It runs npm only if these versions are not installed yet.
 func install(t *testing.T, set string) string {
 	t.Helper()
 	dir, err := filepath.Abs(filepath.Join(root, ".build", "npm", set))
@@ -56,7 +56,8 @@ func install(t *testing.T, set string) string {
 		require.NoError(t, os.WriteFile(done, lock, 0o600))
 		t.Logf("installed %s in %s", set, time.Since(begun).Round(time.Second))
 	}
-	// Scripts find their packages by their own path, and change more often than packages.
+	// Scripts look for packages next to their own path, so they must be in this directory. They change more often than
+	// the packages, so they are always copied.
 	scripts, err := filepath.Glob(filepath.Join(source, "*.mjs"))
 	require.NoError(t, err)
 	for _, s := range scripts {
@@ -87,7 +88,7 @@ func program(t *testing.T) string {
 	return path
 }
 
-// run runs a program without input, and returns its two outputs and its exit code.
+// run runs a program without input, and returns its standard output, its standard error and its exit code.
 func run(t *testing.T, env []string, dir string, argv ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -11,7 +11,7 @@ import (
 	"fleet/gen/openapi"
 )
 
-// TestOpenAPI runs an external linter on the OpenAPI document. Its warnings count too.
+// TestOpenAPI runs an external linter on the OpenAPI document. Warnings also fail the test.
 func TestOpenAPI(t *testing.T) {
 	wanted(t, "TEST_OPENAPI", "lint-openapi", "15 MB of npm packages")
 	dir := install(t, "openapi")

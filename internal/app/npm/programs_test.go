@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// crewRole returns the role of the agents of a team.
+// crewRole returns the role of a team's agents, with more fields.
 func crewRole(more role) role {
 	r := role{"name": "coder", "default": true, "prompt": "You are the coder of this crew."}
 	for k, v := range more {
@@ -55,7 +55,8 @@ var agents = []agent{
 			return map[string]string{"OPENAI_API_KEY": "sk-stub", "CODEX_CONFIG": asJSON(config), "MODEL_PROVIDER": "stub"}
 		},
 		role: crewRole(role{"permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(echo *)", "Bash(tail *)"}}),
-		// Its own sandbox does not work inside Fleet's, so it must ask to run without it.
+		// The sandbox of Codex does not work inside Fleet's sandbox, so Codex must ask to run commands without its own
+		// sandbox.
 		runs:  `model: tool exec_command {"cmd":%s,"sandbox_permissions":"require_escalated","justification":"the test"}`,
 		edits: `model: tool exec_command {"cmd":"apply_patch <<EOF\n*** Begin Patch\n*** Add File: made.txt\n+made by a tool\n*** End Patch\nEOF"}`,
 		steps: []string{"echo allowed", "made.txt"}, asks: true, questioned: true, process: "app-server",

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// step is one answer of the model. A prompt says which answers it gets, each by a line:
+// step is one answer of the model. A prompt contains a line for each answer that the model gives to it:
 //
 //	model: say TEXT         a text, and the end of the turn; \n begins a new line
 //	model: tool NAME JSON   a call of a tool; ${a.b} in the JSON is what the latest result that has it says at a.b, and
@@ -14,7 +14,8 @@ import (
 //	model: hang NAME        no answer until the test opens the gate
 //	model: refuse MESSAGE   an error of the API
 //
-// Which of them comes next follows from the conversation alone, so any number of them can be had at a time.
+// The conversation alone determines which answer comes next, so the model can hold any number of conversations at a
+// time.
 type step struct {
 	verb, text, tool string
 	input            json.RawMessage
@@ -22,7 +23,7 @@ type step struct {
 
 var stepLine = regexp.MustCompile(`(?m)^model: (\w+) ?(.*)$`)
 
-// prompt returns the latest prompt that is a script, and how many answers it got.
+// prompt returns the latest prompt that is a script, and how many answers the model has given to it.
 func (r request) prompt() (text string, answers int) {
 	for _, m := range r.Messages {
 		if m.Role == "assistant" {
@@ -64,7 +65,7 @@ func (r request) next() step {
 
 var selfLine = regexp.MustCompile(`Your agent_id is ([0-9a-f-]+)\.`)
 
-// first is the first group of a match, "" when there was none.
+// first returns the first group of a match, or "" if there was no match.
 func first(match []string) string {
 	if len(match) < 2 {
 		return ""
@@ -74,7 +75,7 @@ func first(match []string) string {
 
 var reference = regexp.MustCompile(`\$\{[\w.]+\}`)
 
-// lookup returns the text at the path in the latest result of a tool that is JSON and has it.
+// lookup returns the text at the path in the latest tool result that is JSON and contains the path.
 func (r request) lookup(path []string) (found string) {
 	for _, result := range r.results() {
 		var v any

@@ -25,7 +25,7 @@ type server struct {
 	api        fleetv1.FleetServiceClient
 	cmd        *exec.Cmd
 	killed     bool
-	ended      chan struct{} // closed when its log has ended
+	ended      chan struct{} // closed when the log of cmd has ended
 
 	mu  sync.Mutex
 	log []string
@@ -80,7 +80,7 @@ func serveIn(t *testing.T, h home, env []string, args ...string) *server {
 	return s
 }
 
-// kill kills the server.
+// kill kills the server and waits for its end.
 func (s *server) kill(t *testing.T) {
 	t.Helper()
 	s.killed = true
@@ -89,7 +89,7 @@ func (s *server) kill(t *testing.T) {
 	require.Error(t, s.cmd.Wait())
 }
 
-// follow reads the log, which contains the server's addresses.
+// follow reads the server's log. It takes the server's addresses from the log, and then signals on up.
 func (s *server) follow(log io.Reader, up chan<- struct{}) {
 	lines := bufio.NewScanner(log)
 	for lines.Scan() {

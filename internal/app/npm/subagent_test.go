@@ -19,7 +19,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// keySecret is a secret in the server's environment for a subagent's MCP server.
+// keySecret is a secret in the server's environment. An MCP server of a subagent uses it.
 const keySecret = "s3cret-of-the-subagent"
 
 // staff is a fleet with subagents that are Claude Code.
@@ -31,7 +31,8 @@ type staff struct {
 	env  []string
 }
 
-// newStaff starts a fleet with these definitions: the frontmatter and the body of each agent.md.
+// newStaff starts a fleet with these definitions of subagents. A definition is the frontmatter and the body of an
+// agent.md, by the subagent's name.
 func newStaff(t *testing.T, definitions map[string]string) *staff {
 	t.Helper()
 	path := claude(t)
@@ -61,7 +62,7 @@ func (s *staff) run(t *testing.T, name string, prompt ...string) *fleetv1.RunSub
 	return r
 }
 
-// told returns the requests whose system prompt contains the text.
+// told returns the requests to the model whose system prompt contains the text.
 func (s *staff) told(text string) (found []request) {
 	s.model.mu.Lock()
 	defer s.model.mu.Unlock()
@@ -73,7 +74,8 @@ func (s *staff) told(text string) (found []request) {
 	return found
 }
 
-// TestClaudeSubagent checks that Claude Code gets exactly what the definition of a subagent says.
+// TestClaudeSubagent checks that Claude Code receives exactly the prompt, tools and settings in the definition of a
+// subagent.
 func TestClaudeSubagent(t *testing.T) {
 	claude(t) // skips the test before anything is built
 	inner, err := json.Marshal([]any{map[string]any{
@@ -105,7 +107,7 @@ You are a web search agent.
 	g := s.gate("found")
 	pass(t, g.arrived, "the subagent does not get that far")
 
-	// The secret is only in a file that the agent reads, and in no command line.
+	// The secret must be only in a file that the agent reads, and not in a command line.
 	files, err := filepath.Glob(s.home.path("data", "agents", "*", "runs", "*", "mcp.json"))
 	require.NoError(t, err)
 	require.Len(t, files, 1)
@@ -133,7 +135,7 @@ You are a web search agent.
 	q := asked[4]
 	require.Equal(t, priced, q.Model)
 	require.Contains(t, q.System.text(), "You are a web search agent.")
-	require.NotContains(t, q.System.text(), "software engineering", "it must get only its own prompt")
+	require.NotContains(t, q.System.text(), "software engineering", "the subagent must receive only its own prompt")
 	require.Contains(t, q.tools(), "Bash")
 	require.Contains(t, q.tools(), "mcp__inner__list_agent_projects")
 	for _, tool := range []string{"Read", "Write", "Edit", "WebFetch", "Task", "Agent", "mcp__fleet__run_subagent"} {
@@ -145,11 +147,11 @@ You are a web search agent.
 	require.Contains(t, results[0].Content.text(), "allowed")
 	require.Contains(t, results[3].Content.text(), `"shell"`)
 
-	// No process, file, secret or conversation of it is left.
+	// No process, file, secret or conversation of the subagent may be left.
 	require.Eventually(t, func() bool {
 		left, _ := filepath.Glob(s.home.path("data", "agents", "*"))
 		return len(left) == 0
-	}, patience, 10*time.Millisecond, "its directory stays")
+	}, patience, 10*time.Millisecond, "the directory of the subagent must be removed")
 	require.NoError(t, filepath.WalkDir(string(s.home), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			require.NotContains(t, string(read(t, path)), keySecret, path)
@@ -162,7 +164,8 @@ You are a web search agent.
 	}
 }
 
-// TestClaudeSubagents uses subagents with a conversation, with a schema, and with other subagents.
+// TestClaudeSubagents uses a subagent that keeps its conversation, a subagent with a schema for its output, and a
+// subagent that calls another subagent.
 func TestClaudeSubagents(t *testing.T) {
 	s := newStaff(t, map[string]string{
 		"memo":    "session: true\npermissions: {allow: []}\n---\nYou remember.",
@@ -179,7 +182,7 @@ func TestClaudeSubagents(t *testing.T) {
 		q := s.asked("Count them.")[0]
 		require.Contains(t, q.said(), "assistant: Ducks")
 		for _, tool := range q.tools() {
-			require.Equal(t, "DeferredToolPlaceholder", tool, "an empty list means no tools")
+			require.Equal(t, "DeferredToolPlaceholder", tool, "a subagent with an empty list of tools must have no tools")
 		}
 	})
 	t.Run("an answer that matches its schema at the second attempt", func(t *testing.T) {
@@ -219,7 +222,7 @@ func TestClaudeSubagents(t *testing.T) {
 		cancel()
 		require.Equal(t, codes.Canceled, status.Code(<-ended))
 		pass(t, g.left, "the model was not told that nobody waits")
-		require.Eventually(t, func() bool { return len(s.home.processes("FLEET_PROJECT=")) == 0 }, patience, 10*time.Millisecond, "a process is left")
+		require.Eventually(t, func() bool { return len(s.home.processes("FLEET_PROJECT=")) == 0 }, patience, 10*time.Millisecond, "no process may be left")
 	})
 }
 

@@ -18,7 +18,7 @@ import (
 	"fleet/internal/runner/remote"
 )
 
-// workspace starts fleet-runner as in a workspace, and returns the runner of its agent.
+// workspace starts fleet-runner as in a workspace, and returns the runner of the workspace's agent.
 func workspace(t *testing.T, h home, env []string, args ...string) core.Runner {
 	t.Helper()
 	program := h.path("fleet-runner")

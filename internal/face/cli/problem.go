@@ -22,7 +22,7 @@ type failure struct {
 	message string
 	hint    string
 	details map[string]any
-	api     string // the API's own message, for programs
+	api     string // the API's message; printed instead of message in JSON and YAML output
 }
 
 // Error returns the message with the hint.
@@ -71,7 +71,7 @@ func (p *program) explainIn(ctx context.Context, err error, t Target, set *tools
 		}
 	}
 	if ctx != nil && status.Code(err) == codes.DeadlineExceeded {
-		if _, limited := ctx.Deadline(); limited { // the server's clock was slightly ahead of this program's
+		if _, limited := ctx.Deadline(); limited { // the server noticed the deadline slightly before this program
 			return errTimeout
 		}
 	}
@@ -131,8 +131,8 @@ func unreachable(message string, t Target) *failure {
 	case strings.Contains(message, "handshake"):
 		f.hint = "if that server has no TLS, add --insecure"
 	case !t.plain() && t.ClientCert == "" && (strings.Contains(message, "broken pipe") || strings.Contains(message, "connection reset by peer")):
-		// With TLS 1.3, a server that misses a client certificate refuses after the handshake. The connection may then
-		// break before the client has read the reason.
+		// With TLS 1.3, a server that requires a client certificate rejects a client without one only after the client
+		// has finished the handshake. The connection may then break before the client has read the reason.
 		f.hint = "if the server wants a client certificate, give it with --client-cert and --client-key"
 	case strings.Contains(message, "server preface") && t.plain():
 		f.message = t.Server + " does not answer as a gRPC server without TLS"

@@ -35,8 +35,9 @@ type conn struct {
 	renews bool
 }
 
-// hasExpired reports whether a call that began at the time begun failed because its token expired during the call. A
-// call with an invalid token fails at once.
+// hasExpired reports whether a call failed because its token probably expired during the call. begun is the time when
+// the call began. A token that was already invalid makes the call fail at once, so hasExpired returns false for a call
+// that failed within a second.
 func hasExpired(err error, begun time.Time) bool {
 	return status.Code(err) == codes.Unauthenticated && reasonOf(err) != "" && time.Since(begun) > time.Second
 }
@@ -134,8 +135,8 @@ func (c *conn) open(ctx context.Context, method string, req proto.Message) (grpc
 // isEnd reports whether a stream has ended normally.
 func isEnd(err error) bool { return errors.Is(err, io.EOF) }
 
-// again waits before a broken call is repeated. If the call must not be repeated, or the patience is used up, it
-// returns the call's error or a clearer one.
+// again waits before a broken call is repeated. If the call must not be repeated, it returns an error that says so. If
+// the time for retries is over or ctx is done, it returns the call's error.
 func (c *conn) again(ctx context.Context, wait *pause, sent, repeatable bool, err error) error {
 	if sent && !repeatable {
 		return Fail(ExitUnavailable, "check its effect before you try again", "the connection broke, and the server may have carried out the request")

@@ -18,8 +18,8 @@ func (p *program) newTaskOutput() *cobra.Command {
 		Long: `Print everything that the agent's program has written for a task so far, byte for
 byte. If the program writes JSON, the command prints that JSON.
 
-The runner of the agent keeps the output of the last tasks only. Of an output that is
-longer than output.max bytes (256 MiB), it keeps the beginning and the end.`,
+The agent's runner keeps the output of the agent's last 20 runs. If an output is longer
+than output.max (256 MiB by default), it keeps only the beginning and the end.`,
 		Example: `  fleet task output 3f2a... >output.log
   fleet task output 3f2a... --tail 4096`,
 		Args:              args("ID"),

@@ -68,7 +68,8 @@ type exchange struct {
 
 type exchangeKey struct{}
 
-// fail records the error of an attempt and returns it. The error of the last attempt counts; nil clears it.
+// fail records the error of an attempt and returns it. Each call replaces the recorded error, so that the error of the
+// last attempt counts. A nil error means that the attempt succeeded.
 func (x *exchange) fail(err error) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

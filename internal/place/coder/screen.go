@@ -75,7 +75,7 @@ func (p agentProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch res.StatusCode {
 	case http.StatusUnauthorized, http.StatusSeeOther, http.StatusTemporaryRedirect:
 		drain(res.Body)
-		return nil, tokenError{errors.New("Coder does not accept the token: log in again, or set CODER_SESSION_TOKEN to a valid token")}
+		return nil, tokenError{errors.New("the Coder token is not valid: log in again, or set CODER_SESSION_TOKEN to a valid one")}
 	}
 	return res, nil
 }

@@ -24,8 +24,8 @@ type workspace struct {
 	begins bool // the agent starts to work on its spec by itself
 	begun  *run // the run that the agent has started by itself
 
-	// These fields are used while State is starting: the conditions for which the build waits, and the reason with
-	// which it will fail.
+	// These fields are used while State is starting: the conditions that the build waits for, and the reason why it
+	// will fail.
 	looks   int
 	ready   time.Time
 	gate    *Gate

@@ -27,8 +27,8 @@ func needSandbox(t *testing.T) {
 	}
 }
 
-// TestAttacks runs an agent that attacks files and processes of others. Each line of the script is one attack, and must
-// fail.
+// TestAttacks runs an agent that attacks files and processes that are not its own. Each line of the script is one
+// attack, and must fail.
 func TestAttacks(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)

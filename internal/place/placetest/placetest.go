@@ -75,17 +75,17 @@ type Harness struct {
 
 // Prompts are the prompts for agents.
 type Prompts struct {
-	// Says prints Lines, which are at least two, and completes with Summary.
+	// Says prints Lines, which has at least two lines, and completes with Summary.
 	Says Prompt
 
-	// Works prints Lines, of which there is at least one, and then works until it is interrupted.
+	// Works prints Lines, which has at least one line, and then works until it is interrupted.
 	Works Prompt
 
 	// Fails fails with a reason that contains Reason.
 	Fails Prompt
 
-	// IgnoresInterrupt prints Lines, of which there is at least one, and works forever. On an interrupt without kill,
-	// it prints Reply and continues. Leave it empty if no agent can do that.
+	// IgnoresInterrupt prints Lines, which has at least one line, and works forever. On an interrupt without kill, it
+	// prints Reply and continues. Leave it empty if no agent can do that.
 	IgnoresInterrupt Prompt
 
 	// Payload completes with Payload. Leave it empty if the place has no payloads.
@@ -95,12 +95,12 @@ type Prompts struct {
 	// path of the file. If it is empty, Changes must return UNIMPLEMENTED.
 	Changes Prompt
 
-	// Listens prints Lines, of which there is at least one. It waits for two messages, prints each message, and
-	// completes. If Listens is empty, Send must return UNIMPLEMENTED.
+	// Listens prints Lines, which has at least one line. It waits for two messages, prints each message, and completes.
+	// If Listens is empty, Send must return UNIMPLEMENTED.
 	Listens Prompt
 
-	// Asks prints Lines, of which there is at least one. It asks for permission to use the tool "Bash" with an input
-	// that contains "touch asked", and prints the answer and the message with it. Then it asks the question "tabs or
+	// Asks prints Lines, which has at least one line. It asks for permission to use the tool "Bash" with an input that
+	// contains "touch asked", and prints the answer and the message with it. Then it asks the question "tabs or
 	// spaces?" with the options "tabs" and "spaces", prints the answer, and completes. If Asks is empty, Answer must
 	// return UNIMPLEMENTED.
 	Asks Prompt

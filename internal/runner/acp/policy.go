@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// Policy decides which permissions the program gets. It does not decide about a call that no rule matches.
+// Policy decides which permissions the program gets. It decides about calls that a rule matches and, if Edits is set,
+// about edits in the program's working directory. It does not decide about other calls.
 //
-// A rule is the name of a tool or of a kind of tools, optionally followed by a pattern in parentheses, in which *
-// matches any text: "Bash(go test *)", "edit", "mcp__tracker". The pattern is matched against the command, path or URL
-// of the call.
+// A rule is the name of a tool, of a kind of tools, or of an MCP server ("mcp__tracker"). A pattern in parentheses may
+// follow, in which * matches any text: "Bash(go test *)". The pattern is matched against the command, path or URL of
+// the call.
 type Policy struct {
 	Allow []string `json:"allow,omitempty"`
 	Deny  []string `json:"deny,omitempty"`
@@ -133,7 +134,8 @@ func (c call) changes() (paths []string) {
 }
 
 // match returns the first rule that matches the call, or an empty string if no rule matches. If whole is set, a pattern
-// must match the call's whole command. Otherwise it is enough that the pattern matches one part of a compound command.
+// must match the call's whole command, and a pattern other than * never matches a compound command. Otherwise it is
+// enough that the pattern matches one part of a compound command.
 func (c call) match(rules []string, whole bool) string {
 	for _, rule := range rules {
 		name, pattern, _ := strings.Cut(rule, "(")
@@ -171,7 +173,8 @@ func (c call) named(name string) bool {
 	return kind == c.Kind && c.Kind != "other"
 }
 
-// compound matches shell syntax that combines several commands, redirects output, or substitutes text in a command.
+// compound matches shell syntax that combines several commands, redirects input or output, or substitutes text in a
+// command.
 var compound = regexp.MustCompile("[;&|<>`\n\r]|\\$\\(|\\$\\{")
 
 func (c call) fits(pattern string, whole bool) bool {
@@ -227,7 +230,7 @@ func (c call) subjects() (all []string) {
 			all = append(all, strings.Join(words, " "))
 		}
 		if len(all) > 0 {
-			return all // the first text is the most important one
+			return all // the keys are in order of importance, and only the first one with a value counts
 		}
 	}
 	return c.changes()

@@ -30,7 +30,7 @@ func TestPolicy(t *testing.T) {
 		call               call
 		allowed, undecided bool
 	}{
-		{name: "nothing is allowed by itself", call: bash("ls"), undecided: true},
+		{name: "an empty policy decides nothing", call: bash("ls"), undecided: true},
 		{name: "a kind", policy: Policy{Allow: []string{"execute"}}, call: bash("ls"), allowed: true},
 		{name: "another name of the kind", policy: Policy{Allow: []string{"Bash"}}, call: bash("ls"), allowed: true},
 		{name: "another kind", policy: Policy{Allow: []string{"Read"}}, call: bash("ls"), undecided: true},
@@ -38,9 +38,18 @@ func TestPolicy(t *testing.T) {
 		{name: "a prefix", policy: Policy{Allow: []string{"Bash(go test:*)"}}, call: bash("go test ./..."), allowed: true},
 		{name: "a pattern that does not fit", policy: Policy{Allow: []string{"Bash(go test *)"}}, call: bash("go run ."), undecided: true},
 		{name: "one command hides another", policy: Policy{Allow: []string{"Bash(echo *)"}}, call: bash("echo a; rm -rf /"), undecided: true},
-		{name: "in a substitution", policy: Policy{Allow: []string{"Bash(echo *)"}}, call: bash("echo $(rm -rf /)"), undecided: true},
-		{name: "on another line", policy: Policy{Allow: []string{"Bash(echo *)"}}, call: bash("echo a\nrm -rf /"), undecided: true},
-		{name: "into a file", policy: Policy{Allow: []string{"Bash(echo *)"}}, call: bash("echo a > ~/.bashrc"), undecided: true},
+		{
+			name: "a substitution hides a command", policy: Policy{Allow: []string{"Bash(echo *)"}},
+			call: bash("echo $(rm -rf /)"), undecided: true,
+		},
+		{
+			name: "a second line hides a command", policy: Policy{Allow: []string{"Bash(echo *)"}},
+			call: bash("echo a\nrm -rf /"), undecided: true,
+		},
+		{
+			name: "output redirected to a file", policy: Policy{Allow: []string{"Bash(echo *)"}},
+			call: bash("echo a > ~/.bashrc"), undecided: true,
+		},
 		{name: "denied before allowed", policy: Policy{Allow: []string{"Bash"}, Deny: []string{"Bash(rm *)"}}, call: bash("rm x")},
 		{name: "denied within a compound", policy: Policy{Allow: []string{"Bash"}, Deny: []string{"Bash(rm *)"}}, call: bash("true && rm x")},
 		{name: "a list of words", policy: Policy{Allow: []string{"Bash(ls -l)"}}, call: call{Kind: "execute", RawInput: json.RawMessage(`{"command":["/bin/bash","-lc","ls -l"]}`)}, allowed: true},
@@ -60,7 +69,7 @@ func TestPolicy(t *testing.T) {
 		{name: "another server", policy: Policy{Allow: []string{"mcp__track"}}, call: mcp, undecided: true},
 		{name: "a server by its tool's name", policy: Policy{Allow: []string{"mcp__tracker"}}, call: named, allowed: true},
 		{name: "another tool of a server", policy: Policy{Allow: []string{"mcp__tracker__delete"}}, call: named, undecided: true},
-		{name: "other is not a name", policy: Policy{Allow: []string{"other"}}, call: mcp, undecided: true},
+		{name: "no rule can name the kind other", policy: Policy{Allow: []string{"other"}}, call: mcp, undecided: true},
 		{name: "an empty rule", policy: Policy{Allow: []string{""}}, call: call{}, undecided: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

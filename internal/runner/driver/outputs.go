@@ -14,7 +14,7 @@ type Said struct {
 	Data    json.RawMessage `json:"data,omitempty"`
 	Open    int             `json:"open,omitempty"`    // number of open tool calls after this line
 	Spent   *fleet.Outcome  `json:"spent,omitempty"`   // usage, cost and turns so far
-	Outcome *fleet.Outcome  `json:"outcome,omitempty"` // the outcome, in the last line; its payload is in a file
+	Outcome *fleet.Outcome  `json:"outcome,omitempty"` // in the last line; its payload is in the run's payload file
 }
 
 // outputsParser parses lines of Said.

@@ -37,9 +37,10 @@ func parseRefs(out string) refSet {
 
 var oidPattern = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
-// refs returns the refs of the repository that agents get, and the refs of the agent.
+// refs returns the branches, remote-tracking branches and tags of the repository, and the refs that Fleet stores for
+// the agent.
 func (g *Git) refs(ctx context.Context, t Tree) (refSet, error) {
-	// for-each-ref reads no objects, so the repository's own configuration does no harm.
+	// With this format, for-each-ref reads no objects. So git runs no program from the repository's configuration.
 	out, err := g.run(ctx, t.Repository, "for-each-ref", refFormat, "refs/heads", "refs/remotes", "refs/tags", AgentRefs(t.UID))
 	if err != nil {
 		return nil, err
@@ -67,7 +68,8 @@ func (s refSet) oids() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// special matches names that mean something else in every repository, such as HEAD or an abbreviated object name.
+// special matches names that git would not read as a branch: HEAD and similar names, abbreviated object names, options,
+// and full names of refs.
 var special = regexp.MustCompile(`^([A-Z_-]+|[0-9a-fA-F]{4,64}|-.*|refs/.*)$`)
 
 // free reports whether the name is unused in the repository and can be the name of a branch.

@@ -1,6 +1,7 @@
 package servicetest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -16,7 +17,7 @@ import (
 // first place has, and the project Web.
 func Second(t testing.TB, c fake.Config) *fake.Place {
 	t.Helper()
-	c.Traits.Name, c.Traits.Drivers = "second", []fleet.Driver{{Name: "script"}}
+	c.Traits.Name, c.Traits.Drivers = cmp.Or(c.Traits.Name, "second"), []fleet.Driver{{Name: "script"}}
 	c.Projects = []fake.Project{{Project: fleet.Project{Name: "Setup"}}, {Project: fleet.Project{Name: "Web"}}}
 	p := fake.New(c)
 	t.Cleanup(p.Destroy)

@@ -43,7 +43,7 @@ func TestLargeAdditions(t *testing.T) {
 
 	conn, err := pgx.Connect(t.Context(), url)
 	require.NoError(t, err)
-	defer conn.Close(t.Context()) //nolint:errcheck // the test is over
+	defer conn.Close(t.Context())
 	waittest.Until(t, "a transaction that waits for a lock gives no signal", func() bool {
 		require.Empty(t, second, "the second transaction has not waited for the first")
 		var waiting bool

@@ -80,11 +80,11 @@ func (s Settings) Validate(drivers []fleet.Driver) error {
 	case s.Timeout < 0 || s.Timeout > MaxTimeout:
 		return fmt.Errorf("providers.timeout is %s: it must be more than 0 and at most %s, or 0 for 10 minutes", s.Timeout, MaxTimeout)
 	case s.MaxConcurrent < 0:
-		return fmt.Errorf("providers.max_concurrent is %d: it must be more than 0, or 0 for the default", s.MaxConcurrent)
+		return fmt.Errorf("providers.max_concurrent is %d: use a positive number, or 0 for the default", s.MaxConcurrent)
 	case s.PerMinute < 0:
-		return fmt.Errorf("providers.per_minute is %d: it must be more than 0, or 0 for the default", s.PerMinute)
+		return fmt.Errorf("providers.per_minute is %d: use a positive number, or 0 for the default", s.PerMinute)
 	case s.MaxTools < 0:
-		return fmt.Errorf("providers.max_tools is %d: it must be more than 0, or 0 for the default", s.MaxTools)
+		return fmt.Errorf("providers.max_tools is %d: use a positive number, or 0 for the default", s.MaxTools)
 	}
 	for _, v := range s.ToolEnv {
 		if !variablePattern.MatchString(v) {

@@ -82,7 +82,7 @@ agents:
 	require.Equal(t, []string{"claude-opus-4-5", "Ours", "https://api.anthropic.com"}, []string{claude.Model, claude.Description, claude.BaseURL})
 	require.Equal(t, "http://10.0.0.5:11434", byName["ollama"].BaseURL)
 	require.Equal(t, providers.KindLocal, byName["qwen"].Kind)
-	require.Empty(t, byName["qwen"].Keys, "an entry of another kind inherits nothing")
+	require.Empty(t, byName["qwen"].Keys, "an entry of another kind must inherit nothing")
 	require.Equal(t, []string{"text_completion", "poetry"}, byName["inhouse"].Capabilities)
 	require.Equal(t, "mine", byName["mine"].Program())
 	require.Contains(t, byName["mine"].Capabilities, "code_editing")

@@ -233,7 +233,7 @@ func (s *Service) Invoke(ctx context.Context, agent, message, requestID string, 
 	if err != nil {
 		return nil, err
 	}
-	return s.answer(ctx, t, "", began, sink) // no request id, so that left interrupts at once: without a session nobody can later
+	return s.answer(ctx, t, "", began, sink) // without a request id, so that left interrupts at once; nobody can interrupt the turn later
 }
 
 // ask starts an agent from the definition on one message and returns its task. The core deletes the agent after the

@@ -111,7 +111,8 @@ func (s *Service) Agents(ctx context.Context, source fleet.DefinitionSource) ([]
 	return all, nil
 }
 
-// fleetAgents returns the caller's own agents in the fleet, without agents that others share with the caller.
+// fleetAgents returns the agents in the fleet that the caller owns; see Principal.OwnsAll. For an admin, these are the
+// agents of all owners. Agents that others share with the caller are left out.
 func (s *Service) fleetAgents(ctx context.Context) ([]fleet.Definition, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -139,7 +140,7 @@ func (s *Service) Pull(ctx context.Context, reference string) (fleet.Pulled, err
 	return s.catalog.Pull(ctx, reference)
 }
 
-// RemovePulled removes an agent that the caller has pulled.
+// RemovePulled removes an agent that the caller has pulled. An admin can also remove agents that others have pulled.
 func (s *Service) RemovePulled(ctx context.Context, reference string) (fleet.Pulled, error) {
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
 		return fleet.Pulled{}, err

@@ -28,13 +28,13 @@ type Settings struct {
 // Validate returns an error that names the invalid key.
 func (s Settings) Validate() error {
 	if s.Timeout < 0 || s.Timeout > service.MaxTaskTimeout {
-		return fmt.Errorf("subagents.timeout is %s: it is from 0s, for 10 minutes, to %s", s.Timeout, service.MaxTaskTimeout)
+		return fmt.Errorf("subagents.timeout is %s: it must be at most %s, or 0 for 10 minutes", s.Timeout, service.MaxTaskTimeout)
 	}
 	if s.MaxDepth < 0 || s.MaxDepth > 10 {
-		return fmt.Errorf("subagents.max_depth is %d: it is from 1 to 10", s.MaxDepth)
+		return fmt.Errorf("subagents.max_depth is %d: it must be from 1 to 10, or 0 for 3", s.MaxDepth)
 	}
 	if s.Retries > 10 {
-		return fmt.Errorf("subagents.output_retries is %d: it is at most 10", s.Retries)
+		return fmt.Errorf("subagents.output_retries is %d: it must be at most 10", s.Retries)
 	}
 	return nil
 }

@@ -122,7 +122,7 @@ func (r *run) nextTurn(ctx context.Context, prompt string) (*fleet.Task, error) 
 func (r *run) stale(a *fleet.Agent, want service.LaunchRequest) string {
 	switch {
 	case a == nil || !a.DeletedAt.IsZero() || a.Desired == fleet.DesiredDeleted:
-		return "its agent is gone"
+		return "its agent was deleted"
 	case a.Place != want.Place || a.Project != want.Project && want.Config == nil || !same(a.Config, want.Config):
 		return "its definition has changed"
 	case a.State == fleet.StateFailed || a.State == fleet.StateCanceled:

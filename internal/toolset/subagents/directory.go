@@ -52,7 +52,7 @@ func (e entry) trusted(agent, memory stamp) bool {
 var errNoDefinition = errors.New("no definition")
 
 // get returns the definition with the name. It returns errNoDefinition if no file defines the name, and another error
-// if the file that does cannot be used.
+// if the file that defines the name cannot be used.
 func (d *directory) get(name string) (*Definition, error) {
 	if !namePattern.MatchString(name) || name == Main {
 		return nil, errNoDefinition

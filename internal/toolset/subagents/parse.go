@@ -113,10 +113,10 @@ func (d *Definition) checkNames(h header) error {
 	case d.Name == Main:
 		return fmt.Errorf("%q means every caller that is not an agent: choose another name", Main)
 	case !namePattern.MatchString(d.Name):
-		return errors.New("a subagent's name is 1 to 64 letters, digits, dots, hyphens and underscores: rename its directory, or correct its name")
+		return errors.New("a subagent's name must be 1 to 64 letters, digits, dots, hyphens and underscores: rename its directory, or correct its name")
 	}
 	if h.Name != "" && h.Name != d.Name {
-		return fmt.Errorf("name is %q, and its directory %q: give both the same name", fleet.Shorten(h.Name, 64), d.Name)
+		return fmt.Errorf("name is %q, but the directory is %q: give both the same name", fleet.Shorten(h.Name, 64), d.Name)
 	}
 	for _, list := range []struct {
 		key   string
@@ -145,7 +145,7 @@ func (d *Definition) checkTime(h header) error {
 	}
 	ms, most := *h.TimeoutMS, float64(service.MaxTaskTimeout.Milliseconds())
 	if ms != math.Trunc(ms) || ms < 1 || ms > most {
-		return fmt.Errorf("timeout_ms is not a whole number from 1 to %.0f", most)
+		return fmt.Errorf("timeout_ms must be a whole number from 1 to %.0f", most)
 	}
 	d.Timeout = time.Duration(ms) * time.Millisecond
 	return nil
@@ -160,13 +160,13 @@ func (d *Definition) checkServers(h header) error {
 			return fmt.Errorf("mcp_servers[%d] %q: %s", i, fleet.Shorten(s.Name, 64), fmt.Sprintf(format, args...))
 		}
 		if !serverPattern.MatchString(s.Name) || strings.Contains(s.Name, "__") {
-			return fail("a server needs a name of letters, digits, hyphens and single underscores")
+			return fail("the name of a server must consist of letters, digits, hyphens and single underscores")
 		}
 		if s.Name == ownServer || slices.ContainsFunc(h.MCPServers[:i], func(o server) bool { return o.Name == s.Name }) {
-			return fail("there is a server of this name already: choose another one")
+			return fail("a server with this name already exists: choose another name")
 		}
 		if (s.Command == "") == (s.URL == "") {
-			return fail("a server has a command or a url, and not both")
+			return fail("a server needs either a command or a url: give exactly one of them")
 		}
 		if s.URL != "" {
 			if u, err := url.Parse(s.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -203,7 +203,7 @@ func (d *Definition) checkOutput(h header) error {
 	case outputJSON:
 		d.OutputFormat = outputJSON
 	default:
-		return fmt.Errorf("output_format is text or json, not %q", fleet.Shorten(h.OutputFormat, 40))
+		return fmt.Errorf("output_format is %q: it must be text or json", fleet.Shorten(h.OutputFormat, 40))
 	}
 	if h.OutputSchema == nil {
 		return nil
@@ -220,7 +220,7 @@ func (d *Definition) checkOutput(h header) error {
 	return nil
 }
 
-// checkPlace checks that the agent's place can enforce the definition.
+// checkPlace sets the agent's place and driver, and checks that they can enforce the definition.
 func (d *Definition) checkPlace(h header, drivers []fleet.Driver) error {
 	held := d.Allow != nil || d.Ask != nil || len(d.Deny) > 0 || len(d.MCPServers) > 0
 	switch h.Container {
@@ -240,7 +240,7 @@ func (d *Definition) checkPlace(h header, drivers []fleet.Driver) error {
 		}
 		return nil
 	default:
-		return fmt.Errorf("container is coder, or left out for this machine, not %q", fleet.Shorten(h.Container, 40))
+		return fmt.Errorf("container is %q: it must be coder, or left out for this machine", fleet.Shorten(h.Container, 40))
 	}
 	if d.Driver == "" {
 		d.Driver = "claude"
@@ -249,7 +249,7 @@ func (d *Definition) checkPlace(h header, drivers []fleet.Driver) error {
 	t := fleet.Traits{Drivers: slices.DeleteFunc(slices.Clone(drivers), func(d fleet.Driver) bool { return d.Scripts })}
 	can, ok := t.Driver(d.Driver)
 	if !ok {
-		return fmt.Errorf("driver is one of %s, not %q", strings.Join(t.DriverNames(), ", "), fleet.Shorten(d.Driver, 40))
+		return fmt.Errorf("driver is %q: it must be one of %s", fleet.Shorten(d.Driver, 40), strings.Join(t.DriverNames(), ", "))
 	}
 	d.Remembers = can.Remembers
 	switch {

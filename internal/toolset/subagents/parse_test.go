@@ -62,7 +62,7 @@ output_schema: {type: object}
 	require.Equal(t, &Definition{Name: "a", AllowedCallers: []string{"main"}, RunsIn: "local", Remembers: true, Driver: "claude", OutputFormat: "text"}, d)
 	d, err = parse(directorySource("a"), []byte("---\npermissions: {allow: []}\nallowed_callers: []\n---"), nil, someDrivers)
 	require.NoError(t, err)
-	require.Equal(t, []string{}, d.Allow, "no tools is not the same as nothing said")
+	require.Equal(t, []string{}, d.Allow, "an empty list of tools must stay an empty list, because with nil the driver decides")
 	require.Empty(t, d.AllowedCallers)
 	d, err = parse(directorySource("a"), []byte("---\ncontainer: coder\nproject: Setup\nrole: Coder\n---\nDo it."), nil, someDrivers)
 	require.NoError(t, err)
@@ -107,8 +107,8 @@ func TestParseRefuses(t *testing.T) {
 		{"output_schema:\n " + strings.Repeat("- ", 30000) + "a", "nested too deep"},
 		{"description: " + strings.Repeat("x", maxHeader), "put the instructions below it"},
 
-		{"name: 'a b'", `name is "a b", and its directory "a": give both the same name`},
-		{"name: other", `name is "other", and its directory "a": give both the same name`},
+		{"name: 'a b'", `name is "a b", but the directory is "a": give both the same name`},
+		{"name: other", `name is "other", but the directory is "a": give both the same name`},
 		{"allowed_callers: ['']", `allowed_callers: "" is not a valid name`},
 		{"calls: [main]", `"main" is not a subagent`},
 		{"calls: ['a b']", `calls: "a b" is not a valid name`},
@@ -118,18 +118,18 @@ func TestParseRefuses(t *testing.T) {
 		{"permissions: {allow: ['--dangerously-skip-permissions']}", "is not a tool"},
 		{"pass_env: [FLEET_TOKEN]", `pass_env: "FLEET_TOKEN"`},
 		{"pass_env: ['*']", `pass_env: "*"`},
-		{"timeout_ms: 0", "timeout_ms is not a whole number from 1 to 2592000000"},
-		{"timeout_ms: 1.5", "timeout_ms is not a whole number"},
-		{"timeout_ms: -1", "timeout_ms is not a whole number"},
-		{"timeout_ms: 1e300", "timeout_ms is not a whole number"},
-		{"timeout_ms: .nan", "timeout_ms is not a whole number"},
+		{"timeout_ms: 0", "timeout_ms must be a whole number from 1 to 2592000000"},
+		{"timeout_ms: 1.5", "timeout_ms must be a whole number"},
+		{"timeout_ms: -1", "timeout_ms must be a whole number"},
+		{"timeout_ms: 1e300", "timeout_ms must be a whole number"},
+		{"timeout_ms: .nan", "timeout_ms must be a whole number"},
 
-		{"mcp_servers: [{command: a}]", `mcp_servers[0] "": a server needs a name`},
-		{"mcp_servers: [{name: a__b, command: a}]", "a server needs a name"},
-		{"mcp_servers: [{name: fleet, command: a}]", "choose another one"},
-		{"mcp_servers: [{name: a, command: a}, {name: a, command: b}]", "choose another one"},
-		{"mcp_servers: [{name: a}]", "a command or a url, and not both"},
-		{"mcp_servers: [{name: a, command: a, url: 'http://x'}]", "a command or a url, and not both"},
+		{"mcp_servers: [{command: a}]", `mcp_servers[0] "": the name of a server must consist`},
+		{"mcp_servers: [{name: a__b, command: a}]", "the name of a server must consist"},
+		{"mcp_servers: [{name: fleet, command: a}]", "already exists: choose another name"},
+		{"mcp_servers: [{name: a, command: a}, {name: a, command: b}]", "already exists: choose another name"},
+		{"mcp_servers: [{name: a}]", "needs either a command or a url"},
+		{"mcp_servers: [{name: a, command: a, url: 'http://x'}]", "needs either a command or a url"},
 		{"mcp_servers: [{name: a, url: 'file:///etc/passwd'}]", "not an http or https address"},
 		{"mcp_servers: [{name: a, url: 'http://x', env: {A: b}}]", "for servers with a command"},
 		{"mcp_servers: [{name: a, command: x, headers: {A: b}}]", "for servers with a url"},
@@ -137,20 +137,20 @@ func TestParseRefuses(t *testing.T) {
 		{"mcp_servers: [{name: a, url: 'http://x/${KEY}'}]", "variables are allowed only in env and headers"},
 		{"mcp_servers: [{name: a, command: x, env: {'A B': c}}]", "not a valid name of an environment variable"},
 
-		{"output_format: xml", `output_format is text or json, not "xml"`},
+		{"output_format: xml", `output_format is "xml": it must be text or json`},
 		{"output_format: text\noutput_schema: {type: object}", "output_schema is for output_format: json"},
 		{"output_schema: {type: thing}", "output_schema is not a valid JSON Schema: at /type"},
 		{"output_schema: {$ref: 'file:///etc/passwd'}", "it refers to another document"},
 		{"output_schema: {$ref: 'https://example.com/x'}", "it refers to another document"},
 		{"output_schema: {pattern: '('}", "output_schema is not a valid JSON Schema"},
 
-		{"container: docker", "container is coder, or left out for this machine"},
+		{"container: docker", `container is "docker": it must be coder`},
 		{"container: coder", "container: coder needs a project"},
 		{"project: x", "project and role are for container: coder"},
 		{"container: coder\nproject: x\npermissions: {allow: []}", "cannot be enforced there"},
 		{"container: coder\nproject: x\nmodel: y", "cannot be enforced there"},
-		{"driver: shell", "driver is one of claude, command, codex, opencode, not"},
-		{"driver: nope", "driver is one of claude, command, codex, opencode, not"},
+		{"driver: shell", `driver is "shell": it must be one of claude, command, codex, opencode`},
+		{"driver: nope", `driver is "nope": it must be one of claude, command, codex, opencode`},
 		{"driver: command", "needs a command"},
 		{"driver: codex\npermissions: {ask: []}", "cannot enforce permissions"},
 		{"driver: codex\npermissions: {deny: [Read]}", "cannot enforce permissions"},
@@ -189,7 +189,7 @@ func FuzzParse(f *testing.F) {
 		if len(data) > maxFile {
 			t.Skip()
 		}
-		late := time.AfterFunc(waittest.Limit, func() { panic(fmt.Sprintf("it hangs on %q", data)) })
+		late := time.AfterFunc(waittest.Limit, func() { panic(fmt.Sprintf("parse hangs on %q", data)) })
 		defer late.Stop()
 		d, err := parse(directorySource("a"), data, memory, someDrivers)
 		if err != nil {

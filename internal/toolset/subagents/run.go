@@ -32,7 +32,7 @@ type Result struct {
 	Agent     string
 	Duration  time.Duration
 	TaskID    string // the last task, if the subagent was asked again
-	SessionID string // of the conversation; empty if there is none
+	SessionID string // the id of the conversation; empty if the subagent has no conversations
 	CostUSD   float64
 	Usage     fleet.Usage
 }
@@ -113,7 +113,7 @@ type run struct {
 	caller caller
 	d      *Definition
 	call   service.Call
-	limit  time.Duration // limits the wait for a task whose own timeout is longer; 0 means that only the task's applies
+	limit  time.Duration // the limit for a run whose task has a longer timeout, because it must start a workspace; else 0
 	result Result
 }
 

@@ -74,7 +74,7 @@ func TestRefuses(t *testing.T) {
 	s := p.Stats()
 	require.Equal(t, 40, s.Refused+s.RefusedAfter)
 	require.NotZero(t, s.Refused)
-	require.EqualValues(t, s.RefusedAfter, calls.Load(), "some requests must still be passed on")
+	require.EqualValues(t, s.RefusedAfter, calls.Load(), "the server must have received exactly the requests that were refused after they had arrived")
 }
 
 func TestCuts(t *testing.T) {

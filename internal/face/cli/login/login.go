@@ -1,5 +1,5 @@
-// Package login signs a person in to a server of Fleet with the issuer that the server names, and keeps the tokens for
-// later commands: in the user's keyring, or in a file that only the user can read.
+// Package login signs a person in to a Fleet server. It uses the OpenID Connect issuer that the server names. It keeps
+// the tokens for later commands in the user's keyring, or in a file that only the user can read.
 //
 // It reads the server's metadata (RFC 9728) and talks to the issuer. Package cli uses it, so it must never import the
 // core.
@@ -87,11 +87,11 @@ func open(ctx context.Context, issuer, clientID string, scopes []string) (*Issue
 		scopes = append(slices.Clone(scopes), oidc.ScopeOfflineAccess)
 	}
 	endpoint := provider.Endpoint()
-	endpoint.AuthStyle = oauth2.AuthStyleInParams // a client without a secret; x/oauth2 would try one first
+	endpoint.AuthStyle = oauth2.AuthStyleInParams // the client has no secret; x/oauth2 would try basic auth first
 	return &Issuer{
 		URL: issuer, CanBrowse: endpoint.AuthURL != "", CanDevice: endpoint.DeviceAuthURL != "",
 		config: oauth2.Config{ClientID: clientID, Endpoint: endpoint, Scopes: scopes},
-		// The key set outlives the context with the time limit.
+		// The verifier fetches keys later, so it must not use the context asking, which ends with this function.
 		verifier: provider.VerifierContext(ctx, &oidc.Config{ClientID: clientID}), revoke: more.Revoke,
 	}, nil
 }
