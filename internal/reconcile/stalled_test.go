@@ -78,7 +78,7 @@ func TestAskingIsNotStalled(t *testing.T) {
 	h.Create("mami")
 	task := h.Start("papi", "ask tabs?\nlisten\ndone")
 	q := h.Asked(task.ID)
-	h.Until("papi", func(v *fleet.AgentView) bool { return !v.Stalled() }) // on a busy machine, the task can stall before it asks
+	h.Until("papi", func(v *fleet.AgentView) bool { return !v.Stalled() }) // it can stall before it asks
 	h.Restart()
 	h.Start("mami", "listen\ndone")
 	h.Until("mami", (*fleet.AgentView).Stalled)

@@ -85,7 +85,7 @@ func TestOutputIsRecordedOnce(t *testing.T) {
 	task := h.Start("papi", "echo one\nwait gate\necho two\necho three\ndone")
 	<-h.World.Reached("gate")
 	h.Stored(func() bool { return h.Output(task.ID) == "one" })
-	require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error { // as a second process does that follows the task too
+	require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error { // as a second follower does
 		other, err := tx.Task(task.ID)
 		require.NoError(t, err)
 		other.Cursor = "2"
