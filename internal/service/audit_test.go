@@ -11,8 +11,8 @@ import (
 	"fleet/internal/service/servicetest"
 )
 
-// TestAuditLineIsInTheTransaction checks that the line of a change is in the store with the change, before the call has ended, so
-// that a crash does not lose it. Until the end its outcome is unknown.
+// TestAuditLineIsInTheTransaction checks that the audit line of a change is stored together with the change, so that a
+// crash does not lose it. The outcome of the line is unknown until the call has ended.
 func TestAuditLineIsInTheTransaction(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)

@@ -18,7 +18,7 @@ type bare struct{ *fake.Place }
 
 func (bare) Unconfined(fleet.Agent) string { return "use Linux 6.12 or later" }
 
-// TestUnconfinedAgentsAreForAdmins holds that only an admin gets an agent whose programs nothing confines.
+// TestUnconfinedAgentsAreForAdmins checks that only an admin can launch an agent whose programs are not confined.
 func TestUnconfinedAgentsAreForAdmins(t *testing.T) {
 	t.Parallel()
 	store, err := sqlitetest.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"))

@@ -6,6 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// TestTextIsFoundInWhateverPiecesItComes checks that utf8Check gives the same result however the text is divided into
+// writes.
 func TestTextIsFoundInWhateverPiecesItComes(t *testing.T) {
 	t.Parallel()
 	for text, valid := range map[string]bool{"": true, "plain": true, "日本 ✅ é": true, "\xff": false, "日\xe6": false, "\xe6日": false, "a\xe6\x97": false} {
@@ -18,7 +20,7 @@ func TestTextIsFoundInWhateverPiecesItComes(t *testing.T) {
 				require.Equal(t, n, written)
 				b = b[n:]
 			}
-			require.Equal(t, valid, c.valid(), "%q by %d", text, size)
+			require.Equal(t, valid, c.valid(), "%q in writes of %d bytes", text, size)
 		}
 	}
 }

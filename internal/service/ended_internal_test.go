@@ -9,7 +9,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestForgottenWhileLoading forgets an agent between the reading of it and its entry into the cache.
+// TestForgottenWhileLoading checks that an agent does not get into the cache if it is forgotten after it was read from
+// the store and before it is put into the cache.
 func TestForgottenWhileLoading(t *testing.T) {
 	t.Parallel()
 	read := &fleet.AgentView{

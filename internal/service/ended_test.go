@@ -12,7 +12,8 @@ import (
 	"fleet/internal/state"
 )
 
-// TestDeletedTaskOfAnEndedAgent deletes the task of an agent that another server has in its cache.
+// TestDeletedTaskOfAnEndedAgent checks that a deleted task is no longer shown, also by another server that has the
+// agent in its cache.
 func TestDeletedTaskOfAnEndedAgent(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, servicetest.Others(servicetest.Second(t, fake.Config{})))
@@ -34,11 +35,11 @@ func TestDeletedTaskOfAnEndedAgent(t *testing.T) {
 	}
 }
 
-// TestExpiredPayloadOfAnEndedAgent removes the payload of an agent that is in the cache.
+// TestExpiredPayloadOfAnEndedAgent checks that an agent from the cache shows that its payload was removed meanwhile.
 func TestExpiredPayloadOfAnEndedAgent(t *testing.T) {
 	t.Parallel()
 	second := servicetest.Second(t, fake.Config{})
-	var late atomic.Int64 // by how much the clock is ahead
+	var late atomic.Int64 // nanoseconds by which the clock is ahead
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) {
 		servicetest.Others(second)(c)
 		c.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load())) }

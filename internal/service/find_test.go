@@ -14,7 +14,7 @@ import (
 	"fleet/internal/state"
 )
 
-// A cursor leads through all tasks, also beyond those that are counted.
+// TestTasksBeyondTheCount checks that pages with cursors return all tasks, even if there are more than MaxCounted.
 func TestTasksBeyondTheCount(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.MaxCounted = 30 })
@@ -54,7 +54,7 @@ func TestTasksBeyondTheCount(t *testing.T) {
 	got, err := h.ListTasks(h.Context(), service.ListTasksRequest{PageRequest: fleet.PageRequest{Page: new(4), PageSize: new(10)}})
 	require.NoError(t, err)
 	require.Equal(t, "40.task-05", got.Next)
-	add(45, 50) // the rest stays the same
+	add(45, 50) // newer tasks must not change the pages after the cursor
 	got, err = h.ListTasks(h.Context(), service.ListTasksRequest{PageRequest: fleet.PageRequest{Cursor: got.Next, PageSize: new(10)}})
 	require.NoError(t, err)
 	require.Len(t, got.Tasks, 5)

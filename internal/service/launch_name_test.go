@@ -11,7 +11,7 @@ import (
 	"fleet/internal/service/servicetest"
 )
 
-// TestLaunchNames holds that an agent which a project makes has a name that every host takes for its workspace.
+// TestLaunchNames checks that a launched agent of a project gets a name that every host accepts for a workspace.
 func TestLaunchNames(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)

@@ -14,12 +14,14 @@ import (
 	"fleet/internal/state"
 )
 
+// TestLaunchOnAnotherBackend checks that a launch without a place uses the place that has the driver, and that the
+// agent is deleted after its task.
 func TestLaunchOnAnotherBackend(t *testing.T) {
 	t.Parallel()
 	b := servicetest.Second(t, fake.Config{})
 	h := servicetest.New(t, fake.Config{}, servicetest.Others(b))
 	r := servicetest.Launch("echo one\nstep looks\necho two\npayload all\ndone well")
-	r.Place = "" // the one that has the driver
+	r.Place = "" // chooses the place that has the driver
 	v, err := h.Launch(h.Context(), r)
 	require.NoError(t, err)
 	require.Equal(t, "second", v.Place)
@@ -37,13 +39,14 @@ func TestLaunchOnAnotherBackend(t *testing.T) {
 	payload, err := h.Payload(h.Context(), task.ID)
 	require.NoError(t, err)
 	require.Equal(t, "all", string(payload))
-	require.Equal(t, fleet.StateDeleted, h.Gone(v.UID).State, "its work is done")
+	require.Equal(t, fleet.StateDeleted, h.Gone(v.UID).State, "an agent with one task is deleted after it")
 	require.Empty(t, b.Workspaces())
 	require.Empty(t, h.World.Workspaces())
 	_, err = h.FollowTask(servicetest.As(t.Context(), "bob"), v.Task.ID, 0, nil)
 	require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err))
 }
 
+// TestLaunchRefuses checks that an invalid launch, or a launch without a principal, is refused.
 func TestLaunchRefuses(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, servicetest.Others(servicetest.Second(t, fake.Config{})))
@@ -57,13 +60,15 @@ func TestLaunchRefuses(t *testing.T) {
 		r := servicetest.Launch("x")
 		change(&r)
 		_, err := h.Launch(h.Context(), r)
-		require.Equal(t, fleet.InvalidArgument, err.(*fleet.Error).Code) //nolint:errorlint // it is one
+		require.Equal(t, fleet.InvalidArgument, err.(*fleet.Error).Code) //nolint:errorlint // Launch returns a *fleet.Error
 		require.ErrorContains(t, err, want)
 	}
 	_, err := h.Launch(t.Context(), servicetest.Launch("x"))
 	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
 }
 
+// TestTurns checks that Turn runs one task at a time for the owner of the agent, and returns the same task for a
+// repeated request id.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, servicetest.Others(servicetest.Second(t, fake.Config{})))
@@ -73,7 +78,7 @@ func TestTurns(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, v.Task)
 	turn := service.TurnRequest{Method: "Test", AgentUID: v.UID, Prompt: "wait gate\ndone one", SessionID: "s", RequestID: "r1"}
-	first, err := h.Turn(h.Context(), turn) // also when it is not ready yet
+	first, err := h.Turn(h.Context(), turn) // works before the agent is ready, too
 	require.NoError(t, err)
 	again, err := h.Turn(h.Context(), turn)
 	require.NoError(t, err)
@@ -97,8 +102,8 @@ func TestTurns(t *testing.T) {
 	require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(err))
 }
 
-// TestConcludeEndsTheRun holds that what ends a contract from outside ends its run too: softly, and before the call
-// returns.
+// TestConcludeEndsTheRun checks that CompleteByUID and StopByUID interrupt the run, without a kill, before they return,
+// and that the first call decides how the contract ends.
 func TestConcludeEndsTheRun(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -151,7 +156,8 @@ func TestConcludeEndsTheRun(t *testing.T) {
 
 var errEnough = fleet.Errorf(fleet.ReasonInternal, "enough")
 
-// TestAgentsToken holds that an agent that reports gets a token for itself alone, which ends with its task.
+// TestAgentsToken checks that an agent that reports its end gets a token that is only valid for itself, and only until
+// its task ends.
 func TestAgentsToken(t *testing.T) {
 	t.Parallel()
 	reports := make(chan fleet.Report, 10)
@@ -168,7 +174,7 @@ func TestAgentsToken(t *testing.T) {
 		servicetest.Others(b)(c)
 		c.MCPURL = func() string { return "http://127.0.0.1:1/mcp" }
 	})
-	b.Fail(fake.Dispatch, 1, nil) // the hook comes first: that token was in vain
+	b.Fail(fake.Dispatch, 1, nil) // the hook has received the token by then, and the retry replaces it
 	v, err := h.Launch(h.Context(), servicetest.Launch("listen"))
 	require.NoError(t, err)
 	lost, report := <-reports, <-reports
@@ -188,7 +194,7 @@ func TestAgentsToken(t *testing.T) {
 	<-reports
 	self := fleet.WithPrincipal(t.Context(), p)
 	_, err = h.CompleteByUID(self, other.UID, "mine", nil, 10)
-	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err), "another agent of the same owner")
+	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err), "the token must not be valid for another agent of the same owner")
 	task, err := h.CompleteByUID(self, v.UID, "mine", nil, 10)
 	require.NoError(t, err)
 	require.Equal(t, "mine", task.Summary)

@@ -13,7 +13,7 @@ import (
 	"fleet/internal/state"
 )
 
-// TestMessageToATaskThatStops is too late.
+// TestMessageToATaskThatStops checks that a message to a task that is being stopped is refused.
 func TestMessageToATaskThatStops(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.StopGrace = time.Hour })

@@ -13,8 +13,8 @@ import (
 	"fleet/internal/state"
 )
 
-// TestNameOf checks that a subject keeps its name, that no two subjects have the same one, and that no name looks like
-// that of a token, of another source or of an agent.
+// TestNameOf checks that a subject keeps its name, that no two subjects have the same name, and that no name looks like
+// the name of a token, of a subject of another source, or of an agent.
 func TestNameOf(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -24,15 +24,15 @@ func TestNameOf(t *testing.T) {
 		return n
 	}
 	require.Equal(t, "coder:alice", name("coder", "1", "Alice"))
-	require.Equal(t, "coder:alice", name("coder", "1", "bob"), "renamed")
+	require.Equal(t, "coder:alice", name("coder", "1", "bob"), "a renamed subject keeps its first name")
 	require.Equal(t, "coder:bob", name("coder", "2", "bob"))
 	require.Equal(t, "coder:alice~2", name("coder", "3", "alice"), "the name is taken")
 	require.Equal(t, "coder:alice~3", name("coder", "4", "alice"))
 	require.Equal(t, "oidc:alice", name("oidc", "1", "alice"), "another source")
 	require.Equal(t, "oidc:alice@example.com", name("oidc", "2", "Alice@Example.com"))
-	require.Equal(t, "oidc:coder_alice_2", name("oidc", "3", "coder:alice~2"), "no separators of ours")
+	require.Equal(t, "oidc:coder_alice_2", name("oidc", "3", "coder:alice~2"), "separators that Fleet uses are replaced")
 	require.Equal(t, "oidc:_", name("oidc", "4", ""))
-	require.Equal(t, "oidc:_gp.exe", name("oidc", "5", "\u202egp.exe"), "no characters that turn the text around")
+	require.Equal(t, "oidc:_gp.exe", name("oidc", "5", "\u202egp.exe"), "characters that reorder text are replaced")
 	require.Equal(t, "oidc:jörg", name("oidc", "6", "Jörg"))
 	require.Len(t, []rune(name("oidc", "7", string(make([]rune, 500)))), len("oidc:")+80)
 
@@ -46,11 +46,11 @@ func TestNameOf(t *testing.T) {
 	}
 }
 
-// TestLimitsOfGroups checks that the limits of an owner are those of the groups in which the owner was last seen, also if somebody
-// else calls.
+// TestLimitsOfGroups checks that an owner has the limits of the groups in which Fleet last saw the owner, even if a
+// call does not name these groups.
 func TestLimitsOfGroups(t *testing.T) {
 	t.Parallel()
-	var later atomic.Int64
+	var later atomic.Int64 // nanoseconds by which the clock is ahead
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) {
 		c.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 		c.Limits = fleet.Limits{Agents: 1, Groups: map[string]fleet.PrincipalLimits{"oidc:builders": {Agents: new(2)}}}
@@ -77,7 +77,7 @@ func TestLimitsOfGroups(t *testing.T) {
 	seen("oidc:builders")
 	require.EqualValues(t, 2, limit())
 	seen()
-	require.Equal(t, []string{"oidc:builders"}, kept(), "not written again at once")
+	require.Equal(t, []string{"oidc:builders"}, kept(), "changed groups are stored after a minute, not at once")
 	later.Store(int64(2 * time.Minute))
 	seen()
 	require.Empty(t, kept())

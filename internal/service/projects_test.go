@@ -13,8 +13,8 @@ import (
 	"fleet/internal/service/servicetest"
 )
 
-// TestProjectsOfGroups checks that a project of a group does not exist for others: every call answers as for a name that
-// no project has.
+// TestProjectsOfGroups checks that a project of a group does not exist for others: every call fails with the same error
+// as for an unknown project.
 func TestProjectsOfGroups(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{Projects: []fake.Project{

@@ -11,7 +11,7 @@ import (
 	"fleet/internal/service/servicetest"
 )
 
-// TestAgentAnswersNoQuestion holds that the principal of an agent answers no question, be it its own.
+// TestAgentAnswersNoQuestion checks that an agent cannot answer a question, not even its own.
 func TestAgentAnswersNoQuestion(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)

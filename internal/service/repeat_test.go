@@ -14,8 +14,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestCreateAgainWithTheSameID repeats a creation after what could stand in its way: the answer is still that of the
-// first one.
+// TestCreateAgainWithTheSameID repeats create_agent after its project was removed and its agent was stopped or deleted.
+// It checks that the answer still has the first agent.
 func TestCreateAgainWithTheSameID(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -35,7 +35,7 @@ func TestCreateAgainWithTheSameID(t *testing.T) {
 	_, _, err = h.StopAgent(h.Context(), "papi", "")
 	require.NoError(t, err)
 	again, message, err = create()
-	require.NoError(t, err, "it was made, and is stopped by now")
+	require.NoError(t, err, "the agent was created, and has been stopped since")
 	require.Equal(t, first.UID, again.UID)
 	require.Contains(t, message, "start_agent")
 
@@ -44,13 +44,14 @@ func TestCreateAgainWithTheSameID(t *testing.T) {
 	_, _, err = h.DeleteAgent(h.Context(), "papi", "")
 	require.NoError(t, err)
 	again, message, err = create()
-	require.NoError(t, err, "it was made, and is deleted by now")
+	require.NoError(t, err, "the agent was created, and has been deleted since")
 	require.Equal(t, first.UID, again.UID)
 	require.Contains(t, message, "deleted since")
 	require.Empty(t, h.World.Workspaces())
 }
 
-// TestOfflineBeforeIdle wants something of the running task of an agent that does not run.
+// TestOfflineBeforeIdle checks that calls about the running task of a stopped agent fail because the agent is offline,
+// not because it has no task.
 func TestOfflineBeforeIdle(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -63,7 +64,8 @@ func TestOfflineBeforeIdle(t *testing.T) {
 	require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(err))
 }
 
-// TestWatchEndsWithItsTask has something in the log behind the end of the task: the stream ends all the same.
+// TestWatchEndsWithItsTask checks that the stream of a task ends even if the log has an event of the task after its
+// end.
 func TestWatchEndsWithItsTask(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -96,7 +98,7 @@ func TestWatchEndsWithItsTask(t *testing.T) {
 	require.Equal(t, fleet.EventTaskStep, types[len(types)-1])
 }
 
-// TestWatchFromNowOfATaskThatEnds has the task end while the stream begins.
+// TestWatchFromNowOfATaskThatEnds checks that a stream from now on ends if its task ends while the stream begins.
 func TestWatchFromNowOfATaskThatEnds(t *testing.T) {
 	t.Parallel()
 	h, flaky := servicetest.NewFlaky(t, nil)
@@ -127,7 +129,8 @@ func TestWatchFromNowOfATaskThatEnds(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestWatchOneOwnersAgent names the agents that share a name as the other calls do.
+// TestWatchOneOwnersAgent checks that Watch accepts NAME@OWNER, and that a plain name means all visible agents of that
+// name.
 func TestWatchOneOwnersAgent(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -154,7 +157,7 @@ func TestWatchOneOwnersAgent(t *testing.T) {
 	require.Empty(t, owners)
 }
 
-// TestWatchStopsInTime watches a log that is longer than the time allows for.
+// TestWatchStopsInTime checks that Watch returns when its time is over, even if the log has more events.
 func TestWatchStopsInTime(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -170,6 +173,7 @@ func TestWatchStopsInTime(t *testing.T) {
 	require.Less(t, got, 600)
 }
 
+// TestTokenOfNoKind checks that a token of an unknown kind is refused.
 func TestTokenOfNoKind(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)

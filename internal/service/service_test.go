@@ -18,6 +18,7 @@ import (
 	"fleet/internal/state"
 )
 
+// TestMainJob creates an agent, runs a task, reads its result and deletes the agent.
 func TestMainJob(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -56,6 +57,7 @@ func TestMainJob(t *testing.T) {
 	require.NoError(t, err, "history survives deletion")
 }
 
+// TestRefusals checks the reason, the field and the text of errors for invalid requests.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -129,6 +131,7 @@ func TestRefusals(t *testing.T) {
 	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
 }
 
+// TestOneTaskAtATime checks that one of many concurrent starts succeeds, and that the others are refused.
 func TestOneTaskAtATime(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -150,6 +153,7 @@ func TestOneTaskAtATime(t *testing.T) {
 	require.EqualValues(t, 99, busy.Load())
 }
 
+// TestOneTaskPerRequestID checks that concurrent and later starts with one request id return the same task.
 func TestOneTaskPerRequestID(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -190,7 +194,7 @@ func TestDeleteBusyAgent(t *testing.T) {
 	ended := h.End(task.ID)
 	require.Equal(t, fleet.TaskStopped, ended.Status)
 	again, message, err := h.DeleteAgent(h.Context(), "papi", "del")
-	require.NoError(t, err, "the same request again")
+	require.NoError(t, err, "a repeated request must get the first answer")
 	require.Equal(t, "papi", again.Name)
 	require.Contains(t, message, "deleted successfully")
 	require.Empty(t, h.World.Workspaces())
@@ -274,7 +278,7 @@ func TestOwners(t *testing.T) {
 	require.Zero(t, listed.Total)
 
 	_, _, err = h.CreateAgent(bob, service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "x"})
-	require.NoError(t, err, "names are an owner's own")
+	require.NoError(t, err, "another owner may use the same name")
 	root := servicetest.AsAdmin(t.Context())
 	listed, err = h.ListAgents(root, fleet.ListAgentsRequest{})
 	require.NoError(t, err)
@@ -329,7 +333,7 @@ func TestWatch(t *testing.T) {
 	defer close(slow)
 	ctx, cancel := context.WithCancel(h.Context())
 	defer cancel()
-	go func() { // a reader that never takes anything
+	go func() { // a slow watcher, which must not delay the others
 		_ = h.Watch(ctx, service.WatchRequest{Follow: true, Wait: -1}, func([]fleet.Event, string) error { <-slow; return nil })
 	}()
 	task := h.Start("papi", "repeat 500 line\ndone")
@@ -344,7 +348,7 @@ func TestWatch(t *testing.T) {
 	require.IsIncreasing(t, seqs)
 	require.Equal(t, fleet.TaskCompleted, h.End(task.ID).Status)
 	err = h.Watch(h.Context(), service.WatchRequest{TaskID: task.ID, Cursor: fmt.Sprint(seqs[len(seqs)-1]), Follow: true, Wait: -1}, func([]fleet.Event, string) error { return nil })
-	require.NoError(t, err, "nothing is to come of a task that has ended")
+	require.NoError(t, err, "a stream after the last event of an ended task must end at once")
 	for _, cursor := range []string{"x", "-1", fmt.Sprint(1 << 60)} {
 		err = h.Watch(h.Context(), service.WatchRequest{Cursor: cursor}, func([]fleet.Event, string) error { return nil })
 		require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), cursor)

@@ -17,6 +17,7 @@ func member(ctx context.Context, name string, groups ...string) context.Context 
 	return fleet.WithPrincipal(ctx, fleet.Principal{Name: name, Kind: fleet.Human, Scope: fleet.ScopeRun, Groups: groups})
 }
 
+// share shares an agent of alice.
 func share(h *servicetest.Harness, r service.ShareRequest) {
 	h.T.Helper()
 	_, _, err := h.ShareAgent(h.Context(), r)
@@ -87,7 +88,8 @@ func TestSharesOfDeletedAgent(t *testing.T) {
 	check()
 }
 
-// TestWatchEndsWithShare checks that a watcher sees an agent from the moment it is shared until it is not.
+// TestWatchEndsWithShare checks that a watcher gets the events of an agent only while the agent is shared with the
+// watcher.
 func TestWatchEndsWithShare(t *testing.T) {
 	t.Parallel()
 	for name, ref := range map[string]string{"everything": "", "the agent": "papi@alice"} {
@@ -143,12 +145,13 @@ func TestWatchEndsWithShare(t *testing.T) {
 			require.Equal(t, "alice", last.Owner)
 			_, _, err = h.CreateAgent(servicetest.As(t.Context(), "bob"), service.CreateAgentRequest{Name: "mine", Project: "Setup", Spec: "x"})
 			require.NoError(t, err)
-			require.Equal(t, "mine", (<-got).AgentName, "nothing more of the other agent")
+			require.Equal(t, "mine", (<-got).AgentName, "no further event of the agent that is no longer shared")
 		})
 	}
 }
 
-// TestWaitEndsWithShare checks that a caller who waits for a task ends when the task goes out of sight.
+// TestWaitEndsWithShare checks that a wait for a task fails with TASK_NOT_FOUND when the agent is no longer shared with
+// the caller.
 func TestWaitEndsWithShare(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)

@@ -12,7 +12,8 @@ import (
 	"fleet/internal/service/servicetest"
 )
 
-// TestABackendThatIsNotConfigured holds that agents of a backend that is not there are not lost.
+// TestABackendThatIsNotConfigured deletes an agent while its place is not configured. It checks that the agent stays
+// until the place is configured again, and is deleted then.
 func TestABackendThatIsNotConfigured(t *testing.T) {
 	t.Parallel()
 	b := servicetest.Second(t, fake.Config{})
@@ -26,7 +27,7 @@ func TestABackendThatIsNotConfigured(t *testing.T) {
 	h.Config.Others = nil
 	h.Restart()
 	require.NoError(t, h.Replica().Remove(h.Context(), v.UID))
-	service := h.Service // a check can outlive Never
+	service := h.Service // Never may still call the function after it has returned
 	require.Never(t, func() bool {
 		views, _, err := service.AgentsByUID(h.Context(), []string{v.UID})
 		return err != nil || !views[0].DeletedAt.IsZero()
@@ -36,7 +37,8 @@ func TestABackendThatIsNotConfigured(t *testing.T) {
 	h.Gone(v.UID)
 }
 
-// TestPlaceIsNotConfigured takes a place out of the configuration: its agents are shown with the reason, and refuse.
+// TestPlaceIsNotConfigured removes a place from the configuration. It checks that its agents are still listed with the
+// reason, refuse tasks, and work again once the place is back.
 func TestPlaceIsNotConfigured(t *testing.T) {
 	t.Parallel()
 	b := servicetest.Second(t, fake.Config{})
@@ -52,7 +54,7 @@ func TestPlaceIsNotConfigured(t *testing.T) {
 	require.Contains(t, l.Places[1].Problem, `the place "second" is not configured`)
 	l, err = h.ListAgents(servicetest.As(t.Context(), "bob"), fleet.ListAgentsRequest{})
 	require.NoError(t, err)
-	require.Len(t, l.Places, 1, "whose agents live where is not everybody's business")
+	require.Len(t, l.Places, 1, "others must not see the places of agents that they cannot see")
 	_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "web", Description: "done"})
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
 

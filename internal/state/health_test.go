@@ -17,12 +17,13 @@ import (
 	"fleet/internal/waittest"
 )
 
-// sickStore is a store that does not take the writes that check it, or has another schema, or does not renew leases.
+// sickStore is a store that can refuse the writes of the health check, report a newer schema, or refuse to renew
+// leases.
 type sickStore struct {
 	fleet.Store
-	note   func(ctx context.Context) error // for those writes; nil: they succeed
-	newer  int64                           // how much newer its schema is
-	leases *atomic.Bool                    // leases are not renewed
+	note   func(ctx context.Context) error // replaces the writes of the health check; nil means they succeed
+	newer  int64                           // by how many versions its schema is newer
+	leases *atomic.Bool                    // if set, leases are not renewed; nil means they are
 }
 
 func (s sickStore) Note(ctx context.Context, key string, ago time.Duration) error {
@@ -33,7 +34,7 @@ func (s sickStore) Note(ctx context.Context, key string, ago time.Duration) erro
 }
 
 func (s sickStore) Schema(ctx context.Context) (have, want int64, err error) {
-	have, want, err = s.Store.Schema(context.WithoutCancel(ctx)) // a slow machine may take longer than the server waits
+	have, want, err = s.Store.Schema(context.WithoutCancel(ctx)) // on a slow machine, the caller may give up too early
 	return have + s.newer, want, err
 }
 
@@ -44,19 +45,19 @@ func (s sickStore) RenewLeases(ctx context.Context, owner string, ttl time.Durat
 	return s.Store.RenewLeases(ctx, owner, ttl)
 }
 
-// sick returns a harness over the store, whose places are known.
+// sick returns a harness over the store, after its place was listed.
 func sick(t *testing.T, s sickStore) *servicetest.Harness {
 	t.Helper()
 	ttl := waittest.Limit
 	if s.leases != nil {
-		ttl = time.Second // it is renewed several times in that time
+		ttl = time.Second // short, so that the failure of a renewal is noticed soon
 	}
 	h := servicetest.NewOver(t, fake.Config{}, func(c *state.Config) { c.LeaseTTL = ttl }, func(store fleet.Store) fleet.Store { s.Store = store; return s })
 	<-h.World.Called(fake.List, 2)
 	return h
 }
 
-// requireDegraded fails unless the part alone is degraded.
+// requireDegraded fails the test unless the part is the only one that is degraded, with a reason that contains why.
 func requireDegraded(t *testing.T, h fleet.Health, ready bool, part, why string) {
 	t.Helper()
 	require.Len(t, h.Degraded, 1)
@@ -66,8 +67,7 @@ func requireDegraded(t *testing.T, h fleet.Health, ready bool, part, why string)
 	require.Equal(t, ready, h.Ready)
 }
 
-// TestStoreCannotBeWritten checks that a server whose store takes no writes is not ready, and that it is again once the
-// store does.
+// TestStoreCannotBeWritten checks that a server is not ready while its store refuses writes, and is ready afterwards.
 func TestStoreCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	var fails atomic.Bool
@@ -80,7 +80,7 @@ func TestStoreCannotBeWritten(t *testing.T) {
 	}})
 	health := h.Health(t.Context())
 	requireDegraded(t, health, false, "store", "the store cannot be written")
-	require.Equal(t, health, h.Health(t.Context()), "since the first failure")
+	require.Equal(t, health, h.Health(t.Context()), "the time is that of the first failure")
 	fails.Store(false)
 	health = h.Health(t.Context())
 	require.True(t, health.Ready)
@@ -94,14 +94,15 @@ func TestSlowStore(t *testing.T) {
 	requireDegraded(t, h.Health(t.Context()), true, "store", "did not finish a write within 1s")
 }
 
-// TestNewerSchema checks that a server works on, and says so, when a newer one has upgraded the database.
+// TestNewerSchema checks that a server stays ready, and reports the schema, after a newer server has upgraded the
+// database.
 func TestNewerSchema(t *testing.T) {
 	t.Parallel()
 	h := sick(t, sickStore{newer: 1, note: func(context.Context) error { return nil }})
 	requireDegraded(t, h.Health(t.Context()), true, "schema", "upgrade this server too")
 }
 
-// TestLeasesNotRenewed checks that a server says that it may lose its agents.
+// TestLeasesNotRenewed checks that a server reports while it cannot renew its leases.
 func TestLeasesNotRenewed(t *testing.T) {
 	t.Parallel()
 	var fails atomic.Bool

@@ -9,6 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
+// agents returns a listing with one agent for each owner. Each owner has a place of its own.
 func agents(owners ...string) *listing {
 	l := &listing{shares: &Shares{}}
 	for i, owner := range owners {
@@ -17,6 +18,7 @@ func agents(owners ...string) *listing {
 	return l
 }
 
+// rows returns the agents that the principal gets for the request.
 func rows(t *testing.T, l *listing, p fleet.Principal, r fleet.ListAgentsRequest) *fleet.AgentRows {
 	t.Helper()
 	got, err := l.List(p, r, "")
@@ -24,6 +26,8 @@ func rows(t *testing.T, l *listing, p fleet.Principal, r fleet.ListAgentsRequest
 	return got
 }
 
+// TestListsAreShared checks that principals get the same list if and only if they see the same agents with the same
+// filter.
 func TestListsAreShared(t *testing.T) {
 	t.Parallel()
 	l := agents("alice", "bob", "alice")
@@ -46,6 +50,7 @@ func TestListsAreShared(t *testing.T) {
 	require.Same(t, rows(t, l, alice, fleet.ListAgentsRequest{}), rows(t, l, root, fleet.ListAgentsRequest{}), "an admin sees the same agents")
 }
 
+// TestListsOfSharedAgents checks that lists contain the agents that are shared with the principal.
 func TestListsOfSharedAgents(t *testing.T) {
 	t.Parallel()
 	l := agents("alice", "bob", "alice")
@@ -70,6 +75,7 @@ func TestListsOfSharedAgents(t *testing.T) {
 	require.Equal(t, []string{"2"}, l.shares.with([]*fleet.Agent{&again}).With(operator))
 }
 
+// TestDeriveOnce checks that Derive calls its function once for each list.
 func TestDeriveOnce(t *testing.T) {
 	t.Parallel()
 	r := rows(t, agents("alice"), fleet.Principal{Name: "alice"}, fleet.ListAgentsRequest{})
@@ -79,10 +85,11 @@ func TestDeriveOnce(t *testing.T) {
 	}
 }
 
+// TestListsAreBounded checks that the number of kept lists, and of agents in them, has a limit.
 func TestListsAreBounded(t *testing.T) {
 	t.Parallel()
 	l := agents("alice")
-	for page := 1; page < 1000; page++ { // all but the first are empty
+	for page := 1; page < 1000; page++ { // all pages but the first are empty
 		rows(t, l, fleet.Principal{Name: "alice"}, fleet.ListAgentsRequest{PageRequest: fleet.PageRequest{Page: &page}})
 		require.LessOrEqual(t, len(l.lists), maxKept/leastKept)
 	}

@@ -60,20 +60,22 @@ func (t logTx) Events(_ fleet.EventFilter, after int64, limit int) ([]fleet.Even
 	return slices.Clone(rest[:min(limit, len(rest))]), nil
 }
 
+// newLogTail returns an empty store and a log tail that reads it.
 func newLogTail() (*logStore, *LogTail) {
 	s := &logStore{signal: make(chan struct{}, 1)}
 	return s, &LogTail{store: s, newest: newNewest(s)}
 }
 
+// TestLogTail checks which events Read returns, and when it reports that the tail does not have them.
 func TestLogTail(t *testing.T) {
 	t.Parallel()
 	s, tail := newLogTail()
 	s.add(fleet.Event{Owner: "old"}, fleet.Event{Owner: "old"})
 	_, _, ok := tail.Read(fleet.EventFilter{}, 2, 10)
-	require.False(t, ok, "nothing was read yet")
+	require.False(t, ok, "the tail must be empty before its first read")
 	require.NoError(t, tail.refresh(t.Context()))
 	_, _, ok = tail.Read(fleet.EventFilter{}, 1, 10)
-	require.False(t, ok, "the store has what is older")
+	require.False(t, ok, "older events must be read from the store")
 
 	s.add(
 		fleet.Event{Owner: "alice", AgentName: "Papi", AgentUID: "1", TaskID: "t1", Type: fleet.EventTaskCreated}, fleet.Event{Owner: "bob", AgentName: "papi", AgentUID: "2"},
@@ -112,6 +114,7 @@ func TestLogTail(t *testing.T) {
 	}
 }
 
+// TestLogTailIsBounded checks that the tail keeps a limited number of events and bytes.
 func TestLogTailIsBounded(t *testing.T) {
 	t.Parallel()
 	s, tail := newLogTail()
@@ -131,9 +134,10 @@ func TestLogTailIsBounded(t *testing.T) {
 	s.add(make([]fleet.Event, tailEvents+1)...)
 	require.NoError(t, tail.refresh(t.Context()))
 	_, _, ok = tail.Read(fleet.EventFilter{}, int64(len(s.events))-1, 10)
-	require.False(t, ok, "it begins anew")
+	require.False(t, ok, "after a gap the tail must start again")
 }
 
+// TestLogTailNotifiesSubscribers checks that one read of the store after a commit serves all subscribers.
 func TestLogTailNotifiesSubscribers(t *testing.T) {
 	t.Parallel()
 	s, tail := newLogTail()
@@ -152,7 +156,7 @@ func TestLogTailNotifiesSubscribers(t *testing.T) {
 			require.Equal(t, n+1, upTo)
 		}
 	}
-	require.LessOrEqual(t, s.views, 3, "all of them share a read of the store")
+	require.LessOrEqual(t, s.views, 3, "all subscribers must share a read of the store")
 
 	s.mu.Lock()
 	s.err = errors.New("the disk is gone")
@@ -160,13 +164,14 @@ func TestLogTailNotifiesSubscribers(t *testing.T) {
 	s.signal <- struct{}{}
 	<-signals[0]
 	_, _, ok := tail.Read(fleet.EventFilter{}, 3, 10)
-	require.False(t, ok, "the store says what is wrong")
+	require.False(t, ok, "after an error, callers must read from the store, which returns the error")
 	for _, cancel := range cancels {
 		cancel()
 	}
 	require.Nil(t, tail.stop)
 }
 
+// TestNewestIsShared checks that concurrent calls share a read that began after all of them.
 func TestNewestIsShared(t *testing.T) {
 	t.Parallel()
 	s, _ := newLogTail()
@@ -176,7 +181,7 @@ func TestNewestIsShared(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, seq)
 
-	n.reading = true // a read has begun
+	n.reading = true // as if another goroutine were reading
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = n.last(cancelled)
@@ -190,7 +195,7 @@ func TestNewestIsShared(t *testing.T) {
 	n.finish()
 	waiting.Wait()
 	for _, seq := range seqs {
-		require.EqualValues(t, 2, seq, "the read began after the call")
+		require.EqualValues(t, 2, seq, "the result must be from a read that began after the call")
 	}
 	seq, err = n.last(t.Context())
 	require.NoError(t, err)

@@ -14,7 +14,8 @@ import (
 	"fleet/internal/service/servicetest"
 )
 
-// TestFirstListing asks for agents while the host is listing them for the first time: the answer has all of them.
+// TestFirstListing checks that calls during the first listing of the host wait for it, so that the answer has all
+// agents.
 func TestFirstListing(t *testing.T) {
 	t.Parallel()
 	listing := make(chan struct{})
@@ -37,11 +38,12 @@ func TestFirstListing(t *testing.T) {
 	require.True(t, h.Health(t.Context()).Ready)
 }
 
-// TestListedBefore starts a process while the host is down: what an earlier process has listed is shown, with its age.
+// TestListedBefore starts a process while the host is down. It checks that the process shows what an earlier process
+// has listed, with its age.
 func TestListedBefore(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}, Workspaces: servicetest.Workspaces(1)}, nil)
-	_, err := h.ListAgents(h.Context(), fleet.ListAgentsRequest{}) // which waits for the first listing
+	_, err := h.ListAgents(h.Context(), fleet.ListAgentsRequest{}) // waits for the first listing
 	require.NoError(t, err)
 	h.World.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "the token is not accepted"))
 	h.Restart()
@@ -57,7 +59,7 @@ func TestListedBefore(t *testing.T) {
 	since := health.Degraded[0].Since
 	seen := h.World.Calls(fake.List)
 	<-h.World.Called(fake.List, seen+3)
-	require.Equal(t, since, h.Health(t.Context()).Degraded[0].Since, "since the first failure")
+	require.Equal(t, since, h.Health(t.Context()).Degraded[0].Since, "the time is that of the first failure")
 	_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "agent-0", Description: "done"})
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
 
@@ -67,7 +69,7 @@ func TestListedBefore(t *testing.T) {
 	})
 }
 
-// TestStoreCannotBeRead has a store that fails: the server is not ready, and says so.
+// TestStoreCannotBeRead checks that a server whose store fails is not ready, and names the store.
 func TestStoreCannotBeRead(t *testing.T) {
 	t.Parallel()
 	h, flaky := servicetest.NewFlaky(t, nil)

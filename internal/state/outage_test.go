@@ -15,7 +15,8 @@ import (
 	"fleet/internal/state"
 )
 
-// TestOnePlaceIsDown has one of two places not answer: what concerns the other goes on, and all agents are shown.
+// TestOnePlaceIsDown checks that agents of one place work while another place does not answer, and that the known
+// agents of both places are listed.
 func TestOnePlaceIsDown(t *testing.T) {
 	t.Parallel()
 	b := servicetest.Second(t, fake.Config{Traits: fleet.Traits{Adopts: true}, Workspaces: []fleet.Workspace{
@@ -34,7 +35,7 @@ func TestOnePlaceIsDown(t *testing.T) {
 	require.False(t, l.Places[0].ObservedAt.IsZero())
 	require.Equal(t, fleet.PlaceState{Name: "second", Problem: "the token is not accepted"}, l.Places[1])
 	_, err = h.ShowAgent(h.Context(), "old")
-	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "nobody knows yet that it is not there")
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "it is unknown whether the agent exists")
 	_, err = h.CreateIn("web", "Web")
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
 	health := h.Health(t.Context())
@@ -59,7 +60,8 @@ func TestOnePlaceIsDown(t *testing.T) {
 	require.Len(t, l.Agents, 2, "agents of a place that is down are shown")
 }
 
-// TestOnePlaceHangs has one of two places take a call and not answer: nobody who wants something of the other waits for long.
+// TestOnePlaceHangs checks that calls for agents of one place do not wait for another place, which accepts calls and
+// does not answer.
 func TestOnePlaceHangs(t *testing.T) {
 	t.Parallel()
 	var hangs atomic.Bool
@@ -73,7 +75,7 @@ func TestOnePlaceHangs(t *testing.T) {
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.CallTimeout = 300 * time.Millisecond }, b)
 	h.MustCreate("papi", "DataOne")
 	h.MustCreate("sony", "DataOne")
-	require.LessOrEqual(t, b.Calls(fake.Projects), 1, "a place that has not answered is not asked again at once")
+	require.LessOrEqual(t, b.Calls(fake.Projects), 1, "a place that has not answered must not be called again at once")
 	_, err := h.CreateIn("web", "Web")
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
 	_, places, err := h.ListProjects(h.Context())
@@ -84,6 +86,7 @@ func TestOnePlaceHangs(t *testing.T) {
 	h.MustCreate("web", "Web")
 }
 
+// TestBackendDown checks that calls that need the host fail while it does not answer, and that reads succeed.
 func TestBackendDown(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -93,7 +96,7 @@ func TestBackendDown(t *testing.T) {
 	_, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "x"})
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
 	_, err = h.ShowAgent(h.Context(), "papi")
-	require.NoError(t, err, "reads go on")
+	require.NoError(t, err, "reads must succeed while the host is down")
 	h.World.Fail(fake.List, 0, nil)
 	h.Observed(func() bool { return h.Problem(0) == "" })
 	h.Start("papi", "wait gate")

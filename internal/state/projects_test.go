@@ -11,7 +11,8 @@ import (
 	"fleet/internal/service/servicetest"
 )
 
-// TestProjectsOfSeveralPlaces has two places with a project of one name: it has to be said which is meant.
+// TestProjectsOfSeveralPlaces checks that calls must name the place of a project if two places have a project of that
+// name.
 func TestProjectsOfSeveralPlaces(t *testing.T) {
 	t.Parallel()
 	b := servicetest.Second(t, fake.Config{})
@@ -37,7 +38,7 @@ func TestProjectsOfSeveralPlaces(t *testing.T) {
 	require.Len(t, h.World.Workspaces(), 2)
 	require.Len(t, b.Workspaces(), 2)
 	_, err = h.CreateIn("papi", "second/Setup")
-	require.Equal(t, fleet.ReasonAgentExists, fleet.ReasonOf(err), "names are the owner's, whatever the place")
+	require.Equal(t, fleet.ReasonAgentExists, fleet.ReasonOf(err), "an owner's agents in different places must have different names")
 
 	for filter, want := range map[string][]string{"": {"data", "papi", "sony", "web"}, "Setup": {"papi", "sony"}, "second/Setup": {"sony"}, "fake/setup": {"papi"}} {
 		l, err := h.ListAgents(h.Context(), fleet.ListAgentsRequest{Project: filter})

@@ -13,13 +13,14 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestSnapshotStaysInOrder changes, adds and deletes agents, few or many at the same time.
+// TestSnapshotStaysInOrder changes, adds and deletes agents, a few or many at a time. It checks that the snapshot stays
+// sorted and complete, and does not change lists that it has already returned.
 func TestSnapshotStaysInOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		s, live := newSnapshot(nil, nil), map[string]*fleet.AgentView{}
-		changed := map[string]*fleet.AgentView{} // since they were last taken
-		var before []*fleet.AgentView            // the last list that was asked for
+		changed := map[string]*fleet.AgentView{} // since the last TakeChanged
+		var before []*fleet.AgentView            // the last list that All returned
 		for seq := range int64(rapid.IntRange(1, 5).Draw(rt, "steps")) {
 			var uids []string
 			var views []*fleet.AgentView
@@ -35,7 +36,7 @@ func TestSnapshotStaysInOrder(t *testing.T) {
 			}
 			held := slices.Clone(before)
 			s.apply(seq, uids, views, nil)
-			require.Equal(rt, held, before, "what a caller holds")
+			require.Equal(rt, held, before, "a list that a caller holds must not change")
 			if rapid.Bool().Draw(rt, "listed") {
 				before = s.All()
 				require.Equal(rt, slices.SortedFunc(maps.Values(live), ByName), append([]*fleet.AgentView(nil), before...))

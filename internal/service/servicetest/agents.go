@@ -20,20 +20,20 @@ func (h *Harness) Create(name string) *fleet.AgentView {
 	return v
 }
 
-// CreateIn creates an agent in the project, and returns the answer.
+// CreateIn creates an agent in the project, and returns the agent.
 func (h *Harness) CreateIn(name, project string) (*fleet.AgentView, error) {
 	v, _, err := h.CreateAgent(h.Context(), service.CreateAgentRequest{Name: name, Project: project, Spec: "a spec"})
 	return v, err
 }
 
-// MustCreate creates an agent in the project.
+// MustCreate creates an agent in the project, and fails the test if that fails.
 func (h *Harness) MustCreate(name, project string) {
 	h.T.Helper()
 	_, err := h.CreateIn(name, project)
 	require.NoError(h.T, err)
 }
 
-// Start starts a task.
+// Start starts a task of the agent and returns it.
 func (h *Harness) Start(agent, prompt string) *fleet.Task {
 	h.T.Helper()
 	task, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: agent, Description: prompt})
@@ -63,7 +63,8 @@ func (h *Harness) Stored(ok func() bool) {
 	waittest.Signalled(h.T, signal, ok)
 }
 
-// Observed waits until ok, which reads the state of places, returns true. It calls ok whenever that has changed.
+// Observed waits until ok, which reads the state of places, returns true. It calls ok after each change of
+// that state.
 func (h *Harness) Observed(ok func() bool) {
 	h.T.Helper()
 	signal, cancel := h.State.Places.Subscribe()
@@ -71,7 +72,7 @@ func (h *Harness) Observed(ok func() bool) {
 	waittest.Signalled(h.T, signal, ok)
 }
 
-// Problem returns the problem of a place of the fleet; "" if it has none.
+// Problem returns the problem of the fleet's place with this index. It returns "" if the place has none.
 func (h *Harness) Problem(place int) string { return h.Places(fleet.Principal{})[place].Problem }
 
 // Until waits until ok returns true for the agent, and returns the agent.
@@ -130,6 +131,7 @@ func (h *Harness) Events(typ fleet.EventType) []string {
 	return h.texts(service.WatchRequest{MaxEvents: service.MaxWatchEvents}, typ)
 }
 
+// texts returns the texts of the events of the type that an admin's Watch with the request returns.
 func (h *Harness) texts(r service.WatchRequest, typ fleet.EventType) (texts []string) {
 	h.T.Helper()
 	err := h.Watch(AsAdmin(h.T.Context()), r, func(events []fleet.Event, _ string) error {

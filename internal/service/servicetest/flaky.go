@@ -13,18 +13,18 @@ import (
 	"fleet/internal/state"
 )
 
-// FlakyStore is a store that a test can let fail and wait.
+// FlakyStore is a store whose calls a test can let fail or wait.
 type FlakyStore struct {
 	fleet.Store
-	Fails atomic.Int64 // every n-th call fails, where n is this number; 0: none
-	calls atomic.Int64 // of what can fail
+	Fails atomic.Int64 // if this is n, every n-th call fails; if it is 0, none
+	calls atomic.Int64 // number of calls that could fail so far
 
 	mu        sync.Mutex
 	onRelease func(key string) (after func())
 	onView    func(context.Context)
 }
 
-// ErrFlaky is the error of calls that fail.
+// ErrFlaky is the error that failing calls return.
 var ErrFlaky = errors.New("the disk is full")
 
 // NewFlaky starts a fleet over a store that works until Fails is set.
@@ -38,7 +38,8 @@ func NewFlaky(t testing.TB, with func(*state.Config)) (*Harness, *FlakyStore) {
 	return h, flaky
 }
 
-// OnRelease sets a function that is called before a lease is given back. What it returns is called afterwards.
+// OnRelease sets a function that is called before a lease is released. The function that it returns is called
+// afterwards.
 func (s *FlakyStore) OnRelease(f func(key string) (after func())) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +62,7 @@ func (s *FlakyStore) fail() error {
 
 // Update calls the Update of the store, see fleet.Store, and fails before or after fn.
 func (s *FlakyStore) Update(ctx context.Context, fn func(fleet.Tx) error) error {
-	return s.Store.Update(ctx, func(tx fleet.Tx) error { // half of the failures come after the work, and take it back
+	return s.Store.Update(ctx, func(tx fleet.Tx) error { // half of the failures come after fn, so that its changes are rolled back
 		if s.calls.Load()%2 == 0 {
 			if err := s.fail(); err != nil {
 				return err
@@ -113,15 +114,15 @@ func (s *FlakyStore) RenewLeases(ctx context.Context, owner string, ttl time.Dur
 	return s.Store.RenewLeases(ctx, owner, ttl)
 }
 
-// Noted returns a note of the store, see fleet.Store. It fails only if everything does.
+// Noted returns a note of the store, see fleet.Store. It fails only if all calls fail.
 func (s *FlakyStore) Noted(ctx context.Context, key string) (time.Duration, bool, error) {
-	if s.Fails.Load() == 1 { // nothing works at all
+	if s.Fails.Load() == 1 { // all calls fail
 		return 0, false, ErrFlaky
 	}
 	return s.Store.Noted(ctx, key)
 }
 
-// Release calls the hook of OnRelease and gives a lease of the store back, see fleet.Store.
+// Release calls the hook of OnRelease and releases a lease of the store, see fleet.Store.
 func (s *FlakyStore) Release(ctx context.Context, key, owner string) error {
 	s.mu.Lock()
 	hook := s.onRelease

@@ -26,13 +26,14 @@ type Harness struct {
 	World      *fake.Place   // the first place of the fleet
 	More       []fleet.Place // its other places
 	Store      fleet.Store
-	Path       string       // of the store's file
-	Config     state.Config // of the next Restart or Replica
+	Path       string       // the path of the store's file
+	Config     state.Config // used by the next Restart or Replica
 	State      *state.Fleet
 	Reconciler *reconcile.Reconciler
 }
 
-// New starts a fleet in the world and in more places. The function with changes the configuration; it may be nil.
+// New starts a fleet with the place that world describes, and with more places. If with is not nil, it is called to
+// change the configuration. The fleet stops when the test ends.
 func New(t testing.TB, world fake.Config, with func(*state.Config), more ...fleet.Place) *Harness {
 	t.Helper()
 	return NewOver(t, world, with, func(s fleet.Store) fleet.Store { return s }, more...)
@@ -85,7 +86,7 @@ func (h *Harness) Replica() *Harness {
 	return r
 }
 
-// logWriter writes the log into the test's, until the test has ended.
+// logWriter writes the log of the fleet into the log of the test. It drops what comes after the end of the test.
 type logWriter struct{ t testing.TB }
 
 func (w logWriter) Write(b []byte) (int, error) {
@@ -95,15 +96,15 @@ func (w logWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// As returns a context of the person.
+// As returns a context for calls by the person of this name.
 func As(ctx context.Context, name string) context.Context {
 	return fleet.WithPrincipal(ctx, fleet.Principal{Name: name, Kind: fleet.Human})
 }
 
-// AsAdmin returns a context of a principal who may do everything.
+// AsAdmin returns a context for calls by an admin.
 func AsAdmin(ctx context.Context) context.Context {
 	return fleet.WithPrincipal(ctx, fleet.Principal{Name: "root", Kind: fleet.Controller, Scope: fleet.ScopeAdmin})
 }
 
-// Context returns the context of alice, who owns what the harness creates.
+// Context returns a context for calls by alice, who owns the agents that the harness creates.
 func (h *Harness) Context() context.Context { return As(h.T.Context(), "alice") }

@@ -13,8 +13,8 @@ import (
 	"fleet/internal/state"
 )
 
-// Second returns a place named second, in the fleet or beside it. It has the driver script, the project Setup as the
-// first place has, and the project Web.
+// Second returns a place named second, which a test passes to New or to Others. It has the driver script, the project
+// Web, and a project Setup, as the first place does.
 func Second(t testing.TB, c fake.Config) *fake.Place {
 	t.Helper()
 	c.Traits.Name, c.Traits.Drivers = cmp.Or(c.Traits.Name, "second"), []fleet.Driver{{Name: "script"}}
@@ -24,7 +24,7 @@ func Second(t testing.TB, c fake.Config) *fake.Place {
 	return p
 }
 
-// Others puts the place beside the fleet's.
+// Others returns a function that configures the place as a place of other toolsets only.
 func Others(p fleet.Place) func(*state.Config) {
 	return func(c *state.Config) { c.Others = []fleet.Place{p} }
 }
@@ -37,7 +37,7 @@ func Launch(prompt string) service.LaunchRequest {
 	}
 }
 
-// Workspaces returns workspaces that a host has and Fleet does not know yet.
+// Workspaces returns n running workspaces of alice, for a host that had them before Fleet was started.
 func Workspaces(n int) (all []fleet.Workspace) {
 	for i := range n {
 		name := fmt.Sprintf("agent-%d", i)
@@ -46,7 +46,7 @@ func Workspaces(n int) (all []fleet.Workspace) {
 	return all
 }
 
-// Hang waits until the caller gives up.
+// Hang blocks until ctx ends, and returns its error.
 func Hang(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
