@@ -49,12 +49,21 @@ func (w *worker) run(ctx context.Context) {
 // workUnderLease works while the worker holds the lease. idle means that the agent needs no more work. Otherwise another
 // process has the lease, or the reconciler stops.
 func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
+	w.drain() // the scan that has woken the worker has also brought the snapshot up to date
+	if v := w.snap.Get(w.uid); v == nil || !needsWork(v) {
+		return true
+	}
 	held, release, ok, err := w.leases.hold(ctx, fleet.AgentLease+w.uid)
 	if err != nil || !ok {
 		if err != nil && ctx.Err() == nil {
 			w.log.ErrorContext(ctx, "lease failed", slog.String("agent", w.uid), slog.Any("error", err))
 		}
-		return false // the next scan tries again
+		if err == nil {
+			w.mu.Lock()
+			w.foreign[w.uid] = struct{}{}
+			w.mu.Unlock()
+		}
+		return false // the next scan of all agents tries again
 	}
 	defer release()
 	defer w.unfollow()
