@@ -33,11 +33,12 @@ func (w *worker) provision(ctx context.Context, a *fleet.Agent) (_ time.Duration
 		return w.failed(ctx, a, err, fleet.StateFailed)
 	}
 	w.cfg.Fault(FaultProvisionAfter)
-	done := a.Restart // read before the call: a restart that is requested meanwhile is not done by it
+	done := a.Restart // a was read before the call, so a restart that was requested during the call is still to be done
 	return 0, w.observe(ctx, ws, func(a *fleet.Agent) { a.Restarted = done })
 }
 
-// observe writes the observed state of the agent's workspace, and the changes of the function also, which may be nil.
+// observe writes the observed state of the agent's workspace. If also is not nil, observe calls it to make more changes
+// to the agent in the same transaction.
 func (w *worker) observe(ctx context.Context, ws fleet.Workspace, also func(a *fleet.Agent)) error {
 	return w.change(ctx, fleet.EventAgentChanged, func(a *fleet.Agent, tx fleet.Tx) (string, error) {
 		applyWorkspace(a, ws)
@@ -137,21 +138,25 @@ func (w *worker) startWorkspace(ctx context.Context, a *fleet.Agent) (_ time.Dur
 	return 0, w.set(ctx, fleet.StateStarting, "", func(a *fleet.Agent) { a.Restarted, a.Attempts, a.RetryAt = restart, 0, time.Time{} })
 }
 
-// as returns a copy of the agent in another state, which was just written.
+// as returns a copy of the agent with the state s, which the caller has just written to the store.
 func (w *worker) as(a *fleet.Agent, s fleet.State) *fleet.Agent {
 	c := *a
 	c.State, c.StateReason = s, ""
 	return &c
 }
 
-// maxLinger limits how long a run may finish work that it has begun, such as a request to its model, after its task has
-// ended.
+// maxLinger is how long a run may continue after its task has ended, to finish work that it has begun, such as a
+// request to its model.
 const maxLinger = 2 * time.Minute
 
-// linger returns how long to wait before the workspace of an agent that reports is deleted. Its task has ended, and its run
-// is still followed. The server that has ended the task interrupts the run if it can. If the place is bound to this
-// server's machine, other servers cannot, so the worker interrupts the run at once. Otherwise it does so if the other server
-// has not done it in time.
+// linger returns how long to wait before the agent's workspace is deleted, so that its run can finish what it has
+// begun. The wait is at most maxLinger. It is 0 unless the agent ends its only task with agent_complete
+// (AgentConfig.Reports), the task has ended, and this worker still follows the run.
+//
+// The server that ended the task also interrupts the run, if it can reach the place. If the place is bound to this
+// server's machine, other servers cannot reach it, so the worker interrupts the run at once. Otherwise the worker first
+// waits for interruptTimeout. It does not know whether another server has interrupted the run, so it then interrupts
+// the run itself, unless this server has already done so.
 func (w *worker) linger(ctx context.Context, v *fleet.AgentView) time.Duration {
 	a := &v.Agent
 	if w.follow == nil || v.Task != nil || !a.OneTask || a.Config == nil || !a.Config.Reports {

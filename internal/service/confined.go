@@ -14,7 +14,8 @@ func (s *Service) checkConfined(p fleet.Principal, a *fleet.Agent) error {
 	if why == "" {
 		return nil
 	}
-	return fleet.Errorf(fleet.ReasonPermissionDenied, "only admins may use agents on this machine, because their programs are not confined: %s", why)
+	return fleet.Errorf(fleet.ReasonPermissionDenied,
+		"only admins may use agents whose programs are not confined: %s", why)
 }
 
 // unconfined returns why the agent's programs could reach files and processes of others; empty if they cannot.
@@ -26,7 +27,8 @@ func (s *Service) unconfined(a *fleet.Agent) string {
 }
 
 // Delegate returns the principal that the agent acts as when it runs other agents. Those agents belong to the agent's
-// owner. If the agent's own programs are unconfined, theirs may be unconfined too, because that gives them no new rights.
+// owner. If the agent's own programs are unconfined, the principal may also run unconfined agents in the same place.
+// This gives the agent no new rights, because its own programs can already reach the files and processes of others.
 func (s *Service) Delegate(a *fleet.Agent) fleet.Principal {
 	p := fleet.Principal{Name: a.Owner, Kind: fleet.AgentKind}
 	if s.unconfined(a) != "" {

@@ -28,8 +28,8 @@ var (
 	calls        = counter("fleet_calls_total", "Calls that have ended.", "method", "face", "code")
 	callDuration = histogram("fleet_call_duration_seconds", "Duration of calls, without streams.", "method", "face")
 	callsOpen    = gauge("fleet_calls_open", "Calls that have not ended, including streams.")
-	callsWaiting = gauge("fleet_calls_waiting", "Calls that wait until the server works on fewer other calls.")
-	callWait     = histogram("fleet_call_wait_seconds", "Time that calls have waited until the server worked on fewer other calls. Calls that did not wait are left out.")
+	callsWaiting = gauge("fleet_calls_waiting", "Calls that wait in the queue, see calls_per_cpu.")
+	callWait     = histogram("fleet_call_wait_seconds", "Time in the queue of calls that had to wait.")
 
 	agents   = gauge("fleet_agents", "Agents of the whole fleet by the state of their workspace.", "state")
 	tasks    = gauge("fleet_tasks", "Tasks of the whole fleet that have not ended: queued means not handed to the agent yet.", "state")
@@ -44,7 +44,7 @@ var (
 	leasesLost    = counter("fleet_leases_lost_total", "Leases that this server has lost to another server, or could not renew in time.")
 	fenced        = counter("fleet_lease_fenced_writes_total", "Writes that the store refused because their lease had been lost.")
 
-	placeDuration = histogram("fleet_place_operation_duration_seconds", "Duration of operations of places and of agents' runners, without following runs.", "place", "operation")
+	placeDuration = histogram("fleet_place_operation_duration_seconds", "Duration of operations of places and of agents' runners, except follow.", "place", "operation")
 	placeErrors   = counter("fleet_place_operation_errors_total", "Operations of places and of agents' runners that failed.", "place", "operation", "code")
 	placeUp       = gauge("fleet_place_up", "1 if the last listing of the place's agents is complete and recent, else 0.", "place")
 	snapshotAge   = gauge("fleet_place_snapshot_age_seconds", "Time since the place last listed all its workspaces, or since the server started.", "place")

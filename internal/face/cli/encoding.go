@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// decoded returns the bytes of a text that the server sent in the encoding. "" means that the text was sent unchanged.
-// what names the text in errors.
+// decoded returns the bytes of a text that the server sent in the encoding. If the encoding is "", the server sent the
+// text unchanged. The parameter what is the name of the text for errors.
 func decoded(what, text, encoding string) ([]byte, error) {
 	switch encoding {
 	case "":

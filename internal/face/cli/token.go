@@ -56,7 +56,8 @@ Keep the secret in a file that only its holder can read, and give the file with
 			return s.print(resp, err, func() {
 				s.screen.raw(resp.GetSecret() + "\n")
 				if n := resp.GetOwnedAgents(); n > 0 {
-					s.hint("An earlier token %q left %d agents: the holder of this secret owns them.", resp.GetToken().GetName(), n)
+					s.hint("The holder of the new token also owns the %d existing agents of an earlier token %q.",
+						n, resp.GetToken().GetName())
 				}
 				s.secretShown(resp.GetToken())
 			})
@@ -93,7 +94,7 @@ func (p *program) newTokenList() *cobra.Command {
 	}
 }
 
-// soon is how long before its expiry a token is marked in the list.
+// soon is the remaining validity below which the list marks a token as expiring.
 const soon = 7 * 24 * time.Hour
 
 // validity returns whether a token is valid, and for how long.

@@ -45,8 +45,8 @@ func TestAnswers(t *testing.T) {
 		{"unknown argument", "show_agent", `{"agent_nam":"x"}`, `{"error":"INVALID_ARGUMENT","message":"unknown field \"agent_nam\": did you mean \"agent_name\"?","details":{"field":"agent_nam"}}`, true},
 		{"argument given twice", "show_agent", `{"agent_name":"x","agent_name":"y"}`, `{"error":"INVALID_ARGUMENT","message":"The field \"agent_name\" is given twice; give it once.","details":{"field":"agent_name"}}`, true},
 		{"wrong type", "list_agents", `{"page":"x"}`, `{"error":"INVALID_PAGE","message":"page must be a whole number, got the string \"x\".","details":{"field":"page"}}`, true},
-		{"arguments are no object", "list_agents", `"x"`, `{"error":"INVALID_ARGUMENT","message":"Expected a JSON object with the fields of the request, got the string \"x\".","details":null}`, true},
-		{"not there", "list_agent_projects", `{}`, `{"error":"UNIMPLEMENTED","message":"method ListAgentProjects not implemented","details":null}`, true},
+		{"arguments are not an object", "list_agents", `"x"`, `{"error":"INVALID_ARGUMENT","message":"Expected a JSON object with the fields of the request, got the string \"x\".","details":null}`, true},
+		{"unimplemented method", "list_agent_projects", `{}`, `{"error":"UNIMPLEMENTED","message":"method ListAgentProjects not implemented","details":null}`, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -131,7 +131,7 @@ func TestRefusals(t *testing.T) {
 		{"a string", `"x"`, nil, 400, "must be a JSON object"},
 		{"forged session", showPapi, []string{"Mcp-Session-Id", "mcp-session-00000000-0000-4000-8000-000000000000"}, 404, "This session is unknown"},
 		{"unknown revision", showPapi, []string{"MCP-Protocol-Version", "1999-01-01"}, 400, "Unsupported protocol version"},
-		{"not JSON by its type", showPapi, []string{"Content-Type", "text/plain"}, 400, "application/json"},
+		{"wrong content type", showPapi, []string{"Content-Type", "text/plain"}, 400, "application/json"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

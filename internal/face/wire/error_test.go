@@ -37,9 +37,9 @@ func TestErrors(t *testing.T) {
 		http int
 	}{
 		{"with metadata", statusOf(t, codes.NotFound, "No agent 'x'.", info("AGENT_NOT_FOUND", map[string]string{"agent_name": "x"})), `{"error":"AGENT_NOT_FOUND","message":"No agent 'x'.","details":{"agent_name":"x"}}`, 404},
-		{"the exception", statusOf(t, codes.AlreadyExists, "Agent 'x' exists.", info("AGENT_EXISTS", nil)), `{"error":"AGENT_EXISTS","message":"Agent 'x' exists.","details":null}`, 400},
+		{"AGENT_EXISTS is 400, not 409", statusOf(t, codes.AlreadyExists, "Agent 'x' exists.", info("AGENT_EXISTS", nil)), `{"error":"AGENT_EXISTS","message":"Agent 'x' exists.","details":null}`, 400},
 		{"exists", statusOf(t, codes.AlreadyExists, "m", info("TOKEN_EXISTS", nil)), `{"error":"TOKEN_EXISTS","message":"m","details":null}`, 409},
-		{"a project inside create", statusOf(t, codes.InvalidArgument, "m", info("PROJECT_NOT_FOUND", nil)), `{"error":"PROJECT_NOT_FOUND","message":"m","details":null}`, 400},
+		{"PROJECT_NOT_FOUND is 400, not 404", statusOf(t, codes.InvalidArgument, "m", info("PROJECT_NOT_FOUND", nil)), `{"error":"PROJECT_NOT_FOUND","message":"m","details":null}`, 400},
 		{"offline", statusOf(t, codes.FailedPrecondition, "m", info("AGENT_OFFLINE", nil)), `{"error":"AGENT_OFFLINE","message":"m","details":null}`, 400},
 		{"busy", statusOf(t, codes.Aborted, "m <&>", info("AGENT_BUSY", nil)), `{"error":"AGENT_BUSY","message":"m <&>","details":null}`, 409},
 		{"retry", statusOf(t, codes.Unavailable, "m", info("BACKEND_UNAVAILABLE", nil), &errdetails.RetryInfo{RetryDelay: durationpb.New(1500 * time.Millisecond)}), `{"error":"BACKEND_UNAVAILABLE","message":"m","details":{"retry_after_seconds":2}}`, 503},
@@ -51,9 +51,9 @@ func TestErrors(t *testing.T) {
 		{"bad value", status.Error(codes.InvalidArgument, "m"), `{"error":"INVALID_ARGUMENT","message":"m","details":null}`, 400},
 		{"cancelled", fmt.Errorf("call: %w", context.Canceled), `{"error":"CANCELLED","message":"the call was cancelled","details":null}`, 499},
 		{"too late", context.DeadlineExceeded, `{"error":"DEADLINE_EXCEEDED","message":"the call took longer than its caller allows","details":null}`, 504},
-		{"inside, with a reason", statusOf(t, codes.Internal, "sql: secret", info("INTERNAL", nil)), inside, 500},
-		{"inside", status.Error(codes.Unknown, "sql: secret"), inside, 500},
-		{"not found by nobody", status.Error(codes.NotFound, "secret"), inside, 500},
+		{"internal, with a reason", statusOf(t, codes.Internal, "sql: secret", info("INTERNAL", nil)), inside, 500},
+		{"unknown code", status.Error(codes.Unknown, "sql: secret"), inside, 500},
+		{"not found, without a reason", status.Error(codes.NotFound, "secret"), inside, 500},
 		{"any error", errors.New("secret"), inside, 500},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -48,7 +48,9 @@ func (workspace) Tree() (*runner.Tree, error) { return nil, nil }
 func (w workspace) Work(r fleet.Run) (runner.Work, error) {
 	b, x := w.place, w.member
 	if len(b.config.RunCommand) == 0 || len(b.config.ShimCommand) == 0 {
-		return runner.Work{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "the definition of agent %q needs access to this machine, but this server starts no processes for models", w.agent.Name)
+		return runner.Work{}, fleet.Errorf(fleet.ReasonProvisioningFailed,
+			"agent %q accesses this machine and needs its own process, but this server cannot start one; "+
+				"use a definition that calls only APIs", w.agent.Name)
 	}
 	t, err := b.task(x, r)
 	if err != nil {
@@ -104,7 +106,8 @@ func (p processDriver) Command(driver.Job) (driver.Command, error) {
 }
 
 // confine returns the sandbox policy for a run of the agent, or nil if the run is not confined. The policy allows the
-// network, which models need. programs is the result of startsPrograms.
+// network, which models need. programs is the result of startsPrograms: it describes what starts programs, and is "" if
+// nothing does.
 func (b *Place) confine(a fleet.Agent, x *member, t task, programs string) (*sandbox.Policy, error) {
 	own := []string{string(t.State), string(t.Memory), t.Work, x.home.path("home"), x.home.path("tmp")}
 	if hasWorkingCopy(x.rec.Config) && b.config.Places != nil {
@@ -114,7 +117,9 @@ func (b *Place) confine(a fleet.Agent, x *member, t task, programs string) (*san
 		}
 		if p.Network != "" && p.Network != sandbox.Full && programs != "" {
 			return nil, fleet.Errorf(fleet.ReasonProvisioningFailed,
-				"the project %q has network: %s, and %s: an agent's programs have the same network access as its model; give the agent a project with network: full", a.Project, p.Network.Kind(), programs)
+				"the agent starts programs (%s), which would get the full network access of its model, but the "+
+					"project %q allows only network: %s; use a project with network: full",
+				programs, a.Project, p.Network.Kind())
 		}
 		p.Network = sandbox.Full
 		p.Write = append(slices.Clone(p.Write), own...)
@@ -122,7 +127,8 @@ func (b *Place) confine(a fleet.Agent, x *member, t task, programs string) (*san
 	}
 	mode, err := sandbox.Choose(b.config.Sandbox, sandbox.Full)
 	if err != nil {
-		return nil, fleet.Errorf(fleet.ReasonProvisioningFailed, "the agent cannot be confined as it is configured: %s", err)
+		return nil, fleet.Errorf(fleet.ReasonProvisioningFailed,
+			"the agent cannot be confined as the server's configuration requires: %s", err)
 	}
 	if mode == sandbox.None {
 		return nil, nil
@@ -199,10 +205,11 @@ func programs(d *definition, r *fleet.AgentConfig) map[string]driver.MCPServer {
 	return all
 }
 
-// skillDirs are the directories in the user's home in which the library looks for skills.
+// skillDirs are the directories in the user's home in which docker/cagent looks for skills.
 var skillDirs = []string{".claude/skills", ".codex/skills"}
 
-// skills returns the home of the server's user if an agent of the definition uses the user's skills, else "".
+// skills returns the home directory of the OS user that the server runs as. It returns "" if no agent of the definition
+// uses this user's skills.
 func (b *Place) skills(d *definition) string {
 	for _, a := range d.config.Agents {
 		if a.Skills != nil && *a.Skills {

@@ -35,7 +35,7 @@ func TestDeleteRemovesTranscripts(t *testing.T) {
 	require.Contains(t, left[0], other.UID)
 }
 
-func TestDeleteKeepsForeignTranscripts(t *testing.T) {
+func TestDeleteDoesNotFollowSymlinks(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{})
 	a := w.agent("claude")

@@ -71,7 +71,8 @@ func NewServer(runners Runners, c ServerConfig) (*Server, error) {
 	}, nil
 }
 
-// Header is the name of a header in every response of a runner. Responses of proxies do not have this header.
+// Header is the name of a header in every response of a runner; its value is the runner's version. A response without
+// this header was not made by a runner, but for example by a proxy.
 const Header = "Fleet-Runner"
 
 // Handler returns a handler for the protocol, and for /healthz.

@@ -15,7 +15,7 @@ import (
 type Reader struct {
 	path  string
 	file  *os.File
-	begun int64 // offset of the file; -1 for the first file, which precedes all segments
+	begun int64 // where file begins in the output; -1 for the first file, which precedes all segments
 	at    int64 // offset of the next byte to read
 }
 

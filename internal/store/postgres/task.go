@@ -9,8 +9,9 @@ import (
 
 const (
 	oneTask = record.SelectTasks + `WHERE id = $1`
-	// activeTask repeats the condition of the index tasks_current. With record.Active instead, a plan that is made while
-	// no task runs may use another index, and later read the active tasks of all agents.
+	// activeTask repeats the condition of the index tasks_current, so that Postgres uses this index. With
+	// record.Active, Postgres could choose another index if it plans the query while no task runs. Later, when it
+	// reuses the plan, it would read the active tasks of all agents.
 	activeTask  = record.SelectTasks + `WHERE agent_uid = $1 AND CASE status WHEN 'pending' THEN true WHEN 'running' THEN true ELSE false END`
 	activeTasks = record.SelectTasks + `WHERE agent_uid = ANY($1) AND ` + record.Active
 	countOwn    = `SELECT count(*) FROM tasks WHERE agent_uid = $1`
@@ -119,8 +120,8 @@ func taskError(act string, task *fleet.Task, err error) error {
 	return record.TaskError(act, task, err, taken(err, "tasks_active"), refused(err))
 }
 
-// search returns the text in which a search looks for the task's text. It is in lower case, independent of the locale
-// of the database.
+// search returns the text of the task that searches look at: the beginning of its description, and its summary. It is
+// in lower case. Go converts it, so the result does not depend on the locale of the database.
 func search(t *fleet.Task) string {
 	return strings.ToLower(record.Head(t.Description) + "\n" + t.Summary)
 }

@@ -6,9 +6,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// builtin returns the built-in table of providers, without programs whose driver is not among the drivers. The default
-// models are those that their vendors recommend for general use. A configuration entry with the same name changes an
-// entry.
+// builtin returns the built-in table of providers. It leaves out the CLI providers whose driver is not in drivers. The
+// default models are those that their vendors recommend for general use. An entry of the configuration changes the
+// built-in entry with the same name.
 func builtin(drivers []fleet.Driver) []Provider {
 	thinks := append(usualOf(KindAPI), CapabilityExtendedThinking)
 	runs := append(usualOf(KindCLI), CapabilityCodeExecution)
@@ -24,7 +24,7 @@ func builtin(drivers []fleet.Driver) []Provider {
 			Model: "gpt-4.1",
 		},
 		{
-			Name: "codex", Kind: KindAPI, Description: "Codex models of OpenAI, which are made for code, by the Responses API",
+			Name: "codex", Kind: KindAPI, Description: "Codex models of OpenAI for code, through the Responses API",
 			Protocol: ProtocolResponses, BaseURL: "https://api.openai.com/v1", Vendor: "openai", Keys: []string{"OPENAI_API_KEY"},
 			Model: "gpt-5-codex", Capabilities: thinks,
 		},
@@ -44,12 +44,12 @@ func builtin(drivers []fleet.Driver) []Provider {
 			Keys: []string{"DASHSCOPE_API_KEY", "QWEN_API_KEY"}, Model: "qwen-plus",
 		},
 		{
-			Name: "gemini", Kind: KindAPI, Description: "Gemini models of Google, by the Gemini API's Chat Completions",
+			Name: "gemini", Kind: KindAPI, Description: "Gemini models of Google, through their OpenAI-compatible API",
 			Protocol: ProtocolOpenAI, BaseURL: "https://generativelanguage.googleapis.com/v1beta/openai", Vendor: "google",
 			Keys: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}, Model: "gemini-2.5-flash", Capabilities: thinks,
 		},
 		{
-			Name: "mistral", Kind: KindAPI, Description: "Mistral models, by La Plateforme",
+			Name: "mistral", Kind: KindAPI, Description: "Mistral models, through Mistral's API (La Plateforme)",
 			Protocol: ProtocolOpenAI, BaseURL: "https://api.mistral.ai/v1", Vendor: "mistral", Keys: []string{"MISTRAL_API_KEY"},
 			Model: "mistral-large-latest",
 		},
