@@ -21,7 +21,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// newStory returns a fleet with the agent papi.
+// newStory returns a story on a new fleet that has one agent, papi.
 func newStory(t *testing.T, c fleetConfig) *story {
 	t.Helper()
 	s := &story{testFleet: newTestFleet(t, c), names: map[string]string{}}
@@ -120,8 +120,8 @@ func TestConcurrentStops(t *testing.T) {
 	require.NotZero(t, stopped)
 }
 
-// floodLines and floodLine are the size of the output of flood, a task whose output exceeds all buffers between the
-// task and a reader.
+// The output of the task flood has floodLines lines of floodLine bytes. This is more than all buffers between the task
+// and a reader can hold.
 const (
 	floodLines = 400
 	floodLine  = 20_000 // bytes
@@ -187,7 +187,8 @@ func (s *story) stuck(t *testing.T, verb, path, accept, body string) {
 	require.Equal(t, "HTTP/1.1 200", string(status))
 }
 
-// TestFollowersSeeLaterEvents checks on each face that a follower without a cursor gets all later events.
+// TestFollowersSeeLaterEvents checks on each face that a follower with the cursor "now" gets an event that happens
+// after its call.
 func TestFollowersSeeLaterEvents(t *testing.T) {
 	t.Parallel()
 	for _, face := range []string{"grpc", "rest", "sse", "mcp"} {
@@ -277,7 +278,8 @@ func TestShutdownEndsCalls(t *testing.T) {
 	}
 }
 
-// until waits until ok returns true. It calls ok after every listing of the world.
+// until waits until ok returns true. It calls ok at once, and again each time the fleet lists the agents of its fake
+// place. It fails the test after waittest.Limit.
 func (s *story) until(t *testing.T, ok func() bool) {
 	t.Helper()
 	timeout := time.After(waittest.Limit)

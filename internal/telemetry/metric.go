@@ -28,7 +28,7 @@ var (
 	calls        = counter("fleet_calls_total", "Calls that have ended.", "method", "face", "code")
 	callDuration = histogram("fleet_call_duration_seconds", "Duration of calls, without streams.", "method", "face")
 	callsOpen    = gauge("fleet_calls_open", "Calls that have not ended, including streams.")
-	callsWaiting = gauge("fleet_calls_waiting", "Calls that wait in the queue, see calls_per_cpu.")
+	callsWaiting = gauge("fleet_calls_waiting", "Calls that wait in the queue because the maximum number of calls (limits.calls_per_cpu) is running.")
 	callWait     = histogram("fleet_call_wait_seconds", "Time in the queue of calls that had to wait.")
 
 	agents   = gauge("fleet_agents", "Agents of the whole fleet by the state of their workspace.", "state")

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWrongFlagValues checks that an error about a value's type says what to write, and contains no Go terms.
+// TestWrongFlagValues checks that an error about flags or arguments says what to write, and does not mention the
+// package strconv. The flags and arguments are invalid, missing, in conflict, or too many.
 func TestWrongFlagValues(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -35,8 +36,8 @@ func TestWrongFlagValues(t *testing.T) {
 	}
 }
 
-// TestHelpOfNothing checks that help for an unknown command fails like the unknown command itself.
-func TestHelpOfNothing(t *testing.T) {
+// TestHelpOfUnknownCommand checks that help for an unknown command fails like the unknown command itself.
+func TestHelpOfUnknownCommand(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
 		"help bogus":       `unknown command "bogus" for "fleet"`,

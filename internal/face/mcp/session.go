@@ -10,10 +10,10 @@ import (
 // maxSessions is how many sessions a caller may have. A further session replaces the one that was idle the longest.
 const maxSessions = 1000
 
-// sessions holds the sessions of the protocol revisions that have them. A session belongs to the caller who began it
-// and is unknown to others. It only limits which requests a cancellation may reach; the token of each request
-// identifies the caller. mcp-go's own sessions accept an id that nobody issued, are shared by all streams, and are kept
-// forever.
+// sessions holds the MCP sessions of clients whose protocol revision has sessions. A session belongs to the caller who
+// began it and is unknown to others. It only limits which requests a cancellation may reach; the token of each request
+// identifies the caller. The sessions of mcp-go are not used, because mcp-go accepts session ids that nobody issued,
+// shares its sessions among all streams, and keeps them forever.
 type sessions struct {
 	ttl time.Duration
 	now func() time.Time
@@ -77,7 +77,8 @@ func (s *sessions) end(caller, id string) bool {
 	return true
 }
 
-// find returns the session of the caller, or nil if it does not exist or belongs to another caller.
+// find removes the caller's expired sessions. It returns the list element of the session with the id, or nil if the
+// session does not exist or belongs to another caller.
 func (s *sessions) find(caller, id string) *list.Element {
 	s.expire(caller)
 	e := s.byID[id]

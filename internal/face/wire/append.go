@@ -65,12 +65,12 @@ func AppendBool(b []byte, v bool) []byte { return strconv.AppendBool(b, v) }
 // AppendInt appends a number of 32 bits.
 func AppendInt(b []byte, n int32) []byte { return strconv.AppendInt(b, int64(n), 10) }
 
-// AppendInt64 appends a number in quotes, since a JSON number cannot hold 64 bits.
+// AppendInt64 appends a number in quotes, since many JSON parsers read numbers as float64, which cannot hold 64 bits.
 func AppendInt64(b []byte, n int64) []byte {
 	return append(strconv.AppendInt(append(b, '"'), n, 10), '"')
 }
 
-// AppendFloat appends the shortest number that identifies n.
+// AppendFloat appends the shortest decimal number that parses as n. It appends NaN and infinities as strings.
 func AppendFloat(b []byte, n float64) []byte {
 	switch {
 	case math.IsNaN(n):
@@ -99,7 +99,7 @@ func AppendEnum[E ~int32](b []byte, value E, names map[int32]string) []byte {
 	return AppendInt(b, int32(value))
 }
 
-// AppendList appends a list whose items are appended by each.
+// AppendList appends a list. It calls the function each to append an item.
 func AppendList[T any](b []byte, list []T, each func([]byte, T) []byte) []byte {
 	b = append(b, '[')
 	for i, item := range list {
@@ -111,7 +111,7 @@ func AppendList[T any](b []byte, list []T, each func([]byte, T) []byte) []byte {
 	return append(b, ']')
 }
 
-// AppendMap appends an object with sorted keys, whose values are appended by each.
+// AppendMap appends an object with sorted keys. It calls the function each to append a value.
 func AppendMap[T any](b []byte, m map[string]T, each func([]byte, T) []byte) []byte {
 	begin := len(b)
 	for _, key := range slices.Sorted(maps.Keys(m)) {
@@ -134,8 +134,8 @@ func AppendText(b []byte, s *wrapperspb.StringValue) []byte {
 	return AppendString(b, s.GetValue())
 }
 
-// AppendTime appends a time of the years 1 to 9999 with 0, 3, 6 or 9 digits after the second. It appends null if t is
-// nil.
+// AppendTime appends a time of the years 1 to 9999 in the format of RFC 3339, with 0, 3, 6 or 9 fractional digits. It
+// appends null if t is nil, and unwritable if t is invalid.
 func AppendTime(b []byte, t *timestamppb.Timestamp) []byte {
 	switch {
 	case t == nil:

@@ -161,8 +161,9 @@ func nonEmpty(all ...string) []string {
 	return slices.DeleteFunc(all, func(s string) bool { return strings.TrimSpace(s) == "" })
 }
 
-// model creates the client of a model. The name is a model of the definition, or provider/model. If it is empty, model
-// uses Config.Model, else a model of the first provider that has a key.
+// model creates a client that makes at most the given number of requests to a model in a run. The name is the name of a
+// model in the definition, or has the form provider/model. If the name is empty, the model is Config.Model. If that is
+// also empty, or if either is "auto", the model is one of the first provider that has a key.
 func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig, requests int) (provider.Provider, error) {
 	env := b.run.engine.secrets
 	m, ok := b.def.config.Models[name]
@@ -183,7 +184,7 @@ func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig,
 	m.BaseURL = b.expand(ctx, m.BaseURL)
 	_, custom := b.def.config.Providers[m.Provider]
 	if m.Provider == "openai" && !custom && m.TokenKey == "" {
-		m.TokenKey = keys["openai"] // otherwise the client reads the variable itself, and hide does not learn its value
+		m.TokenKey = keys["openai"] // otherwise the client reads the key itself, and secrets.hide does not know it
 	}
 	limit := defaultMaxTokens
 	if m.MaxTokens != nil {
@@ -247,7 +248,8 @@ func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConf
 	}
 	if name == b.main {
 		for _, m := range b.agentConfig.MCPServers {
-			s, err := b.server(ctx, m, r.engine.secrets, hostOf(m.URL)) // the operator has configured the host
+			// The operator has configured the host, so it need not be public.
+			s, err := b.server(ctx, m, r.engine.secrets, hostOf(m.URL))
 			if err != nil {
 				return nil, err
 			}
@@ -290,7 +292,8 @@ func describeToolset(t *latest.Toolset) string {
 	return "the toolset " + t.Type
 }
 
-// toolset creates a toolset of the definition. The programs of the toolset get a minimal environment.
+// toolset creates a toolset of the definition. The programs of the toolset get a minimal environment, the variables in
+// PassEnv, and the variables of the toolset's definition.
 func (b *builder) toolset(ctx context.Context, agent string, t *latest.Toolset) (tools.ToolSet, error) {
 	rc := &config.RuntimeConfig{Config: config.Config{WorkingDir: b.work}, EnvProviderForTests: b.run.engine.secrets}
 	var env []string
@@ -327,7 +330,7 @@ func (b *builder) toolset(ctx context.Context, agent string, t *latest.Toolset) 
 		js := js.NewJsExpander(b.run.engine.secrets)
 		address := js.Expand(ctx, t.Remote.URL)
 		var inside []string
-		if !b.agentConfig.Foreign { // the operator has configured the host
+		if !b.agentConfig.Foreign { // the operator has configured the host, so it need not be public
 			inside = []string{hostOf(address)}
 		}
 		return mcpRemote(t.Name, address, t.Remote.TransportType, js.ExpandMap(ctx, t.Remote.Headers), inside...), nil

@@ -22,8 +22,10 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestReplacedFiles runs an agent that replaces a file that Fleet reads by a pipe, a link to a device, or a directory.
-// It tests every such file. The task must end, and all calls for the agent must return.
+// TestReplacedFiles runs an agent that replaces a file of the agent or of its run. Fleet reads this file. The
+// replacement is a pipe, a link to a device, a directory, or a file with invalid content.
+// It replaces every such file with a pipe, and only the most important files with something else. The task must end,
+// and all calls for the agent must return.
 func TestReplacedFiles(t *testing.T) {
 	t.Parallel()
 	for how, script := range map[string]string{
@@ -41,7 +43,7 @@ func TestReplacedFiles(t *testing.T) {
 			}
 			t.Run(how+" "+file, func(t *testing.T) {
 				t.Parallel()
-				// A confined agent cannot do this. The sandbox is not the only defence.
+				// The sandbox would prevent this, so the test runs without it: Fleet must not depend on the sandbox.
 				w := newWorld(t, func(c *local.Config) { c.Sandbox = sandbox.None })
 				a := w.agent("shell")
 				marker := filepath.Join(t.TempDir(), "replaced")
@@ -78,7 +80,7 @@ func TestReplacedFiles(t *testing.T) {
 func TestSuspendedSupervisor(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
-		t.Skip("only Linux gives orphans to the shim")
+		t.Skip("only on Linux can the supervisor adopt orphaned processes")
 	}
 	waittest.Growing(t, 500*time.Millisecond, func(limit time.Duration) (inTime bool) {
 		w := newWorld(t, func(c *local.Config) {
@@ -101,12 +103,12 @@ func TestSuspendedSupervisor(t *testing.T) {
 	})
 }
 
-// TestKilledSupervisor checks the reason of a run whose supervisor was killed, by somebody else or by Fleet because it
-// did not answer.
+// TestKilledSupervisor checks the reason in the outcome of a run whose supervisor was killed. In the first run,
+// somebody else kills the supervisor. In the second run, Fleet kills it, because it does not answer.
 func TestKilledSupervisor(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
-		t.Skip("only Linux gives orphans to the shim")
+		t.Skip("only on Linux can the supervisor adopt orphaned processes")
 	}
 	w := newWorld(t, nil)
 	a := w.agent("shell")

@@ -25,13 +25,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// play runs a job with the prompt's lines as the script of the test program. It returns the lines of the output.
+// play runs a job with the prompt's lines as the script of the test program. how selects the program's behaviour: see
+// acptest.Peer. If change is not nil, it changes the job before the start. play returns the lines of the output.
 func play(t *testing.T, how string, change func(*Job), prompt ...string) (lines []Line, err error) {
 	t.Helper()
 	return playUntil(t.Context(), t, how, change, nil, prompt...)
 }
 
-// playUntil works like play. It also calls see for each line of the output.
+// playUntil works like play, but cancels the job when ctx is done. If see is not nil, playUntil calls it for each line
+// of the output.
 func playUntil(ctx context.Context, t *testing.T, how string, change func(*Job), see func(Line), prompt ...string) (lines []Line, err error) {
 	t.Helper()
 	self, err := os.Executable()
@@ -65,7 +67,7 @@ func (s *lineSink) Write(p []byte) (int, error) {
 	return s.all.Write(p)
 }
 
-// of returns the lines of the type kind.
+// of returns the lines whose type equals kind.
 func of(lines []Line, kind string) (all []Line) {
 	for _, l := range lines {
 		if l.Type == kind {
@@ -114,6 +116,7 @@ func TestPermissions(t *testing.T) {
 	require.Equal(t, []string{"running", "requires_action", "running", "requires_action", "running", "idle"}, states)
 }
 
+// TestStrangeProgram checks that the client ignores unknown and invalid updates, and refuses a request for a file.
 func TestStrangeProgram(t *testing.T) {
 	lines, err := play(t, "plain", nil, "weird", "read /etc/passwd", "say  Still here.")
 	require.NoError(t, err)
@@ -151,6 +154,8 @@ func TestSession(t *testing.T) {
 	require.Equal(t, "all anew", said(lines))
 }
 
+// TestModel checks the choice of a model and a mode, and the errors for models, modes and MCP servers that the program
+// does not support.
 func TestModel(t *testing.T) {
 	lines, err := play(t, "plain", func(j *Job) { j.Model = "large" }, "say \nok")
 	require.NoError(t, err)
@@ -245,8 +250,8 @@ func TestMessages(t *testing.T) {
 	require.Len(t, of(lines, LineTurn), 2)
 }
 
-// TestMessageInThePipe checks that next returns a message that is in the pipe, even if the goroutine has not read it
-// yet.
+// TestMessageInThePipe checks that next returns a message that is in the pipe, even if the goroutine that openMessages
+// started has not read it yet.
 func TestMessageInThePipe(t *testing.T) {
 	var pipe [2]int
 	require.NoError(t, syscall.Pipe(pipe[:]))

@@ -8,8 +8,9 @@ import (
 	"runtime"
 )
 
-// The helper runs during package initialisation, before most packages of the server are initialised. Initialising all
-// of them takes several times as long as the helper's work: see docs/decisions/022.
+// The helper is this executable under the name helperName. It restricts itself and then executes the sandboxed program.
+// It runs during package initialisation, before most packages of the server are initialised. Initialising all of them
+// takes several times as long as the helper's work: see docs/decisions/022.
 var _ = func() bool {
 	if len(os.Args) == 0 || os.Args[0] != helperName {
 		return false

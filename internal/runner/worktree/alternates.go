@@ -17,9 +17,9 @@ func commonDir(repository string) string {
 	return common
 }
 
-// gitDirs returns two git directories for the directory: common, which its repository shares with all worktrees, and
-// own, which belongs to its working tree. They differ in a worktree. Both are empty if no repository contains the
-// directory.
+// gitDirs finds the repository that contains the directory, and returns two git directories. All worktrees of the
+// repository share common. Only the worktree that contains the directory uses own. The two are equal in the main
+// worktree and differ in linked worktrees. Both are empty if no repository contains the directory.
 func gitDirs(dir string) (common, own string) {
 	for dir := filepath.Clean(dir); ; dir = filepath.Dir(dir) {
 		for _, own := range []string{gitDirOf(dir), dir} { // dir may be a bare repository
@@ -56,8 +56,8 @@ func commonOf(own string) string {
 	return common
 }
 
-// readLink returns the git directory that the file .git of a working tree names. It returns an empty path if there is
-// no such file.
+// readLink returns the git directory that the file .git of a working tree names. It returns an empty path if the file
+// cannot be read or names no directory.
 func readLink(dir string) string {
 	link, err := agentfile.Read(filepath.Join(dir, ".git"), maxLink)
 	if err != nil {
@@ -73,10 +73,10 @@ func readLink(dir string) string {
 	return to
 }
 
-// maxAlternates limits the number of alternate object directories of a repository.
+// maxAlternates limits the number of object directories whose list of alternates is read.
 const maxAlternates = 100
 
-// withAlternates returns an object directory, its alternates, and the alternates of these.
+// withAlternates returns an object directory, its alternates, their alternates, and so on, up to maxAlternates lists.
 func withAlternates(objects string) []string {
 	all := []string{objects}
 	for i := 0; i < len(all) && i < maxAlternates; i++ {

@@ -8,7 +8,8 @@ import (
 	"fleet/internal/store/record"
 )
 
-// usageKeys has the columns of the key and the owner for each way to sum up usage.
+// usageKeys maps each key to the SQL for two columns: the key and the owner. The owner is empty, except for
+// fleet.UsageByAgent.
 var usageKeys = map[fleet.UsageKey]string{
 	fleet.UsageByAgent:   `agent_name, owner`,
 	fleet.UsageByProject: `project, ''`,
@@ -21,7 +22,8 @@ const (
 	usageOf      = `::integer, ` + usageNumbers + ` FROM `
 )
 
-// usageQuery returns first the sum of all parts, and then the sum for each key, with the highest cost first.
+// usageQuery is a format string for the query. Its arguments are the parts, and the limit of rows. The first row is the
+// sum of all keys. The other rows are the sums for each key that has tasks, with the highest cost first.
 var usageQuery = `WITH parts (key, owner, sign, ` + usageNumbers + `) AS (%s), sums (key, owner, ` + usageNumbers + `) AS MATERIALIZED (
 		SELECT key, owner, ` + totals(`sign * `) + ` FROM parts GROUP BY 1, 2 HAVING sum(sign * tasks) > 0
 	), rows (whole, key, owner, ` + usageNumbers + `) AS (

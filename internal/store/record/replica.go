@@ -2,7 +2,7 @@ package record
 
 import "fleet/internal/fleet"
 
-// SelectReplicas is a query whose rows ScanReplica reads.
+// SelectReplicas is the query for all servers that are not forgotten, ordered by name. ScanReplica reads its rows.
 const SelectReplicas = `SELECT name, machine, address, version, started_at, heard_at, stopped FROM replicas WHERE NOT forgotten ORDER BY name`
 
 // ScanReplica returns the server of a row of SelectReplicas.

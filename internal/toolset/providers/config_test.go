@@ -10,7 +10,7 @@ import (
 	"fleet/internal/toolset/providers"
 )
 
-// TestTable checks that the built-in table has all providers of the contract, and that every entry is complete.
+// TestTable checks that the built-in table has all required providers, and that every entry is complete.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(c *providers.Config) { c.Agents = nil })
@@ -142,18 +142,19 @@ func TestNewRefuses(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestAllow checks that claude's tools follow the configuration, and that its capabilities follow its tools.
+// TestAllow checks that the configuration sets the tools of the provider claude-code. Its capabilities must match its
+// tools, unless the configuration lists capabilities. A provider with the driver codex must not have allow.
 func TestAllow(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		entries    []providers.Provider
 		allow, has []string
 	}{
-		"by default":      {nil, []string{"Read", "Glob", "Grep", "Edit", "Write", "NotebookEdit", "TodoWrite"}, []string{"code_editing"}},
-		"with programs":   {[]providers.Provider{{Name: "claude-code", Allow: []string{"Read", "Write", "Bash(go test:*)"}}}, []string{"Read", "Write", "Bash(go test:*)"}, []string{"code_editing", "code_execution"}},
-		"only to read":    {[]providers.Provider{{Name: "claude-code", Allow: []string{"Read"}}}, []string{"Read"}, nil},
-		"with no tools":   {[]providers.Provider{{Name: "claude-code", Allow: []string{}}}, []string{}, nil},
-		"and more claims": {[]providers.Provider{{Name: "claude-code", Allow: []string{"Read"}, Capabilities: []string{"code_analysis", "code_editing"}}}, []string{"Read"}, []string{"code_editing"}},
+		"by default":              {nil, []string{"Read", "Glob", "Grep", "Edit", "Write", "NotebookEdit", "TodoWrite"}, []string{"code_editing"}},
+		"with programs":           {[]providers.Provider{{Name: "claude-code", Allow: []string{"Read", "Write", "Bash(go test:*)"}}}, []string{"Read", "Write", "Bash(go test:*)"}, []string{"code_editing", "code_execution"}},
+		"only to read":            {[]providers.Provider{{Name: "claude-code", Allow: []string{"Read"}}}, []string{"Read"}, nil},
+		"with no tools":           {[]providers.Provider{{Name: "claude-code", Allow: []string{}}}, []string{}, nil},
+		"configured capabilities": {[]providers.Provider{{Name: "claude-code", Allow: []string{"Read"}, Capabilities: []string{"code_analysis", "code_editing"}}}, []string{"Read"}, []string{"code_editing"}},
 	} {
 		h := newHarness(t, func(cfg *providers.Config) { cfg.Agents = append(cfg.Agents, c.entries...) })
 		require.Empty(t, h.execute(providers.ExecuteRequest{Agent: "claude-code", Prompt: "p"}).Error, name)

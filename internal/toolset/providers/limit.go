@@ -57,7 +57,8 @@ func (l *limits) enter(principal string) (leave func(), err error) {
 	}), nil
 }
 
-// forget drops the requests that began more than a minute ago, and principals without any requests.
+// forget removes the start times that are a minute old or older. It then removes principals that have no start time and
+// no request under way.
 func (l *limits) forget(now time.Time) {
 	for name, u := range l.used {
 		for len(u.begun) > 0 && !u.begun[0].Add(time.Minute).After(now) {

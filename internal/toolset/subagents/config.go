@@ -28,7 +28,7 @@ type Settings struct {
 // Validate returns an error that names the invalid key.
 func (s Settings) Validate() error {
 	if s.Timeout < 0 || s.Timeout > service.MaxTaskTimeout {
-		return fmt.Errorf("subagents.timeout is %s: it must be at most %s, or 0 for 10 minutes", s.Timeout, service.MaxTaskTimeout)
+		return fmt.Errorf("subagents.timeout is %s: it must be more than 0 and at most %s, or 0 for 10 minutes", s.Timeout, service.MaxTaskTimeout)
 	}
 	if s.MaxDepth < 0 || s.MaxDepth > 10 {
 		return fmt.Errorf("subagents.max_depth is %d: it must be from 1 to 10, or 0 for 3", s.MaxDepth)
@@ -50,8 +50,8 @@ type Config struct {
 	QueueWait  time.Duration
 	// StartWait is how long a new workspace may take to become ready; 0 means 10 min.
 	StartWait time.Duration
-	// SweepEvery is the interval of the search for agents that interrupted calls have left behind; 0 means 10 min.
-	// Agents without activity for that long are deleted.
+	// SweepEvery is the interval of the search for agents that interrupted calls have left behind; 0 means 10 min. The
+	// search deletes such an agent if it has no task and has not changed for that long.
 	SweepEvery time.Duration
 
 	Lookup func(name string) (string, bool) // returns a variable of the server's environment; nil means os.LookupEnv

@@ -35,7 +35,8 @@ type Login struct {
 	Tokens    *Tokens `json:"tokens,omitempty"`
 }
 
-// Store keeps logins: a file for each server, and the tokens in the user's keyring if there is one.
+// Store keeps logins. Each server has a file. The tokens are in the user's keyring, or in the file if there is no
+// keyring or the keyring cannot store them.
 type Store struct {
 	// Dir is the directory of the files.
 	Dir string
@@ -124,8 +125,9 @@ func (s Store) tokens(l *Login) (Tokens, error) {
 // margin is how long before its expiry a token is replaced.
 const margin = 20 * time.Second
 
-// Token returns an ID token for the server that is valid for at least margin. If the stored token is not, Token
-// refreshes and stores it. It returns ErrEnded if the person has to sign in again.
+// Token returns an ID token for the server that is valid for at least margin. If the stored token expires earlier,
+// Token gets a new one from the issuer and stores it. It returns ErrEnded if the person is not signed in, or has to
+// sign in again.
 func (s Store) Token(ctx context.Context, server string, now func() time.Time) (string, error) {
 	if _, t, err := s.read(server); err != nil || t.valid(now()) {
 		return t.ID, err
@@ -209,7 +211,8 @@ func (s Store) file(server string) string {
 	return filepath.Join(s.Dir, name+".json")
 }
 
-// hasKeyring reports whether there may be a keyring. Without a session bus, asking for one could start a bus.
+// hasKeyring reports whether there may be a keyring. On Linux, it returns false if there is no D-Bus session bus: a
+// query for the keyring could then start a bus.
 func hasKeyring() bool {
 	if runtime.GOOS != "linux" || os.Getenv("DBUS_SESSION_BUS_ADDRESS") != "" {
 		return true
