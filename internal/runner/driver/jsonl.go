@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"unicode/utf8"
 
 	"fleet/internal/fleet"
 )
@@ -63,11 +62,8 @@ const maxLastText = 1 << 20
 
 // join appends the piece to the text, as many of its characters as maxLastText allows.
 func join(text []byte, piece string) []byte {
-	n := min(len(piece), maxLastText-len(text))
-	for n > 0 && n < len(piece) && !utf8.RuneStart(piece[n]) {
-		n--
-	}
-	return append(text, piece[:n]...)
+	text = append(text, piece[:min(len(piece), maxLastText-len(text))]...)
+	return text[:wholeRunes(text)]
 }
 
 func (p *jsonParser) Line(line []byte) []Piece {
