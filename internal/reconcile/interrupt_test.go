@@ -12,6 +12,16 @@ import (
 	"fleet/internal/state"
 )
 
+// endElsewhere ends the task of the agent in the store, as another server does, and does not interrupt its run.
+func endElsewhere(t *testing.T, h *servicetest.Harness, uid string, now time.Time) {
+	t.Helper()
+	require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error {
+		v, err := state.AgentView(tx, uid)
+		require.NoError(t, err)
+		return state.EndTask(tx, &v.Agent, v.Task, fleet.Outcome{Status: fleet.TaskCompleted, Reported: true}, now.UTC(), nil)
+	}))
+}
+
 // TestRunThatNobodyTold records the end of a task without interrupting its run, as a server does that dies in between or
 // cannot reach the run. It checks that the run is interrupted afterwards, and that the agent is then deleted.
 func TestRunThatNobodyTold(t *testing.T) {
@@ -21,11 +31,7 @@ func TestRunThatNobodyTold(t *testing.T) {
 	v, err := h.Launch(h.Context(), servicetest.Launch("wait gate"))
 	require.NoError(t, err)
 	<-second.Reached("gate")
-	require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error {
-		now, err := state.AgentView(tx, v.UID)
-		require.NoError(t, err)
-		return state.EndTask(tx, &now.Agent, now.Task, fleet.Outcome{Status: fleet.TaskCompleted, Reported: true}, time.Now().UTC(), nil)
-	}))
+	endElsewhere(t, h, v.UID, time.Now())
 	begun := time.Now()
 	h.Gone(v.UID)
 	require.Less(t, time.Since(begun), time.Minute)
@@ -46,11 +52,7 @@ func TestRunOnThisMachine(t *testing.T) {
 	v, err := h.Launch(h.Context(), r)
 	require.NoError(t, err)
 	<-second.Reached("gate")
-	require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error {
-		v, err := state.AgentView(tx, v.UID)
-		require.NoError(t, err)
-		return state.EndTask(tx, &v.Agent, v.Task, fleet.Outcome{Status: fleet.TaskCompleted, Reported: true}, now, nil)
-	}))
+	endElsewhere(t, h, v.UID, now)
 	h.Gone(v.UID)
 	require.Equal(t, 1, second.Calls(fake.Interrupt))
 }

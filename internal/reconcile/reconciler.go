@@ -167,9 +167,9 @@ func (r *Reconciler) scan(ctx context.Context, all bool) error {
 	return nil
 }
 
-// needsWork reports whether a worker has something to do for the agent.
+// needsWork reports whether a worker has something to do for the agent. v is nil if the agent was deleted.
 func needsWork(v *fleet.AgentView) bool {
-	return v.DeletedAt.IsZero() && (v.Task != nil || !v.Settled())
+	return v != nil && v.DeletedAt.IsZero() && (v.Task != nil || !v.Settled())
 }
 
 // wake wakes the agent's worker. If there is none, wake starts a worker, unless another replica has recently had the lease

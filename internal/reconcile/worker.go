@@ -50,7 +50,7 @@ func (w *worker) run(ctx context.Context) {
 // process has the lease, or the reconciler stops.
 func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 	w.drain() // the scan that has woken the worker has also brought the snapshot up to date
-	if v := w.snap.Get(w.uid); v == nil || !needsWork(v) {
+	if !needsWork(w.snap.Get(w.uid)) {
 		return true
 	}
 	held, release, ok, err := w.leases.hold(ctx, fleet.AgentLease+w.uid)
@@ -78,7 +78,7 @@ func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 			w.log.ErrorContext(ctx, "agent not loaded, retrying", slog.String("agent", w.uid), slog.Any("error", err))
 			w.pause(held, retryFirst)
 			continue
-		case v == nil || !needsWork(v):
+		case !needsWork(v):
 			return true
 		}
 		next, err := w.step(held, v)

@@ -169,8 +169,8 @@ func (w *worker) linger(ctx context.Context, v *fleet.AgentView) time.Duration {
 	if told := w.told.Load(); told != nil && *told == w.follow.taskID {
 		return left
 	}
-	_, only := fleet.ReplicaOf(a.Place)
-	if untold := a.UpdatedAt.Add(interruptTimeout).Sub(w.now()); only == "" && untold > 0 {
+	_, replica := fleet.ReplicaOf(a.Place)
+	if untold := a.UpdatedAt.Add(interruptTimeout).Sub(w.now()); replica == "" && untold > 0 {
 		return untold
 	}
 	if err := w.tellEnded(ctx, *a, w.follow.run); err != nil {
