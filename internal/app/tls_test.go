@@ -151,8 +151,8 @@ func TestPlaintextToTLS(t *testing.T) {
 	}
 }
 
-// TestCommandLineOverTLS checks which settings the command line needs to reach a server with TLS, and its errors
-// without them.
+// TestCommandLineOverTLS checks which settings the command line needs to reach a server with TLS. It also checks the
+// errors if a setting is missing.
 func TestCommandLineOverTLS(t *testing.T) {
 	t.Parallel()
 	clients := certtest.New(t)

@@ -84,11 +84,11 @@ func (p Principal) Source() Source {
 	return SourceHuman
 }
 
-// Owns reports whether p may do everything with the things of owner: the owner may, and so may an admin. Only agents can
-// be shared. So for things that do not belong to an agent, Owns also decides who may see them.
+// Owns reports whether p may see and change everything that belongs to owner. The owner may, and so may an admin. Only
+// agents can be shared. For anything that does not belong to an agent, Owns is therefore the only rule.
 func (p Principal) Owns(owner string) bool { return p.Admin() || p.Name == owner }
 
-// OwnsAll reports whether p may do everything with all things of owner, whatever their project.
+// OwnsAll is like Owns, but returns false if p's credentials are restricted to projects.
 func (p Principal) OwnsAll(owner string) bool { return p.Owns(owner) && len(p.Projects) == 0 }
 
 // Access returns what p may do with the agent and with its tasks, questions and events. No other rule decides that: the

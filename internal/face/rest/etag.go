@@ -24,7 +24,7 @@ type listWriter struct {
 	ctx    context.Context //nolint:containedctx // of the request, for its offer
 	have   []string        // the If-None-Match header
 	begun  bool
-	silent bool // the body is left out
+	noBody bool // the body is left out
 }
 
 // Unwrap returns the writer for http.ResponseController.
@@ -46,13 +46,13 @@ func (w *listWriter) Write(b []byte) (int, error) {
 		h.Set("Cache-Control", "private, no-cache") // only the caller may cache the list, and must revalidate it each time
 		h.Set("Vary", "Authorization")
 		if hasTag(w.have, tag) {
-			w.silent = true
+			w.noBody = true
 			h.Del("Content-Type")
 			h.Del("Content-Length")
 			w.ResponseWriter.WriteHeader(http.StatusNotModified)
 		}
 	}
-	if w.silent {
+	if w.noBody {
 		return len(b), nil
 	}
 	return w.ResponseWriter.Write(b)

@@ -32,8 +32,8 @@ func (u *unknownLines) skip(line []byte) {
 }
 
 // unknownOutput returns the reason why a run with unknown or incomplete output failed. why is the reason so far, and
-// first is the first unknown line of the output. version is the program's version, and tested the version with which
-// Fleet was tested. Each may be empty.
+// first is the first unknown line of the output. version is the version of the program that ran. tested is the version
+// that Fleet was tested with. Each may be empty.
 func unknownOutput(why, first, program, version, tested string) string {
 	if why == "" {
 		why = "this version of " + strings.TrimSpace(program+" "+version) + " writes no output that Fleet understands"

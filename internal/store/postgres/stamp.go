@@ -75,8 +75,8 @@ func (s *stamper) stamp(ctx context.Context) error {
 	return r.wait(ctx)
 }
 
-// await waits until the committed events are in the log. Any replica may move them. Usually a round of this replica
-// moves them that began after their commit and before this call, so await first looks at the remembered rounds and the
+// await waits until the committed events are in the log. Any replica may move them. Usually this replica has moved them
+// in a round that began between their commit and this call. So await first looks at the remembered rounds and at the
 // running round.
 func (s *stamper) await(ctx context.Context, ids []int64) error {
 	s.mu.Lock()
@@ -97,7 +97,8 @@ func (s *stamper) await(ctx context.Context, ids []int64) error {
 	return s.stamp(ctx)
 }
 
-// moved reports whether the remembered rounds have moved all of the events. The caller holds mu.
+// moved reports whether all events with these ids were moved into the log by rounds that the stamper remembers. The
+// caller must hold mu.
 func (s *stamper) moved(ids []int64) bool {
 	for _, id := range ids {
 		if !slices.ContainsFunc(s.last[:], func(r *round) bool { return r != nil && r.ids[id] }) {
@@ -137,7 +138,7 @@ func (s *stamper) run(ctx context.Context) {
 			s.log.WarnContext(ctx, "events not added to the log, retrying", slog.Any("error", r.err))
 		}
 		s.mu.Lock()
-		if s.now = nil; r.err != nil { // from now on another database may answer, for example a standby, and use the same ids again
+		if s.now = nil; r.err != nil { // after an error, another database may answer, such as a standby, and use the same ids again
 			clear(s.last[:])
 		}
 		if len(r.ids) > 0 {

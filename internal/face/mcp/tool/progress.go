@@ -88,11 +88,11 @@ func (p *progress) number() int {
 	return p.sent
 }
 
-// pulse is the longest silence of a call. Clients that receive nothing for a minute give up.
-const pulse = 8 * time.Second
+// maxSilence is how long a call may send nothing. Clients give up a call that sends nothing for a minute.
+const maxSilence = 8 * time.Second
 
-// reassure sends a notification after each pulse of silence, until the returned function is called.
-func (p *progress) reassure() (stop func()) {
+// keepAlive sends a notification whenever the call has sent nothing for maxSilence, until stop is called.
+func (p *progress) keepAlive() (stop func()) {
 	if p == nil {
 		return func() {}
 	}
@@ -100,7 +100,7 @@ func (p *progress) reassure() (stop func()) {
 	begun := time.Now()
 	go func() {
 		defer close(done)
-		timer := time.NewTimer(pulse)
+		timer := time.NewTimer(maxSilence)
 		defer timer.Stop()
 		for {
 			select {
@@ -115,17 +115,17 @@ func (p *progress) reassure() (stop func()) {
 			if p.say([]string{"at work for " + time.Since(begun).Round(time.Second).String()}) != nil {
 				return
 			}
-			timer.Reset(pulse)
+			timer.Reset(maxSilence)
 		}
 	}()
 	return func() { close(over); <-done }
 }
 
-// quiet returns how long the call may still be silent.
+// quiet returns how long the call may still send nothing.
 func (p *progress) quiet() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return pulse - time.Since(p.last)
+	return maxSilence - time.Since(p.last)
 }
 
 // EventText returns the text of an event, or a phrase for its type if it has none.

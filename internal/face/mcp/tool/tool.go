@@ -61,7 +61,7 @@ func (s Spec) with(h handler) Tool {
 		},
 		Handler: func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			p := newProgress(ctx, r)
-			defer p.reassure()()
+			defer p.keepAlive()()
 			return h(context.WithValue(ctx, progressKey{}, p), r), nil
 		},
 	}}
