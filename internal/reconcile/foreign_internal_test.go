@@ -27,7 +27,7 @@ func (s *leaseCounter) Lease(ctx context.Context, key, owner string, ttl time.Du
 }
 
 // TestAgentOfAnotherReplica changes an agent while another replica has its lease. The reconciler requests the lease after
-// scans of all agents, but not after each change.
+// scans of all agents, but not after each change. Once the lease is free, it requests the lease after a change.
 func TestAgentOfAnotherReplica(t *testing.T) {
 	t.Parallel()
 	store, err := sqlitetest.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"))
@@ -53,8 +53,11 @@ func TestAgentOfAnotherReplica(t *testing.T) {
 		r.running.Wait()
 		return counter.requests.Load()
 	}
+	require.EqualValues(t, 1, scan(true))
 	require.EqualValues(t, 1, scan(false))
 	require.EqualValues(t, 1, scan(false))
 	require.EqualValues(t, 2, scan(true))
 	require.EqualValues(t, 2, scan(false))
+	require.NoError(t, store.Release(t.Context(), fleet.AgentLease+a.UID, "other"))
+	require.Greater(t, scan(false), int64(2))
 }

@@ -58,11 +58,10 @@ type Reconciler struct {
 	interrupts *state.Interrupts
 
 	mu        sync.Mutex
-	workers   map[string]*worker  // by agent uid
-	foreign   map[string]struct{} // uids of agents whose leases other replicas have had since the last scan of all agents
-	opSlots   chan struct{}       // limits concurrent slow operations
-	callSlots chan struct{}       // limits concurrent short calls of places
-	waiting   atomic.Int64        // number of workers that wait for a slot
+	workers   map[string]*worker // by agent uid
+	opSlots   chan struct{}      // limits concurrent slow operations
+	callSlots chan struct{}      // limits concurrent short calls of places
+	waiting   atomic.Int64       // number of workers that wait for a slot
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
 	stopping  chan struct{}
@@ -73,8 +72,8 @@ type Reconciler struct {
 func New(s *state.Fleet) *Reconciler {
 	return &Reconciler{
 		store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, interrupts: s.Interrupts,
-		leases:  newLeases(s.Store, s.Config.NewID(), s.Config.LeaseTTL, s.Log, s.Places.LeasesRenewed),
-		workers: map[string]*worker{}, foreign: map[string]struct{}{}, opSlots: make(chan struct{}, s.Config.Workers),
+		leases:  newLeases(s.Store, s.Worker, s.Config.LeaseTTL, s.Log, s.Places.LeasesRenewed),
+		workers: map[string]*worker{}, opSlots: make(chan struct{}, s.Config.Workers),
 		callSlots: make(chan struct{}, 4*s.Config.Workers), stopping: make(chan struct{}),
 	}
 }
@@ -144,16 +143,18 @@ func (r *Reconciler) watch(ctx context.Context) {
 }
 
 // scan ensures that each agent that needs work has a worker, and wakes the workers of changed agents. Unless all is set, it
-// looks only at agents that have changed since the last scan.
+// looks only at agents that have changed since the last scan, and not at those that another replica is working on. That
+// replica gets the changes too. If it has died, the next scan of all agents starts a worker here.
 func (r *Reconciler) scan(ctx context.Context, all bool) error {
-	if err := r.snap.Refresh(ctx); err != nil {
+	refresh := r.snap.RefreshOwn
+	if all {
+		refresh = r.snap.Refresh
+	}
+	if err := refresh(ctx); err != nil {
 		return err
 	}
 	views := r.snap.TakeChanged()
 	if all {
-		r.mu.Lock()
-		r.foreign = map[string]struct{}{}
-		r.mu.Unlock()
 		views = r.snap.All()
 		if err := r.places.SyncElsewhere(ctx, views); err != nil {
 			return err
@@ -172,8 +173,7 @@ func needsWork(v *fleet.AgentView) bool {
 	return v != nil && v.DeletedAt.IsZero() && (v.Task != nil || !v.Settled())
 }
 
-// wake wakes the agent's worker. If there is none, wake starts a worker, unless another replica has recently had the lease
-// on the agent. That replica gets the changes too. If it has died, the next scan of all agents starts a worker here.
+// wake wakes the agent's worker. If there is none, wake starts a worker.
 func (r *Reconciler) wake(ctx context.Context, uid string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -184,7 +184,7 @@ func (r *Reconciler) wake(ctx context.Context, uid string) {
 		}
 		return
 	}
-	if _, foreign := r.foreign[uid]; foreign || ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return
 	}
 	w := &worker{Reconciler: r, uid: uid, woken: make(chan struct{}, 1)}

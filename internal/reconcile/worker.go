@@ -58,11 +58,6 @@ func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 		if err != nil && ctx.Err() == nil {
 			w.log.ErrorContext(ctx, "lease failed", slog.String("agent", w.uid), slog.Any("error", err))
 		}
-		if err == nil {
-			w.mu.Lock()
-			w.foreign[w.uid] = struct{}{}
-			w.mu.Unlock()
-		}
 		return false // the next scan of all agents tries again
 	}
 	defer release()
@@ -97,13 +92,13 @@ func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 }
 
 // load returns the agent; nil if it was deleted. It reads the snapshot, so that workers share the reads of the store. It
-// reads the store itself when a run begins to be followed or has ended, because the snapshot does not have a task's Cursor.
+// reads the store itself when a run must be followed, at first or again, because the snapshot does not have a task's Cursor.
 func (w *worker) load(ctx context.Context) (v *fleet.AgentView, err error) {
-	if err := w.snap.Refresh(ctx); err != nil {
+	if err := w.snap.RefreshAgents(ctx, w.uid); err != nil {
 		return nil, err
 	}
 	v = w.snap.Get(w.uid)
-	if v == nil || v.Task == nil || v.Task.Dispatched.IsZero() || w.follow != nil && w.follow.taskID == v.Task.ID && !w.runEnded {
+	if v == nil || v.Task == nil || v.Task.Dispatched.IsZero() || w.follow != nil && w.follow.taskID == v.Task.ID && (!w.runEnded || w.follow.err == nil) {
 		return v, nil
 	}
 	err = w.store.View(ctx, func(tx fleet.ReadTx) (err error) {

@@ -52,7 +52,7 @@ func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*flee
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := s.snap.Refresh(ctx); err != nil {
+	if err := s.snap.RefreshAgents(ctx, uids...); err != nil {
 		return nil, nil, err
 	}
 	found := make(map[string]*fleet.AgentView, len(uids))

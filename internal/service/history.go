@@ -225,7 +225,7 @@ func (s *Service) WaitTasks(ctx context.Context, ids []string, until Until, d ti
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	tasks := make([]*fleet.Task, len(ids))
-	if err := s.snap.Refresh(ctx); err != nil {
+	if err := s.snap.RefreshOwn(ctx); err != nil {
 		return nil, false, err
 	}
 	for over := d == 0; ; {
@@ -272,7 +272,11 @@ func (s *Service) WaitTasks(ctx context.Context, ids []string, until Until, d ti
 // anyChanged reports whether one of the active tasks has ended or, with questions set, waits for an answer. It uses the
 // snapshot, because few of the many commits end one of these tasks.
 func (s *Service) anyChanged(ctx context.Context, tasks []*fleet.Task, questions bool) (bool, error) {
-	if err := s.snap.Refresh(ctx); err != nil {
+	var uids []string
+	for _, t := range tasks {
+		uids = append(uids, t.AgentUID)
+	}
+	if err := s.snap.RefreshAgents(ctx, uids...); err != nil {
 		return false, err
 	}
 	return slices.ContainsFunc(tasks, func(t *fleet.Task) bool {

@@ -66,10 +66,10 @@ func (s *Service) findAgent(ctx context.Context, ref string) (*fleet.AgentView, 
 		return nil, p, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "agent_name is required: name an agent, see list_agents")
 	}
 	known := s.places.Known() // before the snapshot is read, so that the snapshot contains what was listed
-	if err := s.snap.Refresh(ctx); err != nil {
+	name, owner := fleet.ParseAgentRef(ref)
+	if err := s.snap.RefreshNamed(ctx, name); err != nil {
 		return nil, p, err
 	}
-	name, owner := fleet.ParseAgentRef(ref)
 	v, err := s.snap.Find(p, name, owner)
 	if known || fleet.ReasonOf(err) != fleet.ReasonAgentNotFound {
 		return v, p, err
@@ -78,7 +78,7 @@ func (s *Service) findAgent(ctx context.Context, ref string) (*fleet.AgentView, 
 	if err := s.places.AllKnown(ctx); err != nil {
 		return nil, p, err
 	}
-	if err := s.snap.Refresh(ctx); err != nil {
+	if err := s.snap.RefreshNamed(ctx, name); err != nil {
 		return nil, p, err
 	}
 	v, err = s.snap.Find(p, name, owner)
@@ -93,7 +93,7 @@ func (s *Service) waitFor(ctx context.Context, uid string, d time.Duration, ok f
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for over := false; ; {
-		if err := s.snap.Refresh(ctx); err != nil {
+		if err := s.snap.RefreshAgents(ctx, uid); err != nil {
 			return nil, err
 		}
 		v := s.snap.Get(uid)

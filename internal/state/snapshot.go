@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -10,18 +11,24 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Snapshot is the fleet in memory: all existing agents with their active tasks. Refresh reads the Seq of the store's newest
-// event and loads the agents that have changed. So after a Refresh, a caller sees its own writes and those of other
+// Snapshot is the fleet in memory: all existing agents with their active tasks. A refresh reads the Seq of the store's newest
+// event and loads the agents that have changed. So after a refresh, a caller sees its own writes and those of other
 // processes. Views are shared and never changed.
+//
+// An agent that a worker of another process is working on changes often, and most changes concern only that process. Such an
+// agent is loaded when it is needed: Refresh loads all agents, and the other refreshes only those that they name.
 type Snapshot struct {
 	store  fleet.Store
 	newest *newest
+	worker string // the owner of the leases of this process's workers
 
 	mu     sync.RWMutex
 	loaded bool
 	seq    int64
 	byUID  map[string]*fleet.AgentView
 	byName map[string][]*fleet.AgentView // lower-case name
+	stale  map[string]struct{}           // uids of agents in byUID that have changed since they were loaded
+	unseen map[string]struct{}           // uids of new agents that were not loaded yet
 	sorted []*fleet.AgentView            // by name and owner; nil if it must be rebuilt
 	listed *listing                      // the listing of sorted; nil until it is requested
 	fresh  map[string]struct{}           // uids of the agents that TakeChanged returns next
@@ -32,22 +39,48 @@ type Snapshot struct {
 	loading chan struct{} // holds a value during a refresh: one runs at a time, and others wait for it
 }
 
-// newSnapshot returns an empty snapshot. The first Refresh loads it.
-func newSnapshot(store fleet.Store, n *newest) *Snapshot {
-	return &Snapshot{store: store, newest: n, byUID: map[string]*fleet.AgentView{}, byName: map[string][]*fleet.AgentView{}, fresh: map[string]struct{}{}, shares: &Shares{}, changed: func(string) {}, loading: make(chan struct{}, 1)}
+// newSnapshot returns an empty snapshot. The first refresh loads it.
+func newSnapshot(store fleet.Store, n *newest, worker string) *Snapshot {
+	return &Snapshot{
+		store: store, newest: n, worker: worker, byUID: map[string]*fleet.AgentView{}, byName: map[string][]*fleet.AgentView{},
+		stale: map[string]struct{}{}, unseen: map[string]struct{}{}, fresh: map[string]struct{}{}, shares: &Shares{},
+		changed: func(string) {}, loading: make(chan struct{}, 1),
+	}
 }
 
-// OnChange sets the function that Refresh calls for each changed agent, also a deleted one, before it returns. Call OnChange
-// before the first Refresh.
+// OnChange sets the function that refreshes call for each changed agent, also a deleted one, before they return. Call
+// OnChange before the first refresh.
 func (s *Snapshot) OnChange(f func(uid string)) { s.changed = f }
 
 // Refresh loads what was committed before it was called.
-func (s *Snapshot) Refresh(ctx context.Context) error {
+func (s *Snapshot) Refresh(ctx context.Context) error { return s.refresh(ctx, needed{all: true}) }
+
+// RefreshAgents does the same as Refresh for the agents with the uids.
+func (s *Snapshot) RefreshAgents(ctx context.Context, uids ...string) error {
+	return s.refresh(ctx, needed{uids: uids})
+}
+
+// RefreshNamed does the same as Refresh for the agents with the name.
+func (s *Snapshot) RefreshNamed(ctx context.Context, name string) error {
+	return s.refresh(ctx, needed{name: strings.ToLower(name)})
+}
+
+// RefreshOwn does the same as Refresh for the agents that no worker of another process is working on.
+func (s *Snapshot) RefreshOwn(ctx context.Context) error { return s.refresh(ctx, needed{}) }
+
+// needed names the agents that a refresh must load even if a worker of another process is working on them.
+type needed struct {
+	all  bool
+	uids []string
+	name string // in lower case
+}
+
+func (s *Snapshot) refresh(ctx context.Context, n needed) error {
 	last, err := s.newest.last(ctx)
 	if err != nil {
 		return err
 	}
-	if s.has(last) {
+	if s.has(last, n) {
 		return nil
 	}
 	select {
@@ -56,47 +89,107 @@ func (s *Snapshot) Refresh(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if s.has(last) {
+	if s.has(last, n) {
 		return nil
 	}
 	s.mu.RLock()
 	since, all := s.seq, !s.loaded
 	s.mu.RUnlock()
 
-	var uids []string
+	var changed []fleet.ChangedAgent
+	var load []string
 	var views []*fleet.AgentView
 	var shared []*fleet.Agent
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		if last, err = tx.LastSeq(); err != nil {
-			return err
-		}
 		if all {
+			if last, err = tx.LastSeq(); err != nil {
+				return err
+			}
 			if shared, err = tx.SharedAgents(); err != nil {
 				return err
 			}
 			views, err = tx.LiveAgentViews()
 			return err
 		}
-		if uids, err = tx.ChangedAgents(since); err != nil {
+		if changed, last, err = tx.ChangedAgents(since, s.worker); err != nil {
 			return err
 		}
-		views, err = tx.AgentViews(uids)
+		load = s.toLoad(changed, n)
+		views, err = tx.AgentViews(load)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	s.apply(last, uids, views, shared)
+	s.postpone(changed)
+	s.apply(last, load, views, shared)
 	return nil
 }
 
-func (s *Snapshot) has(seq int64) bool {
+// has reports whether the snapshot has the event with the Seq, and the needed agents as they are after it.
+func (s *Snapshot) has(seq int64, n needed) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.loaded && s.seq >= seq
+	return s.loaded && s.seq >= seq && len(s.owed(n)) == 0
 }
 
-func (s *Snapshot) apply(seq int64, changed []string, views []*fleet.AgentView, shared []*fleet.Agent) {
+// owed returns the needed agents that have changed since they were loaded. The caller must hold mu.
+func (s *Snapshot) owed(n needed) (uids []string) {
+	if n.all {
+		uids = slices.AppendSeq(slices.Collect(maps.Keys(s.stale)), maps.Keys(s.unseen))
+	}
+	for _, uid := range n.uids {
+		_, stale := s.stale[uid]
+		if _, unseen := s.unseen[uid]; stale || unseen {
+			uids = append(uids, uid)
+		}
+	}
+	if n.name != "" {
+		for _, v := range s.byName[n.name] {
+			if _, stale := s.stale[v.UID]; stale {
+				uids = append(uids, v.UID)
+			}
+		}
+		uids = slices.AppendSeq(uids, maps.Keys(s.unseen)) // any of them may have the name
+	}
+	return uids
+}
+
+// toLoad returns the agents that a refresh loads: the needed ones that have changed, and all changed ones that no worker of
+// another process is working on.
+func (s *Snapshot) toLoad(changed []fleet.ChangedAgent, n needed) []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	load := map[string]struct{}{}
+	for _, uid := range s.owed(n) {
+		load[uid] = struct{}{}
+	}
+	for _, c := range changed {
+		v := s.byUID[c.UID]
+		if !c.Foreign || n.all || slices.Contains(n.uids, c.UID) || n.name != "" && (v == nil || strings.ToLower(v.Name) == n.name) {
+			load[c.UID] = struct{}{}
+		}
+	}
+	return slices.Collect(maps.Keys(load))
+}
+
+// postpone notes that the agents have changed. apply removes the note from those that were loaded.
+func (s *Snapshot) postpone(changed []fleet.ChangedAgent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range changed {
+		if s.byUID[c.UID] != nil {
+			s.stale[c.UID] = struct{}{}
+		} else {
+			s.unseen[c.UID] = struct{}{}
+		}
+		s.changed(c.UID)
+	}
+}
+
+// apply adds the views to the snapshot, which has the events up to the Seq afterwards. loaded are the uids of the agents
+// that the views were loaded for. An agent without a view is removed.
+func (s *Snapshot) apply(seq int64, loaded []string, views []*fleet.AgentView, shared []*fleet.Agent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first := !s.loaded
@@ -105,11 +198,12 @@ func (s *Snapshot) apply(seq int64, changed []string, views []*fleet.AgentView, 
 		shared = append(shared, &v.Agent)
 	}
 	s.shares = s.shares.with(shared)
-	if len(changed)+len(views) == 0 {
+	if len(loaded)+len(views) == 0 {
 		return
 	}
-	for _, uid := range changed {
-		s.changed(uid)
+	for _, uid := range loaded {
+		delete(s.stale, uid)
+		delete(s.unseen, uid)
 	}
 	if s.listed != nil { // callers hold the old one
 		s.sorted, s.listed = slices.Clone(s.sorted), nil
@@ -118,12 +212,12 @@ func (s *Snapshot) apply(seq int64, changed []string, views []*fleet.AgentView, 
 	for _, v := range views {
 		replaced[v.UID] = s.replace(v)
 	}
-	changed = slices.DeleteFunc(changed, func(uid string) bool { return replaced[uid] })
+	loaded = slices.DeleteFunc(loaded, func(uid string) bool { return replaced[uid] })
 	views = slices.DeleteFunc(views, func(v *fleet.AgentView) bool { return replaced[v.UID] })
-	if len(changed)+len(views) > sortAnew {
+	if len(loaded)+len(views) > sortAnew {
 		s.sorted = nil
 	}
-	for _, uid := range changed {
+	for _, uid := range loaded {
 		s.remove(uid)
 	}
 	for _, v := range views {

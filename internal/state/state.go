@@ -15,6 +15,7 @@ type Fleet struct {
 	Log      *slog.Logger
 	Places   *Places
 	Snapshot *Snapshot
+	Worker   string // the owner of the leases of this process's workers
 	// Interrupts are requests of the service to the reconciler that do not go through the store.
 	Interrupts *Interrupts
 	Tail       *LogTail
@@ -24,9 +25,9 @@ type Fleet struct {
 // background work.
 func New(store fleet.Store, places []fleet.Place, cfg Config) *Fleet {
 	cfg = cfg.withDefaults()
-	n := newNewest(store)
+	n, worker := newNewest(store), cfg.NewID()
 	return &Fleet{
-		Store: store, Config: cfg, Log: cfg.Logger, Places: newPlaces(store, places, cfg), Snapshot: newSnapshot(store, n),
+		Store: store, Config: cfg, Log: cfg.Logger, Places: newPlaces(store, places, cfg), Snapshot: newSnapshot(store, n, worker), Worker: worker,
 		Tail: &LogTail{store: store, newest: n}, Interrupts: newInterrupts(),
 	}
 }

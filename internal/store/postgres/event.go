@@ -16,8 +16,12 @@ const (
 	inInbox      = `SELECT EXISTS (SELECT FROM inbox WHERE `
 	lastSeq      = `SELECT seq FROM sequencer WHERE id = 1`
 	// changedAgents repeats the condition of the index, so that the database uses the index and reads no output events.
-	changedAgents = `SELECT DISTINCT agent_uid FROM events WHERE type <> 'task_output' AND seq > $1`
-	insertEvents  = `INSERT INTO inbox (time, type, agent_uid, agent_name, name_key, owner, task_id, status, text, data)
+	changedAgents = `SELECT agent_uid, EXISTS (SELECT FROM leases WHERE key = '` + fleet.AgentLease + `' || agent_uid AND owner <> $2 AND until > clock_timestamp())
+		FROM (SELECT DISTINCT agent_uid FROM events WHERE type <> 'task_output' AND seq > $1) AS changed`
+	// byKeys makes the database read the table of leases by key in the rest of the transaction. The table is often small
+	// when the database plans the query, and large when it uses the plan again.
+	byKeys       = `SELECT set_config('enable_seqscan', 'off', true)`
+	insertEvents = `INSERT INTO inbox (time, type, agent_uid, agent_name, name_key, owner, task_id, status, text, data)
 		SELECT time, type, agent_uid, agent_name, name_key, owner, task_id, status, text, data
 		FROM unnest($1::timestamptz[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::bytea[])
 			WITH ORDINALITY AS e (time, type, agent_uid, agent_name, name_key, owner, task_id, status, text, data, n)
@@ -93,8 +97,12 @@ func (t *readTx) whole(f fleet.EventFilter, c *clause) error {
 	return err
 }
 
-func (t *readTx) ChangedAgents(after int64) ([]string, error) {
-	return all(t, scanString, changedAgents, after)
+func (t *readTx) ChangedAgents(after int64, worker string) (changed []fleet.ChangedAgent, last int64, err error) {
+	scan := func(row scanner) (c fleet.ChangedAgent, err error) { return c, row.Scan(&c.UID, &c.Foreign) }
+	err = t.ask(query{text: byKeys, each: func(scanner) error { return nil }},
+		query{text: lastSeq, each: func(row scanner) error { return row.Scan(&last) }},
+		query{text: changedAgents, args: []any{after, worker}, each: into(&changed, scan)})
+	return changed, last, t.failed(err)
 }
 
 func (t *tx) Append(e *fleet.Event) error {

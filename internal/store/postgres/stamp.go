@@ -20,11 +20,13 @@ const (
 	stampMost  = 2000            // the largest number of events that one statement moves
 	stampEvery = time.Second     // how often the stamper runs without a request, for events of replicas that have died
 	stampLimit = 5 * time.Second // limits one statement, and how long an Update waits for its events
-	// If a statement has moved stampMany events or more, the next statement begins at least stampPause after it. So
-	// statements move more events at once, which is cheaper, because most of their cost does not depend on the number of
-	// events.
+	// If a statement has moved stampMany events or more, the stamper pauses for as long as the statement took, at least
+	// pauseLeast and at most pauseMost. So statements move more events at once, which is cheaper, because much of their
+	// cost does not depend on the number of events. Statements take longer on a busy database, and while those of
+	// several replicas wait for each other.
 	stampMany  = 3
-	stampPause = 5 * time.Millisecond
+	pauseLeast = 5 * time.Millisecond
+	pauseMost  = 15 * time.Millisecond
 )
 
 // stamper moves events from the inbox into the log. One statement serves all callers that wait at the same time.
@@ -151,7 +153,7 @@ func (s *stamper) run(ctx context.Context) {
 			s.pulse.committed()
 		}
 		if len(r.ids) >= stampMany {
-			sleep(ctx, stampPause-time.Since(began))
+			sleep(ctx, min(max(time.Since(began), pauseLeast), pauseMost))
 		}
 	}
 	s.mu.Lock()

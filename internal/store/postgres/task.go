@@ -9,11 +9,12 @@ import (
 
 const (
 	oneTask = record.SelectTasks + `WHERE id = $1`
-	// activeTask repeats the condition of the index tasks_current, so that Postgres uses this index. With
-	// record.Active, Postgres could choose another index if it plans the query while no task runs. Later, when it
-	// reuses the plan, it would read the active tasks of all agents.
-	activeTask  = record.SelectTasks + `WHERE agent_uid = $1 AND CASE status WHEN 'pending' THEN true WHEN 'running' THEN true ELSE false END`
-	activeTasks = record.SelectTasks + `WHERE agent_uid = ANY($1) AND ` + record.Active
+	// isCurrent is the condition of the index tasks_current. It makes Postgres use this index. With record.Active,
+	// Postgres could choose another index if it plans the query while few tasks run. It would then read the active tasks
+	// of all agents.
+	isCurrent   = `CASE status WHEN 'pending' THEN true WHEN 'running' THEN true ELSE false END`
+	activeTask  = record.SelectTasks + `WHERE agent_uid = $1 AND ` + isCurrent
+	activeTasks = record.SelectTasks + `WHERE agent_uid = ANY($1) AND ` + isCurrent
 	countOwn    = `SELECT count(*) FROM tasks WHERE agent_uid = $1`
 	listTasks   = `SELECT ` + record.ReadColumns + `, NULL::text FROM tasks
 		WHERE agent_uid = $1 ORDER BY created_at DESC, n DESC LIMIT $2 OFFSET $3`

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"fleet/internal/fleet"
 	"fleet/internal/store/record"
@@ -18,7 +19,8 @@ const (
 	lastSeq      = `SELECT coalesce(max(seq), 0) FROM events`
 	// changedAgents repeats the condition of the index literally, so that SQLite uses the index and never reads output
 	// events.
-	changedAgents = `SELECT DISTINCT agent_uid FROM events INDEXED BY events_changes WHERE type <> 'task_output' AND seq > ?`
+	changedAgents = `SELECT agent_uid, EXISTS (SELECT 1 FROM leases WHERE key = '` + fleet.AgentLease + `' || agent_uid AND owner <> ? AND until > ?)
+		FROM (SELECT DISTINCT agent_uid FROM events INDEXED BY events_changes WHERE type <> 'task_output' AND seq > ?)`
 )
 
 // smallEvent is the size of the largest event that is accepted on a full disk, in bytes of its text and data.
@@ -84,8 +86,13 @@ func (t *readTx) LastEvents(f fleet.EventFilter, limit int) ([]fleet.Event, erro
 	return events, err
 }
 
-func (t *readTx) ChangedAgents(after int64) ([]string, error) {
-	return all(t, scanString, changedAgents, after)
+func (t *readTx) ChangedAgents(after int64, worker string) (changed []fleet.ChangedAgent, last int64, err error) {
+	if last, err = t.LastSeq(); err != nil || last <= after {
+		return nil, last, err
+	}
+	changed, err = all(t, func(row scanner) (c fleet.ChangedAgent, err error) { return c, row.Scan(&c.UID, &c.Foreign) },
+		changedAgents, worker, micros(time.Now()), after)
+	return changed, last, err
 }
 
 func (t *tx) Append(e *fleet.Event) error {

@@ -151,6 +151,30 @@ var eventCases = []testCase{
 		require.Empty(t, changed(t, s, seqs[5]))
 	}},
 
+	{"a changed agent is foreign while another owner has its lease", func(t *testing.T, s fleet.Store) {
+		var last int64
+		for _, uid := range []string{"u1", "u2", "u3"} {
+			update(t, s, func(tx fleet.Tx) error {
+				return tx.Append(newEvent(fleet.EventAgentChanged, newAgent(uid, uid, "alice"), ""))
+			})
+		}
+		last = read(t, s, fleet.ReadTx.LastSeq)
+		lease := func(uid, owner string, ttl time.Duration) {
+			epoch, err := s.Lease(t.Context(), fleet.AgentLease+uid, owner, ttl)
+			require.NoError(t, err)
+			require.NotZero(t, epoch)
+		}
+		lease("u1", "me", time.Hour)
+		lease("u2", "other", time.Hour)
+		lease("u3", "other", -time.Second)
+		all := []fleet.ChangedAgent{{UID: "u1"}, {UID: "u2", Foreign: true}, {UID: "u3"}}
+		require.ElementsMatch(t, all, changedFor(t, s, 0, "me"))
+		require.NoError(t, s.Release(t.Context(), fleet.AgentLease+"u2", "other"))
+		all[1].Foreign = false
+		require.ElementsMatch(t, all, changedFor(t, s, 0, "me"))
+		require.Empty(t, changedFor(t, s, last, "me"))
+	}},
+
 	{"a reader of the log misses nothing during concurrent writes", func(t *testing.T, s fleet.Store) {
 		const writers, each = 8, 25
 		signal, cancel := s.Subscribe()
@@ -244,5 +268,20 @@ func lastEvents(t tb, s fleet.Store, f fleet.EventFilter, limit int) []fleet.Eve
 
 func changed(t tb, s fleet.Store, after int64) []string {
 	t.Helper()
-	return read(t, s, func(tx fleet.ReadTx) ([]string, error) { return tx.ChangedAgents(after) })
+	var uids []string
+	for _, c := range changedFor(t, s, after, "") {
+		uids = append(uids, c.UID)
+	}
+	return uids
+}
+
+// changedFor returns what ChangedAgents returns for the owner of leases. It also checks the Seq of the newest event.
+func changedFor(t tb, s fleet.Store, after int64, worker string) (changed []fleet.ChangedAgent) {
+	t.Helper()
+	last := read(t, s, func(tx fleet.ReadTx) (last int64, err error) {
+		changed, last, err = tx.ChangedAgents(after, worker)
+		return last, err
+	})
+	require.GreaterOrEqual(t, read(t, s, fleet.ReadTx.LastSeq), last)
+	return changed
 }

@@ -1,0 +1,181 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"fleet/internal/fleet"
+	"fleet/internal/store/sqlite/sqlitetest"
+)
+
+// loadCounter counts the agents that are loaded by their uids.
+type loadCounter struct {
+	fleet.Store
+	loaded int
+}
+
+type countingTx struct {
+	fleet.ReadTx
+	counter *loadCounter
+}
+
+func (s *loadCounter) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
+	return s.Store.View(ctx, func(tx fleet.ReadTx) error { return fn(countingTx{tx, s}) })
+}
+
+func (t countingTx) AgentViews(uids []string) ([]*fleet.AgentView, error) {
+	t.counter.loaded += len(uids)
+	return t.ReadTx.AgentViews(uids)
+}
+
+func newForeignStore(t *testing.T) *loadCounter {
+	store, err := sqlitetest.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	return &loadCounter{Store: store}
+}
+
+func newForeignAgent(i int) *fleet.Agent {
+	now := time.Now().UTC()
+	return &fleet.Agent{
+		UID: fmt.Sprint("u", i), Name: fmt.Sprint("agent-", i), Owner: "alice", Place: "fake", State: fleet.StatePending, Desired: fleet.DesiredRunning,
+		CreatedAt: now, UpdatedAt: now,
+	}
+}
+
+// setReason inserts or updates the agent, and appends an event.
+func setReason(tx fleet.Tx, a *fleet.Agent, reason string) error {
+	old, err := tx.Agent(a.UID)
+	if err != nil {
+		return err
+	}
+	if old == nil {
+		if err := tx.InsertAgent(a); err != nil {
+			return err
+		}
+	} else {
+		*a = *old
+	}
+	a.StateReason = reason
+	if err := tx.UpdateAgent(a); err != nil {
+		return err
+	}
+	return tx.Append(a.Event(fleet.EventAgentChanged, time.Now(), reason))
+}
+
+// TestForeignAgentsAreLoadedWhenNeeded changes agents while another process has their leases. The snapshot loads them only
+// if they are needed.
+func TestForeignAgentsAreLoadedWhenNeeded(t *testing.T) {
+	t.Parallel()
+	store := newForeignStore(t)
+	s := newSnapshot(store, newNewest(store), "me")
+	known := newForeignAgent(1)
+	set := func(i int, reason string) {
+		require.NoError(t, store.Update(t.Context(), func(tx fleet.Tx) error { return setReason(tx, newForeignAgent(i), reason) }))
+	}
+	set(1, "created")
+	require.NoError(t, s.Refresh(t.Context()))
+	for i := range 4 {
+		_, err := store.Lease(t.Context(), fleet.AgentLease+newForeignAgent(i).UID, "other", time.Hour)
+		require.NoError(t, err)
+	}
+	loads := func(want int, refresh func(context.Context) error) {
+		t.Helper()
+		store.loaded = 0
+		require.NoError(t, refresh(t.Context()))
+		require.Equal(t, want, store.loaded)
+	}
+	named := func(name string) func(context.Context) error {
+		return func(ctx context.Context) error { return s.RefreshNamed(ctx, name) }
+	}
+
+	set(1, "first")
+	set(2, "new")
+	loads(0, s.RefreshOwn)
+	require.Equal(t, "created", s.Get(known.UID).StateReason)
+	require.Nil(t, s.Get("u2"))
+
+	loads(1, func(ctx context.Context) error { return s.RefreshAgents(ctx, known.UID) })
+	require.Equal(t, "first", s.Get(known.UID).StateReason)
+	loads(1, named("AGENT-2"))
+	require.NotNil(t, s.Get("u2"))
+	loads(0, named("agent-2"))
+
+	set(1, "second")
+	set(3, "new")
+	loads(2, named("agent-1")) // agent-3 is not known, so it could have the name
+	set(1, "third")
+	loads(0, s.RefreshOwn)
+	loads(1, s.Refresh)
+	require.Equal(t, "third", s.Get(known.UID).StateReason)
+	require.Len(t, s.All(), 3)
+	loads(0, s.Refresh)
+
+	set(1, "fourth")
+	require.NoError(t, store.Release(t.Context(), fleet.AgentLease+known.UID, "other"))
+	loads(1, s.RefreshOwn)
+}
+
+// TestForeignAgentsAreNotMissed changes and leases agents at random. After each refresh, the agents that it was
+// asked for are as in the store.
+func TestForeignAgentsAreNotMissed(t *testing.T) {
+	t.Parallel()
+	store := newForeignStore(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		s := newSnapshot(store, newNewest(store), "me")
+		agent := rapid.IntRange(0, 9)
+		stored := func(uid string) (v *fleet.AgentView) {
+			require.NoError(rt, store.Store.View(t.Context(), func(tx fleet.ReadTx) (err error) {
+				v, err = AgentView(tx, uid)
+				return err
+			}))
+			if v != nil && !v.DeletedAt.IsZero() {
+				return nil
+			}
+			return v
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"change": func(rt *rapid.T) {
+				reason := fmt.Sprint(rapid.Int().Draw(rt, "reason"))
+				require.NoError(rt, store.Update(t.Context(), func(tx fleet.Tx) error {
+					return setReason(tx, newForeignAgent(agent.Draw(rt, "agent")), reason)
+				}))
+			},
+			"lease": func(rt *rapid.T) {
+				owner := rapid.SampledFrom([]string{"me", "other"}).Draw(rt, "owner")
+				_, err := store.Lease(t.Context(), fleet.AgentLease+newForeignAgent(agent.Draw(rt, "agent")).UID, owner, time.Hour)
+				require.NoError(rt, err)
+			},
+			"release": func(rt *rapid.T) {
+				uid := newForeignAgent(agent.Draw(rt, "agent")).UID
+				require.NoError(rt, store.Release(t.Context(), fleet.AgentLease+uid, "me"))
+				require.NoError(rt, store.Release(t.Context(), fleet.AgentLease+uid, "other"))
+			},
+			"refresh own": func(rt *rapid.T) { require.NoError(rt, s.RefreshOwn(t.Context())) },
+			"refresh one": func(rt *rapid.T) {
+				uid := newForeignAgent(agent.Draw(rt, "agent")).UID
+				require.NoError(rt, s.RefreshAgents(t.Context(), uid))
+				require.Equal(rt, stored(uid), s.Get(uid))
+			},
+			"refresh named": func(rt *rapid.T) {
+				a := newForeignAgent(agent.Draw(rt, "agent"))
+				require.NoError(rt, s.RefreshNamed(t.Context(), a.Name))
+				v, _ := s.Find(fleet.Principal{Name: a.Owner}, a.Name, "")
+				require.Equal(rt, stored(a.UID), v)
+			},
+			"refresh all": func(rt *rapid.T) {
+				require.NoError(rt, s.Refresh(t.Context()))
+				for i := range 10 {
+					uid := newForeignAgent(i).UID
+					require.Equal(rt, stored(uid), s.Get(uid))
+				}
+			},
+		})
+	})
+}
