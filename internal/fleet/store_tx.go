@@ -50,9 +50,9 @@ type AgentReader interface {
 	// Bundle returns the bundle of the agent's remains; nil if there is no bundle.
 	Bundle(uid string) ([]byte, error)
 
-	// ChangedAgents returns the agents that have events after seq, each once, and the Seq of the newest event. It ignores
-	// output events. worker is the owner of the leases whose agents are not Foreign.
-	ChangedAgents(after int64, worker string) (changed []ChangedAgent, last int64, err error)
+	// ChangedAgents returns the agents that have events after seq, and those with the other uids, each once. It also returns
+	// the Seq of the newest event. It ignores output events. Agents whose lease belongs to the worker are not Foreign.
+	ChangedAgents(after int64, others []string, worker string) (changed []ChangedAgent, last int64, err error)
 }
 
 // AgentWriter writes agents.

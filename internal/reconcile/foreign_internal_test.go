@@ -27,7 +27,7 @@ func (s *leaseCounter) Lease(ctx context.Context, key, owner string, ttl time.Du
 }
 
 // TestAgentOfAnotherReplica changes an agent while another replica has its lease. The reconciler requests the lease after
-// scans of all agents, but not after each change. Once the lease is free, it requests the lease after a change.
+// scans of all agents, but not after each change. It also requests the lease once the lease is free.
 func TestAgentOfAnotherReplica(t *testing.T) {
 	t.Parallel()
 	store, err := sqlitetest.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"))
@@ -45,19 +45,21 @@ func TestAgentOfAnotherReplica(t *testing.T) {
 	_, err = store.Lease(t.Context(), fleet.AgentLease+a.UID, "other", time.Hour)
 	require.NoError(t, err)
 
-	scan := func(all bool) int64 {
+	scan := func(which extent) int64 {
 		require.NoError(t, store.Update(t.Context(), func(tx fleet.Tx) error {
 			return tx.Append(a.Event(fleet.EventAgentChanged, now, "changed"))
 		}))
-		require.NoError(t, r.scan(t.Context(), all))
+		require.NoError(t, r.scan(t.Context(), which))
 		r.running.Wait()
 		return counter.requests.Load()
 	}
-	require.EqualValues(t, 1, scan(true))
-	require.EqualValues(t, 1, scan(false))
-	require.EqualValues(t, 1, scan(false))
-	require.EqualValues(t, 2, scan(true))
-	require.EqualValues(t, 2, scan(false))
+	require.EqualValues(t, 1, scan(allAgents))
+	require.EqualValues(t, 1, scan(changedAgents))
+	require.EqualValues(t, 1, scan(releasedAgents))
+	require.EqualValues(t, 2, scan(allAgents))
+	require.EqualValues(t, 2, scan(changedAgents))
 	require.NoError(t, store.Release(t.Context(), fleet.AgentLease+a.UID, "other"))
-	require.Greater(t, scan(false), int64(2))
+	require.NoError(t, r.scan(t.Context(), releasedAgents)) // nothing has changed since
+	r.running.Wait()
+	require.Greater(t, counter.requests.Load(), int64(2))
 }

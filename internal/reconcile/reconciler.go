@@ -119,42 +119,52 @@ func (r *Reconciler) Work() fleet.Work {
 	return w
 }
 
+// extent says which agents a scan looks at.
+type extent int
+
+const (
+	changedAgents  extent = iota // those that have changed since the last scan, except those that another replica is working on
+	releasedAgents               // those too, once the other replica has released them
+	allAgents
+)
+
 // watch starts and wakes workers whenever something has changed. From time to time it also looks for agents whose leases
 // other replicas no longer hold.
 func (r *Reconciler) watch(ctx context.Context) {
 	signal, cancel := r.store.Subscribe()
 	defer cancel()
-	again := time.NewTicker(r.cfg.LeaseTTL / 2)
-	defer again.Stop()
-	for all := true; ; {
-		err := r.scan(ctx, all)
-		if err != nil && ctx.Err() == nil {
+	released, all := time.NewTicker(r.cfg.LeaseTTL/10), time.NewTicker(r.cfg.LeaseTTL/2)
+	defer released.Stop()
+	defer all.Stop()
+	for next := allAgents; ; {
+		err := r.scan(ctx, next)
+		if err == nil {
+			next = changedAgents
+		} else if ctx.Err() == nil {
 			r.log.ErrorContext(ctx, "the store does not answer", slog.Any("error", err))
+			next = allAgents
 		}
 		select {
 		case <-signal:
-			all = err != nil
-		case <-again.C:
-			all = true
+		case <-released.C:
+			next = max(next, releasedAgents)
+		case <-all.C:
+			next = allAgents
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// scan ensures that each agent that needs work has a worker, and wakes the workers of changed agents. Unless all is set, it
-// looks only at agents that have changed since the last scan, and not at those that another replica is working on. That
-// replica gets the changes too. If it has died, the next scan of all agents starts a worker here.
-func (r *Reconciler) scan(ctx context.Context, all bool) error {
-	refresh := r.snap.RefreshOwn
-	if all {
-		refresh = r.snap.Refresh
-	}
+// scan ensures that each agent that needs work has a worker, and wakes the workers of changed agents. An agent that another
+// replica is working on is left to that replica, which gets the changes too.
+func (r *Reconciler) scan(ctx context.Context, which extent) error {
+	refresh := [...]func(context.Context) error{r.snap.RefreshOwn, r.snap.RefreshReleased, r.snap.Refresh}[which]
 	if err := refresh(ctx); err != nil {
 		return err
 	}
 	views := r.snap.TakeChanged()
-	if all {
+	if which == allAgents {
 		views = r.snap.All()
 		if err := r.places.SyncElsewhere(ctx, views); err != nil {
 			return err

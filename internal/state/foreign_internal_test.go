@@ -118,7 +118,14 @@ func TestForeignAgentsAreLoadedWhenNeeded(t *testing.T) {
 	loads(0, s.Refresh)
 
 	set(1, "fourth")
+	loads(0, s.RefreshReleased)
+	set(1, "fifth")
+	loads(0, s.RefreshOwn)
 	require.NoError(t, store.Release(t.Context(), fleet.AgentLease+known.UID, "other"))
+	loads(0, s.RefreshOwn)
+	loads(1, s.RefreshReleased)
+	require.Equal(t, "fifth", s.Get(known.UID).StateReason)
+	set(1, "sixth")
 	loads(1, s.RefreshOwn)
 }
 

@@ -65,14 +65,20 @@ func (s *Snapshot) RefreshNamed(ctx context.Context, name string) error {
 	return s.refresh(ctx, needed{name: strings.ToLower(name)})
 }
 
-// RefreshOwn does the same as Refresh for the agents that no worker of another process is working on.
+// RefreshOwn does the same as Refresh for the agents that no worker of another process was working on when they changed.
 func (s *Snapshot) RefreshOwn(ctx context.Context) error { return s.refresh(ctx, needed{}) }
+
+// RefreshReleased does the same as Refresh for the agents that no worker of another process is working on now.
+func (s *Snapshot) RefreshReleased(ctx context.Context) error {
+	return s.refresh(ctx, needed{released: true})
+}
 
 // needed names the agents that a refresh must load even if a worker of another process is working on them.
 type needed struct {
-	all  bool
-	uids []string
-	name string // in lower case
+	all      bool
+	released bool // all whose leases were released since they changed
+	uids     []string
+	name     string // in lower case
 }
 
 func (s *Snapshot) refresh(ctx context.Context, n needed) error {
@@ -111,7 +117,7 @@ func (s *Snapshot) refresh(ctx context.Context, n needed) error {
 			views, err = tx.LiveAgentViews()
 			return err
 		}
-		if changed, last, err = tx.ChangedAgents(since, s.worker); err != nil {
+		if changed, last, err = tx.ChangedAgents(since, s.mayBeReleased(n), s.worker); err != nil {
 			return err
 		}
 		load = s.toLoad(changed, n)
@@ -130,7 +136,17 @@ func (s *Snapshot) refresh(ctx context.Context, n needed) error {
 func (s *Snapshot) has(seq int64, n needed) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.loaded && s.seq >= seq && len(s.owed(n)) == 0
+	return s.loaded && s.seq >= seq && len(s.owed(n)) == 0 && (!n.released || len(s.stale)+len(s.unseen) == 0)
+}
+
+// mayBeReleased returns the agents whose leases must be looked at.
+func (s *Snapshot) mayBeReleased(n needed) []string {
+	if !n.released {
+		return nil
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.owed(needed{all: true})
 }
 
 // owed returns the needed agents that have changed since they were loaded. The caller must hold mu.

@@ -17,7 +17,7 @@ const (
 	lastSeq      = `SELECT seq FROM sequencer WHERE id = 1`
 	// changedAgents repeats the condition of the index, so that the database uses the index and reads no output events.
 	changedAgents = `SELECT agent_uid, EXISTS (SELECT FROM leases WHERE key = '` + fleet.AgentLease + `' || agent_uid AND owner <> $2 AND until > clock_timestamp())
-		FROM (SELECT DISTINCT agent_uid FROM events WHERE type <> 'task_output' AND seq > $1) AS changed`
+		FROM (SELECT agent_uid FROM events WHERE type <> 'task_output' AND seq > $1 UNION SELECT unnest($3::text[])) AS changed`
 	// byKeys makes the database read the table of leases by key in the rest of the transaction. The table is often small
 	// when the database plans the query, and large when it uses the plan again.
 	byKeys       = `SELECT set_config('enable_seqscan', 'off', true)`
@@ -97,11 +97,11 @@ func (t *readTx) whole(f fleet.EventFilter, c *clause) error {
 	return err
 }
 
-func (t *readTx) ChangedAgents(after int64, worker string) (changed []fleet.ChangedAgent, last int64, err error) {
+func (t *readTx) ChangedAgents(after int64, others []string, worker string) (changed []fleet.ChangedAgent, last int64, err error) {
 	scan := func(row scanner) (c fleet.ChangedAgent, err error) { return c, row.Scan(&c.UID, &c.Foreign) }
 	err = t.ask(query{text: byKeys, each: func(scanner) error { return nil }},
 		query{text: lastSeq, each: func(row scanner) error { return row.Scan(&last) }},
-		query{text: changedAgents, args: []any{after, worker}, each: into(&changed, scan)})
+		query{text: changedAgents, args: []any{after, worker, others}, each: into(&changed, scan)})
 	return changed, last, t.failed(err)
 }
 

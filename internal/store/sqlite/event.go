@@ -20,7 +20,8 @@ const (
 	// changedAgents repeats the condition of the index literally, so that SQLite uses the index and never reads output
 	// events.
 	changedAgents = `SELECT agent_uid, EXISTS (SELECT 1 FROM leases WHERE key = '` + fleet.AgentLease + `' || agent_uid AND owner <> ? AND until > ?)
-		FROM (SELECT DISTINCT agent_uid FROM events INDEXED BY events_changes WHERE type <> 'task_output' AND seq > ?)`
+		FROM (SELECT DISTINCT agent_uid FROM
+			(SELECT agent_uid FROM events INDEXED BY events_changes WHERE type <> 'task_output' AND seq > ? UNION ALL SELECT value FROM json_each(?)))`
 )
 
 // smallEvent is the size of the largest event that is accepted on a full disk, in bytes of its text and data.
@@ -86,12 +87,12 @@ func (t *readTx) LastEvents(f fleet.EventFilter, limit int) ([]fleet.Event, erro
 	return events, err
 }
 
-func (t *readTx) ChangedAgents(after int64, worker string) (changed []fleet.ChangedAgent, last int64, err error) {
-	if last, err = t.LastSeq(); err != nil || last <= after {
+func (t *readTx) ChangedAgents(after int64, others []string, worker string) (changed []fleet.ChangedAgent, last int64, err error) {
+	if last, err = t.LastSeq(); err != nil || last <= after && len(others) == 0 {
 		return nil, last, err
 	}
 	changed, err = all(t, func(row scanner) (c fleet.ChangedAgent, err error) { return c, row.Scan(&c.UID, &c.Foreign) },
-		changedAgents, worker, micros(time.Now()), after)
+		changedAgents, worker, micros(time.Now()), after, list(append([]string{}, others...)))
 	return changed, last, err
 }
 

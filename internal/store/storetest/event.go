@@ -168,11 +168,14 @@ var eventCases = []testCase{
 		lease("u2", "other", time.Hour)
 		lease("u3", "other", -time.Second)
 		all := []fleet.ChangedAgent{{UID: "u1"}, {UID: "u2", Foreign: true}, {UID: "u3"}}
-		require.ElementsMatch(t, all, changedFor(t, s, 0, "me"))
+		require.ElementsMatch(t, all, changedFor(t, s, 0, nil, "me"))
 		require.NoError(t, s.Release(t.Context(), fleet.AgentLease+"u2", "other"))
 		all[1].Foreign = false
-		require.ElementsMatch(t, all, changedFor(t, s, 0, "me"))
-		require.Empty(t, changedFor(t, s, last, "me"))
+		require.ElementsMatch(t, all, changedFor(t, s, 0, nil, "me"))
+		require.Empty(t, changedFor(t, s, last, nil, "me"))
+		lease("u4", "other", time.Hour)
+		require.ElementsMatch(t, []fleet.ChangedAgent{{UID: "u1"}, {UID: "u4", Foreign: true}}, changedFor(t, s, last, []string{"u1", "u4"}, "me"))
+		require.Len(t, changedFor(t, s, 0, []string{"u1"}, "me"), 3)
 	}},
 
 	{"a reader of the log misses nothing during concurrent writes", func(t *testing.T, s fleet.Store) {
@@ -269,17 +272,17 @@ func lastEvents(t tb, s fleet.Store, f fleet.EventFilter, limit int) []fleet.Eve
 func changed(t tb, s fleet.Store, after int64) []string {
 	t.Helper()
 	var uids []string
-	for _, c := range changedFor(t, s, after, "") {
+	for _, c := range changedFor(t, s, after, nil, "") {
 		uids = append(uids, c.UID)
 	}
 	return uids
 }
 
-// changedFor returns what ChangedAgents returns for the owner of leases. It also checks the Seq of the newest event.
-func changedFor(t tb, s fleet.Store, after int64, worker string) (changed []fleet.ChangedAgent) {
+// changedFor returns what ChangedAgents returns. It also checks the Seq of the newest event.
+func changedFor(t tb, s fleet.Store, after int64, others []string, worker string) (changed []fleet.ChangedAgent) {
 	t.Helper()
 	last := read(t, s, func(tx fleet.ReadTx) (last int64, err error) {
-		changed, last, err = tx.ChangedAgents(after, worker)
+		changed, last, err = tx.ChangedAgents(after, others, worker)
 		return last, err
 	})
 	require.GreaterOrEqual(t, read(t, s, fleet.ReadTx.LastSeq), last)
