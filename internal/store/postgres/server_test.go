@@ -104,6 +104,32 @@ func hears(t *testing.T, s, other fleet.Store) {
 	}
 }
 
+// TestLostNotification adds an event to the log without a notification, as a replica does that dies just after its commit.
+// Subscribers of another replica must be notified although nothing else happens.
+func TestLostNotification(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	s := openAt(t, url, postgres.Config{})
+	conn := dial(t, url)
+	signal, cancel := s.Subscribe()
+	defer cancel()
+	for range 3 {
+		tx, err := conn.Begin(t.Context())
+		require.NoError(t, err)
+		_, err = tx.Exec(t.Context(), `INSERT INTO inbox (time, type, agent_uid, agent_name, name_key, owner, task_id, status, text)
+			VALUES (now(), 'agent_changed', 'u1', 'a', 'a', 'alice', '', '', 'left')`)
+		require.NoError(t, err)
+		_, err = tx.Exec(t.Context(), `SELECT fleet_stamp(10)`)
+		require.NoError(t, err)
+		require.NoError(t, tx.Commit(t.Context()))
+		select {
+		case <-signal:
+		case <-time.After(waittest.Limit):
+			t.Fatal("no notification has arrived in time")
+		}
+	}
+}
+
 // TestAgentsAreMadeAtTheSameTime creates an agent while the transaction that creates another agent is still open.
 // Neither agent has a workspace yet.
 func TestAgentsAreMadeAtTheSameTime(t *testing.T) {

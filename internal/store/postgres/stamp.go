@@ -123,6 +123,7 @@ func (s *stamper) run(ctx context.Context) {
 	defer close(s.done)
 	tick := time.NewTicker(stampEvery)
 	defer tick.Stop()
+	var seen int64 // the newest event at the last tick
 	for ctx.Err() == nil {
 		asked := true
 		select {
@@ -151,6 +152,11 @@ func (s *stamper) run(ctx context.Context) {
 		close(r.done)
 		if asked || len(r.ids) > 0 {
 			s.pulse.committed()
+		} else if r.err == nil {
+			if newest, err := s.newest(ctx); err == nil && newest != seen {
+				seen = newest
+				s.pulse.subs.Notify() // the replica that has added the events may have died before it notified others
+			}
 		}
 		if len(r.ids) >= stampMany {
 			sleep(ctx, min(max(time.Since(began), pauseLeast), pauseMost))
@@ -189,6 +195,12 @@ func (s *stamper) once(ctx context.Context) (map[int64]bool, error) {
 			return ids, nil
 		}
 	}
+}
+
+// newest returns the Seq of the newest event.
+func (s *stamper) newest(ctx context.Context) (seq int64, err error) {
+	err = answering(ctx, pingLimit, func(ctx context.Context) error { return s.pool.QueryRow(ctx, lastSeq).Scan(&seq) })
+	return seq, err
 }
 
 func (s *stamper) close() {
