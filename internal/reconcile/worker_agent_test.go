@@ -33,6 +33,24 @@ func TestStopOfTheWorkspace(t *testing.T) {
 	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("papi", "echo in time").ID).Status)
 }
 
+// TestRetryAfterAnotherClock lets a server whose clock is an hour ahead record when to retry. A server with the right time must
+// not wait for an hour.
+func TestRetryAfterAnotherClock(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, func(c *state.Config) {
+		c.CreateWait = 50 * time.Millisecond
+		c.Now = func() time.Time { return time.Now().Add(time.Hour) }
+	})
+	h.World.Fail(fake.Provision, 1<<30, nil)
+	_, err := h.CreateIn("papi", "Setup")
+	require.NoError(t, err)
+	h.Until("papi", func(v *fleet.AgentView) bool { return !v.RetryAt.IsZero() })
+	h.Config.Now = time.Now
+	h.Restart()
+	h.World.Fail(fake.Provision, 0, nil)
+	h.Until("papi", func(v *fleet.AgentView) bool { return v.Status() == fleet.StatusIdle })
+}
+
 // TestBehindTheBack checks that Fleet adopts the state of a workspace that was stopped, started, made unhealthy or
 // deleted without Fleet.
 func TestBehindTheBack(t *testing.T) {
