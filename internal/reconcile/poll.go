@@ -76,6 +76,9 @@ func (r *Reconciler) pollOnce(ctx context.Context, p *state.ManagedPlace) error 
 			v = byID[ws.ID]
 		}
 		if v == nil {
+			if slices.ContainsFunc(before, func(of *fleet.AgentView) bool { return of.WorkspaceID == "" && p.HasName(&of.Agent, ws.Name, ws.Owner) }) {
+				continue // probably made for this agent, which may have been deleted since the listing: the next listing will tell
+			}
 			taken, err := r.adopt(ctx, p, ws)
 			complete = complete && err == nil && !awaitsName(p, ws)
 			errs = append(errs, err)
@@ -206,7 +209,10 @@ func (r *Reconciler) adopt(ctx context.Context, p *state.ManagedPlace, ws fleet.
 			UID: ws.AgentUID, Name: ws.Name, Owner: ws.Owner, Place: p.Name, Project: ws.Project, Role: ws.Role, Spec: ws.Spec,
 			Desired: fleet.DesiredRunning, CreatedAt: ws.CreatedAt, UpdatedAt: now,
 		}
-		if a.UID == "" {
+		switch known, err := tx.Agent(a.UID); {
+		case err != nil || known != nil && known.DeletedAt.IsZero():
+			return err
+		case a.UID == "" || known != nil: // the workspace of a deleted agent was created after all
 			a.UID = r.cfg.NewID()
 		}
 		if a.CreatedAt.IsZero() {

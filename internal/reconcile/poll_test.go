@@ -110,3 +110,50 @@ func TestAdoption(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, listed.Total)
 }
+
+// forgetful is a place whose listings do not say which agents the workspaces were made for, as after a restart.
+type forgetful struct{ *fake.Place }
+
+func (p forgetful) List(ctx context.Context) ([]fleet.Workspace, error) {
+	all, err := p.Place.List(ctx)
+	for i := range all {
+		all[i].AgentUID = ""
+	}
+	return all, err
+}
+
+// TestAdoptionOfWhatIsDeleted deletes an agent, whose workspace was not recorded yet, after a listing has found the
+// workspace. The listing must not bring the agent back.
+func TestAdoptionOfWhatIsDeleted(t *testing.T) {
+	t.Parallel()
+	b := servicetest.Second(t, fake.Config{Traits: fleet.Traits{Adopts: true}})
+	made := b.HoldAfter(fake.Provision)
+	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.CreateWait = 50 * time.Millisecond }, forgetful{b})
+	v, err := h.CreateIn("papi", "second/Web")
+	require.NoError(t, err)
+	<-made.Arrived()
+	listed := b.HoldAfter(fake.List)
+	<-listed.Arrived()
+	require.NoError(t, h.Remove(h.Context(), v.UID))
+	h.Stored(func() bool { return len(h.Events(fleet.EventAgentDeleted)) == 1 })
+	n := b.Calls(fake.List)
+	listed.Open()
+	<-b.Called(fake.List, n+2)
+	require.Len(t, h.Events(fleet.EventAgentCreated), 1)
+	made.Open()
+}
+
+// TestAdoptionOfLateWorkspace finds a workspace of a deleted agent, because the request that has created the workspace was
+// late. It must become another agent, so that somebody can see and delete it.
+func TestAdoptionOfLateWorkspace(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Name: "fake", Adopts: true}}, nil)
+	first := h.Create("papi")
+	_, _, err := h.DeleteAgent(h.Context(), "papi", "")
+	require.NoError(t, err)
+	h.World.AddWorkspace(fleet.Workspace{AgentUID: first.UID, ID: "late", Name: "papi", Owner: "alice", Project: "Setup", Role: "coder"})
+	h.Stored(func() bool {
+		v, err := h.ShowAgent(h.Context(), "papi")
+		return err == nil && v.WorkspaceID == "late" && v.UID != first.UID
+	})
+}

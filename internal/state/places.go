@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -159,11 +160,16 @@ func (ps *Places) Absent(name string) *ManagedPlace {
 func (p *ManagedPlace) SameName(tx fleet.ReadTx, name, owner string) (*fleet.Agent, error) {
 	agents, err := tx.AgentsByName(name, "")
 	for _, a := range agents {
-		if a.Owner == owner || p.Facts.UniqueNames && a.Place == p.Name {
+		if p.HasName(a, name, owner) {
 			return a, err
 		}
 	}
 	return nil, err
+}
+
+// HasName reports whether the agent, as long as it exists, prevents a new agent of the place from having the name.
+func (p *ManagedPlace) HasName(a *fleet.Agent, name, owner string) bool {
+	return strings.ToLower(a.Name) == strings.ToLower(name) && (a.Owner == owner || p.Facts.UniqueNames && a.Place == p.Name) //nolint:staticcheck // as stores compare names, which EqualFold does not
 }
 
 // Subscribe returns a channel that receives a signal after this process has recorded a listing, a failure or an answer of a
