@@ -11,7 +11,10 @@ import (
 
 	"github.com/coder/coder/v2/codersdk"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
+	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/identity/coder/codertest"
 	"fleet/internal/waittest"
 )
@@ -102,6 +105,39 @@ func TestCoderRevocation(t *testing.T) {
 	r := <-ended
 	require.NotNil(t, r.err)
 	require.Equal(t, "UNAUTHENTICATED", r.err.Reason)
+}
+
+// TestCoderRightsLost checks that the stream of a Coder user who was an admin, or in a group, ends when the user is not any
+// more. Otherwise it would go on with what the user may no longer see.
+func TestCoderRightsLost(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(d *codertest.Deployment){
+		"the role": func(d *codertest.Deployment) {
+			u := d.Users[coderRoot]
+			u.Roles = nil
+			d.Users[coderRoot] = u
+		},
+		"a group": func(d *codertest.Deployment) { d.Groups = []codersdk.Group{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, d := newCoderFleet(t, fleetConfig{})
+			d.Change(func() { d.Groups = []codersdk.Group{{OrganizationName: "main", Name: "dev"}} })
+			root, client := f.as(t.Context(), coderRoot), fleetv1.NewFleetServiceClient(f.conn)
+			_, err := client.CreateAgent(root, &fleetv1.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "s"})
+			require.NoError(t, err)
+			stream, err := client.WatchFleet(root, &fleetv1.WatchFleetRequest{Follow: true})
+			require.NoError(t, err)
+			_, err = stream.Recv() // the stream has begun
+			require.NoError(t, err)
+			d.Change(func() { lose(d) })
+			d.Later(30 * time.Second)
+			for err == nil {
+				_, err = stream.Recv()
+			}
+			require.Equal(t, codes.PermissionDenied, status.Code(err), "%v", err)
+		})
+	}
 }
 
 // TestCoderNames checks that a renamed Coder user stays the same principal, and that the next user with the old name is

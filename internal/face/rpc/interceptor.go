@@ -145,8 +145,10 @@ func (i *Interceptor) around(ctx context.Context, method string, seen *seen, cal
 		return err
 	}
 	defer leave()
-	if err = call(ctx); err != nil && errors.Is(context.Cause(ctx), errRevoked) {
-		return errRevoked
+	if err = call(ctx); err != nil {
+		if e, ok := errors.AsType[ended](context.Cause(ctx)); ok {
+			return e.error
+		}
 	}
 	return err
 }
@@ -179,7 +181,7 @@ func (i *Interceptor) admit(ctx context.Context, method string, seen *seen) (_ c
 		return ctx, nil, err
 	}
 	seen.slot.of = i.slots
-	ctx, leave = i.open.enter(fleet.WithPrincipal(ctx, id.principal))
+	ctx, leave = i.open.enter(fleet.WithPrincipal(ctx, id.principal), id.principal, seen.stream)
 	return ctx, leave, nil
 }
 
