@@ -2,3 +2,10 @@ package sessions
 
 // Waiting returns how many messages wait for their turn in a session.
 func (s *Service) Waiting(id string) int { return s.turns.Waiting(id) }
+
+// Abandoned returns for how many turns nobody waits, so that they will be interrupted.
+func (s *Service) Abandoned() int {
+	s.listeners.mu.Lock()
+	defer s.listeners.mu.Unlock()
+	return len(s.listeners.late)
+}

@@ -50,17 +50,17 @@ func (l *listeners) join(task string) {
 	}
 }
 
-// leave undoes join. If nobody else waits for the turn and then is not nil, leave schedules a call of then after the
-// grace period. A join within this time cancels the call.
-func (l *listeners) leave(task string, grace time.Duration, then func()) {
+// leave undoes join, and reports whether nobody else waits for the turn. If nobody does and then is not nil, leave
+// schedules a call of then after the grace period. A join within this time cancels the call.
+func (l *listeners) leave(task string, grace time.Duration, then func()) (last bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.count[task]--; l.count[task] > 0 {
-		return
+		return false
 	}
 	delete(l.count, task)
 	if then == nil || l.closed {
-		return
+		return true
 	}
 	c := &lateCall{}
 	c.timer = time.AfterFunc(grace, func() {
@@ -70,6 +70,7 @@ func (l *listeners) leave(task string, grace time.Duration, then func()) {
 		}
 	})
 	l.late[task] = c
+	return true
 }
 
 // lateCall is a call that leave has scheduled. Its address identifies it.
@@ -99,27 +100,54 @@ func (l *listeners) close() {
 	l.running.Wait()
 }
 
-// left undoes listeners.join after a call has stopped waiting for the turn. gaveUp says that the caller disconnected
-// before the answer. Then left interrupts the turn if no other call waits for it. If the message has a request id, left
-// waits AbortGrace first, since the caller may only have lost the connection and may retry. During a shutdown of the
-// server, left interrupts nothing: agents outside the server continue, and their answers are in the history.
-func (s *Service) left(ctx context.Context, task, requestID string, gaveUp bool) {
-	if !gaveUp || fleet.ShuttingDown(ctx) {
-		s.listeners.leave(task, 0, nil)
+// joined counts a call that waits for the turn. If the message has a request id, joined also tells the other servers, where
+// the same call may have been made before.
+func (s *Service) joined(ctx context.Context, task, requestID string) {
+	s.listeners.join(task)
+	if requestID == "" {
 		return
 	}
+	if err := s.core.Waits(ctx, task, s.process, s.cfg.TurnTimeout+s.cfg.AbortGrace); err != nil && ctx.Err() == nil {
+		s.cfg.Logger.WarnContext(ctx, "other servers not told that a caller waits for a turn", slog.String("task", task), slog.Any("error", err))
+	}
+}
+
+// left undoes joined after a call has stopped waiting for the turn. gaveUp says that the caller disconnected before the
+// answer. Then left interrupts the turn if no other call waits for it. If the message has a request id, left waits
+// AbortGrace first, since the caller may only have lost the connection and may retry, also at another server. During a
+// shutdown of the server, left interrupts nothing: agents outside the server continue, and their answers are in the
+// history.
+func (s *Service) left(ctx context.Context, task, requestID string, gaveUp bool) {
 	grace := s.cfg.AbortGrace
 	if requestID == "" {
 		grace = 0
 	}
-	ctx = context.WithoutCancel(ctx)
-	s.listeners.leave(task, grace, func() {
-		ctx, cancel := context.WithTimeout(ctx, interruptTimeout)
-		defer cancel()
-		if err := s.core.AskStopTask(ctx, task); err != nil {
-			s.cfg.Logger.WarnContext(ctx, "abandoned turn not interrupted", slog.String("task", task), slog.Any("error", err))
-		}
-	})
+	lasting := context.WithoutCancel(ctx)
+	stop := func() { s.interruptAbandoned(lasting, task) }
+	if !gaveUp || fleet.ShuttingDown(ctx) {
+		stop = nil
+	}
+	if !s.listeners.leave(task, grace, stop) || requestID == "" {
+		return
+	}
+	limited, cancel := context.WithTimeout(lasting, interruptTimeout)
+	defer cancel()
+	if err := s.core.WaitsNot(limited, task, s.process); err != nil {
+		s.cfg.Logger.WarnContext(ctx, "other servers not told that no caller waits for a turn", slog.String("task", task), slog.Any("error", err))
+	}
+}
+
+// interruptAbandoned stops the turn unless a caller of another server waits for it.
+func (s *Service) interruptAbandoned(ctx context.Context, task string) {
+	ctx, cancel := context.WithTimeout(ctx, interruptTimeout)
+	defer cancel()
+	waits, err := s.core.OthersWait(ctx, task, s.process)
+	if err == nil && !waits {
+		err = s.core.AskStopTask(ctx, task)
+	}
+	if err != nil {
+		s.cfg.Logger.WarnContext(ctx, "abandoned turn not interrupted", slog.String("task", task), slog.Any("error", err))
+	}
 }
 
 // interruptTimeout limits the duration of the request that interrupts a turn that nobody waits for.

@@ -125,7 +125,7 @@ func (s *Service) turn(ctx context.Context, r service.TurnRequest) (*fleet.Task,
 func (s *Service) answer(ctx context.Context, t *fleet.Task, requestID string, began time.Time, sink func(Content) error) (*Answer, error) {
 	a := &Answer{TaskID: t.ID}
 	kept := &recent{}
-	s.listeners.join(t.ID)
+	s.joined(ctx, t.ID, requestID)
 	var gone error // the sink's error, which means that the caller has disconnected
 	defer func() { s.left(ctx, t.ID, requestID, gone != nil || ctx.Err() != nil) }()
 	speaker, err := s.speaker(ctx, t)

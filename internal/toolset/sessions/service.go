@@ -15,6 +15,7 @@ type Service struct {
 	core    *service.Service
 	catalog fleet.Catalog
 	cfg     Config
+	process string // names this service among those on the store
 	turns   *conversation.Turns
 	// listeners counts the calls that wait for answers.
 	listeners *listeners
@@ -24,7 +25,7 @@ type Service struct {
 // New returns the toolset over the core and the catalog of definitions.
 func New(core *service.Service, catalog fleet.Catalog, c Config) *Service {
 	c.fill()
-	return &Service{core: core, catalog: catalog, cfg: c, turns: conversation.NewTurns(c.MaxWaiting), listeners: newListeners()}
+	return &Service{core: core, catalog: catalog, cfg: c, process: core.NewID(), turns: conversation.NewTurns(c.MaxWaiting), listeners: newListeners()}
 }
 
 func (s *Service) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }

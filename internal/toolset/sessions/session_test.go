@@ -522,6 +522,38 @@ func TestAbandoned(t *testing.T) {
 	fails(t, err, fleet.ReasonTaskFailed, "stopped by alice")
 }
 
+// TestRetryAtAnotherServer checks that the turn of a disconnected caller continues if the caller sends the message again at
+// another server on the store.
+func TestRetryAtAnotherServer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world) { w.cfg.AbortGrace = 50 * time.Millisecond })
+	other := sessions.New(w.core, w.catalog, w.cfg)
+	id := w.begin("alice", "echo")
+	send := func(ctx context.Context, svc *sessions.Service, done chan<- error) {
+		_, err := svc.Send(ctx, id, "model: hang moved\nmodel: say more", "r1", nil)
+		done <- err
+	}
+	ctx, cancel := context.WithCancel(w.as("alice"))
+	first, second := make(chan error, 1), make(chan error, 1)
+	go send(ctx, w.svc, first)
+	<-w.model.Gate("moved").Arrived()
+	go send(w.as("alice"), other, second)
+	waittest.Until(t, "a call that begins to wait gives no signal", func() bool {
+		waiting, err := w.store.Leases(t.Context(), "wait/")
+		require.NoError(t, err)
+		return len(waiting) == 2
+	})
+	cancel()
+	require.ErrorIs(t, <-first, context.Canceled)
+	waittest.Until(t, "the end of the grace period gives no signal", func() bool { return w.svc.Abandoned() == 0 })
+	w.svc.Stop() // waits until the turn was interrupted or not
+	w.model.Gate("moved").Open()
+	require.NoError(t, <-second)
+	waiting, err := w.store.Leases(t.Context(), "wait/")
+	require.NoError(t, err)
+	require.Empty(t, waiting)
+}
+
 // TestInterrupt checks that Interrupt ends the turn, that a waiting call gets the next turn, and that the model gets no
 // further request for the interrupted turn.
 func TestInterrupt(t *testing.T) {

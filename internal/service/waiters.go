@@ -1,0 +1,28 @@
+package service
+
+import (
+	"context"
+	"time"
+)
+
+// waitLease is the prefix of the lease keys under which processes say that a caller of theirs waits for a task; the task's
+// id, a slash and the name of the process follow.
+const waitLease = "wait/"
+
+// Waits tells other processes on the store that a caller of the process waits for the task, at most for ttl.
+func (s *Service) Waits(ctx context.Context, taskID, process string, ttl time.Duration) error {
+	_, err := s.store.Lease(ctx, waitLease+taskID+"/"+process, process, ttl)
+	return err
+}
+
+// WaitsNot undoes Waits.
+func (s *Service) WaitsNot(ctx context.Context, taskID, process string) error {
+	return s.store.Release(ctx, waitLease+taskID+"/"+process, process)
+}
+
+// OthersWait reports whether callers of other processes wait for the task.
+func (s *Service) OthersWait(ctx context.Context, taskID, process string) (bool, error) {
+	processes, err := s.store.Leases(ctx, waitLease+taskID+"/")
+	delete(processes, waitLease+taskID+"/"+process)
+	return len(processes) > 0, err
+}
