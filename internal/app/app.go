@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -63,6 +64,7 @@ type App struct {
 	recent     *recent       // the last lines of the log; nil without a log
 	rates      *rpc.Rates    // nil if requests are not limited
 	slots      *rpc.Slots    // nil if the number of concurrent calls is not limited
+	faceKey    []byte        // signs MCP sessions and encrypts links to the page at all servers on the store; nil if the store does not answer
 	// address is the base URL of REST and MCP: "https://HOST:PORT" with TLS, else "http://HOST:PORT". forAgents is the
 	// base URL for agents on this machine, always without TLS. Both are nil while nothing is served.
 	address, forAgents atomic.Pointer[string]
@@ -155,6 +157,10 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	}
 	if a.peers, err = a.openPeers(ctx); err != nil {
 		return nil, err
+	}
+	key, err := a.store.Secret(ctx, "faces", []byte(rand.Text()))
+	if a.faceKey = key; err != nil {
+		log.WarnContext(ctx, "other servers will not accept the MCP sessions and links of this server", slog.Any("error", err))
 	}
 	a.own = map[string]fleet.Place{}
 	for _, place := range append(slices.Clone(ofFleet), others...) {

@@ -47,6 +47,9 @@ type Config struct {
 	// MaxResult is the largest text of a tool's result in bytes; 0 means tool.DefaultMaxResult. The options of the
 	// method in the proto say how a longer answer is cut.
 	MaxResult int
+	// SessionKey is a secret with which all servers on a store sign the ids of sessions, so that they accept each other's. If
+	// it is nil, a session is known only to the process that has begun it.
+	SessionKey []byte
 	// SessionTTL is how long a session lives without a request; 0 means 24 hours.
 	SessionTTL time.Duration
 	// WriteTimeout is how long a client may take to accept a progress notification; 0 means 30 seconds.

@@ -2,7 +2,11 @@ package mcp
 
 import (
 	"container/list"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"strings"
 	"sync"
 	"time"
 )
@@ -14,9 +18,14 @@ const maxSessions = 1000
 // began it and is unknown to others. It only limits which requests a cancellation may reach; the token of each request
 // identifies the caller. The sessions of mcp-go are not used, because mcp-go accepts session ids that nobody issued,
 // shares its sessions among all streams, and keeps them forever.
+//
+// An id is RANDOM.PROCESS.SIGNATURE. All servers on a store sign with the same key. So a server accepts the sessions that
+// another server, or an earlier process, has begun for the caller.
 type sessions struct {
-	ttl time.Duration
-	now func() time.Time
+	key     []byte
+	process string // names this process in ids
+	ttl     time.Duration
+	now     func() time.Time
 
 	mu   sync.Mutex
 	byID map[string]*list.Element
@@ -28,14 +37,39 @@ type session struct {
 	used       time.Time
 }
 
-func newSessions(ttl time.Duration, now func() time.Time) *sessions {
-	return &sessions{ttl: ttl, now: now, byID: map[string]*list.Element{}, idle: map[string]*list.List{}}
+// newSessions returns the sessions of a process. Without a key, it accepts only its own sessions.
+func newSessions(key []byte, ttl time.Duration, now func() time.Time) *sessions {
+	if len(key) == 0 {
+		key = []byte(rand.Text())
+	}
+	return &sessions{key: key, process: rand.Text(), ttl: ttl, now: now, byID: map[string]*list.Element{}, idle: map[string]*list.List{}}
 }
 
 // begin makes a session for the caller and returns its unguessable id.
 func (s *sessions) begin(caller string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	text := rand.Text() + "." + s.process
+	id := text + "." + s.sign(caller, text)
+	s.add(caller, id)
+	return id
+}
+
+// sign returns the signature of the caller's session whose id begins with the text.
+func (s *sessions) sign(caller, text string) string {
+	h := hmac.New(sha256.New, s.key)
+	_, _ = h.Write([]byte("mcp session\x00" + text + "\x00" + caller))
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+}
+
+// isElsewhere reports whether another process has begun a session of the caller with the id.
+func (s *sessions) isElsewhere(caller, id string) bool {
+	at := strings.LastIndexByte(id, '.')
+	return at >= 0 && !strings.HasSuffix(id[:at], "."+s.process) && hmac.Equal([]byte(id[at+1:]), []byte(s.sign(caller, id[:at])))
+}
+
+// add adds a session.
+func (s *sessions) add(caller, id string) *list.Element {
 	for c := range s.idle { // also the sessions of other callers, who may never return
 		s.expire(c)
 	}
@@ -47,9 +81,9 @@ func (s *sessions) begin(caller string) string {
 	if own.Len() >= maxSessions {
 		s.remove(own, own.Back())
 	}
-	id := rand.Text()
-	s.byID[id] = own.PushFront(&session{id: id, caller: caller, used: s.now()})
-	return id
+	e := own.PushFront(&session{id: id, caller: caller, used: s.now()})
+	s.byID[id] = e
+	return e
 }
 
 // use reports whether the caller has a session with the id that has not expired, and marks it as used.
@@ -82,7 +116,10 @@ func (s *sessions) end(caller, id string) bool {
 func (s *sessions) find(caller, id string) *list.Element {
 	s.expire(caller)
 	e := s.byID[id]
-	if e == nil || e.Value.(*session).caller != caller {
+	switch {
+	case e == nil && s.isElsewhere(caller, id):
+		return s.add(caller, id)
+	case e == nil || e.Value.(*session).caller != caller:
 		return nil
 	}
 	return e

@@ -9,7 +9,7 @@ import (
 
 func TestLongestIdleSessionIsClosed(t *testing.T) {
 	t.Parallel()
-	s := newSessions(time.Hour, time.Now)
+	s := newSessions(nil, time.Hour, time.Now)
 	other := s.begin("bob")
 	first, second := s.begin("alice"), s.begin("alice")
 	for range maxSessions - 2 {
@@ -27,7 +27,7 @@ func TestLongestIdleSessionIsClosed(t *testing.T) {
 
 func TestSessionsBelongToTheirCaller(t *testing.T) {
 	t.Parallel()
-	s := newSessions(time.Hour, time.Now)
+	s := newSessions(nil, time.Hour, time.Now)
 	id := s.begin("alice")
 	require.False(t, s.use("bob", id))
 	require.False(t, s.end("bob", id))
@@ -39,10 +39,29 @@ func TestSessionsBelongToTheirCaller(t *testing.T) {
 func TestSessionsOfGoneCallersAreRemoved(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(0, 0)
-	s := newSessions(time.Hour, func() time.Time { return now })
+	s := newSessions(nil, time.Hour, func() time.Time { return now })
 	s.begin("alice")
 	now = now.Add(2 * time.Hour)
 	s.begin("bob")
 	require.Len(t, s.byID, 1)
 	require.Len(t, s.idle, 1)
+}
+
+// TestSessionsOfAnotherServer checks that servers with the same key accept each other's sessions, of the same caller.
+func TestSessionsOfAnotherServer(t *testing.T) {
+	t.Parallel()
+	key := []byte("the key of the servers on a store")
+	a, b := newSessions(key, time.Hour, time.Now), newSessions(key, time.Hour, time.Now)
+	id := a.begin("alice")
+	require.False(t, b.use("bob", id))
+	require.True(t, b.use("alice", id))
+	require.False(t, b.use("bob", id))
+	require.True(t, b.end("alice", id))
+	require.True(t, a.use("alice", id))
+	require.False(t, newSessions(nil, time.Hour, time.Now).use("alice", id))
+	for _, forged := range []string{"", ".", "x", id + "x", "x" + id, "x.y." + id[len(id)-43:]} {
+		require.False(t, b.use("alice", forged), forged)
+	}
+	require.True(t, a.end("alice", id))
+	require.False(t, a.use("alice", id), "a server must not accept a session of its own that has ended")
 }
