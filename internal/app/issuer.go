@@ -42,7 +42,7 @@ func (a *App) sessionConfig() page.SessionConfig {
 			}
 			return rpc.Refused(ctx)
 		},
-		Now: time.Now, Auth: a.cfg.Auth, PublicURL: a.cfg.PublicURL,
+		Leases: a.store, LinkKey: a.faceKey, Auth: a.cfg.Auth, PublicURL: a.cfg.PublicURL,
 	}
 	if a.issuer != nil {
 		c.Issuer, c.IssuerURL = signIn{a.issuer}, a.issuer.Config().Issuer

@@ -2,12 +2,10 @@ package page
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -18,14 +16,6 @@ import (
 
 // cookieName is the name of the cookie. Its value is the token; scripts cannot read it, and other sites cannot use it.
 const cookieName = "fleet_session"
-
-// linkLife is how long a link of `fleet open` works. tokenLinks is how many links a token may have at the same time,
-// and maxLinks how many links there may be in total.
-const (
-	linkLife   = time.Minute
-	tokenLinks = 10
-	maxLinks   = 1000
-)
 
 // cookieLife is how long the browser keeps the cookie, in seconds.
 const cookieLife = int(30 * 24 * time.Hour / time.Second)
@@ -43,18 +33,19 @@ const maxBody = 8 << 10
 //	GET    /session/oidc/end       sends a browser that has just signed out to the issuer
 //	POST   /session/refresh        replaces a cookie with an expired token of the issuer
 type Sessions struct {
-	c SessionConfig
-
-	mu    sync.Mutex
-	links map[string]link // by code
+	c     SessionConfig
+	links *links
 }
 
-// SessionConfig configures Sessions. Identify and Now are required.
+// SessionConfig configures Sessions. Identify and Leases are required.
 type SessionConfig struct {
 	// Identify returns a gRPC status for a caller that is not accepted. Its code is ResourceExhausted for a known caller who
 	// has sent too many requests.
 	Identify func(ctx context.Context, authorization []string) error
-	Now      func() time.Time
+	// Leases are those of the store. LinkKey is a secret that all servers of the fleet share, so that a link that one of them
+	// has made works at all of them; nil if there is none.
+	Leases  Leases
+	LinkKey []byte
 	// Auth lists what callers can identify themselves with: "none", or some of "tokens", "coder" and "oidc".
 	Auth []string
 	// Issuer signs people in; it is nil if the server has no issuer. IssuerURL is the issuer's identifier.
@@ -64,14 +55,9 @@ type SessionConfig struct {
 	PublicURL string
 }
 
-type link struct {
-	token   string
-	expires time.Time
-}
-
 // NewSessions returns the sessions of a server.
 func NewSessions(c SessionConfig) *Sessions {
-	return &Sessions{c: c, links: map[string]link{}}
+	return &Sessions{c: c, links: newLinks(c.LinkKey, c.Leases)}
 }
 
 // ServeHTTP answers a request for a session. inbound.Guard must have refused requests of foreign web pages before.
@@ -122,7 +108,12 @@ func (s *Sessions) open(w http.ResponseWriter, r *http.Request) {
 	}
 	token := strings.TrimSpace(body.Token)
 	if body.Code != "" {
-		if token = s.redeem(body.Code); token == "" {
+		var err error
+		if token, err = s.links.redeem(r.Context(), body.Code); err != nil {
+			writeError(w, http.StatusServiceUnavailable, errStore)
+			return
+		}
+		if token == "" {
 			writeError(w, http.StatusUnauthorized, wire.Error{Reason: "UNAUTHENTICATED", Message: "the link was used already or is older than a minute; run `fleet open` again"})
 			return
 		}
@@ -153,7 +144,12 @@ func (s *Sessions) link(w http.ResponseWriter, r *http.Request) {
 	}
 	code := ""
 	if token != "" { // a server that requires no token needs no code
-		if code = s.keep(token); code == "" {
+		var err error
+		if code, err = s.links.keep(r.Context(), token); err != nil {
+			writeError(w, http.StatusServiceUnavailable, errStore)
+			return
+		}
+		if code == "" {
 			writeError(w, http.StatusTooManyRequests, wire.Error{Reason: "LIMIT_REACHED", Message: "too many links are open; try again in a minute"})
 			return
 		}
@@ -162,38 +158,8 @@ func (s *Sessions) link(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"code": code, "expires_in_seconds": int(linkLife / time.Second)}) // the client may have disconnected
 }
 
-// keep stores the token for linkLife and returns a code for it. It returns "" if there are too many links.
-func (s *Sessions) keep(token string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now, own := s.c.Now(), 0
-	for code, l := range s.links {
-		switch {
-		case now.After(l.expires):
-			delete(s.links, code)
-		case l.token == token:
-			own++
-		}
-	}
-	if own >= tokenLinks || len(s.links) >= maxLinks {
-		return ""
-	}
-	code := rand.Text()
-	s.links[code] = link{token, now.Add(linkLife)}
-	return code
-}
-
-// redeem returns the token of the code and removes both. It returns "" if the code does not exist or has expired.
-func (s *Sessions) redeem(code string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l, ok := s.links[code]
-	delete(s.links, code)
-	if !ok || s.c.Now().After(l.expires) {
-		return ""
-	}
-	return l.token
-}
+// errStore is the error if the store with the leases does not answer.
+var errStore = wire.Error{Reason: "BACKEND_UNAVAILABLE", Message: "the server's database does not answer; try again in a moment"}
 
 // withToken returns the request with the token of the browser's cookie, if it is a request of the API without
 // credentials.

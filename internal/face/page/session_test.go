@@ -14,8 +14,37 @@ import (
 	"google.golang.org/grpc/status"
 )
 
+// fakeLeases are leases by the clock of a test.
+type fakeLeases struct {
+	now    *time.Time
+	owners map[string]string
+	until  map[string]time.Time
+}
+
+func newLeases(now *time.Time) *fakeLeases {
+	return &fakeLeases{now: now, owners: map[string]string{}, until: map[string]time.Time{}}
+}
+
+func (l *fakeLeases) Lease(_ context.Context, key, owner string, ttl time.Duration) (int64, error) {
+	if l.until[key].After(*l.now) && l.owners[key] != owner {
+		return 0, nil
+	}
+	l.owners[key], l.until[key] = owner, l.now.Add(ttl)
+	return 1, nil
+}
+
+func (l *fakeLeases) Leases(_ context.Context, prefix string) (map[string]string, error) {
+	owners := map[string]string{}
+	for key, owner := range l.owners {
+		if strings.HasPrefix(key, prefix) && l.until[key].After(*l.now) {
+			owners[key] = owner
+		}
+	}
+	return owners, nil
+}
+
 // testPage is the page in front of an API that answers with the token that it receives.
-func testPage(t *testing.T, now *time.Time) http.Handler {
+func testPage(t *testing.T, leases *fakeLeases) http.Handler {
 	t.Helper()
 	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.Header.Get("Authorization"))) })
 	identify := func(_ context.Context, authorization []string) error {
@@ -27,7 +56,7 @@ func testPage(t *testing.T, now *time.Time) http.Handler {
 		}
 		return status.Error(codes.Unauthenticated, "the token is unknown")
 	}
-	h, err := Handler(api, NewSessions(SessionConfig{Identify: identify, Now: func() time.Time { return *now }}))
+	h, err := Handler(api, NewSessions(SessionConfig{Identify: identify, Leases: leases, LinkKey: []byte("the key of the fleet")}))
 	require.NoError(t, err)
 	return h
 }
@@ -45,7 +74,7 @@ func serve(h http.Handler, method, path, body string, header ...string) *httptes
 func TestSession(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	h := testPage(t, &now)
+	h := testPage(t, newLeases(&now))
 	require.Equal(t, http.StatusUnauthorized, serve(h, "POST", "/session", `{"token":"bad"}`).Code)
 	require.Equal(t, http.StatusBadRequest, serve(h, "POST", "/session", `{}`).Code)
 	require.Equal(t, http.StatusBadRequest, serve(h, "POST", "/session", `{"token":`).Code)
@@ -68,7 +97,7 @@ func TestSession(t *testing.T) {
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	h := testPage(t, &now)
+	h := testPage(t, newLeases(&now))
 	link := func(authorization string) string {
 		w := serve(h, "POST", "/session/links", "", "Authorization", authorization)
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
@@ -96,11 +125,30 @@ func TestLinks(t *testing.T) {
 	link("Bearer good")
 }
 
+// TestLinkAtAnotherServer checks that a link that one server has made works at another server of the fleet, once.
+func TestLinkAtAnotherServer(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	leases := newLeases(&now)
+	one, other := testPage(t, leases), testPage(t, leases)
+	var answer struct{ Code string }
+	require.NoError(t, json.Unmarshal(serve(one, "POST", "/session/links", "", "Authorization", "Bearer good").Body.Bytes(), &answer))
+	code := `{"code":"` + answer.Code + `"}`
+	require.Equal(t, http.StatusNoContent, serve(other, "POST", "/session", code).Code)
+	require.Equal(t, http.StatusUnauthorized, serve(one, "POST", "/session", code).Code, "a link must work only once")
+	for key := range leases.owners {
+		require.NotContains(t, key, answer.Code)
+	}
+	for _, bad := range []string{"", "x", "=", answer.Code[1:], "A" + answer.Code} {
+		require.NotEqual(t, http.StatusNoContent, serve(one, "POST", "/session", `{"code":"`+bad+`"}`).Code)
+	}
+}
+
 // TestRateLimit checks that a caller who has sent too many requests gets no link and no cookie, and is not signed out.
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	h := testPage(t, &now)
+	h := testPage(t, newLeases(&now))
 	require.Equal(t, http.StatusTooManyRequests, serve(h, "POST", "/session/links", "", "Authorization", "Bearer busy").Code)
 	require.Equal(t, http.StatusTooManyRequests, serve(h, "POST", "/session", `{"token":"busy"}`).Code)
 	require.Contains(t, serve(h, "GET", "/session", "", "Cookie", cookieName+"=busy").Body.String(), `"signed_in":true`)
@@ -110,7 +158,7 @@ func TestRateLimit(t *testing.T) {
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	h := testPage(t, &now)
+	h := testPage(t, newLeases(&now))
 	for _, path := range []string{"/", "/agents/papi", "/tasks", "/toolsets/sessions/x"} {
 		w := serve(h, "GET", path, "", "Accept", "text/html,*/*")
 		require.Equal(t, "text/html; charset=utf-8", w.Header().Get("Content-Type"), path)

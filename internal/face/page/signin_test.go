@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
@@ -82,7 +81,7 @@ func TestSignOut(t *testing.T) {
 
 func signInPage(t *testing.T, f *fakeIssuer, publicURL string) http.Handler {
 	t.Helper()
-	c := SessionConfig{Now: time.Now, Auth: []string{"tokens", "oidc"}, IssuerURL: "https://issuer.example.com", PublicURL: publicURL}
+	c := SessionConfig{Auth: []string{"tokens", "oidc"}, IssuerURL: "https://issuer.example.com", PublicURL: publicURL}
 	if f != nil {
 		c.Issuer = f
 	}

@@ -1,0 +1,104 @@
+package page
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"time"
+)
+
+// linkLife is how long a link of `fleet open` works. tokenLinks is how many links of a token can be made in this time.
+const (
+	linkLife   = time.Minute
+	tokenLinks = 10
+)
+
+// Leases are leases that all servers of the fleet share; see fleet.Store.
+type Leases interface {
+	Lease(ctx context.Context, key, owner string, ttl time.Duration) (epoch int64, err error)
+	Leases(ctx context.Context, prefix string) (owners map[string]string, err error)
+}
+
+// links makes the codes of links. A code is the encrypted token, so it works at every server of the fleet, and no server
+// keeps it. A lease says that a code has not expired, and another one that it was used.
+type links struct {
+	key    []byte
+	seal   cipher.AEAD
+	leases Leases
+}
+
+// These are the prefixes of the keys of leases. Neither a token nor a code can be derived from a key.
+const (
+	linkLease = "link/"
+	usedLease = "link-used/"
+)
+
+// newLinks returns the links of the servers that have the key. Without a key, a code works only in this process.
+func newLinks(key []byte, leases Leases) *links {
+	if len(key) == 0 {
+		key = []byte(rand.Text())
+	}
+	sum := sha256.Sum256(append([]byte("page link\x00"), key...))
+	block, _ := aes.NewCipher(sum[:]) // neither call fails with a key of this size
+	seal, _ := cipher.NewGCM(block)
+	return &links{key: sum[:], seal: seal, leases: leases}
+}
+
+// keep returns a code for the token. It returns "" if the token has too many links.
+func (l *links) keep(ctx context.Context, token string) (code string, err error) {
+	prefix := l.prefix(token)
+	made, err := l.leases.Leases(ctx, prefix)
+	if err != nil || len(made) >= tokenLinks {
+		return "", err
+	}
+	nonce := make([]byte, l.seal.NonceSize())
+	_, _ = rand.Read(nonce) // it never fails
+	code = base64.RawURLEncoding.EncodeToString(l.seal.Seal(nonce, nonce, []byte(token), nil))
+	_, err = l.leases.Lease(ctx, prefix+hash(code), "open", linkLife)
+	return code, err
+}
+
+// redeem returns the token of the code, once. It returns "" if there is no such code, or if it was used or has expired.
+func (l *links) redeem(ctx context.Context, code string) (token string, err error) {
+	token = l.open(code)
+	if token == "" {
+		return "", nil
+	}
+	key := l.prefix(token) + hash(code)
+	if open, err := l.leases.Leases(ctx, key); err != nil || open[key] == "" {
+		return "", err
+	}
+	epoch, err := l.leases.Lease(ctx, usedLease+hash(code), rand.Text(), 2*linkLife)
+	if err != nil || epoch == 0 {
+		return "", err
+	}
+	return token, nil
+}
+
+// open returns the token in the code. It returns "" if no server of this fleet has made the code.
+func (l *links) open(code string) (token string) {
+	sealed, err := base64.RawURLEncoding.DecodeString(code)
+	n := l.seal.NonceSize()
+	if err != nil || len(sealed) < n {
+		return ""
+	}
+	text, _ := l.seal.Open(nil, sealed[:n], sealed[n:], nil) // nil if it fails
+	return string(text)
+}
+
+// prefix returns the prefix of the keys of the leases for links of the token.
+func (l *links) prefix(token string) string {
+	h := hmac.New(sha256.New, l.key)
+	_, _ = h.Write([]byte(token))
+	return linkLease + hex.EncodeToString(h.Sum(nil)) + "/"
+}
+
+func hash(code string) string {
+	sum := sha256.Sum256([]byte(code))
+	return hex.EncodeToString(sum[:])
+}
