@@ -139,5 +139,6 @@ func (a *App) shareOnce(ctx context.Context) (ends, err error) {
 	if a.rates != nil {
 		a.rates.Share(servers)
 	}
+	a.providers.Share(servers)
 	return nil, nil
 }

@@ -360,6 +360,19 @@ func TestLimits(t *testing.T) {
 	h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
 }
 
+// TestSharedLimits checks that a server allows only its part of the limits if several servers share them.
+func TestSharedLimits(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, func(c *providers.Config) { c.PerMinute = 5 })
+	h.Share(3)
+	h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
+	_, err := h.Execute(h.as("alice"), providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
+	e := h.refused(err, fleet.ReasonLimitReached, "")
+	require.Equal(t, "requests per minute", e.Metadata["limit"])
+	h.Share(1)
+	h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
+}
+
 // TestInternalFailure uses a failing core. A failure of the agent must be an Answer, and a failure of the core an
 // internal error.
 func TestInternalFailure(t *testing.T) {

@@ -8,13 +8,15 @@ import (
 )
 
 // limits restricts how many requests each principal may have under way and how many it may begin in a minute. It counts
-// only the requests of this process.
+// only the requests of this process. Several servers divide the limits evenly, so that together they do not allow more,
+// except that each allows one.
 type limits struct {
 	concurrent, perMinute int
 	now                   func() time.Time
 
-	mu   sync.Mutex
-	used map[string]*usage // by principal
+	mu      sync.Mutex
+	servers int               // how many servers share the limits
+	used    map[string]*usage // by principal
 }
 
 type usage struct {
@@ -23,7 +25,14 @@ type usage struct {
 }
 
 func newLimits(concurrent, perMinute int, now func() time.Time) *limits {
-	return &limits{concurrent: concurrent, perMinute: perMinute, now: now, used: map[string]*usage{}}
+	return &limits{concurrent: concurrent, perMinute: perMinute, now: now, servers: 1, used: map[string]*usage{}}
+}
+
+// share sets how many servers share the limits.
+func (l *limits) share(servers int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.servers = max(servers, 1)
 }
 
 // enter counts a request of the principal and returns a function to call at the end of the request. It returns
@@ -38,13 +47,13 @@ func (l *limits) enter(principal string) (leave func(), err error) {
 		u = &usage{}
 		l.used[principal] = u
 	}
-	if u.running >= l.concurrent {
+	if most := max(l.concurrent/l.servers, 1); u.running >= most {
 		return nil, fleet.Errorf(fleet.ReasonLimitReached, "you have %d requests to agents under way, and the limit is %d: wait until a request has ended",
-			u.running, l.concurrent).With("limit", "concurrent requests")
+			u.running, most).With("limit", "concurrent requests")
 	}
-	if len(u.begun) >= l.perMinute {
+	if most := max(l.perMinute/l.servers, 1); len(u.begun) >= most {
 		e := fleet.Errorf(fleet.ReasonLimitReached, "you have begun %d requests to agents in the last minute, and the limit is %d: try again later",
-			len(u.begun), l.perMinute).With("limit", "requests per minute")
+			len(u.begun), most).With("limit", "requests per minute")
 		e.RetryAfter = u.begun[0].Add(time.Minute).Sub(now)
 		return nil, e
 	}

@@ -61,6 +61,9 @@ func New(core Core, outside Outside, cfg Config) (*Service, error) {
 	return s, nil
 }
 
+// Share sets how many servers share the limits on requests. Each allows its part of them.
+func (s *Service) Share(servers int) { s.limits.share(servers) }
+
 // notSecret reports whether the name of a variable means that it holds a setting and not a secret.
 func notSecret(variable string) bool {
 	for _, end := range []string{"_MODEL", "_PROVIDER", "_URL", "_HOST", "_REGION", "_PROJECT"} {
