@@ -69,9 +69,9 @@ type Agent struct {
 	Spec        string
 	Toolset     Toolset      // the toolset that it belongs to
 	Place       string       // name of the place where it lives; never changes
-	Config      *AgentConfig // its configuration, in addition to a project or in place of one; never changes
+	Config      *AgentConfig // its configuration, in addition to a project or in place of one; nil if it has none; never changes
 	OneTask     bool         // it is deleted when its task has ended
-	Conversed   bool         // its tasks are a conversation, and that has begun
+	Conversed   bool         // it has a conversation, which its next task continues
 	WorkspaceID string       // the place's id of the workspace; empty until the workspace exists
 	Location    string       // where it works, for people
 	Metadata    map[string]string
@@ -99,7 +99,8 @@ type Agent struct {
 	DeletedAt time.Time // zero if it exists
 }
 
-// Settled reports whether the agent's workspace has reached the desired state, or has failed to.
+// Settled reports whether the agent's workspace has reached the desired state, or has failed to. If the agent is to be
+// deleted, it is settled only when its workspace is deleted.
 func (a *Agent) Settled() bool {
 	switch a.Desired {
 	case DesiredDeleted:
@@ -114,7 +115,9 @@ func (a *Agent) Settled() bool {
 // AgentView is an agent with its current task: a row of the fleet's snapshot.
 type AgentView struct {
 	Agent
-	Task *Task // its pending or running task; nil if it has none
+	// Task is its pending or running task; nil if it has none. Only AgentsByUID and a repeated Launch also return an ended
+	// one.
+	Task *Task
 	// Checks are the checks of an ended Task, with short outputs. Only AgentsByUID sets them.
 	Checks *TaskChecks
 }
@@ -141,7 +144,7 @@ const MaxNameLength = 20
 
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$`)
 
-// ValidateName checks the name of a new agent. The rule is Coder's rule for workspace names.
+// ValidateName checks the name of a new agent. A valid name is also valid as the name of a Coder workspace.
 func ValidateName(name string) error {
 	const rule = "use 1 to 20 letters, digits and single hyphens between them, e.g. \"papi\" or \"web-2\""
 	switch {

@@ -5,17 +5,18 @@ import (
 	"time"
 )
 
-// AgentConfig configures an agent that is not described by a project of its place. It comes from the agent's definition, or
+// AgentConfig configures an agent in addition to its project, or without a project. It comes from the agent's definition, or
 // from the toolset that creates the agent. It is stored with the agent, so a later change of the definition does not change
 // the agent. It names secrets and never contains them: when a run starts, the place replaces "${NAME}" in an MCP server's
-// environment or headers with the value from the server's environment.
+// environment or headers with the value from the Fleet server's environment.
 type AgentConfig struct {
 	// Name is the agent's name in its definition.
 	Name string `json:"name,omitempty"`
 	// Driver runs the agent. It is one of the place's Traits.Drivers. If it is empty, the driver is that of the agent's
 	// project, and the configuration only adds Reports.
 	Driver string `json:"driver,omitempty"`
-	// Command is the program and its arguments, for a driver that needs them. The place replaces actions such as "{{.Model}}" in it.
+	// Command is the program and its arguments. For a driver with Driver.AddsArguments, it is only additional arguments. The
+	// place replaces actions such as "{{.Model}}" in it. If it is empty, the driver starts its own program.
 	Command []string `json:"command,omitempty"`
 	// Document is a whole definition in the driver's own format, for a driver that needs one.
 	Document string `json:"document,omitempty"`

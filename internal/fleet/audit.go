@@ -25,7 +25,7 @@ type AuditEntry struct {
 	Method    string // of the API, without the name of the service
 	Face      string
 	Remote    string // address of the caller
-	Target    string // the first agent, task, token or the like that the request names, or else the response
+	Target    string // the first agent, task, token or the like in the request; if it names none, in the response
 	AgentName string // the agent that the call concerns, if it is known
 	Owner     string // of this agent
 	RequestID string

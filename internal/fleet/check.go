@@ -87,7 +87,7 @@ type CheckStatus string
 // The statuses of checks.
 const (
 	CheckPassed   CheckStatus = "passed"
-	CheckFailed   CheckStatus = "failed"    // the command exited with another code than 0, or could not be started
+	CheckFailed   CheckStatus = "failed"    // the command exited with a code other than 0, or could not be started
 	CheckTimedOut CheckStatus = "timed_out" // it exceeded its timeout
 	CheckStopped  CheckStatus = "stopped"   // it was ended by Interrupt, or with its workspace
 )

@@ -26,7 +26,7 @@ const (
 	NotFound                       // the object of the request does not exist, or the caller may not see it
 	AlreadyExists                  // the object to create already exists
 	FailedPrecondition             // the state must change before the request can succeed
-	Aborted                        // another request came first
+	Aborted                        // another request came first, or the task that the request waited for has failed
 	Unavailable                    // a part that Fleet depends on does not answer; try again
 	Unauthenticated                // the caller could not be identified
 	PermissionDenied               // the caller is known but may not do this

@@ -46,6 +46,6 @@ type Event struct {
 	Owner     string
 	TaskID    string // empty if the event is about the agent alone
 	Text      string // a description, or the output itself
-	Status    string // state or task status after the event, if it changed
+	Status    string // state of the agent after the event; in an event about a task, status of the task if it changed
 	Data      []byte // the step as JSON, see Output.Data; nil if the event is not a step
 }

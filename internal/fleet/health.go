@@ -6,8 +6,8 @@ import (
 
 // Health says whether the server can serve callers, and which parts are degraded.
 type Health struct {
-	// Ready is false until at least one place has been listed completely, unless no place hosts agents, and while the store
-	// cannot be read or written.
+	// Ready is false while the store cannot be read or written. It is also false until at least one place has listed all its
+	// workspaces. A place that does not adopt workspaces needs no listing.
 	Ready    bool
 	Degraded []Degraded
 }

@@ -9,7 +9,7 @@ import (
 // has expired.
 type Lease struct {
 	Key   string
-	Epoch int64 // increases whenever the lease gets another owner
+	Epoch int64 // increases whenever the lease gets another owner or is released
 }
 
 // AgentLease is the prefix of the lease keys of workers; the agent's uid follows.

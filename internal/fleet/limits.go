@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Limits limit what one principal may have. 0 means no limit.
+// Limits limit what a principal and a project may have, and how many calls a server works on. 0 means no limit.
 type Limits struct {
 	// Agents limits the existing agents of all toolsets.
 	Agents int `yaml:"agents"`
@@ -221,14 +221,15 @@ func (h Holdings) AllAgents() (n int) {
 	return n
 }
 
-// LimitReached returns the error of a caller who has used all, or nearly all, of the limit that the setting key sets. what
-// names the counted things; next says what the caller can do.
+// LimitReached returns LIMIT_REACHED for a caller who has too little left of the limit that the setting key sets. what names
+// the counted things; next says what the caller can do.
 func LimitReached(key string, used, most int64, what, next string) *Error {
 	return Errorf(ReasonLimitReached, "you have %d %s and the limit is %d: %s, or ask the operator to raise %s", used, what, most, next, key).
 		With("limit", key).With("used", strconv.FormatInt(used, 10)).With("max", strconv.FormatInt(most, 10))
 }
 
-// TooManyRequests returns the error for a principal that has reached its request rate limit.
+// TooManyRequests returns LIMIT_REACHED for a principal that has reached its limit of most requests a second. It may try
+// again after wait.
 func TooManyRequests(most int, wait time.Duration) *Error {
 	const key = "limits.requests_per_second"
 	e := Errorf(ReasonLimitReached, "you may send %d requests a second: wait a moment and send fewer, or ask the operator to raise %s", most, key).
@@ -237,7 +238,8 @@ func TooManyRequests(most int, wait time.Duration) *Error {
 	return e
 }
 
-// TooManyWaiting returns LIMIT_REACHED for a principal that already has most waiting calls. It may try again after wait.
+// TooManyWaiting returns LIMIT_REACHED for a principal whose number of waiting calls has reached the limit most. It may try
+// again after wait.
 func TooManyWaiting(most int, wait time.Duration) *Error {
 	const key = "limits.waiting_calls"
 	e := Errorf(ReasonLimitReached, "the server is busy, and you have %d waiting calls, which is the limit: make fewer at the same time, or ask the operator to raise %s", most, key).
@@ -246,7 +248,7 @@ func TooManyWaiting(most int, wait time.Duration) *Error {
 	return e
 }
 
-// WaitedTooLong returns LIMIT_REACHED for a call that got no slot within most. The caller may try again after wait.
+// WaitedTooLong returns LIMIT_REACHED for a call that got no slot within the time most. The caller may try again after wait.
 func WaitedTooLong(most, wait time.Duration) *Error {
 	const key = "limits.waiting_time"
 	seconds := strconv.FormatFloat(most.Seconds(), 'f', -1, 64)

@@ -278,8 +278,8 @@ type Run struct {
 	// Linger is how long an interrupted run may wait for the response to a request to its model; 0 means the host's default.
 	// A run that is killed does not wait. Only Interrupt gets it.
 	Linger time.Duration
-	// Report is how an agent outside this process reports its result; nil if its AgentConfig does not say that it reports.
-	// Only Dispatch gets it.
+	// Report is how an agent outside this process reaches Fleet, to report its result or to run subagents; nil if its
+	// AgentConfig sets neither Reports nor Calls. Only Dispatch gets it.
 	Report *Report
 }
 

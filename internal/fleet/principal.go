@@ -133,7 +133,8 @@ func (p Principal) MayUse(project Project) bool {
 	return len(project.Groups) == 0 || p.Admin() || slices.ContainsFunc(project.Groups, func(g string) bool { return p.is(Grantee{Group: g}) })
 }
 
-// MayTouch reports whether p may see and change the agent: its owner may, and so may the agent itself.
+// MayTouch reports whether p may see and change the agent. Its owner, admins and the agent itself may. An agent with its own
+// token may touch no other agent.
 func (p Principal) MayTouch(a *Agent) bool {
 	if p.AgentUID != "" {
 		return p.AgentUID == a.UID

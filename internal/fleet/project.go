@@ -64,6 +64,6 @@ type Role struct {
 	Name        string // as in create_agent; compared ignoring case
 	DisplayName string
 	Description string
-	Default     bool // used when create names none
+	Default     bool // the role of agents that are created without one
 	Checks      Checks
 }

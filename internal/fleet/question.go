@@ -27,7 +27,7 @@ type QuestionStatus string
 // answer.
 const (
 	QuestionWaiting   QuestionStatus = "waiting"   // the agent waits for an answer
-	QuestionAnswered  QuestionStatus = "answered"  // by a principal, or by the policy of its role
+	QuestionAnswered  QuestionStatus = "answered"  // AnsweredBy says by whom
 	QuestionExpired   QuestionStatus = "expired"   // nobody answered in time, so the agent was denied
 	QuestionWithdrawn QuestionStatus = "withdrawn" // the agent no longer waits, or its run has ended
 )
@@ -65,7 +65,7 @@ type Question struct {
 
 	Answer     string
 	Message    string // to the agent with the answer, for example why it was denied
-	AnsweredBy string // name of the principal, or ByPolicy
+	AnsweredBy string // name of the principal, ByPolicy or ByUnknown
 	AnsweredAt time.Time
 	GivenAt    time.Time // when the agent received the answer; zero if it has not
 }
@@ -91,7 +91,7 @@ type QuestionFilter struct {
 	NotGiven  bool   // only answered questions whose agents have not received the answer
 }
 
-// Outcome returns the end of the question for the event log.
+// Outcome describes how the question has ended, for the event log.
 func (q *Question) Outcome() string {
 	switch q.Status {
 	case QuestionExpired:

@@ -13,5 +13,5 @@ type Replica struct {
 	Version string // version of its program
 	// StartedAt is the time of its first sign of life since it started, and HeardAt that of its last one.
 	StartedAt, HeardAt time.Time
-	Stopped            bool // it has shut down by itself
+	Stopped            bool // it has shut down in an orderly way; false after a crash
 }

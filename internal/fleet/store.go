@@ -25,8 +25,8 @@ type Store interface {
 	// View runs fn on one consistent state, which fn cannot change. As with Update, fn may run more than once.
 	View(ctx context.Context, fn func(tx ReadTx) error) error
 
-	// LastSeq returns the Seq of the newest event; 0 if the log is empty. It is cheap, because each read of the snapshot
-	// calls it.
+	// LastSeq returns the Seq of the newest event; 0 if the log is empty. It must be cheap, because each read of the
+	// snapshot calls it.
 	LastSeq(ctx context.Context) (int64, error)
 
 	// Subscribe returns a channel that receives a signal after each commit of this process or another one, and a function
@@ -92,8 +92,8 @@ type Store interface {
 
 	// Full reports whether the store is nearly full, and since when. A nearly full store accepts only writes that end or
 	// remove something. InsertAgent, InsertTask, InsertMessage, InsertQuestion, InsertSession, PutTool, PutPayload,
-	// AppendPayload, and Append of output or of a large event return ErrStoreFull; the transaction can continue. If there is
-	// no space at all, Update returns ErrStoreFull.
+	// AppendPayload, PutRemains with a bundle, and Append of output or of a large event return ErrStoreFull; the transaction
+	// can continue. If there is no space at all, Update returns ErrStoreFull.
 	Full() (since time.Time, full bool)
 
 	// Schema returns the version of the database's schema (have), and the version that this program needs (want). have is

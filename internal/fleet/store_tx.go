@@ -2,6 +2,7 @@ package fleet
 
 // AgentReader reads agents.
 type AgentReader interface {
+	// Agent returns the agent, even if it is deleted.
 	Agent(uid string) (*Agent, error)
 
 	// AgentsByName returns the agents with the name that are not deleted, sorted by owner. It ignores the name's case. An
@@ -194,6 +195,7 @@ type EventWriter interface {
 
 // SessionReader reads sessions and registered tools.
 type SessionReader interface {
+	// Session returns the session, open or closed.
 	Session(id string) (*Session, error)
 
 	// SessionByKey returns the owner's open session with the key.
@@ -224,13 +226,16 @@ type SessionWriter interface {
 
 // TokenReader reads tokens.
 type TokenReader interface {
+	// Token returns the token with the name that is not revoked; if there is none, the newest revoked one.
 	Token(name string) (*Token, error)
 
 	// AgentTokens returns the tokens of the agent that are not revoked.
 	AgentTokens(agentUID string) ([]*Token, error)
 
+	// TokenByHash returns the token with the hash, even if it is expired or revoked.
 	TokenByHash(hash string) (*Token, error)
 
+	// Tokens returns all tokens, including revoked ones, sorted by name and then from the oldest to the newest.
 	Tokens() ([]*Token, error)
 }
 

@@ -49,7 +49,7 @@ type Task struct {
 	// SelfStarted means that the agent begins the task by itself, without a dispatch.
 	SelfStarted bool
 
-	Timeout    time.Duration // 0 means the server's default
+	Timeout    time.Duration // time limit of the run, counted from StartedAt; always set
 	CreatedAt  time.Time
 	StartedAt  time.Time // zero if not started
 	EndedAt    time.Time // zero if not ended
@@ -91,7 +91,7 @@ type Task struct {
 	Trace string // W3C traceparent of the call that started the task; empty if that call was not traced
 
 	// These report whether the store has, or had, messages, questions or check results of the task. Only the store sets them.
-	// They spare its users reads that would find nothing.
+	// If one is false, a read would find nothing.
 	HasMessages, HasQuestions, HasChecks bool
 
 	Revision int64 // incremented by every write; set by the store
@@ -153,7 +153,7 @@ func (t *Task) Event(typ EventType, now time.Time, text string) *Event {
 	return e
 }
 
-// Run returns the run of the task's current try, as its agent gets it.
+// Run returns the run of the task's current try, as its agent gets it. again becomes Run.Again.
 func (t *Task) Run(again bool) Run {
 	r := t.FirstRun()
 	r.Again = again

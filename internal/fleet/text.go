@@ -5,7 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Shorten returns the first n characters of s, with an ellipsis if it is longer.
+// Shorten returns s if it has at most n characters. Otherwise it returns the beginning of s and an ellipsis, together at
+// most n characters.
 func Shorten(s string, n int) string {
 	r := []rune(s[:min(len(s), (n+1)*utf8.UTFMax)])
 	if len(r) <= n {
@@ -14,7 +15,7 @@ func Shorten(s string, n int) string {
 	return strings.TrimSpace(string(r[:n-1])) + "…"
 }
 
-// JoinNames joins names for an error text: `"a", "b"`, or "none".
+// JoinNames joins names for an error text: "a, b", or "none" for an empty list.
 func JoinNames(names []string) string {
 	if len(names) == 0 {
 		return "none"
