@@ -85,7 +85,8 @@ func (c *catalog) Roles(ctx context.Context, project string) ([]fleet.Role, erro
 	return got, nil
 }
 
-// Role returns the project's role with the name, or the project's default role if name is empty.
+// Role returns the project's role with the name. If name is empty, it returns the project's default role, or else its first
+// role.
 func (c *catalog) Role(ctx context.Context, project, name string) (fleet.Role, error) {
 	all, err := c.Roles(ctx, project)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Config configures the core. The zero value works.
+// Config configures the service and the reconciler. The zero value works.
 type Config struct {
 	// CreateWait is how long creating, starting, stopping, restarting and deleting an agent wait for completion before
 	// they return the progress; 0 means 45 s.
@@ -24,15 +24,15 @@ type Config struct {
 	// StopGrace is how long an interrupted run may take to end before it is killed; 0 means the place's own value, else
 	// 5 s.
 	StopGrace time.Duration
-	// StallTimeout is how long a run may produce no output before its task counts as stalled, not counting running
-	// tools; 0 means 10 min, a negative value never.
+	// StallTimeout is how long a run may produce no output before its task counts as stalled. A run whose tools are
+	// running is not stalled. 0 means 10 min, a negative value never.
 	StallTimeout time.Duration
 	// PollInterval is how often a place lists all workspaces while nothing changes; 0 means the place's own value, else
 	// 5 s.
 	PollInterval time.Duration
 	// LeaseTTL is how long other replicas wait before they take over the agents of a dead replica; 0 means 10 s.
 	LeaseTTL time.Duration
-	// Limits limit what one principal may have.
+	// Limits limit what principals and projects may have, and how many calls the server works on.
 	Limits fleet.Limits
 	// MaxOutput is how much output of a task is stored in the event log, in bytes; 0 means 16 MiB.
 	MaxOutput int64
@@ -64,8 +64,8 @@ type Config struct {
 	Others []fleet.Place
 	// Degraded returns degraded parts other than the store, the leases and the places; nil means that there are none.
 	Degraded func() []fleet.Degraded
-	// MCPURL returns the base address of this server's MCP endpoints, for agents that report. It may be nil, or return
-	// "" if there are none.
+	// MCPURL returns the base address of this server's MCP endpoints, for agents that call Fleet themselves. It may be nil,
+	// or return "" if there are none.
 	MCPURL func() string
 
 	// Span begins a span of work on the agent, or on its task, in the trace of the call that requested the work. It returns

@@ -23,9 +23,9 @@ type PlaceReader interface {
 	Log(ctx context.Context, a fleet.Agent, lines int) (log []string, more bool, err error)
 }
 
-// elsewhere returns the place with the name if another server has it; otherwise nil. Changes of its agents go through the
-// store, and that server carries them out. Data of the machine itself, such as raw output, logs and roles, is read from that
-// server.
+// elsewhere returns the place with the name if another server has it, and this server has a place of the same kind;
+// otherwise nil. Changes of the place's agents go through the store, and the other server carries them out. Data of the
+// machine itself, such as raw output, logs and roles, is read from the other server.
 func (ps *Places) elsewhere(name string) *ManagedPlace {
 	kind, server := fleet.ReplicaOf(name)
 	if server == "" || server == ps.cfg.Replica {

@@ -73,7 +73,8 @@ func TimeoutReason(t *fleet.Task) string {
 }
 
 // EndTask ends the task of the agent with the outcome, writes the task and the agent, and appends an EventTaskEnded. The
-// transaction must have read both. If the agent exists, EndTask calls change, which may be nil, before it writes the agent.
+// transaction must have read the agent and the task. EndTask does not write a deleted agent. Before it writes the agent, it
+// calls change, which may be nil.
 func EndTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time, change func(a *fleet.Agent)) error {
 	t.Status, t.Reason = o.Status, o.Reason
 	if !t.StopAsked.IsZero() && o.Status != fleet.TaskCompleted {

@@ -6,15 +6,15 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Interrupts passes requests to end runs at once from the service to the reconciler of the same process. Only the
-// reconciler may change anything at a place.
+// Interrupts passes requests to end runs from the service to the reconciler of the same process, without the store. The
+// service does not end runs itself, because only the reconciler may change anything at a place.
 type Interrupts struct{ requests chan Interrupt }
 
 // Interrupt is a request to end the run of a task that has ended in the store.
 type Interrupt struct {
 	Agent fleet.Agent
 	Task  fleet.Task
-	done  chan error // has a buffer for the result
+	done  chan error // has a buffer, so that Done never waits
 }
 
 func newInterrupts() *Interrupts { return &Interrupts{requests: make(chan Interrupt)} }

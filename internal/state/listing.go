@@ -16,7 +16,7 @@ type listing struct {
 
 	mu     sync.Mutex
 	lists  map[listKey]*fleet.AgentRows
-	kept   int                  // number of agents in all lists; each list counts at least leastKept more
+	kept   int                  // number of agents in all lists, plus leastKept for each list
 	last   listKey              // key of match, without a window
 	match  []*fleet.AgentView   // the agents that the last list was a page of, so that the next page does not select them again
 	places map[listKey][]string // names of the places of the agents that a caller may see
@@ -31,21 +31,22 @@ const (
 
 // listKey identifies a list of a revision.
 type listKey struct {
-	all                                bool   // every agent, not only the owner's
-	groups                             string // groups of a principal with whom agents are shared
-	projects                           string // projects that the principal is restricted to
-	owner, project, place, role, state string
-	offset, count                      int
+	all                                 bool   // every agent, not only the owner's
+	groups                              string // groups of a principal with whom agents are shared
+	projects                            string // projects that the principal is restricted to
+	owner, project, place, role, status string
+	offset, count                       int
 }
 
-// List returns the agents that the principal may see and the request selects. The request's filter is resolved.
+// List returns the agents that the principal may see and the request selects. The request's project must be an exact name.
+// If place is not empty, List returns only agents of that place.
 func (l *listing) List(p fleet.Principal, r fleet.ListAgentsRequest, place string) (*fleet.AgentRows, error) {
 	offset, count, err := r.Window(0)
 	if err != nil {
 		return nil, err
 	}
 	key := l.key(p)
-	key.project, key.place, key.role, key.state, key.offset, key.count = r.Project, place, strings.ToLower(r.Role), string(r.Status), offset, count
+	key.project, key.place, key.role, key.status, key.offset, key.count = r.Project, place, strings.ToLower(r.Role), string(r.Status), offset, count
 	whole := key
 	whole.offset, whole.count = 0, 0
 	l.mu.Lock()
@@ -94,8 +95,8 @@ func (l *listing) key(p fleet.Principal) listKey {
 	return key
 }
 
-// keep remembers the list under the key. It returns an equal list instead if there is one, for example of an admin who
-// sees the agents of one owner because there are no others.
+// keep remembers the list under the key, and returns it. If another key has an equal list, keep uses that list instead, so
+// that both keys share its encodings. For example, an admin and an owner see equal lists if all agents belong to that owner.
 func (l *listing) keep(key listKey, rows *fleet.AgentRows) *fleet.AgentRows {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -37,8 +37,8 @@ const (
 	tailBytes  = 1 << 20
 )
 
-// Subscribe returns a channel that receives after the tail has got what was committed. A notification that is not received
-// covers later ones.
+// Subscribe returns a channel that receives a signal after the tail has read new events, or has failed to read them. Several
+// reads may cause one signal.
 func (t *LogTail) Subscribe() (_ <-chan struct{}, cancel func()) {
 	t.subscribing.Lock()
 	defer t.subscribing.Unlock()
@@ -100,8 +100,8 @@ func (t *LogTail) refresh(ctx context.Context) error {
 	return err
 }
 
-// Read returns the matching events after the Seq, at most limit, and the Seq up to which it has looked. ok is false if the
-// tail does not have them: the store has.
+// Read returns the matching events after the Seq, at most limit, and the Seq up to which it has searched. f.Shared must be
+// sorted. If ok is false, the tail cannot answer and the caller must read the store.
 func (t *LogTail) Read(f fleet.EventFilter, after int64, limit int) (events []fleet.Event, upTo int64, ok bool) {
 	t.mu.Lock()
 	all, upTo, ok := t.events, t.last, t.begun && t.err == nil && after >= t.after
@@ -152,7 +152,7 @@ func (t *LogTail) extend(ctx context.Context, last int64) error {
 		last = more[len(more)-1].Seq
 	}
 	t.last = last
-	t.events = append(t.events, more...) // beyond what readers hold
+	t.events = append(t.events, more...) // does not change the part that readers use
 	for _, e := range more {
 		t.size += sizeOf(e)
 		if e.Type.ChangesSight() {

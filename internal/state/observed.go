@@ -12,7 +12,7 @@ import (
 // firstListingWait is how long after the start calls wait for a place's first listing.
 const firstListingWait = 5 * time.Second
 
-// stalePolls is how many intervals of the poll may pass before what was listed counts as stale.
+// stalePolls is how many poll intervals may pass without a listing before the last listing counts as stale.
 const stalePolls = 3
 
 // ObservedAt returns when the place last listed all its workspaces; zero before the first time.
@@ -23,10 +23,12 @@ func (p *ManagedPlace) ObservedAt() time.Time {
 	return time.Time{}
 }
 
-// minListingGap is how long listings may be missing in any case, unless one has failed: a busy machine delays polls.
+// minListingGap is the shortest time without a listing that counts as too long, even if the poll interval is very short: a
+// busy machine delays polls. It does not apply after a failed listing.
 const minListingGap = 5 * time.Second
 
-// stale returns why observedAt is more than three polls ago; "" if it is not.
+// stale returns why the last listing is too old, as stalePolls and minListingGap define it; "" if it is not, or if there was
+// no listing yet.
 func (p *ManagedPlace) stale() string {
 	at, o, limit := p.ObservedAt(), p.listingFailure.Load(), stalePolls*p.Interval
 	if o == nil {
@@ -38,19 +40,21 @@ func (p *ManagedPlace) stale() string {
 	if o != nil {
 		return o.err.Message
 	}
-	return fmt.Sprintf("%s was not listed since", p.Name)
+	return fmt.Sprintf("%s has not been listed since then", p.Name)
 }
 
-// nameConflicts returns why workspaces of the place are not shown; "" if all are. It names none: they belong to anybody.
+// nameConflicts returns why workspaces of the place are not shown; "" if all are. It does not name the workspaces, because
+// the reader may not be allowed to see them.
 func (p *ManagedPlace) nameConflicts() string {
 	n := p.Hidden()
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of its workspaces are not shown, since agents of other places have their names; the server's log names them", n)
+	return fmt.Sprintf("%d of its workspaces are not shown, because agents of other places have the same names; the server's log names them", n)
 }
 
-// lastListing reads when a process last listed everything, and takes it in. It returns the time by this process's clock.
+// lastListing reads from the store when a process last listed all workspaces of the place, updates observed, and returns the
+// time by this process's clock; zero if no process has listed them.
 func (p *ManagedPlace) lastListing(ctx context.Context) (time.Time, error) {
 	ago, ok, err := p.store.Noted(ctx, p.PollKey())
 	if err != nil || !ok {
@@ -64,12 +68,13 @@ func (p *ManagedPlace) lastListing(ctx context.Context) (time.Time, error) {
 	return at, nil
 }
 
-// IsKnown says whether all agents of the place have been listed, as far as this process has heard.
+// IsKnown reports whether all agents of the place have been listed, as far as this process knows. A place that adopts no
+// workspaces needs no listing, because the store has all its agents.
 func (p *ManagedPlace) IsKnown() bool { return !p.Adopts() || p.observed.Load() != 0 }
 
-// Known returns nil once all agents of the place have been listed, by this process or an earlier one on the store.
-// Before, a place whose agents can be others than those of the store makes it BACKEND_UNAVAILABLE. Soon after the
-// start it waits for the first listing.
+// Known returns nil if all agents of the place have been listed, by this or another process that uses the store, or if the
+// place needs no listing (see IsKnown). Otherwise the error is BACKEND_UNAVAILABLE. Shortly after the start, Known first
+// waits for the first listing.
 func (p *ManagedPlace) Known(ctx context.Context) error {
 	if p.IsKnown() {
 		return nil
@@ -80,7 +85,7 @@ func (p *ManagedPlace) Known(ctx context.Context) error {
 	if err := p.awaitListing(ctx, p.started.Add(firstListingWait).Sub(p.now())); err != nil || p.IsKnown() {
 		return err
 	}
-	why, retry := "it is being asked", p.Interval
+	why, retry := "it has not listed them yet", p.Interval
 	if o := p.listingFailure.Load(); o != nil {
 		why = o.err.Message
 		if o.err.RetryAfter != 0 {
@@ -108,12 +113,13 @@ func (p *ManagedPlace) awaitListing(ctx context.Context, limit time.Duration) er
 	return ctx.Err()
 }
 
-// Known reports whether all agents of every place have been listed, as far as this process has heard.
+// Known reports whether all agents of every place have been listed, as far as this process knows.
 func (ps *Places) Known() bool {
 	return !slices.ContainsFunc(ps.Fleet, func(p *ManagedPlace) bool { return !p.IsKnown() })
 }
 
-// AllKnown returns nil once all agents of every place have been listed, see known.
+// AllKnown returns nil if all agents of every place have been listed. It waits as ManagedPlace.Known does, and returns the
+// error of the first place whose agents are not known.
 func (ps *Places) AllKnown(ctx context.Context) error {
 	for _, p := range ps.Fleet {
 		if err := p.Known(ctx); err != nil {
@@ -123,7 +129,8 @@ func (ps *Places) AllKnown(ctx context.Context) error {
 	return nil
 }
 
-// AnyKnown returns nil once all agents of at least one place have been listed, see known. It waits for the others too.
+// AnyKnown returns nil if all agents of at least one place have been listed. It waits for every place as ManagedPlace.Known
+// does.
 func (ps *Places) AnyKnown(ctx context.Context) error {
 	var errs []error
 	for _, p := range ps.Fleet {

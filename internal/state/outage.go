@@ -25,7 +25,8 @@ func fail(o *atomic.Pointer[failure], e *fleet.Error, now time.Time) bool {
 	return o.Swap(next) == nil
 }
 
-// Reached records whether the place answered a call that the place itself answers, not one of its agents.
+// Reached records the result of a call that the place itself answers, not one of its agents. The place has not answered if
+// err is BACKEND_UNAVAILABLE. Other errors change nothing.
 func (p *ManagedPlace) Reached(err error) {
 	e, ok := errors.AsType[*fleet.Error](err)
 	switch {
@@ -41,8 +42,8 @@ func (p *ManagedPlace) Reached(err error) {
 	p.changed.Notify()
 }
 
-// Available returns an error if the place did not answer recently, so that a caller who requests a change gets the error at
-// once. Old failures do not count.
+// Available returns the error of the place's last call if the place did not answer it, so that a caller who requests a change
+// gets the error at once. It returns nil if that failure is old.
 func (p *ManagedPlace) Available() error {
 	o := p.callFailure.Load()
 	if o == nil || p.now().Sub(o.at) > max(stalePolls*p.Interval, minListingGap) {

@@ -28,7 +28,7 @@ type ManagedPlace struct {
 	store   fleet.Store
 	log     *slog.Logger
 	now     func() time.Time
-	started time.Time // when the service was created
+	started time.Time // see Places.started
 
 	// observed is when its workspaces were last listed completely, in Unix milliseconds; 0 if never.
 	observed atomic.Int64
@@ -145,7 +145,7 @@ func (p *ManagedPlace) State() fleet.PlaceState {
 	return st
 }
 
-// Absent returns a place that stands for one that is not configured.
+// Absent returns a stand-in for the place with the name, which is not configured. All its calls fail.
 func (ps *Places) Absent(name string) *ManagedPlace {
 	p := absentPlace{name: name}
 	m := &ManagedPlace{Place: p, Name: name, Facts: p.Traits(), Interval: 5 * time.Second, Grace: cmp.Or(ps.cfg.StopGrace, 5*time.Second), now: ps.cfg.Time, log: ps.cfg.Logger, changed: &ps.changed}
@@ -173,7 +173,7 @@ func (p *ManagedPlace) HasName(a *fleet.Agent, name, owner string) bool {
 }
 
 // Subscribe returns a channel that receives a signal after this process has recorded a listing, a failure or an answer of a
-// place, or a change of its leases' health. A place becomes stale by time alone; that sends no signal.
+// place, or whether this process could renew its leases. A place becomes stale by time alone; that sends no signal.
 func (ps *Places) Subscribe() (signal <-chan struct{}, cancel func()) { return ps.changed.Subscribe() }
 
 // States returns the states of the fleet's places, in the order of the configuration.

@@ -55,8 +55,8 @@ func (p *ManagedPlace) SetHidden(n int64) {
 	}
 }
 
-// maxReportGap is how long the polling process may report no listing before the place counts as down. It is longer than the
-// polling lease of a dead process.
+// maxReportGap is how long the polling process may report no listing before the place counts as down, unless four poll
+// intervals are longer. The polling lease of a dead process expires earlier than that, after three intervals.
 const maxReportGap = 10 * time.Second
 
 // SyncHealth reads the polling process's note of the last listing, and derives from it whether the place answers.

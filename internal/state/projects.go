@@ -16,7 +16,7 @@ import (
 const projectsWait = 5 * time.Second
 
 // Projects returns the projects of the places, sorted by name, and the errors of the places that do not list theirs, by
-// place. It does not wait long for a place that does not answer.
+// place. If there are several places, it waits at most projectsWait for each of them.
 //
 // If ctx has a caller, Projects leaves out the projects that the caller may not use.
 func (ps *Places) Projects(ctx context.Context, places []*ManagedPlace) (all []fleet.Project, errs map[string]error) {

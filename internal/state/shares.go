@@ -11,7 +11,8 @@ import (
 )
 
 // Shares is one revision of the shares of all agents. It includes deleted agents, because people with a share may still see
-// the agent's history. Only a changed share makes a new revision, so that revisions can be compared.
+// the agent's history. A new revision is made only if a share, or the owner, name or deletion of a shared agent, has changed.
+// So callers can compare revisions.
 type Shares struct {
 	agents map[string]*fleet.Agent // shared agents by uid; never changed
 
@@ -19,7 +20,7 @@ type Shares struct {
 	uids map[string][]string // by principal
 }
 
-// with returns s updated by the changed agents. It returns s itself if no share has changed.
+// with returns s updated by the changed agents. It returns s itself if that makes no new revision.
 func (s *Shares) with(changed []*fleet.Agent) *Shares {
 	var next map[string]*fleet.Agent
 	for _, a := range changed {

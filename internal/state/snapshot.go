@@ -310,7 +310,7 @@ func (s *Snapshot) Get(uid string) *fleet.AgentView {
 }
 
 // Find returns the agent with the name that p may see. p's own agent takes precedence. If owner is given, only its agents
-// count.
+// count. The error is AGENT_NOT_FOUND if there is no such agent, and INVALID_ARGUMENT if several other owners have one.
 func (s *Snapshot) Find(p fleet.Principal, name, owner string) (*fleet.AgentView, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -345,8 +345,8 @@ func (s *Snapshot) Shares() *Shares {
 	return s.shares
 }
 
-// TakeChanged returns the agents that were loaded since its last call, in any order. It has only one caller, the reconciler,
-// which so does not have to look at all agents.
+// TakeChanged returns the agents that were loaded since its last call, in any order. Only the reconciler calls it, so that it
+// does not have to examine all agents after each change.
 func (s *Snapshot) TakeChanged() []*fleet.AgentView {
 	s.mu.Lock()
 	defer s.mu.Unlock()
