@@ -21,12 +21,13 @@ func (s *Service) visible(ctx context.Context, p fleet.Principal) (owner string,
 type selection struct {
 	name, owner string
 	shared      []string
-	projects    []string // the caller's credentials are restricted to these; empty: to none
+	projects    []string // the caller's credentials are restricted to these; empty: they are not restricted
 	uid         string   // the selected agent; empty if name and owner select agents
 }
 
 // selects returns the agents that the reference selects: "papi" selects all agents of that name, "papi@alice" the one of
-// alice, and "" everything that p may see. The error is AGENT_NOT_FOUND if p may not see any agent of the owner.
+// alice, and "" everything that p may see. The error is AGENT_NOT_FOUND if the reference names another owner and p may not
+// see that owner's agent.
 func (s *Service) selects(ctx context.Context, p fleet.Principal, ref string) (sel selection, err error) {
 	if sel.owner, sel.shared, err = s.visible(ctx, p); err != nil {
 		return sel, err
@@ -60,7 +61,8 @@ func accessTo(tx fleet.ReadTx, p fleet.Principal, owner, agentUID string) (fleet
 	return p.Access(a), nil
 }
 
-// requireAccess returns PERMISSION_DENIED if p may see the agent but does not have the needed access to it.
+// requireAccess returns PERMISSION_DENIED if p may see the agent but does not have the needed access to it, and
+// AGENT_NOT_FOUND if p may not see the agent.
 func requireAccess(p fleet.Principal, a *fleet.Agent, needed fleet.Access) error {
 	return requireLevel(p.Access(a), needed, a.Name, a.Owner)
 }

@@ -49,7 +49,7 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet
 	case v.Refused != "":
 		return nil, "", refusedError(&v.Agent)
 	case old != nil && !v.DeletedAt.IsZero():
-		return v, fmt.Sprintf("Agent '%s' was created by this request, and deleted since", v.Name), nil
+		return v, fmt.Sprintf("Agent '%s' was created by this request, and has been deleted since", v.Name), nil
 	}
 	return s.ready(v, fmt.Sprintf("Agent '%s' created successfully", v.Name))
 }
@@ -246,7 +246,8 @@ func (s *Service) StopAgent(ctx context.Context, ref, requestID string) (*fleet.
 }
 
 // changeDesired changes the desired state of an agent, once per request id, and returns the agent as it was before the
-// change. check can refuse the change. It may be nil, and is not called for a repeated request.
+// change. For a repeated request, it returns the agent's current state. check can refuse the change. It may be nil, and is
+// not called for a repeated request.
 func (s *Service) changeDesired(
 	ctx context.Context, method, ref, requestID, arg string, check func(*fleet.AgentView) error, change func(*fleet.Agent), text string,
 ) (*fleet.AgentView, error) {
@@ -319,7 +320,7 @@ func (s *Service) ShowAgentLog(ctx context.Context, ref string, lines int) ([]st
 	return s.places.Of(&v.Agent).Log(ctx, v.Agent, lines)
 }
 
-// refusedError returns the error of a call that created an agent which the place then refused.
+// refusedError returns the error with which the place refused to create the agent.
 func refusedError(a *fleet.Agent) *fleet.Error {
 	e := fleet.Errorf(a.Refused, "%s", a.StateReason).With("agent_name", a.Name)
 	if a.RefusedField != "" {

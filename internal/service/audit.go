@@ -16,7 +16,8 @@ const (
 	auditDelay = 200 * time.Millisecond
 	// auditBatch is the maximum number of lines in one transaction.
 	auditBatch = 500
-	// maxAuditQueue is the maximum number of lines that wait while writes fail. Further lines go only to the server's log.
+	// maxAuditQueue is the maximum number of lines that wait while writes fail. Further lines are dropped, and the server's
+	// log says how many.
 	maxAuditQueue = 10000
 	// auditTimeout limits how long one write may take.
 	auditTimeout = 10 * time.Second
@@ -43,8 +44,8 @@ func newAuditLog(store fleet.Store, log *slog.Logger) *AuditLog {
 }
 
 // Keep queues the line of a call that has ended. If the call succeeded and its line is not in the store yet, the call may
-// have changed something outside the store. Keep then waits until the line is written. Concurrent calls share a
-// transaction.
+// have changed something outside the store. Keep then waits until the line is written or the write has failed. Concurrent
+// calls share a transaction. Keep drops the line if the queue is full.
 func (l *AuditLog) Keep(e fleet.AuditEntry) {
 	l.mu.Lock()
 	if len(l.queue) >= maxAuditQueue {

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// maxBriefOutput is the longest output of a check beside an agent's status, in bytes.
+// maxBriefOutput is the longest output of a check that AgentsByUID returns, in bytes.
 const maxBriefOutput = 500
 
 // shortenOutputs shortens the outputs to their ends.
@@ -79,7 +79,7 @@ func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*flee
 				continue
 			}
 			views[i] = v
-			if v.Task == nil || !v.Task.Active() { // the snapshot does not have the size of its output
+			if v.Task == nil || !v.Task.Active() {
 				continue
 			}
 			var err error
@@ -108,7 +108,8 @@ func (s *Service) payloadExpires(t *fleet.Task) bool {
 	return t.PayloadSize > 0 && s.cfg.PayloadRetention >= 0 && t.EndedAt.Add(s.cfg.PayloadRetention).Before(s.now())
 }
 
-// loadEnded reads the agents of the load, each with its newest task, and adds them to found.
+// loadEnded reads the agents of the load, each with its newest task, adds them to found, and caches those that can no longer
+// change.
 func (s *Service) loadEnded(tx fleet.ReadTx, l *load, found map[string]*fleet.AgentView) error {
 	if len(l.uids) == 0 {
 		return nil

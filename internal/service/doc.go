@@ -2,11 +2,11 @@
 // It has one file for each noun. Package face/rpc converts the API's messages. The toolsets in internal/toolset build
 // their own calls on this package.
 //
-// A call that changes something writes the desired state to the store in one transaction, and waits until package
-// reconcile has reached that state. Calls read from the snapshot and the store. They ask a place only for data that the
-// store does not have: projects and roles, the log of a workspace, the raw output and the patch of a task, and the bundle
-// of an existing agent.
+// A call that changes something writes the desired state to the store in one transaction. Some calls, such as CreateAgent,
+// then wait until package reconcile has reached that state. Calls read from the snapshot and the store. They ask a place only
+// for data that the store does not have: projects and roles, the log of a workspace, the raw output and the patch of a task,
+// and the bundle of an agent that exists or whose place keeps its work.
 //
-// It must never start, stop or change anything at a place itself: a crash between the call and the change would lose
-// it.
+// The package must never start, stop or change anything at a place itself: a crash between the call and the change would lose
+// the change.
 package service

@@ -6,9 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTextIsFoundInWhateverPiecesItComes checks that utf8Check gives the same result however the text is divided into
+// TestUTF8CheckInAnyPieces checks that utf8Check gives the same result however the text is divided into
 // writes.
-func TestTextIsFoundInWhateverPiecesItComes(t *testing.T) {
+func TestUTF8CheckInAnyPieces(t *testing.T) {
 	t.Parallel()
 	for text, valid := range map[string]bool{"": true, "plain": true, "日本 ✅ é": true, "\xff": false, "日\xe6": false, "\xe6日": false, "a\xe6\x97": false} {
 		for size := 1; size < 5; size++ {

@@ -13,7 +13,7 @@ import (
 // MaxSearch is the longest search text, in characters.
 const MaxSearch = 200
 
-// ListTasksRequest selects tasks; the zero value selects all tasks of the fleet's agents.
+// ListTasksRequest selects tasks; the zero value selects all tasks that the caller may see.
 type ListTasksRequest struct {
 	Agent   string // name of an existing or deleted agent; "papi@alice" for alice's
 	Status  fleet.TaskStatus
@@ -63,7 +63,8 @@ func (s *Service) ListTasks(ctx context.Context, r ListTasksRequest) (*History, 
 	return h, err
 }
 
-// taskFilter converts the request to the store's filter. An agent that never existed is an error.
+// taskFilter converts the request to the store's filter. If the request selects tasks of ToolsetFleet, the error is
+// AGENT_NOT_FOUND for an agent that never existed.
 func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasksRequest) (fleet.TaskFilter, error) {
 	f := fleet.TaskFilter{Status: r.Status, Source: r.Source, Project: r.Project, Since: r.Since, Text: r.Text, Toolset: r.Toolset}
 	if err := r.checkValues(); err != nil {
@@ -117,7 +118,8 @@ func (r ListTasksRequest) checkValues() error {
 	return fleet.Invalid(fleet.ReasonInvalidArgument, "toolset", "toolset %q is not fleet, lifecycle, providers, sessions, subagents or every", *r.Toolset)
 }
 
-// knownProject returns the catalog's error about a project without tasks, unless the project exists or existed.
+// knownProject returns the catalog's error about the filter's project, unless the project exists or has tasks that the
+// caller may see.
 func (s *Service) knownProject(ctx context.Context, tx fleet.ReadTx, f fleet.TaskFilter) error {
 	_, _, err := s.places.MatchProjects(ctx, f.Project, s.places.Fleet)
 	if fleet.ReasonOf(err) != fleet.ReasonProjectNotFound {

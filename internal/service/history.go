@@ -11,11 +11,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// History is a page of an agent's tasks, newest first.
+// History is a page of tasks, newest first.
 type History struct {
 	Tasks                        []*fleet.Task
 	Total, Page, PageSize, Pages int
-	More                         bool   // there are more tasks than Total; Pages is computed from Total
+	More                         bool   // there may be more tasks than Total; Pages is computed from Total
 	Next                         string // cursor of the next page; "" on the last one
 }
 
@@ -270,7 +270,7 @@ func (s *Service) WaitTasks(ctx context.Context, ids []string, until Until, d ti
 }
 
 // anyChanged reports whether one of the active tasks has ended or, with questions set, waits for an answer. It uses the
-// snapshot, because few of the many commits end one of these tasks.
+// snapshot, because callers call it after every commit and few commits end one of these tasks.
 func (s *Service) anyChanged(ctx context.Context, tasks []*fleet.Task, questions bool) (bool, error) {
 	var uids []string
 	for _, t := range tasks {

@@ -21,7 +21,7 @@ type LaunchRequest struct {
 	Place         string
 	Project, Role string
 	Spec          string
-	Config        *fleet.AgentConfig `json:"Recipe"` // its name when the first requests were stored
+	Config        *fleet.AgentConfig `json:"Recipe"` // part of the request's hash, so this old name must stay
 	// UID is the agent's uid, for a caller that needs it before the launch; empty means a new one.
 	UID string
 	// Name is the prefix of the agent's name in events; empty means its id.
@@ -32,7 +32,7 @@ type LaunchRequest struct {
 	Timeout   time.Duration
 	SessionID string // of the first task
 	RequestID string `json:"-"`
-	// Body is what the request id identifies; nil means this request.
+	// Body is Call.Body; nil means this request.
 	Body any `json:"-"`
 	// Caller is the caller that has chosen the request id; empty means the principal.
 	Caller string `json:"-"`
@@ -108,7 +108,9 @@ func (s *Service) insertLaunched(ctx context.Context, tx fleet.Tx, p fleet.Princ
 	if r.Prompt != "" || r.selfStarted {
 		wanted.tasks = 1
 	}
-	if r.MaxAgents > 0 { // first, because it is the lowest limit: a store that locks only near a limit may have to start over if it locks later
+	// This limit is checked first, because it is the lowest. A store that locks only near a limit may have to run the
+	// transaction again if it locks later.
+	if r.MaxAgents > 0 {
 		n, err := tx.OwnAgents(p.Name, r.Toolset, r.MaxAgents)
 		if err != nil {
 			return nil, err

@@ -60,7 +60,7 @@ func admitOwner(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) error
 	case m.tasks > 0 && l.RunningTasks > 0 && h.RunningTasks+m.tasks > l.RunningTasks:
 		return passing(fleet.LimitReached("limits.running_tasks", int64(h.RunningTasks), int64(l.RunningTasks), "running tasks", "wait for one to end with wait_tasks"))
 	case m.tasks+m.bytes > 0 && l.StoredBytes > 0 && h.StoredBytes+int64(max(m.bytes, 1)) > l.StoredBytes:
-		return fleet.LimitReached("limits.stored_bytes", h.StoredBytes, l.StoredBytes, "bytes stored", "delete tasks that you no longer need with delete_task")
+		return fleet.LimitReached("limits.stored_bytes", h.StoredBytes, l.StoredBytes, "bytes stored", "delete tasks with delete_task")
 	}
 	return nil
 }
@@ -87,7 +87,7 @@ func admitProject(l fleet.ProjectLimits, tx fleet.ReadTx, m increase) error {
 	case m.tasks > 0 && l.RunningTasks > 0 && h.RunningTasks+m.tasks > l.RunningTasks:
 		return passing(projectFull(m.project, "running_tasks", int64(h.RunningTasks), int64(l.RunningTasks), "running tasks", "wait until one ends"))
 	case m.tasks+m.bytes > 0 && l.StoredBytes > 0 && h.StoredBytes+int64(max(m.bytes, 1)) > l.StoredBytes:
-		return projectFull(m.project, "stored_bytes", h.StoredBytes, l.StoredBytes, "bytes stored", "delete tasks in it that nobody needs with delete_task")
+		return projectFull(m.project, "stored_bytes", h.StoredBytes, l.StoredBytes, "bytes stored", "delete tasks of the project with delete_task")
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ func asInvalid(err error, field string) error {
 	return err
 }
 
-// AgentList is a part of the matching agents, and the state of the places where they live.
+// AgentList is a part of the matching agents, and the state of the fleet's places.
 type AgentList struct {
 	*fleet.AgentRows
 	Places []fleet.PlaceState
@@ -32,8 +32,8 @@ func (s *Service) refreshAgents(ctx context.Context) error {
 	return s.snap.Refresh(ctx)
 }
 
-// ListAgents returns the matching agents, and the state of the places where they live. It calls no place. It fails only
-// if no place's agents are known yet.
+// ListAgents returns the matching agents, and the state of the fleet's places. It calls a place only to check the project or
+// the role of the filter. The error is BACKEND_UNAVAILABLE if no place's agents are known yet.
 func (s *Service) ListAgents(ctx context.Context, r fleet.ListAgentsRequest) (*AgentList, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -53,8 +53,8 @@ func (s *Service) ListAgents(ctx context.Context, r fleet.ListAgentsRequest) (*A
 	return &AgentList{AgentRows: rows, Places: s.Places(p)}, nil
 }
 
-// resolveFilter replaces the project and the role of the filter by their exact names from the catalogs. It returns an
-// error if they are unknown. place is the place that the project's name contains, or "" for all places.
+// resolveFilter replaces the filter's project by its exact name from the catalogs. It returns an error if the project or the
+// role is unknown. place is the place that the project's reference names, or "" for all places.
 func (s *Service) resolveFilter(ctx context.Context, r *fleet.ListAgentsRequest) (place string, err error) {
 	switch r.Status {
 	case "", fleet.StatusBusy, fleet.StatusIdle, fleet.StatusOffline:
@@ -82,7 +82,8 @@ func (s *Service) resolveFilter(ctx context.Context, r *fleet.ListAgentsRequest)
 	return place, s.knownRole(ctx, r.Role, projects)
 }
 
-// knownRole returns ROLE_NOT_FOUND unless a project has the role. A place that does not answer may have it.
+// knownRole returns ROLE_NOT_FOUND if no project has the role. It returns nil if a place does not answer, because a project of
+// that place may have the role.
 func (s *Service) knownRole(ctx context.Context, name string, projects []fleet.Project) error {
 	var names []string
 	for _, p := range projects {

@@ -9,8 +9,8 @@ import (
 
 // SendMessage sends a follow-up to the agent's running task. It waits until the agent has received the message, at most
 // Config.MessageWait. The returned text says whether the agent has received it. An agent that cannot accept a message now
-// gets it later, and its task does not end before. The error is NO_RUNNING_TASK if the agent has no task, and UNIMPLEMENTED
-// if the agent accepts no messages while it works.
+// gets it later, and its task does not end before. The error is NO_RUNNING_TASK if the agent has no task or its task is being
+// stopped, AGENT_OFFLINE if its workspace does not run, and UNIMPLEMENTED if it accepts no messages while it works.
 func (s *Service) SendMessage(ctx context.Context, ref, message, requestID string) (*fleet.Task, string, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Service) insertMessage(ctx context.Context, c Call, ref string, id func
 		if err := s.places.Of(a).Available(); err != nil {
 			return nil, err
 		}
-		if known, err := tx.Message(id(task)); err != nil || known != nil { // repeats a request that was removed meanwhile
+		if known, err := tx.Message(id(task)); err != nil || known != nil { // a repeated call, whose request is no longer remembered
 			return task, err
 		}
 		if err := admit(s.cfg.Limits, tx, a.Owner, increase{bytes: len(message), project: a.Project}); err != nil {
@@ -82,7 +82,7 @@ func (s *Service) insertMessage(ctx context.Context, c Call, ref string, id func
 		if err := tx.InsertMessage(&fleet.Message{ID: id(task), TaskID: task.ID, Text: message, CreatedAt: now}); err != nil {
 			return nil, err
 		}
-		if task.Dispatched.IsZero() && task.Try == 0 { // the event of its start must come first: dispatch appends both
+		if task.Dispatched.IsZero() && task.Try == 0 { // the dispatch appends this event, after the event of the task's start
 			return task, nil
 		}
 		return task, tx.Append(task.Event(fleet.EventTaskMessage, now, message))

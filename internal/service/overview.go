@@ -7,18 +7,18 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Overview is a summary, in numbers, of the agents that the caller may see.
+// Overview is a summary, in numbers, of what the caller may see.
 type Overview struct {
 	Agents, Busy, Waiting, Stalled, Idle, Offline int
-	Questions                                     int            // number of open questions
-	LastDay                                       fleet.UsageRow // usage of the tasks of the last 24 hours
+	Questions                                     int            // number of questions that wait for an answer, of all toolsets
+	LastDay                                       fleet.UsageRow // usage of the tasks of the last 24 hours, of all toolsets
 	Caller                                        string
 	Scope                                         fleet.Scope // of the caller
 	Projects                                      []string    // to which the caller is restricted; empty: all
 	Limits                                        []LimitUse  // of the caller; for admins also of projects
 }
 
-// Overview returns the numbers of agents and of open questions, and the usage of the last 24 hours.
+// Overview returns the numbers of agents of ToolsetFleet and of waiting questions, and the usage of the last 24 hours.
 func (s *Service) Overview(ctx context.Context) (*Overview, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

@@ -28,7 +28,7 @@ func (s *Service) Payload(ctx context.Context, taskID string) (payload []byte, e
 }
 
 // PackedPayload returns the payload of the agent's newest task, compressed as a single gzip member, and its uncompressed
-// size. The error is PAYLOAD_NOT_FOUND if the caller may not see the agent or its task has no payload.
+// size. The error is PAYLOAD_NOT_FOUND if the caller may not change the agent or its task has no payload.
 func (s *Service) PackedPayload(ctx context.Context, uid string) (packed []byte, size int, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -78,7 +78,8 @@ func pack(b []byte) ([]byte, error) {
 }
 
 // AppendPayload appends to the payload of the agent's running task, once per request id, and returns the payload's new
-// size. LIMIT_REACHED if it would exceed limit.
+// size. The error is NO_RUNNING_TASK if the agent has no running task, and LIMIT_REACHED if the payload would exceed limit, in
+// bytes.
 func (s *Service) AppendPayload(ctx context.Context, uid string, piece []byte, limit int, requestID string) (size int, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

@@ -29,8 +29,8 @@ func (s *Service) PlaceWith(driver string) (t fleet.Traits, ok bool) {
 	return p.Facts, true
 }
 
-// Places returns the state of the places of the fleet, in the order of the configuration, followed by places of p's
-// agents that are not configured.
+// Places returns the state of the places of the fleet, in the order of the configuration, followed by the places of agents
+// that p may see and that this server does not have.
 func (s *Service) Places(p fleet.Principal) []fleet.PlaceState {
 	all := s.places.States()
 	for _, name := range s.snap.Listing().PlacesOf(p) {

@@ -77,7 +77,7 @@ func (s *Service) ListQuestions(ctx context.Context, r ListQuestionsRequest) (*Q
 
 // AnswerQuestionRequest is an answer to a question.
 type AnswerQuestionRequest struct {
-	ID      string // or a prefix of the id, if it matches only one waiting question that the caller may answer
+	ID      string // or a prefix, if only one waiting question that the caller may see begins with it, or else only one question
 	Answer  string // AnswerAllow or AnswerDeny for a permission, otherwise any text
 	Message string // to the agent with the answer; may be empty
 
@@ -143,8 +143,8 @@ func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (
 	return q, "The agent has the answer", nil
 }
 
-// question returns the question that p wants to answer. id is its id, or a prefix that matches only one waiting question.
-// The error is PERMISSION_DENIED if p may see the question but not answer it.
+// question returns the question that p wants to answer; see AnswerQuestionRequest.ID. The error is QUESTION_NOT_FOUND if p may
+// not see the question, and PERMISSION_DENIED if p may see it but not answer it.
 func (s *Service) question(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.Question, error) {
 	q, err := s.seenQuestion(tx, p, id)
 	if err != nil || p.OwnsAll(q.Owner) {

@@ -66,8 +66,8 @@ type Forgotten struct {
 	Tasks  int           // number of their tasks that had not ended
 }
 
-// ForgetReplica forgets a server that will never run again: it deletes the server's agents and fails their tasks. It
-// returns an error while the server runs. An interrupted call can be repeated. The interceptor lets only admins call it.
+// ForgetReplica forgets a server that will never run again: it deletes the server's agents and fails their tasks. The error
+// is REPLICA_RUNNING while the server runs. An interrupted call can be repeated. The interceptor lets only admins call it.
 func (s *Service) ForgetReplica(ctx context.Context, name string) (lost Forgotten, err error) {
 	if name == "" {
 		return lost, fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is empty: name a server").Next("{list_replicas} describes them")

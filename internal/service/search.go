@@ -21,10 +21,10 @@ const (
 	defaultFound = 10
 )
 
-// openQuestions is the maximum number of open questions that Search examines. It examines the newest ones.
-const openQuestions = 1000
+// waitingQuestions is the maximum number of waiting questions that Search examines. It examines the newest ones.
+const waitingQuestions = 1000
 
-// Search returns the agents, tasks and open questions that contain the text and that the caller may see. Agents and
+// Search returns the agents, tasks and waiting questions that contain the text and that the caller may see. Agents and
 // tasks of toolsets other than ToolsetFleet are left out. It returns at most limit of each kind; a nil limit means 10.
 func (s *Service) Search(ctx context.Context, text string, limit *int) (*Found, error) {
 	p, err := fleet.PrincipalFrom(ctx)
@@ -69,9 +69,9 @@ func (s *Service) Search(ctx context.Context, text string, limit *int) (*Found, 
 			return err
 		}
 		f.Tasks = found.Tasks
-		open, _, err := tx.Questions(questions, openQuestions, 0)
+		waiting, _, err := tx.Questions(questions, waitingQuestions, 0)
 		f.Questions = nil
-		for _, q := range open {
+		for _, q := range waiting {
 			if len(f.Questions) < most && has(lower, q.Text, q.Tool) {
 				f.Questions = append(f.Questions, q)
 			}

@@ -20,7 +20,7 @@ type Service struct {
 	snap   *state.Snapshot
 	tail   *state.LogTail
 	ended  endedAgents
-	names  sync.Map // names of principals by their subjects; they never change
+	names  sync.Map // the principals of subjects: named, by source and id
 
 	interrupts *state.Interrupts
 	audit      *AuditLog
@@ -118,7 +118,7 @@ func (s *Service) waitFor(ctx context.Context, uid string, d time.Duration, ok f
 	}
 }
 
-// storedAgent returns an agent that is no longer in the snapshot.
+// storedAgent returns the agent, which may be deleted, from the store. It does not read the agent's task.
 func (s *Service) storedAgent(ctx context.Context, uid string) (*fleet.AgentView, error) {
 	var v *fleet.AgentView
 	err := s.store.View(ctx, func(tx fleet.ReadTx) error {

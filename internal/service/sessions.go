@@ -285,7 +285,7 @@ func (s *Service) CloseSession(ctx context.Context, x *fleet.Session, reason str
 }
 
 // AllSessions returns the toolset's open sessions of all owners, and the toolset's existing agents that do not belong to any
-// of these sessions. It is for the toolset's housekeeping.
+// of these sessions and are not being deleted. It is for the toolset's housekeeping.
 func (s *Service) AllSessions(ctx context.Context, toolset fleet.Toolset) (open []*SessionView, others []*fleet.AgentView, err error) {
 	if err := s.snap.Refresh(ctx); err != nil {
 		return nil, nil, err

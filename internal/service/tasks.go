@@ -134,7 +134,7 @@ func (r StartTaskRequest) body() any {
 	return []any{plain, r.Checks}
 }
 
-// asStarted returns the task in the state of its start, so that a repeated call gets the same response.
+// asStarted returns the task as it was when it started, so that a repeated call gets the same response.
 func asStarted(t *fleet.Task) *fleet.Task {
 	if t == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 // checkText returns an error if the caller's text is blank, too large, or not valid UTF-8.
 func checkText(r fleet.Reason, field, what, text string) error {
 	if fleet.IsBlank(text) {
-		return fleet.Invalid(r, field, "%s is empty: describe the work in %s", what, field)
+		return fleet.Invalid(r, field, "%s is empty: write a text into %s", what, field)
 	}
 	return checkSize(field, what, text)
 }

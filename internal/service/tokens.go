@@ -10,7 +10,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// agentPrincipal returns the principal of an agent's token: the agent itself, for its owner.
+// agentPrincipal returns the principal of a call with the agent's own token. It has the name of the agent's owner.
 func agentPrincipal(a *fleet.Agent) fleet.Principal {
 	p := fleet.Principal{Name: a.Owner, Kind: fleet.AgentKind, Scope: fleet.ScopeRun, AgentUID: a.UID, AgentName: a.Name}
 	if a.Config != nil && a.Config.Name != "" {
@@ -217,7 +217,8 @@ func (s *Service) rotate(
 	return t, secret, oldEnds, err
 }
 
-// heldToken returns the newest token of the name.
+// heldToken returns the token of the name, which may be revoked; see fleet.TokenReader. The error is TOKEN_NOT_FOUND if there
+// is none.
 func heldToken(tx fleet.ReadTx, name string) (*fleet.Token, error) {
 	t, err := tx.Token(name)
 	if err == nil && (t == nil || t.AgentUID != "") {

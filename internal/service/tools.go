@@ -22,7 +22,7 @@ func (s *Service) Tools(ctx context.Context) (tools []*fleet.RegisteredTool, err
 
 // RegisterTool stores the tool for the agent, or for every agent if agent is empty. It replaces the caller's tool with the
 // same name for the same agent. before are the caller's tools before the call; nil for a repeated request. The error is
-// LIMIT_REACHED if the caller already has most tools.
+// LIMIT_REACHED if the caller would have more than most tools.
 func (s *Service) RegisterTool(ctx context.Context, c Call, tool fleet.Tool, agent string, most int) (before []*fleet.RegisteredTool, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *Service) RegisterTool(ctx context.Context, c Call, tool fleet.Tool, age
 		}
 		same := func(t *fleet.RegisteredTool) bool { return t.Name == tool.Name && t.Agent == agent }
 		if len(before) >= most && !slices.ContainsFunc(before, same) {
-			return Made{}, fleet.Errorf(fleet.ReasonLimitReached, "you have %d tools, and at most %d are taken: replace one by registering it under its name",
+			return Made{}, fleet.Errorf(fleet.ReasonLimitReached, "you have %d tools and the limit is %d: remove one, or replace one by registering a tool with its name",
 				len(before), most).With("limit", "registered tools")
 		}
 		now := s.now()

@@ -27,7 +27,7 @@ type UsageRequest struct {
 type Usage struct {
 	Rows  []fleet.UsageRow // days in order; agents, projects and owners by cost, highest first
 	Total fleet.UsageRow
-	Since time.Time
+	Since time.Time // UsageRequest.Since, or its default
 }
 
 // Usage sums up the usage of the selected tasks that the caller may see.

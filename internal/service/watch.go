@@ -23,9 +23,9 @@ const (
 
 // WatchRequest selects events.
 type WatchRequest struct {
-	Cursor    string // continue after it; "" begins with the oldest event, "now" with the next one, "newest" with the newest MaxEvents
-	AgentName string
-	TaskID    string
+	Cursor    string        // continue after it; "" begins with the oldest event, "now" with the next one, "newest" with the newest MaxEvents
+	AgentName string        // "papi", or "papi@alice" for alice's; "" means all agents
+	TaskID    string        // or a prefix of the id; "" means all tasks
 	Quiet     bool          // leave out output, steps and messages, except those of the tasks in OutputOf
 	OutputOf  []string      // ids of tasks; only with Quiet
 	Follow    bool          // wait for future events

@@ -13,7 +13,7 @@ import (
 	"fleet/internal/state"
 )
 
-// FlakyStore is a store whose calls a test can let fail or wait.
+// FlakyStore is a store whose calls a test can make fail or wait.
 type FlakyStore struct {
 	fleet.Store
 	Fails atomic.Int64 // if this is n, every n-th call fails; if it is 0, none
@@ -90,7 +90,7 @@ func (s *FlakyStore) View(ctx context.Context, fn func(fleet.ReadTx) error) erro
 	return s.Store.View(ctx, fn)
 }
 
-// LastSeq returns the newest event of the store, see fleet.Store.
+// LastSeq returns the Seq of the store's newest event, see fleet.Store.
 func (s *FlakyStore) LastSeq(ctx context.Context) (int64, error) {
 	if err := s.fail(); err != nil {
 		return 0, err
