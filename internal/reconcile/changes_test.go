@@ -91,7 +91,7 @@ func TestChangesAreKept(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, h.World.Calls(fake.Changes))
 	})
-	t.Run("when the workspace is stopped behind the fleet's back", func(t *testing.T) {
+	t.Run("when the workspace is stopped without Fleet", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, world, nil)
 		h.Create("papi")

@@ -16,9 +16,9 @@ import (
 	"fleet/internal/state"
 )
 
-// TestHostThatTakesNoTasks checks that the dispatch of a task to an unreachable agent is retried with pauses, until it
+// TestHostThatAcceptsNoTasks checks that the dispatch of a task to an unreachable agent is retried with pauses, until it
 // succeeds.
-func TestHostThatTakesNoTasks(t *testing.T) {
+func TestHostThatAcceptsNoTasks(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")
@@ -83,9 +83,9 @@ func TestHungWorkspaces(t *testing.T) {
 	require.NoError(t, <-bad)
 }
 
-// TestOneAgentThatCannotBeSeen deletes a workspace for which Inspect fails or hangs. It checks that the agent stays, and
-// that changes to other workspaces are still noticed.
-func TestOneAgentThatCannotBeSeen(t *testing.T) {
+// TestWorkspaceThatCannotBeInspected deletes a workspace for which Inspect fails or hangs. It checks that the agent
+// stays, and that changes to other workspaces are still noticed.
+func TestWorkspaceThatCannotBeInspected(t *testing.T) {
 	t.Parallel()
 	for name, fails := range map[string]func(context.Context) error{
 		"fails": func(context.Context) error { return fleet.Errorf(fleet.ReasonInternal, "no") },
@@ -165,8 +165,8 @@ func TestRestartWhileBeingMade(t *testing.T) {
 	require.Equal(t, "manager", ws.Role)
 }
 
-// TestStartedBehindTheBack checks that Fleet does not stop a workspace again that somebody has started at its host.
-func TestStartedBehindTheBack(t *testing.T) {
+// TestStartedOutsideFleet checks that Fleet does not stop a workspace again that somebody has started at its host.
+func TestStartedOutsideFleet(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")

@@ -11,8 +11,8 @@ import (
 // interruptTimeout limits how long a run's host may take to accept the interrupt.
 const interruptTimeout = 2 * time.Second
 
-// interruptEnded interrupts the runs of tasks that have ended in the store, as the service requests it, until ctx is done.
-// It needs no lease on the agent: an interrupt is safe at any time, and its caller waits for it.
+// interruptEnded interrupts the runs of tasks that have ended in the store, when the service requests that, until ctx is
+// done. It does not wait for the agent's lease, because an interrupt is safe at any time and the caller waits for it.
 func (r *Reconciler) interruptEnded(ctx context.Context) {
 	for {
 		select {

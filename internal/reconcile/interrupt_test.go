@@ -22,9 +22,10 @@ func endElsewhere(t *testing.T, h *servicetest.Harness, uid string, now time.Tim
 	}))
 }
 
-// TestRunThatNobodyTold records the end of a task without interrupting its run, as a server does that dies in between or
-// cannot reach the run. It checks that the run is interrupted afterwards, and that the agent is then deleted.
-func TestRunThatNobodyTold(t *testing.T) {
+// TestEndedTaskWhoseRunWasNotInterrupted records the end of a task without interrupting its run. This happens if a server
+// dies in between or cannot reach the run. The test checks that the run is interrupted afterwards, and that the agent is
+// then deleted.
+func TestEndedTaskWhoseRunWasNotInterrupted(t *testing.T) {
 	t.Parallel()
 	second := servicetest.Second(t, fake.Config{})
 	h := servicetest.New(t, fake.Config{}, servicetest.Others(second))

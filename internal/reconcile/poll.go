@@ -104,7 +104,7 @@ func (r *Reconciler) pollOnce(ctx context.Context, p *state.ManagedPlace) error 
 	return errors.Join(append(errs, r.inspectAll(ctx, missing))...)
 }
 
-// list lists the workspaces of the place, and records whether the place has answered. No other call records that.
+// list lists the workspaces of the place, and records whether the listing succeeded.
 func (r *Reconciler) list(ctx context.Context, p *state.ManagedPlace) ([]fleet.Workspace, error) {
 	limited, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
 	defer cancel()
@@ -126,7 +126,7 @@ func (r *Reconciler) list(ctx context.Context, p *state.ManagedPlace) ([]fleet.W
 // inspectMissing limits how long a place may take to inspect a workspace that it did not list.
 const inspectMissing = 5 * time.Second
 
-// inspectAll inspects the agents' workspaces, several at a time.
+// inspectAll inspects the agents' workspaces, several at a time, and records their states.
 func (r *Reconciler) inspectAll(ctx context.Context, agents []*fleet.AgentView) error {
 	ctx, cancel := context.WithTimeout(ctx, min(r.cfg.CallTimeout, inspectMissing))
 	defer cancel()

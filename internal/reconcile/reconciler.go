@@ -202,7 +202,8 @@ func (r *Reconciler) wake(ctx context.Context, uid string) {
 	r.running.Go(func() { w.run(ctx) })
 }
 
-// leave removes the worker, unless a wake-up is pending. If force is set, it always removes the worker.
+// leave removes the worker, unless a wake-up is pending. If force is set, it always removes the worker. It reports whether it
+// has removed the worker.
 func (r *Reconciler) leave(w *worker, force bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

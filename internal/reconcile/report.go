@@ -12,8 +12,9 @@ import (
 // reportSlack is how much longer than its task an agent's token is valid, to allow for clock differences.
 const reportSlack = time.Minute
 
-// report creates a token for the agent's task if the agent reports to Fleet itself. It revokes the token of an earlier
-// dispatch of the task, which may have been interrupted.
+// report creates a token for the agent's task if the agent itself calls Fleet, to report its result or to run subagents. It
+// returns nil if the agent does neither, or cannot reach Fleet. It revokes the token of an earlier dispatch of the task, which
+// may have been interrupted.
 func (w *worker) report(ctx context.Context, a *fleet.Agent, t *fleet.Task) (*fleet.Report, error) {
 	if a.Config == nil || !a.Config.Reports && len(a.Config.Calls) == 0 || !w.places.Of(a).Traits().TakesReport || w.cfg.MCPURL == nil {
 		return nil, nil //nolint:nilnil // the agent gets no token, which is not an error

@@ -30,7 +30,7 @@ func (p *progress) begin(taskID string, now time.Time) {
 	}
 }
 
-// touch resets the quiet time, because the run cannot proceed now for reasons outside it.
+// touch restarts the time without output, because the run now waits for something outside it.
 func (p *progress) touch(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -309,7 +309,7 @@ func (w *worker) failed(ctx context.Context, tried *fleet.Agent, err error, fina
 	if errors.Is(err, errSuperseded) {
 		return 0, nil
 	}
-	w.log.WarnContext(ctx, "an agent's workspace", slog.String("agent", tried.Name), slog.Any("error", err))
+	w.log.WarnContext(ctx, "workspace operation failed", slog.String("agent", tried.Name), slog.Any("error", err))
 	retry := final == "" || fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable
 	return 0, w.change(ctx, fleet.EventAgentChanged, func(a *fleet.Agent, _ fleet.Tx) (string, error) {
 		if a.Desired != tried.Desired || a.Restart != tried.Restart {

@@ -51,9 +51,9 @@ func TestRetryAfterAnotherClock(t *testing.T) {
 	h.Until("papi", func(v *fleet.AgentView) bool { return v.Status() == fleet.StatusIdle })
 }
 
-// TestBehindTheBack checks that Fleet adopts the state of a workspace that was stopped, started, made unhealthy or
+// TestChangedOutsideFleet checks that Fleet adopts the state of a workspace that was stopped, started, made unhealthy or
 // deleted without Fleet.
-func TestBehindTheBack(t *testing.T) {
+func TestChangedOutsideFleet(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")

@@ -139,13 +139,13 @@ func (w *worker) recordDelivery(ctx context.Context, m fleet.Message, err error)
 		w.log.WarnContext(ctx, "message refused", slog.String("task", m.TaskID), slog.Any("error", err))
 	}
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
-		now, known := tx.Message(m.ID)
-		t, lost := tx.Task(m.TaskID)
+		now, messageErr := tx.Message(m.ID)
+		t, taskErr := tx.Task(m.TaskID)
 		switch {
-		case known != nil:
-			return known
-		case lost != nil:
-			return lost
+		case messageErr != nil:
+			return messageErr
+		case taskErr != nil:
+			return taskErr
 		case now == nil || !now.Open() || t == nil:
 			return nil
 		case err != nil:
@@ -156,7 +156,7 @@ func (w *worker) recordDelivery(ctx context.Context, m fleet.Message, err error)
 			return err
 		}
 		if now.GivenAt.Sub(now.CreatedAt) < w.cfg.MessageWait {
-			return nil // its sender has received the result
+			return nil // its sender is still waiting, and gets the result
 		}
 		return tx.Append(t.Event(fleet.EventTaskStep, now.GivenAt, "the agent has received the waiting message"))
 	})

@@ -166,8 +166,8 @@ func TestMessageWhoseAnswerGotLost(t *testing.T) {
 	}
 }
 
-// TestMessageThatIsNotTaken checks that the sender of a message that cannot be delivered gets the reason.
-func TestMessageThatIsNotTaken(t *testing.T) {
+// TestMessageThatCannotBeDelivered checks that the sender of a message that cannot be delivered gets the reason.
+func TestMessageThatCannotBeDelivered(t *testing.T) {
 	t.Parallel()
 	t.Run("the agent accepts no messages", func(t *testing.T) {
 		t.Parallel()

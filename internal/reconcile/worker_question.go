@@ -128,17 +128,17 @@ func (w *worker) stepAnswers(ctx context.Context, a *fleet.Agent, t *fleet.Task)
 // answered records that the agent has received the answer or, if err is not nil, that it will never receive it.
 func (w *worker) answered(ctx context.Context, id string, err error) error {
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
-		q, lost := tx.Question(id)
-		if lost != nil || q == nil || !q.Open() {
-			return lost
+		q, readErr := tx.Question(id)
+		if readErr != nil || q == nil || !q.Open() {
+			return readErr
 		}
 		q.GivenAt = w.now()
 		if err == nil {
 			return tx.UpdateQuestion(q)
 		}
-		t, lost := tx.Task(q.TaskID)
-		if lost != nil || t == nil {
-			return lost
+		t, readErr := tx.Task(q.TaskID)
+		if readErr != nil || t == nil {
+			return readErr
 		}
 		q.Status = fleet.QuestionWithdrawn
 		if err := tx.UpdateQuestion(q); err != nil {
