@@ -47,8 +47,8 @@ type Config struct {
 
 // These are numbers of connections. A replica has one more connection to listen with.
 const (
-	// mainConns is the number for updates, and the same for views, unless the URL has pool_max_conns. With this number,
-	// four replicas fit into the default max_connections of 100.
+	// mainConns is the number of connections for updates, and also the number for views, unless the URL has pool_max_conns.
+	// With this number, four replicas fit into the default max_connections of 100.
 	mainConns  = 8
 	sideConns  = 3 // for leases and notifications, which must not wait for transactions
 	stampConns = 1 // for stamping, which must not wait for leases either, because every write waits for it
@@ -77,7 +77,8 @@ type Store struct {
 	calls  sync.WaitGroup // pending calls
 }
 
-// Open opens the store in the database and upgrades its schema. It refuses a database that a newer Fleet has written.
+// Open opens the store in the database and upgrades its schema. It refuses a database that a newer Fleet has upgraded so that
+// this program cannot work with it; see migrate.
 func Open(ctx context.Context, url string, cfg Config) (_ *Store, err error) {
 	s := &Store{log: cfg.Logger}
 	if s.log == nil {

@@ -142,8 +142,8 @@ func (s *Store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
 // maxTries is how often a transaction is tried.
 const maxTries = 20
 
-// retry repeats f while f returns again = true, at most maxTries times, with growing pauses. f returns that after a
-// conflict with another transaction, or if the connection was lost before the commit.
+// retry calls f until f returns again = false, at most maxTries times, with growing pauses. again is true after a conflict with
+// another transaction, or if the connection was lost before the commit.
 func (s *Store) retry(ctx context.Context, f func() (again bool, err error)) error {
 	for tries := 1; ; tries++ {
 		again, err := f()

@@ -10,7 +10,8 @@ func IsURL(text string) bool {
 	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
 }
 
-// HasPassword reports whether the URL contains a password. For a text that is not a URL, it reports whether it may.
+// HasPassword reports whether the URL contains a password. If the text cannot be parsed as a URL, it reports whether the text
+// may contain one.
 func HasPassword(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -20,7 +21,8 @@ func HasPassword(text string) bool {
 	return has || u.Query().Has("password")
 }
 
-// Redact returns the URL with its password replaced by xxxxx.
+// Redact returns the URL with its password replaced by xxxxx. If the text cannot be parsed as a URL, it returns only
+// "postgres://".
 func Redact(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -29,7 +29,7 @@ const smallEvent = 4096
 
 var insertEvent = `INSERT INTO events (` + eventColumns + `) VALUES (` + record.Marks(eventColumns) + `)`
 
-// newest is the Seq of the newest event while the header of the index was header.
+// newest caches the Seq of the newest event. It is valid as long as the index still has this header.
 type newest struct {
 	header header
 	seq    int64

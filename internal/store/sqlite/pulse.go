@@ -26,7 +26,7 @@ type pulse struct {
 	pollers sync.WaitGroup
 }
 
-// counted is the number of commits while the header of the index was header.
+// counted caches the number of commits. It is valid as long as the index still has this header.
 type counted struct {
 	header header
 	n      int64
@@ -63,7 +63,7 @@ func (p *pulse) subscribe() (<-chan struct{}, func()) {
 	}
 }
 
-// reached records that there are n commits. It notifies subscribers unless they were already notified of as many.
+// reached records that there are n commits, and notifies subscribers if they were notified of fewer so far.
 func (p *pulse) reached(n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

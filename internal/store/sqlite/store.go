@@ -62,7 +62,7 @@ type Store struct {
 	newest atomic.Pointer[newest]
 	copier *checkpointer
 	space  *space
-	check  *checker // nil if the file was checked before it was opened
+	check  *checker // nil if the file was checked before the first use
 	schema int64    // the version of the schema that this program needs
 
 	mu     sync.Mutex
@@ -71,7 +71,8 @@ type Store struct {
 }
 
 // Open opens the store in the file and upgrades its schema. It creates the file and its directory, private to this
-// user, if they do not exist. It refuses a file that a newer Fleet has written.
+// user, if they do not exist. It refuses a file that a newer Fleet has upgraded so that this program cannot work with it; see
+// migrate.
 func Open(ctx context.Context, path string, cfg Config) (*Store, error) {
 	if cfg.BusyTimeout <= 0 {
 		cfg.BusyTimeout = 30 * time.Second

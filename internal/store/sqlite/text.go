@@ -46,8 +46,8 @@ const (
 	moreRows      = 4000 // how many are tried next for a long text
 	countedRows   = 2000 // how many of the newest tasks in the index count examines for a long text
 	rareText      = 2000 // a text is rare if at most so many tasks have it; reading them all is then the fastest way
-	maxCandidates = 6000 // like rareText, if some of the tasks in the index do not have the text
-	firstSpan     = 4000 // how many tasks the first span of time has that is searched for a text that is not rare
+	maxCandidates = 6000 // like rareText, for a query that also finds tasks without the text
+	firstSpan     = 4000 // for a text that is not rare: how many tasks are in the first span of time that is searched
 	sampled       = 200  // how many occurrences of a piece are examined to estimate how frequent the piece is
 )
 
