@@ -1,7 +1,7 @@
 // Package coder identifies callers by Coder session tokens.
 //
-// Package app puts it into the chain of sources. It sends a request with the token to the Coder deployment to learn who
-// the holder is, and remembers the answer for 30 seconds. It never stores a token: it keeps only the token's hash in
+// Package app puts it into the chain of sources. It sends requests with the token to the Coder deployment to learn who the
+// holder is, and remembers the answer for at most 30 seconds. It never stores a token: it keeps only the token's hash in
 // memory, together with the answer.
 package coder
 
