@@ -66,7 +66,7 @@ func (t *Telemetry) CallEnded(ctx context.Context, method, face string, stream b
 	(*d).Observe(took.Seconds())
 }
 
-// CallWaited records how long a call has waited until the server worked on fewer other calls.
+// CallWaited records how long a call has waited for its turn, because the server was working on its maximum number of calls.
 func (t *Telemetry) CallWaited(d time.Duration) { t.callWait.Observe(d.Seconds()) }
 
 // faceIndex returns the index of the face in faces.

@@ -1,5 +1,5 @@
-// Package telemetry shows operators what the server does. It has metrics for Prometheus and traces for OpenTelemetry,
-// and adds ids to log lines that lead from a line to its call and trace.
+// Package telemetry shows operators what the server does. It has metrics for Prometheus and traces for OpenTelemetry. It
+// adds ids to log lines, so that operators can find the call and the trace of a line.
 //
 // Package app creates it, and puts its decorators around the store and the places. The faces report their calls to it.
 // Figures that other packages count are read when Prometheus scrapes the server. The package must never change what the

@@ -9,7 +9,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Sources are functions that return current figures of the server. Each function is called once for each scrape.
+// Sources has the store and functions that return current figures of the server. Each function except Now is called once for
+// each scrape.
 type Sources struct {
 	Store fleet.Store
 	// Agents returns the existing agents with their active tasks, from memory.
