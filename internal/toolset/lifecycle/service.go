@@ -38,7 +38,7 @@ const (
 // Agent is the progress of an agent.
 type Agent struct {
 	ID         string
-	Known      bool // if false, the caller can see no such agent, and only ID is set
+	Known      bool // if false, there is no such agent that the caller may change, and only ID is set
 	Status     Status
 	Started    time.Time
 	Ended      time.Time // when the agent ended; zero while it runs
@@ -150,7 +150,7 @@ func (s *Service) agentConfig(c Config, id, contract string) *fleet.AgentConfig 
 // MaxIDs is how many agents one call can ask about.
 const MaxIDs = 1000
 
-// Status returns the progress of the agents, in the order of the ids. An agent that the caller cannot see is included,
+// Status returns the progress of the agents, in the order of the ids. An agent that the caller may not change is included,
 // with Known unset.
 func (s *Service) Status(ctx context.Context, ids []string) ([]*Agent, error) {
 	if len(ids) == 0 {
@@ -174,7 +174,7 @@ func (s *Service) Status(ctx context.Context, ids []string) ([]*Agent, error) {
 type List struct {
 	Agents                       []*Agent
 	Total, Page, PageSize, Pages int
-	More                         bool   // there are more than Total
+	More                         bool   // there may be more than Total
 	Next                         string // cursor of the next page; "" on the last one
 }
 
@@ -287,7 +287,7 @@ func ended(id string, t *fleet.Task, err error) (*Agent, error) {
 	return agentOf(id, &fleet.AgentView{Agent: fleet.Agent{Toolset: fleet.ToolsetLifecycle}, Task: t}, ""), nil
 }
 
-// mine returns AGENT_NOT_FOUND unless the agent belongs to a contract and the caller may see it.
+// mine returns AGENT_NOT_FOUND unless the agent belongs to a contract and the caller may change it.
 func (s *Service) mine(ctx context.Context, id string) error {
 	if id == "" {
 		return errNoID()

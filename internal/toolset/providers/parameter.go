@@ -99,7 +99,7 @@ var rows = []parameters{
 	{takes: slices.Concat(sampling, penalties, []string{"reasoning_effort", "thinking_budget"}), source: unverified},
 }
 
-// vendors are the vendors that have rows.
+// vendors returns the vendors that have rows.
 func vendors() (names []string) {
 	for _, r := range rows {
 		if r.vendor != "" && !slices.Contains(names, r.vendor) {

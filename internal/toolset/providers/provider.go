@@ -56,8 +56,8 @@ type Provider struct {
 	// These fields are for models.
 	Protocol Protocol `yaml:"protocol"`
 	BaseURL  string   `yaml:"base_url"`
-	// Vendor is the vendor of the models. It decides which keys of a request's config they accept. Empty means the keys
-	// that the protocol accepts.
+	// Vendor is the vendor of the models. It decides which keys of a request's config they accept. Empty means the vendor of
+	// the protocol, if the protocol is the own protocol of one vendor; otherwise the keys that any vendor may accept.
 	Vendor string `yaml:"vendor"`
 
 	// These fields are for programs. Driver is the driver of the local place that starts the program. Command is the

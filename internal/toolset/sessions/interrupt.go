@@ -39,7 +39,7 @@ func newListeners() *listeners {
 	return &listeners{count: map[string]int{}, late: map[string]*lateCall{}}
 }
 
-// join counts a call that waits for the turn.
+// join counts a call that waits for the turn, and cancels the call that leave has scheduled for the turn, if there is one.
 func (l *listeners) join(task string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

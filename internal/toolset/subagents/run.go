@@ -113,7 +113,7 @@ type run struct {
 	caller caller
 	d      *Definition
 	call   service.Call
-	limit  time.Duration // the limit for a run whose task has a longer timeout, because it must start a workspace; else 0
+	limit  time.Duration // time limit of a run in a workspace, from when the workspace is ready; 0 for a run on this machine
 	result Result
 }
 
