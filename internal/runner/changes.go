@@ -8,7 +8,8 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// begin records the commit at which the run starts. It only logs an error, which must not prevent the run.
+// begin records the commit at which the run starts. It logs an error and does not return it, because the run must start
+// anyway.
 func (w Agent) begin(ctx context.Context, r fleet.Run) {
 	t, err := w.ws.Tree()
 	if err == nil && t != nil {

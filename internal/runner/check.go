@@ -20,7 +20,7 @@ const maxCheckOutput = 1 << 20
 
 var checkID = regexp.MustCompile(`^[a-z0-9]{1,20}$`)
 
-// checkMark separates the name of a run from the id of its check in the name of the check's run.
+// checkMark is part of the name of a check's run: the name of the task's run, checkMark, and the id of the check.
 const checkMark = ".check-"
 
 // checkRun returns the run of a check. again selects the second attempt, which follows a failure of the machine.
@@ -39,7 +39,7 @@ func (w Agent) Check(ctx context.Context, r fleet.Run, c fleet.Check) (fleet.Che
 		return fleet.CheckResult{}, err
 	}
 	if !checkID.MatchString(c.ID) || c.Timeout <= 0 {
-		return fleet.CheckResult{}, fleet.Invalid(fleet.ReasonInvalidArgument, "check", "a check needs an id of small letters and digits, and a timeout")
+		return fleet.CheckResult{}, fleet.Invalid(fleet.ReasonInvalidArgument, "check", "a check needs a timeout and an id of 1 to 20 lower-case letters and digits")
 	}
 	if claimed, err := settleUnclaimed(w.home.run(r.TaskID)); err != nil {
 		return fleet.CheckResult{}, err
@@ -100,7 +100,7 @@ func (w Agent) startCheck(ctx context.Context, r fleet.Run, c fleet.Check, run s
 }
 
 // waitCheck waits until the check has ended. If the check is overdue because its supervisor is suspended, waitCheck
-// kills the check.
+// kills the check. If the agent was deleted meanwhile, the check counts as interrupted.
 func waitCheck(ctx context.Context, run shim.Run) (*shim.Exit, error) {
 	for {
 		spec, err := run.Spec()

@@ -41,7 +41,7 @@ func confined(p sandbox.Policy, run shim.Run, program, starts string, servers ma
 		}
 		for _, dir := range filepath.SplitList(path) {
 			if !filepath.IsAbs(dir) || strings.HasPrefix(string(run), filepath.Clean(dir)+"/") {
-				continue
+				continue // a directory that contains the run may also contain the runs of other agents
 			}
 			p.Read = append(p.Read, dir)
 			if filepath.Base(dir) == "bin" { // for example the libraries of node in a user's home
@@ -52,8 +52,8 @@ func confined(p sandbox.Policy, run shim.Run, program, starts string, servers ma
 	return &p
 }
 
-// installDirs returns the paths that a program needs. The first is its own path. If the program is a link, the second
-// is the path of the linked file or, for an npm package, of the directory with all packages.
+// installDirs returns the paths that a program needs. The first is its own path. The second is its path without
+// symbolic links or, for an npm package, the node_modules directory that contains it.
 func installDirs(program string) []string {
 	paths := []string{program}
 	real, err := filepath.EvalSymlinks(program)

@@ -144,7 +144,8 @@ func removeExcept(dir string, keep ...string) error {
 	return nil
 }
 
-// isActive reports whether the run has started and has not ended.
+// isActive reports whether the run has started and has not ended. A run that no shim has claimed can never start after
+// that.
 func isActive(run shim.Run) (bool, error) {
 	if claimed, err := settleUnclaimed(run); err != nil || !claimed {
 		return false, err

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Basics are patterns for Pick. They match variables that programs need and that hold no secrets.
+// Basics are patterns for Pick. They match variables that programs need and that usually hold no secrets.
 var Basics = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "TMPDIR", "XDG_*", "SSL_CERT_FILE",
 	"SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy",

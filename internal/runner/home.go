@@ -20,7 +20,7 @@ import (
 // Home is the directory of an agent. It holds these files about the agent's runs:
 //
 //	runs/    a directory for each run, see package shim
-//	active   the name of the run that was started last
+//	active   the name of the run or check that was started last
 //	session  the conversation that the agent's next run continues
 //	record   the path of the file in which the agent's program keeps that conversation, if the path is known
 //	log      a line for each run that was started or has ended
@@ -66,7 +66,8 @@ func (h Home) log(format string, args ...any) {
 
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
 
-// FileName returns a file name for the id: the id itself, or its hash if the id contains other characters.
+// FileName returns a file name for the id: the id itself if it has at most 128 letters, digits, ".", "_" and "-" and
+// does not begin with "." or "-", and otherwise its hash.
 func FileName(id string) string {
 	if plainName.MatchString(id) {
 		return id

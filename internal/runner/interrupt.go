@@ -15,8 +15,10 @@ import (
 // supervisor counts as unreachable. The agent may have removed its socket, for example.
 const listenTime = 3 * time.Second
 
-// Interrupt implements fleet.Runner. It sends SIGTERM to the run's process group. If kill is set, it sends SIGKILL to
-// the run's program and all its descendants and, if the supervisor does not answer, also to the supervisor.
+// Interrupt implements fleet.Runner. The supervisor of the run sends SIGTERM to the run's process group, after an
+// active request to the model if Run.Linger allows it. If kill is set, it sends SIGKILL to the run's program and all
+// its descendants. If it does not answer then, Interrupt kills it too. Interrupt does the same with the checks of the
+// run.
 func (w Agent) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -15,7 +15,8 @@ import (
 	"github.com/coder/acp-go-sdk"
 )
 
-// program is the agent program. It leads its own process group, so that signals to the client do not end it.
+// program is the agent program. On Linux it leads its own process group, so that signals to the client's group do not
+// end it.
 type program struct {
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
@@ -56,7 +57,8 @@ const (
 	termTime  = time.Second     // after SIGTERM
 )
 
-// end ends the program and the remaining processes of its group.
+// end closes the program's input and waits until the program has ended. After patience it sends SIGTERM to the
+// program's process group, and after termTime SIGKILL.
 func (p *program) end(patience time.Duration) {
 	_ = p.stdin.Close()
 	for _, step := range []struct {
@@ -106,7 +108,8 @@ func (w *lineReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// take handles the line if it is an update, and otherwise keeps it for the connection.
+// take handles the line if it is an update. It keeps a line that is not JSON for error texts, and any other line for
+// the connection.
 func (w *lineReader) take(line []byte) {
 	var m struct {
 		Method string          `json:"method"`

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// settleTime is how long Dispatch waits for a busy agent to become idle before it returns AGENT_BUSY.
+	// settleTime is how long a message waits for a busy agent to become idle before deliverOnce returns AGENT_BUSY.
 	// AgentAPI reports an agent as busy until its screen was unchanged for two seconds.
 	settleTime  = 12 * time.Second
 	settlePause = 300 * time.Millisecond

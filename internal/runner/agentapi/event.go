@@ -75,7 +75,7 @@ func (v *view) apply(name string, data []byte) error {
 
 var errEventSize = fmt.Errorf("a server-sent event is too long: more than %d bytes", maxConversation)
 
-// ReadEvent reads one server-sent event.
+// ReadEvent reads one server-sent event. It skips events without data, and returns io.EOF at the end of the stream.
 func ReadEvent(r *bufio.Reader) (name string, data []byte, err error) {
 	for {
 		line, err := r.ReadSlice('\n')

@@ -211,8 +211,8 @@ func (f *follower) seen() bool {
 	return ok
 }
 
-// check reads the workspace from time to time. The workspace may be stopping. Or the agent may have reported the end of
-// its work without becoming idle.
+// check unblocks AgentAPI if necessary. Every checkEvery it also reads the workspace and ends the run if the workspace
+// is stopping, or if the agent has reported the end of its work without becoming idle.
 func (f *follower) check(ctx context.Context, i, end int) (o fleet.Outcome, ended bool, err error) {
 	now := f.now()
 	if f.checked.IsZero() {

@@ -9,9 +9,10 @@ import (
 	"fleet/internal/fleet"
 )
 
-// An agent gets a run's prompt unchanged, so a run is recognised in a conversation by its text and time. This is
-// reliable: AgentAPI accepts a message only after the agent's screen was unchanged for two seconds, so two equal
-// prompts of two runs are further apart than messageSkew.
+// The message of a run is its prompt as typed returns it. The first message of a conversation may begin with the
+// specification. So a run is recognised in a conversation by its text and time. This is reliable: AgentAPI accepts a
+// message only after the agent's screen was unchanged for two seconds, so two equal prompts of two runs are further
+// apart than messageSkew.
 const (
 	// messageSkew is how much older than its run a message may be, because clocks differ.
 	messageSkew = 2500 * time.Millisecond
@@ -91,7 +92,8 @@ func compose(r fleet.Run, spec string) string {
 	return text
 }
 
-// typed returns the text without control characters, so that it can be typed into a terminal.
+// typed returns the text as it can be typed into a terminal: without surrounding space, and without control characters
+// except newlines and tabs.
 func typed(text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\r\n", "\n")
 	text = strings.Map(func(r rune) rune {

@@ -27,7 +27,8 @@ func (runners *Runners) Connect(a fleet.Agent, find Find) fleet.Runner {
 	return runner{runners, a, find}
 }
 
-// Knows reports whether these Runners have dispatched or followed the run.
+// Knows reports whether these Runners remember the run, because they have dispatched, followed, interrupted or messaged
+// it.
 func (runners *Runners) Knows(taskID string) bool { return runners.runs.known(taskID) }
 
 // Waiting returns how many messages are waiting until the run's agent is idle.

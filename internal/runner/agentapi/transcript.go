@@ -23,7 +23,7 @@ type runs struct {
 
 func newRuns() runs { return runs{byTask: map[string]*transcript{}} }
 
-// of returns the transcript of the run.
+// of returns the transcript of the run. It creates one if there is none.
 func (r *runs) of(taskID string) *transcript {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,7 +88,7 @@ type transcript struct {
 	waiting      []*pendingMessage    // later messages that are being delivered
 	sealed       bool                 // the run is ending, and accepts no more messages
 	given        bool                 // this process has dispatched the run
-	since        time.Time            // earlier reports of the agent are not about the run; by Coder's clock
+	since        time.Time            // earlier reports of the agent are not about the run; by the host's clock
 	interrupted  bool
 	ended        bool
 	outcome      fleet.Outcome

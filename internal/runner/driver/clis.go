@@ -10,8 +10,8 @@ type Known struct {
 
 // CLIs returns the known agent CLIs, Claude Code first.
 //
-// With these options, the programs may change files in the agent's directory. The configuration of the program or of
-// the project decides what else they may do.
+// The options do not set permissions: the role's permission mode and the configuration of the program decide what a
+// program may do.
 func CLIs() []Known {
 	return []Known{
 		{

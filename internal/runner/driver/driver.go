@@ -102,7 +102,8 @@ type Role struct {
 	MCPServers      map[string]MCPServer
 	Permissions     *Permissions // if nil, the agent cannot ask, and tools that need a permission are denied
 
-	// Sealed makes the program ignore settings files in the agent's working directory.
+	// Sealed makes Claude Code ignore settings files in the agent's working directory. For every program with
+	// structured output, the results of tools become part of the run's output.
 	Sealed bool
 	// Alone means that the role and the specification replace the program's own system prompt. Otherwise they extend
 	// that prompt.

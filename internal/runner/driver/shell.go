@@ -2,8 +2,8 @@ package driver
 
 import "strings"
 
-// shell runs the task as a script. The first line may name an interpreter ("#!/usr/bin/env python3"). Without it, bash
-// runs the script and stops at the first command that fails.
+// shell runs the task as a script. The first line may name an interpreter ("#!/usr/bin/env python3"). Without it,
+// Options.Command runs the script. The default is "bash -e", which stops at the first command that fails.
 //
 // The script has no standard input. It can read messages as lines from the file in FLEET_MESSAGES.
 type shell struct{ argv []string }

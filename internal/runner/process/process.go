@@ -91,9 +91,9 @@ func Members(group int) ([]Entry, error) {
 	return found, nil
 }
 
-// KillDescendants sends SIGKILL to all current descendants of the process, and to the process groups that they are in.
-// It returns the number of descendants that it found. Call it until it returns 0, because a killed process may have
-// started other processes before.
+// KillDescendants sends SIGKILL to all current descendants of the process, and to the process groups that they are in,
+// except the groups of the process and of the caller. It returns the number of descendants that it found. Call it until
+// it returns 0, because a killed process may have started other processes before.
 func KillDescendants(root int) (int, error) {
 	found, err := Descendants(root)
 	groups := map[int]bool{root: true, syscall.Getpgrp(): true}
@@ -110,10 +110,10 @@ func KillDescendants(root int) (int, error) {
 	return len(found), err
 }
 
-// KillMarked kills every process with the variable in its environment, and the processes that those processes start in
-// the meantime. The variable is "NAME=value", or "NAME=directory/" for all values within the directory. KillMarked
-// returns the number of processes that it could not kill. It also finds orphans, which are no longer descendants. On
-// systems that do not show the environments of processes, it kills nothing and returns 0.
+// KillMarked kills every other process with the variable in its environment, and the processes that those processes
+// start in the meantime. The variable is "NAME=value", or "NAME=directory/" for all values within the directory.
+// KillMarked returns the number of processes that it could not kill. It also finds orphans, which are no longer
+// descendants. On systems that do not show the environments of processes, it kills nothing and returns 0.
 func KillMarked(variable string) int {
 	left := 0
 	for range 100 { // each pass kills the processes that were started during the previous pass

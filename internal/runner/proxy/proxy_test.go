@@ -63,7 +63,7 @@ func TestProxy(t *testing.T) {
 	require.Contains(t, said, "Forbidden")
 	code, _ = get("http://example.com", nil)
 	require.Equal(t, 403, code)
-	direct, err := http.Get(p.URL + "/path") //nolint:noctx // a request that names no address
+	direct, err := http.Get(p.URL + "/path") //nolint:noctx // a request to the proxy itself
 	require.NoError(t, err)
 	defer func() { _ = direct.Body.Close() }()
 	require.Equal(t, 400, direct.StatusCode)

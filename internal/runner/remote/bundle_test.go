@@ -118,8 +118,8 @@ func TestBundleRestarted(t *testing.T) {
 	require.Equal(t, full, a.Bundle(t.Context(), writer(func([]byte) (int, error) { return 0, full })))
 }
 
-// TestBundleExpires checks that a bundle stays while somebody reads it, however long that takes, and is removed some time
-// after its last reader.
+// TestBundleExpires checks that a bundle stays while somebody reads it, however long that takes, and is removed some
+// time after its last reader.
 func TestBundleExpires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestBundleExpires(t *testing.T) {
 		require.NoError(t, read.make(t.Context(), &bundler{text: []byte("bundle")}, false))
 		time.Sleep(2 * bundleKept)
 
-		again, endAgain := all.open("id") // the connection of the first reader broke, which it has not noticed
+		again, endAgain := all.open("id") // the first connection broke, and its reader has not noticed that yet
 		require.Same(t, read, again)
 		end()
 		time.Sleep(2 * bundleKept)

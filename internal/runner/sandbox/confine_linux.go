@@ -51,7 +51,7 @@ func confine(p Policy) error {
 		{"seccomp", func() error { return filterCalls(p) }},
 	} {
 		if err := step.do(); err != nil {
-			return fmt.Errorf("confine the program: %s: %w", step.name, err)
+			return fmt.Errorf("cannot confine the program: %s: %w", step.name, err)
 		}
 	}
 	return nil
@@ -73,7 +73,7 @@ func rulesOf(p Policy) ([]landlock.Rule, error) {
 	for _, path := range p.Write {
 		info, err := os.Stat(path)
 		if err != nil {
-			return nil, fmt.Errorf("confine the program: %w", err)
+			return nil, fmt.Errorf("cannot confine the program: %w", err)
 		}
 		if info.IsDir() {
 			writeDirs = append(writeDirs, path)

@@ -15,7 +15,8 @@ import (
 	"slices"
 )
 
-// Policy lists what a program may access. Paths are absolute. The zero value allows nothing.
+// Policy lists what a program may access. Paths are absolute. The zero value allows no files except a few devices. It
+// does not limit network connections.
 type Policy struct {
 	Write []string `json:"write,omitempty"` // paths that the program may read, change and execute; each must exist
 	Read  []string `json:"read,omitempty"`  // paths that the program may read and execute; missing paths are ignored
@@ -42,7 +43,7 @@ type Network string
 // Networks without a list.
 const (
 	Full    Network = "full" // TCP and UDP
-	Offline Network = "none" // no connections; the program can only create socket pairs
+	Offline Network = "none" // no connections; the program can create only socket pairs and sockets for queries about routes
 )
 
 // Mode is how programs are confined.

@@ -39,7 +39,7 @@ const (
 	maxWord     = 200 // size of the name of a tool or an option, in bytes
 )
 
-// PolicyName is the recorded name of who answered a request for permission, if the run's rules answered it.
+// PolicyName is recorded as the answerer of a request for permission that the run's rules have answered.
 const PolicyName = "policy"
 
 // questions accepts the questions of the child, and passes the answers to it.
@@ -195,7 +195,7 @@ func (a *questions) drop(name string) {
 	}
 }
 
-// expire denies a question that was not answered in time.
+// expire closes a question that was not answered in time.
 func (a *questions) expire(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

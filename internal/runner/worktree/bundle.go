@@ -6,9 +6,9 @@ import (
 )
 
 // Bundle writes the agent's branch and snapshots to out, as a git bundle. It leaves out commits that a remote has.
-// Unless own is set, it also leaves out commits that are in tags or in branches of other users. If nothing remains,
-// Bundle writes nothing. Set own if only the agent uses the repository. Then the bundle contains all branches of the
-// repository.
+// Unless own is set, it also leaves out commits that are in tags, or in branches whose names do not begin with fleet/.
+// If nothing remains, Bundle writes nothing. Set own if only the agent uses the repository. Then the bundle contains
+// all branches of the repository.
 func (g *Git) Bundle(ctx context.Context, t Tree, uid string, own bool, out io.Writer) error {
 	v, err := g.view(t.Repository, false)
 	if err != nil {

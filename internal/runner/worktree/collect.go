@@ -16,8 +16,8 @@ const maxRefs = 1000
 
 // collect copies the agent's commits, and the objects in wants, into the repository. The agent's branches become
 // branches of the repository. If the repository already has a branch of somebody else with the same name, the agent's
-// branch gets another name. Tags and the stash are stored as refs of the agent. collect returns the resulting refs of
-// the repository.
+// branch gets another name. Tags, the stash, and branches for which no name is free are stored as refs of the agent.
+// collect returns the resulting refs of the repository.
 func (g *Git) collect(ctx context.Context, t Tree, v *view, wants ...string) (refSet, error) {
 	have, err := g.refs(ctx, t)
 	if err != nil {

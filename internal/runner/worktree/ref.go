@@ -48,7 +48,7 @@ func (g *Git) refs(ctx context.Context, t Tree) (refSet, error) {
 	return parseRefs(out + "\n"), nil
 }
 
-// given returns the refs that the agent gets: all except symbolic refs and refs of agents.
+// given returns the refs that the agent gets: all except symbolic refs and the refs that Fleet stores for the agent.
 func (s refSet) given(uid string) map[string]string {
 	all := map[string]string{}
 	for name, r := range s {

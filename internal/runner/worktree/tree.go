@@ -21,7 +21,7 @@ type Tree struct {
 }
 
 // Add creates the tree on its branch. A new branch starts at base. Add does not change an existing tree, unless broken
-// is set. Then it creates the tree again, so set broken only if nobody has worked in the tree.
+// is set. If broken is set, Add creates the tree again, and files in it are lost.
 func (g *Git) Add(ctx context.Context, t Tree, base string, broken bool) error {
 	if t.Problem() == "" && !broken {
 		return nil

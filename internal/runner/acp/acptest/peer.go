@@ -211,12 +211,12 @@ func (p *program) play(m message, script string) string {
 		case "die":
 			fmt.Fprintln(os.Stderr, "peer: out of memory")
 			os.Exit(3)
-		case "until": // the file exists in its directory
+		case "until":
 			for _, err := os.Stat(rest); err != nil; _, err = os.Stat(rest) {
 				time.Sleep(5 * time.Millisecond)
 			}
 		case "pause":
-			time.Sleep(600 * time.Millisecond) // longer than the client holds texts back
+			time.Sleep(600 * time.Millisecond)
 		}
 	}
 	return "end_turn"
