@@ -39,7 +39,7 @@ func Read(path string, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// ReadDir returns the entries of a directory, sorted by name.
+// ReadDir returns the entries of a directory, sorted by name. It returns ErrReplaced if the path is not a directory.
 func ReadDir(path string) ([]os.DirEntry, error) {
 	d, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|flags, 0)
 	if err != nil {

@@ -192,7 +192,7 @@ func (c *Catalog) file(dir *os.Root, name string) fleet.Definition {
 		d.Problem = "it is not a regular file"
 		return d
 	case info.Size() > MaxDocument:
-		d.Problem = fmt.Sprintf("it is larger than a definition can be, %d bytes", MaxDocument)
+		d.Problem = fmt.Sprintf("it is larger than the limit of %d bytes for a definition", MaxDocument)
 		return d
 	}
 	c.mu.Lock()

@@ -151,7 +151,8 @@ func (x *member) live(taskID string) *live {
 	return nil
 }
 
-// end kills the agent's active run, for the reason why, and returns it. It returns nil if there is no run.
+// end kills the agent's last run in this process, for the reason why, and returns it. It does not change a run that has
+// ended. It returns nil if there is no run.
 func (x *member) end(why error) *live {
 	x.mu.Lock()
 	r := x.run

@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	maxFileSize = 16 << 20 // bytes of a file that the tools read at most
-	maxEntries  = 100      // shown of a directory or a tree; the library has the same limit
+	maxFileSize = 16 << 20 // bytes of a file that the tools for editing and searching read at most
+	maxEntries  = 100      // entries of a directory or a tree that the tools show; the library has the same limit
 )
 
 // files is the library's filesystem toolset, restricted to one directory. The library's own toolset opens every path

@@ -162,7 +162,7 @@ func (f *files) search(ctx context.Context, dir *os.Root, args builtin.SearchFil
 				continue
 			}
 			if len(found) == maxMatches {
-				found = append(found, fmt.Sprintf("...more than %d matches: search for something more special...", maxMatches))
+				found = append(found, fmt.Sprintf("...more than %d matches: make the query more specific...", maxMatches))
 				return fs.SkipAll
 			}
 			shown := line

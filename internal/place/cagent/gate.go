@@ -181,7 +181,7 @@ func completeToolResults(messages []chat.Message) []chat.Message {
 		for _, c := range open {
 			out = append(out, chat.Message{
 				Role: chat.MessageRoleTool, ToolCallID: c.ID,
-				Content: fmt.Sprintf("The tool %q gave no answer: there is no such tool, or the work was cut off.", c.Function.Name),
+				Content: fmt.Sprintf("The tool %q gave no answer: there is no such tool, or the call was interrupted.", c.Function.Name),
 			})
 		}
 		open = nil

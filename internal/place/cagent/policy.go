@@ -23,7 +23,7 @@ type Policy struct {
 // DefaultToolsets access only the agent's own directory and conversation.
 var DefaultToolsets = []string{"think", "todo", "memory"}
 
-// keys are the names of the variables with the API keys, by provider. A provider with an empty name needs no key.
+// keys are the names of the variables with the API keys, by provider. A provider needs no key if its variable is empty.
 var keys = map[string]string{
 	"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "google": "GOOGLE_API_KEY", "mistral": "MISTRAL_API_KEY",
 	"xai": "XAI_API_KEY", "nebius": "NEBIUS_API_KEY", "requesty": "REQUESTY_API_KEY", "ollama": "", "auto": "",

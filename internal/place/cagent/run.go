@@ -158,7 +158,7 @@ func (r *run) conclusion(final string, err error) fleet.Outcome {
 	case errors.Is(why, errDeadline):
 		fail("it ran longer than its time limit of %s", r.Timeout)
 	case errors.Is(why, errTooMuch):
-		fail("it put out more than %d bytes", r.engine.config.MaxOutput)
+		fail("its output exceeded the limit of %d bytes", r.engine.config.MaxOutput)
 	case errors.Is(why, errTooOften):
 		fail("it has sent %d requests to its model, which is the limit for a task", r.gate.asked())
 	case why != nil:

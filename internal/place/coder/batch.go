@@ -62,8 +62,9 @@ func (c *batch) tooMany(now time.Time) bool {
 	return false
 }
 
-// fromList returns the workspace from the list of all workspaces. It returns nil if there are few lookups, if the list
-// does not have the workspace, or if the list is older than the last requested build of the workspace.
+// fromList returns the workspace from the list of all workspaces. It returns nil if Config.Owner is not self, if there
+// are few lookups, if the list does not have the workspace, or if the list is older than the last requested build of
+// the workspace.
 func (b *Place) fromList(ctx context.Context, id uuid.UUID) (*codersdk.Workspace, error) {
 	c := &b.batch
 	if b.config.Owner != OwnerSelf || !c.tooMany(b.config.Now()) {

@@ -176,7 +176,7 @@ func (c *Config) check() (*url.URL, error) {
 	maps.Copy(metadata, c.Metadata)
 	c.Metadata = metadata
 	if c.PollInterval < 0 {
-		return nil, fmt.Errorf("coder.poll_interval is %s: it must be more than 0", c.PollInterval)
+		return nil, fmt.Errorf("coder.poll_interval is %s: it must not be negative", c.PollInterval)
 	}
 	if c.PollInterval == 0 {
 		c.PollInterval = defaultPollInterval

@@ -95,8 +95,8 @@ func (p appProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// withKey returns the values with Fleet's public key added, if the template has the parameter and had, the parameters
-// of the last build, does not have the key.
+// withKey adds Fleet's public key to the values, unless the template has no parameter for the key or the last build
+// already had the key. had are the parameters of the last build.
 func (b *Place) withKey(v *version, had, values []codersdk.WorkspaceBuildParameter) []codersdk.WorkspaceBuildParameter {
 	if len(b.config.RunnerKey) == 0 || v.parameter(keyParameter) == nil {
 		return values

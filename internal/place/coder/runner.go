@@ -54,7 +54,7 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 }
 
 // Follow implements fleet.Runner. A run that was started through AgentAPI is followed through AgentAPI, because only
-// there is the history of its screen.
+// these runners have its output so far.
 func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return fleet.Outcome{}, err

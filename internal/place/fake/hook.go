@@ -81,12 +81,12 @@ func (g *Gate) isOpen() bool {
 	}
 }
 
-// Fail makes the next calls of the method, as many as times says, do nothing and return err. A nil err means
-// BACKEND_UNAVAILABLE. Fail replaces an earlier Fail of the method.
+// Fail makes the next calls of the method return err without doing anything. times is the number of these calls. A nil
+// err means BACKEND_UNAVAILABLE. Fail replaces an earlier Fail of the method.
 func (b *Place) Fail(m Method, times int, err error) { b.fail(moment{m, false}, times, err) }
 
-// FailAfter makes the next calls of the method, as many as times says, take effect but return err, as if the answer
-// were lost. A nil err means BACKEND_UNAVAILABLE. FailAfter replaces an earlier FailAfter of the method.
+// FailAfter makes the next calls of the method take effect but return err, as if the answer were lost. times is the
+// number of these calls. A nil err means BACKEND_UNAVAILABLE. FailAfter replaces an earlier FailAfter of the method.
 func (b *Place) FailAfter(m Method, times int, err error) { b.fail(moment{m, true}, times, err) }
 
 func (b *Place) fail(at moment, times int, err error) {

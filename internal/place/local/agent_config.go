@@ -71,7 +71,7 @@ func (b *Place) kind(a fleet.Agent) (project, error) {
 	return p, nil
 }
 
-// allowEdits lets Claude Code edit files in its directory, unless the role sets permissions. It does not allow
+// allowEdits lets the agent's program edit files in its directory, unless the role sets permissions. It does not allow
 // commands.
 func (r *Role) allowEdits() {
 	if r.PermissionMode == "" && r.Tools == nil && len(r.AllowedTools) == 0 {
@@ -102,7 +102,7 @@ func configProject(a fleet.Agent) (project, error) {
 		return refuse("the driver %q cannot restrict tools or provide MCP servers: leave these out, or use claude", r.Driver)
 	}
 	if len(r.Tools) > 0 {
-		return refuse("the driver claude supports only tools from MCP servers: register the tool for an agent with another driver")
+		return refuse("the driver %q does not support registered tools: register the tool for an agent with another driver", r.Driver)
 	}
 	if err := checkVariables("pass_env", r.PassEnv); err != nil {
 		return refuse("the agent's configuration is invalid: %s", err)

@@ -49,10 +49,10 @@ type Project struct {
 	// each agent gets an empty directory.
 	Repository string `yaml:"repository"`
 	// Branch is the branch, tag or commit at which the branches of agents start. If it is empty, they start at the
-	// commit that the repository has checked out.
+	// commit that is checked out in the repository or, if the repository has a URL, at its default branch.
 	Branch string `yaml:"branch"`
 
-	Driver  string        `yaml:"driver"`  // shell, claude, acp or command; empty: shell
+	Driver  string        `yaml:"driver"`  // shell, claude, codex, acp or command; empty: shell
 	Command []string      `yaml:"command"` // the program and its arguments; templates if the driver is command
 	Stdin   string        `yaml:"stdin"`   // driver command: template of the standard input
 	Output  string        `yaml:"output"`  // driver command: text or jsonl; empty: text

@@ -14,13 +14,16 @@
 //	agents/UID/log          what happened to the agent
 //	agents/UID/work/        where the agent works
 //	agents/UID/runs/TASK/   one run, see package shim
-//	agents/UID/active       the id of the task that may be running
+//	agents/UID/git/         the git directory of the worktree, see package worktree
+//	agents/UID/home/, tmp/  HOME and TMPDIR of confined programs
+//	agents/UID/active       the run or check that was started last
 //	agents/UID/session      the conversation that the agent's next task continues
 //	agents/UID/stopped      exists while the agent is stopped
 //	kept/NAME-UID/          uncommitted work of a deleted agent
+//	results/UID/            files of an agent that are kept after its deletion for a limited time
 //	repositories/           copies of repositories that the configuration names by a URL
 //
 // Package app creates the place, and the core calls it through fleet.Place. The place runs tasks with package runner.
-// It must never pass the server's environment to an agent. The only change that it may make to a repository is to add
-// an agent's commits.
+// It must never pass the server's environment to an agent. In a repository it may change only the commits, branches and
+// refs of agents.
 package local

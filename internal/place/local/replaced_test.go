@@ -22,10 +22,9 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestReplacedFiles runs an agent that replaces a file of the agent or of its run. Fleet reads this file. The
-// replacement is a pipe, a link to a device, a directory, or a file with invalid content.
-// It replaces every such file with a pipe, and only the most important files with something else. The task must end,
-// and all calls for the agent must return.
+// TestReplacedFiles runs an agent that replaces a file that Fleet reads: a file of the agent or of its run. Every such
+// file is replaced with a pipe. The most important files are also replaced with a link to a device, a directory, and a
+// file with invalid content. The task must end, and all calls for the agent must return.
 func TestReplacedFiles(t *testing.T) {
 	t.Parallel()
 	for how, script := range map[string]string{

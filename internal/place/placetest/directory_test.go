@@ -43,7 +43,7 @@ func (d *directory) Projects(ctx context.Context) ([]fleet.Project, error) {
 // Roles implements fleet.Place.
 func (d *directory) Roles(ctx context.Context, project string) ([]fleet.Role, error) {
 	if project != "scripts" {
-		return nil, fleet.Errorf(fleet.ReasonProjectNotFound, "project %q not found: there is scripts", project)
+		return nil, fleet.Errorf(fleet.ReasonProjectNotFound, "project %q not found: the only project is scripts", project)
 	}
 	return []fleet.Role{{Name: "worker", Default: true}}, ctx.Err()
 }
@@ -55,7 +55,7 @@ func (d *directory) path(a fleet.Agent, name ...string) string {
 // Provision implements fleet.Place. A repeated call can repeat each step, and the record is written last.
 func (d *directory) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
 	if a.Project != "scripts" || a.Config != nil {
-		return fleet.Workspace{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "project %q not found: there is scripts", a.Project)
+		return fleet.Workspace{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "project %q not found: the only project is scripts", a.Project)
 	}
 	w := fleet.Workspace{
 		ID: a.UID, AgentUID: a.UID, Location: d.path(a, "work"), State: fleet.StateRunning,
