@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// span formats a duration in its one or two largest units: 42s, 3m, 5h, 12d.
+// span formats a duration in one unit, and from a year on in two: 42s, 3m, 47h, 12d, 1y30d.
 func span(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch d = max(d, 0); {

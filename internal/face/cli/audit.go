@@ -50,7 +50,7 @@ export" writes the whole log as JSON Lines.`,
 	return cmd
 }
 
-// outcomeOf returns the outcome of the line, in its colour.
+// outcomeOf returns the cell with the outcome of the call, in its colour.
 func outcomeOf(e *fleetv1.AuditEntry) cell {
 	switch e.GetOutcome() {
 	case "ok":

@@ -32,7 +32,7 @@ func (g *grid) column(name string, shown bool) {
 	g.skip = append(g.skip, !shown)
 }
 
-// row adds a row of texts, cells, numbers, truth values and values of enums, one for each column.
+// row adds a row of texts, cells, numbers, booleans and values of enums, one for each column.
 func (g *grid) row(fields ...any) {
 	row := make([]cell, 0, len(fields))
 	for i, f := range fields {

@@ -82,9 +82,8 @@ func TestEveryMutationHasAnID(t *testing.T) {
 	}
 }
 
-// TestWhatMayNotBeRepeatedIsNot checks that a broken call without an id is not repeated, for example the creation of a
-// token.
-func TestWhatMayNotBeRepeatedIsNot(t *testing.T) {
+// TestBrokenCallWithoutIDIsNotRepeated breaks calls that have no request id, for example the creation of a token.
+func TestBrokenCallWithoutIDIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	calls := 0

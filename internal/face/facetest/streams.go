@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// KeepStreams returns the channel as one that keeps its streams for ever. The finalizer of a stream that is collected ends the stream's
-// context, which only the synctest bubble of its test may do.
+// KeepStreams returns a channel that keeps its streams from the garbage collector. The finalizer of a freed stream
+// would end the stream's context outside the synctest bubble of the test, which is an error.
 func KeepStreams(c *inprocgrpc.Channel) grpc.ClientConnInterface { return keeping{c} }
 
 type keeping struct{ *inprocgrpc.Channel }

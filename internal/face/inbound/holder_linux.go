@@ -61,7 +61,7 @@ func marks(pid string) (filters int, noNewPrivs bool, err error) {
 			noNewPrivs = value == "1"
 		case "Seccomp_filters":
 			if filters, err = strconv.Atoi(value); err != nil {
-				return 0, false, fmt.Errorf("read the status of process %s: %w", pid, err)
+				return 0, false, fmt.Errorf("cannot read the status of process %s: %w", pid, err)
 			}
 		}
 	}

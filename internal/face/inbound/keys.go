@@ -98,7 +98,7 @@ func (k *Keys) read() (*tls.Config, error) {
 func (f KeyFiles) Load() (tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
 	if err != nil {
-		return pair, fmt.Errorf("read the TLS certificate %s and its key %s: %w", f.Cert, f.Key, err)
+		return pair, fmt.Errorf("cannot read the TLS certificate %s and its key %s: %w", f.Cert, f.Key, err)
 	}
 	return pair, nil
 }
@@ -116,7 +116,8 @@ func ReadAuthorities(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// stat describes the files that are used. It follows symbolic links, so that it notices if a link leads to another file.
+// stat describes the files that are used. It follows symbolic links, so that it notices if a link leads to another
+// file.
 func (f KeyFiles) stat() (infos []fs.FileInfo, err error) {
 	for _, name := range []string{f.Cert, f.Key, f.ClientCA} {
 		if name == "" {

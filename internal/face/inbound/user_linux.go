@@ -83,7 +83,7 @@ func findSocket(table io.Reader, local, remote netip.AddrPort) (user int, inode 
 		}
 		user, err := strconv.Atoi(f[fieldUser])
 		if err != nil {
-			return 0, "", fmt.Errorf("read the table of sockets: %w", err)
+			return 0, "", fmt.Errorf("cannot read the table of sockets: %w", err)
 		}
 		return user, f[fieldInode], nil
 	}

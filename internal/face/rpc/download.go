@@ -20,7 +20,7 @@ const payloadChunk = 256 << 10
 
 const textContent = "text/plain; charset=utf-8"
 
-// DownloadTaskPayload sends the payload of a task.
+// DownloadTaskPayload sends the payload of a task from the request's offset on.
 func (f *Fleet) DownloadTaskPayload(r *fleetv1.DownloadTaskPayloadRequest, out grpc.ServerStreamingServer[httpbody.HttpBody]) error {
 	d, err := f.svc.DownloadPayload(out.Context(), r.GetTaskId(), r.GetOffset())
 	if err != nil {

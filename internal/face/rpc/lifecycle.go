@@ -125,7 +125,8 @@ func lifecycleStatusOf(s lifecycle.Status) fleetv1.LifecycleStatus {
 	return fleetv1.LifecycleStatus(fleetv1.LifecycleStatus_value[string(s)])
 }
 
-// ends returns when the agent completed, or when it ended otherwise.
+// ends returns the time of the agent's end: as completed if the agent has completed its contract, else as stopped. Both
+// are nil while the agent works.
 func ends(a *lifecycle.Agent) (completed, stopped *timestamppb.Timestamp) {
 	if a.Status == lifecycle.Completed {
 		return timeOf(a.Ended), nil

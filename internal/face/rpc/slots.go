@@ -82,7 +82,8 @@ func (s *Slots) Working() int {
 }
 
 // Take waits for a slot for a call of the principal. It fails with LIMIT_REACHED if too many calls of the principal
-// wait, or if the call has waited too long. Give the slot back with Leave.
+// wait, or if the call has waited too long. It returns the context's error if the context ends first. Give the slot
+// back with Leave.
 func (s *Slots) Take(ctx context.Context, principal string) error {
 	if s == nil || s.try() {
 		return nil

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 
 const server = "fleet.example.com:8102"
 
-// server serves the metadata of a server with the issuer.
+// metadata serves the metadata p, and returns the URL.
 func metadata(t *testing.T, p *protected.Resource) string {
 	t.Helper()
 	s := httptest.NewServer(p)
