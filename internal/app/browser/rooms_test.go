@@ -78,7 +78,7 @@ func TestAddresses(t *testing.T) {
 	b.sees("1 of 2 agents")
 	b.expect("404")
 	b.goTo("/nowhere") // this path is not a view, so the API answers
-	b.sees("There is no GET /nowhere")
+	b.sees("there is no GET /nowhere")
 	b.goTo("/agents/nobody")
 	b.sees("nobody")
 }

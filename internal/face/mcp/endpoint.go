@@ -60,7 +60,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.delete(w, r)
 	default:
 		w.Header().Set("Allow", "POST, DELETE")
-		refuse(w, http.StatusMethodNotAllowed, mcp.INVALID_REQUEST, "Send messages by POST. There is no stream to GET: each POST is answered by a stream of its own.")
+		refuse(w, http.StatusMethodNotAllowed, mcp.INVALID_REQUEST, "send messages by POST: there is no stream to GET, because each POST is answered by a stream of its own")
 	}
 }
 
@@ -92,10 +92,10 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 				writeError(w, wire.HTTPStatus(unknown), wire.ErrorOf(unknown))
 				return
 			}
-			refuse(w, http.StatusRequestEntityTooLarge, mcp.INVALID_REQUEST, fmt.Sprintf("The message is larger than %d bytes; send less.", tooLarge.Limit))
+			refuse(w, http.StatusRequestEntityTooLarge, mcp.INVALID_REQUEST, fmt.Sprintf("the message is larger than %d bytes; send less", tooLarge.Limit))
 			return
 		}
-		refuse(w, http.StatusBadRequest, mcp.PARSE_ERROR, "The message could not be read to its end.")
+		refuse(w, http.StatusBadRequest, mcp.PARSE_ERROR, "the message could not be read to its end")
 		return
 	}
 	m, problem := open(body)
@@ -125,7 +125,7 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 				out.begin = func() string { return e.sessions.begin(caller) }
 			}
 		case id != "" && !e.sessions.use(caller, id):
-			refuse(w, http.StatusNotFound, sessionNotFound, "This session is unknown or has ended; initialize a new one.")
+			refuse(w, http.StatusNotFound, sessionNotFound, "this session is unknown or has ended; initialize a new one")
 			return
 		}
 	} else {
@@ -149,7 +149,7 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 func (e *endpoint) delete(w http.ResponseWriter, r *http.Request) {
 	_, caller, _ := e.identify(r.Context(), r.Header.Values("Authorization")) // an unknown caller has no session
 	if !e.sessions.end(caller, r.Header.Get(server.HeaderKeySessionID)) {
-		refuse(w, http.StatusNotFound, sessionNotFound, "This session is unknown or has ended.")
+		refuse(w, http.StatusNotFound, sessionNotFound, "this session is unknown or has ended")
 		return
 	}
 	w.WriteHeader(http.StatusOK)

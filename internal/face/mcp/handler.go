@@ -36,7 +36,7 @@ func newMux(conn grpc.ClientConnInterface, c Config) http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusNotFound, wire.Error{
 			Reason:  "UNIMPLEMENTED",
-			Message: "There is no MCP endpoint " + r.URL.Path + "; use /mcp, or /mcp/ with one of the toolsets " + names(sets) + ".",
+			Message: "there is no MCP endpoint " + r.URL.Path + "; use /mcp, or /mcp/ with one of the toolsets " + names(sets),
 			Details: map[string]any{"available": names(sets)},
 		})
 	})

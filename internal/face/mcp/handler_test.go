@@ -43,9 +43,9 @@ func TestAnswers(t *testing.T) {
 		{"no arguments", "list_agents", `null`, `{"agents":[{"name":"papi","status":"idle","current_task":null,"state":"running","role":"","project":"","current_task_id":null,"owner":"","place":""}],"total_count":1,"observed_at":null,"places":[]}`, false},
 		{"not found", "show_agent", `{"agent_name":"x"}`, `{"error":"AGENT_NOT_FOUND","message":"There is no agent 'x'.","details":{"agent_name":"x"}}`, true},
 		{"unknown argument", "show_agent", `{"agent_nam":"x"}`, `{"error":"INVALID_ARGUMENT","message":"unknown field \"agent_nam\": did you mean \"agent_name\"?","details":{"field":"agent_nam"}}`, true},
-		{"argument given twice", "show_agent", `{"agent_name":"x","agent_name":"y"}`, `{"error":"INVALID_ARGUMENT","message":"The field \"agent_name\" is given twice; give it once.","details":{"field":"agent_name"}}`, true},
-		{"wrong type", "list_agents", `{"page":"x"}`, `{"error":"INVALID_PAGE","message":"page must be a whole number, got the string \"x\".","details":{"field":"page"}}`, true},
-		{"arguments are not an object", "list_agents", `"x"`, `{"error":"INVALID_ARGUMENT","message":"Expected a JSON object with the fields of the request, got the string \"x\".","details":null}`, true},
+		{"argument given twice", "show_agent", `{"agent_name":"x","agent_name":"y"}`, `{"error":"INVALID_ARGUMENT","message":"the field \"agent_name\" is given twice; give it once","details":{"field":"agent_name"}}`, true},
+		{"wrong type", "list_agents", `{"page":"x"}`, `{"error":"INVALID_PAGE","message":"page must be a whole number, got the string \"x\"","details":{"field":"page"}}`, true},
+		{"arguments are not an object", "list_agents", `"x"`, `{"error":"INVALID_ARGUMENT","message":"expected a JSON object with the fields of the request, got the string \"x\"","details":null}`, true},
 		{"unimplemented method", "list_agent_projects", `{}`, `{"error":"UNIMPLEMENTED","message":"method ListAgentProjects not implemented","details":null}`, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -122,14 +122,14 @@ func TestRefusals(t *testing.T) {
 		status     int
 		text       string
 	}{
-		{"too large", `{"x":"` + strings.Repeat("x", 1<<20) + `"}`, nil, 413, "The message is larger than 1048576 bytes"},
+		{"too large", `{"x":"` + strings.Repeat("x", 1<<20) + `"}`, nil, 413, "the message is larger than 1048576 bytes"},
 		{"invalid UTF-8", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}", nil, 400, "not valid UTF-8"},
 		{"too deep", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + strings.Repeat("[", 100000) + strings.Repeat("]", 100000) + `}`, nil, 400, "nested deeper"},
-		{"not JSON", `{"jsonrpc":`, nil, 400, "The message is not valid JSON."},
-		{"nothing", ``, nil, 400, "The message is not valid JSON."},
-		{"a batch", `[` + showPapi + `]`, nil, 400, "Batches are not supported"},
+		{"not JSON", `{"jsonrpc":`, nil, 400, "the message is not valid JSON"},
+		{"nothing", ``, nil, 400, "the message is not valid JSON"},
+		{"a batch", `[` + showPapi + `]`, nil, 400, "batches are not supported"},
 		{"a string", `"x"`, nil, 400, "must be a JSON object"},
-		{"forged session", showPapi, []string{"Mcp-Session-Id", "mcp-session-00000000-0000-4000-8000-000000000000"}, 404, "This session is unknown"},
+		{"forged session", showPapi, []string{"Mcp-Session-Id", "mcp-session-00000000-0000-4000-8000-000000000000"}, 404, "this session is unknown"},
 		{"unknown revision", showPapi, []string{"MCP-Protocol-Version", "1999-01-01"}, 400, "Unsupported protocol version"},
 		{"wrong content type", showPapi, []string{"Content-Type", "text/plain"}, 400, "application/json"},
 	} {

@@ -73,15 +73,15 @@ func open(message []byte) (envelope, *rpcError) {
 	var e envelope
 	// A member of the wrong type is left to mcp-go, which refuses it in an answer with the request's id.
 	if _, broken := errors.AsType[*json.SyntaxError](json.Unmarshal(message, &e)); broken {
-		return envelope{}, &rpcError{Code: mcp.PARSE_ERROR, Message: "The message is not valid JSON."}
+		return envelope{}, &rpcError{Code: mcp.PARSE_ERROR, Message: "the message is not valid JSON"}
 	}
 	switch first := bytes.TrimSpace(message)[0]; first {
 	case '{':
 		return e, nil
 	case '[':
-		return e, &rpcError{Code: mcp.INVALID_REQUEST, Message: "Batches are not supported; send each message by itself."}
+		return e, &rpcError{Code: mcp.INVALID_REQUEST, Message: "batches are not supported; send each message by itself"}
 	}
-	return e, &rpcError{Code: mcp.INVALID_REQUEST, Message: "The message must be a JSON object."}
+	return e, &rpcError{Code: mcp.INVALID_REQUEST, Message: "the message must be a JSON object"}
 }
 
 // rpcError is a JSON-RPC error.

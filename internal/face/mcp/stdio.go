@@ -91,7 +91,7 @@ func (s *stdio) serve(ctx context.Context, lines <-chan line) {
 			case errors.Is(l.err, io.EOF):
 				return
 			case errors.Is(l.err, errLong):
-				s.answer((&rpcError{Code: mcp.INVALID_REQUEST, Message: "The message is too large; send less."}).response(nil))
+				s.answer((&rpcError{Code: mcp.INVALID_REQUEST, Message: "the message is too large; send less"}).response(nil))
 			case l.err != nil:
 				s.fail(fmt.Errorf("mcp: read: %w", l.err))
 				return
@@ -131,7 +131,7 @@ func (s *stdio) begin(ctx context.Context, m envelope, message []byte) {
 	defer s.mu.Unlock()
 	if _, ok := s.calls[id]; ok {
 		cancel(nil)
-		s.answer((&rpcError{Code: mcp.INVALID_REQUEST, Message: "A request with this id is already running; give each request its own id."}).response(m.ID))
+		s.answer((&rpcError{Code: mcp.INVALID_REQUEST, Message: "a request with this id is already running; give each request its own id"}).response(m.ID))
 		return
 	}
 	s.calls[id] = cancel
@@ -174,7 +174,7 @@ func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response 
 	b, err := json.Marshal(r)
 	if err != nil {
 		s.log.ErrorContext(ctx, "response cannot be encoded", slog.String("method", m.Method), slog.Any("error", err))
-		return (&rpcError{Code: mcp.INTERNAL_ERROR, Message: "The answer cannot be written as JSON; the server's log has the cause."}).response(m.ID)
+		return (&rpcError{Code: mcp.INTERNAL_ERROR, Message: "the answer cannot be written as JSON; the server's log has the cause"}).response(m.ID)
 	}
 	return result.Append(nil, b)
 }

@@ -35,7 +35,7 @@ func TestStdioReportsInvalidInput(t *testing.T) {
 		`{`:                                "-32700",
 		"{\"a\":\"\xff\"}":                 "not valid UTF-8",
 		strings.Repeat("[", 1000):          "nested deeper",
-		`[]`:                               "Batches are not supported",
+		`[]`:                               "batches are not supported",
 		`{"jsonrpc":"1.0","id":1}`:         "Invalid JSON-RPC version",
 		strings.Repeat("x", 17<<20):        "too large",
 		`{"jsonrpc":"2.0","id":5,"x":[1]}`: `"id":5`,

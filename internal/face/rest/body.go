@@ -38,12 +38,12 @@ func (b *body) read(request proto.Message) error {
 		if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return tooLarge(large.Limit)
 		}
-		return wire.Invalid(invalidArgument, "", "The body ended too early.")
+		return wire.Invalid(invalidArgument, "", "the body ended too early")
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
 		if required := rt.required(); len(required) > 0 {
 			return wire.Invalid(wire.InvalidReason(rt.field(required[0])), required[0],
-				"The body is empty; send a JSON object with %s.", strings.Join(required, ", "))
+				"the body is empty; send a JSON object with %s", strings.Join(required, ", "))
 		}
 	}
 	if err := wire.Unmarshal(data, request); err != nil {
@@ -52,7 +52,7 @@ func (b *body) read(request proto.Message) error {
 	for _, name := range rt.fields {
 		field, m := rt.field(name), request.ProtoReflect()
 		if given := m.Get(field).String(); m.Has(field) && given != b.inPath[name] {
-			return wire.Invalid(wire.InvalidReason(field), name, "%s is %q in the path and %q in the body; leave it out of the body.",
+			return wire.Invalid(wire.InvalidReason(field), name, "%s is %q in the path and %q in the body; leave it out of the body",
 				name, cut(b.inPath[name]), cut(given))
 		}
 	}
@@ -72,7 +72,7 @@ func (b *body) request() (proto.Message, error) {
 	}
 	for _, name := range b.route.fields {
 		if err := runtime.PopulateFieldFromPath(request, name, b.inPath[name]); err != nil {
-			return nil, wire.Invalid(wire.InvalidReason(b.route.field(name)), name, "%s in the path cannot be used.", name)
+			return nil, wire.Invalid(wire.InvalidReason(b.route.field(name)), name, "%s in the path cannot be used", name)
 		}
 	}
 	return request, nil
@@ -90,7 +90,7 @@ func requestOf(r *http.Request) (proto.Message, error) {
 // tooLarge returns the error for a body that is larger than the limit.
 func tooLarge(limit int64) error {
 	return &runtime.HTTPStatusError{HTTPStatus: http.StatusRequestEntityTooLarge, Err: wire.Invalid(invalidArgument, "",
-		"The body is larger than the %d bytes that the server reads; send less.", limit)}
+		"the body is larger than the %d bytes that the server reads; send less", limit)}
 }
 
 // checkContent refuses a body whose content type is not JSON. A body without a content type counts as JSON.
@@ -102,7 +102,7 @@ func checkContent(r *http.Request) error {
 		return &runtime.HTTPStatusError{HTTPStatus: http.StatusUnsupportedMediaType, Err: wire.Invalid(invalidArgument, "", format, args...)}
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return refuse("The body is encoded as %q; send it as it is, without Content-Encoding.", cut(coding))
+		return refuse("the body is encoded as %q; send it as it is, without Content-Encoding", cut(coding))
 	}
 	content := r.Header.Get("Content-Type")
 	media, _, err := mime.ParseMediaType(content)
@@ -111,7 +111,7 @@ func checkContent(r *http.Request) error {
 		return nil
 	}
 	if content != "" && (err != nil || media != "application/json" && !strings.HasSuffix(media, "+json")) {
-		return refuse("The body is of the type %q; send JSON, with `Content-Type: application/json`.", cut(content))
+		return refuse("the body is of the type %q; send JSON, with `Content-Type: application/json`", cut(content))
 	}
 	return nil
 }
@@ -140,7 +140,7 @@ func (rt *route) refuseBody(r *http.Request) error {
 		return nil
 	}
 	if known := rt.rest(); len(known) > 0 {
-		return wire.Invalid(invalidArgument, "", "%s takes no body; put %s into the query.", rt, strings.Join(known, ", "))
+		return wire.Invalid(invalidArgument, "", "%s takes no body; put %s into the query", rt, strings.Join(known, ", "))
 	}
-	return wire.Invalid(invalidArgument, "", "%s takes no body; send none.", rt)
+	return wire.Invalid(invalidArgument, "", "%s takes no body; send none", rt)
 }

@@ -75,7 +75,7 @@ func (c *contentStream) serve(w http.ResponseWriter, r *http.Request) {
 		h.Set("Vary", "Accept-Encoding")
 		if !takesGzip(r.Header.Values("Accept-Encoding")) {
 			writeError(w, &runtime.HTTPStatusError{HTTPStatus: http.StatusNotAcceptable, Err: wire.Invalid(invalidArgument, "",
-				"The content is compressed by gzip, and the request does not accept that; send `Accept-Encoding: gzip` (curl --compressed).")})
+				"the content is compressed by gzip, and the request does not accept that; send `Accept-Encoding: gzip` (curl --compressed)")})
 			return
 		}
 		h.Set("Content-Encoding", "gzip")
@@ -120,7 +120,7 @@ func (w *rangeWriter) WriteHeader(status int) {
 	w.refused = true
 	w.Header().Del("Content-Disposition")
 	writeError(w.ResponseWriter, &runtime.HTTPStatusError{HTTPStatus: status, Err: wire.Invalid(invalidArgument, "",
-		"The header Range names bytes beyond the end of the content; Content-Range has the size of the content.")})
+		"the header Range names bytes beyond the end of the content; Content-Range has the size of the content")})
 }
 
 // Write sends a piece of the content.

@@ -65,7 +65,7 @@ func (f *face) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.Mars
 		err = b.err
 	}
 	if malformed, ok := errors.AsType[runtime.MalformedSequenceError](err); ok {
-		err = wire.Invalid(invalidArgument, "", "The path has %q, which is not a valid escape: write %%25 for a percent sign.", cut(string(malformed)))
+		err = wire.Invalid(invalidArgument, "", "the path has %q, which is not a valid escape: write %%25 for a percent sign", cut(string(malformed)))
 	}
 	writeError(w, err)
 }
@@ -82,9 +82,9 @@ func (f *face) routingFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.M
 	for i, rt := range f.routes {
 		routes[i] = rt.String()
 	}
-	message := fmt.Sprintf("There is no %s; /docs describes the API.", asked)
+	message := fmt.Sprintf("there is no %s; /docs describes the API", asked)
 	if near := f.nearest(r.Method, path); near != "" {
-		message = fmt.Sprintf("There is no %s; did you mean %s? /docs describes the API.", asked, near)
+		message = fmt.Sprintf("there is no %s: did you mean %s? /docs describes the API", asked, near)
 	}
 	writeObject(w, http.StatusNotFound, wire.Error{
 		Reason: unimplemented, Message: message, Details: map[string]any{"method": asked, "routes": routes},
@@ -95,9 +95,9 @@ func (f *face) routingFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.M
 func (f *face) writeNotAllowed(w http.ResponseWriter, r *http.Request, verbs []string) {
 	path := r.URL.EscapedPath()
 	asked := cut(r.Method + " " + path)
-	message := fmt.Sprintf("There is no %s; this path takes %s.", asked, strings.Join(verbs, " and "))
+	message := fmt.Sprintf("there is no %s: this path takes %s", asked, strings.Join(verbs, " and "))
 	if near := f.nearest(r.Method, path); near != "" && strings.HasPrefix(near, r.Method+" ") {
-		message = fmt.Sprintf("There is no %s; this path takes %s. Did you mean %s?", asked, strings.Join(verbs, " and "), near)
+		message = fmt.Sprintf("there is no %s: this path takes %s; did you mean %s?", asked, strings.Join(verbs, " and "), near)
 	}
 	w.Header().Set("Allow", strings.Join(verbs, ", "))
 	writeObject(w, http.StatusMethodNotAllowed, wire.Error{

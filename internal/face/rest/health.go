@@ -46,7 +46,7 @@ func (f *face) ready(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Retry-After", "1")
 	writeObject(w, http.StatusServiceUnavailable, wire.Error{
 		Reason:  "BACKEND_UNAVAILABLE",
-		Message: "The server is not ready: " + why,
+		Message: "the server is not ready: " + why,
 		Details: details,
 	})
 }

@@ -73,9 +73,9 @@ func (rt *route) open(r *http.Request, inPath map[string]string) (*body, error) 
 	for _, name := range rt.fields {
 		switch value := inPath[name]; {
 		case value == "":
-			return nil, wire.Invalid(wire.InvalidReason(rt.field(name)), name, "The path has no %s: %s.", name, rt.template)
+			return nil, wire.Invalid(wire.InvalidReason(rt.field(name)), name, "the path has no %s: %s", name, rt.template)
 		case !utf8.ValidString(value):
-			return nil, wire.Invalid(wire.InvalidReason(rt.field(name)), name, "%s in the path is not valid UTF-8: escape it as UTF-8.", name)
+			return nil, wire.Invalid(wire.InvalidReason(rt.field(name)), name, "%s in the path is not valid UTF-8: escape it as UTF-8", name)
 		}
 	}
 	b := &body{route: rt, inPath: inPath, size: r.ContentLength}
@@ -99,7 +99,7 @@ func (rt *route) open(r *http.Request, inPath map[string]string) (*body, error) 
 func (rt *route) readQuery(r *http.Request, request proto.Message) error {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return wire.Invalid(invalidArgument, "", "The query cannot be read: separate the parameters with & and escape their values.")
+		return wire.Invalid(invalidArgument, "", "the query cannot be read: separate the parameters with & and escape their values")
 	}
 	object := map[string]json.RawMessage{}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -108,7 +108,7 @@ func (rt *route) readQuery(r *http.Request, request proto.Message) error {
 			return err
 		}
 		if len(values[name]) > 1 && !field.IsList() {
-			return wire.Invalid(wire.InvalidReason(field), name, "%s is given %d times in the query; give it once.", name, len(values[name]))
+			return wire.Invalid(wire.InvalidReason(field), name, "%s is given %d times in the query; give it once", name, len(values[name]))
 		}
 		if object[name], err = literals(field, values[name]); err != nil {
 			return err
@@ -129,18 +129,18 @@ func (rt *route) parameter(name string) (protoreflect.FieldDescriptor, error) {
 	known := rt.rest()
 	switch {
 	case slices.Contains(rt.fields, name):
-		return nil, wire.Invalid(invalidArgument, name, "%s is in the path already; leave it out of the query.", name)
+		return nil, wire.Invalid(invalidArgument, name, "%s is in the path already; leave it out of the query", name)
 	case rt.hasBody && slices.Contains(known, name):
-		return nil, wire.Invalid(invalidArgument, name, "%s takes its fields in the body; put %s there, not into the query.", rt, name)
+		return nil, wire.Invalid(invalidArgument, name, "%s takes its fields in the body; put %s there, not into the query", rt, name)
 	case rt.hasBody || len(known) == 0:
-		return nil, wire.Invalid(invalidArgument, name, "unknown query parameter %q: %s takes none.", cut(name), rt)
+		return nil, wire.Invalid(invalidArgument, name, "unknown query parameter %q: %s takes none", cut(name), rt)
 	case slices.Contains(known, name):
 		return rt.field(name), nil
 	}
 	if near := wire.Nearest(name, known); near != "" {
 		return nil, wire.Invalid(invalidArgument, name, "unknown query parameter %q: did you mean %q?", cut(name), near)
 	}
-	return nil, wire.Invalid(invalidArgument, name, "unknown query parameter %q: the known ones are %s.", cut(name), strings.Join(known, ", "))
+	return nil, wire.Invalid(invalidArgument, name, "unknown query parameter %q: the known ones are %s", cut(name), strings.Join(known, ", "))
 }
 
 // literals returns the values of a query parameter as JSON.
@@ -148,7 +148,7 @@ func literals(field protoreflect.FieldDescriptor, values []string) (json.RawMess
 	list := make([]json.RawMessage, len(values))
 	for i, v := range values {
 		if !utf8.ValidString(v) {
-			return nil, wire.Invalid(wire.InvalidReason(field), string(field.Name()), "%s in the query is not valid UTF-8: escape it as UTF-8.", field.Name())
+			return nil, wire.Invalid(wire.InvalidReason(field), string(field.Name()), "%s in the query is not valid UTF-8: escape it as UTF-8", field.Name())
 		}
 		list[i] = literal(field, v)
 	}

@@ -184,7 +184,7 @@ func TestRouting(t *testing.T) {
 		"near":                   {"GET", "/v1/agent", 404, "", []string{"did you mean GET /v1/agents?"}},
 		"near with a name":       {"GET", "/v1/agents/papi/task", 404, "", []string{"did you mean GET /v1/agents/papi/tasks?"}},
 		"near action":            {"POST", "/v1/agents/papi/tasks:stp", 404, "", []string{"did you mean POST /v1/agents/papi/tasks:stop?"}},
-		"near action of one":     {"POST", "/v1/agents/papi:stpo", 405, "DELETE, GET", []string{"Did you mean POST /v1/agents/papi:stop?"}},
+		"near action of one":     {"POST", "/v1/agents/papi:stpo", 405, "DELETE, GET", []string{"did you mean POST /v1/agents/papi:stop?"}},
 		"far":                    {"GET", "/wp-login.php", 404, "", []string{"/docs"}},
 		"double slash":           {"GET", "//v1/agents", 404, "", nil},
 		"put":                    {"PUT", "/v1/agents", 405, "GET, POST", []string{"GET and POST"}},

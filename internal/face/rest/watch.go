@@ -81,7 +81,7 @@ func watchRequest(r *http.Request) (*fleetv1.WatchFleetRequest, stream, error) {
 	}
 	if last := r.Header.Get("Last-Event-ID"); last != "" {
 		if !utf8.ValidString(last) {
-			return nil, nil, wire.Invalid(invalidArgument, "cursor", "The Last-Event-ID is not valid UTF-8; send the id of an event.")
+			return nil, nil, wire.Invalid(invalidArgument, "cursor", "the Last-Event-ID is not valid UTF-8; send the id of an event")
 		}
 		request.Cursor = last
 	}

@@ -26,7 +26,7 @@ type Reader struct {
 func (r *Reader) readRequest() {
 	if r.peek() != '{' {
 		if got := r.got(); r.err == nil {
-			r.err = Invalid(invalidArgument, "", "Expected a JSON object with the fields of the request, got %s.", got)
+			r.err = Invalid(invalidArgument, "", "expected a JSON object with the fields of the request, got %s", got)
 		}
 		return
 	}
@@ -35,7 +35,7 @@ func (r *Reader) readRequest() {
 	for range r.members() {
 		for _, name := range seen {
 			if bytes.Equal(name, r.field) {
-				r.fail("The field %q is given twice; give it once.", r.path())
+				r.fail("the field %q is given twice; give it once", r.path())
 				return
 			}
 		}
@@ -46,7 +46,7 @@ func (r *Reader) readRequest() {
 		}
 	}
 	if r.err == nil && (r.peek() != 0 || r.at < len(r.data)) {
-		r.err = Invalid(invalidArgument, "", "There is more after the end of the JSON object; send one object.")
+		r.err = Invalid(invalidArgument, "", "there is more after the end of the JSON object; send one object")
 	}
 }
 
@@ -111,7 +111,7 @@ func (r *Reader) Float(to *float64) {
 	if n, ok := r.number(); ok {
 		var err error
 		if *to, err = strconv.ParseFloat(string(n), 64); err != nil {
-			r.fail("%s is too large: %s.", r.path(), short(string(n)))
+			r.fail("%s is too large: %s", r.path(), short(string(n)))
 		}
 	}
 }
@@ -129,7 +129,7 @@ func (r *Reader) Time(to **timestamppb.Timestamp) {
 	stamp := timestamppb.New(t)
 	point, zone := bytes.LastIndexByte(s, '.'), bytes.LastIndexAny(s, "Z-+")
 	if tooFine := point >= 0 && zone-point > len(".999999999"); err != nil || tooFine || !stamp.IsValid() {
-		r.fail("%s must be a time like 2026-11-22T10:30:00Z, got %q.", r.path(), short(string(s)))
+		r.fail("%s must be a time like 2026-11-22T10:30:00Z, got %q", r.path(), short(string(s)))
 		return
 	}
 	*to = stamp
@@ -192,7 +192,7 @@ func (r *Reader) object(depth int) *structpb.Struct {
 		key := string(r.field)
 		r.field = field
 		if _, twice := s.Fields[key]; twice {
-			r.fail("%s has the key %q twice; give it once.", r.subject(), short(key))
+			r.fail("%s has the key %q twice; give it once", r.subject(), short(key))
 			return s
 		}
 		s.Fields[key] = r.any(depth + 1)
@@ -230,7 +230,7 @@ func (r *Reader) any(depth int) *structpb.Value {
 	n, ok := r.number()
 	x, err := strconv.ParseFloat(string(n), 64)
 	if ok && err != nil {
-		r.fail("%s has a number that is too large: %s.", r.subject(), short(string(n)))
+		r.fail("%s has a number that is too large: %s", r.subject(), short(string(n)))
 	}
 	return structpb.NewNumberValue(x)
 }

@@ -24,10 +24,10 @@ func (r *Reader) path() string {
 	return string(r.field)
 }
 
-// subject returns the field that is read, or "The JSON" outside of a field. It is the beginning of an error.
+// subject returns the field that is read, or "the JSON" outside of a field. It is the beginning of an error.
 func (r *Reader) subject() string {
 	if len(r.field) == 0 {
-		return "The JSON"
+		return "the JSON"
 	}
 	return r.path()
 }
@@ -49,12 +49,12 @@ func (r *Reader) invalid() bool {
 	switch {
 	case r.err != nil:
 	case r.at >= len(r.data):
-		r.err = Invalid(invalidArgument, "", "The JSON ends too early.")
+		r.err = Invalid(invalidArgument, "", "the JSON ends too early")
 	case !utf8.Valid(r.data):
 		r.err = notUTF8(firstInvalid(r.data))
 	default:
 		next, _ := utf8.DecodeRune(r.data[r.at:])
-		r.err = Invalid(invalidArgument, "", "The JSON is not valid at byte %d: %q cannot be here.", r.at, next)
+		r.err = Invalid(invalidArgument, "", "the JSON is not valid at byte %d: %q cannot be here", r.at, next)
 	}
 	return false
 }
@@ -62,7 +62,7 @@ func (r *Reader) invalid() bool {
 // wrongType sets the error that the next value does not have the expected type.
 func (r *Reader) wrongType(want string) {
 	got := r.got()
-	r.fail("%s must be %s, got %s.", r.path(), want, got)
+	r.fail("%s must be %s, got %s", r.path(), want, got)
 }
 
 // got reads the next value and describes its type.

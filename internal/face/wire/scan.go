@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// The methods of this file read the parts of JSON. They report whether they succeeded; after an error they read nothing.
+// The methods of this file read the parts of JSON. They report whether they succeeded; after an error they read
+// nothing.
 
 // peek skips spaces and returns the next byte, or 0 at the end.
 func (r *Reader) peek() byte {
@@ -181,7 +182,7 @@ func (r *Reader) unicode(s []byte) ([]byte, bool) {
 			}
 		}
 		if char = utf16.DecodeRune(char, second); char == utf8.RuneError {
-			r.err = Invalid(invalidArgument, "", "The JSON cannot be read: %s at byte %d is half of a surrogate pair.", r.data[begin:begin+6], begin)
+			r.err = Invalid(invalidArgument, "", "the JSON cannot be read: %s at byte %d is half of a surrogate pair", r.data[begin:begin+6], begin)
 			return nil, false
 		}
 	}

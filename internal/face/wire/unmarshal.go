@@ -41,7 +41,7 @@ var position = regexp.MustCompile(`^proto:[\s\x{a0}]*(\(line \d+:\d+\):[\s\x{a0}
 
 func unmarshalOther(data []byte, m proto.Message) error {
 	if err := protojson.Unmarshal(data, m); err != nil {
-		return Invalid(invalidArgument, "", "The JSON cannot be read: %s.", position.ReplaceAllString(err.Error(), ""))
+		return Invalid(invalidArgument, "", "the JSON cannot be read: %s", position.ReplaceAllString(err.Error(), ""))
 	}
 	return nil
 }

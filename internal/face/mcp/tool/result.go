@@ -292,8 +292,9 @@ func fieldAt(d protoreflect.MessageDescriptor, path string) protoreflect.FieldDe
 	}
 }
 
-// success returns the JSON as structured content, and as text for clients that read only text. A note becomes a second
-// text.
+// success returns the JSON as structured content, and as text for clients that read only text. If the transport
+// assembles the response, the result has placeholders instead, and success hands the JSON to the transport. A note
+// becomes a second text.
 func success(ctx context.Context, b []byte, note string) *mcp.CallToolResult {
 	r := &mcp.CallToolResult{}
 	if a := assembledOf(ctx); a != nil {
@@ -316,7 +317,7 @@ func failure(ctx context.Context, err error) *mcp.CallToolResult {
 		e := wire.ErrorOf(err)
 		e.Details = nil
 		if e.Message, _ = prefix(e.Message, most-noteRoom); len(e.JSON()) > most {
-			e.Message = fmt.Sprintf("The error's text is too long for a tool (mcp.max_result is %d bytes); the server's log has it.", most)
+			e.Message = fmt.Sprintf("the error's text is too long for a tool (mcp.max_result is %d bytes); the server's log has it", most)
 		}
 		text = e.JSON()
 	}

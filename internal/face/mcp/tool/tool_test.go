@@ -186,7 +186,7 @@ func TestUnencodedArguments(t *testing.T) {
 		want      string
 	}{
 		{map[string]any{"x": 1}, `unknown field \"x\"`},
-		{make(chan int), `The arguments are not JSON`},
+		{make(chan int), `the arguments are not JSON`},
 	} {
 		r, err := x.Handler(t.Context(), mcp.CallToolRequest{Params: mcp.CallToolParams{Arguments: c.arguments}})
 		require.NoError(t, err)
