@@ -1,6 +1,6 @@
-# Where the workspace runs: here, as a process on the host of Coder's provisioner. Put another machine.tf in its place for
-# containers or virtual machines (README.md has one for Docker). Whatever it is, it owes main.tf three values, and the
-# agent its token; and the machine's environment must hold nothing else of Terraform's, which has the owner's secrets.
+# Where the workspace runs: here, as a process on the host of Coder's provisioner. Replace this file for containers or virtual
+# machines; README.md has one for Docker. It must set three values for main.tf, and give the agent its token. The machine must get
+# nothing else from Terraform's environment, which has the owner's secrets.
 terraform {
   required_version = ">= 1.4"
   required_providers {
@@ -14,13 +14,13 @@ terraform {
 variable "root" {
   type        = string
   default     = "/var/lib/coder-workspaces"
-  description = "Folder on the host for the workspaces' homes."
+  description = "Directory on the host for the workspaces' homes."
 }
 
 locals {
   arch = data.coder_provisioner.me.arch
   home = "${var.root}/${data.coder_workspace.me.id}"
-  # All workspaces share the host's ports. Below the range that Linux gives to outgoing connections.
+  # All workspaces share the host's ports. The port is below the range that Linux uses for outgoing connections.
   port = 20000 + parseint(substr(sha1(data.coder_workspace.me.id), 0, 6), 16) % 10000
 }
 
@@ -35,7 +35,7 @@ resource "terraform_data" "home" {
   }
 }
 
-# The machine: made anew by every start, because the agent's token is new.
+# The machine. Each start creates a new one, because the agent has a new token.
 resource "terraform_data" "machine" {
   count            = data.coder_workspace.me.start_count
   depends_on       = [terraform_data.home]

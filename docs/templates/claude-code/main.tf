@@ -1,11 +1,11 @@
-# A workspace with Claude Code in it, as Fleet wants to find it: a role, a spec, a fleet-runner, four metadata items.
-# Where it runs is said in machine.tf, how it is made ready in start.sh, what its metadata are in metadata.sh.
+# A workspace with Claude Code, and with what Fleet needs: parameters for the role and the spec, fleet-runner, four metadata items.
+# machine.tf says where the workspace runs. start.sh prepares it, and metadata.sh prints its metadata.
 
 variable "anthropic_api_key" {
   type        = string
   default     = ""
   sensitive   = true
-  description = "Key of the Anthropic API, for the agent only. Empty: log in once by hand, in the workspace."
+  description = "Key of the Anthropic API, for the agent only. If it is empty, log in once in the workspace."
 }
 
 variable "github_token" {
@@ -18,13 +18,13 @@ variable "github_token" {
 variable "repository" {
   type        = string
   default     = ""
-  description = "Git repository that agents work on, as an https URL. Empty: an empty folder."
+  description = "Git repository that agents work on, as an https URL. If it is empty, they work in an empty directory."
 }
 
 variable "model" {
   type        = string
   default     = ""
-  description = "Model of the agent. Empty: Claude Code's own choice."
+  description = "Model of the agent. If it is empty, Claude Code chooses."
 }
 
 variable "runner_url" {
@@ -42,7 +42,7 @@ variable "runner_sha256" {
 variable "permission_mode" {
   type        = string
   default     = "bypassPermissions"
-  description = "Claude Code's permission mode. In any other than bypassPermissions it asks people for what it is not allowed to do."
+  description = "Claude Code's permission mode. In any mode except bypassPermissions, it asks people before it does what is not allowed."
 }
 
 variable "refresh" {
@@ -84,7 +84,7 @@ data "coder_parameter" "role" {
 data "coder_parameter" "spec" {
   name         = "spec"
   display_name = "Spec"
-  description  = "What this agent is for: objective, context, deliverables; or the path of a file that says so."
+  description  = "What this agent is for: objective, context and deliverables, or the path of a file that has them."
   type         = "string"
   form_type    = "textarea"
   default      = ""
@@ -92,18 +92,19 @@ data "coder_parameter" "spec" {
   order        = 2
 }
 
-# Whose agent it is, when all workspaces belong to the Coder user of Fleet's token: Fleet can then be rebuilt from Coder alone.
+# The agent's owner in Fleet, for workspaces that all belong to the Coder user of Fleet's token. With it, Fleet can find the owner again
+# if it has lost its database.
 data "coder_parameter" "fleet_owner" {
   name         = "fleet_owner"
   display_name = "Owner in Fleet"
-  description  = "Filled in by Fleet. Leave it empty by hand."
+  description  = "Fleet sets it. Leave it empty if you create a workspace yourself."
   type         = "string"
   default      = ""
   mutable      = true
   order        = 3
 }
 
-# The presets leave spec alone: a preset's value would win over the one that a request gives.
+# The presets do not set spec, because a preset's value overrides the value in a request.
 data "coder_workspace_preset" "coder" {
   name        = "Software Engineer"
   description = "Writes code, implements features, fixes bugs"
@@ -127,7 +128,7 @@ resource "coder_agent" "main" {
   os   = "linux"
   arch = local.arch
   dir  = local.home
-  # Coder expands $NAME in these values, with the environment of its own agent: free text goes through as base64.
+  # Coder expands $NAME in these values with the environment of its own agent, so free text is encoded as base64.
   env = {
     AGENT_ROLE        = data.coder_parameter.role.value
     AGENT_SPEC_BASE64 = base64encode(data.coder_parameter.spec.value)

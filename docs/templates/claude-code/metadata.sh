@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # Prints the metadata item whose key is $1, or nothing if it does not exist. It prints no newline, because that would be part of the value.
 if [ "$1" = agent_spec ]; then
-  # Coder takes 2048 bytes, and half a character at their end would cost it all four items
+  # Coder accepts 2048 bytes. If they end with half a character, it loses all four items.
   printf %s "$AGENT_SPEC_BASE64" | base64 -d | head -c 2048 | iconv -cs -f UTF-8 -t UTF-8 2>/dev/null
   exit 0
 fi

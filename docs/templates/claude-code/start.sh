@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Gets the workspace ready for Claude Code. The module fleet-runner runs this before it starts the runner, without Coder's
-# own variables, and passes on what is exported here. A home or an image that has claude already needs no internet.
+# Prepares the workspace for Claude Code. The module fleet-runner runs this before it starts the runner, without Coder's own
+# variables. The runner gets the variables that are exported here. If the home or the image already has claude, no internet is needed.
 export PATH=$HOME/.local/bin:$PATH DISABLE_AUTOUPDATER=1
 mkdir -p "$HOME/.fleet" "$HOME/work"
 for name in ANTHROPIC_API_KEY GH_TOKEN; do
@@ -12,7 +12,7 @@ command -v claude >/dev/null || curl -fsSL https://claude.ai/install.sh | bash
 
 # --- the project
 if [ -n "${GH_TOKEN:-}" ]; then
-  # shellcheck disable=SC2016 # git expands it, when it asks
+  # shellcheck disable=SC2016 # git expands it when it needs the login
   git config --global credential.helper '!f() { echo username=x-access-token; echo "password=$GH_TOKEN"; }; f'
 fi
 if [ -n "$AGENT_REPOSITORY" ] && [ ! -d "$HOME/work/.git" ]; then

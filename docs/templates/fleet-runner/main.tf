@@ -1,4 +1,4 @@
-# fleet-runner in a workspace: the program that runs the tasks of the workspace's agent for Fleet. README.md says how to use it.
+# Installs fleet-runner in a workspace. It runs the tasks of the workspace's agent for Fleet. README.md says how to use this module.
 terraform {
   required_version = ">= 1.4"
   required_providers {
@@ -17,7 +17,7 @@ variable "agent_id" {
 variable "driver" {
   type        = string
   default     = "claude"
-  description = "What the agent is: claude (Claude Code), codex, gemini, opencode, codex-acp or claude-agent-acp, whose program must be on PATH; acp or command (see command); or shell (tasks are scripts)."
+  description = "The agent's program, which must be on PATH: claude (Claude Code), codex, gemini, opencode, codex-acp or claude-agent-acp. Or acp or command (see the variable command), or shell (tasks are scripts)."
 }
 
 variable "command" {
@@ -35,13 +35,13 @@ variable "args" {
 variable "dir" {
   type        = string
   default     = ""
-  description = "Directory that the agent works in: a git repository, or nobody can tell what tasks change. Empty: the home directory."
+  description = "Directory that the agent works in; the home directory if it is empty. Fleet shows what tasks change only if it is in a git repository."
 }
 
 variable "setup" {
   type        = string
   default     = ""
-  description = "Bash that gets the workspace ready before the runner starts. What it exports is there for the agent."
+  description = "Bash script that prepares the workspace before the runner starts. The agent gets the variables that it exports."
 }
 
 variable "url" {
@@ -59,14 +59,14 @@ variable "sha256" {
 variable "port" {
   type        = number
   default     = 3285
-  description = "Loopback port of the runner. Workspaces that share a host need different ones."
+  description = "Loopback port of the runner. Workspaces that share a host need different ports."
 }
 
-# Fleet looks for the parameter by its name and fills it in. It is a public key: it may be seen by anybody.
+# Fleet finds the parameter by its name and sets it. It is a public key, so it is not secret.
 data "coder_parameter" "fleet_public_key" {
   name         = "fleet_public_key"
   display_name = "Public key of Fleet"
-  description  = "Filled in by Fleet. Leave it empty by hand: the runner then does not start."
+  description  = "Fleet sets it. Leave it empty if you create a workspace yourself; the runner then does not start."
   type         = "string"
   default      = ""
   mutable      = true
@@ -89,7 +89,7 @@ resource "coder_script" "fleet_runner" {
   ])
 }
 
-# Fleet reaches the runner through this app, as the workspace's owner. Its slug is what Fleet looks for.
+# Fleet reaches the runner through this app, as the workspace's owner. Fleet finds the app by its slug.
 resource "coder_app" "fleet_runner" {
   agent_id     = var.agent_id
   slug         = "fleet-runner"

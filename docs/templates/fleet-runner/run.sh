@@ -1,4 +1,4 @@
-# Starts fleet-runner and keeps it running. Settings come from main.tf as RUNNER_*, in base64.
+# Starts fleet-runner and keeps it running. The variables RUNNER_* are settings from main.tf, in base64.
 set -euo pipefail
 umask 077
 for name in KEY ARGS SETUP URL SHA256_amd64 SHA256_arm64; do
@@ -13,15 +13,15 @@ if [ -z "$KEY" ]; then
   exit 0
 fi
 
-# --- one runner a workspace
+# --- one runner for each workspace
 exec 9> "$state/lock"
 flock -n 9 || exit 0
 
-# --- the environment: with these variables, who can read it could fetch the owner's SSH key and git logins
+# --- the environment: with these variables, a program could fetch the owner's SSH key and git logins
 for name in $(compgen -e); do
   case $name in CODER_* | GIT_ASKPASS | GIT_SSH_COMMAND) unset "$name" ;; esac
 done
-# shellcheck disable=SC1090 # it is the template's
+# shellcheck disable=SC1090 # the script is a variable of the template
 source <(printf '%s\n' "$SETUP")
 
 # --- the program: from PATH, else from the URL, with the checksum that the template names
@@ -45,7 +45,7 @@ if [ -z "$program" ]; then
   fi
 fi
 
-# --- it is started again when it ends
+# --- start it, and start it again whenever it ends
 mapfile -t args <<< "$ARGS"
 export FLEET_PUBLIC_KEY=$KEY
 # shellcheck disable=SC2016 # the inner shell expands it
