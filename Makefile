@@ -3,22 +3,24 @@ SHELL := /bin/bash
 GO    ?= go
 BUF   := $(GO) tool -modfile=.tools/buf.mod buf
 LINT  := $(GO) tool -modfile=.tools/lint.mod golangci-lint
-# What the race detector does not watch. SQLite is C that was translated to Go, and its memory lies outside of Go's heap. The
-# others only compute, on what their caller gives them, and take a third of the time in which a program starts with the
-# detector. A package that instantiates generic types of sync or sync/atomic must not be here: the linker keeps one copy of an
-# instance for all packages, and this one would hide the order of accesses from the detector. sync.Pool tells the detector itself.
+# Packages that are built without the race detector. SQLite is C that was translated to Go, and its memory lies outside of Go's
+# heap. The others only compute with the data of their callers; with the detector, they take a third of the time in which a
+# program starts. A package that instantiates generic types of sync or sync/atomic must not be in this list: the linker keeps one
+# copy of an instance for all packages, and that copy could be the one that hides accesses from the detector. sync.Pool is no
+# problem, because it informs the detector itself.
 UNWATCHED := modernc.org/sqlite/lib modernc.org/libc modernc.org/memory \
   regexp/... strconv compress/flate github.com/blevesearch/vellum/levenshtein \
   github.com/santhosh-tekuri/jsonschema/v6/... github.com/goccy/go-yaml/...
-# encoding/json keeps what it knows of types in a sync.Map. Without inlining (-l) it calls what the detector watches, for sync
-# and for reflect, which reads the values. Its copies of instances are then the smaller ones, and the linker keeps the larger.
+# encoding/json is built without the detector too, although it has a sync.Map for what it knows about types. Without inlining (-l)
+# it calls sync and reflect, which the detector watches. Its copies of instances are then smaller than those of other packages,
+# and the linker keeps the larger ones.
 JSON := '-gcflags=encoding/json=-race=false -l'
-# What lint and race build with, so that a clean machine compiles the dependencies once, not once for each.
+# The build flags of lint and of the tests. They are the same, so a clean machine compiles the dependencies only once.
 RACE  := -race $(UNWATCHED:%=-gcflags=%=-race=false) $(JSON)
 BASE  ?= HEAD
 DEPS  := .build/protodeps/.stamp
 FLAGS ?=
-# The version that the program reports: the tag, else what Go itself would call the commit.
+# The version that the program reports: the tag, else the pseudo-version that Go would give to the commit.
 VERSION ?= $(shell git describe --tags --dirty 2>/dev/null || TZ=UTC git log -1 --abbrev=12 --date=format-local:%Y%m%d%H%M%S --format=v0.0.0-%cd-%h 2>/dev/null)
 
 .DEFAULT_GOAL := help
@@ -41,16 +43,16 @@ release: ## build bin/release: archives for Linux and macOS, a bill of materials
 run: build ## run a server on the default addresses and say what to do with it
 	@docs/run.sh
 
-demo: build bin/model-stub ## the main job, from nothing, in under 30 s, and one exchange of each other toolset
+demo: build bin/model-stub ## run two agents on a git repository, and one exchange of each other toolset; under 30 s
 	@docs/demo.sh
 	@docs/toolsets.sh
 
-bin/model-stub: build # for what needs a model: a stub, so that no key is needed
+bin/model-stub: build # the stub of a model, so that no key is needed
 	$(GO) build -o $@ ./internal/place/placetest/model/stub
 
-# What needs neither the compiler nor many processors is checked beside the rest, and printed at the end. Lint comes before
-# the tests, so that a clean machine compiles the dependencies once.
-test: ## all that must hold before a change lands
+# The checks need neither the compiler nor many processors, so they run in parallel with the rest. Their output comes at the end.
+# Lint comes before the tests, so that a clean machine compiles the dependencies once.
+test: ## run everything that must pass before a change lands
 	@mkdir -p .build
 	@$(MAKE) --no-print-directory checks >.build/checks 2>&1 & \
 	  $(MAKE) --no-print-directory lint race; s=$$?; wait $$!; c=$$?; cat .build/checks; exit $$((s | c))
@@ -60,31 +62,31 @@ checks: generated proto-lint deploy-lint page-check
 lint: ## golangci-lint, which vets too
 	lint=$$($(GO) tool -n -modfile=.tools/lint.mod golangci-lint) && GOFLAGS="$$($(GO) env GOFLAGS) $(RACE)" "$$lint" run
 
-# Tests make and remove many small files, which costs less in memory, where the system has a gigabyte of it for files. Test
-# programs are large and stay on the disk.
+# Tests create and remove many small files. That is faster in memory, if the system has a gigabyte for files there. Test programs
+# are large and stay on the disk.
 MEM  := $(shell test -w /dev/shm && test "$$(df -k --output=avail /dev/shm | tail -n 1)" -gt 1000000 && echo TMPDIR=/dev/shm GOTMPDIR=$${GOTMPDIR:-$${TMPDIR:-/tmp}})
 
-# Supervisors of runs and sandbox helpers start thousands of times in the tests, so they are fleet-runner without the
-# detector. Only its own tests, and those of internal/runner, watch supervisors too.
+# Supervisors of runs and sandbox helpers start thousands of times in the tests, so tests use a fleet-runner without the detector
+# for them. Only the tests of fleet-runner itself and of internal/runner run supervisors with the detector.
 RUNNER := $(CURDIR)/.build/fleet-runner
 
-# Commands start hundreds of times in the scripts. Those that face/cli runs with the detector too are the client without it.
+# Scripts start commands hundreds of times, with a client without the detector. The tests of face/cli run commands with it.
 CLIENT := $(CURDIR)/.build/client
 
-# Every test of e2e needs a Coder: lint compiles them, `make e2e` runs them. What takes long begins first.
+# All tests of e2e need a Coder: lint compiles them, `make e2e` runs them. Slow packages come first.
 PACKAGES = $$($(GO) list ./internal/app/... ./internal/toolset/... ./... | grep -v '/app/e2e$$')
 
-# Most tests wait for other processes, so more of them than there are processors run at a time. The detector would let each
-# program sleep for a second before it ends. It would give the shadow of each allocation above 32 kB back to the system, which
-# then gives it again, page by page. GOGC also makes the linker and the servers of the tests collect less often.
+# Most tests wait for other processes, so more tests than processors run at a time. GORACE turns two things off: the detector lets
+# each program sleep for a second before it ends, and returns the shadow memory of each allocation above 32 kB to the system, which
+# then has to provide it again. GOGC makes the linker and the servers of the tests collect garbage less often.
 TEST = $(MEM) GORACE='atexit_sleep_ms=0 clear_shadow_mmap_threshold=16777216' GOGC=400 \
   $(GO) test $(RACE) -vet=off -ldflags="-s -w -X 'fleet/internal/runner/sandbox.linked=$(RUNNER)' -X 'fleet/internal/app/scripts.client=$(CLIENT)'" -p 4 -parallel 6 -timeout 30m
 
 race: beside-tests ## the tests, with the race detector, recordings replayed
 	$(TEST) $(FLAGS) $(PACKAGES)
 
-# A program that has not changed keeps its time: otherwise Go would run the tests that start it again.
-beside-tests: # the programs that tests start
+# A program that has not changed keeps its modification time. Otherwise Go would not use cached results of the tests that start it.
+beside-tests: # build the programs that tests start
 	@mkdir -p .build/new
 	CGO_ENABLED=0 $(GO) build -o .build/new/ ./cmd/fleet-runner ./internal/face/cli/client
 	@for p in $(RUNNER) $(CLIENT); do cmp -s .build/new/$${p##*/} $$p || install .build/new/$${p##*/} $$p || exit 1; done
@@ -95,7 +97,7 @@ test-postgres: beside-tests ## the suites of the store, the API and crashes over
 	  $$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends postgresql; }
 	FLEET_TEST_POSTGRES=1 $(TEST) -count=1 $(FLAGS) ./internal/app ./internal/app/crash ./internal/app/chaos ./internal/app/bench ./internal/store/postgres/...
 
-test-upgrade: ## the program of BASE (default HEAD) works with a database that this one, and a later one, have upgraded
+test-upgrade: ## test that the program of BASE (default HEAD) works with a database that this or a later program has upgraded
 	@rm -rf .build/old && mkdir -p .build/old
 	git archive $(BASE) | tar -x -C .build/old
 	cd .build/old && $(GO) build -o ../fleet-old ./cmd/fleet
@@ -114,10 +116,10 @@ proto-lint: $(DEPS)
 	$(BUF) format -d --exit-code proto
 
 DEPLOY := -modfile=.tools/deploy.mod
-deploy-lint: # Kustomize builds the manifests for Kubernetes, kube-score judges them
+deploy-lint: # build the manifests for Kubernetes with Kustomize, and check them with kube-score
 	@mkdir -p .build && set -o pipefail && $(GO) tool $(DEPLOY) kustomize build docs/operate/deploy/kubernetes | $(GO) tool $(DEPLOY) kube-score score --output-format ci --exit-one-on-warning - >.build/kube-score || { grep -v '^\[OK\]' .build/kube-score; exit 1; }
 
-breaking: $(DEPS) ## is the API compatible with BASE (default HEAD)?
+breaking: $(DEPS) ## check that the API is compatible with that of BASE (default HEAD)
 	@rm -rf .build/base && mkdir -p .build/base/.build
 	git archive $(BASE) proto buf.yaml | tar -x -C .build/base
 	@cp -r .build/protodeps .build/base/.build/
@@ -130,33 +132,33 @@ fmt: ## format Go and proto files
 	$(LINT) fmt
 	$(BUF) format -w proto
 
-bench: ## each face beside bare peers, a large fleet, and the goals; downloads 30 MB of npm packages the first time
+bench: ## measure each face beside bare servers of its protocol, and a large fleet; downloads 30 MB of npm packages the first time
 	@mkdir -p .build/npm/bench && cp -r testdata/npm/bench/. .build/npm/bench
 	@cd .build/npm/bench && cmp -s package-lock.json installed || { npm ci --loglevel=error && cp package-lock.json installed; } || echo "the TypeScript peer needs npm"
 	$(GO) run ./internal/app/bench $(FLAGS)
 
-bench-page: ## the live page in Chromium: first load, 10,000 agents that change, a million lines, a day of events
+bench-page: ## measure the live page in Chromium: first load, 10,000 agents that change, a million lines, a day of events
 	$(GO) run ./internal/app/bench -page $(FLAGS)
 
-bench-large: ## lists and searches of a store with 100,000 agents and 1,000,000 tasks, on SQLite and on Postgres
+bench-large: ## measure lists and searches with 100,000 agents and 1,000,000 tasks, on SQLite and on Postgres
 	$(GO) run ./internal/app/bench -stored 1000000 -time 2s -rounds 1 $(FLAGS)
 
-conformance: ## the MCP conformance suite, the npm clients and the Inspector; downloads 340 MB
+conformance: ## run the MCP conformance suite, the npm clients and the Inspector; downloads 340 MB
 	TEST_CONFORMANCE=1 $(GO) test -count 1 -timeout 20m -run TestConformance -v ./internal/app/npm
 
-lint-openapi: ## an outside linter (redocly) judges the OpenAPI document; downloads 15 MB
+lint-openapi: ## check the OpenAPI document with redocly; downloads 15 MB
 	TEST_OPENAPI=1 $(GO) test -count 1 -timeout 10m -run TestOpenAPI -v ./internal/app/npm
 
-test-claude: ## the real Claude Code, as an agent and as a client, against a stub of the model; downloads 360 MB
+test-claude: ## test the real Claude Code, as an agent and as a client, with a stub of its model; downloads 360 MB
 	TEST_CLAUDE=1 $(GO) test -count 1 -timeout 30m -run TestClaude -v ./internal/app/npm
 
-test-agents: ## every agent program that Fleet drives, for real, against a stub of its model; downloads 2.3 GB
+test-agents: ## test every real agent program that Fleet drives, with a stub of its model; downloads 2.3 GB
 	TEST_AGENTS=1 TEST_CLAUDE=1 $(GO) test -count 1 -timeout 60m -run 'TestClaude|TestAgents' -v ./internal/app/npm
 
 FUZZTIME ?= 30s
-# Making an input smaller that is only new, not failing, is worth a few runs, not the minute that Go spends by default. A limit of time
-# would restart the worker for each, which takes longer than the fuzzing where the program is large.
-fuzz: ## fuzz everything that reads what comes from outside, each function for FUZZTIME (default 30s)
+# Go minimizes each input that reaches new code, for up to a minute. That is worth at most 50 runs. A limit of time instead would
+# restart the worker for each input, which takes longer than the fuzzing if the program is large.
+fuzz: ## fuzz everything that reads data from outside, each function for FUZZTIME (default 30s)
 	@grep -rEo '^func Fuzz\w+' --include='*_test.go' internal cmd | sed -E 's|/[^/]*:func | |' | sort | while read -r dir name; do \
 	  echo "== $$name in $$dir" && $(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 50x ./$$dir || exit 1; \
 	done
@@ -168,18 +170,18 @@ NPM  := $(PAGE)/node_modules/.package-lock.json
 page: $(NPM) ## build the live page from its sources
 	cd $(PAGE) && npm run build
 
-page-dev: $(NPM) ## the live page from its sources, reloaded as they change; FLEET=URL is the server, default http://127.0.0.1:8101
+page-dev: $(NPM) ## serve the live page from its sources, and reload it when they change; FLEET=URL is the server, default http://127.0.0.1:8101
 	cd $(PAGE) && npm run dev
 
-page-pictures: $(NPM) ## the pictures of the documents, and of every room at 400, 1280 and 2560 px in .build/page
+page-pictures: $(NPM) ## make the pictures of the documents, and pictures of every room at 400, 1280 and 2560 px in .build/page
 	FLEET_TEST_PICTURES=1 $(GO) test -count=1 -run 'TestRooms|TestPictures' ./internal/app/browser
 
-page-check: # formatting, lint and types of the page, where Node is
+page-check: # check formatting, lint and types of the page, if Node is installed
 	@if node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || a == 20 && b >= 19 ? 0 : 1)' 2>/dev/null; \
-	  then $(MAKE) --no-print-directory $(NPM) || { echo "the page is not checked: npm did not install what that needs" >&2; exit 0; }; $(MAKE) --no-print-directory .build/page-checked; \
-	  else echo "the page is not checked: that needs Node 20.19 or newer" >&2; fi
+	  then $(MAKE) --no-print-directory $(NPM) || { echo "the page is not checked: npm cannot install its tools" >&2; exit 0; }; $(MAKE) --no-print-directory .build/page-checked; \
+	  else echo "the page is not checked: install Node 20.19 or newer" >&2; fi
 
-# Directories are newer than the stamp after a file was added or removed.
+# The list includes directories, because adding or removing a file makes its directory newer than the stamp.
 .build/page-checked: Makefile gen/openapi/openapi.json $(NPM) $(shell find $(PAGE) \( -name node_modules -o -name dist -o -path $(PAGE)/src/gen \) -prune -o \( -type d -o -type f \) ! -name '*.go' -print)
 	cd $(PAGE) && npm run --silent check
 	@mkdir -p $(@D) && touch $@
@@ -196,24 +198,24 @@ coder-down: ## stop that Coder
 
 CODER_ENV := env=$$(testdata/coder-testbed/env.sh bob) && eval "$$env"
 
-e2e: ## the whole contract, and the suite of backends, against a real Coder: make coder-up e2e
+e2e: ## test the whole contract, and the suite of places, with a real Coder: make coder-up e2e
 	@$(CODER_ENV) && FLEET_E2E=1 $(GO) test -count=1 -p 1 -timeout 45m -parallel 6 $(FLAGS) ./internal/app/e2e ./internal/place/coder
 
-record: ## record the cassettes in testdata/cassettes anew, from that Coder: make coder-up record
+record: ## record the cassettes in testdata/cassettes again, from that Coder: make coder-up record
 	@$(CODER_ENV) && $(GO) test -count=1 -timeout 30m -run 'TestCassettes|TestRecorded' $(FLAGS) ./internal/place/coder ./internal/identity/coder -record
 
 CHAOS ?= 60s
-chaos: ## mixed load through a proxy that slows, cuts and refuses, then under random kills, each for CHAOS (default 60s)
+chaos: ## test mixed load through a proxy that delays, cuts and refuses connections, then with random kills, each for CHAOS (default 60s)
 	@$(CODER_ENV) && FLEET_E2E=1 FLEET_CHAOS=$(CHAOS) $(GO) test -count=1 -timeout 60m -run TestChaos -v $(FLAGS) ./internal/app/e2e
 
-chaos-store: ## three servers on Postgres and one on SQLite while everything fails; CHAOS is a number of faults or a time (default 60s)
+chaos-store: ## test three servers on Postgres and one on SQLite while everything fails; CHAOS is a number of faults or a time (default 60s)
 	FLEET_TEST_POSTGRES=1 CHAOS=$(CHAOS) $(GO) test $(RACE) -count=1 -vet=off -ldflags=-w -timeout 12h -run TestChaos -v $(FLAGS) ./internal/app/chaos
 
 SOAK ?= 3m
-soak: ## servers on SQLite and Postgres whose data expires within seconds, for SOAK (default 3m): memory, files and databases must level off
+soak: ## run servers on SQLite and Postgres whose data expires within seconds, for SOAK (default 3m): memory, files and databases must stop growing
 	$(MEM) FLEET_TEST_POSTGRES=1 SOAK=$(SOAK) $(GO) test -count=1 -vet=off -timeout 12h -run TestSoak -v $(FLAGS) ./internal/app/chaos
 
-bench-coder: ## list_agents of 300 agents beside Coder's own lists
+bench-coder: ## measure list_agents of 300 agents beside Coder's own lists
 	@$(CODER_ENV) && FLEET_E2E=1 $(GO) test -run '^$$' -bench List $(FLAGS) ./internal/app/e2e
 
 .PHONY: coder-up coder-down e2e record chaos chaos-store soak bench-coder
