@@ -1,6 +1,6 @@
 #!/bin/bash
-# Checks the template for people and the test bed's own, which are made from it: terraform fmt and validate, and shellcheck
-# where there is one. Needs a build, but no running server.
+# Checks the template for users, and the test bed's templates, which are made from it: terraform fmt and validate, and shellcheck if
+# it is installed. It needs the programs of build.sh, but no running server.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 [ -x "$BIN/terraform" ] || die "not built yet: run build.sh"
 export TF_CLI_CONFIG_FILE=$TF_RC

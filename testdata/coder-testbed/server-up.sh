@@ -1,12 +1,12 @@
 #!/bin/bash
-# Starts the Coder server, unless it runs: for up.sh, when its database is up.
-# server-up.sh --kill ends the one that runs before, as a crash does: for tests.
+# Starts the Coder server, unless it runs. up.sh calls this when the database is up.
+# server-up.sh --kill first kills the running server, as a crash would. Tests use it.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 t0=$SECONDS
 [ "${1:-}" != --kill ] || stop_pids KILL 5 "$SERVER_PID"
 
 if ! live_pid "$SERVER_PID" >/dev/null; then
-  # what a template's init script downloads: http://.../bin/coder-linux-ARCH
+  # the program that a template's init script downloads: http://.../bin/coder-linux-ARCH
   mkdir -p "$RUN/coder-cache/site/bin"
   ln -sf "$BIN/coder-slim" "$RUN/coder-cache/site/bin/coder-linux-$(dpkg --print-architecture)"
   # env -i: nothing of the caller's environment reaches the server, Terraform or the workspaces

@@ -1,6 +1,6 @@
 #!/bin/bash
-# claude: the real Claude Code, for workspaces of the test bed. Its model is the stub whose address is in ~/model-url.
-# A workspace of the test bed is a sandbox by decree: else Claude Code refuses root the permission mode of the template.
+# claude: starts the real Claude Code in workspaces of the test bed. Its model is the stub whose address is in ~/model-url.
+# IS_SANDBOX says that the workspace is a sandbox; otherwise Claude Code refuses the template's permission mode to root.
 set -euo pipefail
 ROOT=${HOME%/ws/*}
 export ANTHROPIC_API_KEY=sk-stub CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 DISABLE_TELEMETRY=1 DISABLE_ERROR_REPORTING=1 IS_SANDBOX=1

@@ -1,5 +1,5 @@
-// An MCP server with one tool, as somebody would write it with the TypeScript SDK: `make bench` measures Fleet beside it.
-// It answers list_agents with the JSON on its standard input, and prints its address when it listens.
+// An MCP server with one tool, written with the TypeScript SDK in the usual way. `make bench` compares Fleet with it. It answers
+// list_agents with the JSON from its standard input, and prints its address when it listens.
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { text } from 'node:stream/consumers';
@@ -9,7 +9,7 @@ import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/
 const answer = JSON.parse(await text(process.stdin));
 const sessions = new Map();
 
-// A session a client costs the SDK less than a server a request, which is its way without sessions.
+// With sessions, the SDK needs one server for each client. Without them, it would need one for each request, which is slower.
 async function open() {
   const transport = new StreamableHTTPServerTransport({
     sessionIdGenerator: randomUUID,

@@ -1,10 +1,10 @@
-// clients.mjs uses Fleet as the MCP clients of npm do: each client, in each of its modes, over each transport, does the
-// whole job of a controller. It exits with 0 when everything was as it must be.
+// clients.mjs uses Fleet with the MCP clients of npm. Each client, in each of its modes and over each transport, does the whole job of
+// a controller. The exit code is 0 if all results are correct.
 //
 //	node clients.mjs HTTP_URL GRPC_ADDRESS FLEET DIRECTORY
 //
-// The server behind the first two hosts its agents on the fake backend, whose agents read their tasks as scripts; so do
-// the servers that it starts itself, with their data in the directory.
+// The agents of the server at the two addresses are in the fake place, where tasks are scripts. So are those of the servers that this
+// program starts itself, with their data in DIRECTORY.
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import * as sdk from "@modelcontextprotocol/sdk/client/index.js";
@@ -31,7 +31,7 @@ const clients = [
   })),
 ];
 
-// stdio starts `fleet mcp`; what it says on standard error comes out of this program's.
+// stdio starts `fleet mcp`. The command's standard error is that of this program.
 const stdio = (...args) => ({ command: fleet, args: ["mcp", ...args], env: { ...environment, FLEET_PLACES: "fake" }, stderr: "inherit", cwd: directory });
 const environment = Object.fromEntries(["PATH", "HOME", "TMPDIR"].filter((k) => process.env[k]).map((k) => [k, process.env[k]]));
 const transports = [
@@ -40,14 +40,14 @@ const transports = [
   ["stdio", (c) => c.stdio(stdio("--server", grpc))],
 ];
 
-// used are the tools that the job needs. There are others.
+// used are the tools that the job needs.
 const used = [
   "create_agent", "delete_agent", "list_agent_projects", "list_agent_roles", "list_agents", "show_agent", "show_agent_task_history", "show_task",
   "start_agent_task", "stop_agent_task", "wait_tasks", "watch_fleet",
 ];
 
-// judge does the job over one connection. The client itself checks each structuredContent against the tool's output
-// schema, once it has listed the tools, and throws when it does not fit.
+// judge does the job over one connection. After the client has listed the tools, it checks each structuredContent against the tool's
+// output schema, and throws if it does not match.
 async function judge(kind, transport, connect) {
   const c = kind.open();
   await c.connect(connect(kind));
@@ -66,7 +66,7 @@ async function judge(kind, transport, connect) {
     assert.deepEqual(JSON.parse(r.content[0].text), r.structuredContent, name);
     return r.structuredContent;
   };
-  // progressing calls a tool and returns its answer with the texts of all progress that came before it.
+  // progressing calls a tool, and returns its answer and the texts of the progress notifications before it.
   const progressing = async (name, args) => {
     const seen = [];
     const answer = await call(name, args, { onprogress: (p) => seen.push(p) });
@@ -89,7 +89,7 @@ async function judge(kind, transport, connect) {
   const { roles } = await call("list_agent_roles", { project: "Setup" });
   assert.deepEqual(roles.map((r) => r.name), ["coder", "operator", "manager"]);
 
-  // Agents, many at a time; each call's progress is what the log has of its agent.
+  // Create many agents at the same time. The progress of each call must be the events of its agent.
   let progress = 0;
   await Promise.all(Array.from({ length: 10 }, async (_, i) => {
     const name = `${prefix}-${i}`;
@@ -102,13 +102,13 @@ async function judge(kind, transport, connect) {
   }));
   const agent_name = `${prefix}-0`;
 
-  // A task from its start to its history, its output as progress.
+  // Follow a task from its start to its history. Its output must come as progress.
   const lines = 300;
   const start = { agent_name, task_description: `repeat ${lines} line\npayload the whole of it\ncost 0.25 3\ndone All is well`, request_id: `${prefix}-start` };
   const { task } = await call("start_agent_task", start);
   assert.equal(task.source, "ai_controller");
   assert.deepEqual((await call("start_agent_task", start)).task, task, "the same request_id gives the same task");
-  // The events do not fit into one answer, so the next call continues where the last one ended.
+  // The events do not fit into one answer, so each call continues where the previous one ended.
   const events = [];
   for (let cursor = "0"; events.at(-1)?.type !== "task_ended"; ) {
     const { answer, texts } = await progressing("watch_fleet", { task_id: task.id, follow: true, cursor });
@@ -128,7 +128,7 @@ async function judge(kind, transport, connect) {
   const shown = (await call("show_task", { task_id: task.id, include_payload: true })).task;
   assert.deepEqual([shown.payload, shown.cost_usd, shown.turns], ["the whole of it", 0.25, 3]);
 
-  // A task that is stopped half-way, and a wait that its client gives up.
+  // Stop a running task, and cancel a wait.
   const long = (await call("start_agent_task", { agent_name, task_description: "work 1h" })).task;
   const giveUp = new AbortController();
   const hanging = call("wait_tasks", { task_ids: [long.id] }, { signal: giveUp.signal });
@@ -141,7 +141,7 @@ async function judge(kind, transport, connect) {
   assert.equal(stopped.answer.agent_status, "idle");
   assert.ok(stopped.texts.length > 0);
 
-  // Errors are results that say what to do.
+  // Errors must be results that say what to do.
   assert.match((await failing("create_agent", { name: "x", project: "Nowhere", spec: "s" }, "PROJECT_NOT_FOUND")).message, /DataOne.*Setup/);
   await failing("create_agent", { name: "invalid@name", project: "Setup", spec: "s" }, "INVALID_NAME");
   await failing("create_agent", { name: agent_name.toUpperCase(), project: "Setup", spec: "s" }, "AGENT_EXISTS");

@@ -1,5 +1,5 @@
-# A workspace with a program in a terminal that AgentAPI serves, as templates without fleet-runner have it. Laid over the
-# main.tf of docs/templates/claude-code, whose parameters, presets and metadata it shares.
+# A workspace whose agent is a program in a terminal, behind AgentAPI, as in templates without fleet-runner. This replaces the
+# main.tf of docs/templates/claude-code, and has the same parameters, presets and metadata.
 
 variable "refresh" {
   type        = number
@@ -48,18 +48,19 @@ data "coder_parameter" "spec" {
   order        = 2
 }
 
-# Whose agent it is, when all workspaces belong to the Coder user of Fleet's token: Fleet can then be rebuilt from Coder alone.
+# The agent's owner in Fleet, for workspaces that all belong to the Coder user of Fleet's token. With it, Fleet can find the owner again
+# if it has lost its database.
 data "coder_parameter" "fleet_owner" {
   name         = "fleet_owner"
   display_name = "Owner in Fleet"
-  description  = "Filled in by Fleet. Leave it empty by hand."
+  description  = "Fleet sets it. Leave it empty if you create a workspace yourself."
   type         = "string"
   default      = ""
   mutable      = true
   order        = 3
 }
 
-# The presets leave spec alone: a preset's value would win over the one that a request gives.
+# The presets do not set spec, because a preset's value overrides the value in a request.
 data "coder_workspace_preset" "coder" {
   name        = "Software Engineer"
   description = "Writes code, implements features, fixes bugs"
@@ -84,7 +85,7 @@ resource "coder_agent" "main" {
   arch           = local.arch
   dir            = local.home
   startup_script = file("${path.module}/start.sh")
-  # Coder expands $NAME in these values, with the environment of its own agent: free text goes through as base64.
+  # Coder expands $NAME in these values with the environment of its own agent, so free text is encoded as base64.
   env = {
     AGENT_ROLE        = data.coder_parameter.role.value
     AGENT_SPEC_BASE64 = base64encode(data.coder_parameter.spec.value)
@@ -109,7 +110,7 @@ resource "coder_agent" "main" {
   }
 }
 
-# Fleet talks to the agent through this app, as the workspace's owner. Its slug is what Fleet looks for.
+# Fleet reaches the agent through this app, as the workspace's owner. Fleet finds the app by its slug.
 resource "coder_app" "agentapi" {
   agent_id     = coder_agent.main.id
   slug         = "agentapi"

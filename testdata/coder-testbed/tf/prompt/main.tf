@@ -1,5 +1,5 @@
-# A project as a real fleet had it: no role and no spec, but the prompt itself, and presets that set a system prompt. The
-# agent begins to work on the prompt as soon as it is there. Laid over the template's main.tf.
+# A project as in a real fleet: it has neither role nor spec, but a prompt, and presets that set a system prompt. The agent begins to
+# work on the prompt as soon as it starts. Replaces the template's main.tf.
 data "coder_provisioner" "me" {}
 data "coder_workspace" "me" {}
 data "coder_workspace_owner" "me" {}

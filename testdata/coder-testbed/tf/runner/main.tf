@@ -1,4 +1,4 @@
-# A project whose tasks are shell scripts: fleet-runner, with the scripted agent. Laid over the template's main.tf.
+# A project whose tasks are shell scripts, with fleet-runner. Replaces the template's main.tf.
 data "coder_provisioner" "me" {}
 data "coder_workspace" "me" {}
 data "coder_workspace_owner" "me" {}

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The test bed's, for the scripted agent: it works in a clone of a repository with one commit.
+# Prepares the workspace: its agent works in a clone of a repository with one commit.
 if [ ! -d "$HOME/work/.git" ]; then
   git init -q --bare "$HOME/origin.git"
   git clone -q "$HOME/origin.git" "$HOME/work" 2>/dev/null
