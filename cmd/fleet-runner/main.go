@@ -79,7 +79,7 @@ func serve(args []string, stderr io.Writer) error {
 	f.StringVar(&s.driver, "driver", "claude", "driver of the agent's program: "+strings.Join(drivers(), ", "))
 	f.Var(&s.command, "command", "program of the agent, if it is not the driver's default; repeat the flag for each argument of the program")
 	f.StringVar(&s.model, "model", "", "model of the agent; default the program's default model")
-	f.StringVar(&s.permissionMode, "permission-mode", "", "permission mode of Claude Code")
+	f.StringVar(&s.permissionMode, "permission-mode", "", "permission mode of the agent's program, such as acceptEdits")
 	f.BoolVar(&s.asks, "ask", false, "let the agent ask people for permissions and answers")
 	f.Var(&s.permissions.Allow, "allow", "rule for tool calls that are allowed without asking, such as 'Bash(go test *)'; can be repeated")
 	f.Var(&s.permissions.Deny, "deny", "rule for tool calls that are denied without asking; can be repeated")

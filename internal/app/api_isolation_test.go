@@ -15,7 +15,7 @@ import (
 )
 
 // target has the objects that an attack names: an agent name that the attacker may use too, a task, a contract's agent,
-// a session and a question. session.
+// a session and a question.
 type target struct{ agent, task, contract, session, question string }
 
 // attack returns a request of the method with the target, and with a value for every field. Add a value here for each

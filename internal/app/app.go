@@ -60,7 +60,7 @@ type App struct {
 	telemetry  *telemetry.Telemetry
 	coderUsers *coderusers.Users // nil if Coder session tokens are not accepted
 	limits     inbound.Limits
-	heartbeat  time.Duration // see Options
+	heartbeat  time.Duration // Options.Heartbeat
 	recent     *recent       // the last lines of the log; nil without a log
 	rates      *rpc.Rates    // nil if requests are not limited
 	slots      *rpc.Slots    // nil if the number of concurrent calls is not limited

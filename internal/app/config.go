@@ -46,12 +46,12 @@ type Config struct {
 	Auth             Auth          `yaml:"auth" help:"who may call: none (loopback addresses only), or one or several of tokens, coder (session tokens) and oidc"`
 	AnyLocalUser     bool          `yaml:"any_local_user" help:"with auth none: serve every user of this machine, not only the server's own"`
 	Places           []string      `yaml:"places" help:"where agents live, one or several of local, coder and cagent; fake has no real agents and is for tests and for trying clients"`
-	Backend          string        `yaml:"backend" help:"the old name of places, for one of them; deprecated"`
+	Backend          string        `yaml:"backend" help:"one place; deprecated, use places"`
 	AllowedHosts     []string      `yaml:"allowed_hosts" help:"host names, besides localhost, under which clients reach the http address"`
 	CreateWait       time.Duration `yaml:"create_wait" help:"how long a call that creates, starts, stops or deletes an agent waits for the result"`
 	TaskTimeout      time.Duration `yaml:"task_timeout" help:"how long a task may run if its request names no timeout"`
 	StopGrace        time.Duration `yaml:"stop_grace" help:"how long an interrupted task may take to end before it is killed; 0s: the default of the place"`
-	StallTimeout     time.Duration `yaml:"stall_timeout" help:"how long a task may be without output before it is shown as stalled; less than 0: never"`
+	StallTimeout     time.Duration `yaml:"stall_timeout" help:"how long a task may be without output, while no tool runs, before it is shown as stalled; less than 0: never"`
 	MaxOutput        int64         `yaml:"max_output" help:"how much output of a task is kept, in bytes"`
 	MaxBundle        int           `yaml:"max_bundle" help:"the largest bundle of a deleted agent's unpushed work that is kept, in bytes"`
 	Retention        time.Duration `yaml:"retention" help:"how long events and request ids are kept; less than 0: for ever"`
@@ -60,9 +60,9 @@ type Config struct {
 	AuditRetention   time.Duration `yaml:"audit_retention" help:"how long lines of the audit log are kept; less than 0: for ever"`
 	PublicURL        string        `yaml:"public_url" help:"URL at which callers reach REST, for links in answers; empty: the http address"`
 	RunnerDir        string        `yaml:"runner_dir" help:"directory with fleet-runner-linux-amd64 and -arm64, which workspaces download at /runner/; empty: the directory of this program"`
-	LogLevel         string        `yaml:"log_level" help:"least level to log: debug, info, warn or error"`
+	LogLevel         string        `yaml:"log_level" help:"lowest level to log: debug, info, warn or error"`
 	LogFormat        string        `yaml:"log_format" help:"form of the log: text or json"`
-	// InsecurePlaintext is for a server behind a proxy, or in a network that nobody else can listen to.
+	// InsecurePlaintext is for a server behind a proxy, or in a network that nobody else can read.
 	InsecurePlaintext bool   `yaml:"insecure_plaintext" help:"serve addresses that others can reach without TLS, for example behind a proxy that speaks TLS"`
 	AgentsHTTP        string `yaml:"agents_http" help:"with tls: the loopback address at which agents on this machine reach MCP and REST without it"`
 	// TLS encrypts what crosses the network.
@@ -289,7 +289,7 @@ func (c Config) validateAddress(key, addr string) error {
 		return fmt.Errorf("%s is %q: it must be HOST:PORT, for example 127.0.0.1:8101", key, addr)
 	}
 	if c.Auth.None() && !loopback.Is(host) {
-		return fmt.Errorf("%s is %q, which others can reach, and auth is none: use a loopback address, or set auth to tokens (`fleet token create` makes one) or coder", key, addr)
+		return fmt.Errorf("%s is %q, which others can reach, and auth is none: use a loopback address, or set auth to tokens (`fleet token create` makes one), coder or oidc", key, addr)
 	}
 	if !c.TLS.enabled() && !c.InsecurePlaintext && !loopback.Is(host) {
 		return fmt.Errorf("%s is %q, which others can reach, and tokens would cross the network unencrypted: set tls.cert and tls.key, or insecure_plaintext if a proxy in front of it speaks TLS", key, addr)

@@ -70,7 +70,7 @@ func (d *doctor) issuer(ctx context.Context) {
 	case err != nil:
 		d.add(failing, "oidc", next, "%v", err)
 	case len(x.Missing) > 0:
-		d.add(warning, "oidc", "correct oidc.scopes, or let the issuer have them", "%s has no scope %s", d.cfg.OIDC.Issuer, strings.Join(x.Missing, ", "))
+		d.add(warning, "oidc", "correct oidc.scopes, or add the scopes at the issuer", "%s does not have the scopes %s", d.cfg.OIDC.Issuer, strings.Join(x.Missing, ", "))
 	default:
 		d.add(good, "oidc", "", "%s answers, with %d keys", d.cfg.OIDC.Issuer, x.Keys)
 	}
@@ -104,7 +104,7 @@ func (d *doctor) programs(ctx context.Context) {
 			}
 			d.add(failing, "program "+filepath.Base(name), next, "the project %s needs it, and it is not on PATH", p.Name)
 		case err != nil:
-			d.add(warning, "program "+filepath.Base(name), "run `"+name+" --version` as the server's user", "%s does not tell its version: %v", path, err)
+			d.add(warning, "program "+filepath.Base(name), "run `"+name+" --version` as the server's user", "cannot find out the version of %s: %v", path, err)
 		default:
 			d.add(good, "program "+filepath.Base(name), "", "%s, %s", path, version)
 		}
@@ -151,6 +151,6 @@ func (d *doctor) sandbox(context.Context) {
 	case d.cfg.Local.Sandbox == sandbox.Landlock:
 		d.add(failing, "sandbox", "set local.sandbox to auto to run without it", "%v", err)
 	default:
-		d.add(warning, "sandbox", "agents have the rights of the server's user (docs/operate/security.md)", "%v", err)
+		d.add(warning, "sandbox", "agents have the rights of the server's user; docs/operate/security.md says what a sandbox needs", "%v", err)
 	}
 }

@@ -27,7 +27,7 @@ func (d *doctor) tls(context.Context) {
 	case time.Now().Before(pair.Leaf.NotBefore):
 		d.add(failing, "tls", "check the clock of this machine", "the certificate is valid only from %s", pair.Leaf.NotBefore.Format(time.RFC3339))
 	case time.Now().After(pair.Leaf.NotAfter):
-		d.add(failing, "tls", next, "the certificate has expired on %s", pair.Leaf.NotAfter.Format(time.RFC3339))
+		d.add(failing, "tls", next, "the certificate expired on %s", pair.Leaf.NotAfter.Format(time.RFC3339))
 	case time.Until(pair.Leaf.NotAfter) < expiresSoon:
 		d.add(warning, "tls", next, "the certificate expires on %s", pair.Leaf.NotAfter.Format(time.RFC3339))
 	default:
@@ -77,9 +77,9 @@ func (d *doctor) addresses(ctx context.Context) {
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 		switch {
 		case errors.Is(err, syscall.EADDRINUSE):
-			d.add(failing, "address "+key, "stop it, or choose another address with "+key, "another program uses %s", addr)
+			d.add(failing, "address "+key, "stop it, or set "+key+" to another address", "another program uses %s", addr)
 		case err != nil:
-			d.add(failing, "address "+key, "choose an address of this machine with "+key, "%v", err)
+			d.add(failing, "address "+key, "set "+key+" to an address of this machine", "%v", err)
 		default:
 			_ = l.Close()
 			d.add(good, "address "+key, "", "%s is free", addr)

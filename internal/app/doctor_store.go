@@ -58,7 +58,7 @@ func (d *doctor) data(context.Context) {
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 	case err != nil:
-		d.add(failing, "disk", "look at the disk of "+dir, "%v", err)
+		d.add(failing, "disk", "check the disk of "+dir, "%v", err)
 	case free < leastSpace:
 		d.add(failing, "disk", next, "only %s free", bytesText(free))
 	case free < lowSpace:
@@ -114,11 +114,11 @@ func (d *doctor) postgres(ctx context.Context) {
 func (d *doctor) schema(kind string, have, want int64, where string, latency time.Duration) {
 	switch {
 	case have > want:
-		d.add(failing, "store", "start the Fleet that has upgraded it", "%s: the schema has version %d, and this Fleet knows only %d", where, have, want)
+		d.add(failing, "store", "start the Fleet that has upgraded it", "%s: the schema has version %d, and this Fleet knows versions up to %d", where, have, want)
 	case have < want:
 		d.add(warning, "store", "`fleet migrate up` upgrades it, and `fleet serve` does too; back up first", "%s: the schema has version %d, and this Fleet needs %d", where, have, want)
 	case latency > slowStore:
-		d.add(warning, "store", "put the store nearer, or look for what slows it", "%s, schema %d, %s, a query takes %s", kind, have, where, latency.Round(time.Millisecond))
+		d.add(warning, "store", "check the load of the database, its disk and the network to it", "%s, schema %d, %s, a query takes %s", kind, have, where, latency.Round(time.Millisecond))
 	default:
 		d.add(good, "store", "", "%s, schema %d, %s, a query takes %s", kind, have, where, latency.Round(100*time.Microsecond))
 	}

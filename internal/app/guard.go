@@ -17,8 +17,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// guard runs before the interceptors of every face. When the fleet closes, it ends open calls, because a stream that
-// follows the fleet would never end by itself.
+// guard runs before the interceptors, for the calls of every face. When the fleet closes, it ends open calls, because a
+// stream that follows the fleet would never end by itself.
 type guard struct {
 	unary  grpc.UnaryServerInterceptor
 	stream grpc.StreamServerInterceptor

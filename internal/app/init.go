@@ -23,8 +23,8 @@ func (p *program) newInit() *cobra.Command {
 		Use:     "init [FILE]",
 		GroupID: cli.GroupServer,
 		Short:   "Write a fleet.yaml that explains itself",
-		Long: `Write a configuration with every setting, its default and an explanation. Without one
-Fleet works too: with the project "shell", and one for each agent program on PATH.`,
+		Long: `Write a configuration with every setting, its default and an explanation. Fleet also works
+without one: it then has the project "shell", and one for each agent program on PATH.`,
 		Example: `  fleet init
   fleet init ~/.config/fleet/fleet.yaml`,
 		Args: cobra.MaximumNArgs(1),
@@ -39,7 +39,7 @@ Fleet works too: with the project "shell", and one for each agent program on PAT
 			}
 			f, err := os.OpenFile(path, flags, 0o600)
 			if errors.Is(err, fs.ErrExist) {
-				return cli.Fail(cli.ExitError, "edit it, or write it anew with --force", "%s is there already", path)
+				return cli.Fail(cli.ExitError, "edit it, or overwrite it with --force", "%s exists already", path)
 			}
 			if err != nil {
 				return err

@@ -154,8 +154,8 @@ func didYouMean(name string, known []string) string {
 	return ": the keys are " + strings.Join(known, ", ")
 }
 
-// sectionsOf returns, for each key below the type, the places where it may stand, as text for people: "at the top" or
-// "in local.projects".
+// sectionsOf returns, for each key below the type, the sections in which it is allowed, as text for people: "at the top"
+// or "in local.projects".
 func sectionsOf(t reflect.Type) map[string][]string {
 	sections := map[string][]string{}
 	var walk func(t reflect.Type, in string)

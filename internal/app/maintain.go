@@ -42,16 +42,16 @@ func (p *program) newMigrate() *cobra.Command {
 		Use:     "migrate",
 		GroupID: cli.GroupServer,
 		Short:   "Upgrade the schema of the store, or show its version",
-		Long: `Upgrade the schema of the database in which the fleet is kept, or show its version.
+		Long: `Upgrade the schema of the store, or show its version.
 
-"fleet serve" upgrades the schema when it starts. Use this command to do it before, for
-example with a role of Postgres that may create tables, while the server's role may not.
-Back up first: an old Fleet may refuse a newer schema.`,
+"fleet serve" upgrades the schema when it starts. Use this command to upgrade it earlier,
+for example with another role of Postgres, if the server's role may not create tables.
+Back up first: an older Fleet may refuse a newer schema.`,
 	}
 	status := &cobra.Command{
 		Use:   "status",
 		Short: "Show the version of the schema",
-		Long:  `Show the version of the store's schema and the one that this program needs. It changes nothing.`,
+		Long:  `Show the version of the store's schema, and the version that this program needs. It changes nothing.`,
 		Example: `  fleet migrate status
   fleet migrate status --store postgres://fleet@db.example.com/fleet`,
 		Args: cobra.NoArgs,
@@ -59,8 +59,8 @@ Back up first: an old Fleet may refuse a newer schema.`,
 	up := &cobra.Command{
 		Use:   "up",
 		Short: "Upgrade the schema to the version that this program needs",
-		Long: `Upgrade the store's schema to the version that this program needs. Several may do it at the
-same time: one does it, the others wait.`,
+		Long: `Upgrade the store's schema to the version that this program needs. It is safe to run this
+several times at once: one process upgrades the schema, and the others wait.`,
 		Example: `  fleet backup before.db && fleet migrate up
   FLEET_STORE=postgres://admin@db.example.com/fleet fleet migrate up`,
 		Args: cobra.NoArgs,
@@ -128,14 +128,14 @@ func (p *program) newBackup() *cobra.Command {
 		GroupID: cli.GroupServer,
 		Short:   "Copy the database while servers use it",
 		Long: `Copy the SQLite database in the data directory into a new file, which only you can read.
-Servers can go on meanwhile: the copy is the state of one moment. To restore it, stop the
-server and put the file in the place of fleet.db in the data directory, without the files
-fleet.db-wal and fleet.db-shm of the old one.
+Servers can continue meanwhile: the copy has the state of one moment. To restore it, stop
+the server, replace fleet.db in the data directory with the file, and delete fleet.db-wal
+and fleet.db-shm.
 
 The file has agents, tasks, events and results. The working directories of local agents
 are beside the database in the data directory: copy them too if you need them.
 
-A fleet in Postgres is backed up with the means of Postgres, for example with pg_dump.`,
+For a fleet in Postgres, use the tools of Postgres, for example pg_dump.`,
 		Example: `  fleet backup fleet-$(date +%F).db
   fleet backup --data /var/lib/fleet /backup/fleet.db`,
 		Args: cobra.ExactArgs(1),
@@ -169,12 +169,12 @@ func (p *program) newImport() *cobra.Command {
 		GroupID: cli.GroupServer,
 		Short:   "Move a fleet from SQLite to Postgres, with its history",
 		Long: `Copy everything in the SQLite database of the data directory into a Postgres database:
-agents, tasks, results, events with their cursors, sessions, tokens. Stop the server first,
-and start it with the setting "store" afterwards, on the same data directory. The SQLite
+agents, tasks, results, events with their cursors, sessions, tokens. Stop the server first.
+Afterwards start it on the same data directory, with the setting "store". The SQLite
 database stays as it is.
 
 The Postgres database must have no agents and no history. Everything is copied in one
-transaction: if it fails, start it again.`,
+transaction: if the command fails, run it again.`,
 		Example: `  FLEET_STORE=postgres://fleet:SECRET@db.example.com/fleet fleet import
   fleet import --data /var/lib/fleet --store postgres://fleet@db.example.com/fleet`,
 		Args: cobra.NoArgs,
@@ -186,7 +186,7 @@ transaction: if it fails, start it again.`,
 			return err
 		}
 		if cfg.Store == "" {
-			return cli.Fail(cli.ExitUsage, "name the database with --store or FLEET_STORE", "no Postgres database is named to import into")
+			return cli.Fail(cli.ExitUsage, "name the database with --store or FLEET_STORE", "the command needs a Postgres database to import into")
 		}
 		if have, _, err := sqlite.Versions(cmd.Context(), cfg.sqlitePath()); err != nil || have == 0 {
 			return fmt.Errorf("%s is not the store of a fleet: %w", cfg.sqlitePath(), err)

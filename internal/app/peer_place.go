@@ -62,7 +62,7 @@ func (p *peers) handler(runners http.Handler) http.Handler {
 			e, ok := errors.AsType[*fleet.Error](err)
 			if !ok {
 				p.app.log.ErrorContext(r.Context(), "request of another server failed", slog.String("method", q.Method), slog.Any("error", err))
-				e = fleet.Errorf(fleet.ReasonInternal, "the log of the server %s says why", p.app.cfg.Replica)
+				e = fleet.Errorf(fleet.ReasonInternal, "the request failed on the server %s: its log says why", p.app.cfg.Replica)
 			}
 			answer.Error = &placeError{e.Reason, e.Message, e.NextStep, e.Metadata}
 		}
@@ -96,7 +96,7 @@ func (a *App) answerPlace(ctx context.Context, q placeQuestion) (answer placeAns
 			answer.Log, answer.More, err = place.Log(ctx, *agent, q.Lines)
 		}
 	default:
-		err = fleet.Errorf(fleet.ReasonUnimplemented, "the server %s does not know %s: it may be older", a.cfg.Replica, fleet.Shorten(q.Method, 40))
+		err = fleet.Errorf(fleet.ReasonUnimplemented, "the server %s does not support %s: it may be older, so upgrade it", a.cfg.Replica, fleet.Shorten(q.Method, 40))
 	}
 	return answer, err
 }

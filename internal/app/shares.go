@@ -65,9 +65,8 @@ func (a *App) forgotten() error {
 	return fmt.Errorf("the server %q was forgotten, and its agents were deleted: end their programs that still run on this machine, then start with a new data directory", a.cfg.Replica)
 }
 
-// shareLimits renews the lease on the name of this server and divides the request limits by the number of servers on
-// the store, again and again. It does so in the background until end is called. It calls lost if this server must end,
-// see shareOnce.
+// shareLimits starts a goroutine that calls shareOnce every shareEvery until end is called. It calls lost if this server
+// must end, see shareOnce.
 func (a *App) shareLimits(lost func(error)) (end func()) {
 	if a.rates == nil && a.cfg.Replica == "" {
 		return func() {}

@@ -27,8 +27,9 @@ func (p *program) newMCP() *cobra.Command {
 		Use:     "mcp",
 		GroupID: cli.GroupServer,
 		Short:   "Serve MCP on standard input and output, for clients that start their servers",
-		Long: `Serve MCP on standard input and output. The tools act on the running server, or,
-when none runs at --server, on a fleet in this process; --embedded asks for that.`,
+		Long: `Serve MCP on standard input and output. The tools act on the server at --server. If
+no server runs at a loopback address and no token is given, they act on a fleet in this
+process, as with --embedded.`,
 		Example: `  fleet mcp
   fleet mcp --embedded --data ./data
   claude mcp add fleet -- fleet mcp`,
@@ -53,7 +54,7 @@ when none runs at --server, on a fleet in this process; --embedded asks for that
 		},
 	}
 	cmd.Flags().StringVar(&toolset, "toolset", "fleet", "serve the tools of `TOOLSET`, or of all")
-	cmd.Flags().IntVar(&maxResult, "max-result", tool.DefaultMaxResult, "answer a call with at most so many `BYTES` of text, and say where to go on")
+	cmd.Flags().IntVar(&maxResult, "max-result", tool.DefaultMaxResult, "shorten answers to at most `BYTES` of text, and say where to continue")
 	return cmd
 }
 

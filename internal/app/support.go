@@ -53,7 +53,8 @@ a running server, its health, metrics, recent log and goroutines. Texts of the c
 that may be secrets are hidden, and no task, output, token or environment is in it. The
 log has names of agents and principals: read the bundle before you pass it on.
 
-Run it as "fleet doctor". A server with tokens wants an admin's.`,
+Run it like "fleet doctor": on the server's machine, as its user, in its directory and
+environment. If the server requires tokens, give an admin's token with --token-file.`,
 		Example: `  fleet support-bundle
   fleet support-bundle --token-file ~/.fleet-token bundle.tar.gz`,
 		Args: cobra.MaximumNArgs(1),
