@@ -46,7 +46,8 @@ func newBuilder(plugin *protogen.Plugin) *builder {
 			Responses: openapi3.ResponseBodies{},
 			SecuritySchemes: openapi3.SecuritySchemes{"bearer": {Value: &openapi3.SecurityScheme{
 				Type: "http", Scheme: "bearer",
-				Description: "A token of `fleet token create`. A server that was started with --auth none takes calls without one.",
+				Description: "A token of `fleet token create`, of Coder or of an OpenID Connect issuer: the server's setting auth says which it accepts. " +
+					"With auth none, calls need no token.",
 			}}},
 		},
 		Security: openapi3.SecurityRequirements{{"bearer": {}}, {}},
@@ -220,22 +221,22 @@ func (b *builder) responses(op *openapi3.Operation, m *protogen.Method, verb str
 		if last == nil {
 			return fmt.Errorf("%s needs an enum field in the response with a value that marks the last message", option.LastIsResult)
 		}
-		ok.WithDescription(fmt.Sprintf("%s\n\nWith `Accept: text/event-stream` the answer is a stream of server-sent events, one for each message: "+
-			"its event is the %s, its data the message as JSON, and the one of the %s `%s` is the result; `event: error` has an error "+
-			"object. Otherwise the answer is the result alone.", text(m.Output.Comments), kind.Desc.Name(), kind.Desc.Name(), last.Desc.Name()))
+		ok.WithDescription(fmt.Sprintf("%s\n\nWith `Accept: text/event-stream` the answer is a stream of server-sent events, one for each message. "+
+			"`event` is the %s of the message, and `data` is the message as JSON. The message with the %s `%s` is the result. `event: error` "+
+			"has an error object. Without this header, the answer is only the result.", text(m.Output.Comments), kind.Desc.Name(), kind.Desc.Name(), last.Desc.Name()))
 		ok.Content = openapi3.Content{
 			"application/json":  openapi3.NewMediaType().WithSchemaRef(schema),
 			"text/event-stream": openapi3.NewMediaType().WithSchema(events()),
 		}
 	case m.Desc.IsStreamingServer():
 		header := openapi3.NewHeaderParameter("Last-Event-ID")
-		header.Description = "What a browser's EventSource sends when it connects again; it takes the place of the cursor."
+		header.Description = "The cursor that a browser's EventSource sends when it connects again. It overrides the parameter cursor."
 		header.Schema = openapi3.NewStringSchema().NewRef()
 		op.AddParameter(header)
 		ok.WithDescription(text(m.Output.Comments) + "\n\n" +
-			"With `Accept: text/event-stream` the answer is a stream of server-sent events, one for each event: its id is the cursor, its " +
-			"event the type, its data the event as JSON; `event: error` has an error object, and `event: end` says that the server " +
-			"has sent all it was asked for. Otherwise each line of the answer is a JSON object.")
+			"With `Accept: text/event-stream` the answer is a stream of server-sent events, one for each event of the fleet. `id` is its " +
+			"cursor, `event` its type, and `data` the event as JSON. `event: error` has an error object. `event: end` says that the server " +
+			"has sent everything that was requested. Without this header, each line of the answer is a JSON object.")
 		ok.Content = openapi3.Content{
 			"application/x-ndjson": openapi3.NewMediaType().WithSchemaRef(schema),
 			"text/event-stream":    openapi3.NewMediaType().WithSchema(events()),
