@@ -58,16 +58,17 @@ const (
 	ErrorReason_AGENT_BUSY ErrorReason = 14
 	// The agent has no running task. Metadata: agent_name.
 	ErrorReason_NO_RUNNING_TASK ErrorReason = 15
-	// The place that hosts the agents does not answer. RetryInfo says when to try again, if that is known.
+	// Something that the call needs does not answer at the moment: the place of the agents, the database, another server, an
+	// issuer of credentials or a registry; or the server is shutting down. RetryInfo says when to try again, if that is known.
 	ErrorReason_BACKEND_UNAVAILABLE ErrorReason = 16
 	// The agent's workspace could not be created. Metadata: agent_name.
 	ErrorReason_PROVISIONING_FAILED ErrorReason = 17
 	// The caller has no valid token.
 	ErrorReason_UNAUTHENTICATED ErrorReason = 18
-	// The caller's token does not allow this.
+	// The caller may not do this; the message says why. Metadata: needs and has, if the caller's scope does not include the call.
 	ErrorReason_PERMISSION_DENIED ErrorReason = 19
-	// The caller or the fleet has reached a limit. Metadata: limit. If the limit is one of the settings limits.*, also
-	// used and max.
+	// The caller or the server has reached a limit, or the disk of the store is full. Metadata: limit, if the limit has a name;
+	// also used and max if it is one of the settings limits.*. RetryInfo says when to try again, if that is known.
 	ErrorReason_LIMIT_REACHED ErrorReason = 20
 	// An internal error occurred in Fleet; the server's log has the cause.
 	ErrorReason_INTERNAL ErrorReason = 21

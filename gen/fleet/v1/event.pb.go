@@ -65,9 +65,8 @@ const (
 	// The agent is no longer shared with a person or a group; text says with whom. Callers who may no longer see the
 	// agent get this as its last event, without a status.
 	Event_agent_unshared Event_Type = 18
-	// The agent wrote output beyond the server's max_output. Events do not contain it; `show_task_output` reads it. This event
-	// is
-	// sent at most once a second; text says how much output there is so far.
+	// The agent wrote output beyond the server's max_output. Events do not contain it; `show_task_output` reads it. This
+	// event is sent at most once a second; text says how much output there is so far.
 	Event_task_more_output Event_Type = 19
 )
 

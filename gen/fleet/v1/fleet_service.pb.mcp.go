@@ -130,7 +130,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       fleetServiceWaitTasksInput,
 			Output:      fleetServiceWaitTasksOutput,
-			Description: "Wait until any or all of some tasks have ended, for at most 50 seconds. Tasks that still run when the time is over are not an error: call again to keep waiting.",
+			Description: "Wait until one or all of the given tasks have ended, for at most 50 seconds. Tasks that still run when the time is over are not an error: call again to keep waiting.",
 		}, c.WaitTasks),
 		tool.Unary(tool.Spec{
 			Name:     "show_task",
@@ -289,7 +289,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:       fleetServiceShareAgentInput,
 			Output:      fleetServiceShareAgentOutput,
-			Description: "Share an agent with a person or a group: to view it, or also to run tasks on it. They name it NAME@OWNER if they have an agent with that name themselves. Only the owner of the agent and admins can share it, and only they can stop, start, restart and delete it. Sharing again with other access replaces the share.",
+			Description: "Share an agent with a person or a group: to view it, or also to run tasks on it. They name it NAME@OWNER if they have an agent with that name themselves. Only the owner of the agent and admins can share, stop, start, restart and delete it. Sharing again with other access replaces the share.",
 		}, c.ShareAgent),
 		tool.Unary(tool.Spec{
 			Name:     "unshare_agent",
@@ -298,7 +298,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: true, Idempotent: true,
 			Input:       fleetServiceUnshareAgentInput,
 			Output:      fleetServiceUnshareAgentOutput,
-			Description: "End the sharing of an agent with a person or a group. Their watches of the agent end at once. Tasks that they have started continue.",
+			Description: "End the sharing of an agent with a person or a group. They get no more events of the agent, and their waits for its tasks end at once. Tasks that they have started continue.",
 		}, c.UnshareAgent),
 		tool.Unary(tool.Spec{
 			Name:     "list_agent_shares",

@@ -92,7 +92,7 @@ type FleetServiceClient interface {
 	// Without follow the call returns what is in the log and ends. Each answer has a cursor to continue from.
 	// A tool call begins with the newest events, because a task can have megabytes of events.
 	WatchFleet(ctx context.Context, in *WatchFleetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchFleetResponse], error)
-	// Wait until any or all of some tasks have ended, for at most 50 seconds.
+	// Wait until one or all of the given tasks have ended, for at most 50 seconds.
 	// Tasks that still run when the time is over are not an error: call again to keep waiting.
 	WaitTasks(ctx context.Context, in *WaitTasksRequest, opts ...grpc.CallOption) (*WaitTasksResponse, error)
 	// Show all details of one task: description, result and, on request, its payload.
@@ -138,12 +138,11 @@ type FleetServiceClient interface {
 	// Stop and start the workspace of an agent. If a role is given, the agent has that role from then on.
 	RestartAgent(ctx context.Context, in *RestartAgentRequest, opts ...grpc.CallOption) (*RestartAgentResponse, error)
 	// Share an agent with a person or a group: to view it, or also to run tasks on it.
-	// They name it NAME@OWNER if they have an agent with that name themselves. Only the owner of the agent and admins can share
-	// it, and
-	// only they can stop, start, restart and delete it. Sharing again with other access replaces the share.
+	// They name it NAME@OWNER if they have an agent with that name themselves. Only the owner of the agent and admins can share,
+	// stop, start, restart and delete it. Sharing again with other access replaces the share.
 	ShareAgent(ctx context.Context, in *ShareAgentRequest, opts ...grpc.CallOption) (*ShareAgentResponse, error)
 	// End the sharing of an agent with a person or a group.
-	// Their watches of the agent end at once. Tasks that they have started continue.
+	// They get no more events of the agent, and their waits for its tasks end at once. Tasks that they have started continue.
 	UnshareAgent(ctx context.Context, in *UnshareAgentRequest, opts ...grpc.CallOption) (*UnshareAgentResponse, error)
 	// List the shares of an agent.
 	ListAgentShares(ctx context.Context, in *ListAgentSharesRequest, opts ...grpc.CallOption) (*ListAgentSharesResponse, error)
@@ -584,7 +583,7 @@ type FleetServiceServer interface {
 	// Without follow the call returns what is in the log and ends. Each answer has a cursor to continue from.
 	// A tool call begins with the newest events, because a task can have megabytes of events.
 	WatchFleet(*WatchFleetRequest, grpc.ServerStreamingServer[WatchFleetResponse]) error
-	// Wait until any or all of some tasks have ended, for at most 50 seconds.
+	// Wait until one or all of the given tasks have ended, for at most 50 seconds.
 	// Tasks that still run when the time is over are not an error: call again to keep waiting.
 	WaitTasks(context.Context, *WaitTasksRequest) (*WaitTasksResponse, error)
 	// Show all details of one task: description, result and, on request, its payload.
@@ -630,12 +629,11 @@ type FleetServiceServer interface {
 	// Stop and start the workspace of an agent. If a role is given, the agent has that role from then on.
 	RestartAgent(context.Context, *RestartAgentRequest) (*RestartAgentResponse, error)
 	// Share an agent with a person or a group: to view it, or also to run tasks on it.
-	// They name it NAME@OWNER if they have an agent with that name themselves. Only the owner of the agent and admins can share
-	// it, and
-	// only they can stop, start, restart and delete it. Sharing again with other access replaces the share.
+	// They name it NAME@OWNER if they have an agent with that name themselves. Only the owner of the agent and admins can share,
+	// stop, start, restart and delete it. Sharing again with other access replaces the share.
 	ShareAgent(context.Context, *ShareAgentRequest) (*ShareAgentResponse, error)
 	// End the sharing of an agent with a person or a group.
-	// Their watches of the agent end at once. Tasks that they have started continue.
+	// They get no more events of the agent, and their waits for its tasks end at once. Tasks that they have started continue.
 	UnshareAgent(context.Context, *UnshareAgentRequest) (*UnshareAgentResponse, error)
 	// List the shares of an agent.
 	ListAgentShares(context.Context, *ListAgentSharesRequest) (*ListAgentSharesResponse, error)

@@ -28,7 +28,7 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       lifecycleServiceAgentStatusInput,
 			Output:      lifecycleServiceAgentStatusOutput,
-			Description: "Report the progress of agents. The status of an ended agent has a summary and the address of the agent's payload. That of a running agent has the end of its output. That of an unknown id has an error.",
+			Description: "Report the progress of agents. For an agent that has ended, the answer has a summary and the address of its payload. For a running agent, it has the end of the agent's output. For an unknown id, it has an error.",
 		}, c.AgentStatus),
 		tool.Unary(tool.Spec{
 			Name:     "agent_list",
@@ -47,7 +47,7 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: true,
 			Input:       lifecycleServiceAgentCompleteInput,
 			Output:      lifecycleServiceAgentCompleteOutput,
-			Description: "Report that the contract is fulfilled. Agents call it themselves when they are done. After that the agent makes no further request to its model. Calling it again changes nothing.",
+			Description: "Report that the contract is fulfilled. Agents call it themselves when they are done. After that, an agent makes no further request to its model. Calling it again changes nothing.",
 		}, c.AgentComplete),
 		tool.Unary(tool.Spec{
 			Name:     "agent_stop",
@@ -65,7 +65,7 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:       lifecycleServiceAppendPayloadInput,
 			Output:      lifecycleServiceAppendPayloadOutput,
-			Description: "Append to the payload of a running agent. This is for a payload that is too large for `agent_complete`, which appends its own payload after it.",
+			Description: "Append to the payload of a running agent. Use this for a payload that is too large for one call. The payload of `agent_complete` is appended last.",
 		}, c.AppendPayload),
 	}}
 }

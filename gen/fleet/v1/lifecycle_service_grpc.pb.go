@@ -39,20 +39,20 @@ type LifecycleServiceClient interface {
 	// The contract says what the agent has to deliver. The call returns at once; `agent_status` reports the agent's progress.
 	AgentStart(ctx context.Context, in *AgentStartRequest, opts ...grpc.CallOption) (*AgentStartResponse, error)
 	// Report the progress of agents.
-	// The status of an ended agent has a summary and the address of the agent's payload. That of a running agent has the end of
-	// its output. That of an unknown id has an error.
+	// For an agent that has ended, the answer has a summary and the address of its payload. For a running agent, it has the end of
+	// the agent's output. For an unknown id, it has an error.
 	AgentStatus(ctx context.Context, in *AgentStatusRequest, opts ...grpc.CallOption) (*AgentStatusResponse, error)
 	// List the caller's contracts by pages, newest first.
 	// Contracts that have ended are included. `agent_status` also shows the end of a running agent's output.
 	AgentList(ctx context.Context, in *AgentListRequest, opts ...grpc.CallOption) (*AgentListResponse, error)
-	// Report that the contract is fulfilled. Agents call it themselves when they are done. After that the agent
+	// Report that the contract is fulfilled. Agents call it themselves when they are done. After that, an agent
 	// makes no further request to its model. Calling it again changes nothing.
 	AgentComplete(ctx context.Context, in *AgentCompleteRequest, opts ...grpc.CallOption) (*AgentCompleteResponse, error)
 	// Stop an agent. A running request to its model ends normally, and no further one is made. An agent
 	// that has ended does not change, and the answer says how it ended.
 	AgentStop(ctx context.Context, in *AgentStopRequest, opts ...grpc.CallOption) (*AgentStopResponse, error)
-	// Append to the payload of a running agent. This is for a payload that is too large for `agent_complete`, which appends
-	// its own payload after it.
+	// Append to the payload of a running agent. Use this for a payload that is too large for one call. The payload of
+	// `agent_complete` is appended last.
 	AppendPayload(ctx context.Context, in *AppendPayloadRequest, opts ...grpc.CallOption) (*AppendPayloadResponse, error)
 	// Download the payload of an agent, gzip-compressed.
 	DownloadPayload(ctx context.Context, in *DownloadPayloadRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
@@ -155,20 +155,20 @@ type LifecycleServiceServer interface {
 	// The contract says what the agent has to deliver. The call returns at once; `agent_status` reports the agent's progress.
 	AgentStart(context.Context, *AgentStartRequest) (*AgentStartResponse, error)
 	// Report the progress of agents.
-	// The status of an ended agent has a summary and the address of the agent's payload. That of a running agent has the end of
-	// its output. That of an unknown id has an error.
+	// For an agent that has ended, the answer has a summary and the address of its payload. For a running agent, it has the end of
+	// the agent's output. For an unknown id, it has an error.
 	AgentStatus(context.Context, *AgentStatusRequest) (*AgentStatusResponse, error)
 	// List the caller's contracts by pages, newest first.
 	// Contracts that have ended are included. `agent_status` also shows the end of a running agent's output.
 	AgentList(context.Context, *AgentListRequest) (*AgentListResponse, error)
-	// Report that the contract is fulfilled. Agents call it themselves when they are done. After that the agent
+	// Report that the contract is fulfilled. Agents call it themselves when they are done. After that, an agent
 	// makes no further request to its model. Calling it again changes nothing.
 	AgentComplete(context.Context, *AgentCompleteRequest) (*AgentCompleteResponse, error)
 	// Stop an agent. A running request to its model ends normally, and no further one is made. An agent
 	// that has ended does not change, and the answer says how it ended.
 	AgentStop(context.Context, *AgentStopRequest) (*AgentStopResponse, error)
-	// Append to the payload of a running agent. This is for a payload that is too large for `agent_complete`, which appends
-	// its own payload after it.
+	// Append to the payload of a running agent. Use this for a payload that is too large for one call. The payload of
+	// `agent_complete` is appended last.
 	AppendPayload(context.Context, *AppendPayloadRequest) (*AppendPayloadResponse, error)
 	// Download the payload of an agent, gzip-compressed.
 	DownloadPayload(*DownloadPayloadRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error

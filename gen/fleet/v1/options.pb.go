@@ -776,8 +776,8 @@ var (
 	//
 	// optional bool no_tool = 51005;
 	E_NoTool = &file_fleet_v1_options_proto_extTypes[5]
-	// The method answers with a stream whose last message is its result: the one with an enum field whose value is marked
-	// as last. The messages before it are its progress: MCP and plain REST calls get the last one as their answer.
+	// The method answers with a stream. The last message is its result: an enum field in it has a value that is marked as last.
+	// The messages before it are progress. MCP and plain REST calls get the last message as their answer.
 	//
 	// optional bool last_is_result = 51006;
 	E_LastIsResult = &file_fleet_v1_options_proto_extTypes[6]

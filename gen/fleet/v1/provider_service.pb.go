@@ -1002,11 +1002,11 @@ type RegisterToolWithAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Name of the tool: a letter, then up to 63 letters, digits, _ and -.
 	ToolName string `protobuf:"bytes,1,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
-	// Required. The tool: description, for the agent; parameters, a JSON Schema of an object; and one of http {url,
-	// method, headers}, which receives the arguments as a JSON body, mcp {server: {url, headers} or {command, args,
-	// env}, tool}, and command, a list of the program and its arguments, which reads the arguments from its
-	// standard input. Headers and env refer to secrets of the server's environment as ${NAME}. Programs need an
-	// admin.
+	// Required. The tool: description, for the agent; parameters, a JSON Schema of an object; and one of http, mcp and
+	// command. http {url, method, headers} gets the arguments as a JSON body. mcp {server: {url, headers} or {command, args,
+	// env}, tool} is a tool of an MCP server. command is a list of a program and its arguments; the program reads the
+	// arguments of the call from its standard input. Headers and env refer to secrets of the server's environment as
+	// ${NAME}. Only admins can register programs.
 	ToolSpec *structpb.Struct `protobuf:"bytes,2,opt,name=tool_spec,json=toolSpec,proto3" json:"tool_spec,omitempty"`
 	// Optional. The agent that gets the tool; by default every agent that takes tools.
 	AgentName string `protobuf:"bytes,3,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`

@@ -399,7 +399,7 @@ const providerServiceRegisterToolWithAgentInput = `{
     },
     "tool_spec": {
       "type": "object",
-      "description": "The tool: description, for the agent; parameters, a JSON Schema of an object; and one of http {url, method, headers}, which receives the arguments as a JSON body, mcp {server: {url, headers} or {command, args, env}, tool}, and command, a list of the program and its arguments, which reads the arguments from its standard input. Headers and env refer to secrets of the server's environment as ${NAME}. Programs need an admin."
+      "description": "The tool: description, for the agent; parameters, a JSON Schema of an object; and one of http, mcp and command. http {url, method, headers} gets the arguments as a JSON body. mcp {server: {url, headers} or {command, args, env}, tool} is a tool of an MCP server. command is a list of a program and its arguments; the program reads the arguments of the call from its standard input. Headers and env refer to secrets of the server's environment as ${NAME}. Only admins can register programs."
     },
     "agent_name": {
       "type": "string",

@@ -19,7 +19,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:       sessionServiceCreateAgentSessionInput,
 			Output:      sessionServiceCreateAgentSessionOutput,
-			Description: "Begin a conversation with an agent, which remembers earlier messages. The agent is a definition (see `list_agents`) or the name of an agent of the fleet.",
+			Description: "Begin a conversation with an agent, which remembers earlier messages. `list_agents` shows the agents: definitions in files or from a registry, and agents of the fleet.",
 		}, c.CreateAgentSession),
 		tool.Turn(tool.Spec{
 			Name:     "send_message",
@@ -32,7 +32,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 				{Field: "response", NextOffset: "response_next_offset"},
 				{Field: "events", KeepLast: true},
 			},
-			Description: "Send a message to the agent of a session and wait for its answer. What the agent does meanwhile is reported as it happens. The agent answers one message at a time; further messages wait for their turn. A caller that cancels the call interrupts the turn: at once, or, for a message with a request_id, after two minutes without a repeated call.",
+			Description: "Send a message to the agent of a session and wait for its answer. What the agent does meanwhile is reported as it happens. The agent answers one message at a time; further messages wait for their turn. A caller that cancels the call interrupts the turn at once. If the message has a request_id, the turn continues for two minutes, so that the caller can repeat the call.",
 		}, c.SendMessage, sessionServiceSendMessageTexts, func(m *SendMessageResponse) bool { return m.GetType() == SendMessageResponse_complete }),
 		tool.Turn(tool.Spec{
 			Name:     "invoke_agent",

@@ -36,15 +36,15 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// SessionService holds conversations with agents. They are defined in files or in a registry, or belong to the fleet.
+// SessionService holds conversations with agents. The agents are defined in files or in a registry, or belong to the fleet.
 type SessionServiceClient interface {
-	// Begin a conversation with an agent, which remembers earlier messages. The agent is a definition (see
-	// `list_agents`) or the name of an agent of the fleet.
+	// Begin a conversation with an agent, which remembers earlier messages. `list_agents` shows the agents: definitions in files
+	// or from a registry, and agents of the fleet.
 	CreateAgentSession(ctx context.Context, in *CreateAgentSessionRequest, opts ...grpc.CallOption) (*CreateAgentSessionResponse, error)
 	// Send a message to the agent of a session and wait for its answer. What the agent does meanwhile is reported
 	// as it happens. The agent answers one message at a time; further messages wait for their turn. A caller that
-	// cancels the call interrupts the turn: at once, or, for a message with a request_id, after two minutes without
-	// a repeated call.
+	// cancels the call interrupts the turn at once. If the message has a request_id, the turn continues for two minutes,
+	// so that the caller can repeat the call.
 	SendMessage(ctx context.Context, in *SendMessageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SendMessageResponse], error)
 	// Ask an agent a single question and wait for its answer. There is no session: the agent does not remember the question.
 	InvokeAgent(ctx context.Context, in *InvokeAgentRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[InvokeAgentResponse], error)
@@ -207,15 +207,15 @@ func (c *sessionServiceClient) RemovePulledAgent(ctx context.Context, in *Remove
 // All implementations must embed UnimplementedSessionServiceServer
 // for forward compatibility.
 //
-// SessionService holds conversations with agents. They are defined in files or in a registry, or belong to the fleet.
+// SessionService holds conversations with agents. The agents are defined in files or in a registry, or belong to the fleet.
 type SessionServiceServer interface {
-	// Begin a conversation with an agent, which remembers earlier messages. The agent is a definition (see
-	// `list_agents`) or the name of an agent of the fleet.
+	// Begin a conversation with an agent, which remembers earlier messages. `list_agents` shows the agents: definitions in files
+	// or from a registry, and agents of the fleet.
 	CreateAgentSession(context.Context, *CreateAgentSessionRequest) (*CreateAgentSessionResponse, error)
 	// Send a message to the agent of a session and wait for its answer. What the agent does meanwhile is reported
 	// as it happens. The agent answers one message at a time; further messages wait for their turn. A caller that
-	// cancels the call interrupts the turn: at once, or, for a message with a request_id, after two minutes without
-	// a repeated call.
+	// cancels the call interrupts the turn at once. If the message has a request_id, the turn continues for two minutes,
+	// so that the caller can repeat the call.
 	SendMessage(*SendMessageRequest, grpc.ServerStreamingServer[SendMessageResponse]) error
 	// Ask an agent a single question and wait for its answer. There is no session: the agent does not remember the question.
 	InvokeAgent(*InvokeAgentRequest, grpc.ServerStreamingServer[InvokeAgentResponse]) error

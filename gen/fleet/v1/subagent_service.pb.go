@@ -106,7 +106,7 @@ type RunSubagentResponse struct {
 	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
 	// Duration of the call in milliseconds.
 	DurationMs int32 `protobuf:"varint,3,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
-	// Id of the subagent's task, for `show_task` and `watch_fleet`. If the subagent had to answer again, of its last task.
+	// Id of the subagent's task, for `show_task` and `watch_fleet`. If the subagent had to answer again, this is its last task.
 	TaskId string `protobuf:"bytes,4,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// Id of the conversation that the next call continues; absent if the subagent has none.
 	SessionId *string `protobuf:"bytes,5,opt,name=session_id,json=sessionId,proto3,oneof" json:"session_id,omitempty"`

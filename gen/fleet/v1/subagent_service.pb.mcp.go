@@ -86,7 +86,7 @@ const subagentServiceRunSubagentOutput = `{
     },
     "task_id": {
       "type": "string",
-      "description": "Id of the subagent's task, for ` + "`" + `show_task` + "`" + ` and ` + "`" + `watch_fleet` + "`" + `. If the subagent had to answer again, of its last task."
+      "description": "Id of the subagent's task, for ` + "`" + `show_task` + "`" + ` and ` + "`" + `watch_fleet` + "`" + `. If the subagent had to answer again, this is its last task."
     },
     "session_id": {
       "type": "string",

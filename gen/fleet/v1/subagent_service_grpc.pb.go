@@ -27,7 +27,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// SubagentService runs specialized agents. Files define them, each with its own tools, servers and prompt.
+// SubagentService runs specialized agents. A file defines each of them, with its own prompt, tools and MCP servers.
 type SubagentServiceClient interface {
 	// Delegate a task to a specialized subagent and wait for its result.
 	// The subagent has its own instructions, tools and permissions, and knows only the prompt and the context that
@@ -69,7 +69,7 @@ func (c *subagentServiceClient) ListSubagents(ctx context.Context, in *ListSubag
 // All implementations must embed UnimplementedSubagentServiceServer
 // for forward compatibility.
 //
-// SubagentService runs specialized agents. Files define them, each with its own tools, servers and prompt.
+// SubagentService runs specialized agents. A file defines each of them, with its own prompt, tools and MCP servers.
 type SubagentServiceServer interface {
 	// Delegate a task to a specialized subagent and wait for its result.
 	// The subagent has its own instructions, tools and permissions, and knows only the prompt and the context that

@@ -203,8 +203,7 @@ type CreateTokenRequest struct {
 	// Optional. What the holder may do; run when not given.
 	Scope Scope `protobuf:"varint,5,opt,name=scope,proto3,enum=fleet.v1.Scope" json:"scope,omitempty"`
 	// Optional. The projects that the token is valid for; all when not given. The holder cannot see agents of other projects.
-	// Such
-	// a token can have scope read or run. It is only valid for the fleet's own methods, not for other toolsets.
+	// Such a token can have scope read or run. It is only valid for the fleet's own methods, not for other toolsets.
 	Projects      []string `protobuf:"bytes,6,rep,name=projects,proto3" json:"projects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -436,8 +435,7 @@ type RotateTokenRequest struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Optional. Seconds until the new secret stops working; 0 means the lifetime that the old secret had.
 	TtlSeconds int32 `protobuf:"varint,2,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`
-	// Optional. Seconds for which the old secret still works, at most 604800 (7 days), so that its users have time to change
-	// over.
+	// Optional. Seconds for which the old secret still works, at most 604800 (7 days), so that its users have time to change over.
 	// 0 means that it stops working at once.
 	OverlapSeconds int32 `protobuf:"varint,3,opt,name=overlap_seconds,json=overlapSeconds,proto3" json:"overlap_seconds,omitempty"`
 	unknownFields  protoimpl.UnknownFields
@@ -562,10 +560,10 @@ func (x *RotateTokenResponse) GetOldSecretEndsAt() *timestamppb.Timestamp {
 // RotateOwnTokenRequest says how long the old and the new secret work.
 type RotateOwnTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. Seconds until the new secret stops working, at the latest when the old one would; 0 means when the old one would.
+	// Optional. Seconds until the new secret stops working. It never works longer than the old secret would have. 0 means exactly
+	// as long as the old one.
 	TtlSeconds int32 `protobuf:"varint,1,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`
-	// Optional. Seconds for which the old secret still works, at most 604800 (7 days), so that its users have time to change
-	// over.
+	// Optional. Seconds for which the old secret still works, at most 604800 (7 days), so that its users have time to change over.
 	// 0 means that it stops working at once.
 	OverlapSeconds int32 `protobuf:"varint,2,opt,name=overlap_seconds,json=overlapSeconds,proto3" json:"overlap_seconds,omitempty"`
 	unknownFields  protoimpl.UnknownFields

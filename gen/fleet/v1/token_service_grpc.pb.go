@@ -30,8 +30,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// TokenService manages the tokens that callers identify themselves with. It needs an admin, except that holders can rotate
-// their own tokens, and has no MCP face.
+// TokenService manages the tokens that callers identify themselves with. Only admins can call it, except that holders can
+// rotate their own tokens. It has no MCP face.
 type TokenServiceClient interface {
 	// Create a token. Only this answer contains the secret: Fleet stores a hash of it.
 	CreateToken(ctx context.Context, in *CreateTokenRequest, opts ...grpc.CallOption) (*CreateTokenResponse, error)
@@ -39,9 +39,8 @@ type TokenServiceClient interface {
 	ListTokens(ctx context.Context, in *ListTokensRequest, opts ...grpc.CallOption) (*ListTokensResponse, error)
 	// Give a token a new secret, which replaces the old one. Name, kind, scope and projects stay the same.
 	RotateToken(ctx context.Context, in *RotateTokenRequest, opts ...grpc.CallOption) (*RotateTokenResponse, error)
-	// Give the caller's own token a new secret. Everything else stays the same, including the time when the token expires: only
-	// an
-	// admin can extend that. A secret that was already replaced cannot be rotated.
+	// Give the caller's own token a new secret. Everything else stays the same, including the time when the token expires, which
+	// only an admin can extend. A secret that was already replaced cannot be rotated.
 	RotateOwnToken(ctx context.Context, in *RotateOwnTokenRequest, opts ...grpc.CallOption) (*RotateOwnTokenResponse, error)
 	// Revoke a token. Calls with it are refused from then on.
 	RevokeToken(ctx context.Context, in *RevokeTokenRequest, opts ...grpc.CallOption) (*RevokeTokenResponse, error)
@@ -109,8 +108,8 @@ func (c *tokenServiceClient) RevokeToken(ctx context.Context, in *RevokeTokenReq
 // All implementations must embed UnimplementedTokenServiceServer
 // for forward compatibility.
 //
-// TokenService manages the tokens that callers identify themselves with. It needs an admin, except that holders can rotate
-// their own tokens, and has no MCP face.
+// TokenService manages the tokens that callers identify themselves with. Only admins can call it, except that holders can
+// rotate their own tokens. It has no MCP face.
 type TokenServiceServer interface {
 	// Create a token. Only this answer contains the secret: Fleet stores a hash of it.
 	CreateToken(context.Context, *CreateTokenRequest) (*CreateTokenResponse, error)
@@ -118,9 +117,8 @@ type TokenServiceServer interface {
 	ListTokens(context.Context, *ListTokensRequest) (*ListTokensResponse, error)
 	// Give a token a new secret, which replaces the old one. Name, kind, scope and projects stay the same.
 	RotateToken(context.Context, *RotateTokenRequest) (*RotateTokenResponse, error)
-	// Give the caller's own token a new secret. Everything else stays the same, including the time when the token expires: only
-	// an
-	// admin can extend that. A secret that was already replaced cannot be rotated.
+	// Give the caller's own token a new secret. Everything else stays the same, including the time when the token expires, which
+	// only an admin can extend. A secret that was already replaced cannot be rotated.
 	RotateOwnToken(context.Context, *RotateOwnTokenRequest) (*RotateOwnTokenResponse, error)
 	// Revoke a token. Calls with it are refused from then on.
 	RevokeToken(context.Context, *RevokeTokenRequest) (*RevokeTokenResponse, error)

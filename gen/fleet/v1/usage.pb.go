@@ -717,8 +717,7 @@ func (x *ShowFleetResponse) GetProjects() []string {
 type Limit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The setting of the limit. For example, limits.agents applies to each principal, limits.groups.NAME.agents to each member
-	// of a
-	// group, limits.principals.NAME.agents to one principal, and limits.projects.NAME.agents to a project.
+	// of a group, limits.principals.NAME.agents to one principal, and limits.projects.NAME.agents to a project.
 	Setting string `protobuf:"bytes,1,opt,name=setting,proto3" json:"setting,omitempty"`
 	// The limit; a double because bytes can be more than 2 GiB.
 	Max float64 `protobuf:"fixed64,2,opt,name=max,proto3" json:"max,omitempty"`

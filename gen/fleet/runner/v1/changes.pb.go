@@ -26,21 +26,21 @@ const (
 // Changes is what a run changed in the working tree of its agent.
 type Changes struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Commit that the run began at.
+	// Commit at which the run began.
 	Base string `protobuf:"bytes,1,opt,name=base,proto3" json:"base,omitempty"`
 	// Commit that has the tree at the end of the run.
 	Commit string `protobuf:"bytes,2,opt,name=commit,proto3" json:"commit,omitempty"`
 	// Ref that keeps the commit in the repository.
 	Ref string `protobuf:"bytes,3,opt,name=ref,proto3" json:"ref,omitempty"`
-	// Branch that the agent was on; empty: none.
+	// Branch that the agent had checked out; empty if it had none.
 	Branch string `protobuf:"bytes,4,opt,name=branch,proto3" json:"branch,omitempty"`
-	// Commits that the agent made.
+	// Number of commits that the agent made.
 	Commits int32 `protobuf:"varint,5,opt,name=commits,proto3" json:"commits,omitempty"`
-	// The commit has uncommitted changes of the agent.
+	// The agent left changes that it did not commit.
 	Dirty bool `protobuf:"varint,6,opt,name=dirty,proto3" json:"dirty,omitempty"`
 	// A branch of a remote has all of the agent's commits.
 	Pushed bool `protobuf:"varint,7,opt,name=pushed,proto3" json:"pushed,omitempty"`
-	// How many files differ.
+	// Number of files that changed.
 	Files int32 `protobuf:"varint,8,opt,name=files,proto3" json:"files,omitempty"`
 	// Lines that were added.
 	Insertions int32 `protobuf:"varint,9,opt,name=insertions,proto3" json:"insertions,omitempty"`
@@ -199,7 +199,7 @@ type FileChange struct {
 	Insertions int32 `protobuf:"varint,4,opt,name=insertions,proto3" json:"insertions,omitempty"`
 	// Lines that were removed.
 	Deletions int32 `protobuf:"varint,5,opt,name=deletions,proto3" json:"deletions,omitempty"`
-	// Its lines are not counted.
+	// Its content is binary; its lines are not counted.
 	Binary        bool `protobuf:"varint,6,opt,name=binary,proto3" json:"binary,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -277,7 +277,7 @@ func (x *FileChange) GetBinary() bool {
 	return false
 }
 
-// Check is a command that tells whether the work of a run is good.
+// Check is a command that checks the work of a run.
 type Check struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the check, unique among those of its run.
@@ -354,7 +354,7 @@ type CheckResult struct {
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The end of the command's output.
 	Output string `protobuf:"bytes,5,opt,name=output,proto3" json:"output,omitempty"`
-	// There was more output before that.
+	// The beginning of the output is missing.
 	Truncated bool `protobuf:"varint,6,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	// When the check was started.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`

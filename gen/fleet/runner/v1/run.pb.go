@@ -23,13 +23,13 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Status is how a task ended.
+// Status says how a run ended.
 type Outcome_Status int32
 
 const (
 	// Never sent.
 	Outcome_status_unspecified Outcome_Status = 0
-	// The run did what it was asked to.
+	// The run succeeded.
 	Outcome_completed Outcome_Status = 1
 	// The run failed.
 	Outcome_failed Outcome_Status = 2
@@ -80,10 +80,10 @@ func (Outcome_Status) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{5, 0}
 }
 
-// Agent is whom a run is for.
+// Agent is the agent that executes a run.
 type Agent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Id of the agent, which no other agent ever has.
+	// Id of the agent. It is never used again for another agent.
 	Uid string `protobuf:"bytes,1,opt,name=uid,proto3" json:"uid,omitempty"`
 	// Name of the agent.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
@@ -93,9 +93,9 @@ type Agent struct {
 	Project string `protobuf:"bytes,4,opt,name=project,proto3" json:"project,omitempty"`
 	// Name of its role.
 	Role string `protobuf:"bytes,5,opt,name=role,proto3" json:"role,omitempty"`
-	// What it is there for.
+	// Specification of its work.
 	Spec string `protobuf:"bytes,6,opt,name=spec,proto3" json:"spec,omitempty"`
-	// It goes when its task has ended, so nobody continues its conversation.
+	// The agent is deleted when its task has ended, so nobody continues its conversation.
 	OneTask       bool `protobuf:"varint,7,opt,name=one_task,json=oneTask,proto3" json:"one_task,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -180,28 +180,28 @@ func (x *Agent) GetOneTask() bool {
 	return false
 }
 
-// Run is a task as its agent gets it. Calls about a run that was dispatched need the task id alone.
+// Run is a task for an agent. Calls about a run that was dispatched only need the task id.
 type Run struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the task.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// What the agent is to do.
+	// What the agent has to do.
 	Prompt string `protobuf:"bytes,2,opt,name=prompt,proto3" json:"prompt,omitempty"`
-	// The runner ends the run by then, also when Fleet is down.
+	// Time limit of the run. The runner enforces it, even if Fleet is down.
 	Timeout *durationpb.Duration `protobuf:"bytes,3,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	// When the task was started.
 	Started *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=started,proto3" json:"started,omitempty"`
 	// The run may have been dispatched before.
 	Again bool `protobuf:"varint,5,opt,name=again,proto3" json:"again,omitempty"`
-	// The agent begins the run by itself, so it is waited for.
+	// The agent begins the run by itself. Dispatch then only waits until it has begun.
 	SelfStarted bool `protobuf:"varint,6,opt,name=self_started,json=selfStarted,proto3" json:"self_started,omitempty"`
-	// Messages that the run was given so far, oldest first.
+	// Messages that the run has received so far, oldest first.
 	Messages []*Message `protobuf:"bytes,7,rep,name=messages,proto3" json:"messages,omitempty"`
-	// How long a request to the run's model gets to end when the run is interrupted and not killed.
+	// How long a running request to the model may take to end after the run was interrupted. A killed run gets no such time.
 	Linger *durationpb.Duration `protobuf:"bytes,8,opt,name=linger,proto3" json:"linger,omitempty"`
-	// The agent has a conversation, which the run goes on with; a runner that has lost it says so.
+	// The agent has a conversation, which the run continues. A runner that has lost the conversation reports that.
 	Continues bool `protobuf:"varint,9,opt,name=continues,proto3" json:"continues,omitempty"`
-	// What checks found wrong with the run before, when the agent is to try again.
+	// Output of the failed checks of the previous try; empty for the first try.
 	Feedback      string `protobuf:"bytes,10,opt,name=feedback,proto3" json:"feedback,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -307,12 +307,12 @@ func (x *Run) GetFeedback() string {
 	return ""
 }
 
-// Message is a message that a run was given.
+// Message is a message that a run has received.
 type Message struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the message.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What it says.
+	// Text of the message.
 	Text          string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -362,24 +362,24 @@ func (x *Message) GetText() string {
 	return ""
 }
 
-// Output is something that a run put out.
+// Output is one piece of a run's output.
 type Output struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Position after it.
+	// Position after this piece, to continue from.
 	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// It is a step that the agent took, not text that it wrote.
+	// The piece is a step that the agent took, not text that it wrote.
 	Step bool `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
-	// What it says, for people.
+	// The text, or a description of the step, for people.
 	Text string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
-	// The same for programs, a JSON object; empty when there is no more than the text.
+	// The step as a JSON object, for programs; empty if there is nothing to add to the text.
 	Data []byte `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`
-	// Calls of tools that are under way after it.
+	// Number of tool calls that are still running after this piece.
 	Open int32 `protobuf:"varint,5,opt,name=open,proto3" json:"open,omitempty"`
-	// What the agent has asked, or what has become of that; the rest is not set then.
+	// A question that the agent has asked, or whose state has changed. All other fields are empty then.
 	Question *Question `protobuf:"bytes,6,opt,name=question,proto3" json:"question,omitempty"`
 	// The text was read from the agent's terminal.
 	Terminal bool `protobuf:"varint,7,opt,name=terminal,proto3" json:"terminal,omitempty"`
-	// Why the run began a conversation anew although the agent had one.
+	// Why the run began a new conversation although the agent had one.
 	ConversationLost string `protobuf:"bytes,8,opt,name=conversation_lost,json=conversationLost,proto3" json:"conversation_lost,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -471,7 +471,7 @@ func (x *Output) GetConversationLost() string {
 	return ""
 }
 
-// Question is something that an agent asks, as its runner knows it.
+// Question is a permission or an answer that an agent asks for.
 type Question struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The runner's own id of the question.
@@ -480,11 +480,11 @@ type Question struct {
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Status, as in fleet.v1.Question.
 	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
-	// What is asked.
+	// Text of the question.
 	Text string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
 	// Tool that the agent wants to use.
 	Tool string `protobuf:"bytes,5,opt,name=tool,proto3" json:"tool,omitempty"`
-	// Input of that tool, a JSON object.
+	// Input for that tool, a JSON object.
 	Input []byte `protobuf:"bytes,6,opt,name=input,proto3" json:"input,omitempty"`
 	// Answers that the agent suggests.
 	Options []string `protobuf:"bytes,7,rep,name=options,proto3" json:"options,omitempty"`
@@ -494,7 +494,7 @@ type Question struct {
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// The answer.
 	Answer string `protobuf:"bytes,10,opt,name=answer,proto3" json:"answer,omitempty"`
-	// What the agent is told beside the answer.
+	// A message to the agent in addition to the answer.
 	Message string `protobuf:"bytes,11,opt,name=message,proto3" json:"message,omitempty"`
 	// Who answered.
 	AnsweredBy string `protobuf:"bytes,12,opt,name=answered_by,json=answeredBy,proto3" json:"answered_by,omitempty"`
@@ -625,44 +625,44 @@ func (x *Question) GetAnsweredAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// Outcome is how a run ended.
+// Outcome says how a run ended.
 type Outcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How the task ended.
+	// How the run ended.
 	Status Outcome_Status `protobuf:"varint,1,opt,name=status,proto3,enum=fleet.runner.v1.Outcome_Status" json:"status,omitempty"`
 	// Why it failed.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// What the agent reported, for people.
+	// The agent's report, for people.
 	Summary string `protobuf:"bytes,3,opt,name=summary,proto3" json:"summary,omitempty"`
-	// The agent itself said that its task is done or has failed.
+	// The agent itself reported that its task is done or has failed.
 	Reported bool `protobuf:"varint,4,opt,name=reported,proto3" json:"reported,omitempty"`
-	// Its result in full.
+	// The full result.
 	Payload []byte `protobuf:"bytes,5,opt,name=payload,proto3" json:"payload,omitempty"`
-	// The run has a payload; an empty one is not the same as none.
+	// The run has a payload, which may be empty.
 	HasPayload bool `protobuf:"varint,6,opt,name=has_payload,json=hasPayload,proto3" json:"has_payload,omitempty"`
 	// Offset of the bytes that are missing in the payload.
 	GapOffset int64 `protobuf:"varint,7,opt,name=gap_offset,json=gapOffset,proto3" json:"gap_offset,omitempty"`
 	// How many bytes are missing in the payload.
 	GapSize int64 `protobuf:"varint,8,opt,name=gap_size,json=gapSize,proto3" json:"gap_size,omitempty"`
-	// When the run ended; none when nobody knows.
+	// When the run ended; not set if that is not known.
 	EndedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	// Exit code of the program, where there is one.
+	// Exit code of the program, if it has one.
 	ExitCode *int32 `protobuf:"varint,10,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
 	// Cost in US dollars.
 	CostUsd float64 `protobuf:"fixed64,11,opt,name=cost_usd,json=costUsd,proto3" json:"cost_usd,omitempty"`
-	// Turns of the agent.
+	// Number of turns that the agent took.
 	Turns int32 `protobuf:"varint,12,opt,name=turns,proto3" json:"turns,omitempty"`
 	// The model, as its provider calls it.
 	Model string `protobuf:"bytes,13,opt,name=model,proto3" json:"model,omitempty"`
-	// Tokens that the model was given.
+	// Number of input tokens.
 	InputTokens int64 `protobuf:"varint,14,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
-	// Tokens that the model gave.
+	// Number of output tokens.
 	OutputTokens int64 `protobuf:"varint,15,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
-	// Tools that the agent called.
+	// Number of tool calls.
 	ToolCalls int32 `protobuf:"varint,16,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
 	// Summary and payload were read from the agent's terminal.
 	Terminal bool `protobuf:"varint,17,opt,name=terminal,proto3" json:"terminal,omitempty"`
-	// The agent's next run goes on with the conversation of this one.
+	// The agent's next run continues the conversation of this one.
 	Conversation  bool `protobuf:"varint,18,opt,name=conversation,proto3" json:"conversation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -830,9 +830,9 @@ type Fault struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Reason of the error, as in fleet.v1.ErrorReason.
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Request field that is to blame.
+	// Request field that the error is about.
 	Field string `protobuf:"bytes,2,opt,name=field,proto3" json:"field,omitempty"`
-	// Facts for programs.
+	// Details of the error, for programs.
 	Metadata map[string]string `protobuf:"bytes,3,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// When to try again.
 	RetryAfter    *durationpb.Duration `protobuf:"bytes,4,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`

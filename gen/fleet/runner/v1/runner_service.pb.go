@@ -4,8 +4,8 @@
 // 	protoc        (unknown)
 // source: fleet/runner/v1/runner_service.proto
 
-// The fleet.runner.v1 package is what Fleet asks of the program fleet-runner, which runs the tasks of an agent where the
-// agent lives. It is not a public API: only Fleet calls it, over the Connect protocol, which passes any HTTP/1.1 proxy.
+// The fleet.runner.v1 package is the API of the program fleet-runner, which runs the tasks of an agent where the agent
+// lives. It is not public: only Fleet calls it, over the Connect protocol, which passes any HTTP/1.1 proxy.
 
 package runnerv1
 
@@ -81,7 +81,7 @@ type HandshakeResponse struct {
 	OldestProtocol int32 `protobuf:"varint,2,opt,name=oldest_protocol,json=oldestProtocol,proto3" json:"oldest_protocol,omitempty"`
 	// Version of the program, for people.
 	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	// The process that answers. Signatures cover it, so a request that was signed for another process is refused.
+	// Id of the process that answers. Signatures cover it, so a request that was signed for another process is refused.
 	Instance string `protobuf:"bytes,4,opt,name=instance,proto3" json:"instance,omitempty"`
 	// Time of the runner's clock, which decides whether a request has expired.
 	Now           *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=now,proto3" json:"now,omitempty"`
@@ -467,7 +467,7 @@ type InterruptRequest struct {
 	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	// The run.
 	Run *Run `protobuf:"bytes,2,opt,name=run,proto3" json:"run,omitempty"`
-	// Kill it.
+	// Kill the run instead of interrupting it.
 	Kill          bool `protobuf:"varint,3,opt,name=kill,proto3" json:"kill,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -570,7 +570,7 @@ type SendRequest struct {
 	Run *Run `protobuf:"bytes,2,opt,name=run,proto3" json:"run,omitempty"`
 	// Id of the message.
 	MessageId string `protobuf:"bytes,3,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
-	// What it says.
+	// Text of the message.
 	Text          string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -830,7 +830,7 @@ func (x *ChangesRequest) GetRun() *Run {
 // ChangesResponse is what the run changed.
 type ChangesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The changes; none when the agent does not work in a repository.
+	// The changes; not set if the agent does not work in a repository.
 	Changes       *Changes `protobuf:"bytes,1,opt,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -873,7 +873,7 @@ func (x *ChangesResponse) GetChanges() *Changes {
 	return nil
 }
 
-// PatchRequest says which part of a patch a caller wants.
+// PatchRequest selects a part of a patch.
 type PatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent.
@@ -886,7 +886,7 @@ type PatchRequest struct {
 	Path string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
 	// Where the part begins, in bytes.
 	Offset int64 `protobuf:"varint,5,opt,name=offset,proto3" json:"offset,omitempty"`
-	// The most bytes of the part.
+	// Maximum size of the part in bytes.
 	Limit         int32 `protobuf:"varint,6,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -969,7 +969,7 @@ type PatchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The part.
 	Text []byte `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
-	// Something follows it.
+	// The patch continues after this part.
 	More          bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1019,16 +1019,16 @@ func (x *PatchResponse) GetMore() bool {
 	return false
 }
 
-// OutputRequest says which part of a run's raw output a caller wants.
+// OutputRequest selects a part of a run's raw output.
 type OutputRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent.
 	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	// The run.
 	Run *Run `protobuf:"bytes,2,opt,name=run,proto3" json:"run,omitempty"`
-	// Where the part begins, in bytes; less than 0: so many bytes before the end.
+	// Where the part begins, in bytes. If it is negative, it counts from the end.
 	Offset int64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
-	// The most bytes of the part.
+	// Maximum size of the part in bytes.
 	Limit         int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1334,7 +1334,7 @@ func (*CheckResponse_Result) isCheckResponse_Event() {}
 
 func (*CheckResponse_Heartbeat) isCheckResponse_Event() {}
 
-// BundleRequest names an agent whose work is wanted.
+// BundleRequest names the agent whose work is requested.
 type BundleRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent.

@@ -2,8 +2,8 @@
 //
 // Source: fleet/runner/v1/runner_service.proto
 
-// The fleet.runner.v1 package is what Fleet asks of the program fleet-runner, which runs the tasks of an agent where the
-// agent lives. It is not a public API: only Fleet calls it, over the Connect protocol, which passes any HTTP/1.1 proxy.
+// The fleet.runner.v1 package is the API of the program fleet-runner, which runs the tasks of an agent where the agent
+// lives. It is not public: only Fleet calls it, over the Connect protocol, which passes any HTTP/1.1 proxy.
 package runnerv1connect
 
 import (
@@ -61,15 +61,16 @@ const (
 
 // RunnerServiceClient is a client for the fleet.runner.v1.RunnerService service.
 type RunnerServiceClient interface {
-	// Tell which version of the protocol the runner speaks. A caller calls it first, and again after the runner was restarted.
+	// Return the version of the protocol that the runner speaks. A caller calls it first, and again after the runner was
+	// restarted.
 	Handshake(context.Context, *connect.Request[v1.HandshakeRequest]) (*connect.Response[v1.HandshakeResponse], error)
-	// Give the run to the agent. A run that the agent has is not given again.
+	// Give the run to the agent. If the agent already has the run, nothing happens.
 	Dispatch(context.Context, *connect.Request[v1.DispatchRequest]) (*connect.Response[v1.DispatchResponse], error)
 	// Stream the run's output after a cursor, and how the run ended.
 	Follow(context.Context, *connect.Request[v1.FollowRequest]) (*connect.ServerStreamForClient[v1.FollowResponse], error)
 	// Ask the run to end. It does not wait for the end.
 	Interrupt(context.Context, *connect.Request[v1.InterruptRequest]) (*connect.Response[v1.InterruptResponse], error)
-	// Give a message to a running run. A message that the run has is not given again.
+	// Give a message to a running run. If the run already has the message, nothing happens.
 	Send(context.Context, *connect.Request[v1.SendRequest]) (*connect.Response[v1.SendResponse], error)
 	// Give the run the answer to a question. The first answer counts; further answers change nothing.
 	Answer(context.Context, *connect.Request[v1.AnswerRequest]) (*connect.Response[v1.AnswerResponse], error)
@@ -79,7 +80,7 @@ type RunnerServiceClient interface {
 	Patch(context.Context, *connect.Request[v1.PatchRequest]) (*connect.Response[v1.PatchResponse], error)
 	// Return a page of the raw output of a run, also while it runs.
 	Output(context.Context, *connect.Request[v1.OutputRequest]) (*connect.Response[v1.OutputResponse], error)
-	// Execute a check of a run that has ended, and stream its result. A check that was started is not started again.
+	// Execute a check of a run that has ended, and stream its result. A check with the same id runs only once.
 	Check(context.Context, *connect.Request[v1.CheckRequest]) (*connect.ServerStreamForClient[v1.CheckResponse], error)
 	// Stream the agent's work that exists nowhere else, as a git bundle.
 	Bundle(context.Context, *connect.Request[v1.BundleRequest]) (*connect.ServerStreamForClient[v1.BundleResponse], error)
@@ -240,15 +241,16 @@ func (c *runnerServiceClient) Bundle(ctx context.Context, req *connect.Request[v
 
 // RunnerServiceHandler is an implementation of the fleet.runner.v1.RunnerService service.
 type RunnerServiceHandler interface {
-	// Tell which version of the protocol the runner speaks. A caller calls it first, and again after the runner was restarted.
+	// Return the version of the protocol that the runner speaks. A caller calls it first, and again after the runner was
+	// restarted.
 	Handshake(context.Context, *connect.Request[v1.HandshakeRequest]) (*connect.Response[v1.HandshakeResponse], error)
-	// Give the run to the agent. A run that the agent has is not given again.
+	// Give the run to the agent. If the agent already has the run, nothing happens.
 	Dispatch(context.Context, *connect.Request[v1.DispatchRequest]) (*connect.Response[v1.DispatchResponse], error)
 	// Stream the run's output after a cursor, and how the run ended.
 	Follow(context.Context, *connect.Request[v1.FollowRequest], *connect.ServerStream[v1.FollowResponse]) error
 	// Ask the run to end. It does not wait for the end.
 	Interrupt(context.Context, *connect.Request[v1.InterruptRequest]) (*connect.Response[v1.InterruptResponse], error)
-	// Give a message to a running run. A message that the run has is not given again.
+	// Give a message to a running run. If the run already has the message, nothing happens.
 	Send(context.Context, *connect.Request[v1.SendRequest]) (*connect.Response[v1.SendResponse], error)
 	// Give the run the answer to a question. The first answer counts; further answers change nothing.
 	Answer(context.Context, *connect.Request[v1.AnswerRequest]) (*connect.Response[v1.AnswerResponse], error)
@@ -258,7 +260,7 @@ type RunnerServiceHandler interface {
 	Patch(context.Context, *connect.Request[v1.PatchRequest]) (*connect.Response[v1.PatchResponse], error)
 	// Return a page of the raw output of a run, also while it runs.
 	Output(context.Context, *connect.Request[v1.OutputRequest]) (*connect.Response[v1.OutputResponse], error)
-	// Execute a check of a run that has ended, and stream its result. A check that was started is not started again.
+	// Execute a check of a run that has ended, and stream its result. A check with the same id runs only once.
 	Check(context.Context, *connect.Request[v1.CheckRequest], *connect.ServerStream[v1.CheckResponse]) error
 	// Stream the agent's work that exists nowhere else, as a git bundle.
 	Bundle(context.Context, *connect.Request[v1.BundleRequest], *connect.ServerStream[v1.BundleResponse]) error
