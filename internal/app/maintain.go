@@ -188,8 +188,11 @@ transaction: if the command fails, run it again.`,
 		if cfg.Store == "" {
 			return cli.Fail(cli.ExitUsage, "name the database with --store or FLEET_STORE", "the command needs a Postgres database to import into")
 		}
-		if have, _, err := sqlite.Versions(cmd.Context(), cfg.sqlitePath()); err != nil || have == 0 {
+		switch have, _, err := sqlite.Versions(cmd.Context(), cfg.sqlitePath()); {
+		case err != nil:
 			return fmt.Errorf("%s is not the store of a fleet: %w", cfg.sqlitePath(), err)
+		case have == 0:
+			return fmt.Errorf("%s is not the store of a fleet: it is a SQLite database without Fleet's tables", cfg.sqlitePath())
 		}
 		return p.importStore(cmd.Context(), cfg)
 	}

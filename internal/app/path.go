@@ -14,7 +14,7 @@ func (c Config) withPaths() (Config, error) {
 	c.Sessions.Directories = slices.Clone(c.Sessions.Directories)
 	paths := map[string]*string{
 		"data": &c.Data, "runner_dir": &c.RunnerDir, "coder.token_file": &c.Coder.TokenFile, "subagents.dir": &c.Subagents.Dir, "sessions.agents_dir": &c.Sessions.AgentsDir,
-		"tls.cert": &c.TLS.Cert, "tls.key": &c.TLS.Key, "tls.client_ca": &c.TLS.ClientCA, "oidc.client_secret_file": &c.OIDC.ClientSecretFile,
+		"metrics_token_file": &c.MetricsTokenFile, "tls.cert": &c.TLS.Cert, "tls.key": &c.TLS.Key, "tls.client_ca": &c.TLS.ClientCA, "oidc.client_secret_file": &c.OIDC.ClientSecretFile,
 	}
 	for i := range c.Sessions.Directories {
 		paths[fmt.Sprintf("sessions.directories[%d]", i)] = &c.Sessions.Directories[i]

@@ -14,6 +14,8 @@ func TestPathsOfSettings(t *testing.T) {
 	c, err := Load(writeConfig(t, `
 data: ~/data
 coder: {token_file: ~/token}
+metrics_token_file: ~/metrics
+metrics: 127.0.0.1:0
 subagents: {dir: agents}
 sessions: {agents_dir: ~, directories: [~/src, rel/dir, /abs]}
 `), nil, nil)
@@ -26,8 +28,8 @@ sessions: {agents_dir: ~, directories: [~/src, rel/dir, /abs]}
 	require.NoError(t, err)
 	here, err := os.Getwd()
 	require.NoError(t, err)
-	require.Equal(t, []string{filepath.Join(home, "data"), filepath.Join(home, "token"), filepath.Join(here, "agents"), home},
-		[]string{c2.Data, c2.Coder.TokenFile, c2.Subagents.Dir, c2.Sessions.AgentsDir})
+	require.Equal(t, []string{filepath.Join(home, "data"), filepath.Join(home, "token"), filepath.Join(here, "agents"), home, filepath.Join(home, "metrics")},
+		[]string{c2.Data, c2.Coder.TokenFile, c2.Subagents.Dir, c2.Sessions.AgentsDir, c2.MetricsTokenFile})
 	require.Equal(t, []string{filepath.Join(home, "src"), filepath.Join(here, "rel", "dir"), "/abs"}, c2.Sessions.Directories)
 	require.Equal(t, given, c.Sessions.Directories[0], "withPaths must not change the original configuration")
 	empty, err := Config{}.withPaths()

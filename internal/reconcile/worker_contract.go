@@ -14,7 +14,8 @@ func (w *worker) checksContracts(a *fleet.Agent) bool {
 }
 
 // checkContract runs the checks of a completed contract before the agent is deleted. Their results are only recorded,
-// because the agent's report is final. It returns how long to wait for them; 0 means not to wait.
+// because the agent's report is final. It returns how long to wait before the next look; 0 means that the agent can be
+// deleted.
 func (w *worker) checkContract(ctx context.Context, a *fleet.Agent) (time.Duration, error) {
 	if !a.OneTask || w.contractChecked || !w.checksContracts(a) {
 		return 0, nil
@@ -50,6 +51,9 @@ func (w *worker) checkContract(ctx context.Context, a *fleet.Agent) (time.Durati
 	checks, err := w.checksOf(ctx, a, known)
 	if err != nil {
 		w.log.WarnContext(ctx, "contract checks not known", slog.String("task", t.ID), slog.Any("error", err))
+		if fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable { // the deletion of the agent also has to wait for its place
+			return inspectMost, nil
+		}
 	}
 	if w.contractChecked = len(checks.Commands) == 0; w.contractChecked {
 		return 0, nil

@@ -121,6 +121,10 @@ func (r *rescue) fetch(ctx context.Context) error {
 	if _, err := r.git(ctx, args...); err != nil {
 		return Fail(ExitError, "run git fetch first in a clone of the agent's project, or write the bundle with -o FILE", "git refused the bundle: %v", err)
 	}
+	if len(branches) == 0 {
+		r.note("The bundle has no branches. Its other refs are below refs/fleet: git for-each-ref refs/fleet")
+		return nil
+	}
 	for _, branch := range branches {
 		r.screen.raw(printable(branch) + "\n")
 	}

@@ -17,10 +17,14 @@ func (f *Fleet) ShowTaskChanges(ctx context.Context, r *fleetv1.ShowTaskChangesR
 	if r.GetPatch() {
 		return f.showPatch(ctx, r)
 	}
-	for field, given := range map[string]bool{"path": r.GetPath() != "", "patch_offset": r.PatchOffset != nil} {
-		if given {
-			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s selects a part of the patch: set patch too", field)
-		}
+	partOfPatch := func(field string) error {
+		return fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s selects a part of the patch: set patch too", field)
+	}
+	switch {
+	case r.GetPath() != "":
+		return nil, partOfPatch("path")
+	case r.PatchOffset != nil:
+		return nil, partOfPatch("patch_offset")
 	}
 	c, err := f.svc.TaskChanges(ctx, r.GetTaskId())
 	if err != nil {

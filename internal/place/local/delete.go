@@ -102,10 +102,15 @@ func (b *Place) removeWorktree(ctx context.Context, h home, r *record) error {
 func (b *Place) decideKept(ctx context.Context, h home, r *record) error {
 	t := h.tree(r)
 	entries, err := agentfile.ReadDir(t.Dir)
-	if !r.Ready || err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil // the agent never worked in the worktree
+	if !r.Ready || errors.Is(err, agentfile.ErrReplaced) {
+		return nil // the agent never worked in the worktree, or has removed it
 	}
 	keep := filepath.Join(b.config.Dir, "kept", label(r.Name, r.UID))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // when in doubt, keep the files
+		r.KeptDir = keep
+		r.Kept = fmt.Sprintf("the worktree of agent %q cannot be read, so it is kept in %s", r.Name, keep)
+		return nil
+	}
 	broken := t.Problem() != ""
 	if broken && len(entries) > 0 {
 		r.KeptDir = keep

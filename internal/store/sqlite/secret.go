@@ -13,11 +13,8 @@ func (s *Store) Secret(ctx context.Context, name string, value []byte) (kept []b
 		if _, err := c.exec(ctx, putSecret, name, value); err != nil {
 			return plain(ctx, err)
 		}
-		get, err := c.stmt(ctx, getSecret)
-		if err == nil {
-			err = get.QueryRowContext(ctx, name).Scan(&kept)
-		}
-		return plain(ctx, err)
+		kept, err = first(&readTx{ctx: ctx, conn: c}, scanBytes, getSecret, name)
+		return err
 	})
 	return kept, err
 }

@@ -45,8 +45,10 @@ func (t *tx) PutTool(tool *fleet.RegisteredTool) (replaced bool, err error) {
 }
 
 func (t *tx) DeleteTool(owner, name, agent string) error {
-	_, err := t.exec(deleteTool, owner, name, agent)
-	return err
+	if _, err := t.exec(deleteTool, owner, name, agent); err != nil {
+		return t.failed(fmt.Errorf("remove tool %q: %w", name, err))
+	}
+	return nil
 }
 
 func scanNullInt64(row scanner) (n sql.NullInt64, err error) { return n, row.Scan(&n) }
