@@ -54,6 +54,7 @@ func TestDeployedPods(t *testing.T) {
 				Spec struct {
 					Containers []struct {
 						Args  []string
+						Env   []struct{ Name, Value string }
 						Ports []struct {
 							Name          string
 							ContainerPort int `yaml:"containerPort"`
@@ -77,7 +78,13 @@ func TestDeployedPods(t *testing.T) {
 	for _, p := range pod.Ports {
 		ports[p.Name] = ":" + strconv.Itoa(p.ContainerPort)
 	}
-	require.Equal(t, map[string]string{"http": c.HTTP, "grpc": c.GRPC, "metrics": c.Metrics}, ports)
+	peer := ""
+	for _, e := range pod.Env {
+		if e.Name == "FLEET_PEER" {
+			peer = strings.TrimPrefix(e.Value, "$(POD_IP)")
+		}
+	}
+	require.Equal(t, map[string]string{"http": c.HTTP, "grpc": c.GRPC, "metrics": c.Metrics, "peer": peer}, ports)
 
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}})
 	for _, p := range []probe{pod.StartupProbe, pod.LivenessProbe, pod.ReadinessProbe} {
