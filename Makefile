@@ -132,16 +132,19 @@ fmt: ## format Go and proto files
 	$(LINT) fmt
 	$(BUF) format -w proto
 
-bench: ## measure each face beside bare servers of its protocol, and a large fleet; downloads 30 MB of npm packages the first time
+# The names of benchmarks are BENCHMARK/CASE/ROW, for example FLAGS='-bench List/clients=1/MCP -cpuprofile cpu.out'.
+BENCH := $(GO) test ./internal/app/bench -run '^$$' -timeout 0
+
+bench: ## measure each face beside bare servers of its protocol, a large fleet, replicas and fairness; downloads 30 MB of npm packages the first time
 	@mkdir -p .build/npm/bench && cp -r testdata/npm/bench/. .build/npm/bench
 	@cd .build/npm/bench && cmp -s package-lock.json installed || { npm ci --loglevel=error && cp package-lock.json installed; } || echo "the TypeScript peer needs npm"
-	$(GO) run ./internal/app/bench $(FLAGS)
+	$(BENCH) -bench 'List|Fleet|Replicas|Fairness' -benchtime 6s $(FLAGS)
 
 bench-page: ## measure the live page in Chromium: first load, 10,000 agents that change, a million lines, a day of events
-	$(GO) run ./internal/app/bench -page $(FLAGS)
+	$(BENCH) -bench Page -benchtime 8s $(FLAGS)
 
 bench-large: ## measure lists and searches with 100,000 agents and 1,000,000 tasks, on SQLite and on Postgres
-	$(GO) run ./internal/app/bench -stored 1000000 -time 2s -rounds 1 $(FLAGS)
+	$(BENCH) -bench Store -benchtime 2s $(FLAGS)
 
 conformance: ## run the MCP conformance suite, the npm clients and the Inspector; downloads 340 MB
 	TEST_CONFORMANCE=1 $(GO) test -count 1 -timeout 20m -run TestConformance -v ./internal/app/npm

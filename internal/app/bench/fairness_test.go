@@ -1,0 +1,44 @@
+package bench
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/metadata"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/app"
+)
+
+// BenchmarkFairness measures a light principal, who makes one call at a time, alone and beside a heavy principal, whose
+// many clients call as fast as they can. Both list their agents. Callers take turns at the server, which is the default,
+// or it works on all calls at once (calls_per_cpu=0).
+func BenchmarkFairness(b *testing.B) {
+	agents, clients := size(100, 3), size(64, 4)
+	for _, callsPerCPU := range []int{app.DefaultConfig().Limits.CallsPerCPU, 0} {
+		b.Run(fmt.Sprintf("calls_per_cpu=%d", callsPerCPU), func(b *testing.B) {
+			t := newFleet(b, "", 2*agents, "light", "heavy")
+			s := t.serve(b, func(c *app.Config) { c.Auth, c.Limits.CallsPerCPU = app.Auth{app.AuthTokens}, callsPerCPU })
+			light, heavy := repeat(1, s.lists(b, "light", agents)), repeat(clients, s.lists(b, "heavy", agents))
+			alone := row{name: "alone", turn: light}
+			versus(b, time.Second/2, alone)
+			versus(b, time.Second/2, row{name: "beside-heavy", turn: func(b *testing.B, d time.Duration) ([]float64, float64) {
+				var load sync.WaitGroup
+				load.Go(func() { heavy(b, d) })
+				defer load.Wait()
+				return light(b, d)
+			}}, peer{row: alone})
+		})
+	}
+}
+
+// lists returns a call in which the principal lists its agents.
+func (s *server) lists(b *testing.B, principal string, agents int) func(int) error {
+	token, err := fleetv1.NewTokenServiceClient(s.Conn()).CreateToken(b.Context(), &fleetv1.CreateTokenRequest{Name: principal, Scope: fleetv1.Scope_run})
+	require.NoError(b, err)
+	ctx := metadata.AppendToOutgoingContext(b.Context(), "authorization", "Bearer "+token.GetSecret())
+	return listCall(ctx, dial(b, s.GRPCAddr()), agents)
+}

@@ -1,0 +1,156 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+)
+
+// BenchmarkFleet measures a server with many agents on SQLite: its memory, and calls by many clients.
+func BenchmarkFleet(b *testing.B) {
+	const d = time.Second / 4
+	agents, clients := size(10_000, 20), size(64, 4)
+	t := newFleet(b, "", agents, fleet.LocalPrincipal)
+	b.Run("memory", func(b *testing.B) {
+		nobody := newTestbed(b, "")
+		used := each(b, func(int) float64 { return t.serverMemory(b) - nobody.serverMemory(b) })
+		report(b, quantile(used, 0.5)/float64(agents), "B/agent", "at most", 2048)
+	})
+	l := &load{agents: agents, servers: []*server{t.serve(b, nil)}}
+	b.Run("watchers", func(b *testing.B) { l.watch(b, 20) })
+	versus(b, d, row{name: "agent_status", p99: 50, turn: repeat(clients, l.agentStatus(b))})
+	versus(b, d, row{name: "start_agent_task", p99: 100, turn: repeat(clients, l.startTask(b, false))})
+	versus(b, d, row{name: "agent_start", p99: 100, turn: repeat(clients, l.startAgent(b))})
+}
+
+// serverMemory returns the memory in bytes that a server on the testbed uses.
+func (t *testbed) serverMemory(b *testing.B) float64 {
+	before := memory()
+	s := t.serve(b, nil)
+	defer s.stop()
+	_, err := s.ListAgents(b.Context(), &fleetv1.ListAgentsRequest{Limit: new(int32(1))})
+	require.NoError(b, err)
+	return memory() - before
+}
+
+// load makes calls to servers that share a fleet.
+type load struct {
+	servers []*server
+	agents  int
+	next    atomic.Int64 // counts tasks; an agent has completed its task before it gets the next one
+}
+
+func (l *load) server(client int) *server { return l.servers[client%len(l.servers)] }
+
+func (l *load) agentStatus(b *testing.B) func(client int) error {
+	const asked = 50 // agents in one request
+	return func(client int) error {
+		q := &fleetv1.AgentStatusRequest{}
+		for range asked {
+			q.AgentIds = append(q.AgentIds, contractID(rand.IntN(l.agents)))
+		}
+		answer, err := fleetv1.NewLifecycleServiceClient(l.server(client).conn).AgentStatus(b.Context(), q)
+		if err == nil && (len(answer.GetAgents()) != asked || answer.GetAgents()[0].Status == nil) {
+			err = fmt.Errorf("an answer without the agents: %s", answer)
+		}
+		return err
+	}
+}
+
+// startTask returns a call that starts a task on an existing agent. With wait, it also waits until the task has ended.
+func (l *load) startTask(b *testing.B, wait bool) func(client int) error {
+	return func(client int) error {
+		s := l.server(client)
+		task, err := s.startTask(b.Context(), int(l.next.Add(1))%l.agents, "Say hello.")
+		if err == nil && wait {
+			_, err = s.WaitTasks(b.Context(), &fleetv1.WaitTasksRequest{TaskIds: []string{task}})
+		}
+		return err
+	}
+}
+
+// startAgent returns a call that starts a new agent for one task.
+func (l *load) startAgent(b *testing.B) func(client int) error {
+	return func(client int) error {
+		_, err := fleetv1.NewLifecycleServiceClient(l.server(client).conn).AgentStart(b.Context(), &fleetv1.AgentStartRequest{Contract: "Say hello."})
+		return err
+	}
+}
+
+// watch measures the memory of a watcher, both sides of its stream, and the time from a call that makes an event on the
+// first server until the watchers of all servers have the event. goal is the largest p99 in milliseconds.
+func (l *load) watch(b *testing.B, goal float64) {
+	type arrival struct {
+		agent string
+		at    time.Time
+		err   error
+	}
+	watchers := size(1000, 3)
+	arrived := make(chan arrival, watchers)
+	before, cursor := memory(), l.cursor(b)
+	var conn *grpc.ClientConn
+	for i := range watchers {
+		if i%100 == 0 { // 100 streams share a connection
+			conn = dial(b, l.server(i/100).GRPCAddr())
+		}
+		s, err := fleetv1.NewFleetServiceClient(conn).WatchFleet(b.Context(), &fleetv1.WatchFleetRequest{Cursor: cursor, Follow: true})
+		require.NoError(b, err)
+		go func() {
+			for {
+				m, err := s.Recv()
+				now := time.Now()
+				if err != nil {
+					arrived <- arrival{err: err}
+					return
+				}
+				for _, e := range m.GetEvents() {
+					arrived <- arrival{agent: e.GetAgentName(), at: now}
+				}
+			}
+		}()
+	}
+	event := func(i int) (took []float64) {
+		begun, name := time.Now(), agentName(i%l.agents)
+		_, err := l.servers[0].StartAgent(b.Context(), &fleetv1.StartAgentRequest{AgentName: name}) // the agent runs already, so the only effect is an event
+		require.NoError(b, err)
+		for len(took) < watchers {
+			a := <-arrived
+			require.NoError(b, a.err)
+			if a.agent == name {
+				took = append(took, a.at.Sub(begun).Seconds()*1000)
+			}
+		}
+		return took
+	}
+	event(-1 + l.agents) // does not count, since streams are still being opened
+	used := memory() - before
+	took := slices.Concat(each(b, event)...)
+	report(b, quantile(took, 0.5), "p50-ms", "", 0)
+	report(b, quantile(took, 0.99), "p99-ms", "at most", goal)
+	report(b, used/float64(watchers), "B/watcher", "at most", 32<<10)
+}
+
+// cursor returns the cursor at the end of the event log.
+func (l *load) cursor(b *testing.B) (cursor string) {
+	events, err := l.servers[0].WatchFleet(b.Context(), &fleetv1.WatchFleetRequest{Cursor: "now"})
+	require.NoError(b, err)
+	for {
+		m, err := events.Recv()
+		if errors.Is(err, io.EOF) {
+			return cursor
+		}
+		require.NoError(b, err)
+		cursor = m.GetCursor()
+	}
+}

@@ -1,0 +1,249 @@
+package bench
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/heapprofiler"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/app"
+	"fleet/internal/fleet"
+	"fleet/internal/place/local"
+)
+
+// inPage runs in each page before the page's own code.
+//
+//go:embed page.js
+var inPage string
+
+// BenchmarkPage measures the live page in Chromium: a large fleet that changes, the events of a day, and a long output
+// that grows.
+func BenchmarkPage(b *testing.B) {
+	path := os.Getenv("FLEET_TEST_CHROMIUM")
+	if path == "" {
+		var err error
+		if path, err = exec.LookPath("chromium"); err != nil {
+			b.Skip("no Chromium was found: install Debian's package chromium, or name one in FLEET_TEST_CHROMIUM")
+		}
+	}
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.Flag("enable-precise-memory-info", true))
+	allocator, end := chromedp.NewExecAllocator(b.Context(), options...)
+	b.Cleanup(end)
+	browser, closeBrowser := chromedp.NewContext(allocator)
+	b.Cleanup(closeBrowser)
+	require.NoError(b, chromedp.Do(browser))
+	b.Run("fleet", func(b *testing.B) { benchmarkFleetPage(browser, b) })
+	b.Run("output", func(b *testing.B) { benchmarkOutputPage(browser, b) })
+}
+
+// newTab opens a tab in a new browser context, which has no cache and no cookies. done closes it.
+func newTab(browser context.Context, b *testing.B) (tab context.Context, done func()) {
+	tab, done = chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	_, err := chromedp.Call(tab, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: inPage})
+	require.NoError(b, err)
+	require.NoError(b, chromedp.Do(tab, chromedp.EmulateViewport(1280, 900)))
+	return tab, done
+}
+
+// eval evaluates a JavaScript expression in the tab, and waits if it is a promise.
+func eval[T any](tab context.Context, b *testing.B, expression string) T {
+	v, err := chromedp.Run(tab, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	require.NoError(b, err)
+	return v
+}
+
+// heap returns the size of the live objects of the page, in MB.
+func heap(tab context.Context, b *testing.B) float64 {
+	_, err := chromedp.Call(tab, heapprofiler.CollectGarbage, cdp.Empty{})
+	require.NoError(b, err)
+	used, err := chromedp.Call(tab, runtime.GetHeapUsage, cdp.Empty{})
+	require.NoError(b, err)
+	return used.UsedSize / 1e6
+}
+
+// benchmarkUse uses the page for a second in each iteration. step is a function that is called with the number of each
+// frame.
+func benchmarkUse(tab context.Context, b *testing.B, step string) {
+	longest := 0.0
+	fps := each(b, func(int) float64 {
+		u := eval[struct{ FPS, Longest float64 }](tab, b, fmt.Sprintf(`bench.use(%d, %s).then(u => ({FPS: u.fps, Longest: u.longest}))`, size(1000, 50), step))
+		longest = max(longest, u.Longest)
+		return u.FPS
+	})
+	report(b, mean(fps), "frames/s", "at least", 50)
+	report(b, longest, "longest-task-ms", "at most", 100)
+}
+
+// benchmarkFleetPage measures the page with a fleet of many agents.
+func benchmarkFleetPage(browser context.Context, b *testing.B) {
+	agents := size(10_000, 400)
+	t := newFleet(b, "", agents, fleet.LocalPrincipal)
+	s := t.serve(b, nil)
+	s.agents(b, min(agents, 5000))
+	home := "http://" + s.HTTPAddr() + "/"
+	b.Run("load", func(b *testing.B) { // first visits, with an empty cache
+		var bytes float64
+		ready := each(b, func(int) float64 {
+			tab, done := newTab(browser, b)
+			defer done()
+			_, err := chromedp.Call(tab, network.SetCacheDisabled, network.SetCacheDisabledParams{CacheDisabled: true})
+			require.NoError(b, err)
+			require.NoError(b, chromedp.Do(tab, chromedp.Navigate(home)))
+			ready := eval[float64](tab, b, `bench.when('.table .cells a', 'agent-').then(at => Math.max(at, ...bench.tasks.filter(t => t.at < at).map(t => t.at + t.ms)))`)
+			bytes = eval[float64](tab, b, `[...performance.getEntriesByType('resource'), ...performance.getEntriesByType('navigation')]
+				.filter(e => !new URL(e.name).pathname.startsWith('/v1/')).reduce((sum, e) => sum + e.encodedBodySize, 0)`)
+			return ready
+		})
+		report(b, bytes/1000, "compressed-kB", "at most", 200) // without the diff viewer
+		report(b, quantile(ready, 0.5), "interactive-ms", "at most", 500)
+	})
+	tab, done := newTab(browser, b)
+	b.Cleanup(done)
+	require.NoError(b, chromedp.Do(tab, chromedp.Navigate(home)))
+	eval[float64](tab, b, `bench.when('.table .cells a', 'agent-')`)
+	b.Run("event-to-pixel", func(b *testing.B) { // from the call that makes the event
+		took := each(b, func(i int) float64 {
+			text := fmt.Sprintf("event %d", i)
+			eval[bool](tab, b, fmt.Sprintf(`bench.drawn = bench.when('.table .cells', '%s').then(at => performance.timeOrigin + at), true`, text))
+			begun := time.Now()
+			s.begin(b, 0, "echo "+text+"\nwait never")
+			defer s.interrupt(b, 0)
+			return eval[float64](tab, b, `bench.drawn`) - float64(begun.UnixMicro())/1000
+		})
+		report(b, quantile(took, 0.95), "p95-ms", "at most", 150)
+	})
+	for _, use := range []struct{ name, step string }{
+		{"scroll", `n => { const e = bench.scroller('.table'); e.scrollTop += n % 200 < 100 ? 120 : -120 }`},
+		{"filter", `n => n % 12 === 0 && bench.fill('Filter the agents', ['', 'a', 'ag', 'agent-01', 'agent-0123', 'coder', 'nothing', 'agent-9'][n / 12 % 8])`},
+	} {
+		b.Run(use.name, func(b *testing.B) {
+			stop := s.change(b)
+			benchmarkUse(tab, b, use.step)
+			report(b, stop(), "events/s", "", 0)
+			report(b, heap(tab, b), "heap-MB", "at most", 150)
+		})
+	}
+	b.Run("day", func(b *testing.B) { // the events of a day, as fast as the server can make them
+		const windows, perTask = 10, 3
+		eval[bool](tab, b, `bench.fill('Filter the agents', ''), true`)
+		heaps := slices.Concat(each(b, func(int) (heaps []float64) {
+			for w := range windows {
+				for i := range size(86_400, 900) / perTask / windows {
+					s.begin(b, 200+i%(agents-200), fmt.Sprintf("done %d of window %d", i, w))
+				}
+				last := fmt.Sprintf("wait %d", w) // when the page shows it, the page has read every event before it
+				s.begin(b, 0, last)
+				eval[float64](tab, b, `bench.when('.table .cells', '`+last+`')`)
+				s.interrupt(b, 0)
+				heaps = append(heaps, heap(tab, b))
+			}
+			return heaps
+		})...)
+		b.Logf("heap during the day, MB: %.1f", heaps)
+		noon := len(heaps) / 2
+		report(b, heaps[len(heaps)-1]/quantile(heaps[noon-1:noon+2], 0.5), "x-of-heap-at-noon", "at most", 1.1)
+	})
+}
+
+// begin starts a task on the agent. interrupt stops it.
+func (s *server) begin(b *testing.B, agent int, task string) {
+	_, err := s.startTask(b.Context(), agent, task)
+	require.NoError(b, err)
+}
+
+func (s *server) interrupt(b *testing.B, agent int) {
+	_, err := s.StopAgentTask(b.Context(), &fleetv1.StopAgentTaskRequest{AgentName: agentName(agent)})
+	require.NoError(b, err)
+}
+
+// change makes 100 events a second, by tasks that are created, start and end. stop ends it, and returns the number of
+// events per second.
+func (s *server) change(b *testing.B) (stop func() float64) {
+	const rate, perTask = 100, 3
+	ctx, cancel := context.WithCancel(b.Context())
+	begun, tasks := time.Now(), 0
+	var g errgroup.Group
+	g.Go(func() error {
+		tick := time.NewTicker(time.Second * perTask / rate)
+		defer tick.Stop()
+		for ; ctx.Err() == nil; tasks++ {
+			<-tick.C
+			if _, err := s.startTask(b.Context(), 1+tasks%100, fmt.Sprintf("done %d", tasks)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return func() float64 {
+		cancel()
+		require.NoError(b, g.Wait())
+		return float64(perTask*tasks) * 1000 / since(begun)
+	}
+}
+
+// benchmarkOutputPage measures the page with a task that has a million lines of output and continues to write.
+func benchmarkOutputPage(browser context.Context, b *testing.B) {
+	lines := size(1_000_000, 10_000)
+	s := (&testbed{data: b.TempDir()}).serve(b, func(c *app.Config) {
+		c.Local.Projects, c.StopGrace = []local.Project{{Name: "shell"}}, time.Second
+	})
+	_, err := s.CreateAgent(b.Context(), &fleetv1.CreateAgentRequest{Name: agentName(0), Project: "shell", Spec: "Write"})
+	require.NoError(b, err)
+	b.Cleanup(func() {
+		_, err := s.DeleteAgent(context.WithoutCancel(b.Context()), &fleetv1.DeleteAgentRequest{AgentName: agentName(0)})
+		require.NoError(b, err)
+	})
+	id, err := s.startTask(b.Context(), 0, fmt.Sprintf(`seq -f 'line %%.0f of the output' %d; i=0; while sleep 0.02; do echo "growing $((i++)) $(date +%%s%%3N)"; done`, lines))
+	require.NoError(b, err)
+	for range time.Tick(100 * time.Millisecond) { // until the lines are written
+		o, err := s.ShowTaskOutput(b.Context(), &fleetv1.ShowTaskOutputRequest{TaskId: id, Tail: new(int32(1000))})
+		if err == nil && o.GetSize() > int64(lines)*20 {
+			break
+		}
+	}
+	tab, done := newTab(browser, b)
+	b.Cleanup(done)
+	home := "http://" + s.HTTPAddr()
+	open := func() (ms float64) { // the first page puts the files into the cache, where a usual visitor has them
+		require.NoError(b, chromedp.Do(tab, chromedp.Navigate(home+"/attention"), chromedp.Sleep(time.Second), chromedp.Navigate(home+"/tasks/"+id)))
+		return eval[float64](tab, b, `bench.when('.line', 'growing')`)
+	}
+	open()
+	b.Run("open", func(b *testing.B) {
+		report(b, quantile(each(b, func(int) float64 { return open() }), 0.5), "ms", "at most", 500)
+	})
+	b.Run("follow", func(b *testing.B) {
+		benchmarkUse(tab, b, `() => {}`)
+		behind := eval[float64](tab, b, `Date.now() - [...document.querySelectorAll('.line')].map(e => e.textContent).filter(t => t.startsWith('growing')).at(-1).trim().split(' ')[2]`)
+		report(b, behind, "ms-behind", "at most", 1000)
+	})
+	b.Run("search", func(b *testing.B) {
+		longest := 0.0
+		took := each(b, func(i int) float64 {
+			found := eval[struct{ MS, Longest float64 }](tab, b, fmt.Sprintf(`(() => {
+				const begun = performance.now()
+				bench.fill('Search the output', '%[1]s').form.requestSubmit()
+				return bench.when('.found', '%[1]s').then(at => ({MS: at - begun, Longest: bench.longest(begun)}))})()`, fmt.Sprintf("line %d of", lines-1000-i)))
+			longest = max(longest, found.Longest)
+			return found.MS
+		})
+		report(b, quantile(took, 0.5), "ms", "at most", 3000)
+		report(b, longest, "longest-task-ms", "at most", 100)
+	})
+}

@@ -1,0 +1,124 @@
+package bench
+
+import (
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"fleet/internal/fleet"
+	"fleet/internal/store/postgres/pgtest"
+)
+
+// BenchmarkReplicas measures tasks on replicas that share a Postgres server, beside pgbench with as many connections as
+// they write with, on the same Postgres server. A turn lasts until everything that its calls have begun has ended.
+func BenchmarkReplicas(b *testing.B) {
+	const d = time.Second  // longer than elsewhere, since pgbench is started anew in each turn
+	const connections = 16 // with which a replica writes
+	var fs unix.Statfs_t
+	require.NoError(b, unix.Statfs(os.TempDir(), &fs))
+	if !*small && (fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC) {
+		b.Skipf("%s is in memory: set TMPDIR to a directory on a disk", os.TempDir())
+	}
+	// Postgres must lose nothing that it has acknowledged.
+	pg := startPostgres(b, "fsync=on", "full_page_writes=on", "synchronous_commit=on", "shared_buffers=512MB")
+	agents, clients := size(10_000, 200), size(64, 4)
+	t := newFleet(b, newDatabase(b, pg, "fleet"), agents, fleet.LocalPrincipal)
+	newFleet(b, newDatabase(b, pg, direct), agents, fleet.LocalPrincipal)
+	// The trigger adds up bytes in one row. In a fleet no transaction waits for that row, but the transactions of
+	// pgbench would wait for each other.
+	require.NoError(b, pg.Exec(b.Context(), direct, `CREATE SEQUENCE numbers; DROP TRIGGER stored_project_events ON events; ANALYZE`))
+	require.NoError(b, pg.Exec(b.Context(), "fleet", `ANALYZE`)) // autovacuum would do it later
+	for _, n := range size([]int{1, 2, 4}, []int{2}) {
+		b.Run(fmt.Sprintf("replicas=%d", n), func(b *testing.B) {
+			l := &load{agents: agents}
+			for range n {
+				s := t.serve(b, nil)
+				s.agents(b, agents)
+				l.servers = append(l.servers, s)
+			}
+			starts := row{name: "pgbench-start.sql", turn: pgbench(pg, agents, n*connections, startScript)}
+			tasks := row{name: "pgbench-task.sql", turn: pgbench(pg, agents, n*connections, startScript+taskScript)}
+			// In a turn of start_agent_task, the same rows are written as by task.sql: start.sql writes only those of the start.
+			versus(b, d, row{name: "start_agent_task", p99: 100, turn: repeat(clients, l.startTask(b, false)).until(t.idle)}, peer{tasks, 0.5}, peer{starts, 0})
+			versus(b, d, row{name: "agent_start", p99: 100, turn: repeat(clients, l.startAgent(b)).until(t.idle)})
+			versus(b, d, row{name: "task-until-its-end", turn: repeat(clients, l.startTask(b, true)).until(t.idle)}, peer{tasks, 0.5})
+			versus(b, d, starts)
+			versus(b, d, tasks)
+			if n == 2 {
+				b.Run("watchers", func(b *testing.B) { l.watch(b, 100) })
+			}
+		})
+	}
+}
+
+// startPostgres starts a Postgres server for the benchmark. With -small, it does so only in `make test-postgres`.
+func startPostgres(b *testing.B, settings ...string) *pgtest.Server {
+	if *small {
+		pgtest.Need(b)
+	}
+	pg, err := pgtest.Start("", settings...)
+	if err != nil {
+		b.Skip(err)
+	}
+	b.Cleanup(func() { require.NoError(b, pg.Stop()) })
+	return pg
+}
+
+// newDatabase creates a database and returns its URL.
+func newDatabase(b *testing.B, pg *pgtest.Server, name string) string {
+	require.NoError(b, pg.Exec(b.Context(), "postgres", `CREATE DATABASE `+name))
+	return pg.URL(name)
+}
+
+// These scripts write the same rows as a fleet, with as few transactions as the same durability allows. They number
+// events from a sequence. A fleet cannot do that: readers would miss an event that is committed after an event with a
+// higher number.
+var (
+	//go:embed pgbench/start.sql
+	startScript string
+	//go:embed pgbench/task.sql
+	taskScript string
+)
+
+// direct is the database of pgbench. It has the content of a fleet, but no server uses it.
+const direct = "direct"
+
+// pgbench returns a turn in which that many connections run the script with the benchmark of Postgres. Each runs it at
+// least 50 times, if there are enough agents. The first 5 runs do not count, since statements are prepared in them.
+func pgbench(pg *pgtest.Server, agents, connections int, script string) turn {
+	rate := 0.0 // runs per second of all connections
+	return func(b *testing.B, d time.Duration) (took []float64, _ float64) {
+		runs := min(max(50, int(rate*d.Seconds())/connections), max(6, agents/connections))          // an agent has one task at a time
+		require.NoError(b, os.WriteFile(filepath.Join(pg.Dir, "script.sql"), []byte(script), 0o644)) //nolint:gosec // for the user of Postgres
+		args := fmt.Sprintf("-h %s -U fleet -n -M prepared -l --log-prefix=pgbench -f script.sql -j 2 -D turn=0 -D connections=%d -D agents=%d -c %d -t %d %s",
+			pg.Dir, connections, agents, connections, runs, direct)
+		out, err := pg.Command("pgbench", strings.Fields(args)...).CombinedOutput()
+		require.NoError(b, err, "%s", out)
+		logs, err := filepath.Glob(filepath.Join(pg.Dir, "pgbench.*"))
+		require.NoError(b, err)
+		for _, name := range logs {
+			text, err := os.ReadFile(name) //nolint:gosec // in a directory of ours
+			require.NoError(b, err)
+			for line := range strings.Lines(string(text)) {
+				var client, run int
+				var micros float64
+				_, err := fmt.Sscan(line, &client, &run, &micros)
+				require.NoError(b, err)
+				if run >= 5 {
+					took = append(took, micros/1000)
+				}
+			}
+			require.NoError(b, os.Remove(name))
+		}
+		require.NoError(b, pg.Exec(b.Context(), direct, `UPDATE tasks SET status = 'completed' WHERE status = 'running'`)) // those that the script has left
+		rate = float64(connections) * 1000 / mean(took)
+		return took, rate
+	}
+}

@@ -1,0 +1,189 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/procfs"
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/waittest"
+)
+
+// BenchmarkStore measures a store with many agents and tasks: the start of a server, lists, and searches.
+func BenchmarkStore(b *testing.B) {
+	b.Run("SQLite", func(b *testing.B) { newStock(b, "").benchmark(b) })
+	b.Run("Postgres", func(b *testing.B) {
+		pg := startPostgres(b, "shared_buffers=512MB")
+		s := newStock(b, pg.URL("postgres"))
+		require.NoError(b, pg.Exec(b.Context(), "postgres", `VACUUM ANALYZE`)) // autovacuum would do it later
+		s.benchmark(b)
+	})
+}
+
+// stock is the content of a large store: idle agents, and tasks of the last 100 days that have ended.
+type stock struct {
+	*testbed
+	agents, tasks int
+	words         []string
+	random        *rand.Rand // gives the same stock and the same calls in every run
+}
+
+const (
+	stockDays     = 100
+	stockProjects = 20
+)
+
+func stockOwner(i int) string   { return fmt.Sprintf("owner-%02d", i%100) }
+func stockProject(i int) string { return fmt.Sprintf("project-%02d", i%stockProjects) }
+
+// newStock fills the store with the URL, see newTestbed.
+func newStock(b *testing.B, url string) *stock {
+	begun := time.Now()
+	now := begun.UTC().Truncate(time.Second)
+	var projects []fake.Project
+	for i := range stockProjects {
+		projects = append(projects, fake.Project{Project: fleet.Project{Name: stockProject(i), TemplateID: stockProject(i), TemplateName: stockProject(i)}})
+	}
+	s := &stock{testbed: newTestbed(b, url, projects...), agents: size(100_000, 200), tasks: size(1_000_000, 2000), random: rand.New(rand.NewPCG(1, 2))} //nolint:gosec // not for secrets
+	for range 5000 {
+		var word strings.Builder
+		for range 2 + s.random.IntN(3) {
+			word.WriteByte("bcdfgklmnprstvz"[s.random.IntN(15)])
+			word.WriteByte("aeiou"[s.random.IntN(5)])
+		}
+		s.words = append(s.words, word.String())
+	}
+	s.insert(b, s.agents, func(tx fleet.Tx, i int) error {
+		return s.insertAgent(tx, i, stockOwner(i), stockProject(i), now.Add(-stockDays*24*time.Hour))
+	})
+	s.insert(b, s.tasks, func(tx fleet.Tx, i int) error {
+		agent, at := i%s.agents, now.Add(-time.Duration(s.tasks-i)*(stockDays*24*time.Hour/time.Duration(s.tasks)))
+		t := &fleet.Task{
+			ID: fmt.Sprintf("%08x-0000-4000-8000-%012d", s.random.Uint32(), i), AgentUID: agentUID(agent), AgentName: agentName(agent), Owner: stockOwner(agent),
+			Source: fleet.SourceHuman, Status: fleet.TaskCompleted, Description: s.text(10), Summary: s.text(8), CreatedAt: at, StartedAt: at, EndedAt: at.Add(time.Minute),
+			CostUSD: float64(s.random.IntN(100)) / 100, Turns: 3, Usage: fleet.Usage{Model: "stub", InputTokens: 1000, OutputTokens: 100, ToolCalls: 5},
+		}
+		switch s.random.IntN(50) {
+		case 0:
+			t.Status, t.Reason = fleet.TaskFailed, "the agent gave no reason"
+		case 1:
+			t.Status, t.Reason = fleet.TaskStopped, "somebody stopped it"
+		}
+		return tx.InsertTask(t)
+	})
+	b.Logf("filled the store in %s", time.Since(begun).Round(time.Second))
+	return s
+}
+
+// text returns n random words. The first words of the stock are frequent, the last ones are rare.
+func (s *stock) text(n int) string {
+	words := make([]string, n)
+	for i := range words {
+		f := s.random.Float64()
+		words[i] = s.words[int(f*f*f*float64(len(s.words)))]
+	}
+	return strings.Join(words, " ")
+}
+
+// benchmark measures a server on the store.
+func (s *stock) benchmark(b *testing.B) {
+	b.Run("start", func(b *testing.B) {
+		heap, resident := memory(), rss(b)
+		first, srv := s.start(b) // slower than the others, since the server has to list the place
+		cpu := cpuTime(b)
+		took := each(b, func(int) (seconds float64) {
+			srv.stop()
+			seconds, srv = s.start(b)
+			return seconds
+		})
+		report(b, first, "first-s", "", 0)
+		report(b, quantile(took, 0.5), "s", "at most", 2)
+		report(b, (cpuTime(b)-cpu).Seconds()/float64(len(took)), "cpu-s", "", 0)
+		report(b, (memory()-heap)/float64(s.agents), "heap-B/agent", "at most", 2048)
+		report(b, (rss(b)-resident)/float64(s.agents), "resident-B/agent", "at most", 2048)
+	})
+	srv := s.serve(b, nil)
+	answer, err := srv.ListTasks(b.Context(), &fleetv1.ListTasksRequest{Page: new(int32(2)), PageSize: new(int32(50))})
+	require.NoError(b, err)
+	n := s.random.IntN
+	some := func() *fleetv1.Task { return answer.GetTasks()[n(len(answer.GetTasks()))] }
+	client := newHTTPClient(b, srv.HTTPAddr())
+	for _, call := range []struct {
+		name string
+		path func() string
+	}{
+		{"list_agents/first-page", func() string { return "agents?page_size=20&page=1" }},
+		{"list_agents/any-page", func() string { return fmt.Sprint("agents?page_size=20&page=", 1+n(s.agents/20)) }},
+		{"list_agents/status", func() string { return "agents?page_size=20&page=2&status=idle" }},
+		{"list_agents/project", func() string { return "agents?page_size=20&page=1&project=" + stockProject(n(stockProjects)) }},
+		{"list_tasks/first-page", func() string { return "tasks" }},
+		{"list_tasks/page-of-the-counted", func() string { return fmt.Sprint("tasks?page=", 1+n(min(500, s.tasks/20))) }},
+		{"list_tasks/cursor-to-the-middle", func() string { return fmt.Sprintf("tasks?cursor=%d.%s", s.tasks/2, some().GetId()) }},
+		{"list_tasks/page-in-the-middle", func() string { return fmt.Sprint("tasks?page=", s.tasks/2/20) }},
+		{"list_tasks/agent", func() string { return "tasks?agent_name=" + agentName(n(s.agents)) }},
+		{"list_tasks/rare-status", func() string { return "tasks?status=failed" }},
+		{"list_tasks/frequent-status", func() string { return "tasks?status=completed" }},
+		{"list_tasks/project-and-status", func() string { return "tasks?status=completed&project=" + stockProject(n(stockProjects)) }},
+		{"list_tasks/source", func() string { return "tasks?source=human" }},
+		{"list_tasks/word-of-any-frequency", func() string { return "tasks?text=" + s.text(1) }},
+		{"list_tasks/beginning-of-a-word", func() string { return "tasks?text=" + s.text(1)[:3] }},
+		{"list_tasks/two-letters", func() string { return "tasks?text=" + s.text(1)[:2] }},
+		{"list_tasks/two-words", func() string {
+			words := strings.Fields(some().GetDescription())
+			i := n(len(words) - 1)
+			return "tasks?text=" + words[i] + "+" + words[i+1]
+		}},
+		{"show_agent_task_history", func() string { return "agents/" + agentName(n(s.agents)) + "/tasks" }},
+		{"search_fleet/word", func() string { return "search?text=" + s.text(1) }},
+		{"search_fleet/agent", func() string { return "search?text=" + agentName(n(s.agents)) }},
+		{"show_fleet", func() string { return "fleet" }},
+		{"show_usage", func() string { return "usage?by=projects" }},
+	} {
+		versus(b, time.Second/4, row{name: call.name, p99: 50, turn: repeat(1, func(int) error {
+			var body bytes.Buffer
+			path := call.path()
+			_, err := client.do(request("/v1/"+path, "", ""), &body)
+			if err == nil && !bytes.Contains(body.Bytes(), []byte(`[{"`)) && path != "fleet" {
+				err = fmt.Errorf("%s answers without items: %s", path, &body)
+			}
+			return err
+		})})
+	}
+}
+
+// start starts a server. It returns the seconds until the server was ready and had listed an agent.
+func (s *stock) start(b *testing.B) (seconds float64, srv *server) {
+	begun := time.Now()
+	srv = s.serve(b, nil)
+	waittest.Until(b, "readiness gives no signal", func() bool {
+		answer, err := http.Get("http://" + srv.HTTPAddr() + "/readyz")
+		if err != nil {
+			return false
+		}
+		defer answer.Body.Close()
+		return answer.StatusCode == http.StatusOK
+	})
+	_, err := srv.ListAgents(b.Context(), &fleetv1.ListAgentsRequest{Limit: new(int32(1))})
+	require.NoError(b, err)
+	return since(begun) / 1000, srv
+}
+
+// rss returns the resident memory of this process in bytes, after the heap has returned free memory to the system.
+func rss(b *testing.B) float64 {
+	debug.FreeOSMemory()
+	self, err := procfs.Self()
+	require.NoError(b, err)
+	s, err := self.Stat()
+	require.NoError(b, err)
+	return float64(s.ResidentMemory())
+}

@@ -1,0 +1,170 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/prometheus/procfs"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+)
+
+// turn makes calls for the duration. It returns how long each call took, in milliseconds, and the calls per second.
+type turn func(b *testing.B, d time.Duration) (took []float64, rate float64)
+
+// row is a line of the results.
+type row struct {
+	name string
+	turn turn
+	p99  float64 // goal: the largest p99 in milliseconds; 0: no goal
+	tail float64 // goal: the largest ratio of p99 to p50; 0: no goal
+}
+
+// peer is a row beside which another row is measured.
+type peer struct {
+	row
+	ratio float64 // goal: the smallest ratio of the other row's calls/s to the peer's; 0: no goal
+}
+
+// repeat returns a turn in which each client repeats the call, at least once. Clients are numbered from 0. before runs
+// before each call, and is not measured.
+func repeat(clients int, call func(client int) error, before ...func() error) turn {
+	return func(b *testing.B, d time.Duration) ([]float64, float64) {
+		took := make([][]float64, clients)
+		var g errgroup.Group
+		end := time.Now().Add(d)
+		for c := range clients {
+			g.Go(func() error {
+				for len(took[c]) == 0 || time.Now().Before(end) {
+					for _, f := range before {
+						if err := f(); err != nil {
+							return err
+						}
+					}
+					begun := time.Now()
+					if err := call(c); err != nil {
+						return err
+					}
+					took[c] = append(took[c], since(begun))
+				}
+				return nil
+			})
+		}
+		require.NoError(b, g.Wait())
+		all := slices.Concat(took...)
+		return all, float64(clients) * 1000 / mean(all)
+	}
+}
+
+// until returns a turn that waits until what its calls have begun is done. Its rate includes that time.
+func (t turn) until(done func(*testing.B)) turn {
+	return func(b *testing.B, d time.Duration) ([]float64, float64) {
+		begun := time.Now()
+		took, _ := t(b, d)
+		done(b)
+		return took, float64(len(took)) * 1000 / since(begun)
+	}
+}
+
+// versus measures the row. An iteration is a turn of the row and of each peer, so that other load on the machine affects
+// all of them. x-of-PEER is the median of the ratios of the row's calls/s to the peer's.
+func versus(b *testing.B, d time.Duration, r row, peers ...peer) {
+	b.Run(r.name, func(b *testing.B) {
+		d = size(d, time.Millisecond)
+		var took, rates []float64
+		ratios := make([][]float64, len(peers))
+		for _, p := range append(peers, peer{row: r}) { // opens connections, and fills pools and caches
+			p.turn(b, d/4)
+		}
+		cpu := time.Duration(0)
+		for b.Loop() {
+			runtime.GC()
+			before := cpuTime(b)
+			calls, rate := r.turn(b, d)
+			cpu += cpuTime(b) - before
+			took, rates = append(took, calls...), append(rates, rate)
+			for i, p := range peers {
+				runtime.GC()
+				_, other := p.turn(b, d)
+				ratios[i] = append(ratios[i], rate/other)
+			}
+		}
+		p50, p99 := quantile(took, 0.5), quantile(took, 0.99)
+		report(b, quantile(rates, 0.5), "calls/s", "", 0)
+		report(b, p50, "p50-ms", "", 0)
+		report(b, p99, "p99-ms", "at most", r.p99)
+		report(b, p99/p50, "p99/p50", "at most", r.tail)
+		report(b, cpu.Seconds()*1e6/float64(len(took)), "cpu-us/call", "", 0)
+		for i, p := range peers {
+			report(b, quantile(ratios[i], 0.5), "x-of-"+p.name, "at least", p.ratio)
+		}
+	})
+}
+
+// each runs an iteration of the benchmark until it has run long enough, and returns the results.
+func each[T any](b *testing.B, iteration func(i int) T) (results []T) {
+	for i := 0; b.Loop(); i++ {
+		results = append(results, iteration(i))
+	}
+	return results
+}
+
+var goals strings.Builder
+
+// report reports a metric instead of ns/op. If bound is not 0, the metric should be "at least" or "at most" the bound.
+func report(b *testing.B, value float64, unit, relation string, bound float64) {
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(value, unit)
+	if bound == 0 {
+		return
+	}
+	met := "met"
+	if relation == "at least" && value < bound || relation == "at most" && value > bound {
+		met = "not met"
+	}
+	fmt.Fprintf(&goals, "%s\t%s\t%s %g\t%.2f\t%s\n", strings.TrimPrefix(b.Name(), "Benchmark"), unit, relation, bound, value, met)
+}
+
+func printGoals() {
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	if goals.Len() > 0 {
+		fmt.Fprint(w, "\nbenchmark\tmetric\tgoal\tmeasured\t\n", goals.String())
+	}
+	_ = w.Flush()
+}
+
+// cpuTime returns the CPU time of this process and of its descendants, for example a Postgres server.
+func cpuTime(b *testing.B) (total time.Duration) {
+	const tick = time.Second / 100 // the same on every Linux
+	processes, err := procfs.AllProcs()
+	require.NoError(b, err)
+	ours := map[int]bool{}
+	for _, p := range processes { // by ascending id, so parents come before their children
+		if s, err := p.Stat(); err == nil && (s.PID == os.Getpid() || ours[s.PPID]) {
+			ours[s.PID] = true
+			total += time.Duration(int(s.UTime+s.STime)+s.CUTime+s.CSTime) * tick //nolint:gosec // far below the limit
+		}
+	}
+	return total
+}
+
+func since(begun time.Time) (ms float64) { return time.Since(begun).Seconds() * 1000 }
+
+func mean(values []float64) (mean float64) {
+	for _, v := range values {
+		mean += v / float64(len(values))
+	}
+	return mean
+}
+
+// quantile returns the quantile q, from 0 to 1, of the values.
+func quantile(values []float64, q float64) float64 {
+	values = slices.Sorted(slices.Values(values))
+	return values[int(q*float64(len(values)-1))]
+}
