@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -21,8 +22,12 @@ func BenchmarkFairness(b *testing.B) {
 	for _, callsPerCPU := range []int{app.DefaultConfig().Limits.CallsPerCPU, 0} {
 		b.Run(fmt.Sprintf("calls_per_cpu=%d", callsPerCPU), func(b *testing.B) {
 			t := newFleet(b, "", 2*agents, "light", "heavy")
+			open := t.serve(b, nil)
+			asLight, asHeavy := open.as(b, "light"), open.as(b, "heavy")
+			open.stop()
 			s := t.serve(b, func(c *app.Config) { c.Auth, c.Limits.CallsPerCPU = app.Auth{app.AuthTokens}, callsPerCPU })
-			light, heavy := repeat(1, s.lists(b, "light", agents)), repeat(clients, s.lists(b, "heavy", agents))
+			light := repeat(1, listCall(asLight, s.conn, agents))
+			heavy := repeat(clients, listCall(asHeavy, dial(b, s.GRPCAddr()), agents))
 			alone := row{name: "alone", turn: light}
 			versus(b, time.Second/2, alone)
 			versus(b, time.Second/2, row{name: "beside-heavy", turn: func(b *testing.B, d time.Duration) ([]float64, float64) {
@@ -35,10 +40,9 @@ func BenchmarkFairness(b *testing.B) {
 	}
 }
 
-// lists returns a call in which the principal lists its agents.
-func (s *server) lists(b *testing.B, principal string, agents int) func(int) error {
-	token, err := fleetv1.NewTokenServiceClient(s.Conn()).CreateToken(b.Context(), &fleetv1.CreateTokenRequest{Name: principal, Scope: fleetv1.Scope_run})
+// as creates a token for the principal and returns a context for its calls. It works on a server without auth.
+func (s *server) as(b *testing.B, principal string) context.Context {
+	token, err := fleetv1.NewTokenServiceClient(s.conn).CreateToken(b.Context(), &fleetv1.CreateTokenRequest{Name: principal, Scope: fleetv1.Scope_run})
 	require.NoError(b, err)
-	ctx := metadata.AppendToOutgoingContext(b.Context(), "authorization", "Bearer "+token.GetSecret())
-	return listCall(ctx, dial(b, s.GRPCAddr()), agents)
+	return metadata.AppendToOutgoingContext(b.Context(), "authorization", "Bearer "+token.GetSecret())
 }

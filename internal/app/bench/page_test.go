@@ -213,7 +213,7 @@ func benchmarkOutputPage(browser context.Context, b *testing.B) {
 	require.NoError(b, err)
 	for range time.Tick(100 * time.Millisecond) { // until the lines are written
 		o, err := s.ShowTaskOutput(b.Context(), &fleetv1.ShowTaskOutputRequest{TaskId: id, Tail: new(int32(1000))})
-		if err == nil && o.GetSize() > int64(lines)*20 {
+		if err == nil && o.GetSize() > float64(lines)*20 {
 			break
 		}
 	}
