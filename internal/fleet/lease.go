@@ -15,10 +15,10 @@ type Lease struct {
 // AgentLease is the prefix of the lease keys of workers; the agent's uid follows.
 const AgentLease = "agent/"
 
-// ChangedAgent is an agent that has new events.
+// ChangedAgent is an agent that may have changed.
 type ChangedAgent struct {
 	UID     string
-	Foreign bool // the worker of another process has the lease on the agent
+	Foreign bool // a worker of another process has the lease on the agent
 }
 
 // ErrLeaseLost is the error of an Update whose lease another owner has taken.
