@@ -75,7 +75,7 @@ func TestDoctor(t *testing.T) {
 		"no Coder":            {environ: []string{"FLEET_PLACES=coder"}, check: "coder", want: failing, says: "no Coder deployment"},
 		"a certificate":       {file: cert(30 * 24 * time.Hour), check: "tls", want: good, says: "valid until"},
 		"soon":                {file: cert(24 * time.Hour), check: "tls", want: warning, says: "expires on"},
-		"expired":             {file: cert(-time.Hour), check: "tls", want: failing, says: "has expired"},
+		"expired":             {file: cert(-time.Hour), check: "tls", want: failing, says: "expired on"},
 		"a token of metrics":  {file: "metrics: 127.0.0.1:0\nmetrics_token_file: " + damaged + "/fleet.db\n", check: "metrics", want: good, says: "needs the token in"},
 		"no token of metrics": {file: "metrics: 127.0.0.1:0\nmetrics_token_file: /none/here\n", check: "metrics", want: failing, says: "/none/here"},
 		"no certificate":      {file: "tls: {cert: /none, key: /none}\n", check: "tls", want: failing, says: "no such file"},
@@ -158,7 +158,7 @@ func TestDoctorAndIssuer(t *testing.T) {
 	require.Equal(t, finding{Check: "clock", Verdict: good, Message: "agrees with the issuer's"}, all["clock"])
 	all = examined(t, settings(issuer.URL, ", scopes: [openid, everything]"))
 	require.Equal(t, warning, all["oidc"].Verdict)
-	require.Contains(t, all["oidc"].Message, "no scope everything")
+	require.Contains(t, all["oidc"].Message, "does not have the scopes everything")
 	all = examined(t, settings(issuer.URL, ", client_secret_file: /none/here"))
 	require.Equal(t, failing, all["oidc"].Verdict)
 	require.Contains(t, all["oidc"].Message, "/none/here")

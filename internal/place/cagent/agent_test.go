@@ -218,7 +218,7 @@ func checkLimits(t *testing.T) {
 		d := newFixture(t, fleet.AgentConfig{}, func(c *cagent.Config) { c.MaxOutput = 2000 })
 		_, o := d.does("model: forever \"more and more\\n\"")
 		require.Equal(t, fleet.TaskFailed, o.Status)
-		require.Contains(t, o.Reason, "more than 2000 bytes")
+		require.Contains(t, o.Reason, "exceeded the limit of 2000 bytes")
 	})
 }
 
