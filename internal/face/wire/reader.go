@@ -11,13 +11,13 @@ import (
 )
 
 // Reader reads a request in one pass. Its methods read the value of a field; the generated ReadField methods call them.
-// A method changes nothing if the value is null, or if an earlier method failed.
+// A method does not set the field if its value is null. After an error, the fields have no meaning.
 type Reader struct {
 	data    []byte
 	at      int // next byte
 	request Request
 	field   []byte // name of the field that is read
-	item    int    // number of the item that is read, plus 1; 0 outside of lists
+	item    int    // index of the item that is read, plus 1; 0 outside of lists
 	null    bool   // the value of the field is null
 	err     error
 }
@@ -183,7 +183,7 @@ func List[T any](r *Reader, to *[]T, each func(*Reader, *T)) {
 	}
 }
 
-// object reads an object at the depth of nesting.
+// object reads an object. depth is its level of nesting.
 func (r *Reader) object(depth int) *structpb.Struct {
 	s := &structpb.Struct{Fields: map[string]*structpb.Value{}}
 	field := r.field
@@ -200,7 +200,7 @@ func (r *Reader) object(depth int) *structpb.Struct {
 	return s
 }
 
-// any reads a value at the depth of nesting.
+// any reads a value. depth is its level of nesting.
 func (r *Reader) any(depth int) *structpb.Value {
 	c := r.peek()
 	if (c == '{' || c == '[') && depth > MaxDepth {

@@ -9,14 +9,15 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// The methods of this file set the error of the Reader. Only they use the descriptor of the request.
+// The methods of this file set the error of the Reader, or describe a part of the request for it. Only they use the
+// descriptor of the request.
 
-// descriptor returns the field that is read.
+// descriptor returns the descriptor of the field that is read; nil if the request has no such field.
 func (r *Reader) descriptor() protoreflect.FieldDescriptor {
 	return r.request.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(r.field))
 }
 
-// path returns the field that is read, with the index of the item, from 0.
+// path returns the name of the field that is read, and in a list also the index of the item, from 0.
 func (r *Reader) path() string {
 	if r.item > 0 {
 		return fmt.Sprintf("%s[%d]", r.field, r.item-1)

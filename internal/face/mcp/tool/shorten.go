@@ -16,8 +16,8 @@ import (
 // leastText is how much of a text is kept, in bytes, as long as leaving out list items can make the answer fit.
 const leastText = 200
 
-// shortener makes any message fit: it leaves out items of lists that allow it, shortens the longest texts evenly, and
-// then leaves out items of the largest lists.
+// shortener makes a message fit if it can. It leaves out items of lists that allow it, shortens the longest texts to the
+// same length, and then leaves out items of the largest lists.
 type shortener struct {
 	message, request protoreflect.Message
 	cuts             []Cut
@@ -68,8 +68,8 @@ func (s *shortener) run() ([]byte, error) {
 
 func (s *shortener) json() ([]byte, error) { return wire.Marshal(s.message.Interface()) }
 
-// keepLast leaves out the first items of a list, so that it fits beside the rest of the answer or into a quarter of the
-// result.
+// keepLast leaves out the first items of a list. The other items may fill the room that the rest of the answer leaves,
+// and at least a quarter of the result.
 func (s *shortener) keepLast(c Cut, size int) error {
 	in, f := parentAt(s.message, c.Field)
 	if f == nil || !in.Has(f) {
@@ -138,7 +138,7 @@ func itemSize(v protoreflect.Value) (int, error) {
 type text struct {
 	path  string
 	value string
-	json  int // its size in bytes
+	json  int // its size in JSON, in bytes, without the quotes
 	set   func(string)
 }
 
@@ -188,8 +188,8 @@ func (s *shortener) shortenTexts(size, least int) bool {
 	return fits
 }
 
-// tellOffset sets the offset of a text's next portion, if the response has a field for it. Its digits fit into the room
-// that the note leaves.
+// tellOffset sets the offset of a text's next portion, if the response has a field for it. The digits of
+// the offset use a part of noteRoom.
 func (s *shortener) tellOffset(path string, kept int) {
 	for _, c := range s.cuts {
 		if c.Field != path || c.NextOffset == "" {

@@ -1,8 +1,8 @@
 // Package tool is the runtime of the generated *.pb.mcp.go files: it makes an MCP tool from a gRPC method. The name,
 // arguments and results of a tool are generated; how a call runs is here.
 //
-// Generated code in gen/ and package mcp use it. It shortens a result to the limit of the client, according to options
-// in the proto. It must never know a particular method: what a method needs is an option.
+// Generated code in gen/ and package mcp use it. It shortens a result to the configured limit (WithMaxResult), as options in
+// the proto say. It must never know a particular method: what a method needs is an option.
 package tool
 
 import (
@@ -104,7 +104,7 @@ func Progress[PQ any](watch Watch, agent func(PQ) string) Option[PQ] {
 	return Option[PQ]{func(o *options[PQ]) { o.watch, o.agent = watch, agent }}
 }
 
-// Defaults fills in fields that a tool call leaves out and that a gRPC caller has to set.
+// Defaults fills in fields that a tool call leaves out. Other calls do not get these values.
 func Defaults[PQ any](fill func(PQ)) Option[PQ] {
 	return Option[PQ]{func(o *options[PQ]) { o.defaults = fill }}
 }
