@@ -39,7 +39,8 @@ func ParseScope(name string) (Scope, bool) {
 }
 
 // Principal is the caller. It sees and changes what it owns, and agents that are shared with it as far as Access says; an
-// admin sees and changes everything.
+// admin sees and changes everything. If Projects is set, it reaches only these projects and their agents,
+// even as an admin.
 type Principal struct {
 	Name  string
 	Kind  Kind
@@ -91,8 +92,8 @@ func (p Principal) Owns(owner string) bool { return p.Admin() || p.Name == owner
 // OwnsAll is like Owns, but returns false if p's credentials are restricted to projects.
 func (p Principal) OwnsAll(owner string) bool { return p.Owns(owner) && len(p.Projects) == 0 }
 
-// Access returns what p may do with the agent and with its tasks, questions and events. No other rule decides that: the
-// filters of the store implement this one (see state.Shares).
+// Access returns what p may do with the agent and with its tasks, questions and events. This is the only rule for that:
+// the store's filters must give the same result (see state.Shares).
 func (p Principal) Access(a *Agent) Access {
 	if !p.Reaches(a.Place, a.Project) {
 		return AccessNone
