@@ -14,11 +14,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// leeway is how far the issuer's clock may be ahead of this machine's clock. It does not make tokens valid for longer,
-// because clients get a new token before the old one expires.
+// leeway is how far the issuer's clock may be ahead of this machine's clock. It is not added to the time at which a token
+// expires: clients get a new token before that time, so they need no leeway.
 const leeway = time.Minute
 
-// source is the name of this source. The names of its principals and groups contain it.
+// source is the name of this identity source. The names of its principals and groups contain it.
 const source = "oidc"
 
 // maxSubject is the maximum length of a subject in OpenID Connect.
