@@ -30,7 +30,7 @@ type Config struct {
 	// Catalog has the definitions that are projects; nil: there are no projects.
 	Catalog *Catalog `json:"-"`
 
-	// Places creates working copies of projects, for agents whose configuration names a Place; nil: such agents cannot
+	// Places creates working copies of projects, for agents whose configuration names a place; nil: such agents cannot
 	// be created.
 	Places Places `json:"-"`
 

@@ -151,8 +151,8 @@ func (x *member) live(taskID string) *live {
 	return nil
 }
 
-// end kills the agent's last run in this process, for the reason why, and returns it. It does not change a run that has
-// ended. It returns nil if there is no run.
+// end kills the agent's last run in this process and returns it. why is the reason that the outcome reports. end does not
+// change a run that has ended. It returns nil if there is no run.
 func (x *member) end(why error) *live {
 	x.mu.Lock()
 	r := x.run
@@ -177,8 +177,8 @@ func (x *member) endAndWait(ctx context.Context, why error) error {
 	}
 }
 
-// outcome returns the outcome of a run that is not active. If no outcome was written, the server ended during the run,
-// and the outcome is a failure that says so.
+// outcome returns the outcome of a run that is not active. If no outcome was written, the server ended during the run.
+// outcome then writes and returns a failure that says so.
 func (b *Place) outcome(h home) (fleet.Outcome, error) {
 	var o fleet.Outcome
 	err := h.read("outcome.json", &o)

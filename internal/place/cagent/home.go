@@ -14,9 +14,9 @@ import (
 	"fleet/internal/place/agentfile"
 )
 
-// home is an agent's directory. It contains agent.json, conversation.jsonl, log, work/ and runs/, and the file stopped
-// if the agent is stopped. If the agent's runs have their own processes, it also contains home/, tmp/ and state/, and
-// the conversation is in state/.
+// home is an agent's directory, or the directory of one of its runs. An agent's directory contains agent.json,
+// conversation.jsonl, log, work/ and runs/, and the file stopped if the agent is stopped. If the agent's runs have their
+// own processes, it also contains home/, tmp/ and state/, and the conversation is in state/.
 type home string
 
 // maxFile is the maximum size, in bytes, of a file in an agent's home that is read as a whole.
@@ -75,7 +75,7 @@ func (h home) read(name string, v any) error {
 	return nil
 }
 
-// write writes v to a JSON file, atomically and durably.
+// write writes v to a JSON file. It replaces the file as writeFile does.
 func (h home) write(name string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -84,7 +84,8 @@ func (h home) write(name string, v any) error {
 	return writeFile(h.path(name), append(b, '\n'))
 }
 
-// writeFile replaces a file atomically, and durably: a crash leaves the old or the new content.
+// writeFile replaces a file atomically: a crash leaves the old or the new content. It does not sync the directory, so
+// after a crash of the machine the file may still have the old content.
 func writeFile(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {

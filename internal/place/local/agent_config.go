@@ -201,8 +201,8 @@ func configServers(r *fleet.AgentConfig) (map[string]driver.MCPServer, error) {
 	return servers, nil
 }
 
-// servers returns the MCP servers of a run. In the servers of a configuration, it expands references to variables of
-// the server's environment. The values are written only into a file of the run.
+// servers returns the MCP servers of a run. If the agent has a configuration, servers expands the references in it to
+// environment variables of Fleet's process. The values are written only into a file of the run.
 func (b *Place) servers(a fleet.Agent, role Role) (map[string]driver.MCPServer, error) {
 	if !hasConfig(a) {
 		return role.MCPServers, nil

@@ -9,7 +9,7 @@ import (
 // Responses is OpenAI's Responses API, which Codex uses.
 const Responses = "responses"
 
-// parseResponses parses a body of POST /v1/responses. It joins consecutive texts and calls of an assistant to one
+// parseResponses parses a body of POST /v1/responses. It joins consecutive texts and calls of an assistant into one
 // message.
 func parseResponses(body []byte) (Request, error) {
 	var in struct {
