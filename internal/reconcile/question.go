@@ -14,7 +14,8 @@ func questionID(t *fleet.Task, localID string) string { return t.Run(true).TaskI
 
 var localQuestionID = regexp.MustCompile(`^[A-Za-z0-9]{1,40}$`)
 
-// validQuestion checks a question from a runner, which an agent may have influenced.
+// validQuestion reports whether the id, the kind and the status of a runner's question are valid. They may not be, because
+// the agent may have influenced the question.
 func validQuestion(q *fleet.Question) bool {
 	return localQuestionID.MatchString(q.ID) && slices.Contains([]fleet.QuestionKind{fleet.AskPermission, fleet.AskText}, q.Kind) &&
 		slices.Contains([]fleet.QuestionStatus{fleet.QuestionWaiting, fleet.QuestionAnswered, fleet.QuestionExpired, fleet.QuestionWithdrawn}, q.Status)
