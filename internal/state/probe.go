@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// probeEvery is how long the store counts as writable after a probe. It limits the writes that health checks cause.
+	// probeEvery is how long the store counts as writable after a probe has succeeded. It limits the writes that health
+	// checks cause.
 	probeEvery = 5 * time.Second
 	// probePatience is how long a probe waits for its write. A store that is only slow still counts as writable.
 	probePatience = time.Second
