@@ -29,7 +29,7 @@ var identityCases = []testCase{
 		require.Nil(t, byPrincipal("alice"))
 	}},
 
-	{"a subject is one principal, and a principal one subject", func(t *testing.T, s fleet.Store) {
+	{"a subject has one principal, and a principal has one subject", func(t *testing.T, s fleet.Store) {
 		insert := func(i *fleet.Identity) error {
 			return s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertIdentity(i) })
 		}
