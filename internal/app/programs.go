@@ -63,7 +63,7 @@ func (p programs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, err = io.Copy(hash, f)
 	}
 	if err != nil || !info.Mode().IsRegular() {
-		refuseProgram(w, http.StatusInternalServerError, fmt.Sprintf("%s cannot be read: put it there again", name))
+		refuseProgram(w, http.StatusInternalServerError, fmt.Sprintf("%s cannot be read: install it again", name))
 		return
 	}
 	sum := hash.Sum(nil)
