@@ -37,7 +37,8 @@ type permissions struct {
 	Timeout     time.Duration
 }
 
-// drivers returns the allowed values of the flag -driver: kinds of drivers, and agent CLIs that need no options.
+// drivers returns the allowed values of the flag -driver: kinds of drivers, and agent CLIs whose driver options Fleet
+// knows.
 func drivers() []string {
 	names := slices.Clone(driver.Kinds)
 	for _, k := range driver.CLIs() {

@@ -86,7 +86,7 @@ func (g generator) method(s *protogen.Service, m *protogen.Method) error {
 	name := snakeCase(m.GoName)
 	switch {
 	case m.Desc.IsStreamingClient():
-		return fmt.Errorf("a method that streams requests cannot be a tool: remove the toolset from its service, or the stream from its request")
+		return fmt.Errorf("a method that streams requests cannot be a tool: set the option fleet.v1.no_tool, or remove the stream from its request")
 	case !toolName.MatchString(name):
 		return fmt.Errorf("%q cannot be the name of a tool: it must match %s", name, toolName)
 	case comment(m.Comments) == "":
@@ -130,7 +130,7 @@ func (g generator) method(s *protogen.Service, m *protogen.Method) error {
 	return nil
 }
 
-// callOptions returns the optional arguments of a tool, as source code.
+// callOptions returns source code: the options (tool.Option) that say how the tool's calls run.
 func (g generator) callOptions(m *protogen.Method) ([]any, error) {
 	var more []any
 	if v, ok := g.options.Get(m.Desc, progressField); ok && v.String() != "" {
@@ -186,7 +186,7 @@ func constant(s *protogen.Service, m *protogen.Method, kind string) string {
 	return lowerFirst(s.GoName) + m.GoName + kind
 }
 
-// fieldOf returns the field of the message with the name; nil if there is none.
+// fieldOf returns the message's field with this name; nil if there is none.
 func fieldOf(m *protogen.Message, name protoreflect.Name) *protogen.Field {
 	for _, f := range m.Fields {
 		if f.Desc.Name() == name {

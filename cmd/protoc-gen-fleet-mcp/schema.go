@@ -14,7 +14,7 @@ import (
 	"fleet/cmd/internal/option"
 )
 
-// schemas writes the JSON Schema of a message in the JSON form of package wire.
+// schemas builds JSON Schemas of messages. They describe the JSON form of package wire.
 type schemas struct {
 	options option.Reader
 	input   bool // the schemas are for arguments, which are checked, and not for a result
@@ -49,7 +49,7 @@ func (s schemas) message(m *protogen.Message, nested bool) *object {
 		}
 		properties.set(name, property)
 		switch {
-		case !s.input && f.Oneof == nil: // a key of a result is always present, except for a oneof
+		case !s.input && f.Oneof == nil: // a key of a result is always present, except for an optional field or a field of a oneof
 			required = append(required, name)
 		case s.input && (slices.Contains(behaviour, annotations.FieldBehavior_REQUIRED) || rules.GetRequired()):
 			required = append(required, name)
@@ -77,11 +77,11 @@ func (s schemas) property(f *protogen.Field, rules *validate.FieldRules) *object
 		lines = append(lines, "Set at most one of "+strings.Join(names, ", ")+".")
 	}
 	if v, ok := s.options.Get(f.Desc, toolDefault); ok && s.input {
-		lines = append(lines, fmt.Sprintf("In a call of this tool %d, when not given.", v.Int()))
+		lines = append(lines, fmt.Sprintf("Default in a call of this tool: %d.", v.Int()))
 		o.set("default", v.Int())
 	}
 	if v, ok := s.options.Get(f.Desc, defaultText); ok && s.input {
-		lines = append(lines, fmt.Sprintf("In a call of this tool %q, when not given.", v.String()))
+		lines = append(lines, fmt.Sprintf("Default in a call of this tool: %q.", v.String()))
 		o.set("default", v.String())
 	}
 	lines = append(lines, s.values(f)...)

@@ -73,10 +73,10 @@ func (b *builder) errors() {
 	message := openapi3.NewStringSchema()
 	message.Description = "What is wrong and what to do, for people."
 	details := openapi3.NewObjectSchema().WithNullable()
-	details.Description = "What the reason's description calls metadata, and retry_after_seconds where that is known; null when there is nothing to say."
+	details.Description = "The metadata that the reason's description names, and retry_after_seconds if it is known; null if there is neither."
 	details.AdditionalProperties = openapi3.AdditionalProperties{Schema: openapi3.NewSchema().NewRef()}
 	object := openapi3.NewObjectSchema().WithProperty("error", reason).WithProperty("message", message).WithProperty("details", details)
-	object.Description = "Error is the one form of all errors."
+	object.Description = "Error is the JSON object of every error."
 	object.Required = []string{"error", "message", "details"}
 	b.doc.Components.Schemas["Error"] = object.NewRef()
 
@@ -164,7 +164,7 @@ func (b *builder) method(m *protogen.Method, rule *annotations.HttpRule) error {
 	return nil
 }
 
-// parameter adds the field with the name as a parameter of the path or the query.
+// parameter adds the named field of the request as a parameter of the path or the query.
 func (b *builder) parameter(op *openapi3.Operation, in *protogen.Message, name string, p *openapi3.Parameter) error {
 	i := slices.IndexFunc(in.Fields, func(f *protogen.Field) bool { return string(f.Desc.Name()) == name })
 	if i < 0 {
@@ -313,8 +313,8 @@ func pathFields(path string) []string {
 	return names
 }
 
-// split returns the first sentence and the rest of a comment. For a comment of one sentence, it returns this sentence
-// twice.
+// split returns the first sentence of a comment, without its full stop, and the rest. If there is only one sentence, the
+// rest is the whole comment.
 func split(s string) (summary, rest string) {
 	if summary, rest, ok := strings.Cut(s, ". "); ok {
 		return summary, strings.TrimSpace(rest)

@@ -43,7 +43,7 @@ func main() {
 	})
 }
 
-// render returns the document of every service with a REST binding.
+// render returns the document. It describes every service that has a REST binding.
 func render(plugin *protogen.Plugin) ([]byte, error) {
 	b := newBuilder(plugin)
 	for _, file := range plugin.Files {

@@ -1168,7 +1168,7 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted, for example by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -1267,7 +1267,7 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
         "description",
         "owner"
       ],
-      "description": "Task is one unit of work for an agent in a list. ` + "`" + `show_task` + "`" + ` shows the whole texts."
+      "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."
     }
   }
 }`
@@ -1440,7 +1440,7 @@ const fleetServiceStartAgentTaskOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted, for example by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -1539,7 +1539,7 @@ const fleetServiceStartAgentTaskOutput = `{
         "description",
         "owner"
       ],
-      "description": "Task is one unit of work for an agent in a list. ` + "`" + `show_task` + "`" + ` shows the whole texts."
+      "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."
     }
   }
 }`
@@ -1614,7 +1614,7 @@ const fleetServiceStopAgentTaskOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted, for example by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -1713,7 +1713,7 @@ const fleetServiceStopAgentTaskOutput = `{
         "description",
         "owner"
       ],
-      "description": "Task is one unit of work for an agent in a list. ` + "`" + `show_task` + "`" + ` shows the whole texts."
+      "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."
     }
   }
 }`
@@ -1922,7 +1922,7 @@ const fleetServiceWatchFleetInput = `{
     "cursor": {
       "type": "string",
       "default": "newest",
-      "description": "Continue after this event: the cursor of an event or of an answer; \"now\" for new events only; \"newest\" for the newest max_events, by default 50; or \"0\" to begin with the oldest event, which is the default.\nIn a call of this tool \"newest\", when not given."
+      "description": "Continue after this event: the cursor of an event or of an answer; \"now\" for new events only; \"newest\" for the newest max_events, by default 50; or \"0\" to begin with the oldest event, which is the default.\nDefault in a call of this tool: \"newest\"."
     },
     "agent_name": {
       "type": "string",
@@ -1940,7 +1940,7 @@ const fleetServiceWatchFleetInput = `{
       "type": "integer",
       "minimum": 0,
       "default": 50,
-      "description": "With follow: end the stream after this many seconds. By default it continues until the caller ends it.\nIn a call of this tool 50, when not given."
+      "description": "With follow: end the stream after this many seconds. By default it continues until the caller ends it.\nDefault in a call of this tool: 50."
     },
     "quiet": {
       "type": "boolean",
@@ -2146,7 +2146,7 @@ const fleetServiceWaitTasksOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted, for example by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -2245,7 +2245,7 @@ const fleetServiceWaitTasksOutput = `{
         "description",
         "owner"
       ],
-      "description": "Task is one unit of work for an agent in a list. ` + "`" + `show_task` + "`" + ` shows the whole texts."
+      "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."
     }
   }
 }`
@@ -2324,7 +2324,7 @@ const fleetServiceShowTaskOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted, for example by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -2714,7 +2714,7 @@ const fleetServiceShowTaskChangesInput = `{
       "type": "integer",
       "minimum": 1,
       "default": 16384,
-      "description": "With patch: return at most this many bytes of it, 64 KiB when not given and at most 1 MiB.\nIn a call of this tool 16384, when not given."
+      "description": "With patch: return at most this many bytes of it, 64 KiB when not given and at most 1 MiB.\nDefault in a call of this tool: 16384."
     },
     "cursor": {
       "type": "string",
@@ -2908,7 +2908,7 @@ const fleetServiceShowTaskOutputInput = `{
       "type": "integer",
       "minimum": 1,
       "default": 16384,
-      "description": "Return at most this many bytes, rounded down to whole characters, 64 KiB when not given and at most 1 MiB.\nIn a call of this tool 16384, when not given."
+      "description": "Return at most this many bytes, rounded down to whole characters, 64 KiB when not given and at most 1 MiB.\nDefault in a call of this tool: 16384."
     },
     "tail": {
       "type": "integer",
@@ -2977,7 +2977,7 @@ const fleetServiceListTasksInput = `{
         "failed",
         "stopped"
       ],
-      "description": "Only tasks of this status.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
+      "description": "Only tasks of this status.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted, for example by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
     },
     "project": {
       "type": "string",
@@ -3103,7 +3103,7 @@ const fleetServiceListTasksOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted, for example by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -3202,7 +3202,7 @@ const fleetServiceListTasksOutput = `{
         "description",
         "owner"
       ],
-      "description": "Task is one unit of work for an agent in a list. ` + "`" + `show_task` + "`" + ` shows the whole texts."
+      "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."
     }
   }
 }`
@@ -3722,7 +3722,7 @@ const fleetServiceSendTaskMessageOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task was created and has not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted, for example by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -3821,7 +3821,7 @@ const fleetServiceSendTaskMessageOutput = `{
         "description",
         "owner"
       ],
-      "description": "Task is one unit of work for an agent in a list. ` + "`" + `show_task` + "`" + ` shows the whole texts."
+      "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows its texts in full."
     }
   }
 }`

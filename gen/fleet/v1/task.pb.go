@@ -36,7 +36,7 @@ const (
 	Task_completed Task_Status = 3
 	// The task ended without success; reason says why.
 	Task_failed Task_Status = 4
-	// The task was interrupted by `stop_agent_task` or the deletion of its agent.
+	// The task was interrupted, for example by `stop_agent_task` or the deletion of its agent.
 	Task_stopped Task_Status = 5
 )
 
@@ -144,7 +144,7 @@ func (Task_Source) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_task_proto_rawDescGZIP(), []int{0, 1}
 }
 
-// Task is one unit of work for an agent in a list. `show_task` shows the whole texts.
+// Task is one unit of work for an agent, as lists show it. `show_task` shows its texts in full.
 type Task struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the task.
