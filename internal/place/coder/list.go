@@ -122,6 +122,7 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 func (b *Place) refreshFacts(ctx context.Context, places []*hostedWorkspace) error {
 	now := b.config.Now()
 	var running, stale, quiet, missing []*hostedWorkspace
+	failed := map[*hostedWorkspace]time.Time{} // when reading the values of the missing ones has failed; others may read them meanwhile
 	for _, l := range places {
 		if l.state == fleet.StateRunning {
 			running = append(running, l)
@@ -135,6 +136,7 @@ func (b *Place) refreshFacts(ctx context.Context, places []*hostedWorkspace) err
 		}
 		if u := b.unreadValues(l.ws.LatestBuild.ID); u != nil && now.Sub(u.at) >= catalogAge {
 			missing = append(missing, l)
+			failed[l] = u.at
 		}
 	}
 	oldest(running, func(l *hostedWorkspace) time.Time { return l.workspaceFacts.probed })
@@ -143,7 +145,7 @@ func (b *Place) refreshFacts(ctx context.Context, places []*hostedWorkspace) err
 		stale = append(stale, quiet[0])
 	}
 	oldest(stale, func(l *hostedWorkspace) time.Time { return l.workspaceFacts.read })
-	oldest(missing, func(l *hostedWorkspace) time.Time { return b.unreadValues(l.ws.LatestBuild.ID).at })
+	oldest(missing, func(l *hostedWorkspace) time.Time { return failed[l] })
 
 	var mu sync.Mutex
 	var failure error
@@ -197,7 +199,7 @@ func (b *Place) refreshFacts(ctx context.Context, places []*hostedWorkspace) err
 }
 
 func oldest(list []*hostedWorkspace, at func(*hostedWorkspace) time.Time) {
-	slices.SortStableFunc(list, func(a, b *hostedWorkspace) int { return cmp.Compare(at(a).UnixNano(), at(b).UnixNano()) })
+	slices.SortStableFunc(list, func(a, b *hostedWorkspace) int { return at(a).Compare(at(b)) })
 }
 
 // unreadValues returns the record of failed attempts to read the parameters of the build. It returns nil if the
