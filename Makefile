@@ -95,7 +95,7 @@ test-postgres: beside-tests ## the suites of the store, the API and crashes over
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || { \
 	  sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
 	  $$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends postgresql; }
-	FLEET_TEST_POSTGRES=1 $(TEST) -count=1 $(FLAGS) ./internal/app ./internal/app/crash ./internal/app/chaos ./internal/app/bench ./internal/store/postgres/...
+	FLEET_TEST_POSTGRES=1 $(TEST) -p 2 -count=1 $(FLAGS) ./internal/app ./internal/app/crash ./internal/app/chaos ./internal/app/bench ./internal/store/postgres/...
 
 test-upgrade: ## test that the program of BASE (default HEAD) works with a database that this or a later program has upgraded
 	@rm -rf .build/old && mkdir -p .build/old

@@ -79,7 +79,7 @@ func serve(data, point string) error {
 	cfg.Sessions.AgentsDir, cfg.Store = definitions(data), os.Getenv(storeEnv)
 	a, err := app.Open(context.Background(), cfg, app.Options{
 		Log:  os.Stderr,
-		Core: func(c *state.Config) { c.LeaseTTL = 500 * time.Millisecond },
+		Core: func(c *state.Config) { c.LeaseTTL = 2 * time.Second },
 		Fault: func(p string) {
 			if p == point {
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
