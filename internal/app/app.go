@@ -73,6 +73,7 @@ type App struct {
 // Options are set by tests or the command line, in addition to the configuration.
 type Options struct {
 	Version string
+	Clock   func() time.Time         // this machine's clock; nil means time.Now
 	Log     io.Writer                // receives the log; nil disables logging
 	Places  []fleet.Place            // the fleet's places; if empty, the configured places
 	Fault   func(point string)       // see state.Config
@@ -123,7 +124,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a := &App{recent: kept, cfg: cfg, log: log, guard: newGuard(), telemetry: telemetry.New(Version())}
-	if a.store, err = cfg.openStore(ctx, log); err != nil {
+	if a.store, err = cfg.openStore(ctx, o.Clock, log); err != nil {
 		return nil, err
 	}
 	if err := a.trace(ctx, o); err != nil {
@@ -190,18 +191,18 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	a.audit = a.service.AuditLog()
 	a.telemetry.Read(a.watched(st))
 	a.lifecycle = lifecycle.New(a.service, cfg.Lifecycle, a.baseURL)
-	if a.providers, err = newProviders(cfg, o, a.service, log); err != nil {
+	if a.providers, err = newProviders(cfg, o, a.service, a.store.Now, log); err != nil {
 		return nil, err
 	}
-	a.subagents = newSubagents(cfg, o, a.service, log)
-	a.sessions = newSessions(cfg, o, a.service, catalog, log)
+	a.subagents = newSubagents(cfg, o, a.service, a.store.Now, log)
+	a.sessions = newSessions(cfg, o, a.service, catalog, a.store.Now, log)
 
 	auth, err := a.authenticator(o)
 	if err != nil {
 		return nil, err
 	}
 	if !cfg.Auth.None() { // without tokens, there is only one principal
-		a.rates = rpc.NewRates(cfg.Limits, log, core.Now)
+		a.rates = rpc.NewRates(cfg.Limits, log, st.Config.Now)
 		a.slots = rpc.NewSlots(cfg.Limits, runtime.GOMAXPROCS(0), log, a.telemetry.CallWaited)
 	}
 	a.calls, a.limits = rpc.NewInterceptor(auth, log, inbound.Remote, a.telemetry, a.rates, a.slots, a.audit), o.Limits

@@ -85,6 +85,9 @@ func (a *App) sources(o Options) (chain identity.Chain, err error) {
 	if a.cfg.Auth.Has(AuthCoder) {
 		c := a.cfg.CoderAuth
 		c.URL = cmp.Or(c.URL, a.cfg.coderURL())
+		if o.CoderUsers.Now == nil {
+			o.CoderUsers.Now = a.store.Now
+		}
 		if a.coderUsers, err = coderusers.New(c, a.service, o.CoderUsers); err != nil {
 			return nil, err
 		}

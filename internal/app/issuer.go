@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"time"
 
 	"fleet/internal/face/mcp"
 	"fleet/internal/face/page"
@@ -19,7 +18,7 @@ func (a *App) openIssuer(o Options) (err error) {
 		return nil
 	}
 	nameOf := func(ctx context.Context, s fleet.Subject) (string, error) { return a.service.NameOf(ctx, s) }
-	a.issuer, err = oidc.New(a.cfg.OIDC, nameOf, a.log, time.Now)
+	a.issuer, err = oidc.New(a.cfg.OIDC, nameOf, a.log, a.store.Now)
 	return err
 }
 

@@ -82,7 +82,7 @@ several times at once: one process upgrades the schema, and the others wait.`,
 		if err != nil {
 			return err
 		}
-		s, err := cfg.openStore(cmd.Context(), log)
+		s, err := cfg.openStore(cmd.Context(), nil, log)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"log/slog"
+	"time"
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/cagent"
@@ -15,8 +16,8 @@ import (
 func drivers() []fleet.Driver { return append(local.Drivers(), cagent.Drivers()...) }
 
 // newProviders returns the providers toolset. It probes this machine and its network unless a test replaces them.
-func newProviders(cfg Config, o Options, core *service.Service, log *slog.Logger) (*providers.Service, error) {
-	c := providers.Config{Settings: cfg.Providers, Drivers: drivers(), Logger: log}
+func newProviders(cfg Config, o Options, core *service.Service, now func() time.Time, log *slog.Logger) (*providers.Service, error) {
+	c := providers.Config{Settings: cfg.Providers, Drivers: drivers(), Now: now, Logger: log}
 	if o.Providers != nil {
 		o.Providers(&c)
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/cagent"
@@ -70,7 +71,7 @@ func (p *places) newCagent() (fleet.Place, error) {
 		ShimCommand: []string{supervisor, shimCommand}, RunCommand: []string{self, modelCommand}, StopGrace: cfg.StopGrace,
 		Sandbox: cfg.Local.Sandbox, Read: cfg.Local.Read, Write: cfg.Local.Write,
 		Places: copies, NoPrograms: cfg.noPrograms(), Dir: filepath.Join(cfg.Data, "cagent"), Catalog: p.catalog, Model: cfg.Cagent.Model, Approve: cfg.Cagent.Approve, ToolEnv: cfg.Providers.ToolEnv,
-		Prices: cfg.Cagent.Prices, Logger: p.log,
+		Prices: cfg.Cagent.Prices, Now: p.store.Now, Logger: p.log,
 	}
 	if p.options.Cagent != nil {
 		p.options.Cagent(&c)
@@ -79,9 +80,9 @@ func (p *places) newCagent() (fleet.Place, error) {
 }
 
 // newSessions returns the toolset of sessions.
-func newSessions(cfg Config, o Options, core *service.Service, catalog fleet.Catalog, log *slog.Logger) *sessions.Service {
+func newSessions(cfg Config, o Options, core *service.Service, catalog fleet.Catalog, now func() time.Time, log *slog.Logger) *sessions.Service {
 	c := sessions.Config{
-		Settings: cfg.Sessions, AnyDirectory: cfg.Auth.None() && len(cfg.Sessions.Directories) == 0, Private: cfg.Data, Logger: log,
+		Settings: cfg.Sessions, AnyDirectory: cfg.Auth.None() && len(cfg.Sessions.Directories) == 0, Private: cfg.Data, Now: now, Logger: log,
 	}
 	if o.Sessions != nil {
 		o.Sessions(&c)

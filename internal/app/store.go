@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
+	"time"
 
 	"fleet/internal/fleet"
 	"fleet/internal/store/postgres"
@@ -14,11 +15,11 @@ import (
 func (c Config) sqlitePath() string { return filepath.Join(c.Data, "fleet.db") }
 
 // openStore opens the store that the configuration names, and upgrades its schema.
-func (c Config) openStore(ctx context.Context, log *slog.Logger) (fleet.Store, error) {
+func (c Config) openStore(ctx context.Context, clock func() time.Time, log *slog.Logger) (fleet.Store, error) {
 	if c.Store != "" {
-		return postgres.Open(ctx, c.Store, postgres.Config{Logger: log})
+		return postgres.Open(ctx, c.Store, postgres.Config{Clock: clock, Logger: log})
 	}
-	return sqlite.Open(ctx, c.sqlitePath(), sqlite.Config{Logger: log})
+	return sqlite.Open(ctx, c.sqlitePath(), sqlite.Config{Clock: clock, Logger: log})
 }
 
 // shownStore returns the location of the store, without a password, for logs and messages.

@@ -29,6 +29,10 @@ type Store interface {
 	// snapshot calls it.
 	LastSeq(ctx context.Context) (int64, error)
 
+	// Now returns the time by the store's clock, which all processes share. It is exact to about a millisecond, and does not
+	// ask the store.
+	Now() time.Time
+
 	// Subscribe returns a channel that receives a signal after each commit of this process or another one, and a function
 	// that ends the subscription. Several commits may cause one signal, but none is missed: the channel has a buffer for one
 	// signal. The signal for a commit of another process may come up to a second later.

@@ -166,7 +166,7 @@ func (w *worker) step(ctx context.Context, v *fleet.AgentView) (time.Duration, e
 			return next, err
 		}
 	}
-	if d := a.RetryAt.Sub(w.now()); d > 0 && d <= retryMost { // a server whose clock is ahead has written a later time
+	if d := a.RetryAt.Sub(w.now()); d > 0 && d <= retryMost { // a later time was written while the store's clock was ahead
 		return d, nil
 	}
 	switch {

@@ -64,6 +64,9 @@ func (l *AuditLog) Keep(e fleet.AuditEntry) {
 	}
 }
 
+// Now returns the time of a new line, by the clock of the store.
+func (l *AuditLog) Now() time.Time { return l.store.Now().UTC() }
+
 // Close writes the queued lines. Call it after the last call of Keep and before the store is closed.
 func (l *AuditLog) Close() { l.write() }
 

@@ -76,7 +76,7 @@ type Config struct {
 	// recorded. It may be nil.
 	EventSent func(lag time.Duration)
 
-	Now    func() time.Time // nil means time.Now
+	Now    func() time.Time // nil means the store's clock
 	NewID  func() string    // nil means random UUIDs
 	Logger *slog.Logger     // nil means no log
 	// Fault is called at named points of the reconciler, so that a test can end the process there. The points are the
@@ -108,9 +108,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Workers == 0 {
 		c.Workers = 16
-	}
-	if c.Now == nil {
-		c.Now = time.Now
 	}
 	if c.NewID == nil {
 		c.NewID = newUUID

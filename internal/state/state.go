@@ -25,6 +25,9 @@ type Fleet struct {
 // background work.
 func New(store fleet.Store, places []fleet.Place, cfg Config) *Fleet {
 	cfg = cfg.withDefaults()
+	if cfg.Now == nil {
+		cfg.Now = store.Now
+	}
 	n, worker := newNewest(store), cfg.NewID()
 	return &Fleet{
 		Store: store, Config: cfg, Log: cfg.Logger, Places: newPlaces(store, places, cfg), Snapshot: newSnapshot(store, n, worker), Worker: worker,

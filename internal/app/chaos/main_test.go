@@ -103,11 +103,8 @@ func serve() error {
 		places = append(places, shared)
 	}
 	a, err := app.Open(context.Background(), cfg, app.Options{
-		Log: os.Stderr, Places: places,
-		Core: func(c *state.Config) {
-			c.LeaseTTL = leaseTTL
-			c.Now = func() time.Time { return time.Now().Add(skew) }
-		},
+		Log: os.Stderr, Places: places, Clock: func() time.Time { return time.Now().Add(skew) },
+		Core: func(c *state.Config) { c.LeaseTTL = leaseTTL },
 	})
 	if err != nil {
 		return err

@@ -40,6 +40,8 @@ type AuditLog interface {
 	// Keep writes the line of a call that has ended, or of calls that were refused. If a transaction of the call
 	// changed something, the first such transaction has already written the line and given it an ID.
 	Keep(e fleet.AuditEntry)
+	// Now returns the time of a new line.
+	Now() time.Time
 }
 
 // begin returns the line of a call that may change something.
@@ -56,7 +58,7 @@ func (i *Interceptor) begin(ctx context.Context, method string, p fleet.Principa
 
 // entry returns an audit line that does not name the caller yet.
 func (i *Interceptor) entry(ctx context.Context, method string) fleet.AuditEntry {
-	return fleet.AuditEntry{Time: time.Now().UTC(), Method: shortMethod(method), Face: short(faceOf(ctx)), Remote: i.remote(ctx), Count: 1}
+	return fleet.AuditEntry{Time: i.lines.Now(), Method: shortMethod(method), Face: short(faceOf(ctx)), Remote: i.remote(ctx), Count: 1}
 }
 
 // describe adds the target, the request ID and the agent from the request to the line. The request may be nil.

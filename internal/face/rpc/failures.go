@@ -62,7 +62,7 @@ func (f *failures) turn() {
 	if skipped > 0 {
 		f.logger.LogAttrs(context.Background(), slog.LevelWarn, "logins failed, not logged one by one",
 			slog.Int64("count", skipped), slog.Int64("total", total))
-		f.lines.Keep(fleet.AuditEntry{Time: time.Now().UTC(), Outcome: string(fleet.ReasonUnauthenticated), Count: int(skipped)})
+		f.lines.Keep(fleet.AuditEntry{Time: f.lines.Now(), Outcome: string(fleet.ReasonUnauthenticated), Count: int(skipped)})
 	}
 }
 

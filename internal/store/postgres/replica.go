@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"time"
 
 	"fleet/internal/fleet"
 	"fleet/internal/store/record"
@@ -15,15 +16,20 @@ const (
 			started_at = CASE WHEN $6 THEN excluded.started_at ELSE r.started_at END, heard_at = excluded.heard_at,
 			stopped = excluded.stopped, forgotten = false
 		WHERE NOT r.forgotten OR r.machine <> excluded.machine
-		RETURNING 1`
+		RETURNING clock_timestamp()`
 	forgetReplica = `INSERT INTO replicas (name, machine, address, version, started_at, heard_at, stopped, forgotten)
 		VALUES ($1, '', '', '', clock_timestamp(), clock_timestamp(), false, true)
 		ON CONFLICT (name) DO UPDATE SET forgotten = true`
 )
 
-// HearReplica records that a server is alive, see fleet.Store.
+// HearReplica records that a server is alive, see fleet.Store. It also sets the clock.
 func (s *Store) HearReplica(ctx context.Context, r fleet.Replica, fresh bool) (ok bool, err error) {
-	err = s.one(ctx, func(row scanner) error { ok = true; return row.Scan(new(int)) }, hearReplica, r.Name, r.Machine, r.Address, r.Version, r.Stopped, fresh)
+	var now time.Time
+	begun := s.clock.local()
+	err = s.one(ctx, func(row scanner) error { ok = true; return row.Scan(&now) }, hearReplica, r.Name, r.Machine, r.Address, r.Version, r.Stopped, fresh)
+	if ok && err == nil {
+		s.clock.set(begun, now)
+	}
 	return ok, err
 }
 

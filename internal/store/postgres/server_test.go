@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -396,4 +397,19 @@ func TestRedact(t *testing.T) {
 		require.Equal(t, want, postgres.Redact(url))
 		require.Equal(t, strings.Contains(url, "hun"), postgres.HasPassword(url), url)
 	}
+}
+
+// TestWrongClock checks that stores show the database's time although the clocks of their machines are wrong.
+func TestWrongClock(t *testing.T) {
+	t.Parallel()
+	var ahead atomic.Int64
+	ahead.Store(int64(time.Hour))
+	s := openAt(t, pgtest.URL(t), postgres.Config{Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+	right := func() bool { return s.Now().Sub(time.Now()).Abs() < time.Minute }
+	require.True(t, right())
+	ahead.Store(-int64(time.Hour)) // this is as if the machine had slept
+	require.False(t, right())
+	_, err := s.HearReplica(t.Context(), fleet.Replica{Name: "one", Machine: "m1"}, true)
+	require.NoError(t, err)
+	require.True(t, right(), "a server must correct its clock when it says that it is alive")
 }

@@ -43,6 +43,8 @@ type Config struct {
 	Poll bool
 	// Logger gets problems of the background work; nil logs nothing.
 	Logger *slog.Logger
+	// Clock is this machine's clock; nil means time.Now. The store only measures with it how much time has passed.
+	Clock func() time.Time
 }
 
 // These are numbers of connections. A replica has one more connection to listen with.
@@ -60,6 +62,7 @@ const dialTimeout = 10 * time.Second
 // Store is a fleet.Store in a Postgres database. It is safe for concurrent use.
 type Store struct {
 	log      *slog.Logger
+	clock    *clock
 	writer   *pgxpool.Pool         // for updates; all its connections may be waiting for locks
 	turns    *turn.Queue[struct{}] // decides which update gets the next connection of writer
 	reader   *pgxpool.Pool
@@ -80,7 +83,7 @@ type Store struct {
 // Open opens the store in the database and upgrades its schema. It refuses a database that a newer Fleet has upgraded so that
 // this program cannot work with it; see migrate.
 func Open(ctx context.Context, url string, cfg Config) (_ *Store, err error) {
-	s := &Store{log: cfg.Logger}
+	s := &Store{log: cfg.Logger, clock: newClock(cfg.Clock)}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -111,6 +114,9 @@ func Open(ctx context.Context, url string, cfg Config) (_ *Store, err error) {
 		return nil, err
 	}
 	if _, err := s.LastSeq(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.clock.measure(ctx, s.side); err != nil {
 		return nil, err
 	}
 	s.pulse = newPulse(s.side, cfg.Poll, s.log)

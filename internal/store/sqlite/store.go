@@ -45,6 +45,8 @@ type Config struct {
 	CheckedFirst int64
 	// Logger gets the result of a check while the file is used; nil logs nothing.
 	Logger *slog.Logger
+	// Clock is this machine's clock; nil means time.Now.
+	Clock func() time.Time
 	// Free returns a directory's free disk space and the size of the disk, in bytes; nil asks the disk.
 	Free func(dir string) (free, total uint64, err error)
 }
@@ -80,6 +82,9 @@ func Open(ctx context.Context, path string, cfg Config) (*Store, error) {
 	if cfg.CheckedFirst <= 0 {
 		cfg.CheckedFirst = checkedFirst
 	}
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -93,6 +98,9 @@ func Open(ctx context.Context, path string, cfg Config) (*Store, error) {
 	}
 	return s, nil
 }
+
+// Now returns the time of this machine's clock, which all processes that use the file share; see fleet.Store.
+func (s *Store) Now() time.Time { return s.cfg.Clock() }
 
 func (s *Store) open(ctx context.Context) error {
 	var err error

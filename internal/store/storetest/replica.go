@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -9,6 +10,16 @@ import (
 )
 
 var replicaCases = []testCase{
+	{"the clock shows the time at which servers are recorded", func(t *testing.T, s fleet.Store) {
+		before := s.Now()
+		_, err := s.HearReplica(t.Context(), fleet.Replica{Name: "one", Machine: "m1"}, true)
+		require.NoError(t, err)
+		all, err := s.Replicas(t.Context())
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		took := s.Now().Sub(before) // the clock of a store on another machine may be wrong by the duration of a call
+		require.WithinRange(t, all[0].HeardAt, before.Add(-took-time.Millisecond), before.Add(2*took+time.Millisecond))
+	}},
 	{"servers are listed until they are forgotten", func(t *testing.T, s fleet.Store) {
 		hear := func(r fleet.Replica, fresh bool) bool {
 			ok, err := s.HearReplica(t.Context(), r, fresh)

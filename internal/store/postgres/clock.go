@@ -1,0 +1,55 @@
+package postgres
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// clock shows the database's time without asking the database. It needs no correct clock on this machine: it adds the
+// time that has passed here since the last measurement.
+type clock struct {
+	local func() time.Time
+	last  atomic.Pointer[measurement]
+}
+
+// measurement has one moment by both clocks.
+type measurement struct{ here, there time.Time }
+
+func newClock(local func() time.Time) *clock {
+	if local == nil {
+		local = time.Now
+	}
+	return &clock{local: local}
+}
+
+// measure asks the database for its time.
+func (c *clock) measure(ctx context.Context, pool *pgxpool.Pool) error {
+	var there time.Time
+	begun := c.local()
+	err := pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&there)
+	if err == nil {
+		c.set(begun, there)
+	}
+	return err
+}
+
+// set records the database's time there, which a statement read between begun, by the local clock, and now. The statement
+// may have read it at any time in between. So if the clock already shows a time of that period, set leaves it as it is.
+func (c *clock) set(begun, there time.Time) {
+	ended := c.local()
+	if c.last.Load() != nil && !c.at(begun).After(there) && !c.at(ended).Before(there) {
+		return
+	}
+	c.last.Store(&measurement{here: begun.Add(ended.Sub(begun) / 2), there: there})
+}
+
+func (c *clock) at(here time.Time) time.Time {
+	m := c.last.Load()
+	return m.there.Add(here.Sub(m.here))
+}
+
+// Now returns the database's time, see fleet.Store.
+func (s *Store) Now() time.Time { return s.clock.at(s.clock.local()) }
