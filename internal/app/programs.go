@@ -25,12 +25,15 @@ type programs struct {
 }
 
 // newPrograms returns a handler that serves the programs in the directory. If dir is empty, it is the directory of this
-// program.
+// program. If that is not known, there are no programs.
 func newPrograms(dir string) programs {
 	if dir == "" {
 		if self, err := os.Executable(); err == nil {
 			dir = filepath.Dir(self)
 		}
+	}
+	if dir == "" {
+		dir = os.DevNull // a path below it does not exist
 	}
 	return programs{dir}
 }

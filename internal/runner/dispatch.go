@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"fleet/internal/fleet"
@@ -76,7 +77,8 @@ func (w Agent) free(name string) error {
 		return HostError("cannot read the agent's last run", err)
 	}
 	if busy {
-		return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q is busy with the task %s", w.name, id).With("task_id", id)
+		task, _, _ := strings.Cut(id, checkMark)
+		return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q is busy with the task %s", w.name, task).With("task_id", task)
 	}
 	return nil
 }

@@ -10,8 +10,7 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// Find returns the path of the program. It searches the absolute directories in the PATH of env, which must contain a
-// PATH. A relative path with a slash is relative to dir. If Find fails, it returns PROVISIONING_FAILED with a text that
+// Find returns the path of the program. It searches the absolute directories in the PATH of env. A relative path with a slash is relative to dir. If Find fails, it returns PROVISIONING_FAILED with a text that
 // says what to install or correct.
 func Find(program string, env []string, dir string) (string, error) {
 	path := program
@@ -25,8 +24,11 @@ func Find(program string, env []string, dir string) (string, error) {
 		return "", fleet.Errorf(fleet.ReasonProvisioningFailed,
 			"the program %s does not exist, or is not executable: correct the command of the project", program)
 	}
-	i := slices.IndexFunc(env, func(v string) bool { return strings.HasPrefix(v, "PATH=") })
-	for _, d := range filepath.SplitList(strings.TrimPrefix(env[i], "PATH=")) {
+	var dirs string
+	if i := slices.IndexFunc(env, func(v string) bool { return strings.HasPrefix(v, "PATH=") }); i >= 0 {
+		dirs = strings.TrimPrefix(env[i], "PATH=")
+	}
+	for _, d := range filepath.SplitList(dirs) {
 		if !filepath.IsAbs(d) {
 			continue // with a relative directory, a repository could choose the program
 		}

@@ -26,13 +26,22 @@ func shortenOutputs(c *fleet.TaskChecks) {
 // Remove requests the deletion of the agent, its workspace and its run, without waiting. A deleted agent is not an
 // error.
 func (s *Service) Remove(ctx context.Context, uid string) error {
+	return s.remove(ctx, uid, func(*fleet.AgentView) bool { return true })
+}
+
+// RemoveUnused does the same as Remove, unless the agent has a task or has changed since it was read as v.
+func (s *Service) RemoveUnused(ctx context.Context, v *fleet.AgentView) error {
+	return s.remove(ctx, v.UID, func(now *fleet.AgentView) bool { return now.Task == nil && now.UpdatedAt.Equal(v.UpdatedAt) })
+}
+
+func (s *Service) remove(ctx context.Context, uid string, may func(*fleet.AgentView) bool) error {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return err
 	}
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
 		v, err := ownAgent(tx, p, uid)
-		if err != nil || v.Desired == fleet.DesiredDeleted || !v.DeletedAt.IsZero() {
+		if err != nil || v.Desired == fleet.DesiredDeleted || !v.DeletedAt.IsZero() || !may(v) {
 			return err
 		}
 		a := &v.Agent

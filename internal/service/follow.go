@@ -2,12 +2,21 @@ package service
 
 import (
 	"context"
+	"time"
 
 	"fleet/internal/fleet"
 )
 
+const (
+	// followPatience is how long the store may fail while FollowTask waits. A task should not seem to have failed because
+	// the store restarts.
+	followPatience = 30 * time.Second
+	followRetry    = 500 * time.Millisecond
+)
+
 // FollowTask waits until the task has ended, or ctx is done, and returns the ended task. Meanwhile it passes the task's
-// events after the given seq to sink, which may be nil.
+// events after the given seq to sink, which may be nil. It returns BACKEND_UNAVAILABLE if the store fails for longer than
+// followPatience.
 func (s *Service) FollowTask(ctx context.Context, id string, after int64, sink func(fleet.Event) error) (*fleet.Task, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -15,35 +24,55 @@ func (s *Service) FollowTask(ctx context.Context, id string, after int64, sink f
 	}
 	signal, cancel := s.store.Subscribe()
 	defer cancel()
+	var failing time.Time // since when the store has failed; zero if it works
 	for {
-		var task *fleet.Task
-		var events []fleet.Event
-		err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-			if task, err = s.task(tx, p, id, fleet.AccessView); err != nil || sink == nil {
-				return err
-			}
-			events, err = tx.Events(fleet.EventFilter{TaskID: id}, after, watchBatch)
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
+		task, events, err := s.taskEvents(ctx, p, id, after, sink != nil)
 		for _, e := range events {
 			if err := sink(e); err != nil {
 				return nil, err
 			}
 			after = e.Seq
 		}
-		switch {
-		case len(events) == watchBatch:
-			continue
-		case !task.Active():
-			return task, nil
+		if err == nil {
+			failing = time.Time{}
+			switch {
+			case len(events) == watchBatch:
+				continue
+			case !task.Active():
+				return task, nil
+			}
+			err = s.await(ctx, signal, task, after, sink != nil)
 		}
-		if err := s.await(ctx, signal, task, after, sink != nil); err != nil {
+		switch {
+		case err == nil:
+			continue
+		case fleet.ReasonOf(err) != fleet.ReasonBackendUnavailable, !failing.IsZero() && time.Since(failing) > followPatience:
 			return nil, err
+		case failing.IsZero():
+			failing = time.Now()
+		}
+		select {
+		case <-time.After(followRetry):
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
 	}
+}
+
+// taskEvents returns the task and, if output is set, the task's next events.
+func (s *Service) taskEvents(ctx context.Context, p fleet.Principal, id string, after int64, output bool) (task *fleet.Task, events []fleet.Event, err error) {
+	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		events = nil
+		if task, err = s.task(tx, p, id, fleet.AccessView); err != nil || !output {
+			return err
+		}
+		events, err = tx.Events(fleet.EventFilter{TaskID: task.ID}, after, watchBatch)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return task, events, nil
 }
 
 // await waits until the task has ended or, if output is set, until the task has a new event.

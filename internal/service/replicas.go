@@ -20,9 +20,18 @@ type Replica struct {
 	Answers bool // it is the server that answers this call
 }
 
+// goneAfter is how long a server without agents is listed after it has ended. Commands with --embedded, and containers that
+// were replaced, leave such servers behind.
+const goneAfter = time.Hour
+
 // ListReplicas returns the servers that share the store, sorted by name: all recorded servers, and servers that only have
-// agents. The interceptor lets only admins call it.
+// agents. It leaves out servers without agents that ended more than goneAfter ago. The interceptor lets only admins call it.
 func (s *Service) ListReplicas(ctx context.Context) ([]Replica, error) {
+	all, err := s.replicas(ctx)
+	return slices.DeleteFunc(all, func(r Replica) bool { return !r.Running && r.Agents == 0 && s.now().Sub(r.HeardAt) > goneAfter }), err
+}
+
+func (s *Service) replicas(ctx context.Context) ([]Replica, error) {
 	if err := s.refreshAgents(ctx); err != nil {
 		return nil, err
 	}
@@ -72,7 +81,7 @@ func (s *Service) ForgetReplica(ctx context.Context, name string) (lost Forgotte
 	if name == "" {
 		return lost, fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is empty: name a server").Next("{list_replicas} describes them")
 	}
-	all, err := s.ListReplicas(ctx)
+	all, err := s.replicas(ctx)
 	if err != nil {
 		return lost, err
 	}

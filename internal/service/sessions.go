@@ -241,10 +241,22 @@ func countMessage(tx fleet.Tx, id string, m SessionMessage) error {
 // CloseSession closes the session for the reason, ends its turn, and deletes its agent unless the agent belongs to
 // ToolsetFleet. An interrupted call can be repeated.
 func (s *Service) CloseSession(ctx context.Context, x *fleet.Session, reason string) error {
+	_, err := s.closeSession(ctx, x, reason, func(*SessionView) bool { return true })
+	return err
+}
+
+// CloseUnused does the same as CloseSession, unless the session has a turn or was used after x was read. closed reports
+// whether the session is closed.
+func (s *Service) CloseUnused(ctx context.Context, x *fleet.Session, reason string) (closed bool, err error) {
+	return s.closeSession(ctx, x, reason, func(now *SessionView) bool { return now.Turn() == nil && now.UsedAt.Equal(x.UsedAt) })
+}
+
+// closeSession closes the session if may returns true for its state at that time.
+func (s *Service) closeSession(ctx context.Context, x *fleet.Session, reason string, may func(*SessionView) bool) (closed bool, err error) {
 	var turn *fleet.Task
 	var a *fleet.Agent
-	err := s.store.Update(ctx, func(tx fleet.Tx) error {
-		turn = nil
+	err = s.store.Update(ctx, func(tx fleet.Tx) error {
+		turn, a, closed = nil, nil, false
 		now, err := tx.Session(x.ID)
 		if err != nil || now == nil {
 			return err
@@ -253,7 +265,10 @@ func (s *Service) CloseSession(ctx context.Context, x *fleet.Session, reason str
 		if err != nil {
 			return err
 		}
-		turn, a = v.Turn(), v.Agent
+		if now.ClosedAt.IsZero() && !may(v) {
+			return nil
+		}
+		turn, a, closed = v.Turn(), v.Agent, true
 		if !now.ClosedAt.IsZero() {
 			return nil
 		}
@@ -266,22 +281,22 @@ func (s *Service) CloseSession(ctx context.Context, x *fleet.Session, reason str
 		return tx.Append(e)
 	})
 	if err != nil || a == nil {
-		return err
+		return closed, err
 	}
 	// Whoever may close a session may end its turn, even if the agent belongs to somebody else.
 	ctx = fleet.WithPrincipal(ctx, fleet.Principal{Name: x.Owner, Scope: fleet.ScopeAdmin})
 	if a.Toolset == fleet.ToolsetFleet {
 		if turn == nil {
-			return nil
+			return closed, nil
 		}
-		return s.AskStopTask(ctx, turn.ID)
+		return closed, s.AskStopTask(ctx, turn.ID)
 	}
 	if turn != nil {
 		if _, err := s.StopByUID(ctx, a.UID); err != nil {
-			return err
+			return closed, err
 		}
 	}
-	return s.Remove(ctx, a.UID)
+	return closed, s.Remove(ctx, a.UID)
 }
 
 // AllSessions returns the toolset's open sessions of all owners, and the toolset's existing agents that do not belong to any

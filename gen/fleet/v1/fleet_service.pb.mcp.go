@@ -336,7 +336,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       fleetServiceListReplicasInput,
 			Output:      fleetServiceListReplicasOutput,
-			Description: "List the servers that share the store: where each is, whether it is running, and when it last answered. Only admins can see them.",
+			Description: "List the servers that share the store: where each is, whether it is running, and when it last answered. A server without agents is left out an hour after it has ended. Only admins can see them.",
 		}, c.ListReplicas),
 		tool.Unary(tool.Spec{
 			Name:     "forget_replica",

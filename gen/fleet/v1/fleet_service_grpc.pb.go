@@ -151,8 +151,8 @@ type FleetServiceClient interface {
 	ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error)
 	// List the principals: what each has, its limits, and which setting each limit comes from. Only admins can see them.
 	ListPrincipals(ctx context.Context, in *ListPrincipalsRequest, opts ...grpc.CallOption) (*ListPrincipalsResponse, error)
-	// List the servers that share the store: where each is, whether it is running, and when it last answered. Only admins can
-	// see them.
+	// List the servers that share the store: where each is, whether it is running, and when it last answered. A server without
+	// agents is left out an hour after it has ended. Only admins can see them.
 	ListReplicas(ctx context.Context, in *ListReplicasRequest, opts ...grpc.CallOption) (*ListReplicasResponse, error)
 	// Forget a server that will never run again. Its agents are deleted with all work that exists only on its machine, and their
 	// tasks fail.
@@ -642,8 +642,8 @@ type FleetServiceServer interface {
 	ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error)
 	// List the principals: what each has, its limits, and which setting each limit comes from. Only admins can see them.
 	ListPrincipals(context.Context, *ListPrincipalsRequest) (*ListPrincipalsResponse, error)
-	// List the servers that share the store: where each is, whether it is running, and when it last answered. Only admins can
-	// see them.
+	// List the servers that share the store: where each is, whether it is running, and when it last answered. A server without
+	// agents is left out an hour after it has ended. Only admins can see them.
 	ListReplicas(context.Context, *ListReplicasRequest) (*ListReplicasResponse, error)
 	// Forget a server that will never run again. Its agents are deleted with all work that exists only on its machine, and their
 	// tasks fail.

@@ -55,11 +55,11 @@ func toStatus(err error) *status.Status {
 	var more []protoadapt.MessageV1
 	if e.NextStep != "" {
 		message += "; " + strings.NewReplacer("{", "", "}", "").Replace(e.NextStep)
-		more = append(more, protoadapt.MessageV1Of(&fleetv1.NextStep{Text: e.NextStep}))
+		more = append(more, protoadapt.MessageV1Of(&fleetv1.NextStep{Text: textOf(e.NextStep)}))
 	}
 	if e.Field != "" {
 		more = append(more, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
-			{Field: e.Field, Description: message, Reason: string(e.Reason)},
+			{Field: textOf(e.Field), Description: textOf(message), Reason: string(e.Reason)},
 		}})
 	}
 	if e.RetryAfter > 0 {
@@ -70,9 +70,13 @@ func toStatus(err error) *status.Status {
 
 func detailed(c codes.Code, message, reason string, metadata map[string]string, more ...protoadapt.MessageV1) *status.Status {
 	s := status.New(c, textOf(message))
-	details := append([]protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: reason, Domain: Domain, Metadata: metadata}}, more...)
+	valid := make(map[string]string, len(metadata))
+	for k, v := range metadata {
+		valid[k] = textOf(v)
+	}
+	details := append([]protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: reason, Domain: Domain, Metadata: valid}}, more...)
 	if d, err := s.WithDetails(details...); err == nil {
 		return d
 	}
-	return s // the details cannot be encoded, for example because of invalid UTF-8
+	return s // details with valid texts can always be encoded
 }

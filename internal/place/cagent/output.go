@@ -118,7 +118,7 @@ func (w inProcess) Follow(ctx context.Context, r fleet.Run, cursor string, sink 
 	}
 	reader := &follower{file: f, sink: sink}
 	if reader.at, err = strconv.ParseInt("0"+cursor, 10, 64); err != nil {
-		return fleet.Outcome{}, fleet.Errorf(fleet.ReasonInternal, "%q is not a cursor of a run", clip(cursor, 40))
+		return fleet.Outcome{}, fleet.Invalid(fleet.ReasonInvalidArgument, "cursor", "%q is not a cursor of a run", clip(cursor, 40))
 	}
 	if live != nil {
 		return reader.follow(ctx, live)

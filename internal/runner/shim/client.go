@@ -18,6 +18,7 @@ var (
 	ErrEnded      = errors.New("the run has ended")
 	ErrNoMessages = errors.New("the run accepts no messages")
 	ErrNotRead    = errors.New("the run does not read its messages")
+	ErrNotStored  = errors.New("the run's supervisor cannot store the answer: is the disk full?")
 	ErrNoAnswer   = errors.New("the run's supervisor does not answer")
 	ErrNotAsked   = errors.New("the run has no such question")
 	ErrClosed     = errors.New("the run no longer waits for the answer")
@@ -100,6 +101,8 @@ func (r Run) order(ctx context.Context, o order) error {
 		return ErrNoMessages
 	case errFull:
 		return ErrNotRead
+	case errStore:
+		return ErrNotStored
 	case errUnknown:
 		return ErrNotAsked
 	case errClosed:

@@ -33,7 +33,8 @@ type reply struct {
 
 const (
 	errEnded   = "ended"   // the child has ended
-	errFull    = "full"    // the child does not read its messages, or an answer cannot be stored
+	errFull    = "full"    // the child does not read its messages
+	errStore   = "store"   // an answer cannot be stored, probably because the disk is full
 	errNone    = "none"    // the child accepts no messages
 	errUnknown = "unknown" // there is no such question
 	errClosed  = "closed"  // the child no longer waits for the answer

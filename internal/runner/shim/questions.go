@@ -229,7 +229,7 @@ func (a *questions) answer(o order) string {
 	}
 	r := ask.Record{ID: o.ID, Status: ask.Answered, Answer: text, Message: o.Message, By: o.By, AnsweredAt: time.Now().UTC()}
 	if err := a.record(r); err != nil {
-		return errFull
+		return errStore
 	}
 	a.close(o.ID, ask.Answered)
 	a.give(q.name, ask.Answer{Status: r.Status, Answer: r.Answer, Message: r.Message, By: r.By})

@@ -32,6 +32,16 @@ func (s *Service) close(ctx context.Context, x *fleet.Session, reason string) er
 	return err
 }
 
+// closeUnused does the same as close, unless somebody has used the session since x was read. closed reports whether the
+// session is closed.
+func (s *Service) closeUnused(ctx context.Context, x *fleet.Session, reason string) (closed bool, err error) {
+	closed, err = s.core.CloseUnused(ctx, x, reason)
+	if closed && err == nil {
+		s.turns.Shut(x.ID)
+	}
+	return closed, err
+}
+
 // Start starts the periodic search for idle sessions.
 func (s *Service) Start() {
 	s.sweeper = conversation.Start(s.cfg.SweepEvery, func(ctx context.Context) {
@@ -57,7 +67,8 @@ func (s *Service) Sweep(ctx context.Context) error {
 	var errs []error
 	for _, x := range open {
 		if s.idle(x.Session) && x.Turn() == nil && !s.turns.Taken(x.ID) {
-			errs = append(errs, s.close(ctx, x.Session, s.idleReason()))
+			_, err := s.closeUnused(ctx, x.Session, s.idleReason())
+			errs = append(errs, err)
 		}
 	}
 	for _, v := range others {

@@ -162,21 +162,24 @@ func (s *Service) makeRoom(ctx context.Context) error {
 	}
 	left := len(open)
 	for i := len(open) - 1; i >= 0 && left >= s.cfg.MaxSessions; i-- { // the most recently used session is the first
-		x := open[i]
+		x, reason := open[i], ""
 		switch {
 		case x.Turn() != nil || s.turns.Taken(x.ID):
 			continue
 		case s.idle(x.Session):
-			err = s.close(ctx, x.Session, s.idleReason())
+			reason = s.idleReason()
 		case s.cfg.Evict:
-			err = s.close(ctx, x.Session, "it was the least recently used session and was closed to make room for a new one")
+			reason = "it was the least recently used session and was closed to make room for a new one"
 		default:
 			continue
 		}
+		closed, err := s.closeUnused(ctx, x.Session, reason)
 		if err != nil {
 			return err
 		}
-		left--
+		if closed {
+			left--
+		}
 	}
 	return nil
 }

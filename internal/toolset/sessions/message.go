@@ -94,10 +94,13 @@ func (s *Service) writable(ctx context.Context, id, requestID string) (*fleet.Se
 		return x, nil
 	}
 	if x.ClosedAt.IsZero() && s.idle(x) && v.Active == nil && !s.turns.Taken(id) {
-		if err := s.close(ctx, x, s.idleReason()); err != nil {
+		closed, err := s.closeUnused(ctx, x, s.idleReason())
+		if err != nil {
 			return nil, err
 		}
-		x.ClosedAt, x.CloseReason = s.now(), s.idleReason()
+		if closed {
+			x.ClosedAt, x.CloseReason = s.now(), s.idleReason()
+		}
 	}
 	if !x.ClosedAt.IsZero() {
 		return nil, service.SessionClosed(x)

@@ -24,8 +24,14 @@ type shortener struct {
 	keep             string // path of a text that is not shortened
 	most             int    // bytes of JSON
 
-	notes []string
-	more  int // how many fields were shortened without a note
+	parts []part
+	lacks []string // notes about lists that lack items
+}
+
+// part is the part of a field that the answer holds.
+type part struct {
+	path, which, unit string
+	kept, of          int
 }
 
 // errTooLarge is returned for an answer that cannot be shortened enough.
@@ -221,9 +227,9 @@ func (s *shortener) shortenLists() ([]byte, error) {
 		}
 		if largest.len == 0 {
 			for path, n := range left {
-				s.notes = append(s.notes, fmt.Sprintf("%s lacks its last %d items", path, n))
+				s.lacks = append(s.lacks, fmt.Sprintf("%s lacks its last %d items", path, n))
 			}
-			slices.Sort(s.notes)
+			slices.Sort(s.lacks)
 			return b, nil
 		}
 		share := float64(s.most) / float64(len(b))
@@ -233,27 +239,35 @@ func (s *shortener) shortenLists() ([]byte, error) {
 	}
 }
 
-// left adds a note that the answer holds only a part of a field.
+// left notes that the answer holds only a part of a field. If the field was already shortened to of, left changes the note
+// about that.
 func (s *shortener) left(path, which string, kept, of int, unit string) {
 	if kept == of {
 		return
 	}
-	if len(s.notes) == 2 {
-		s.more++
-		return
+	for i := range s.parts {
+		if p := &s.parts[i]; p.path == path && p.unit == unit && p.kept == of {
+			p.kept = kept
+			return
+		}
 	}
-	s.notes = append(s.notes, fmt.Sprintf("%s has its %s %d of %d %s", path, which, kept, of, unit))
+	s.parts = append(s.parts, part{path, which, unit, kept, of})
 }
 
 // note returns the note about what was shortened.
 func (s *shortener) note() string {
-	if len(s.notes) == 0 {
+	var notes []string
+	for _, p := range s.parts[:min(2, len(s.parts))] {
+		notes = append(notes, fmt.Sprintf("%s has its %s %d of %d %s", p.path, p.which, p.kept, p.of, p.unit))
+	}
+	notes = append(notes, s.lacks...)
+	if len(notes) == 0 {
 		return ""
 	}
-	text := strings.Join(s.notes, "; ")
-	if s.more > 0 {
-		text += fmt.Sprintf("; %d more fields were shortened", s.more)
+	if more := len(s.parts) - 2; more > 0 {
+		notes = append(notes, fmt.Sprintf("%d more fields were shortened", more))
 	}
+	text := strings.Join(notes, "; ")
 	text, _ = prefix(text, noteRoom/2)
 	return "This answer was shortened to fit: " + text + ". REST, gRPC and the fleet command return the whole answer."
 }

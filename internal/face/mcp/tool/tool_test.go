@@ -2,6 +2,7 @@ package tool_test
 
 import (
 	"context"
+	"fmt"
 	"encoding/json"
 	"errors"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -268,4 +270,24 @@ func TestShorteningLeavesTheServicesMessageAlone(t *testing.T) {
 	require.False(t, r.IsError)
 	require.Len(t, r.Content, 2, "the result must have the answer and a note")
 	require.True(t, proto.Equal(before, shared))
+}
+
+// TestNoteOfTextsThatAreShortenedTwice checks the note of an answer whose texts are shortened again, because shortening them
+// to 200 bytes was not enough.
+func TestNoteOfTextsThatAreShortenedTwice(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a", 5000)
+	x := tool.Unary(tool.Spec{}, func(context.Context, *fleetv1.ShowAgentLogRequest, ...grpc.CallOption) (*fleetv1.Task, error) {
+		return &fleetv1.Task{Id: long, AgentName: long, Summary: long, Reason: long, Description: long, Owner: long, LastStep: &long, ConversationLost: &long}, nil
+	})
+	r, err := x.Handler(tool.WithMaxResult(t.Context(), 1400), mcp.CallToolRequest{})
+	require.NoError(t, err)
+	require.False(t, r.IsError)
+	require.Len(t, r.Content, 2)
+	var task fleetv1.Task
+	require.NoError(t, protojson.Unmarshal([]byte(r.Content[0].(mcp.TextContent).Text), &task))
+	require.Less(t, len(task.GetId()), 200)
+	note := r.Content[1].(mcp.TextContent).Text
+	require.Equal(t, 2, strings.Count(note, fmt.Sprintf("has its first %d of 5000 bytes", len(task.GetId()))), note)
+	require.Contains(t, note, "6 more fields were shortened")
 }
