@@ -24,6 +24,10 @@ type extent struct {
 	time   time.Duration
 }
 
+// callersOfAgent is how many callers each agent has. While a server does not answer, some of them wait for it, and the others
+// call other servers.
+const callersOfAgent = 5
+
 // shortly is the extent in an ordinary test run.
 const shortly = 20 * time.Second
 
@@ -109,7 +113,7 @@ func TestChaos(t *testing.T) {
 		}
 		client := 0
 		for _, agent := range f.agents {
-			for range 2 {
+			for range callersOfAgent {
 				streams++
 				client++
 				r, id := random(streams), client

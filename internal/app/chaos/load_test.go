@@ -21,7 +21,7 @@ import (
 )
 
 // callLimit is how long a caller waits for an answer.
-const callLimit = 4 * time.Second
+const callLimit = 2 * time.Second
 
 // unreachedFor is how long a caller waits after a call without an answer.
 const unreachedFor = 100 * time.Millisecond
