@@ -64,7 +64,7 @@ func (s *Service) Run(ctx context.Context, r Request) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	run.result.Duration = s.cfg.Now().Sub(begun)
+	run.result.Duration = max(s.cfg.Now().Sub(begun), 0)
 	return &run.result, nil
 }
 
