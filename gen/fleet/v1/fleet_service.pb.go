@@ -2554,7 +2554,8 @@ type ListTasksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The tasks of this page, newest first.
 	Tasks []*Task `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	// Number of tasks that match, on all pages. At most 10000 are counted, and at most 1000 for a search for text.
+	// Number of tasks that match, on all pages. At most 10000 are counted. A search for text counts at most 1000, and only
+	// among the newest tasks if many tasks have the text.
 	TotalCount int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
 	// This page, from 1.
 	Page int32 `protobuf:"varint,3,opt,name=page,proto3" json:"page,omitempty"`

@@ -3048,7 +3048,7 @@ const fleetServiceListTasksOutput = `{
     },
     "total_count": {
       "type": "integer",
-      "description": "Number of tasks that match, on all pages. At most 10000 are counted, and at most 1000 for a search for text."
+      "description": "Number of tasks that match, on all pages. At most 10000 are counted. A search for text counts at most 1000, and only among the newest tasks if many tasks have the text."
     },
     "page": {
       "type": "integer",

@@ -26,7 +26,7 @@ type extent struct {
 
 // callersOfAgent is how many callers each agent has. While a server does not answer, some of them wait for it, and the others
 // call other servers.
-const callersOfAgent = 5
+const callersOfAgent = 3
 
 // shortly is the extent in an ordinary test run.
 const shortly = 20 * time.Second

@@ -32,7 +32,7 @@ type textSearch struct {
 	long   bool
 	few    int // how many of the newest tasks are read first
 	many   int // the largest number of newest tasks to read then; to read more would take longer than using the index
-	most   int // tasks are counted up to this number
+	most   int // tasks are counted up to this number, among those that are read
 
 	counted bool // total is the exact number of matching tasks, or it is at least most
 	total   int  // at least so many tasks match
@@ -83,7 +83,7 @@ func (s *textSearch) numbers(behind *position, limit, offset int) ([]int64, erro
 		most = max(most, s.most)
 	}
 	ns, whole, err := s.among(s.few, behind, most)
-	if read := s.enough(len(ns), need, most); err == nil && !whole && read > 0 {
+	if read := s.enough(len(ns), need); err == nil && !whole && read > 0 {
 		ns, whole, err = s.among(read, behind, most)
 	}
 	if err == nil && !whole && len(ns) < need {
@@ -92,18 +92,17 @@ func (s *textSearch) numbers(behind *position, limit, offset int) ([]int64, erro
 	return ns[min(offset, len(ns)):min(need, len(ns))], err
 }
 
-// enough estimates how many of the newest tasks must be read to find most matching tasks, or at least need, if n of the
-// first s.few match. It returns 0 if the estimate exceeds s.many.
-func (s *textSearch) enough(n, need, most int) int {
-	if s.long { // a long text is not counted exactly
-		most = need
+// enough estimates how many of the newest tasks must be read to find need matching tasks, if n of the first s.few match.
+// It returns 0 if no more must be read, or if the estimate exceeds s.many.
+func (s *textSearch) enough(n, need int) int {
+	if n == 0 || n >= need {
+		return 0
 	}
-	for _, wanted := range []int{most, need} {
-		if read := s.few * wanted / max(1, n) * 3 / 2; n > 0 && n < wanted && read <= s.many {
-			return read
-		}
+	read := s.few * need / n * 3 / 2
+	if read > s.many {
+		return 0
 	}
-	return 0
+	return read
 }
 
 // among reads the newest tasks after the position, as many as read says, and returns the numbers of those that match,
@@ -145,16 +144,16 @@ func (s *textSearch) all(behind *position, limit, offset int) ([]int64, error) {
 	}, found+c.where+`true`+newestFirst+` LIMIT `+c.arg(limit)+` OFFSET `+c.arg(offset), c.args...)
 }
 
-// count returns how many tasks match, at most most. A long text is counted only among the newest tasks, unless none of
-// them has it. Then more is true, which means that further tasks may match.
+// count returns how many tasks match, at most most. Unless none of the newest tasks has the text, it counts only among
+// those. Then more is true, which means that further tasks may match.
 func (s *textSearch) count(most int) (n int, more bool, err error) {
-	if !s.counted && s.total == 0 && s.long {
+	if !s.counted && s.total == 0 {
 		_, _, err = s.among(s.few, nil, most)
 	}
 	switch {
 	case err != nil || s.counted:
 		return min(s.total, most), false, err
-	case s.long && s.total > 0:
+	case s.total > 0:
 		return s.total, true, nil
 	}
 	n, err = s.countTasks(s.filter, most)

@@ -13,8 +13,6 @@ const (
 	taskNumbers = `SELECT n FROM tasks WHERE `
 	tasksOf     = `SELECT ` + record.ReadColumns + `, NULL FROM tasks WHERE n ` + uidsIn + newestFirst
 
-	countFirst = `SELECT count(*) FROM (SELECT 1 FROM (SELECT rowid AS r FROM tasks_text WHERE tasks_text MATCH ? ORDER BY rowid DESC LIMIT ?)
-		CROSS JOIN tasks ON n = r WHERE `
 	// textRowsIn are the rows of textRows whose tasks can belong to a span of time. A newer task has a higher number, with
 	// few exceptions.
 	textRowsIn = `(SELECT rowid FROM tasks_text WHERE tasks_text MATCH ? AND rowid
@@ -151,10 +149,10 @@ func (q *textQuery) numbers(behind position, limit, offset int) ([]int64, error)
 	}
 }
 
-// count returns how many tasks match, at most most. For a long text that is not rare, it examines only the newest tasks
-// that the index finds. Then more is true, which means that further tasks may match.
+// count returns how many tasks match, at most most. For a text that is not rare, it examines only the newest tasks that
+// the index finds. Then more is true, which means that further tasks may match.
 func (q *textQuery) count(most int) (n int, more bool, err error) {
-	if q.long && !q.rare {
+	if q.match != "" && !q.rare {
 		if q.checked < countedRows {
 			_, err = q.newestAmong(countedRows, most)
 		}
@@ -162,24 +160,11 @@ func (q *textQuery) count(most int) (n int, more bool, err error) {
 			return min(q.matched, most), true, err
 		}
 	}
-	if err := q.load(); err != nil {
-		return 0, false, err
+	if q.rare {
+		ns, err := q.numbers(beginning, most, 0)
+		return len(ns), false, err
 	}
 	c := q.conditions()
-	switch {
-	case q.match == "":
-	case q.rare:
-		ns, err := q.numbers(beginning, most, 0)
-		return len(ns), false, err
-	default:
-		// If most tasks with the text match, it is enough to examine a few of them.
-		n, err := first(q.readTx, scanInt, countFirst+c.where+`true LIMIT ?)`, append(append([]any{q.match, 4 * most}, c.args...), most)...)
-		if err != nil || n == most {
-			return n, false, err
-		}
-		ns, err := q.numbers(beginning, most, 0)
-		return len(ns), false, err
-	}
 	n, err = first(q.readTx, scanInt, `SELECT count(*) FROM (SELECT 1 FROM tasks WHERE `+c.where+`true LIMIT ?)`, append(c.args, most)...)
 	return n, false, err
 }

@@ -44,7 +44,7 @@ const (
 const (
 	firstRows     = 500  // how many of the newest tasks in the index are tried first for a first page
 	moreRows      = 4000 // how many are tried next for a long text
-	countedRows   = 2000 // how many of the newest tasks in the index count examines for a long text
+	countedRows   = 2000 // how many of the newest tasks in the index count examines for a text that is not rare
 	rareText      = 2000 // a text is rare if at most so many tasks have it; reading them all is then the fastest way
 	maxCandidates = 6000 // like rareText, for a query that also finds tasks without the text
 	firstSpan     = 4000 // for a text that is not rare: how many tasks are in the first span of time that is searched
