@@ -164,19 +164,19 @@ func diskFault(dir string) faultFunc {
 }
 
 // afflict injects faults into the server, one after the other, until ctx is done. After each fault it waits until the
-// server answers.
+// server answers, and then for as long again as that has taken, so that the server works about half of the time.
 func (l *faultLog) afflict(ctx context.Context, s *server, faults map[string]faultFunc, r *rand.Rand) error {
 	kinds := []string{}
 	for kind := range faults {
 		kinds = append(kinds, kind)
 	}
 	slices.Sort(kinds)
-	for {
-		pause(ctx, between(r, 300*time.Millisecond, 1500*time.Millisecond))
+	for took := time.Duration(0); ; {
+		pause(ctx, took+between(r, 300*time.Millisecond, 1500*time.Millisecond))
 		if ctx.Err() != nil {
 			return nil
 		}
-		kind := kinds[r.IntN(len(kinds))]
+		kind, began := kinds[r.IntN(len(kinds))], time.Now()
 		lasted, err := faults[kind](r)
 		if err != nil {
 			return fmt.Errorf("%s of %s: %w", kind, s.name, err)
@@ -186,11 +186,12 @@ func (l *faultLog) afflict(ctx context.Context, s *server, faults map[string]fau
 			return fmt.Errorf("after %s: %w", kind, err)
 		}
 		l.done(kind, lasted, after)
+		took = time.Since(began)
 	}
 }
 
-// afflictDatabase injects faults into the database until ctx is done. After each fault it waits until all servers
-// answer.
+// afflictDatabase injects faults into the database until ctx is done. After each fault it waits until all servers answer,
+// and then as afflict does.
 func (l *faultLog) afflictDatabase(ctx context.Context, d *database, servers []*server, r *rand.Rand) error {
 	await := func() error {
 		for _, s := range servers {
@@ -204,8 +205,8 @@ func (l *faultLog) afflictDatabase(ctx context.Context, d *database, servers []*
 	if d.small {
 		kinds = append(kinds, "pg disk full", "pg log full")
 	}
-	for {
-		pause(ctx, between(r, 4*time.Second, 9*time.Second))
+	for took := time.Duration(0); ; {
+		pause(ctx, took+between(r, 4*time.Second, 9*time.Second))
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -223,13 +224,14 @@ func (l *faultLog) afflictDatabase(ctx context.Context, d *database, servers []*
 		if lasted == 0 {
 			lasted = time.Since(began)
 		}
+		ended := time.Now()
 		if err == nil {
-			began = time.Now()
 			err = await()
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", kind, err)
 		}
-		l.done(kind, lasted, time.Since(began))
+		l.done(kind, lasted, time.Since(ended))
+		took = time.Since(began)
 	}
 }
