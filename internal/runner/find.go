@@ -10,8 +10,8 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// Find returns the path of the program. It searches the absolute directories in the PATH of env. A relative path with a slash is relative to dir. If Find fails, it returns PROVISIONING_FAILED with a text that
-// says what to install or correct.
+// Find returns the path of the program. It searches the absolute directories in the PATH of env. A relative path with a
+// slash is relative to dir. If Find fails, it returns PROVISIONING_FAILED with a text that says what to install or correct.
 func Find(program string, env []string, dir string) (string, error) {
 	path := program
 	if strings.ContainsRune(program, '/') {

@@ -251,7 +251,8 @@ func (s *Service) CloseUnused(ctx context.Context, x *fleet.Session, reason stri
 	return s.closeSession(ctx, x, reason, func(now *SessionView) bool { return now.Turn() == nil && now.UsedAt.Equal(x.UsedAt) })
 }
 
-// closeSession closes the session if may returns true for its state at that time.
+// closeSession does the same as CloseSession if may returns true for the open session, as the transaction reads it. closed
+// reports whether the session is closed.
 func (s *Service) closeSession(ctx context.Context, x *fleet.Session, reason string, may func(*SessionView) bool) (closed bool, err error) {
 	var turn *fleet.Task
 	var a *fleet.Agent

@@ -48,7 +48,7 @@ func BenchmarkReplicas(b *testing.B) {
 			// In a turn of start_agent_task, the same rows are written as by task.sql: start.sql writes only those of the start.
 			versus(b, d, row{name: "start_agent_task", p99: 100, turn: repeat(clients, l.startTask(b, false)).until(t.idle)}, peer{tasks, 0.5}, peer{starts, 0})
 			versus(b, d, row{name: "agent_start", p99: 100, turn: repeat(clients, l.startAgent(b)).until(t.idle)})
-			// With many clients, p99 is how long the calls of the others take. This is what a call takes on a server that is not overloaded.
+			// With many clients, a call mostly waits for the calls of the others. With a few, the server is not overloaded.
 			versus(b, d, row{name: "agent_start-by-8-clients", p99: 100, turn: repeat(min(clients, 8), l.startAgent(b)).until(t.idle)})
 			versus(b, d, row{name: "task-until-its-end", turn: repeat(clients, l.startTask(b, true)).until(t.idle)}, peer{tasks, 0.5})
 			versus(b, d, starts)

@@ -164,7 +164,8 @@ func diskFault(dir string) faultFunc {
 }
 
 // afflict injects faults into the server, one after the other, until ctx is done. After each fault it waits until the
-// server answers, and then for as long again as that has taken, so that the server works about half of the time.
+// server answers. Then it pauses for as long as the fault and the wait took together, so that the server works for at least
+// half of the time.
 func (l *faultLog) afflict(ctx context.Context, s *server, faults map[string]faultFunc, r *rand.Rand) error {
 	kinds := []string{}
 	for kind := range faults {
@@ -191,7 +192,7 @@ func (l *faultLog) afflict(ctx context.Context, s *server, faults map[string]fau
 }
 
 // afflictDatabase injects faults into the database until ctx is done. After each fault it waits until all servers answer,
-// and then as afflict does.
+// and then pauses as afflict does.
 func (l *faultLog) afflictDatabase(ctx context.Context, d *database, servers []*server, r *rand.Rand) error {
 	await := func() error {
 		for _, s := range servers {

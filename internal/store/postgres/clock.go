@@ -36,8 +36,9 @@ func (c *clock) measure(ctx context.Context, pool *pgxpool.Pool) error {
 	return err
 }
 
-// set records the database's time there, which a statement read between begun, by the local clock, and now. The statement
-// may have read it at any time in between. So if the clock already shows a time of that period, set leaves it as it is.
+// set corrects the clock. A statement that was sent at begun, by the local clock, and has just been answered has read the
+// time there from the database. If the clock shows that time between these two moments, it may be right, and set does not
+// change it.
 func (c *clock) set(begun, there time.Time) {
 	ended := c.local()
 	if c.last.Load() != nil && !c.at(begun).After(there) && !c.at(ended).Before(there) {

@@ -93,7 +93,7 @@ func (s *textSearch) numbers(behind *position, limit, offset int) ([]int64, erro
 }
 
 // enough estimates how many of the newest tasks must be read to find need matching tasks, if n of the first s.few match.
-// It returns 0 if no more must be read, or if the estimate exceeds s.many.
+// It returns 0 if these are enough, or if more than s.many would be needed.
 func (s *textSearch) enough(n, need int) int {
 	if n == 0 || n >= need {
 		return 0
@@ -144,8 +144,8 @@ func (s *textSearch) all(behind *position, limit, offset int) ([]int64, error) {
 	}, found+c.where+`true`+newestFirst+` LIMIT `+c.arg(limit)+` OFFSET `+c.arg(offset), c.args...)
 }
 
-// count returns how many tasks match, at most most. Unless none of the newest tasks has the text, it counts only among
-// those. Then more is true, which means that further tasks may match.
+// count returns how many tasks match, at most most. If some of the newest tasks match, it may count only those. Then more
+// is true, which means that further tasks may match.
 func (s *textSearch) count(most int) (n int, more bool, err error) {
 	if !s.counted && s.total == 0 {
 		_, _, err = s.among(s.few, nil, most)
