@@ -191,11 +191,11 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	a.audit = a.service.AuditLog()
 	a.telemetry.Read(a.watched(st))
 	a.lifecycle = lifecycle.New(a.service, cfg.Lifecycle, a.baseURL)
-	if a.providers, err = newProviders(cfg, o, a.service, a.store.Now, log); err != nil {
+	if a.providers, err = newProviders(cfg, o, a.service, log); err != nil {
 		return nil, err
 	}
-	a.subagents = newSubagents(cfg, o, a.service, a.store.Now, log)
-	a.sessions = newSessions(cfg, o, a.service, catalog, a.store.Now, log)
+	a.subagents = newSubagents(cfg, o, a.service, log)
+	a.sessions = newSessions(cfg, o, a.service, catalog, log)
 
 	auth, err := a.authenticator(o)
 	if err != nil {

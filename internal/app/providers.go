@@ -2,7 +2,6 @@ package app
 
 import (
 	"log/slog"
-	"time"
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/cagent"
@@ -16,8 +15,8 @@ import (
 func drivers() []fleet.Driver { return append(local.Drivers(), cagent.Drivers()...) }
 
 // newProviders returns the providers toolset. It probes this machine and its network unless a test replaces them.
-func newProviders(cfg Config, o Options, core *service.Service, now func() time.Time, log *slog.Logger) (*providers.Service, error) {
-	c := providers.Config{Settings: cfg.Providers, Drivers: drivers(), Now: now, Logger: log}
+func newProviders(cfg Config, o Options, core *service.Service, log *slog.Logger) (*providers.Service, error) {
+	c := providers.Config{Settings: cfg.Providers, Drivers: drivers(), Now: core.Now, Logger: log}
 	if o.Providers != nil {
 		o.Providers(&c)
 	}

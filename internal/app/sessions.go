@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"time"
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/cagent"
@@ -80,9 +79,9 @@ func (p *places) newCagent() (fleet.Place, error) {
 }
 
 // newSessions returns the toolset of sessions.
-func newSessions(cfg Config, o Options, core *service.Service, catalog fleet.Catalog, now func() time.Time, log *slog.Logger) *sessions.Service {
+func newSessions(cfg Config, o Options, core *service.Service, catalog fleet.Catalog, log *slog.Logger) *sessions.Service {
 	c := sessions.Config{
-		Settings: cfg.Sessions, AnyDirectory: cfg.Auth.None() && len(cfg.Sessions.Directories) == 0, Private: cfg.Data, Now: now, Logger: log,
+		Settings: cfg.Sessions, AnyDirectory: cfg.Auth.None() && len(cfg.Sessions.Directories) == 0, Private: cfg.Data, Now: core.Now, Logger: log,
 	}
 	if o.Sessions != nil {
 		o.Sessions(&c)

@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/adrg/xdg"
 
@@ -40,8 +39,8 @@ func definitionsDir(configured string, local ...string) string {
 }
 
 // newSubagents returns the toolset of subagents.
-func newSubagents(cfg Config, o Options, core *service.Service, now func() time.Time, log *slog.Logger) *subagents.Service {
-	c := subagents.Config{Settings: cfg.Subagents, Now: now, Logger: log}
+func newSubagents(cfg Config, o Options, core *service.Service, log *slog.Logger) *subagents.Service {
+	c := subagents.Config{Settings: cfg.Subagents, Now: core.Now, Logger: log}
 	c.Dir = definitionsDir(c.Dir, agentsDir, claudeAgentsDir)
 	if o.Subagents != nil {
 		o.Subagents(&c)

@@ -40,6 +40,9 @@ func (s *Service) AuditLog() *AuditLog { return s.audit }
 // NewID returns a new unique id.
 func (s *Service) NewID() string { return s.cfg.NewID() }
 
+// Now returns the time by the fleet's clock, see state.Config.
+func (s *Service) Now() time.Time { return s.cfg.Now() }
+
 // now returns the time with the precision of the store.
 func (s *Service) now() time.Time { return s.cfg.Time() }
 
