@@ -152,9 +152,13 @@ func TestChaos(t *testing.T) {
 	trouble(func() error { return faults.afflict(ctx, single, ofSingle, random(10)) })
 	trouble(func() error { return faults.afflictDatabase(ctx, db, shared.servers, random(11)) })
 
-	began := time.Now()
+	began, reported := time.Now(), time.Now()
 	for ctx.Err() == nil && (length.faults == 0 || faults.count() < length.faults) && (length.time == 0 || time.Since(began) < length.time) {
 		pause(ctx, 200*time.Millisecond)
+		if time.Since(reported) > time.Minute {
+			reported = time.Now()
+			t.Logf("%d faults in %s", faults.count(), time.Since(began).Round(time.Second))
+		}
 	}
 	lasted := time.Since(began)
 	stop()

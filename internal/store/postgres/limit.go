@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 )
 
 // answerLimit is how long the database may take to answer a statement. pingLimit is how long it may take to answer a
@@ -14,6 +17,19 @@ const (
 	pingLimit   = 2 * time.Second
 	pingIdle    = time.Second
 )
+
+// When the context of a statement ends, the statement may still complete within cancelAfter. Then the store cancels it. If
+// the database does not even answer within abandonAfter, the connection is closed. Without these limits, each caller that
+// gives up would close a connection at once, and opening another one takes the database longer than most statements.
+const (
+	cancelAfter  = 100 * time.Millisecond
+	abandonAfter = time.Second
+)
+
+// abandon returns what ends the statements of a connection when their contexts end.
+func abandon(c *pgconn.PgConn) ctxwatch.Handler {
+	return &pgconn.CancelRequestContextWatcherHandler{Conn: c, CancelRequestDelay: cancelAfter, DeadlineDelay: abandonAfter}
+}
 
 // errNoAnswer means that the database did not answer within the limit.
 var errNoAnswer = errors.New("the database has not answered in time")

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"fleet/internal/notify"
@@ -120,8 +122,14 @@ func (p *pulse) hear(ctx context.Context) {
 // opened makes newPulse return.
 func (p *pulse) opened() { p.once.Do(func() { close(p.open) }) }
 
+// dial opens the connection for notifications. The end of a context ends a wait for a notification at once, since no
+// statement has to be canceled.
 func (p *pulse) dial(ctx context.Context) (*pgx.Conn, error) {
-	return pgx.ConnectConfig(ctx, p.pool.Config().ConnConfig)
+	c := p.pool.Config().ConnConfig
+	c.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.DeadlineContextWatcherHandler{Conn: c.Conn()}
+	}
+	return pgx.ConnectConfig(ctx, c)
 }
 
 // listen notifies subscribers of each notification until the connection fails. works is false if not even our own

@@ -154,6 +154,7 @@ func newPool(ctx context.Context, url string, n int32, settings map[string]strin
 		c.ConnConfig.ConnectTimeout = dialTimeout
 	}
 	c.ConnConfig.DialFunc = dial
+	c.ConnConfig.BuildContextWatcherHandler = abandon
 	if c.ConnConfig.RuntimeParams["application_name"] == "" {
 		c.ConnConfig.RuntimeParams["application_name"] = "fleet"
 	}

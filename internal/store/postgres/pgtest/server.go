@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"fleet/internal/waittest"
 )
 
 // superuser is the name of the server's only role.
@@ -38,10 +40,13 @@ type Server struct {
 	cleared []string // databases that can be used by another test
 }
 
-// options make the server fast. They do not protect its data against a crash of the machine.
+// options make the server fast. They do not protect its data against a crash of the machine. After a crash of one of its
+// processes, the server answers nobody until all clients that have connected meanwhile have sent their first message, or
+// authentication_timeout has passed. Links hold such messages back.
 var options = []string{
 	"listen_addresses=", "fsync=off", "full_page_writes=off", "max_connections=400", "shared_buffers=128MB", "max_locks_per_transaction=256",
 	"max_wal_size=4GB", "autovacuum_naptime=10s", "log_min_messages=warning", "wal_level=replica", "max_wal_senders=4",
+	"authentication_timeout=15s",
 }
 
 // Start creates a server in a new directory and starts it. bin is the directory of Postgres's programs; "" means that
@@ -133,10 +138,9 @@ func (s *Server) Restart() error {
 	return s.await()
 }
 
-// await waits until the server answers, at most a minute. It returns an error with the server's log if the server has
-// ended.
+// await waits until the server answers. It returns an error with the server's log if the server has ended.
 func (s *Server) await() error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), waittest.Limit)
 	defer cancel()
 	for {
 		conn, err := pgx.Connect(ctx, s.URL("postgres"))
