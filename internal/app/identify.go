@@ -66,13 +66,14 @@ func localUser(cfg Config, o Options) func(context.Context) error {
 			return errors.New("a call without a token came over no connection")
 		}
 		user, err := c.User()
-		if errors.Is(err, inbound.ErrConfined) {
+		switch {
+		case errors.Is(err, inbound.ErrConfined):
 			return fleet.Errorf(fleet.ReasonPermissionDenied, "an agent's program does not count as the user who runs this server: use the agent's own token, if FLEET_REPORT_TOKEN_FILE names a file with one")
-		}
-		if err != nil {
+		case err != nil && ctx.Err() != nil:
+			return ctx.Err() // the caller has hung up, so the system no longer knows the connection
+		case err != nil:
 			return fleet.Errorf(fleet.ReasonPermissionDenied, "this server serves only the user who runs it, and could not tell who calls: "+otherWays).WithCause(err)
-		}
-		if user != own {
+		case user != own:
 			return fleet.Errorf(fleet.ReasonPermissionDenied, "this server serves only the user who runs it (uid %d), and the caller is uid %d: "+otherWays, own, user)
 		}
 		return nil

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"time"
@@ -87,9 +88,9 @@ func (i *Interceptor) audit(ctx context.Context, line *fleet.Audited, seen *seen
 	i.lines.Keep(e)
 }
 
-// failed logs that the caller could not be identified. It does so once per call.
+// failed logs that the caller could not be identified. It does so once per call, and not if the caller gave up first.
 func (i *Interceptor) failed(ctx context.Context, method string, id *identity) {
-	if id.audited {
+	if id.audited || errors.Is(id.err, context.Canceled) || errors.Is(id.err, context.DeadlineExceeded) {
 		return
 	}
 	id.audited = true

@@ -131,17 +131,25 @@ func (s *textSearch) among(read int, behind *position, most int) (ns []int64, wh
 }
 
 // all returns the same as numbers by searching all tasks, and sets s.total to the number of matching tasks.
-func (s *textSearch) all(behind *position, limit, offset int) ([]int64, error) {
+func (s *textSearch) all(behind *position, limit, offset int) (ns []int64, err error) {
 	c := taskConditions(s.filter)
-	found := `WITH found AS MATERIALIZED (SELECT n, created_at FROM tasks WHERE ` + c.where + `true) SELECT n, (SELECT count(*) FROM found) FROM found WHERE `
+	found := `WITH found AS MATERIALIZED (SELECT n, created_at FROM tasks WHERE ` + c.where + `true)
+		SELECT total, page.n FROM (SELECT count(*) AS total FROM found) AS counted LEFT JOIN (SELECT n FROM found WHERE `
 	c.where = ""
 	if behind != nil {
 		c.behind(*behind)
 	}
-	return all(s.readTx, func(row scanner) (n int64, err error) {
-		s.counted = true
-		return n, row.Scan(&n, &s.total)
-	}, found+c.where+`true`+newestFirst+` LIMIT `+c.arg(limit)+` OFFSET `+c.arg(offset), c.args...)
+	page := newestFirst + ` LIMIT ` + c.arg(limit) + ` OFFSET ` + c.arg(offset) + `) AS page ON true`
+	s.counted = true
+	err = s.each(func(row scanner) error {
+		var n *int64 // nil if the page is empty
+		if err := row.Scan(&s.total, &n); err != nil || n == nil {
+			return err
+		}
+		ns = append(ns, *n)
+		return nil
+	}, found+c.where+`true`+page, c.args...)
+	return ns, s.failed(err)
 }
 
 // count returns how many tasks match, at most most. If some of the newest tasks match, it may count only those. Then more
