@@ -116,5 +116,5 @@ func (c coderPrincipals) UserOf(ctx context.Context, principal string) (string, 
 
 // PrincipalOf implements coder.Users.
 func (c coderPrincipals) PrincipalOf(ctx context.Context, id, name string) (string, error) {
-	return c.service().NameOf(ctx, fleet.Subject{Source: coderusers.Source, ID: id, Name: name})
+	return c.service().PrincipalOf(ctx, fleet.Subject{Source: coderusers.Source, ID: id, Name: name})
 }

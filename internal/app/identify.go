@@ -36,7 +36,7 @@ func (a *App) tap(ctx context.Context, info *tap.Info) (context.Context, error) 
 		}
 		return ctx, nil
 	}
-	return a.identifyAs(ctx, info.FullMethodName, info.Header)
+	return a.identifyAs(ctx, rpc.KnownMethod(info.FullMethodName), info.Header)
 }
 
 func (a *App) identifyAs(ctx context.Context, method string, md metadata.MD) (context.Context, error) {

@@ -257,7 +257,7 @@ func (s *Service) changeDesired(
 		return nil, err
 	}
 	if old != nil {
-		return s.storedAgent(ctx, old.AgentUID) // it may have been deleted meanwhile
+		return s.madeAgent(ctx, *old)
 	}
 	v, _, err := s.agent(ctx, ref, fleet.AccessOwn)
 	if err != nil {

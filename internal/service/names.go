@@ -24,11 +24,21 @@ type named struct {
 // If another subject already has the name, it gets a number: "coder:alice~2". NameOf also stores the subject's groups; see
 // identity.Names.
 func (s *Service) NameOf(ctx context.Context, who fleet.Subject) (string, error) {
+	return s.nameOf(ctx, who, true)
+}
+
+// PrincipalOf returns the same name as NameOf, for a subject whose groups are not known. The stored groups stay as they are.
+func (s *Service) PrincipalOf(ctx context.Context, who fleet.Subject) (string, error) {
+	return s.nameOf(ctx, who, false)
+}
+
+// nameOf returns the name of the subject's principal. It stores the subject's groups if groups is set.
+func (s *Service) nameOf(ctx context.Context, who fleet.Subject, groups bool) (string, error) {
 	type key struct{ source, id string }
 	k := key{who.Source, who.ID}
 	if v, ok := s.names.Load(k); ok {
 		n := v.(named) //nolint:forcetypeassert // only these are stored
-		if slices.Equal(n.groups, who.Groups) || s.now().Sub(n.at) < groupsEvery {
+		if !groups || slices.Equal(n.groups, who.Groups) || s.now().Sub(n.at) < groupsEvery {
 			return n.principal, nil
 		}
 	}
@@ -37,9 +47,9 @@ func (s *Service) NameOf(ctx context.Context, who fleet.Subject) (string, error)
 		known, err = tx.Identity(who.Source, who.ID)
 		return err
 	})
-	if err == nil && (known == nil || !slices.Equal(known.Groups, who.Groups)) {
+	if err == nil && (known == nil || groups && !slices.Equal(known.Groups, who.Groups)) {
 		err = s.store.Update(ctx, func(tx fleet.Tx) (err error) {
-			if known, err = s.identify(tx, who); err != nil || slices.Equal(known.Groups, who.Groups) {
+			if known, err = s.identify(tx, who); err != nil || !groups || slices.Equal(known.Groups, who.Groups) {
 				return err
 			}
 			known.Groups = who.Groups
@@ -49,7 +59,11 @@ func (s *Service) NameOf(ctx context.Context, who fleet.Subject) (string, error)
 	if err != nil {
 		return "", err
 	}
-	s.names.Store(k, named{known.Principal, who.Groups, s.now()})
+	n := named{principal: known.Principal, groups: known.Groups}
+	if groups {
+		n.at = s.now()
+	}
+	s.names.Store(k, n)
 	return known.Principal, nil
 }
 

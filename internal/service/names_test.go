@@ -82,4 +82,14 @@ func TestLimitsOfGroups(t *testing.T) {
 	seen()
 	require.Empty(t, kept())
 	require.EqualValues(t, 1, limit())
+
+	seen("oidc:builders")
+	later.Store(int64(4 * time.Minute))
+	seen("oidc:builders")
+	require.Equal(t, []string{"oidc:builders"}, kept())
+	later.Store(int64(6 * time.Minute))
+	name, err := h.PrincipalOf(t.Context(), fleet.Subject{Source: "oidc", ID: "1", Name: "alice"})
+	require.NoError(t, err)
+	require.Equal(t, "oidc:alice", name)
+	require.Equal(t, []string{"oidc:builders"}, kept(), "a place that names the owner of a workspace does not know the owner's groups")
 }

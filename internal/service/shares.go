@@ -94,7 +94,7 @@ func (s *Service) changeShares(
 			return nil, "", err
 		}
 	}
-	v, err := s.storedAgent(ctx, made.AgentUID)
+	v, err := s.madeAgent(ctx, *made)
 	if err != nil {
 		return nil, "", err
 	}

@@ -15,8 +15,10 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
-	fleetv1 "fleet/gen/fleet/v1"
+	_ "fleet/gen/fleet/v1" // registers the services
 	"fleet/internal/telemetry"
 )
 
@@ -104,20 +106,29 @@ func (q query) selected(s *parser.VectorSelector) []string {
 		}
 		require.Contains(q.t, known, m.Name, q.text)
 		if m.Name == "method" {
-			require.True(q.t, slices.ContainsFunc(methods(), m.Matches), "%s: a method must match %s", q.text, m.Value)
+			for _, name := range methodName.FindAllStringSubmatch(m.Value, -1) {
+				matches := func(method string) bool { return strings.HasSuffix(method, "/"+name[1]) && m.Matches(method) }
+				require.True(q.t, slices.ContainsFunc(methods(), matches), "%s: %s must match a method %s", q.text, m.Value, name[1])
+			}
 		}
 	}
 	return known
 }
 
+// methodName matches the names of methods in a matcher, and not those of their services, which a slash follows.
+var methodName = regexp.MustCompile(`\b([A-Z]\w+)(?:$|[^/\w])`)
+
 // methods returns the values of the label method.
 func methods() (all []string) {
-	services := fleetv1.File_fleet_v1_fleet_service_proto.Services()
-	for i := range services.Len() {
-		for j := range services.Get(i).Methods().Len() {
-			all = append(all, string(services.Get(i).Name())+"/"+string(services.Get(i).Methods().Get(j).Name()))
+	protoregistry.GlobalFiles.RangeFilesByPackage("fleet.v1", func(file protoreflect.FileDescriptor) bool {
+		for i := range file.Services().Len() {
+			service := file.Services().Get(i)
+			for j := range service.Methods().Len() {
+				all = append(all, string(service.Name())+"/"+string(service.Methods().Get(j).Name()))
+			}
 		}
-	}
+		return true
+	})
 	return all
 }
 

@@ -123,7 +123,7 @@ func (s *Sessions) open(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := s.c.Identify(r.Context(), []string{"Bearer " + token}); err != nil {
-		writeStatus(w, err)
+		wire.WriteError(w, err)
 		return
 	}
 	http.SetCookie(w, s.cookie(r, token, cookieLife))
@@ -134,7 +134,7 @@ func (s *Sessions) open(w http.ResponseWriter, r *http.Request) {
 func (s *Sessions) link(w http.ResponseWriter, r *http.Request) {
 	authorization := r.Header.Values("Authorization")
 	if err := s.c.Identify(r.Context(), authorization); err != nil {
-		writeStatus(w, err)
+		wire.WriteError(w, err)
 		return
 	}
 	token := ""
@@ -183,12 +183,6 @@ func (s *Sessions) cookie(r *http.Request, value string, age int) *http.Cookie {
 // isSecure reports whether the browser reaches the server by TLS, which a proxy may end.
 func (s *Sessions) isSecure(r *http.Request) bool {
 	return r.TLS != nil || strings.HasPrefix(s.c.PublicURL, "https://")
-}
-
-func writeStatus(w http.ResponseWriter, err error) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(wire.HTTPStatus(err))
-	_, _ = w.Write(wire.ErrorBody(err)) // the client may have disconnected
 }
 
 func writeError(w http.ResponseWriter, status int, e wire.Error) {

@@ -170,7 +170,7 @@ func (s *Sessions) refresh(w http.ResponseWriter, r *http.Request) {
 		if status := wire.HTTPStatus(err); status == http.StatusUnauthorized || status == http.StatusForbidden {
 			http.SetCookie(w, s.refreshCookie(r, "", -1))
 		}
-		writeStatus(w, err)
+		wire.WriteError(w, err)
 		return
 	}
 	if s.keepTokens(w, r, token, next) {

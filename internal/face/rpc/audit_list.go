@@ -28,7 +28,7 @@ func (f *Fleet) ListAudit(ctx context.Context, r *fleetv1.ListAuditRequest) (*fl
 	resp := &fleetv1.ListAuditResponse{Entries: make([]*fleetv1.AuditEntry, len(lines)), NextCursor: some(next)}
 	for i, e := range lines {
 		resp.Entries[i] = &fleetv1.AuditEntry{
-			Id: cursorOf(e.ID), Time: timeOf(e.Time), Principal: e.Principal, Kind: string(e.Kind), Caller: someText(e.Caller), Method: e.Method,
+			Id: cursorOf(e.ID), Time: timeOf(e.Time), Principal: e.Principal, Kind: string(e.Kind), Caller: someText(e.Caller), Method: textOf(e.Method),
 			Target: textOf(e.Target), AgentName: someText(e.AgentName), Owner: someText(e.Owner),
 			Outcome: cmp.Or(e.Outcome, fleet.OutcomeUnknown), Face: textOf(e.Face), Remote: e.Remote, RequestId: someText(e.RequestID), Count: int32Of(e.Count),
 		}

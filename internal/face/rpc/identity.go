@@ -24,7 +24,7 @@ type identityKey struct{}
 // Identify identifies the caller from the metadata, before anything else of the call is read. It puts the result, even
 // an error, into the context that it returns, where the interceptors find it.
 //
-// method is the full gRPC name, or empty if it is not known yet. If it is empty, missing credentials do not count as a
+// method is the full gRPC name of a KnownMethod, or empty if it is not known yet. If it is empty, missing credentials do not count as a
 // failed login, because the method may be open to all. A rate limit is not enforced then either: call Refused for that.
 func (i *Interceptor) Identify(ctx context.Context, md metadata.MD, method string) (context.Context, error) {
 	id := identityOf(ctx)

@@ -64,6 +64,15 @@ func rightsOf(method string) right {
 	return right{needs: fleet.ScopeAdmin}
 }
 
+// KnownMethod returns the full name of a method, or "/unknown" if there is no such method. gRPC passes on what the client has sent
+// as the name, which may be long and need not be UTF-8. So it must not reach the audit log or the metrics.
+func KnownMethod(method string) string {
+	if _, ok := rights()[method]; ok {
+		return method
+	}
+	return "/unknown"
+}
+
 // mayCall returns PERMISSION_DENIED unless the principal may call a method with these rights. The core decides what the
 // principal may do with the agents, tasks and other objects that a request names.
 func (r right) mayCall(p fleet.Principal) error {

@@ -64,7 +64,7 @@ func (k *keys) verifySignature(ctx context.Context, token string) ([]byte, error
 	if !k.limit.Allow() {
 		return nil, errForged
 	}
-	if err := k.fetch(ctx); err != nil {
+	if err := k.fetch(context.WithoutCancel(ctx)); err != nil { // a caller who gives up says nothing about the issuer; client has a limit
 		return nil, err
 	}
 	payload, _ := k.verify(signed)

@@ -22,6 +22,7 @@ const (
 	codeDeadlock      = "40P01"
 	codeLock          = "55P03"
 	codeReadOnly      = "25006"
+	codeUnsupported   = "0A000" // a standby begins no transaction that may write; also a plan that a migration has made useless
 	codeDiskFull      = "53100"
 	codeDivision      = "22012" // by zero
 	codeNoDatabase    = "3D000"
@@ -62,6 +63,9 @@ func conflict(err error) bool {
 	return false
 }
 
+// readOnly reports whether err may mean that the connection leads to a standby.
+func readOnly(err error) bool { return code(err) == codeReadOnly || code(err) == codeUnsupported }
+
 // unreachable reports whether err means that the database does not answer, or that it only allows reads, as a standby
 // does.
 func unreachable(err error) bool {
@@ -70,7 +74,7 @@ func unreachable(err error) bool {
 		switch {
 		case connecting: // a server with a full disk refuses connections with errors of many kinds
 			return !strings.HasPrefix(e.Code, "28") && e.Code != codeNoDatabase
-		case e.Code == codeReadOnly, strings.HasPrefix(e.Code, "57P"), strings.HasPrefix(e.Code, "08"), strings.HasPrefix(e.Code, "53") && e.Code != codeDiskFull:
+		case readOnly(err), strings.HasPrefix(e.Code, "57P"), strings.HasPrefix(e.Code, "08"), strings.HasPrefix(e.Code, "53") && e.Code != codeDiskFull:
 			return true // shutting down, connection failure, too many connections
 		}
 		return e.Code == "25P03" // idle in the transaction for too long

@@ -18,17 +18,15 @@ const (
 	pingIdle    = time.Second
 )
 
-// When the context of a statement ends, the statement may still complete within cancelAfter. Then the store cancels it. If
-// the database does not even answer within abandonAfter, the connection is closed. Without these limits, each caller that
-// gives up would close a connection at once, and opening another one takes the database longer than most statements.
-const (
-	cancelAfter  = 100 * time.Millisecond
-	abandonAfter = time.Second
-)
+// abandonAfter is how long a statement may still run after its context has ended. Only then is its connection closed, which
+// also cancels the statement. If the connection were closed at once, each caller that gives up would cost a connection, and
+// opening another one takes the database longer than most statements. A request to cancel the statement would keep the
+// connection, but it could arrive late and cancel the next statement, or make a COMMIT succeed that a standby does not have.
+const abandonAfter = time.Second
 
 // abandon returns what ends the statements of a connection when their contexts end.
 func abandon(c *pgconn.PgConn) ctxwatch.Handler {
-	return &pgconn.CancelRequestContextWatcherHandler{Conn: c, CancelRequestDelay: cancelAfter, DeadlineDelay: abandonAfter}
+	return &pgconn.DeadlineContextWatcherHandler{Conn: c.Conn(), DeadlineDelay: abandonAfter}
 }
 
 // errNoAnswer means that the database did not answer within the limit.

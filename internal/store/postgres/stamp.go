@@ -144,7 +144,7 @@ func (s *stamper) run(ctx context.Context) {
 		if s.now = nil; r.err != nil { // after an error, another database may answer, such as a standby, and use the same ids again
 			clear(s.last[:])
 		}
-		if len(r.ids) > 0 {
+		if r.err == nil && len(r.ids) > 0 {
 			s.last[s.ended%rememberedRounds] = r
 			s.ended++
 		}
@@ -172,17 +172,13 @@ func (s *stamper) run(ctx context.Context) {
 func (s *stamper) once(ctx context.Context) (map[int64]bool, error) {
 	ids := map[int64]bool{}
 	for {
-		n := len(ids)
+		var moved []int64 // if the statement fails at its commit, these have not been moved
 		err := answering(ctx, stampLimit, func(ctx context.Context) error {
 			rows, err := s.pool.Query(ctx, stamp, stampMost)
 			if err != nil {
 				return err
 			}
-			var id int64
-			_, err = pgx.ForEachRow(rows, []any{&id}, func() error {
-				ids[id] = true
-				return nil
-			})
+			moved, err = pgx.CollectRows(rows, pgx.RowTo[int64])
 			return err
 		})
 		if errors.Is(err, errNoAnswer) {
@@ -191,7 +187,10 @@ func (s *stamper) once(ctx context.Context) (map[int64]bool, error) {
 		if err != nil {
 			return ids, translate(err)
 		}
-		if len(ids)-n < stampMost {
+		for _, id := range moved {
+			ids[id] = true
+		}
+		if len(moved) < stampMost {
 			return ids, nil
 		}
 	}

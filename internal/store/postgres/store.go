@@ -160,7 +160,8 @@ func newPool(ctx context.Context, url string, n int32, settings map[string]strin
 	}
 	c.AfterConnect = func(ctx context.Context, c *pgx.Conn) error { return prepareConn(ctx, c, settings) }
 	c.BeforeClose = func(c *pgx.Conn) { // without this, a dead connection waits 15 s for the server, and keeps its place in the pool
-		_ = c.PgConn().Conn().SetDeadline(time.Now().Add(pingLimit))
+		conn := c.PgConn().Conn()
+		time.AfterFunc(pingLimit, func() { _ = conn.Close() })
 	}
 	pool, err = pgxpool.NewWithConfig(ctx, c)
 	return pool, err
@@ -253,7 +254,7 @@ func (s *Store) Close() error {
 }
 
 // replaceConns replaces all connections. It is called after a connection did not answer, because the others are then
-// probably dead too.
+// probably dead too, and after a connection led to a standby.
 func (s *Store) replaceConns() {
 	for _, p := range []*pgxpool.Pool{s.writer, s.reader, s.side, s.stamping} {
 		p.Reset()

@@ -147,7 +147,7 @@ const maxTries = 20
 func (s *Store) retry(ctx context.Context, f func() (again bool, err error)) error {
 	for tries := 1; ; tries++ {
 		again, err := f()
-		if errors.Is(err, errNoAnswer) {
+		if errors.Is(err, errNoAnswer) || readOnly(err) {
 			s.replaceConns()
 		}
 		if !again || tries == maxTries || ctx.Err() != nil {
