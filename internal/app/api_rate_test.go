@@ -2,15 +2,20 @@ package app
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
+	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
 	"fleet/internal/state"
 	"fleet/internal/store/postgres/pgtest"
@@ -81,6 +86,33 @@ func TestRequestRates(t *testing.T) {
 	clock.add(time.Second / 8)
 	require.Nil(t, list("rest", "alice"))
 	require.NotNil(t, list("grpc", "alice"))
+}
+
+// TestInventedMethods calls methods that do not exist, with names that are not UTF-8: with a token, more often than the
+// limit allows, and without one. The server must survive, and the names must reach neither the metrics nor the audit log.
+func TestInventedMethods(t *testing.T) {
+	t.Parallel()
+	const name = "/invented/\xff"
+	f := newTestFleet(t, fleetConfig{
+		Tokens: map[string]tokenConfig{"alice": {}, "root": {Admin: true}}, Limits: fleet.Limits{RequestsPerSecond: 3}, Options: newClock().on,
+	})
+	seen := map[codes.Code]int{}
+	for _, by := range []string{"alice", "not-a-token"} {
+		for range 10 {
+			err := f.conn.Invoke(f.as(t.Context(), by), name, &fleetv1.ListAgentsRequest{}, &fleetv1.ListAgentsResponse{})
+			seen[status.Code(err)]++
+		}
+	}
+	require.Equal(t, map[codes.Code]int{codes.Unimplemented: 3, codes.ResourceExhausted: 7, codes.Unauthenticated: 10}, seen)
+	r, err := f.callGRPC(t.Context(), call{method: methods["list_audit"], args: map[string]any{}, by: "root"})
+	require.NoError(t, err)
+	require.Nil(t, r.err)
+	require.Contains(t, fmt.Sprint(r.answer), "unknown")
+	require.NotContains(t, fmt.Sprint(r.answer), "invented")
+	w := httptest.NewRecorder()
+	f.telemetry.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	require.Contains(t, w.Body.String(), `method="unknown"`)
+	require.NotContains(t, w.Body.String(), "invented")
 }
 
 // post sends a POST with alice's token.
