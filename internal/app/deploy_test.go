@@ -105,6 +105,9 @@ func TestDeployedPods(t *testing.T) {
 		mounted = append(mounted, m.MountPath)
 	}
 	require.Contains(t, mounted, filepath.Dir(c.TLS.Cert))
+	data := regexp.MustCompile(`FLEET_DATA=(\S+)`).FindStringSubmatch(readDeployed(t, "Containerfile"))
+	require.Len(t, data, 2)
+	require.Contains(t, mounted, filepath.Dir(data[1]), "everybody may enter the volume, so the data directory must be a directory in it")
 	require.Contains(t, readDeployed(t, "kubernetes/deployment.yaml"), "/etc/fleet/config/fleet.yaml")
 }
 

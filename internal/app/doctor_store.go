@@ -84,7 +84,7 @@ func (d *doctor) store(ctx context.Context) {
 		return
 	}
 	begun := time.Now()
-	have, want, err := sqlite.Versions(ctx, d.cfg.sqlitePath())
+	have, want, oldest, err := sqlite.Versions(ctx, d.cfg.sqlitePath())
 	took := time.Since(begun)
 	if errors.Is(err, fs.ErrNotExist) {
 		d.add(good, "store", "", "%s does not exist yet, the server creates it", d.cfg.sqlitePath())
@@ -98,7 +98,7 @@ func (d *doctor) store(ctx context.Context) {
 	if info, err := os.Stat(d.cfg.sqlitePath()); err == nil {
 		size = info.Size()
 	}
-	d.schema("SQLite", have, want, fmt.Sprintf("%s, %s", d.cfg.sqlitePath(), bytesText(uint64(size))), took) //nolint:gosec // a size
+	d.schema("SQLite", have, want, oldest, fmt.Sprintf("%s, %s", d.cfg.sqlitePath(), bytesText(uint64(size))), took) //nolint:gosec // a size
 }
 
 func (d *doctor) postgres(ctx context.Context) {
@@ -107,12 +107,16 @@ func (d *doctor) postgres(ctx context.Context) {
 		d.add(failing, "store", "check the setting store, the network, and that the role may connect", "%s: %v", d.cfg.shownStore(), err)
 		return
 	}
-	d.schema("Postgres "+x.Version, x.Have, x.Want, fmt.Sprintf("%s, %s", d.cfg.shownStore(), bytesText(uint64(x.Size))), x.Latency) //nolint:gosec // a size
+	d.schema("Postgres "+x.Version, x.Have, x.Want, x.Oldest, fmt.Sprintf("%s, %s", d.cfg.shownStore(), bytesText(uint64(x.Size))), x.Latency) //nolint:gosec // a size
 	d.clock("the store's", x.Clock)
 }
 
-func (d *doctor) schema(kind string, have, want int64, where string, latency time.Duration) {
+// schema reports on a store whose schema has the version have. This program needs the version want. If have is greater, it can
+// work with the schema if want is at least oldest.
+func (d *doctor) schema(kind string, have, want, oldest int64, where string, latency time.Duration) {
 	switch {
+	case have > want && oldest <= want:
+		d.add(warning, "store", "upgrade Fleet again when the cause of the rollback is gone", "%s: a newer Fleet has upgraded the schema to version %d, and this Fleet, which knows versions up to %d, can work with it", where, have, want)
 	case have > want:
 		d.add(failing, "store", "start the Fleet that has upgraded it", "%s: the schema has version %d, and this Fleet knows versions up to %d", where, have, want)
 	case have < want:

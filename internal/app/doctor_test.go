@@ -108,10 +108,15 @@ func TestDoctorAndStores(t *testing.T) {
 	require.Equal(t, good, all["clock"].Verdict)
 
 	d := &doctor{}
-	d.schema("SQLite", 9, 8, "x", 0)
-	d.schema("SQLite", 7, 8, "x", 0)
-	d.schema("SQLite", 8, 8, "x", time.Second)
-	require.Equal(t, []verdict{failing, warning, warning}, []verdict{d.found[0].Verdict, d.found[1].Verdict, d.found[2].Verdict})
+	d.schema("SQLite", 9, 8, 9, "x", 0)
+	d.schema("SQLite", 9, 8, 8, "x", 0)
+	d.schema("SQLite", 7, 8, 0, "x", 0)
+	d.schema("SQLite", 8, 8, 0, "x", time.Second)
+	var found []verdict
+	for _, f := range d.found {
+		found = append(found, f.Verdict)
+	}
+	require.Equal(t, []verdict{failing, warning, warning, warning}, found, "an old Fleet must fail only if the schema says so")
 }
 
 // TestDoctorAndCoder examines a deployment whose clock is wrong, with a valid and an invalid token.

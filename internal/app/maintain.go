@@ -97,12 +97,12 @@ several times at once: one process upgrades the schema, and the others wait.`,
 
 // showVersion prints the version of the schema and, if it is not the needed version, what to do.
 func (p *program) showVersion(ctx context.Context, cfg Config) error {
-	var have, want int64
+	var have, want, oldest int64
 	var err error
 	if cfg.Store != "" {
-		have, want, err = postgres.Versions(ctx, cfg.Store)
+		have, want, oldest, err = postgres.Versions(ctx, cfg.Store)
 	} else {
-		have, want, err = sqlite.Versions(ctx, cfg.sqlitePath())
+		have, want, oldest, err = sqlite.Versions(ctx, cfg.sqlitePath())
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		_, err = fmt.Fprintf(p.stdout, "%s does not exist yet. `fleet serve` and `fleet migrate up` create it.\n", cfg.shownStore())
@@ -113,8 +113,10 @@ func (p *program) showVersion(ctx context.Context, cfg Config) error {
 	}
 	next := "It is up to date."
 	switch {
+	case have > want && oldest <= want:
+		next = "A newer Fleet has upgraded it. This one can work with it."
 	case have > want:
-		next = "A newer Fleet has upgraded it. This one can work with it, unless its server refuses to start."
+		next = "A newer Fleet has upgraded it. This one cannot work with it: start the newer one."
 	case have < want:
 		next = "Run `fleet migrate up`, or `fleet serve`, which does it too."
 	}
@@ -188,7 +190,7 @@ transaction: if the command fails, run it again.`,
 		if cfg.Store == "" {
 			return cli.Fail(cli.ExitUsage, "name the database with --store or FLEET_STORE", "the command needs a Postgres database to import into")
 		}
-		switch have, _, err := sqlite.Versions(cmd.Context(), cfg.sqlitePath()); {
+		switch have, _, _, err := sqlite.Versions(cmd.Context(), cfg.sqlitePath()); {
 		case err != nil:
 			return fmt.Errorf("%s is not the store of a fleet: %w", cfg.sqlitePath(), err)
 		case have == 0:

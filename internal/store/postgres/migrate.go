@@ -21,6 +21,9 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
+// oldestProgram asks for the version of the schema that a program must know to work with the current one.
+const oldestProgram = `SELECT oldest FROM compatibility`
+
 // migrate upgrades the schema and returns its version. Each migration runs in a transaction of its own. migrate accepts
 // a newer schema if its migrations say that this program can work with it, so that old and new replicas can run at the
 // same time. If several replicas start at the same time, they migrate one after the other.
@@ -31,7 +34,7 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) (version int64, err error)
 		return 0, err
 	case have > want:
 		var oldest int64
-		if err := pool.QueryRow(ctx, `SELECT oldest FROM compatibility`).Scan(&oldest); err != nil {
+		if err := pool.QueryRow(ctx, oldestProgram).Scan(&oldest); err != nil {
 			return 0, err
 		}
 		if oldest > want {
@@ -50,15 +53,18 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) (version int64, err error)
 }
 
 // Versions returns the version of the database's schema, 0 if there is no schema, and the version that this program
-// needs. It changes nothing.
-func Versions(ctx context.Context, url string) (have, want int64, err error) {
+// needs. If a newer program has upgraded the schema, a program can work with it if it knows the version oldest. Versions
+// changes nothing.
+func Versions(ctx context.Context, url string) (have, want, oldest int64, err error) {
 	pool, err := newPool(ctx, url, sideConns, nil)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	defer pool.Close()
-	have, want, err = versions(ctx, pool)
-	return have, want, translate(err)
+	if have, want, err = versions(ctx, pool); err == nil && have > want {
+		err = pool.QueryRow(ctx, oldestProgram).Scan(&oldest)
+	}
+	return have, want, oldest, translate(err)
 }
 
 // versions returns the version of the database's schema, 0 if there is no schema, and the version that this program

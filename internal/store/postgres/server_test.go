@@ -407,7 +407,7 @@ func TestSchemaOfABranch(t *testing.T) {
 	const want = "but lacks the earlier version 5: another build of Fleet made it, for example from a branch: use that build, or another database"
 	_, err = postgres.Open(t.Context(), url, postgres.Config{})
 	require.ErrorContains(t, err, want)
-	_, _, err = postgres.Versions(t.Context(), url)
+	_, _, _, err = postgres.Versions(t.Context(), url)
 	require.ErrorContains(t, err, want)
 }
 

@@ -18,6 +18,9 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
+// oldestProgram asks for the version of the schema that a program must know to work with the current one.
+const oldestProgram = `SELECT oldest FROM compatibility`
+
 // migrate upgrades the schema and returns its version. Each migration runs in a transaction of its own. migrate accepts
 // a newer schema if its migrations say that this program can work with it, so that an upgrade of Fleet can be undone.
 func migrate(ctx context.Context, db *sql.DB) (version int64, err error) {
@@ -34,7 +37,7 @@ func migrate(ctx context.Context, db *sql.DB) (version int64, err error) {
 	}
 	if before > target {
 		var oldest int64
-		if err := db.QueryRowContext(ctx, `SELECT oldest FROM compatibility`).Scan(&oldest); err != nil {
+		if err := db.QueryRowContext(ctx, oldestProgram).Scan(&oldest); err != nil {
 			return 0, err
 		}
 		if oldest > target {
