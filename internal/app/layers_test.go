@@ -46,7 +46,6 @@ var layers = []layer{
 	{"fleet/internal/place/cagent", []string{"fleet/internal/fleet", "fleet/internal/loopback", "fleet/internal/place/cagent", "fleet/internal/place/agentfile", "fleet/internal/runner"}, []string{"github.com/docker/cagent"}},
 	{"fleet/internal/place/probe", []string{"fleet/internal/runner/process"}, nil},
 	{"fleet/internal/store/sqlite", []string{"fleet/internal/fleet", "fleet/internal/notify", "fleet/internal/store/sqlite", "fleet/internal/store/packed", "fleet/internal/store/record", "fleet/internal/store/turn"}, []string{"modernc.org/sqlite"}},
-	{"fleet/internal/store/postgres/pgtest", []string{"fleet/internal/store/postgres", "fleet/internal/waittest"}, nil},
 	{"fleet/internal/store/postgres", []string{"fleet/internal/fleet", "fleet/internal/notify", "fleet/internal/store/postgres", "fleet/internal/store/packed", "fleet/internal/store/record", "fleet/internal/store/turn"}, []string{"github.com/jackc/pgx"}},
 	{"fleet/internal/store/packed", nil, nil},
 	{"fleet/internal/store/record", []string{"fleet/internal/fleet"}, nil},

@@ -17,9 +17,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"fleet/internal/waittest"
 )
+
+// patience is how long a server may take to answer after its start. It is long because a machine that runs tests may be busy.
+const patience = 10 * time.Minute
 
 // superuser is the name of the server's only role.
 const superuser = "fleet"
@@ -140,7 +141,7 @@ func (s *Server) Restart() error {
 
 // await waits until the server answers. It returns an error with the server's log if the server has ended.
 func (s *Server) await() error {
-	ctx, cancel := context.WithTimeout(context.Background(), waittest.Limit)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for {
 		conn, err := pgx.Connect(ctx, s.URL("postgres"))

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"fleet/internal/waittest"
 )
 
 // Standby creates a standby of the server and starts it. From then on, the server confirms a commit only after the
@@ -44,7 +42,7 @@ func (s *Server) Standby() (_ *Server, err error) {
 	if err := standby.Restart(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), waittest.Limit)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for _, statement := range []string{`ALTER SYSTEM SET synchronous_standby_names = '*'`, `SELECT pg_reload_conf()`} {
 		if err := s.Exec(ctx, "postgres", statement); err != nil {
