@@ -28,11 +28,11 @@ import (
 const metricsPath = "/metrics"
 
 // forAdmins returns a handler that passes the requests of admins on to next, and answers other requests with the
-// refusal. It is for data about everybody's work. path names it in the audit log.
-func (a *App) forAdmins(path string, next http.HandlerFunc, refusal string) http.HandlerFunc {
+// refusal. It is for data about everybody's work.
+func (a *App) forAdmins(next http.HandlerFunc, refusal string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		md := metadata.MD{rpc.FaceKey: {"rest"}, "authorization": r.Header.Values("Authorization")}
-		ctx, err := a.identifyAs(r.Context(), path, md)
+		ctx, err := a.identifyAs(r.Context(), r.URL.Path, md)
 		if err == nil && !rpc.IsAdmin(ctx) {
 			err = rpc.Error(fleet.Errorf(fleet.ReasonPermissionDenied, "%s", refusal))
 		}

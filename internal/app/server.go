@@ -174,8 +174,8 @@ func (a *App) handler(version string) (http.Handler, error) {
 	}
 	mcpFace := mcp.Handler(conn, mcpConfig)
 	runners := newPrograms(a.cfg.RunnerDir)
-	metrics := a.forAdmins("/metrics", a.telemetry.ServeHTTP, "metrics are for admins: use an admin's token, or the address of the setting metrics")
-	support := a.forAdmins("/support", a.serveSupport, "the server's log and goroutines are for admins: use an admin's token")
+	metrics := a.forAdmins(a.telemetry.ServeHTTP, "metrics are for admins: use an admin's token, or the address of the setting metrics")
+	support := a.forAdmins(a.serveSupport, "the server's log and goroutines are for admins: use an admin's token")
 	all := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, programsPath) {
 			runners.ServeHTTP(w, r)

@@ -150,18 +150,19 @@ func (s *Service) madeTask(ctx context.Context, made Made) (t *fleet.Task, err e
 	return t, err
 }
 
-// madeAgent returns the agent that an earlier call has changed, if the caller may see it now. It may have been deleted meanwhile.
+// madeAgent returns the agent that an earlier call has changed, if the caller may see it now. It may have been deleted
+// meanwhile.
 func (s *Service) madeAgent(ctx context.Context, made Made) (*fleet.AgentView, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
 	v, err := s.storedAgent(ctx, made.AgentUID)
-	if err == nil && p.Access(&v.Agent) == fleet.AccessNone {
-		err = fleet.AgentNotFound(v.Name)
-	}
 	if err != nil {
 		return nil, err
+	}
+	if p.Access(&v.Agent) == fleet.AccessNone {
+		return nil, fleet.AgentNotFound(v.Name)
 	}
 	return v, nil
 }

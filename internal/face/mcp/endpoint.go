@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -77,7 +76,7 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 	maxBody := e.maxBody
 	if e.challenge != nil && wire.HTTPStatus(unknown) == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", e.challenge(r))
-		writeError(w, http.StatusUnauthorized, wire.ErrorOf(unknown))
+		wire.WriteError(w, unknown)
 		return
 	}
 	if unknown != nil {
@@ -89,7 +88,7 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		if errors.As(err, &tooLarge) {
 			w.Header().Set("Connection", "close")
 			if unknown != nil {
-				writeError(w, wire.HTTPStatus(unknown), wire.ErrorOf(unknown))
+				wire.WriteError(w, unknown)
 				return
 			}
 			refuse(w, http.StatusRequestEntityTooLarge, mcp.INVALID_REQUEST, fmt.Sprintf("the message is larger than %d bytes; send less", tooLarge.Limit))
@@ -179,9 +178,7 @@ func refuse(w http.ResponseWriter, httpStatus, code int, message string) {
 
 // refuseLimited answers the message with an error whose data is Fleet's error object.
 func refuseLimited(w http.ResponseWriter, id json.RawMessage, err error) {
-	if seconds, ok := wire.RetryAfter(err); ok {
-		w.Header().Set("Retry-After", strconv.Itoa(seconds))
-	}
+	wire.SetRetryAfter(w.Header(), err)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(wire.HTTPStatus(err))
 	object := wire.ErrorOf(err)

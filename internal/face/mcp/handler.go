@@ -34,7 +34,7 @@ func newMux(conn grpc.ClientConnInterface, c Config) http.Handler {
 		}
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, http.StatusNotFound, wire.Error{
+		wire.WriteObject(w, http.StatusNotFound, wire.Error{
 			Reason:  "UNIMPLEMENTED",
 			Message: "there is no MCP endpoint " + r.URL.Path + "; use /mcp, or /mcp/ with one of the toolsets " + names(sets),
 			Details: map[string]any{"available": names(sets)},
@@ -50,11 +50,4 @@ func Paths() []string {
 		paths = append(paths, "/mcp/"+s.Name)
 	}
 	return paths
-}
-
-// writeError answers with Fleet's error object. It is for requests that may not be protocol messages.
-func writeError(w http.ResponseWriter, status int, e wire.Error) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(e.JSON(), '\n')) // the client may have disconnected
 }

@@ -12,10 +12,12 @@ import (
 	"time"
 )
 
-// linkLife is how long a link of `fleet open` works. tokenLinks is how many links of a token can be made in this time.
+// linkLife is how long a link of `fleet open` works, and linkSeconds is the same in seconds. tokenLinks is how many links of a
+// token can be made in this time.
 const (
-	linkLife   = time.Minute
-	tokenLinks = 10
+	linkLife    = time.Minute
+	linkSeconds = int(linkLife / time.Second)
+	tokenLinks  = 10
 )
 
 // Leases are leases that all servers of the fleet share; see fleet.Store.

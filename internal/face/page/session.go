@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -81,7 +82,7 @@ func (s *Sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "GET " + endPath:
 		s.end(w, r)
 	default:
-		writeError(w, http.StatusNotFound, wire.Error{Reason: "NOT_FOUND", Message: "there is no such path: GET, POST or DELETE /session, POST /session/links, GET /session/oidc, POST /session/refresh"})
+		wire.WriteObject(w, http.StatusNotFound, wire.Error{Reason: "NOT_FOUND", Message: "there is no such path: GET, POST or DELETE /session, POST /session/links, GET /session/oidc, POST /session/refresh"})
 	}
 }
 
@@ -103,23 +104,23 @@ func (s *Sessions) show(w http.ResponseWriter, r *http.Request) {
 func (s *Sessions) open(w http.ResponseWriter, r *http.Request) {
 	var body struct{ Token, Code string }
 	if err := json.NewDecoder(io.LimitReader(r.Body, maxBody)).Decode(&body); err != nil {
-		writeError(w, http.StatusBadRequest, wire.Error{Reason: "INVALID_ARGUMENT", Message: "the body must be a JSON object with a token or a code"})
+		wire.WriteObject(w, http.StatusBadRequest, wire.Error{Reason: "INVALID_ARGUMENT", Message: "the body must be a JSON object with a token or a code"})
 		return
 	}
 	token := strings.TrimSpace(body.Token)
 	if body.Code != "" {
 		var err error
 		if token, err = s.links.redeem(r.Context(), body.Code); err != nil {
-			writeError(w, http.StatusServiceUnavailable, errStore)
+			wire.WriteObject(w, http.StatusServiceUnavailable, errStore)
 			return
 		}
 		if token == "" {
-			writeError(w, http.StatusUnauthorized, wire.Error{Reason: "UNAUTHENTICATED", Message: "the link was used already or is older than a minute; run `fleet open` again"})
+			wire.WriteObject(w, http.StatusUnauthorized, wire.Error{Reason: "UNAUTHENTICATED", Message: "the link was used already or is older than a minute; run `fleet open` again"})
 			return
 		}
 	}
 	if token == "" {
-		writeError(w, http.StatusBadRequest, wire.Error{Reason: "INVALID_ARGUMENT", Message: "the body has neither a token nor a code"})
+		wire.WriteObject(w, http.StatusBadRequest, wire.Error{Reason: "INVALID_ARGUMENT", Message: "the body has neither a token nor a code"})
 		return
 	}
 	if err := s.c.Identify(r.Context(), []string{"Bearer " + token}); err != nil {
@@ -146,16 +147,19 @@ func (s *Sessions) link(w http.ResponseWriter, r *http.Request) {
 	if token != "" { // a server that requires no token needs no code
 		var err error
 		if code, err = s.links.keep(r.Context(), token); err != nil {
-			writeError(w, http.StatusServiceUnavailable, errStore)
+			wire.WriteObject(w, http.StatusServiceUnavailable, errStore)
 			return
 		}
 		if code == "" {
-			writeError(w, http.StatusTooManyRequests, wire.Error{Reason: "LIMIT_REACHED", Message: "too many links are open; try again in a minute"})
+			w.Header().Set("Retry-After", strconv.Itoa(linkSeconds))
+			wire.WriteObject(w, http.StatusTooManyRequests, wire.Error{
+				Reason: "LIMIT_REACHED", Message: "too many links are open; try again in a minute", Details: map[string]any{"retry_after_seconds": linkSeconds},
+			})
 			return
 		}
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"code": code, "expires_in_seconds": int(linkLife / time.Second)}) // the client may have disconnected
+	_ = json.NewEncoder(w).Encode(map[string]any{"code": code, "expires_in_seconds": linkSeconds}) // the client may have disconnected
 }
 
 // errStore is the error if the store with the leases does not answer.
@@ -183,10 +187,4 @@ func (s *Sessions) cookie(r *http.Request, value string, age int) *http.Cookie {
 // isSecure reports whether the browser reaches the server by TLS, which a proxy may end.
 func (s *Sessions) isSecure(r *http.Request) bool {
 	return r.TLS != nil || strings.HasPrefix(s.c.PublicURL, "https://")
-}
-
-func writeError(w http.ResponseWriter, status int, e wire.Error) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(e.JSON(), '\n')) // the client may have disconnected
 }

@@ -118,7 +118,9 @@ func TestLinks(t *testing.T) {
 	for range tokenLinks {
 		link("Bearer good")
 	}
-	require.Equal(t, http.StatusTooManyRequests, serve(h, "POST", "/session/links", "", "Authorization", "Bearer good").Code)
+	w := serve(h, "POST", "/session/links", "", "Authorization", "Bearer good")
+	require.Equal(t, http.StatusTooManyRequests, w.Code)
+	require.Equal(t, "60", w.Header().Get("Retry-After"))
 	code = link("bearer also-good")
 	require.Equal(t, http.StatusNoContent, serve(h, "POST", "/session", code).Code, "other tokens must have their own links, and the scheme may be in lower case")
 	now = now.Add(linkLife + time.Second)

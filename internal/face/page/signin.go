@@ -56,7 +56,7 @@ type attempt struct {
 // signIn sends the browser to the issuer. ?to= is the path to go to afterwards.
 func (s *Sessions) signIn(w http.ResponseWriter, r *http.Request) {
 	if s.c.Issuer == nil {
-		writeError(w, http.StatusNotFound, wire.Error{Reason: "NOT_FOUND", Message: "this server has no issuer to sign in with: use a token"})
+		wire.WriteObject(w, http.StatusNotFound, wire.Error{Reason: "NOT_FOUND", Message: "this server has no issuer to sign in with: use a token"})
 		return
 	}
 	base := s.base(r)
@@ -162,7 +162,7 @@ func (s *Sessions) endCookie(r *http.Request, value string, age int) *http.Cooki
 func (s *Sessions) refresh(w http.ResponseWriter, r *http.Request) {
 	c, err := r.Cookie(refreshName)
 	if err != nil || c.Value == "" || s.c.Issuer == nil {
-		writeError(w, http.StatusUnauthorized, wire.Error{Reason: "UNAUTHENTICATED", Message: "the session cannot be refreshed: sign in"})
+		wire.WriteObject(w, http.StatusUnauthorized, wire.Error{Reason: "UNAUTHENTICATED", Message: "the session cannot be refreshed: sign in"})
 		return
 	}
 	token, next, err := s.c.Issuer.Refresh(r.Context(), c.Value)

@@ -27,7 +27,7 @@ func (r *refusal) Error() string { return r.body.Message }
 // writeError writes err as the JSON error object.
 func writeError(w http.ResponseWriter, err error) {
 	if r, ok := errors.AsType[*refusal](err); ok {
-		writeObject(w, r.status, r.body)
+		wire.WriteObject(w, r.status, r.body)
 		return
 	}
 	status := 0
@@ -37,17 +37,11 @@ func writeError(w http.ResponseWriter, err error) {
 	if status == 0 {
 		status = wire.HTTPStatus(err)
 	}
-	if seconds, ok := wire.RetryAfter(err); ok {
-		w.Header().Set("Retry-After", strconv.Itoa(seconds))
-	}
+	wire.SetRetryAfter(w.Header(), err)
 	if status == http.StatusUnauthorized && w.Header().Get("WWW-Authenticate") == "" {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="fleet"`)
 	}
-	writeObject(w, status, wire.ErrorOf(err))
-}
-
-func writeObject(w http.ResponseWriter, status int, e wire.Error) {
-	writeJSON(w, status, append(e.JSON(), '\n'))
+	wire.WriteObject(w, status, wire.ErrorOf(err))
 }
 
 // writeJSON writes the JSON. It ignores a write error, which means that the client has disconnected.
@@ -86,7 +80,7 @@ func (f *face) routingFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.M
 	if near := f.nearest(r.Method, path); near != "" {
 		message = fmt.Sprintf("there is no %s: did you mean %s? /docs describes the API", asked, near)
 	}
-	writeObject(w, http.StatusNotFound, wire.Error{
+	wire.WriteObject(w, http.StatusNotFound, wire.Error{
 		Reason: unimplemented, Message: message, Details: map[string]any{"method": asked, "routes": routes},
 	})
 }
@@ -100,7 +94,7 @@ func (f *face) writeNotAllowed(w http.ResponseWriter, r *http.Request, verbs []s
 		message = fmt.Sprintf("there is no %s: this path takes %s; did you mean %s?", asked, strings.Join(verbs, " and "), near)
 	}
 	w.Header().Set("Allow", strings.Join(verbs, ", "))
-	writeObject(w, http.StatusMethodNotAllowed, wire.Error{
+	wire.WriteObject(w, http.StatusMethodNotAllowed, wire.Error{
 		Reason: unimplemented, Message: message, Details: map[string]any{"method": asked, "allowed": verbs},
 	})
 }

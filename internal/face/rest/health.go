@@ -44,7 +44,7 @@ func (f *face) ready(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.Header().Set("Retry-After", "1")
-	writeObject(w, http.StatusServiceUnavailable, wire.Error{
+	wire.WriteObject(w, http.StatusServiceUnavailable, wire.Error{
 		Reason:  "BACKEND_UNAVAILABLE",
 		Message: "the server is not ready: " + why,
 		Details: details,

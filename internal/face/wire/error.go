@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math"
 	"net/http"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -76,7 +75,7 @@ func ErrorOf(err error) Error {
 			}
 		}
 	}
-	if seconds, ok := RetryAfter(err); ok {
+	if seconds, ok := retryAfter(err); ok {
 		details["retry_after_seconds"] = seconds
 	}
 	if len(details) > 0 {
@@ -112,18 +111,6 @@ func HTTPStatus(err error) int {
 		return code
 	}
 	return http.StatusInternalServerError
-}
-
-// RetryAfter returns the seconds, rounded up, after which the failed call may be retried. It returns false if err has
-// none.
-func RetryAfter(err error) (int, bool) {
-	s, _ := read(err)
-	for _, d := range s.Details() {
-		if r, ok := d.(*errdetails.RetryInfo); ok && r.GetRetryDelay() != nil {
-			return int(math.Ceil(r.GetRetryDelay().AsDuration().Seconds())), true
-		}
-	}
-	return 0, false
 }
 
 // read returns err as a status, and its reason.

@@ -1,16 +1,45 @@
 package wire
 
 import (
+	"math"
 	"net/http"
 	"strconv"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 )
 
-// WriteError answers an HTTP request with the error object of err. If the server suggests a delay, the header Retry-After has it.
+// WriteError answers an HTTP request with the error object of err. If the server suggests a delay, the header
+// Retry-After has it.
 func WriteError(w http.ResponseWriter, err error) {
-	if seconds, ok := RetryAfter(err); ok {
-		w.Header().Set("Retry-After", strconv.Itoa(seconds))
+	SetRetryAfter(w.Header(), err)
+	WriteObject(w, HTTPStatus(err), ErrorOf(err))
+}
+
+// WriteObject answers an HTTP request with the error object.
+func WriteObject(w http.ResponseWriter, status int, e Error) {
+	data := append(e.JSON(), '\n')
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(data)))
+	w.WriteHeader(status)
+	_, _ = w.Write(data) // the client may have disconnected
+}
+
+// SetRetryAfter sets the header Retry-After if err says when the call may be retried.
+func SetRetryAfter(h http.Header, err error) {
+	if seconds, ok := retryAfter(err); ok {
+		h.Set("Retry-After", strconv.Itoa(seconds))
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(HTTPStatus(err))
-	_, _ = w.Write(append(ErrorBody(err), '\n')) // the client may have disconnected
+}
+
+// retryAfter returns the seconds, rounded up, after which the failed call may be retried. It returns false if err has
+// none.
+func retryAfter(err error) (int, bool) {
+	s, _ := read(err)
+	for _, d := range s.Details() {
+		if r, ok := d.(*errdetails.RetryInfo); ok && r.GetRetryDelay() != nil {
+			return int(math.Ceil(r.GetRetryDelay().AsDuration().Seconds())), true
+		}
+	}
+	return 0, false
 }
