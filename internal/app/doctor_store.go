@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fleet/internal/store/postgres"
+	"fleet/internal/store/record"
 	"fleet/internal/store/sqlite"
 )
 
@@ -84,7 +85,7 @@ func (d *doctor) store(ctx context.Context) {
 		return
 	}
 	begun := time.Now()
-	have, want, oldest, err := sqlite.Versions(ctx, d.cfg.sqlitePath())
+	schema, err := sqlite.Schema(ctx, d.cfg.sqlitePath())
 	took := time.Since(begun)
 	if errors.Is(err, fs.ErrNotExist) {
 		d.add(good, "store", "", "%s does not exist yet, the server creates it", d.cfg.sqlitePath())
@@ -98,7 +99,7 @@ func (d *doctor) store(ctx context.Context) {
 	if info, err := os.Stat(d.cfg.sqlitePath()); err == nil {
 		size = info.Size()
 	}
-	d.schema("SQLite", have, want, oldest, fmt.Sprintf("%s, %s", d.cfg.sqlitePath(), bytesText(uint64(size))), took) //nolint:gosec // a size
+	d.schema("SQLite", schema, fmt.Sprintf("%s, %s", d.cfg.sqlitePath(), bytesText(uint64(size))), took) //nolint:gosec // a size
 }
 
 func (d *doctor) postgres(ctx context.Context) {
@@ -107,17 +108,17 @@ func (d *doctor) postgres(ctx context.Context) {
 		d.add(failing, "store", "check the setting store, the network, and that the role may connect", "%s: %v", d.cfg.shownStore(), err)
 		return
 	}
-	d.schema("Postgres "+x.Version, x.Have, x.Want, x.Oldest, fmt.Sprintf("%s, %s", d.cfg.shownStore(), bytesText(uint64(x.Size))), x.Latency) //nolint:gosec // a size
+	d.schema("Postgres "+x.Version, x.Schema, fmt.Sprintf("%s, %s", d.cfg.shownStore(), bytesText(uint64(x.Size))), x.Latency) //nolint:gosec // a size
 	d.clock("the store's", x.Clock)
 }
 
-// schema reports on a store whose schema has the version have. This program needs the version want. If have is greater, it can
-// work with the schema if want is at least oldest.
-func (d *doctor) schema(kind string, have, want, oldest int64, where string, latency time.Duration) {
+// schema reports on a store of the kind, which is at where.
+func (d *doctor) schema(kind string, schema record.Schema, where string, latency time.Duration) {
+	have, want := schema.Have, schema.Want
 	switch {
-	case have > want && oldest <= want:
+	case schema.Newer() && schema.Usable():
 		d.add(warning, "store", "upgrade Fleet again when the cause of the rollback is gone", "%s: a newer Fleet has upgraded the schema to version %d, and this Fleet, which knows versions up to %d, can work with it", where, have, want)
-	case have > want:
+	case schema.Newer():
 		d.add(failing, "store", "start the Fleet that has upgraded it", "%s: the schema has version %d, and this Fleet knows versions up to %d", where, have, want)
 	case have < want:
 		d.add(warning, "store", "`fleet migrate up` upgrades it, and `fleet serve` does too; back up first", "%s: the schema has version %d, and this Fleet needs %d", where, have, want)

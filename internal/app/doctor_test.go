@@ -18,6 +18,7 @@ import (
 	"fleet/internal/identity/oidc/oidctest"
 	"fleet/internal/loopback/loopbacktest"
 	"fleet/internal/store/postgres/pgtest"
+	"fleet/internal/store/record"
 	"fleet/internal/store/sqlite"
 )
 
@@ -108,10 +109,10 @@ func TestDoctorAndStores(t *testing.T) {
 	require.Equal(t, good, all["clock"].Verdict)
 
 	d := &doctor{}
-	d.schema("SQLite", 9, 8, 9, "x", 0)
-	d.schema("SQLite", 9, 8, 8, "x", 0)
-	d.schema("SQLite", 7, 8, 0, "x", 0)
-	d.schema("SQLite", 8, 8, 0, "x", time.Second)
+	d.schema("SQLite", record.Schema{Have: 9, Want: 8, Oldest: 9}, "x", 0)
+	d.schema("SQLite", record.Schema{Have: 9, Want: 8, Oldest: 8}, "x", 0)
+	d.schema("SQLite", record.Schema{Have: 7, Want: 8}, "x", 0)
+	d.schema("SQLite", record.Schema{Have: 8, Want: 8}, "x", time.Second)
 	var found []verdict
 	for _, f := range d.found {
 		found = append(found, f.Verdict)

@@ -14,6 +14,7 @@ import (
 	"fleet/internal/face/cli"
 	"fleet/internal/fleet"
 	"fleet/internal/store/postgres"
+	"fleet/internal/store/record"
 	"fleet/internal/store/sqlite"
 )
 
@@ -97,12 +98,12 @@ several times at once: one process upgrades the schema, and the others wait.`,
 
 // showVersion prints the version of the schema and, if it is not the needed version, what to do.
 func (p *program) showVersion(ctx context.Context, cfg Config) error {
-	var have, want, oldest int64
+	var schema record.Schema
 	var err error
 	if cfg.Store != "" {
-		have, want, oldest, err = postgres.Versions(ctx, cfg.Store)
+		schema, err = postgres.Schema(ctx, cfg.Store)
 	} else {
-		have, want, oldest, err = sqlite.Versions(ctx, cfg.sqlitePath())
+		schema, err = sqlite.Schema(ctx, cfg.sqlitePath())
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		_, err = fmt.Fprintf(p.stdout, "%s does not exist yet. `fleet serve` and `fleet migrate up` create it.\n", cfg.shownStore())
@@ -113,14 +114,14 @@ func (p *program) showVersion(ctx context.Context, cfg Config) error {
 	}
 	next := "It is up to date."
 	switch {
-	case have > want && oldest <= want:
+	case schema.Newer() && schema.Usable():
 		next = "A newer Fleet has upgraded it. This one can work with it."
-	case have > want:
+	case schema.Newer():
 		next = "A newer Fleet has upgraded it. This one cannot work with it: start the newer one."
-	case have < want:
+	case schema.Have < schema.Want:
 		next = "Run `fleet migrate up`, or `fleet serve`, which does it too."
 	}
-	_, err = fmt.Fprintf(p.stdout, "%s has schema version %d, and this Fleet needs %d. %s\n", cfg.shownStore(), have, want, next)
+	_, err = fmt.Fprintf(p.stdout, "%s has schema version %d, and this Fleet needs %d. %s\n", cfg.shownStore(), schema.Have, schema.Want, next)
 	return err
 }
 
@@ -190,10 +191,10 @@ transaction: if the command fails, run it again.`,
 		if cfg.Store == "" {
 			return cli.Fail(cli.ExitUsage, "name the database with --store or FLEET_STORE", "the command needs a Postgres database to import into")
 		}
-		switch have, _, _, err := sqlite.Versions(cmd.Context(), cfg.sqlitePath()); {
+		switch schema, err := sqlite.Schema(cmd.Context(), cfg.sqlitePath()); {
 		case err != nil:
 			return fmt.Errorf("%s is not the store of a fleet: %w", cfg.sqlitePath(), err)
-		case have == 0:
+		case schema.Have == 0:
 			return fmt.Errorf("%s is not the store of a fleet: it is a SQLite database without Fleet's tables", cfg.sqlitePath())
 		}
 		return p.importStore(cmd.Context(), cfg)

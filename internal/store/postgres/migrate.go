@@ -21,61 +21,46 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// oldestProgram asks for the version of the schema that a program must know to work with the current one.
-const oldestProgram = `SELECT oldest FROM compatibility`
+// otherStore is what a user can do about a database that this program cannot work with.
+const otherStore = "another database"
 
 // migrate upgrades the schema and returns its version. Each migration runs in a transaction of its own. migrate accepts
 // a newer schema if its migrations say that this program can work with it, so that old and new replicas can run at the
 // same time. If several replicas start at the same time, they migrate one after the other.
 func migrate(ctx context.Context, pool *pgxpool.Pool) (version int64, err error) {
-	have, want, err := versions(ctx, pool)
-	switch {
-	case err != nil:
+	schema, err := schemaOf(ctx, pool)
+	if err != nil {
 		return 0, err
-	case have > want:
-		var oldest int64
-		if err := pool.QueryRow(ctx, oldestProgram).Scan(&oldest); err != nil {
-			return 0, err
-		}
-		if oldest > want {
-			return 0, fmt.Errorf("its schema has version %d, which needs a Fleet that supports at least version %d, and this Fleet supports versions up to %d: use a newer Fleet, or another database", have, oldest, want)
-		}
-		return have, nil
-	case have == want:
-		return want, nil
 	}
-	return want, provide(pool, func(p *goose.Provider) error {
+	if schema.Have >= schema.Want {
+		return schema.Have, schema.Check(otherStore)
+	}
+	return schema.Want, provide(pool, func(p *goose.Provider) error {
 		if _, err := p.Up(ctx); err != nil {
-			return fmt.Errorf("upgrade the schema from version %d to %d: %w", have, want, err)
+			return fmt.Errorf("upgrade the schema from version %d to %d: %w", schema.Have, schema.Want, err)
 		}
 		return nil
 	})
 }
 
-// Versions returns the version of the database's schema, 0 if there is no schema, and the version that this program
-// needs. If a newer program has upgraded the schema, a program can work with it if it knows the version oldest. Versions
-// changes nothing.
-func Versions(ctx context.Context, url string) (have, want, oldest int64, err error) {
+// Schema returns the version of the database's schema and the version that this program needs. It changes nothing.
+func Schema(ctx context.Context, url string) (record.Schema, error) {
 	pool, err := newPool(ctx, url, sideConns, nil)
 	if err != nil {
-		return 0, 0, 0, err
+		return record.Schema{}, err
 	}
 	defer pool.Close()
-	if have, want, err = versions(ctx, pool); err == nil && have > want {
-		err = pool.QueryRow(ctx, oldestProgram).Scan(&oldest)
-	}
-	return have, want, oldest, translate(err)
+	schema, err := schemaOf(ctx, pool)
+	return schema, plain(ctx, translate(err))
 }
 
-// versions returns the version of the database's schema, 0 if there is no schema, and the version that this program
-// needs.
-func versions(ctx context.Context, pool *pgxpool.Pool) (have, want int64, err error) {
+func schemaOf(ctx context.Context, pool *pgxpool.Pool) (schema record.Schema, err error) {
 	err = provide(pool, func(p *goose.Provider) error {
 		var known, applied []int64
 		for _, s := range p.ListSources() {
 			known = append(known, s.Version)
 		}
-		want = slices.Max(known)
+		schema.Want = slices.Max(known)
 		var made bool
 		if err := pool.QueryRow(ctx, `SELECT to_regclass('goose_db_version') IS NOT NULL`).Scan(&made); err != nil || !made {
 			return err
@@ -83,10 +68,13 @@ func versions(ctx context.Context, pool *pgxpool.Pool) (have, want int64, err er
 		if err := pool.QueryRow(ctx, `SELECT array_agg(version_id) FROM goose_db_version`).Scan(&applied); err != nil || len(applied) == 0 {
 			return err
 		}
-		have = slices.Max(applied)
-		return record.CheckSchema(applied, known, "another database")
+		schema.Have = slices.Max(applied)
+		if err := record.CheckMigrations(applied, known, otherStore); err != nil || !schema.Newer() {
+			return err
+		}
+		return pool.QueryRow(ctx, record.OldestQuery).Scan(&schema.Oldest)
 	})
-	return have, want, err
+	return schema, err
 }
 
 // provide calls f with a goose provider that has the migrations of this program and takes a lock in the database.

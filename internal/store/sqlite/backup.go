@@ -42,24 +42,6 @@ func Backup(ctx context.Context, path, to string) (err error) {
 	return f.Sync() // SQLite has written the file under its name, and does not sync it
 }
 
-// Versions returns the version of the schema in the file, and the version that this program needs. If a newer program has
-// upgraded the schema, a program can work with it if it knows the version oldest. Versions changes nothing.
-func Versions(ctx context.Context, path string) (have, want, oldest int64, err error) {
-	db, err := openExisting(path)
-	if err != nil {
-		return 0, 0, 0, err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	p, err := provider(db)
-	if err != nil {
-		return 0, 0, 0, err
-	}
-	if have, want, err = p.GetVersions(ctx); err == nil && have > want {
-		err = db.QueryRowContext(ctx, oldestProgram).Scan(&oldest)
-	}
-	return have, want, oldest, err
-}
-
 // openExisting opens the file without changing it. It returns an error if the file does not exist.
 func openExisting(path string) (*sql.DB, error) {
 	if _, err := os.Stat(path); err != nil {

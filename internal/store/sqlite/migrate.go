@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 
@@ -18,8 +19,8 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// oldestProgram asks for the version of the schema that a program must know to work with the current one.
-const oldestProgram = `SELECT oldest FROM compatibility`
+// otherStore is what a user can do about a database that this program cannot work with.
+const otherStore = "another data directory"
 
 // migrate upgrades the schema and returns its version. Each migration runs in a transaction of its own. migrate accepts
 // a newer schema if its migrations say that this program can work with it, so that an upgrade of Fleet can be undone.
@@ -28,36 +29,49 @@ func migrate(ctx context.Context, db *sql.DB) (version int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	before, target, err := p.GetVersions(ctx)
+	schema, err := schemaOf(ctx, db, p)
 	if err != nil {
 		return 0, err
 	}
-	if err := checkSchema(ctx, db, p); err != nil {
+	if err := checkMigrations(ctx, db, p); err != nil {
 		return 0, err
 	}
-	if before > target {
-		var oldest int64
-		if err := db.QueryRowContext(ctx, oldestProgram).Scan(&oldest); err != nil {
-			return 0, err
-		}
-		if oldest > target {
-			return 0, fmt.Errorf("its schema has version %d, which needs a Fleet that supports at least version %d, and this Fleet supports versions up to %d: use a newer Fleet, or another data directory",
-				before, oldest, target)
-		}
-		return before, nil
+	if schema.Newer() {
+		return schema.Have, schema.Check(otherStore)
 	}
 	if _, err := p.Up(ctx); err != nil {
 		// Another process may have applied the same migration first. Then continue from its version.
-		if now, _, verr := p.GetVersions(ctx); verr == nil && now > before {
+		if now, _, verr := p.GetVersions(ctx); verr == nil && now > schema.Have {
 			return migrate(ctx, db)
 		}
-		return 0, fmt.Errorf("upgrade the schema from version %d to %d: %w", before, target, err)
+		return 0, fmt.Errorf("upgrade the schema from version %d to %d: %w", schema.Have, schema.Want, err)
 	}
-	return target, nil
+	return schema.Want, nil
 }
 
-// checkSchema returns an error if the database lacks a migration of this program but has a later one.
-func checkSchema(ctx context.Context, db *sql.DB, p *goose.Provider) error {
+// Schema returns the version of the schema in the file and the version that this program needs. It changes nothing.
+func Schema(ctx context.Context, path string) (schema record.Schema, err error) {
+	db, err := openExisting(path)
+	if err != nil {
+		return schema, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	p, err := provider(db)
+	if err != nil {
+		return schema, err
+	}
+	return schemaOf(ctx, db, p)
+}
+
+func schemaOf(ctx context.Context, db *sql.DB, p *goose.Provider) (schema record.Schema, err error) {
+	if schema.Have, schema.Want, err = p.GetVersions(ctx); err != nil || !schema.Newer() {
+		return schema, err
+	}
+	return schema, db.QueryRowContext(ctx, record.OldestQuery).Scan(&schema.Oldest)
+}
+
+// checkMigrations returns an error if the database lacks a migration of this program but has a later one.
+func checkMigrations(ctx context.Context, db *sql.DB, p *goose.Provider) error {
 	rows, err := db.QueryContext(ctx, `SELECT version_id FROM goose_db_version`)
 	if err != nil {
 		return err
@@ -78,7 +92,7 @@ func checkSchema(ctx context.Context, db *sql.DB, p *goose.Provider) error {
 	for _, s := range p.ListSources() {
 		known = append(known, s.Version)
 	}
-	return record.CheckSchema(applied, known, "another data directory")
+	return record.CheckMigrations(applied, known, otherStore)
 }
 
 // provider returns goose with the migrations of this program.
