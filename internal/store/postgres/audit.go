@@ -41,13 +41,14 @@ func (t *tx) queueAudit(b *pgx.Batch) (read func(pgx.BatchResults) error, settle
 	}
 }
 
-// PutAudit writes entries of the audit log, see fleet.Store.
+// PutAudit writes entries of the audit log, see fleet.Store. It does not repeat the write, because the entries could be
+// written twice.
 func (s *Store) PutAudit(ctx context.Context, entries []fleet.AuditEntry) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
 	defer s.leave()
-	b := &pgx.Batch{}
+	b := &pgx.Batch{} // a batch without BEGIN runs as one transaction
 	for i := range entries {
 		if e := &entries[i]; e.ID != 0 {
 			b.Queue(endAudit, encode([]any{e.Outcome, e.Target, e.ID})...)
@@ -55,31 +56,27 @@ func (s *Store) PutAudit(ctx context.Context, entries []fleet.AuditEntry) error 
 			b.Queue(insertAudit, encode(record.AuditArgs(e))...)
 		}
 	}
-	err := pgx.BeginFunc(ctx, s.writer, func(tx pgx.Tx) error { return tx.SendBatch(ctx, b).Close() })
-	return plain(ctx, translate(err))
+	return s.retry(ctx, func() (again bool, err error) {
+		err = answering(ctx, answerLimit, func(ctx context.Context) error { return s.side.SendBatch(ctx, b).Close() })
+		return false, translate(err)
+	})
 }
 
 // Audit returns entries of the audit log, newest first; see fleet.Store.
 func (s *Store) Audit(ctx context.Context, f fleet.AuditFilter, limit int) (entries []fleet.AuditEntry, err error) {
-	if err := s.enter(); err != nil {
-		return nil, err
-	}
-	defer s.leave()
 	c := &clause{}
 	record.AuditConditions(f, c.add)
-	rows, err := s.reader.Query(ctx, record.SelectAudit+c.where+`true ORDER BY n DESC LIMIT `+c.arg(limit), encode(c.args)...)
-	if err == nil {
-		err = read(rows, func(row scanner) error {
-			e, err := record.ScanAudit(row)
-			entries = append(entries, e)
-			return err
-		})
-	}
-	return entries, plain(ctx, translate(err))
+	query := record.SelectAudit + c.where + `true ORDER BY n DESC LIMIT ` + c.arg(limit)
+	err = s.one(ctx, s.reader, func(row scanner) error {
+		e, err := record.ScanAudit(row)
+		entries = append(entries, e)
+		return err
+	}, query, c.args...)
+	return entries, err
 }
 
 // PruneAudit removes old entries of the audit log, see fleet.Store.
 func (s *Store) PruneAudit(ctx context.Context, before time.Time, limit int) (removed int, err error) {
-	err = s.one(ctx, func(row scanner) error { return row.Scan(&removed) }, pruneAudit, before, limit)
+	err = s.one(ctx, s.side, func(row scanner) error { return row.Scan(&removed) }, pruneAudit, before, limit)
 	return removed, err
 }

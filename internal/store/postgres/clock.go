@@ -37,14 +37,22 @@ func (c *clock) measure(ctx context.Context, pool *pgxpool.Pool) error {
 }
 
 // set corrects the clock. A statement that was sent at begun, by the local clock, and has just been answered has read the
-// time there from the database. If the clock shows that time between these two moments, it may be right, and set does not
-// change it.
+// time there from the database, so the right clock shows that time between these two moments. set moves the clock no
+// further than that requires: then even a slow answer cannot make it worse.
 func (c *clock) set(begun, there time.Time) {
 	ended := c.local()
-	if c.last.Load() != nil && !c.at(begun).After(there) && !c.at(ended).Before(there) {
-		return
+	here := begun.Add(ended.Sub(begun) / 2)
+	if c.last.Load() != nil {
+		switch {
+		case c.at(begun).After(there):
+			here = begun
+		case c.at(ended).Before(there):
+			here = ended
+		default:
+			return
+		}
 	}
-	c.last.Store(&measurement{here: begun.Add(ended.Sub(begun) / 2), there: there})
+	c.last.Store(&measurement{here: here, there: there})
 }
 
 func (c *clock) at(here time.Time) time.Time {

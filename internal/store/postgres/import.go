@@ -35,10 +35,10 @@ func Import(ctx context.Context, url string, places map[string]string, rows func
 	}
 	defer pool.Close()
 	if _, err := checkServer(ctx, pool); err != nil {
-		return nil, translate(err)
+		return nil, plain(ctx, translate(err))
 	}
 	if _, err := migrate(ctx, pool); err != nil {
-		return nil, translate(err)
+		return nil, plain(ctx, translate(err))
 	}
 	counts = map[string]int64{}
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
@@ -63,7 +63,7 @@ func Import(ctx context.Context, url string, places map[string]string, rows func
 	if err == nil { // autovacuum would do this later, and queries would be slow until then; so an error can be ignored
 		_, _ = pool.Exec(ctx, `VACUUM (ANALYZE) `+strings.Join(imported, `, `))
 	}
-	return counts, translate(err)
+	return counts, plain(ctx, translate(err))
 }
 
 // requireEmpty returns an error if the database already has a fleet. It locks the tables, so that no server can add one

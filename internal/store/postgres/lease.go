@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Leases use the database's clock. It is read after the row is locked, so time spent waiting for the lock counts.
@@ -61,7 +62,7 @@ func (s *Store) Lease(ctx context.Context, key, owner string, ttl time.Duration)
 			return c.epoch, nil
 		}
 	}
-	err = s.one(ctx, func(row scanner) error { return row.Scan(&epoch) }, takeLease, key, owner, ttl.Microseconds())
+	err = s.one(ctx, s.side, func(row scanner) error { return row.Scan(&epoch) }, takeLease, key, owner, ttl.Microseconds())
 	return epoch, err
 }
 
@@ -71,7 +72,7 @@ func (s *Store) Release(ctx context.Context, key, owner string) error {
 	if err := s.leasing.do(ctx, c); err != nil || c.done {
 		return err
 	}
-	return s.one(ctx, nil, releaseLease, key, owner)
+	return s.one(ctx, s.side, nil, releaseLease, key, owner)
 }
 
 // leaseAll runs the calls in one transaction. It leaves calls undone that would have to wait for transactions that lock
@@ -134,7 +135,7 @@ func (b *leaseBatch) read(rows pgx.Rows) error {
 // RenewLeases renews all leases of an owner in one statement, see fleet.Store.
 func (s *Store) RenewLeases(ctx context.Context, owner string, ttl time.Duration) (map[string]int64, error) {
 	epochs := map[string]int64{}
-	err := s.one(ctx, func(row scanner) error {
+	err := s.one(ctx, s.side, func(row scanner) error {
 		var key string
 		var epoch int64
 		err := row.Scan(&key, &epoch)
@@ -147,7 +148,7 @@ func (s *Store) RenewLeases(ctx context.Context, owner string, ttl time.Duration
 // Leases returns the owners of the valid leases whose keys have the prefix, see fleet.Store.
 func (s *Store) Leases(ctx context.Context, prefix string) (owners map[string]string, err error) {
 	owners = map[string]string{}
-	err = s.one(ctx, func(row scanner) error {
+	err = s.one(ctx, s.side, func(row scanner) error {
 		var key, owner string
 		err := row.Scan(&key, &owner)
 		owners[key] = owner
@@ -158,7 +159,7 @@ func (s *Store) Leases(ctx context.Context, prefix string) (owners map[string]st
 
 // one runs a single statement as a transaction of its own, and calls f with every row of its result. f may be nil. The
 // statement must be repeatable, because it may run twice.
-func (s *Store) one(ctx context.Context, f func(scanner) error, query string, args ...any) error {
+func (s *Store) one(ctx context.Context, pool *pgxpool.Pool, f func(scanner) error, query string, args ...any) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -171,7 +172,7 @@ func (s *Store) one(ctx context.Context, f func(scanner) error, query string, ar
 	}
 	return s.retry(ctx, func() (again bool, err error) {
 		err = answering(ctx, answerLimit, func(ctx context.Context) error {
-			rows, err := s.side.Query(ctx, query, encode(args)...)
+			rows, err := pool.Query(ctx, query, encode(args)...)
 			if err != nil {
 				return err
 			}

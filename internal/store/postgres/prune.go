@@ -24,7 +24,7 @@ func (s *Store) Prune(ctx context.Context, before time.Time, limit int) (removed
 	for _, query := range []string{pruneEvents, pruneRequests, pruneTokens, pruneLeases} {
 		n := 0
 		counting := `WITH gone AS (` + query + ` RETURNING 1) SELECT count(*) FROM gone`
-		if err := s.one(ctx, func(row scanner) error { return row.Scan(&n) }, counting, before, limit); err != nil {
+		if err := s.one(ctx, s.side, func(row scanner) error { return row.Scan(&n) }, counting, before, limit); err != nil {
 			return removed, err
 		}
 		removed += n

@@ -374,6 +374,45 @@ func TestPausedTransaction(t *testing.T) {
 	require.Equal(t, 2, tries, "the paused transaction must be repeated")
 }
 
+// TestRenewalDuringAWait renews the leases of a server while one of its transactions waits for a lock. The renewal must
+// not wait too, because the server would lose all its leases.
+func TestRenewalDuringAWait(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	s, other := openAt(t, url, postgres.Config{}), openAt(t, url, postgres.Config{})
+	a := &fleet.Agent{UID: "u1", Name: "a", State: fleet.StateRunning, Desired: fleet.DesiredRunning}
+	require.NoError(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertAgent(a) }))
+	epoch, err := s.Lease(t.Context(), "k", "one", time.Hour)
+	require.NoError(t, err)
+	touch := func(tx fleet.Tx) error {
+		a, err := tx.Agent("u1")
+		if err != nil {
+			return err
+		}
+		return tx.UpdateAgent(a)
+	}
+	conn, waited := dial(t, url), make(chan error, 1)
+	require.NoError(t, other.Update(t.Context(), func(tx fleet.Tx) error {
+		if err := touch(tx); err != nil {
+			return err
+		}
+		_, err := tx.Agent("u1") // sends the write
+		require.NoError(t, err)
+		go func() { waited <- s.Update(fleet.WithLease(t.Context(), fleet.Lease{Key: "k", Epoch: epoch}), touch) }()
+		waittest.Until(t, "nothing signals that a transaction waits", func() bool {
+			var waits bool
+			require.NoError(t, conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
+				WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits))
+			return waits
+		})
+		renewed, err := s.RenewLeases(t.Context(), "one", time.Hour)
+		require.NoError(t, err)
+		require.Equal(t, map[string]int64{"k": epoch}, renewed)
+		return nil
+	}))
+	require.NoError(t, <-waited)
+}
+
 // TestNewerSchema opens a database with a newer schema. The store must use it unless the schema says that it needs a
 // newer program.
 func TestNewerSchema(t *testing.T) {
@@ -407,7 +446,7 @@ func TestSchemaOfABranch(t *testing.T) {
 	const want = "but lacks the earlier version 5: another build of Fleet made it, for example from a branch: use that build, or another database"
 	_, err = postgres.Open(t.Context(), url, postgres.Config{})
 	require.ErrorContains(t, err, want)
-	_, _, _, err = postgres.Versions(t.Context(), url)
+	_, err = postgres.Schema(t.Context(), url)
 	require.ErrorContains(t, err, want)
 }
 

@@ -91,7 +91,7 @@ func Open(ctx context.Context, url string, cfg Config) (_ *Store, err error) {
 	defer func() {
 		if err != nil {
 			s.closePools()
-			err = fmt.Errorf("open the store %s: %w", Redact(url), translate(err))
+			err = fmt.Errorf("open the store %s: %w", Redact(url), plain(ctx, translate(err)))
 		}
 	}()
 	if s.writer, err = newPool(ctx, url, 0, keyedSettings); err != nil {

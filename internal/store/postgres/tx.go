@@ -21,8 +21,10 @@ var errEarly = errors.New("the events of the view are not in the log yet")
 const (
 	beginUpdate = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`
 	beginView   = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`
-	// holdLease locks the lease, so that nobody else can take it before the commit. Without the lease it fails with a
-	// division by zero, because a COMMIT may follow in the same batch.
+	// checkLease fails with a division by zero if the lease was lost, because a COMMIT may follow in the same batch.
+	checkLease = `SELECT 1 / count(*) FROM leases WHERE key = $1 AND epoch = $2`
+	// holdLease is checkLease, and locks the lease, so that nobody else can take it before the commit. The lock also stops
+	// renewLeases, so it is taken last: a transaction can wait long for other locks.
 	holdLease = `SELECT 1 / count(*) FROM (SELECT 1 FROM leases WHERE key = $1 AND epoch = $2 FOR SHARE) AS held`
 )
 
@@ -235,6 +237,7 @@ func (t *tx) commit() (ids []int64, err error) {
 	}
 	readAudit, settle := t.queueAudit(b)
 	defer func() { settle(err) }()
+	readLease := t.queueLease(b, holdLease)
 	b.Queue("COMMIT")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), endTimeout)
 	defer cancel()
@@ -255,6 +258,9 @@ func (t *tx) commit() (ids []int64, err error) {
 	if err := readAudit(r); err != nil {
 		return nil, err
 	}
+	if err := readLease(r); err != nil {
+		return nil, err
+	}
 	tag, err := r.Exec()
 	if err == nil && tag.String() != "COMMIT" {
 		err = errors.New("the database has rolled the transaction back")
@@ -272,15 +278,8 @@ func (t *readTx) queueBefore(b *pgx.Batch) func(pgx.BatchResults) error {
 		b.Queue(t.begin)
 		t.begin = ""
 		read = append(read, exec)
-		if l, ok := fleet.LeaseFrom(t.ctx); ok && !t.view {
-			b.Queue(holdLease, l.Key, l.Epoch)
-			read = append(read, func(r pgx.BatchResults) error {
-				_, err := r.Exec()
-				if code(err) == codeDivision {
-					err = fleet.ErrLeaseLost
-				}
-				return err
-			})
+		if !t.view {
+			read = append(read, t.queueLease(b, checkLease))
 		}
 	}
 	if begins && t.view {
@@ -302,6 +301,23 @@ func (t *readTx) queueBefore(b *pgx.Batch) func(pgx.BatchResults) error {
 			}
 		}
 		return nil
+	}
+}
+
+// queueLease queues the statement, which is checkLease or holdLease, if the context has a lease. The returned function
+// reads its result.
+func (t *readTx) queueLease(b *pgx.Batch, statement string) func(pgx.BatchResults) error {
+	l, ok := fleet.LeaseFrom(t.ctx)
+	if !ok {
+		return func(pgx.BatchResults) error { return nil }
+	}
+	b.Queue(statement, l.Key, l.Epoch)
+	return func(r pgx.BatchResults) error {
+		_, err := r.Exec()
+		if code(err) == codeDivision {
+			err = fleet.ErrLeaseLost
+		}
+		return err
 	}
 }
 

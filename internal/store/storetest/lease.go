@@ -137,11 +137,12 @@ var leaseCases = []testCase{
 		require.Empty(t, events(t, s, fleet.EventFilter{}, 0, 10))
 	}},
 
-	{"a lease is not taken while its owner writes", func(t *testing.T, s fleet.Store) {
+	{"a lease that is taken while its owner writes is taken before or after the write", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
 		l := fleet.Lease{Key: "k", Epoch: lease(t, s, "k", "one", 0)}
 		taken := make(chan error, 1)
-		require.NoError(t, s.Update(fleet.WithLease(t.Context(), l), func(tx fleet.Tx) error {
+		before := false
+		err := s.Update(fleet.WithLease(t.Context(), l), func(tx fleet.Tx) error {
 			a, err := tx.Agent(a.UID)
 			require.NoError(t, err)
 			go func() {
@@ -152,13 +153,23 @@ var leaseCases = []testCase{
 				taken <- err
 			}()
 			select {
-			case <-taken:
-				t.Error("the lease must not be taken during a write of its owner")
+			case err := <-taken:
+				require.NoError(t, err)
+				before = true
 			case <-time.After(50 * time.Millisecond): // the other owner waits
 			}
+			a.Attempts = 7
 			return tx.UpdateAgent(a)
-		}))
+		})
+		attempts := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(a.UID) }).Attempts
+		if before {
+			require.ErrorIs(t, err, fleet.ErrLeaseLost)
+			require.NotEqual(t, 7, attempts)
+			return
+		}
+		require.NoError(t, err)
 		require.NoError(t, <-taken)
+		require.Equal(t, 7, attempts)
 	}},
 }
 
