@@ -27,6 +27,7 @@ var accessNeeded = map[string]string{
 	"delete_agent": "own", "start_agent": "own", "stop_agent": "own", "restart_agent": "own", "share_agent": "own", "unshare_agent": "own", "delete_task": "own",
 
 	"list_audit": "admin", "list_principals": "admin", "list_replicas": "admin", "forget_replica": "admin",
+	"create_token": "admin", "list_tokens": "admin", "rotate_token": "admin", "revoke_token": "admin",
 
 	"create_agent": "alike", "list_agent_projects": "alike", "list_agent_roles": "alike",
 
@@ -36,11 +37,15 @@ var accessNeeded = map[string]string{
 	"send_message": "alike", "invoke_agent": "alike", "sessions/list_agents": "alike", "get_agent_session_info": "alike", "get_agent_session_history": "alike",
 	"list_agent_sessions": "alike", "interrupt_agent_session": "alike", "close_agent_session": "alike", "pull_agent": "alike", "remove_pulled_agent": "alike",
 	"run_subagent": "alike", "list_subagents": "alike",
+
+	"check_health": "alike", "show_server": "alike",
+
+	"rotate_own_token": "caller", // about the caller alone
 }
 
-// TestAccess calls every method as the owner of an agent, as people with whom it is shared to view or to run, as a
-// stranger and as an admin. Each caller may do what the table says, and nothing more. TestIsolation checks on every
-// face what a stranger gets.
+// TestAccess calls every method, on every face, as the owner of an agent, as people with whom it is shared to view or to
+// run, as a stranger and as an admin. Each caller may do what the table says, and nothing more. TestIsolation checks what
+// a stranger learns from the answers.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	s := &story{names: map[string]string{}, testFleet: newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{
@@ -53,81 +58,99 @@ func TestAccess(t *testing.T) {
 	x.question = s.names["question"]
 
 	for _, name := range slices.Sorted(maps.Keys(methods)) {
-		m := methods[name]
-		if toolsetOf(m) == "" {
-			continue
-		}
 		needed, ok := accessNeeded[name]
 		require.True(t, ok, "add the access that %s needs to accessNeeded", name)
-		call := func(by string) reply {
-			args := x.attack(t, m)
-			delete(args, "request_id") // request ids of other callers are tested elsewhere
-			if _, limited := args["limit"]; limited {
-				args["limit"] = json.Number("100")
-			}
-			if name == "list_questions" { // the question belongs to another task
-				delete(args, "task_id")
-			}
-			if name == "list_audit" {
-				delete(args, "cursor")
-			}
-			if name == "list_tasks" {
-				args["status"], args["source"] = "completed", "human"
-			}
-			r, err := s.callGRPC(t.Context(), callOf(name, args, by))
-			require.NoError(t, err, "%s by %s", name, by)
-			return r
-		}
-		switch needed {
-		case "alike":
-			if made(name) || name == "create_agent_session" || name == "run_subagent" || name == "execute_agent_request" || name == "invoke_agent" {
-				continue // each caller creates its own object
-			}
-			want := forget(t, call("stranger"))
-			require.Equal(t, want, forget(t, call("viewer")), name)
-			require.Equal(t, want, forget(t, call("runner")), name)
-		case "admin":
-			for _, by := range []string{"alice", "viewer", "runner", "stranger"} {
-				require.Equal(t, string(fleet.ReasonPermissionDenied), call(by).err.Reason, "%s by %s", name, by)
-			}
-			if r := call("root"); r.err != nil {
-				require.NotEqual(t, string(fleet.ReasonPermissionDenied), r.err.Reason, "%s by root: %s", name, r.err)
-			}
-		case "lists":
-			want := forget(t, call("alice")) // alice has no other objects
-			for _, by := range []string{"viewer", "runner", "root"} {
-				got := forget(t, call(by))
-				if access := map[string]string{"viewer": "view", "runner": "run"}[by]; name == "list_questions" && access != "" {
-					said := `"access":"` + access + `",`
-					require.Contains(t, got, said, "%s by %s", name, by)
-					got = strings.Replace(got, said, "", 1)
-				}
-				require.Equal(t, want, got, "%s by %s", name, by)
-			}
-			require.NotContains(t, want, "INVALID")
-			require.NotEqual(t, want, forget(t, call("stranger")), name)
-		default:
-			r := call("stranger")
-			require.NotNil(t, r.err, "%s by a stranger", name)
-			require.Contains(t, notFound, r.err.Reason, "%s by a stranger", name)
-			for _, by := range []string{"viewer", "runner"} {
-				if needed == "run" && by == "runner" {
-					continue
-				}
-				r := call(by)
-				if needed == "view" {
-					require.False(t, refused(r), "%s by %s: %s", name, by, r.err)
-				} else {
-					require.True(t, refused(r), "%s by %s", name, by)
-					require.Equal(t, string(fleet.ReasonPermissionDenied), r.err.Reason, "%s by %s", name, by)
-				}
+		for _, face := range []string{"grpc", "rest", "mcp"} {
+			if needed != "caller" && (face != "mcp" || hasTool(methods[name])) {
+				s.checkAccess(t, face, name, needed, x)
 			}
 		}
 	}
 	s.allowed(t)
+	for _, by := range []string{"alice", "viewer", "runner", "stranger"} {
+		r, err := s.callGRPC(t.Context(), callOf("rotate_own_token", map[string]any{}, by))
+		require.NoError(t, err)
+		require.Nil(t, r.err, "%s", r.err)
+		b, err := json.Marshal(r.answer)
+		require.NoError(t, err)
+		require.Contains(t, string(b), `"name":"`+by+`"`)
+	}
 }
 
-// allowed calls every method that changes something as each caller who may, with a new agent for each call.
+// checkAccess checks who may call the method over the face. x are objects of alice.
+func (s *story) checkAccess(t *testing.T, face, name, needed string, x target) {
+	t.Helper()
+	what := name + " over " + face
+	call := func(by string) reply {
+		args := x.attack(t, methods[name])
+		delete(args, "request_id") // request ids of other callers are tested elsewhere
+		if _, limited := args["limit"]; limited {
+			args["limit"] = json.Number("100")
+		}
+		if name == "list_questions" { // the question belongs to another task
+			delete(args, "task_id")
+		}
+		if name == "list_audit" {
+			delete(args, "cursor")
+		}
+		if name == "list_tasks" {
+			args["status"], args["source"] = "completed", "human"
+		}
+		r, err := faces[face](s.testFleet, t.Context(), callOf(name, args, by))
+		require.NoError(t, err, "%s by %s", what, by)
+		return r
+	}
+	switch needed {
+	case "alike":
+		if made(name) || name == "create_agent_session" || name == "run_subagent" || name == "execute_agent_request" || name == "invoke_agent" {
+			return // each caller creates its own object
+		}
+		want := forget(t, call("stranger"))
+		require.Equal(t, want, forget(t, call("viewer")), what)
+		require.Equal(t, want, forget(t, call("runner")), what)
+	case "admin":
+		for _, by := range []string{"alice", "viewer", "runner", "stranger"} {
+			r := call(by)
+			require.NotNil(t, r.err, "%s by %s", what, by)
+			require.Equal(t, string(fleet.ReasonPermissionDenied), r.err.Reason, "%s by %s", what, by)
+		}
+		if r := call("root"); r.err != nil {
+			require.NotEqual(t, string(fleet.ReasonPermissionDenied), r.err.Reason, "%s by root: %s", what, r.err)
+		}
+	case "lists":
+		want := forget(t, call("alice")) // alice has no other objects
+		for _, by := range []string{"viewer", "runner", "root"} {
+			got := forget(t, call(by))
+			if access := map[string]string{"viewer": "view", "runner": "run"}[by]; name == "list_questions" && access != "" {
+				said := `"access":"` + access + `",`
+				require.Contains(t, got, said, "%s by %s", what, by)
+				got = strings.Replace(got, said, "", 1)
+			}
+			require.Equal(t, want, got, "%s by %s", what, by)
+		}
+		require.NotContains(t, want, "INVALID")
+		require.NotEqual(t, want, forget(t, call("stranger")), what)
+	default:
+		r := call("stranger")
+		require.NotNil(t, r.err, "%s by a stranger", what)
+		require.Contains(t, notFound, r.err.Reason, "%s by a stranger", what)
+		for _, by := range []string{"viewer", "runner"} {
+			if needed == "run" && by == "runner" {
+				continue
+			}
+			r := call(by)
+			if needed == "view" {
+				require.False(t, refused(r), "%s by %s: %s", what, by, r.err)
+			} else {
+				require.True(t, refused(r), "%s by %s", what, by)
+				require.Equal(t, string(fleet.ReasonPermissionDenied), r.err.Reason, "%s by %s", what, by)
+			}
+		}
+	}
+}
+
+// allowed calls every method that changes something as each caller who may, with a new agent for each call. The calls go
+// over gRPC and REST in turn.
 func (s *story) allowed(t *testing.T) {
 	t.Helper()
 	n := 0
@@ -150,7 +173,8 @@ func (s *story) allowed(t *testing.T) {
 			if name == "answer_question" {
 				args["answer"] = "yes"
 			}
-			r, err := s.callGRPC(t.Context(), callOf(name, args, by))
+			face := []string{"grpc", "rest"}[n%2]
+			r, err := faces[face](s.testFleet, t.Context(), callOf(name, args, by))
 			require.NoError(t, err)
 			require.False(t, refused(r), "%s by %s: %s", name, by, r.err)
 		}
@@ -199,7 +223,7 @@ var notFound = []string{"AGENT_NOT_FOUND", "TASK_NOT_FOUND", "QUESTION_NOT_FOUND
 // refused reports whether the reply says that the caller may not make the call, or that the object does not exist.
 func refused(r reply) bool {
 	return r.err != nil && (r.err.code != nil && *r.err.code == codes.PermissionDenied ||
-		slices.Contains(notFound, r.err.Reason))
+		r.err.Reason == string(fleet.ReasonPermissionDenied) || slices.Contains(notFound, r.err.Reason))
 }
 
 // forget returns the reply as text, without the parts that change by themselves or differ between callers.
