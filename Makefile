@@ -97,7 +97,8 @@ test-postgres: beside-tests ## the suites of the store, the API and crashes over
 	  $$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends postgresql; }
 	FLEET_TEST_POSTGRES=1 $(TEST) -p 2 -count=1 $(FLAGS) ./internal/app ./internal/app/crash ./internal/app/chaos ./internal/app/bench ./internal/store/postgres/...
 
-test-upgrade: ## test that the program of BASE (default HEAD) works with a database that this or a later program has upgraded
+test-upgrade: BASE = $(shell git log -1 --diff-filter=A --format=%h~ -- 'internal/store/*/migrations/*.sql')
+test-upgrade: ## test that the program of BASE (default: before the newest migration) works with a database that this or a later program has upgraded
 	@rm -rf .build/old && mkdir -p .build/old
 	git archive $(BASE) | tar -x -C .build/old
 	cd .build/old && $(GO) build -o ../fleet-old ./cmd/fleet
