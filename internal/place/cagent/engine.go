@@ -4,7 +4,6 @@ package cagent
 
 import (
 	"cmp"
-	"os"
 	"time"
 
 	"fleet/internal/fleet"
@@ -46,6 +45,3 @@ func (e *engine) environ(pass []string, dir string) []string {
 	}
 	return env
 }
-
-// workDir creates an agent's working directory.
-func workDir(dir string) error { return os.MkdirAll(dir, 0o700) }

@@ -31,14 +31,15 @@ const (
 type files struct {
 	tools.BaseToolSet
 	dir      string
+	plain    bool // the path of dir may not contain symbolic links
 	git      bool // includes files that git ignores
 	postEdit []latest.PostEditConfig
 	env      []string // environment of the postEdit commands
 	limit    int      // the largest result, in bytes
 }
 
-func newFiles(dir string, t *latest.Toolset, env []string, limit int) *files {
-	return &files{dir: dir, git: t.IgnoreVCS != nil && !*t.IgnoreVCS, postEdit: t.PostEdit, env: env, limit: limit}
+func newFiles(dir string, plain bool, t *latest.Toolset, env []string, limit int) *files {
+	return &files{dir: dir, plain: plain, git: t.IgnoreVCS != nil && !*t.IgnoreVCS, postEdit: t.PostEdit, env: env, limit: limit}
 }
 
 // Instructions implements tools.ToolSet.
@@ -80,7 +81,7 @@ func (f *files) Tools(ctx context.Context) ([]tools.Tool, error) {
 // within returns a handler that opens the directory and calls do. The model receives an error as the tool's result.
 func within[T any](f *files, do func(context.Context, *os.Root, T) (string, error)) tools.ToolHandler {
 	return builtin.NewHandler(func(ctx context.Context, args T) (*tools.ToolCallResult, error) {
-		dir, err := os.OpenRoot(f.dir)
+		dir, err := openWork(f.dir, f.plain)
 		if err != nil {
 			return tools.ResultError("The working directory cannot be opened: " + reasonOf(err)), nil
 		}

@@ -12,6 +12,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/agentfile"
+	"fleet/internal/runner/sandbox"
 )
 
 // home is an agent's directory, or the directory of one of its runs. An agent's directory contains agent.json,
@@ -51,6 +52,27 @@ func (r *record) work(h home) string {
 		return r.Config.Dir
 	}
 	return h.path("work")
+}
+
+// named reports whether a caller has named the agent's working directory. Programs of other agents may be able to change
+// its path.
+func (r *record) named() bool { return r.Config.Dir != "" && !hasWorkingCopy(r.Config) }
+
+// makeWork creates the agent's working directory. It does not create a directory that a caller has named, because that
+// one existed when the caller was allowed to use it, and refuses it if its path contains symbolic links.
+func (r *record) makeWork(dir string) error {
+	if r.named() {
+		return sandbox.CheckPlain(dir)
+	}
+	return os.MkdirAll(dir, 0o700)
+}
+
+// openWork opens an agent's working directory. If plain is set, its path may not contain symbolic links.
+func openWork(dir string, plain bool) (*os.Root, error) {
+	if plain {
+		return sandbox.OpenRoot(dir)
+	}
+	return os.OpenRoot(dir)
 }
 
 func (h home) path(parts ...string) string {

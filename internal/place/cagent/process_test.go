@@ -112,6 +112,32 @@ func TestRunSurvivesServer(t *testing.T) {
 	require.Contains(t, asked[len(asked)-1].Said(), "hang here", "the conversation must continue")
 }
 
+// TestSwappedDirectory replaces a directory that a caller has named by a symbolic link, as a program of another agent
+// could. The agent's runs must not follow the link.
+func TestSwappedDirectory(t *testing.T) {
+	t.Parallel()
+	for name, document := range map[string]string{"programs": shellDoc, "file tools": filesDoc} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "work")
+			require.NoError(t, os.Mkdir(dir, 0o700))
+			d := newFixture(t, fleet.AgentConfig{Document: document, Dir: dir}, nil)
+			_, o := d.does("model: say ok")
+			require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+			require.NoError(t, os.Remove(dir))
+			require.NoError(t, os.Symlink(t.TempDir(), dir))
+			r := fleet.Run{TaskID: uuid.NewString(), Prompt: "model: say ok", Timeout: waittest.Limit, Started: time.Now()}
+			if err := d.b.Connect(d.agent).Dispatch(t.Context(), r); err != nil {
+				require.ErrorContains(t, err, "directory")
+				return
+			}
+			_, o = d.end(r)
+			require.Equal(t, fleet.TaskFailed, o.Status)
+			require.Contains(t, o.Reason, "directory")
+		})
+	}
+}
+
 // TestAttacks checks that the tools of an agent cannot do anything that the sandbox forbids.
 func TestAttacks(t *testing.T) {
 	t.Parallel()

@@ -45,7 +45,7 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 		err = os.Rename(made, string(h))
 	}
 	if err == nil && rec.Config.Dir != "" {
-		err = workDir(rec.Config.Dir)
+		err = rec.makeWork(rec.Config.Dir)
 	}
 	x := &member{home: h, rec: rec, own: rec.touches()}
 	if err == nil {

@@ -188,8 +188,8 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 		}
 	}()
 	rec := r.Record
-	if err := workDir(r.Work); err != nil {
-		return "", fmt.Errorf("cannot create its directory %s", r.Work)
+	if err := rec.makeWork(r.Work); err != nil {
+		return "", fmt.Errorf("cannot use its directory %s", r.Work)
 	}
 	talk, items, err := openConversation(r.State.path("conversation.jsonl"))
 	if err != nil {

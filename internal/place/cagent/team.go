@@ -5,7 +5,6 @@ package cagent
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -144,7 +143,7 @@ func (b *builder) promptFiles(names []string) (texts []string) {
 	if len(names) == 0 {
 		return nil
 	}
-	dir, err := os.OpenRoot(b.work)
+	dir, err := openWork(b.work, b.run.Record.named())
 	if err != nil {
 		return nil
 	}
@@ -307,7 +306,7 @@ func (b *builder) toolset(ctx context.Context, agent string, t *latest.Toolset) 
 	}
 	switch {
 	case t.Type == "filesystem":
-		return newFiles(b.work, t, env, b.run.engine.config.MaxToolOutput), nil
+		return newFiles(b.work, b.run.Record.named(), t, env, b.run.engine.config.MaxToolOutput), nil
 	case t.Type == "shell":
 		return builtin.NewShellTool(env, rc, t.Sandbox), nil
 	case t.Type == "script":

@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -81,6 +82,13 @@ func rulesOf(p Policy) ([]landlock.Rule, error) {
 			writeFiles = append(writeFiles, path)
 		}
 	}
+	for _, path := range p.Plain {
+		fd, err := openPlain(path) // the exec closes it
+		if err != nil {
+			return nil, fmt.Errorf("cannot confine the program: %w", err)
+		}
+		writeDirs = append(writeDirs, fdPath(fd))
+	}
 	for _, path := range p.Read {
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
 			readDirs = append(readDirs, path)
@@ -93,6 +101,38 @@ func rulesOf(p Policy) ([]landlock.Rule, error) {
 		landlock.RODirs(readDirs...), landlock.ROFiles(readFiles...),
 		landlock.RWFiles(devices...).WithIoctlDev().IgnoreIfMissing(),
 	}, nil
+}
+
+// OpenRoot is os.OpenRoot for a directory whose path may not contain symbolic links.
+func OpenRoot(dir string) (*os.Root, error) {
+	fd, err := openPlain(dir)
+	if errors.Is(err, unix.ENOSYS) { // this process is confined, see rules
+		return openChecked(dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	return os.OpenRoot(fdPath(fd))
+}
+
+func fdPath(fd int) string { return fmt.Sprintf("/proc/thread-self/fd/%d", fd) }
+
+// openPlain opens the directory as a reference. It returns an error if the path contains symbolic links.
+func openPlain(dir string) (fd int, err error) {
+	for {
+		fd, err = unix.Openat2(unix.AT_FDCWD, dir, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
+			break
+		}
+	}
+	if errors.Is(err, unix.ELOOP) {
+		return 0, fmt.Errorf("%s: %w", dir, errLink)
+	}
+	if err != nil {
+		return 0, &os.PathError{Op: "open", Path: dir, Err: err}
+	}
+	return fd, nil
 }
 
 // limit sets the resource limits of the process.

@@ -24,6 +24,7 @@ func readOnly(p Policy) error {
 		}
 		writable[i] = real
 	}
+	writable = append(writable, p.Plain...) // if one has become a symbolic link, Landlock still protects what it leads to
 	if slices.Contains(writable, "/") {
 		return nil
 	}

@@ -21,7 +21,11 @@ type Policy struct {
 	Write []string `json:"write,omitempty"` // paths that the program may read, change and execute; each must exist
 	Read  []string `json:"read,omitempty"`  // paths that the program may read and execute; missing paths are ignored
 
-	// Mounts gives the program a mount namespace that is read-only except for Write. Then the program cannot change
+	// Plain are directories like Write whose paths may not contain symbolic links. It is for paths that other programs can
+	// change: a link there could lead anywhere.
+	Plain []string `json:"plain,omitempty"`
+
+	// Mounts gives the program a mount namespace that is read-only except for Write and Plain. Then the program cannot change
 	// modes, owners and times of other files, which Landlock does not restrict. The namespace takes about 2 ms. Mounts
 	// has no effect if the user may not create mount namespaces. Usually only root may.
 	Mounts bool `json:"mounts,omitempty"`

@@ -409,6 +409,25 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
+// TestPlain checks that programs can use a directory of Policy.Plain, and that none starts if there is a symbolic link in
+// the path.
+func TestPlain(t *testing.T) {
+	each(t, func(t *testing.T, a *arena) {
+		a.policy.Plain, a.policy.Write = a.policy.Write, nil
+		a.allows("create", filepath.Join(a.own, "new"))
+		link := filepath.Join(a.own, "link")
+		require.NoError(t, os.Symlink(a.outside, link))
+		require.NoError(t, os.Mkdir(filepath.Join(a.outside, "deep"), 0o755))
+		for _, path := range []string{link, filepath.Join(link, "deep")} {
+			a.policy.Plain = []string{a.own, path}
+			_, err := sandbox.Start(a.policy, "/bin/true", []string{"true"}, &os.ProcAttr{Dir: a.own})
+			require.ErrorContains(t, err, "symbolic link")
+			_, err = sandbox.OpenRoot(path)
+			require.ErrorContains(t, err, "symbolic link")
+		}
+	})
+}
+
 func TestChoose(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
