@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,7 +13,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/status"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -113,6 +116,21 @@ func TestInventedMethods(t *testing.T) {
 	f.telemetry.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
 	require.Contains(t, w.Body.String(), `method="unknown"`)
 	require.NotContains(t, w.Body.String(), "invented")
+}
+
+// TestCompressedMessages sends a small message that would become 20 MB. The server must refuse it before it knows the
+// caller.
+func TestCompressedMessages(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}})
+	r := &fleetv1.CreateAgentRequest{Name: strings.Repeat("a", 20<<20)}
+	for method, ctx := range map[string]context.Context{
+		fleetv1.HealthService_CheckHealth_FullMethodName: t.Context(),
+		fleetv1.FleetService_CreateAgent_FullMethodName:  f.as(t.Context(), "alice"),
+	} {
+		err := f.conn.Invoke(ctx, method, r, &fleetv1.CreateAgentResponse{}, grpc.UseCompressor(gzip.Name))
+		require.ErrorContains(t, err, "send them without compression", method)
+	}
 }
 
 // post sends a POST with alice's token.

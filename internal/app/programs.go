@@ -6,10 +6,13 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"time"
 
 	"fleet/internal/face/wire"
 )
@@ -22,11 +25,21 @@ const programsPath = "/runner/"
 // Nothing else depends on programs.
 type programs struct {
 	dir string // has files such as fleet-runner-linux-amd64
+
+	mu   sync.Mutex // held while a file is read, so that many requests cause one read
+	sums map[string]checksum
+}
+
+// checksum is the SHA-256 of a file that had this size and time.
+type checksum struct {
+	size int64
+	time time.Time
+	sum  []byte
 }
 
 // newPrograms returns a handler that serves the programs in the directory. If dir is empty, it is the directory of this
 // program. If that is not known, there are no programs.
-func newPrograms(dir string) programs {
+func newPrograms(dir string) *programs {
 	if dir == "" {
 		if self, err := os.Executable(); err == nil {
 			dir = filepath.Dir(self)
@@ -35,14 +48,14 @@ func newPrograms(dir string) programs {
 	if dir == "" {
 		dir = os.DevNull // a path below it does not exist
 	}
-	return programs{dir}
+	return &programs{dir: dir, sums: map[string]checksum{}}
 }
 
 // platforms are the platforms that fleet-runner is built for.
 var platforms = map[string]bool{"linux-amd64": true, "linux-arm64": true}
 
 // ServeHTTP implements http.Handler.
-func (p programs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *programs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	platform, sumOnly := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, programsPath), ".sha256")
 	name := "fleet-runner-" + platform
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -60,16 +73,11 @@ func (p programs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	hash := sha256.New()
-	if err == nil {
-		_, err = io.Copy(hash, f)
-	}
-	if err != nil || !info.Mode().IsRegular() {
+	info, sum, err := p.sum(name, f)
+	if err != nil {
 		refuseProgram(w, http.StatusInternalServerError, fmt.Sprintf("%s cannot be read: install it again", name))
 		return
 	}
-	sum := hash.Sum(nil)
 	if sumOnly {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = fmt.Fprintf(w, "%s  %s\n", hex.EncodeToString(sum), name)
@@ -81,12 +89,32 @@ func (p programs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, name, info.ModTime(), f)
 }
 
+// sum returns the SHA-256 of the file. It reads the file only if that has changed, because anybody may ask for the
+// checksum.
+func (p *programs) sum(name string, f *os.File) (info fs.FileInfo, sum []byte, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if info, err = f.Stat(); err != nil {
+		return nil, nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, fs.ErrInvalid
+	}
+	if known, ok := p.sums[name]; ok && known.size == info.Size() && known.time.Equal(info.ModTime()) {
+		return info, known.sum, nil
+	}
+	hash := sha256.New()
+	if _, err := io.Copy(hash, f); err != nil {
+		return nil, nil, err
+	}
+	p.sums[name] = checksum{info.Size(), info.ModTime(), hash.Sum(nil)}
+	return info, p.sums[name].sum, nil
+}
+
 func refuseProgram(w http.ResponseWriter, status int, message string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
 	reason := "UNIMPLEMENTED"
 	if status == http.StatusInternalServerError {
 		reason = "INTERNAL"
 	}
-	_, _ = w.Write(append(wire.Error{Reason: reason, Message: message}.JSON(), '\n'))
+	wire.WriteObject(w, status, wire.Error{Reason: reason, Message: message})
 }

@@ -18,9 +18,10 @@ func TestPrograms(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "fleet-runner-linux-arm64"), []byte("a program"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "secret"), []byte("a secret"), 0o600))
+	programs := newPrograms(dir)
 	ask := func(method, path string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
-		newPrograms(dir).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, nil))
+		programs.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, nil))
 		return w
 	}
 	sum := sha256.Sum256([]byte("a program"))
@@ -29,6 +30,9 @@ func TestPrograms(t *testing.T) {
 	require.Equal(t, "a program", w.Body.String())
 	require.Equal(t, `"`+hex.EncodeToString(sum[:])+`"`, w.Header().Get("ETag"))
 	require.Equal(t, hex.EncodeToString(sum[:])+"  fleet-runner-linux-arm64\n", ask(http.MethodGet, "/runner/linux-arm64.sha256").Body.String())
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "fleet-runner-linux-arm64"), []byte("another program"), 0o700))
+	sum = sha256.Sum256([]byte("another program"))
+	require.Equal(t, `"`+hex.EncodeToString(sum[:])+`"`, ask(http.MethodHead, "/runner/linux-arm64").Header().Get("ETag"), "the file was replaced")
 	for path, says := range map[string]string{
 		"/runner/linux-amd64":           "does not have fleet-runner-linux-amd64",
 		"/runner/../secret":             "ask for linux-amd64 or linux-arm64",

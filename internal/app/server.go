@@ -106,6 +106,7 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 		grpc.Creds(inbound.Credentials(grpcKeys)), grpc.InTapHandle(a.tap), grpc.ConnectionTimeout(connectTimeout),
 		grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ForceServerCodecV2(encoded.Codec{CodecV2: encoding.GetCodecV2(proto.Name)}), grpc.NumStreamWorkers(streamWorkers),
+		grpc.RPCDecompressor(plainOnly{}), //nolint:staticcheck // nothing else refuses a compression that a library has registered
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)
 	a.register(s.grpc)
