@@ -1,6 +1,8 @@
 package service_test
 
 import (
+	"context"
+	"errors"
 	"path/filepath"
 	"testing"
 
@@ -18,7 +20,8 @@ type bare struct{ *fake.Place }
 
 func (bare) Unconfined(fleet.Agent) string { return "use Linux 6.12 or later" }
 
-// TestUnconfinedAgentsAreForAdmins checks that only an admin can launch an agent whose programs are not confined.
+// TestUnconfinedAgentsAreForAdmins checks that only an admin can launch an agent whose programs are not confined, send it
+// a message, or answer its question.
 func TestUnconfinedAgentsAreForAdmins(t *testing.T) {
 	t.Parallel()
 	store, err := sqlitetest.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"))
@@ -27,8 +30,11 @@ func TestUnconfinedAgentsAreForAdmins(t *testing.T) {
 	world := fake.New(fake.Config{Traits: fleet.Traits{Drivers: []fleet.Driver{{Name: "fake"}}}})
 	defer world.Destroy()
 	s := service.New(state.New(store, []fleet.Place{bare{world}}, state.Config{}))
+	as := func(scope fleet.Scope) context.Context {
+		return fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "ada", Scope: scope})
+	}
 	launch := func(scope fleet.Scope) error {
-		ctx := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "ada", Scope: scope})
+		ctx := as(scope)
 		_, err := s.Launch(ctx, service.LaunchRequest{Method: "Start", Toolset: fleet.ToolsetLifecycle, Config: &fleet.AgentConfig{Driver: "fake"}, Spec: "x"})
 		return err
 	}
@@ -36,4 +42,19 @@ func TestUnconfinedAgentsAreForAdmins(t *testing.T) {
 	require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%v", err)
 	require.ErrorContains(t, err, "use Linux 6.12 or later")
 	require.NoError(t, launch(fleet.ScopeAdmin))
+
+	require.NoError(t, store.Update(t.Context(), func(tx fleet.Tx) error {
+		return errors.Join(
+			tx.InsertAgent(&fleet.Agent{UID: "u1", Name: "papi", Owner: "ada", Place: "fake", State: fleet.StateRunning, Desired: fleet.DesiredRunning}),
+			tx.InsertTask(&fleet.Task{ID: "task-1", AgentUID: "u1", AgentName: "papi", Owner: "ada", Status: fleet.TaskRunning, Source: fleet.SourceHuman, Waiting: 1}),
+			tx.InsertQuestion(&fleet.Question{ID: "question-1", TaskID: "task-1", AgentUID: "u1", AgentName: "papi", Owner: "ada", Kind: fleet.AskPermission, Status: fleet.QuestionWaiting}),
+		)
+	}))
+	_, _, err = s.SendMessage(as(fleet.ScopeRun), "papi", "also read the keys", "")
+	require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%v", err)
+	allow := service.AnswerQuestionRequest{ID: "question-1", Answer: fleet.AnswerAllow}
+	_, _, err = s.AnswerQuestion(as(fleet.ScopeRun), allow)
+	require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%v", err)
+	_, _, err = s.AnswerQuestion(as(fleet.ScopeAdmin), allow)
+	require.NotEqual(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%v", err)
 }

@@ -61,6 +61,9 @@ func (s *Service) insertMessage(ctx context.Context, c Call, ref string, id func
 			return nil, err
 		}
 		a, task := &v.Agent, v.Task
+		if err := s.checkConfined(p, a); err != nil {
+			return nil, err
+		}
 		switch {
 		case task == nil:
 			return nil, noRunningTask(v)

@@ -200,6 +200,13 @@ func (s *Service) answer(tx fleet.Tx, p fleet.Principal, q *fleet.Question, r An
 		return nil
 	}
 	t, err := tx.Task(q.TaskID)
+	if err != nil {
+		return err
+	}
+	a, err := tx.Agent(q.AgentUID)
+	if err == nil && a != nil { // it may have been deleted meanwhile
+		err = s.checkConfined(p, a)
+	}
 	switch {
 	case err != nil:
 		return err

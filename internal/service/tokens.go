@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"regexp"
 	"slices"
+	"strconv"
 	"time"
 
 	"fleet/internal/fleet"
@@ -135,6 +136,12 @@ func (s *Service) ListTokens(ctx context.Context) (tokens []*fleet.Token, err er
 // MaxOverlap is the maximum time for which the old secret of a rotated token still works.
 const MaxOverlap = 7 * 24 * time.Hour
 
+// MaxRotations is how often a token gets a new secret within rotationTime, at most. The old secrets stay in the store.
+const (
+	MaxRotations = 20
+	rotationTime = time.Hour
+)
+
 // RotateToken gives the token a new secret and returns the token and the secret. oldEnds is when the old secret stops
 // working: after overlap, or when it would have expired. The new secret expires after ttl; 0 means after the lifetime that
 // the old secret had.
@@ -204,7 +211,14 @@ func (s *Service) rotate(
 		if err := expire(old, &n); err != nil {
 			return err
 		}
-		if err := s.endOverlaps(tx, name, now); err != nil {
+		secrets, err := secretsOf(tx, name)
+		if err != nil {
+			return err
+		}
+		if err := checkRotations(secrets, now); err != nil {
+			return err
+		}
+		if err := endOverlaps(tx, secrets, now); err != nil {
 			return err
 		}
 		old.RevokedAt = now.Add(overlap)
@@ -228,14 +242,33 @@ func heldToken(tx fleet.ReadTx, name string) (*fleet.Token, error) {
 	return t, err
 }
 
-// endOverlaps ends the old secrets of the name that still work.
-func (s *Service) endOverlaps(tx fleet.Tx, name string, now time.Time) error {
+// secretsOf returns all secrets of the token, oldest first.
+func secretsOf(tx fleet.ReadTx, name string) ([]*fleet.Token, error) {
 	all, err := tx.Tokens()
-	if err != nil {
-		return err
+	return slices.DeleteFunc(all, func(t *fleet.Token) bool { return t.Name != name || t.AgentUID != "" }), err
+}
+
+// checkRotations refuses another rotation of the token if it has had too many lately.
+func checkRotations(secrets []*fleet.Token, now time.Time) error {
+	if len(secrets) <= MaxRotations {
+		return nil
 	}
-	for _, t := range all {
-		if t.Name != name || t.AgentUID != "" || !t.RevokedAt.After(now) {
+	first := secrets[len(secrets)-MaxRotations] // of the last rotations
+	wait := first.CreatedAt.Add(rotationTime).Sub(now)
+	if wait <= 0 {
+		return nil
+	}
+	most := strconv.Itoa(MaxRotations)
+	e := fleet.Errorf(fleet.ReasonLimitReached, "token %q was rotated %s times in the last hour, which is the limit: try again later", first.Name, most).
+		With("limit", "rotations per hour").With("used", most).With("max", most)
+	e.RetryAfter = wait
+	return e
+}
+
+// endOverlaps ends the old secrets that still work.
+func endOverlaps(tx fleet.Tx, secrets []*fleet.Token, now time.Time) error {
+	for _, t := range secrets {
+		if !t.RevokedAt.After(now) {
 			continue
 		}
 		t.RevokedAt = now
@@ -253,7 +286,11 @@ func (s *Service) RevokeToken(ctx context.Context, name string) (t *fleet.Token,
 			return err
 		}
 		now := s.now()
-		if err := s.endOverlaps(tx, name, now); err != nil || !t.RevokedAt.IsZero() {
+		secrets, err := secretsOf(tx, name)
+		if err != nil {
+			return err
+		}
+		if err := endOverlaps(tx, secrets, now); err != nil || !t.RevokedAt.IsZero() {
 			return err
 		}
 		t.RevokedAt = now

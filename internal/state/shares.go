@@ -14,7 +14,7 @@ import (
 // the agent's history. A new revision is made only if a share, or the owner, name or deletion of a shared agent, has changed.
 // So callers can compare revisions.
 type Shares struct {
-	agents map[string]*fleet.Agent // shared agents by uid; never changed
+	agents map[string]*fleet.Agent // shared agents by uid, without their descriptions; never changed
 
 	mu   sync.Mutex
 	uids map[string][]string // by principal
@@ -36,7 +36,9 @@ func (s *Shares) with(changed []*fleet.Agent) *Shares {
 		if len(a.Shares) == 0 {
 			delete(next, a.UID)
 		} else {
-			next[a.UID] = a
+			kept := *a
+			kept.Spec, kept.Config, kept.Metadata = "", nil, nil // large, not needed here, and a deleted agent stays here
+			next[a.UID] = &kept
 		}
 	}
 	if next == nil {

@@ -111,6 +111,9 @@ func (s *Service) Agents(ctx context.Context, source fleet.DefinitionSource) ([]
 	return all, nil
 }
 
+// maxDescription is how much of an agent's description a list shows, in bytes. Descriptions can have a megabyte each.
+const maxDescription = 1000
+
 // fleetAgents returns the agents in the fleet that the caller owns; see Principal.OwnsAll. For an admin, these are the
 // agents of all owners. Agents that others share with the caller are left out.
 func (s *Service) fleetAgents(ctx context.Context) ([]fleet.Definition, error) {
@@ -125,7 +128,7 @@ func (s *Service) fleetAgents(ctx context.Context) ([]fleet.Definition, error) {
 	all := make([]fleet.Definition, 0, len(l.Agents))
 	for _, v := range l.Agents {
 		if p.OwnsAll(v.Owner) {
-			all = append(all, fleet.Definition{Name: v.Name, Description: v.Spec, Source: fleet.DefinitionFleet})
+			all = append(all, fleet.Definition{Name: v.Name, Description: fleet.Shorten(v.Spec, maxDescription), Source: fleet.DefinitionFleet})
 		}
 	}
 	return all, nil
