@@ -22,6 +22,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/state"
 	"fleet/internal/store/postgres/pgtest"
+	"fleet/internal/waittest"
 )
 
 // clock is a clock that moves only when a test calls add.
@@ -116,6 +117,41 @@ func TestInventedMethods(t *testing.T) {
 	f.telemetry.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
 	require.Contains(t, w.Body.String(), `method="unknown"`)
 	require.NotContains(t, w.Body.String(), "invented")
+}
+
+// TestOpenCalls opens as many streams as a principal may have. Its other calls must be refused until a stream ends, and
+// those of other principals must not.
+func TestOpenCalls(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bob": {}}, Limits: fleet.Limits{OpenCalls: 2}})
+	client := fleetv1.NewFleetServiceClient(f.conn)
+	var end context.CancelFunc
+	for range 2 {
+		var ctx context.Context
+		ctx, end = context.WithCancel(f.as(t.Context(), "alice"))
+		defer end()
+		_, err := client.WatchFleet(ctx, &fleetv1.WatchFleetRequest{Follow: true})
+		require.NoError(t, err)
+	}
+	lists := func() bool {
+		_, err := client.ListAgents(f.as(t.Context(), "alice"), &fleetv1.ListAgentsRequest{})
+		return err == nil
+	}
+	waittest.Until(t, "a stream without events sends nothing", func() bool { return !lists() })
+	for face, m := range faces {
+		if face == "sse" {
+			continue
+		}
+		r, err := m(f, t.Context(), call{method: methods["list_agents"], args: map[string]any{}, by: "alice"})
+		require.NoError(t, err)
+		require.NotNil(t, r.err, face)
+		require.Equal(t, string(fleet.ReasonLimitReached), r.err.Reason, face)
+		require.Equal(t, "limits.open_calls", r.err.Details["limit"], face)
+	}
+	_, err := client.ListAgents(f.as(t.Context(), "bob"), &fleetv1.ListAgentsRequest{})
+	require.NoError(t, err)
+	end()
+	waittest.Until(t, "the server learns by itself that a client has cancelled", lists)
 }
 
 // TestCompressedMessages sends a small message that would become 20 MB. The server must refuse it before it knows the

@@ -205,7 +205,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 		a.rates = rpc.NewRates(cfg.Limits, log, st.Config.Now)
 		a.slots = rpc.NewSlots(cfg.Limits, runtime.GOMAXPROCS(0), log, a.telemetry.CallWaited)
 	}
-	a.calls, a.limits = rpc.NewInterceptor(auth, log, inbound.Remote, a.telemetry, a.rates, a.slots, a.audit), o.Limits
+	a.calls, a.limits = rpc.NewInterceptor(auth, log, inbound.Remote, a.telemetry, a.rates, a.slots, cfg.Limits.OpenCalls, a.audit), o.Limits
 	a.guard.unary, a.guard.stream = a.calls.Unary, a.calls.Stream
 	a.channel = newChannel(a.guard)
 	a.register(a.channel)

@@ -137,7 +137,7 @@ func DefaultConfig() Config {
 		HTTP: "127.0.0.1:8101", GRPC: "127.0.0.1:8102", AgentsHTTP: "127.0.0.1:8104", Peer: "127.0.0.1:0", Data: filepath.Join(xdg.DataHome, "fleet"),
 		Auth: Auth{AuthNone}, Places: []string{"local"}, CreateWait: 45 * time.Second, TaskTimeout: 24 * time.Hour, StallTimeout: 10 * time.Minute,
 		MaxOutput: 16 << 20, MaxBundle: state.DefaultMaxBundle, Retention: 30 * 24 * time.Hour, PayloadRetention: 90 * 24 * time.Hour, AuditRetention: 365 * 24 * time.Hour, LogLevel: "info", LogFormat: "text",
-		Limits: fleet.Limits{Agents: 1000, RunningTasks: 500, StoredBytes: 10 << 30, RequestsPerSecond: 1000, CallsPerCPU: 16, WaitingCalls: 1000, WaitingTime: 10 * time.Second},
+		Limits: fleet.Limits{Agents: 1000, RunningTasks: 500, StoredBytes: 10 << 30, RequestsPerSecond: 1000, OpenCalls: 5000, CallsPerCPU: 16, WaitingCalls: 1000, WaitingTime: 10 * time.Second},
 		Output: Output{Max: runner.DefaultOutputMax},
 		MCP:    MCP{MaxResult: tool.DefaultMaxResult},
 	}

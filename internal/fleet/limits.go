@@ -18,6 +18,8 @@ type Limits struct {
 	StoredBytes int64 `yaml:"stored_bytes"`
 	// RequestsPerSecond limits the requests, on all faces and servers together.
 	RequestsPerSecond int `yaml:"requests_per_second"`
+	// OpenCalls limits the open calls of one principal on a server, such as streams and calls that wait for a task.
+	OpenCalls int `yaml:"open_calls"`
 	// CallsPerCPU limits how many calls a server works on at the same time, for each of its CPUs. Further calls wait, and
 	// principals take turns.
 	CallsPerCPU int `yaml:"calls_per_cpu"`
@@ -79,7 +81,7 @@ func (l Limits) Validate() error {
 func (l Limits) validate(prefix string) error {
 	for key, n := range map[string]int64{
 		"agents": int64(l.Agents), "running_tasks": int64(l.RunningTasks), "stored_bytes": l.StoredBytes, "requests_per_second": int64(l.RequestsPerSecond),
-		"calls_per_cpu": int64(l.CallsPerCPU), "waiting_calls": int64(l.WaitingCalls),
+		"calls_per_cpu": int64(l.CallsPerCPU), "waiting_calls": int64(l.WaitingCalls), "open_calls": int64(l.OpenCalls),
 	} {
 		if n < 0 {
 			return fmt.Errorf("%s%s is %d: use 0 for no limit, or a positive number", prefix, key, n)
@@ -243,6 +245,16 @@ func TooManyRequests(most int, wait time.Duration) *Error {
 func TooManyWaiting(most int, wait time.Duration) *Error {
 	const key = "limits.waiting_calls"
 	e := Errorf(ReasonLimitReached, "the server is busy, and you have %d waiting calls, which is the limit: make fewer at the same time, or ask the operator to raise %s", most, key).
+		With("limit", key).With("used", strconv.Itoa(most)).With("max", strconv.Itoa(most))
+	e.RetryAfter = wait
+	return e
+}
+
+// TooManyOpen returns LIMIT_REACHED for a principal whose number of open calls has reached the limit most. It may try again
+// after wait.
+func TooManyOpen(most int, wait time.Duration) *Error {
+	const key = "limits.open_calls"
+	e := Errorf(ReasonLimitReached, "you have %d open calls on this server, which is the limit: end streams or waiting calls, or ask the operator to raise %s", most, key).
 		With("limit", key).With("used", strconv.Itoa(most)).With("max", strconv.Itoa(most))
 	e.RetryAfter = wait
 	return e

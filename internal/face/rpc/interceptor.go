@@ -43,12 +43,13 @@ type Observer interface {
 }
 
 // NewInterceptor returns the interceptor. remote returns the address from which a call comes, for the log; it may be
-// nil. rates and slots may be nil too, which means no limits.
-func NewInterceptor(auth Authenticator, log *slog.Logger, remote func(ctx context.Context) string, observer Observer, rates *Rates, slots *Slots, lines AuditLog) *Interceptor {
+// nil. rates and slots may be nil too, which means no limits. openCalls limits the open calls of a principal; 0 means no
+// limit.
+func NewInterceptor(auth Authenticator, log *slog.Logger, remote func(ctx context.Context) string, observer Observer, rates *Rates, slots *Slots, openCalls int, lines AuditLog) *Interceptor {
 	if remote == nil {
 		remote = func(context.Context) string { return "" }
 	}
-	return &Interceptor{auth: auth, log: log, remote: remote, observer: observer, rates: rates, slots: slots, lines: lines, failures: newFailures(log, lines), open: newOpenCalls(auth)}
+	return &Interceptor{auth: auth, log: log, remote: remote, observer: observer, rates: rates, slots: slots, lines: lines, failures: newFailures(log, lines), open: newOpenCalls(auth, openCalls)}
 }
 
 // Close ends the interceptor's background work. Call it after the last call.
@@ -181,8 +182,7 @@ func (i *Interceptor) admit(ctx context.Context, method string, seen *seen) (_ c
 		return ctx, nil, err
 	}
 	seen.slot.of = i.slots
-	ctx, leave = i.open.enter(fleet.WithPrincipal(ctx, id.principal), id.principal, seen.stream)
-	return ctx, leave, nil
+	return i.open.enter(fleet.WithPrincipal(ctx, id.principal), id.principal, seen.stream)
 }
 
 // OpenToAll reports whether unidentified callers may call the method. Health and reflection are open to all.

@@ -25,13 +25,18 @@ var errNarrowed = fleet.Errorf(fleet.ReasonPermissionDenied, "you have lost righ
 // ended is the cause of the context of a call that openCalls has ended.
 type ended struct{ error }
 
-// openCalls groups open calls by their credentials and rights, so that credentials are checked once for all calls that
-// share them.
+// retryOpen is how long a principal with too many open calls should wait before it repeats a call.
+const retryOpen = time.Second
+
+// openCalls counts the open calls of each principal. It groups them by their credentials and rights, so that credentials
+// are checked once for all calls that share them.
 type openCalls struct {
 	auth  Authenticator
 	every time.Duration
+	most  int // the most open calls of a principal; 0 means no limit
 
 	mu     sync.Mutex
+	counts map[string]int // open calls by principal
 	groups map[string]*group
 }
 
@@ -44,21 +49,26 @@ type group struct {
 	timer *time.Timer
 }
 
-func newOpenCalls(auth Authenticator) *openCalls {
-	return &openCalls{auth: auth, every: recheck, groups: map[string]*group{}}
+func newOpenCalls(auth Authenticator, most int) *openCalls {
+	return &openCalls{auth: auth, every: recheck, most: most, counts: map[string]int{}, groups: map[string]*group{}}
 }
 
 // enter returns a context for the call of the principal, which is cancelled when the credentials are revoked. The context
-// of a stream is also cancelled when the principal loses rights. Call leave when the call has ended.
-func (o *openCalls) enter(ctx context.Context, p fleet.Principal, stream bool) (_ context.Context, leave func()) {
+// of a stream is also cancelled when the principal loses rights. Call leave when the call has ended. The error is
+// LIMIT_REACHED if the principal has too many open calls. A call without credentials is not counted.
+func (o *openCalls) enter(ctx context.Context, p fleet.Principal, stream bool) (_ context.Context, leave func(), err error) {
 	given := metadata.ValueFromIncomingContext(ctx, authorization)
 	if len(given) == 0 {
-		return ctx, func() {}
+		return ctx, func() {}, nil
 	}
 	key := strings.Join(given, "\n") + "\n" + p.Scope.String() + "\n" + strings.Join(p.Groups, "\n")
-	ctx, cancel := context.WithCancelCause(ctx)
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.most > 0 && o.counts[p.Name] >= o.most {
+		return ctx, nil, fleet.TooManyOpen(o.most, retryOpen)
+	}
+	o.counts[p.Name]++
+	ctx, cancel := context.WithCancelCause(ctx)
 	g := o.groups[key]
 	if g == nil {
 		md, _ := metadata.FromIncomingContext(ctx)
@@ -71,12 +81,15 @@ func (o *openCalls) enter(ctx context.Context, p fleet.Principal, stream bool) (
 		cancel(nil)
 		o.mu.Lock()
 		defer o.mu.Unlock()
+		if o.counts[p.Name]--; o.counts[p.Name] == 0 {
+			delete(o.counts, p.Name)
+		}
 		delete(g.calls, &cancel)
 		if len(g.calls) == 0 && o.groups[key] == g {
 			delete(o.groups, key)
 			g.timer.Stop()
 		}
-	}
+	}, nil
 }
 
 // check ends the group's calls if their credentials are revoked or give no access any more, and its streams if the caller
