@@ -118,6 +118,16 @@ func (a *answer) isOver(now time.Time) bool {
 	}
 }
 
+// wasRefused reports whether the answer is known and does not accept the token.
+func (a *answer) wasRefused() bool {
+	select {
+	case <-a.done:
+		return !a.valid
+	default:
+		return false
+	}
+}
+
 // ask asks Coder about the token and sets the answer a. old is the previous answer about the token; nil if there is
 // none.
 func (u *Users) ask(ctx context.Context, secret string, a, old *answer) {
@@ -144,22 +154,27 @@ func (u *Users) ask(ctx context.Context, secret string, a, old *answer) {
 	}
 }
 
-// makeRoom deletes answers if there are too many, outdated answers first. The caller holds the lock.
+// makeRoom deletes answers if there are too many. Answers about valid tokens go last, even outdated ones: a token without an
+// answer competes with invented tokens for the requests that fresh allows. The caller holds the lock.
 func (u *Users) makeRoom() {
 	if len(u.answers) < maxRemembered {
 		return
 	}
 	now := u.now()
 	for key, a := range u.answers {
-		if a.isOver(now) {
+		if a.isOver(now) && !a.valid {
 			delete(u.answers, key)
 		}
 	}
-	for key := range u.answers { // in random order, so that an attacker cannot choose which answers are deleted
-		if len(u.answers) < maxRemembered {
-			return
+	for _, spare := range []func(*answer) bool{(*answer).wasRefused, func(a *answer) bool { return a.isOver(now) }, func(*answer) bool { return true }} {
+		for key, a := range u.answers { // in random order, so that an attacker cannot choose which answers are deleted
+			if len(u.answers) < maxRemembered {
+				return
+			}
+			if spare(a) {
+				delete(u.answers, key)
+			}
 		}
-		delete(u.answers, key)
 	}
 }
 
