@@ -145,3 +145,38 @@ func TestFailedLogins(t *testing.T) {
 	require.NotEmpty(t, single[0]["remote"])
 	require.NotContains(t, log.text.String(), "not-a-token")
 }
+
+// TestFailedCalls checks that the audit log counts all failed calls, and has lines of their own only for the first hundred
+// of a principal. Calls that change something always have a line.
+func TestFailedCalls(t *testing.T) {
+	t.Parallel()
+	log := &logLines{}
+	f := newTestFleet(t, fleetConfig{
+		Tokens:  map[string]tokenConfig{"reader": {Scope: "read"}, "alice": {}},
+		Options: func(o *Options) { o.Log = log }, Config: func(c *Config) { c.LogFormat = "json" },
+	})
+	create := func(by, name string) reply {
+		r, err := f.callGRPC(t.Context(), call{method: methods["create_agent"], args: map[string]any{"name": name, "project": "Setup", "spec": "x"}, by: by})
+		require.NoError(t, err)
+		return r
+	}
+	const calls = 150
+	for range calls {
+		require.Equal(t, "PERMISSION_DENIED", create("reader", "papi").err.Reason)
+	}
+	require.Nil(t, create("alice", "papi").err)
+	require.NoError(t, f.stop())
+	by := map[any]int{}
+	for _, l := range log.of(t, "audit") {
+		by[l["principal"]]++
+	}
+	var counted float64
+	for _, l := range log.of(t, "calls failed, not logged one by one") {
+		require.Equal(t, []any{"CreateAgent", "reader", "PERMISSION_DENIED"}, []any{l["method"], l["principal"], l["outcome"]})
+		n, _ := l["count"].(float64)
+		counted += n
+	}
+	require.Equal(t, 1, by["alice"])
+	require.Less(t, by["reader"], calls)
+	require.InDelta(t, calls, float64(by["reader"])+counted, 0)
+}

@@ -28,7 +28,7 @@ func TestDeployedSettings(t *testing.T) {
 	}
 	variable := regexp.MustCompile(`\bFLEET_[A-Z_]+[A-Z]\b`)
 	found := 0
-	for _, path := range []string{"fleet.service", "Containerfile", "kubernetes/deployment.yaml"} {
+	for _, path := range []string{"fleet.service", "Containerfile", "kubernetes/statefulset.yaml"} {
 		for _, name := range variable.FindAllString(readDeployed(t, path), -1) {
 			require.True(t, known[name], "%s sets %s, which is not a setting", path, name)
 			found++
@@ -70,7 +70,7 @@ func TestDeployedPods(t *testing.T) {
 			}
 		}
 	}
-	require.NoError(t, yaml.Unmarshal([]byte(readDeployed(t, "kubernetes/deployment.yaml")), &d))
+	require.NoError(t, yaml.Unmarshal([]byte(readDeployed(t, "kubernetes/statefulset.yaml")), &d))
 	require.Len(t, d.Spec.Template.Spec.Containers, 1)
 	pod := d.Spec.Template.Spec.Containers[0]
 	require.Equal(t, []string{"serve"}, pod.Args)
@@ -108,7 +108,7 @@ func TestDeployedPods(t *testing.T) {
 	data := regexp.MustCompile(`FLEET_DATA=(\S+)`).FindStringSubmatch(readDeployed(t, "Containerfile"))
 	require.Len(t, data, 2)
 	require.Contains(t, mounted, filepath.Dir(data[1]), "everybody may enter the volume, so the data directory must be a directory in it")
-	require.Contains(t, readDeployed(t, "kubernetes/deployment.yaml"), "/etc/fleet/config/fleet.yaml")
+	require.Contains(t, readDeployed(t, "kubernetes/statefulset.yaml"), "/etc/fleet/config/fleet.yaml")
 }
 
 // TestDeployedUnit checks the unit with systemd-analyze, if it is installed.

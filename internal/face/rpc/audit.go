@@ -76,6 +76,9 @@ func (i *Interceptor) audit(ctx context.Context, line *fleet.Audited, seen *seen
 		}
 		e.Target = target(seen.request, seen.answer)
 	})
+	if changed := e.ID != 0; !changed && e.Outcome != fleet.OutcomeOK && !i.failures.call(e) {
+		return
+	}
 	attrs := append(attrsOf(e), slog.String("principal", e.Principal), slog.String("kind", string(e.Kind)))
 	if e.Caller != "" {
 		attrs = append(attrs, slog.String("agent", e.Caller))
@@ -96,7 +99,7 @@ func (i *Interceptor) failed(ctx context.Context, method string, id *identity) {
 	id.audited = true
 	s, e := toStatus(id.err), i.entry(ctx, method)
 	e.Outcome = reasonOf(s)
-	i.failures.log(ctx, e, append(attrsOf(e), slog.String("outcome", e.Outcome), slog.String("error", s.Message()))...)
+	i.failures.login(ctx, e, append(attrsOf(e), slog.String("outcome", e.Outcome), slog.String("error", s.Message()))...)
 }
 
 // attrsOf returns the method that was called, the face, and the remote address.

@@ -10,59 +10,82 @@ import (
 )
 
 const (
-	// failureWindow is the period in which the first failuresLogged failed logins are logged one by one. Further failed
-	// logins are counted, and logged as one line at the end of the period.
-	failureWindow  = 10 * time.Second
-	failuresLogged = 10
+	// failureWindow is the period in which the first failed logins, and the first failed calls of each principal, are logged
+	// one by one. Further ones are counted, and logged together at the end of the period.
+	failureWindow = 10 * time.Second
+	// loginsLogged and callsLogged are how many are logged one by one.
+	loginsLogged = 10
+	callsLogged  = 100
 )
 
-// failures logs failed logins, but not so many that they fill the log.
+// failures logs failed logins, and failed calls that have changed nothing, but not so many that they fill the log or the
+// disk.
 type failures struct {
 	logger *slog.Logger
 	lines  AuditLog
 	window time.Duration
 
-	mu      sync.Mutex
-	total   int64
-	logged  int // in this window
-	skipped int64
-	timer   *time.Timer // ends this window; nil if no window is open
+	mu     sync.Mutex
+	logins int64                    // since the start
+	logged map[string]int           // how many were logged in this window, by principal; failed logins have none
+	rest   map[fleet.AuditEntry]int // the others of this window; the keys have only what is logged together
+	timer  *time.Timer              // ends this window; nil if no window is open
 }
 
 func newFailures(log *slog.Logger, lines AuditLog) *failures {
-	return &failures{logger: log, lines: lines, window: failureWindow}
+	return &failures{logger: log, lines: lines, window: failureWindow, logged: map[string]int{}, rest: map[fleet.AuditEntry]int{}}
 }
 
-// log writes a failed login to the log and to the audit log. After failuresLogged of them in a window, it only counts
-// it.
-func (f *failures) log(ctx context.Context, e fleet.AuditEntry, attrs ...slog.Attr) {
+// login writes a failed login to the log and to the audit log, or counts it.
+func (f *failures) login(ctx context.Context, e fleet.AuditEntry, attrs ...slog.Attr) {
 	f.mu.Lock()
-	f.total++
+	f.logins++
+	total := f.logins
+	one := f.oneByOne("", loginsLogged, fleet.AuditEntry{Outcome: string(fleet.ReasonUnauthenticated)})
+	f.mu.Unlock()
+	if one {
+		f.logger.LogAttrs(ctx, slog.LevelWarn, "login failed", append(attrs, slog.Int64("total", total))...)
+		f.lines.Keep(e)
+	}
+}
+
+// call reports whether the failed call is logged by itself. Otherwise it counts the call.
+func (f *failures) call(e fleet.AuditEntry) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.oneByOne(e.Principal, callsLogged, fleet.AuditEntry{Principal: e.Principal, Kind: e.Kind, Method: e.Method, Outcome: e.Outcome})
+}
+
+// oneByOne reports whether fewer than most failures of the principal were logged in this window. Otherwise it counts the
+// failure as one of the kind. The caller holds the lock.
+func (f *failures) oneByOne(principal string, most int, kind fleet.AuditEntry) bool {
 	if f.timer == nil {
 		f.timer = time.AfterFunc(f.window, f.turn)
 	}
-	if f.logged >= failuresLogged {
-		f.skipped++
-		f.mu.Unlock()
-		return
+	if f.logged[principal] >= most {
+		f.rest[kind]++
+		return false
 	}
-	f.logged++
-	total := f.total
-	f.mu.Unlock()
-	f.logger.LogAttrs(ctx, slog.LevelWarn, "login failed", append(attrs, slog.Int64("total", total))...)
-	f.lines.Keep(e)
+	f.logged[principal]++
+	return true
 }
 
 // turn ends a window and logs the failures that were only counted.
 func (f *failures) turn() {
 	f.mu.Lock()
-	skipped, total := f.skipped, f.total
-	f.logged, f.skipped, f.timer = 0, 0, nil
+	rest := f.rest
+	f.timer = nil
+	f.logged, f.rest = map[string]int{}, map[fleet.AuditEntry]int{}
 	f.mu.Unlock()
-	if skipped > 0 {
-		f.logger.LogAttrs(context.Background(), slog.LevelWarn, "logins failed, not logged one by one",
-			slog.Int64("count", skipped), slog.Int64("total", total))
-		f.lines.Keep(fleet.AuditEntry{Time: f.lines.Now(), Outcome: string(fleet.ReasonUnauthenticated), Count: int(skipped)})
+	for e, count := range rest {
+		message := "calls failed, not logged one by one"
+		if e.Principal == "" {
+			message = "logins failed, not logged one by one"
+		}
+		f.logger.LogAttrs(context.Background(), slog.LevelWarn, message, slog.Int("count", count),
+			slog.String("method", e.Method), slog.String("principal", e.Principal), slog.String("outcome", e.Outcome))
+		e.Time, e.Count = f.lines.Now(), count
+		f.lines.Keep(e)
 	}
 }
 
