@@ -52,27 +52,38 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
-// TestLink signs in with a link that works only once.
+// TestLink signs in with a link that works only once, and does not replace the session of a browser that is signed in.
 func TestLink(t *testing.T) {
 	t.Parallel()
-	s, tokens := serveTokens(t, "alice")
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.home+"/session/links", nil)
-	require.NoError(t, err)
-	request.Header.Set("Authorization", "Bearer "+tokens["alice"])
-	response, err := http.DefaultClient.Do(request)
-	require.NoError(t, err)
-	defer response.Body.Close()
-	var link struct{ Code string }
-	require.NoError(t, json.NewDecoder(response.Body).Decode(&link))
+	s, tokens := serveTokens(t, "alice", "mallory")
+	link := func(of string) string {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.home+"/session/links", nil)
+		require.NoError(t, err)
+		request.Header.Set("Authorization", "Bearer "+tokens[of])
+		response, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		defer response.Body.Close()
+		var link struct{ Code string }
+		require.NoError(t, json.NewDecoder(response.Body).Decode(&link))
+		return "#code=" + link.Code
+	}
+	alices := link("alice")
 	b := open(t, s.home)
-	b.goTo("/#code=" + link.Code)
+	b.goTo("/" + alices)
 	b.sees("No agents yet")
 	require.Empty(t, eval[string](b, `location.hash`))
 
 	again := open(t, s.home)
 	again.expect("401")
-	again.goTo("/#code=" + link.Code)
+	again.goTo("/" + alices)
 	again.sees("was used already")
+
+	mallorys := link("mallory")
+	b.goTo("/usage" + mallorys) // another path, so that the browser loads the page again
+	b.sees("alice")
+	other := open(t, s.home)
+	other.goTo("/" + mallorys) // which alice's browser has not used
+	other.sees("mallory")
 }
 
 // TestForeignPage sends requests that another site could send from a signed-in browser. They must change nothing.
