@@ -92,7 +92,7 @@ func (d *doctor) store(ctx context.Context) {
 		return
 	}
 	if err != nil {
-		d.add(failing, "store", "restore a backup if the file is damaged (docs/operate/upgrade.md)", "%s cannot be read: %v", d.cfg.sqlitePath(), err)
+		d.add(failing, "store", "restore a backup if the file is damaged (docs/operate/backup.md)", "%s cannot be read: %v", d.cfg.sqlitePath(), err)
 		return
 	}
 	var size int64
