@@ -141,6 +141,7 @@ func (p *ManagedPlace) State() fleet.PlaceState {
 		st.Problem = st.Stale
 	default:
 		st.Problem = p.nameConflicts()
+		st.Conflicts = st.Problem != ""
 	}
 	return st
 }

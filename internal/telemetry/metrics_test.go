@@ -57,7 +57,7 @@ func sources(s fleet.Store) telemetry.Sources {
 	return telemetry.Sources{
 		Store: s, Agents: func() []*fleet.AgentView { return []*fleet.AgentView{queued, asking} },
 		Places: func() []fleet.PlaceState {
-			return []fleet.PlaceState{{Name: "fake", ObservedAt: noon.Add(-3 * time.Second)}, {Name: "coder", Problem: "it does not answer"}}
+			return []fleet.PlaceState{{Name: "fake", ObservedAt: noon.Add(-3 * time.Second)}, {Name: "coder", Problem: "it does not answer"}, {Name: "second", ObservedAt: noon, Problem: "a name is taken", Conflicts: true}}
 		},
 		Work: func() fleet.Work {
 			return fleet.Work{Workers: 5, Waiting: 2, Leases: 4, Renewals: 7, RenewFailures: 1, LeasesLost: 3}
@@ -130,6 +130,7 @@ func TestMetrics(t *testing.T) {
 		"fleet_lease_fenced_writes_total":                                   1,
 		"fleet_place_up{place=fake}":                                        1,
 		"fleet_place_up{place=coder}":                                       0,
+		"fleet_place_up{place=second}":                                      1,
 		"fleet_place_snapshot_age_seconds{place=fake}":                      3,
 		"fleet_place_snapshot_age_seconds{place=coder}":                     0,
 		"fleet_place_operation_duration_seconds{operation=list,place=fake}": 1,

@@ -121,7 +121,7 @@ func (c collector) fleet(send sender) {
 // places sends the figures of places.
 func (c collector) places(send sender) {
 	for _, p := range c.Places() {
-		send(placeUp, truth(p.Problem == ""), p.Name)
+		send(placeUp, truth(p.Problem == "" || p.Conflicts), p.Name)
 		since := p.ObservedAt
 		if since.IsZero() {
 			since = c.started
