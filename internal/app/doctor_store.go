@@ -112,7 +112,7 @@ func (d *doctor) postgres(ctx context.Context) {
 	d.clock("the store's", x.Clock)
 }
 
-// schema reports on a store of the kind, which is at where.
+// schema reports on the version of a store's schema and on the latency of its queries. kind and where describe the store.
 func (d *doctor) schema(kind string, schema record.Schema, where string, latency time.Duration) {
 	have, want := schema.Have, schema.Want
 	switch {

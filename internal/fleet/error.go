@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strconv"
 	"time"
 )
 
@@ -159,6 +160,18 @@ func (e *Error) With(key, value string) *Error {
 	}
 	m[key] = value
 	e.Metadata = m
+	return e
+}
+
+// AtLimit adds the details of LIMIT_REACHED to e, and returns e: the name of the limit, how much is used, and how much is
+// allowed.
+func (e *Error) AtLimit(limit string, used, most int64) *Error {
+	return e.With("limit", limit).With("used", strconv.FormatInt(used, 10)).With("max", strconv.FormatInt(most, 10))
+}
+
+// After sets RetryAfter and returns e.
+func (e *Error) After(wait time.Duration) *Error {
+	e.RetryAfter = wait
 	return e
 }
 

@@ -227,45 +227,37 @@ func (h Holdings) AllAgents() (n int) {
 // the counted things; next says what the caller can do.
 func LimitReached(key string, used, most int64, what, next string) *Error {
 	return Errorf(ReasonLimitReached, "you have %d %s and the limit is %d: %s, or ask the operator to raise %s", used, what, most, next, key).
-		With("limit", key).With("used", strconv.FormatInt(used, 10)).With("max", strconv.FormatInt(most, 10))
+		AtLimit(key, used, most)
 }
 
 // TooManyRequests returns LIMIT_REACHED for a principal that has reached its limit of most requests a second. It may try
 // again after wait.
 func TooManyRequests(most int, wait time.Duration) *Error {
 	const key = "limits.requests_per_second"
-	e := Errorf(ReasonLimitReached, "you may send %d requests a second: wait a moment and send fewer, or ask the operator to raise %s", most, key).
-		With("limit", key).With("used", strconv.Itoa(most)).With("max", strconv.Itoa(most))
-	e.RetryAfter = wait
-	return e
+	return Errorf(ReasonLimitReached, "you may send %d requests a second: wait a moment and send fewer, or ask the operator to raise %s", most, key).
+		AtLimit(key, int64(most), int64(most)).After(wait)
 }
 
 // TooManyWaiting returns LIMIT_REACHED for a principal whose number of waiting calls has reached the limit most. It may try
 // again after wait.
 func TooManyWaiting(most int, wait time.Duration) *Error {
 	const key = "limits.waiting_calls"
-	e := Errorf(ReasonLimitReached, "the server is busy, and you have %d waiting calls, which is the limit: make fewer at the same time, or ask the operator to raise %s", most, key).
-		With("limit", key).With("used", strconv.Itoa(most)).With("max", strconv.Itoa(most))
-	e.RetryAfter = wait
-	return e
+	return Errorf(ReasonLimitReached, "the server is busy, and you have %d waiting calls, which is the limit: make fewer at the same time, or ask the operator to raise %s", most, key).
+		AtLimit(key, int64(most), int64(most)).After(wait)
 }
 
 // TooManyOpen returns LIMIT_REACHED for a principal whose number of open calls has reached the limit most. It may try again
 // after wait.
 func TooManyOpen(most int, wait time.Duration) *Error {
 	const key = "limits.open_calls"
-	e := Errorf(ReasonLimitReached, "you have %d open calls on this server, which is the limit: end streams or waiting calls, or ask the operator to raise %s", most, key).
-		With("limit", key).With("used", strconv.Itoa(most)).With("max", strconv.Itoa(most))
-	e.RetryAfter = wait
-	return e
+	return Errorf(ReasonLimitReached, "you have %d open calls on this server, which is the limit: end streams or waiting calls, or ask the operator to raise %s", most, key).
+		AtLimit(key, int64(most), int64(most)).After(wait)
 }
 
 // WaitedTooLong returns LIMIT_REACHED for a call that got no slot within the time most. The caller may try again after wait.
 func WaitedTooLong(most, wait time.Duration) *Error {
 	const key = "limits.waiting_time"
 	seconds := strconv.FormatFloat(most.Seconds(), 'f', -1, 64)
-	e := Errorf(ReasonLimitReached, "the server is busy, and your call has waited for %s: try again in a moment, or ask the operator to raise %s", most, key).
-		With("limit", key).With("used", seconds).With("max", seconds)
-	e.RetryAfter = wait
-	return e
+	return Errorf(ReasonLimitReached, "the server is busy, and your call has waited for %s: try again in a moment, or ask the operator to raise %s", most, key).
+		With("limit", key).With("used", seconds).With("max", seconds).After(wait)
 }

@@ -3,7 +3,6 @@ package service
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"fleet/internal/fleet"
@@ -58,7 +57,7 @@ func admitOwner(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) error
 	case m.agents > 0 && l.Agents > 0 && h.AllAgents()+m.agents > l.Agents:
 		return fleet.LimitReached("limits.agents", int64(h.AllAgents()), int64(l.Agents), "agents", "delete one with delete_agent")
 	case m.tasks > 0 && l.RunningTasks > 0 && h.RunningTasks+m.tasks > l.RunningTasks:
-		return passing(fleet.LimitReached("limits.running_tasks", int64(h.RunningTasks), int64(l.RunningTasks), "running tasks", "wait for one to end with wait_tasks"))
+		return fleet.LimitReached("limits.running_tasks", int64(h.RunningTasks), int64(l.RunningTasks), "running tasks", "wait for one to end with wait_tasks").After(taskRetry)
 	case m.tasks+m.bytes > 0 && l.StoredBytes > 0 && h.StoredBytes+int64(max(m.bytes, 1)) > l.StoredBytes:
 		return fleet.LimitReached("limits.stored_bytes", h.StoredBytes, l.StoredBytes, "bytes stored", "delete tasks with delete_task")
 	}
@@ -85,17 +84,11 @@ func admitProject(l fleet.ProjectLimits, tx fleet.ReadTx, m increase) error {
 	case m.agents > 0 && l.Agents > 0 && h.Agents+m.agents > l.Agents:
 		return projectFull(m.project, "agents", int64(h.Agents), int64(l.Agents), "agents", "wait until somebody deletes one")
 	case m.tasks > 0 && l.RunningTasks > 0 && h.RunningTasks+m.tasks > l.RunningTasks:
-		return passing(projectFull(m.project, "running_tasks", int64(h.RunningTasks), int64(l.RunningTasks), "running tasks", "wait until one ends"))
+		return projectFull(m.project, "running_tasks", int64(h.RunningTasks), int64(l.RunningTasks), "running tasks", "wait until one ends").After(taskRetry)
 	case m.tasks+m.bytes > 0 && l.StoredBytes > 0 && h.StoredBytes+int64(max(m.bytes, 1)) > l.StoredBytes:
 		return projectFull(m.project, "stored_bytes", h.StoredBytes, l.StoredBytes, "bytes stored", "delete tasks of the project with delete_task")
 	}
 	return nil
-}
-
-// passing sets RetryAfter of the error: the limit is no longer reached when a running task ends.
-func passing(e *fleet.Error) *fleet.Error {
-	e.RetryAfter = taskRetry
-	return e
 }
 
 // taskRetry is the suggested wait before another try to start a task. It is a guess: nobody knows when a task ends.
@@ -105,7 +98,7 @@ const taskRetry = 5 * time.Second
 func projectFull(project, limit string, used, most int64, what, next string) *fleet.Error {
 	key := "limits.projects." + project + "." + limit
 	return fleet.Errorf(fleet.ReasonLimitReached, "the project %s has %d %s of all its users, and its limit is %d: %s, or ask the operator to raise %s", project, used, what, most, next, key).
-		With("limit", key).With("used", strconv.FormatInt(used, 10)).With("max", strconv.FormatInt(most, 10))
+		AtLimit(key, used, most)
 }
 
 // LimitUse is a limit and how much of it is used.

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"regexp"
 	"slices"
-	"strconv"
 	"time"
 
 	"fleet/internal/fleet"
@@ -258,11 +257,8 @@ func checkRotations(secrets []*fleet.Token, now time.Time) error {
 	if wait <= 0 {
 		return nil
 	}
-	most := strconv.Itoa(MaxRotations)
-	e := fleet.Errorf(fleet.ReasonLimitReached, "token %q was rotated %s times in the last hour, which is the limit: try again later", first.Name, most).
-		With("limit", "rotations per hour").With("used", most).With("max", most)
-	e.RetryAfter = wait
-	return e
+	return fleet.Errorf(fleet.ReasonLimitReached, "token %q was rotated %d times in the last hour, which is the limit: try again later", first.Name, MaxRotations).
+		AtLimit("rotations per hour", MaxRotations, MaxRotations).After(wait)
 }
 
 // endOverlaps ends the old secrets that still work.

@@ -23,8 +23,8 @@ const (
 	beginView   = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`
 	// checkLease fails with a division by zero if the lease was lost, because a COMMIT may follow in the same batch.
 	checkLease = `SELECT 1 / count(*) FROM leases WHERE key = $1 AND epoch = $2`
-	// holdLease is checkLease, and locks the lease, so that nobody else can take it before the commit. The lock also stops
-	// renewLeases, so it is taken last: a transaction can wait long for other locks.
+	// holdLease does what checkLease does, and locks the lease, so that nobody else can take it before the commit. The lock
+	// also stops renewLeases, so it is taken last: a transaction can wait long for other locks.
 	holdLease = `SELECT 1 / count(*) FROM (SELECT 1 FROM leases WHERE key = $1 AND epoch = $2 FOR SHARE) AS held`
 )
 

@@ -1,7 +1,6 @@
 package providers
 
 import (
-	"strconv"
 	"sync"
 	"time"
 
@@ -49,12 +48,12 @@ func (l *limits) enter(principal string) (leave func(), err error) {
 		l.used[principal] = u
 	}
 	if most := max(l.concurrent/l.servers, 1); u.running >= most {
-		return nil, refusal("concurrent requests", u.running, most, runningRetry,
-			"you have %d requests to agents under way, and the limit is %d: wait until a request has ended")
+		return nil, fleet.Errorf(fleet.ReasonLimitReached, "you have %d requests to agents under way, and the limit is %d: wait until a request has ended",
+			u.running, most).AtLimit("concurrent requests", int64(u.running), int64(most)).After(runningRetry)
 	}
 	if most := max(l.perMinute/l.servers, 1); len(u.begun) >= most {
-		return nil, refusal("requests per minute", len(u.begun), most, u.begun[0].Add(time.Minute).Sub(now),
-			"you have begun %d requests to agents in the last minute, and the limit is %d: try again later")
+		return nil, fleet.Errorf(fleet.ReasonLimitReached, "you have begun %d requests to agents in the last minute, and the limit is %d: try again later",
+			len(u.begun), most).AtLimit("requests per minute", int64(len(u.begun)), int64(most)).After(u.begun[0].Add(time.Minute).Sub(now))
 	}
 	u.running++
 	u.begun = append(u.begun, now)
@@ -67,14 +66,6 @@ func (l *limits) enter(principal string) (leave func(), err error) {
 
 // runningRetry is how long a principal with too many requests under way is asked to wait. When they end is not known.
 const runningRetry = 5 * time.Second
-
-// refusal returns LIMIT_REACHED. format is the message with the verbs for used and most.
-func refusal(limit string, used, most int, wait time.Duration, format string) error {
-	e := fleet.Errorf(fleet.ReasonLimitReached, format, used, most).
-		With("limit", limit).With("used", strconv.Itoa(used)).With("max", strconv.Itoa(most))
-	e.RetryAfter = wait
-	return e
-}
 
 // forget removes the start times that are a minute old or older. It then removes principals that have no start time and
 // no request under way.
