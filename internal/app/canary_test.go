@@ -208,18 +208,16 @@ local:
 }
 
 // signIntoPage begins one session of the page with a token and one with a link, and uses both. It also tries to begin
-// sessions with invalid credentials. It adds the code of the link to f.secrets.
+// sessions with invalid credentials. It adds the code of the link and the parts of
+// the sessions to f.secrets.
 func (f *testFleet) signIntoPage(t *testing.T, name string) {
 	t.Helper()
-	send := func(method, path, body, cookie string, want int) (answer []byte, session string) {
+	send := func(method, path, body string, want int, header ...string) (answer []byte, cookies []*http.Cookie) {
 		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+f.HTTPAddr()+path, strings.NewReader(body))
 		require.NoError(t, err)
 		r.Header.Set("Content-Type", "application/json")
-		if cookie != "" {
-			r.Header.Set("Cookie", "fleet_session="+cookie)
-		}
-		if path == "/session/links" {
-			r.Header.Set("Authorization", f.authorization(name))
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
 		}
 		resp, err := f.http.Do(r)
 		require.NoError(t, err)
@@ -227,24 +225,26 @@ func (f *testFleet) signIntoPage(t *testing.T, name string) {
 		require.NoError(t, errors.Join(err, resp.Body.Close()))
 		require.Equal(t, want, resp.StatusCode, "%s %s: %s", method, path, b)
 		require.Empty(t, canaries(b), "%s %s", method, path)
-		for _, c := range resp.Cookies() {
-			session = c.Value
-		}
-		return b, session
+		return b, resp.Cookies()
 	}
-	send(http.MethodPost, "/session", `{"token":"fleet_`+canary+`-session"}`, "", http.StatusUnauthorized)
-	send(http.MethodPost, "/session", `{"code":"`+canary+`-code"}`, "", http.StatusUnauthorized)
-	send(http.MethodGet, "/v1/agents", "", "fleet_"+canary+"-session", http.StatusUnauthorized)
-	b, _ := send(http.MethodPost, "/session/links", "", "", http.StatusOK)
+	send(http.MethodPost, "/session", `{"token":"fleet_`+canary+`-session"}`, http.StatusUnauthorized)
+	send(http.MethodPost, "/session", `{"code":"`+canary+`-code"}`, http.StatusUnauthorized)
+	send(http.MethodGet, "/v1/agents", "", http.StatusUnauthorized, "Cookie", "fleet_session="+canary+"-cookie", "Fleet-Session", canary+"-session")
+	b, _ := send(http.MethodPost, "/session/links", "", http.StatusOK, "Authorization", f.authorization(name))
 	var link struct{ Code string }
 	require.NoError(t, json.Unmarshal(b, &link))
 	require.NotEmpty(t, link.Code)
 	f.secrets["the link"] = link.Code
-	for _, body := range []string{`{"token":"` + f.secrets[name] + `"}`, `{"code":"` + link.Code + `"}`} {
-		_, session := send(http.MethodPost, "/session", body, "", http.StatusNoContent)
-		require.NotEmpty(t, session)
-		send(http.MethodGet, "/v1/agents", "", session, http.StatusOK)
-		send(http.MethodGet, "/session", "", session, http.StatusOK)
+	for by, body := range map[string]string{"a token": `{"token":"` + f.secrets[name] + `"}`, "a link": `{"code":"` + link.Code + `"}`} {
+		b, cookies := send(http.MethodPost, "/session", body, http.StatusOK)
+		var opened struct{ Session string }
+		require.NoError(t, json.Unmarshal(b, &opened))
+		require.NotEmpty(t, opened.Session)
+		require.Len(t, cookies, 1)
+		f.secrets["the cookie by "+by], f.secrets["the session by "+by] = cookies[0].Value, opened.Session
+		mine := []string{"Cookie", cookies[0].Name + "=" + cookies[0].Value, "Fleet-Session", opened.Session}
+		send(http.MethodGet, "/v1/agents", "", http.StatusOK, mine...)
+		send(http.MethodGet, "/session", "", http.StatusOK, mine...)
 	}
 }
 

@@ -130,8 +130,13 @@ func (s *server) touch(t *testing.T, agent, name string) {
 // ended waits for the end of the task.
 func (s *server) ended(t *testing.T, id string) {
 	t.Helper()
+	s.endedOf(t.Context(), t, id)
+}
+
+func (s *server) endedOf(ctx context.Context, t *testing.T, id string) {
+	t.Helper()
 	for {
-		r, err := s.api.WaitTasks(t.Context(), &fleetv1.WaitTasksRequest{TaskIds: []string{id}})
+		r, err := s.api.WaitTasks(ctx, &fleetv1.WaitTasksRequest{TaskIds: []string{id}})
 		require.NoError(t, err)
 		if r.GetDone() {
 			return

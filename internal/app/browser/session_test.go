@@ -44,6 +44,19 @@ func TestSignIn(t *testing.T) {
 		require.Len(t, cookies, 1)
 		require.True(t, cookies[0].HTTPOnly)
 		require.Equal(t, network.CookieSameSiteStrict, cookies[0].SameSite)
+		kept := eval[string](b, `localStorage['fleet-session']`)
+		for _, part := range []string{cookies[0].Value, kept} {
+			require.NotContains(t, part, tokens[name], "neither the cookie nor the storage may have the token")
+		}
+
+		// The browser sends the cookie to every port of the host. It must not be enough there.
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.home+"/v1/agents", nil)
+		require.NoError(t, err)
+		request.AddCookie(&http.Cookie{Name: cookies[0].Name, Value: cookies[0].Value})
+		response, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, http.StatusUnauthorized, response.StatusCode)
 
 		b.goTo("/admin")
 		b.expect("403")

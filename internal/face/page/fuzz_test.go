@@ -47,3 +47,14 @@ func FuzzOwnPath(f *testing.F) {
 		require.False(t, len(path) > 1 && path[1] == '/', "%q", path)
 	})
 }
+
+// FuzzSession checks that no request can make up a session.
+func FuzzSession(f *testing.F) {
+	f.Add("key", newBox(refreshBox, "key").seal("a token"))
+	f.Add("", newBox(sessionBox, "").seal("a token"))
+	f.Add("other", newBox(sessionBox, "third").seal("a token"))
+	f.Fuzz(func(t *testing.T, key, session string) {
+		r := &http.Request{Header: http.Header{"Cookie": {cookieName + "=" + key}, headerName: {session}}}
+		require.Empty(t, tokenOf(r))
+	})
+}

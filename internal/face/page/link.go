@@ -2,12 +2,9 @@ package page
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"time"
 )
@@ -29,8 +26,8 @@ type Leases interface {
 // links makes the codes of links. A code is the encrypted token, so it works at every server of the fleet, and no server
 // keeps it. A lease says that a code has not expired, and another one that it was used.
 type links struct {
-	key    []byte
-	seal   cipher.AEAD
+	key    []byte // of the names of leases
+	box    box
 	leases Leases
 }
 
@@ -42,13 +39,11 @@ const (
 
 // newLinks returns the links of the servers that have the key. Without a key, a code works only in this process.
 func newLinks(key []byte, leases Leases) *links {
-	if len(key) == 0 {
-		key = []byte(rand.Text())
+	secret := string(key)
+	if secret == "" {
+		secret = rand.Text()
 	}
-	sum := sha256.Sum256(append([]byte("page link\x00"), key...))
-	block, _ := aes.NewCipher(sum[:]) // neither call fails with a key of this size
-	seal, _ := cipher.NewGCM(block)
-	return &links{key: sum[:], seal: seal, leases: leases}
+	return &links{key: keyFor("page link lease", secret), box: newBox("page link", secret), leases: leases}
 }
 
 // keep returns a code for the token. It returns "" if the token has too many links.
@@ -58,16 +53,14 @@ func (l *links) keep(ctx context.Context, token string) (code string, err error)
 	if err != nil || len(made) >= tokenLinks {
 		return "", err
 	}
-	nonce := make([]byte, l.seal.NonceSize())
-	_, _ = rand.Read(nonce) // it never fails
-	code = base64.RawURLEncoding.EncodeToString(l.seal.Seal(nonce, nonce, []byte(token), nil))
+	code = l.box.seal(token)
 	_, err = l.leases.Lease(ctx, prefix+hash(code), "open", linkLife)
 	return code, err
 }
 
 // redeem returns the token of the code, once. It returns "" if there is no such code, or if it was used or has expired.
 func (l *links) redeem(ctx context.Context, code string) (token string, err error) {
-	token = l.open(code)
+	token = l.box.open(code)
 	if token == "" {
 		return "", nil
 	}
@@ -80,17 +73,6 @@ func (l *links) redeem(ctx context.Context, code string) (token string, err erro
 		return "", err
 	}
 	return token, nil
-}
-
-// open returns the token in the code. It returns "" if no server of this fleet has made the code.
-func (l *links) open(code string) (token string) {
-	sealed, err := base64.RawURLEncoding.DecodeString(code)
-	n := l.seal.NonceSize()
-	if err != nil || len(sealed) < n {
-		return ""
-	}
-	text, _ := l.seal.Open(nil, sealed[:n], sealed[n:], nil) // nil if it fails
-	return string(text)
 }
 
 // prefix returns the prefix of the keys of the leases for links of the token.

@@ -1,6 +1,6 @@
 // Package page is the live page of the fleet, for browsers. Its sources are in src, a Svelte program that uses the REST
 // face and nothing else; the files that `make page` builds from them are in dist and embedded, so that a build of Fleet
-// needs no Node. The package also keeps the browser's session: a cookie that stands for a token.
+// needs no Node. The package also signs browsers in and out.
 //
 // Package app serves it. It must never import the core, or have data that the REST face does not offer to everybody.
 package page
@@ -29,8 +29,8 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // rooms are the first parts of the paths for which the page has views. route.svelte.ts has the same list.
 var rooms = []string{"", "attention", "agents", "tasks", "usage", "toolsets", "admin"}
 
-// Handler returns the handler of the page and its session. All other requests go to next, with the token from the
-// browser's cookie.
+// Handler returns the handler of the page and its session. All other requests go to next, with the token of the
+// browser's session.
 func Handler(next http.Handler, s *Sessions) (http.Handler, error) {
 	c, err := load()
 	if err != nil {
@@ -46,7 +46,7 @@ func Handler(next http.Handler, s *Sessions) (http.Handler, error) {
 			w.Header().Set("Vary", "Accept")
 			c.index.ServeHTTP(w, r)
 		default:
-			next.ServeHTTP(w, s.withToken(r))
+			next.ServeHTTP(w, withToken(r))
 		}
 	}), nil
 }

@@ -2,6 +2,7 @@ package page
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -15,8 +16,20 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// cookieName is the name of the cookie. Its value is the token; scripts cannot read it, and other sites cannot use it.
-const cookieName = "fleet_session"
+// A session of a browser is an encrypted token and its key. The key is in a cookie, which scripts cannot read, but which
+// the browser sends to every port of the host: an agent's program may listen at another one. The page keeps the encrypted
+// token in its storage, which other ports do not get, and sends it in a header. One is worth nothing without the other,
+// and the server keeps neither.
+const (
+	cookieName = "fleet_session"
+	headerName = "Fleet-Session"
+)
+
+// These are the purposes of boxes with the key of a session.
+const (
+	sessionBox = "page session"
+	refreshBox = "page refresh"
+)
 
 // cookieLife is how long the browser keeps the cookie, in seconds.
 const cookieLife = int(30 * 24 * time.Hour / time.Second)
@@ -27,12 +40,12 @@ const maxBody = 8 << 10
 // Sessions signs browsers in and out:
 //
 //	GET    /session                says how the browser can sign in: {"auth": ["tokens", "oidc"], "issuer": "...", "signed_in": true}
-//	POST   /session                {"token": "..."} or {"code": "..."}: sets the cookie
+//	POST   /session                {"token": "..."} or {"code": "..."}: sets the cookie, and returns {"session": "..."}
 //	DELETE /session                removes it; {"continue": "..."} is where the browser ends its session with the issuer too
 //	POST   /session/links          with a token: returns a code that signs in once, within a minute
 //	GET    /session/oidc           sends the browser to the issuer, which sends it back to /session/oidc/callback
 //	GET    /session/oidc/end       sends a browser that has just signed out to the issuer
-//	POST   /session/refresh        replaces a cookie with an expired token of the issuer
+//	POST   /session/refresh        {"refresh": "..."}: returns a session for one whose token of the issuer has expired
 type Sessions struct {
 	c     SessionConfig
 	links *links
@@ -89,18 +102,15 @@ func (s *Sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // show answers with the ways in which the browser can sign in, and whether it is signed in.
 func (s *Sessions) show(w http.ResponseWriter, r *http.Request) {
 	var authorization []string
-	if c, err := r.Cookie(cookieName); err == nil && c.Value != "" {
-		authorization = []string{"Bearer " + c.Value}
+	if token := tokenOf(r); token != "" {
+		authorization = []string{"Bearer " + token}
 	}
 	err := s.c.Identify(r.Context(), authorization)
 	known := err == nil || status.Code(err) == codes.ResourceExhausted
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{ // the client may have disconnected
-		"auth": s.c.Auth, "issuer": s.c.IssuerURL, "signed_in": known,
-	})
+	writeJSON(w, map[string]any{"auth": s.c.Auth, "issuer": s.c.IssuerURL, "signed_in": known})
 }
 
-// open sets the cookie for a token, or for the token of a code.
+// open begins a session with a token, or with the token of a code.
 func (s *Sessions) open(w http.ResponseWriter, r *http.Request) {
 	var body struct{ Token, Code string }
 	if err := json.NewDecoder(io.LimitReader(r.Body, maxBody)).Decode(&body); err != nil {
@@ -127,8 +137,47 @@ func (s *Sessions) open(w http.ResponseWriter, r *http.Request) {
 		wire.WriteError(w, err)
 		return
 	}
-	http.SetCookie(w, s.cookie(r, token, cookieLife))
-	w.WriteHeader(http.StatusNoContent)
+	writeJSON(w, s.begin(w, r, token, ""))
+}
+
+// opened is what the page keeps of a session.
+type opened struct {
+	Session string `json:"session"`
+	Refresh string `json:"refresh,omitempty"` // the encrypted refresh token, if the issuer has given one
+}
+
+// begin sets the cookie for a new session.
+func (s *Sessions) begin(w http.ResponseWriter, r *http.Request, token, refresh string) opened {
+	key := rand.Text()
+	http.SetCookie(w, s.cookie(r, key, cookieLife))
+	return sealTokens(key, token, refresh)
+}
+
+func sealTokens(key, token, refresh string) opened {
+	o := opened{Session: newBox(sessionBox, key).seal(token)}
+	if refresh != "" && len(refresh) <= maxToken { // without it, the session ends with its token
+		o.Refresh = newBox(refreshBox, key).seal(refresh)
+	}
+	return o
+}
+
+// keyOf returns the key in the cookie with the name. It returns "" if there is none.
+func keyOf(r *http.Request, name string) string {
+	c, err := r.Cookie(name)
+	if err != nil {
+		return ""
+	}
+	return c.Value
+}
+
+// tokenOf returns the token of the browser's session. It returns "" if the request is not from the page in a browser that
+// has a session.
+func tokenOf(r *http.Request) string {
+	key := keyOf(r, cookieName)
+	if key == "" {
+		return ""
+	}
+	return newBox(sessionBox, key).open(r.Header.Get(headerName))
 }
 
 // link answers a caller with a code for its token. The code can be redeemed once.
@@ -158,23 +207,30 @@ func (s *Sessions) link(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	writeJSON(w, map[string]any{"code": code, "expires_in_seconds": linkSeconds})
+}
+
+func writeJSON(w http.ResponseWriter, value any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"code": code, "expires_in_seconds": linkSeconds}) // the client may have disconnected
+	_ = json.NewEncoder(w).Encode(value) // the client may have disconnected
 }
 
 // errStore is the error if the store with the leases does not answer.
 var errStore = wire.Error{Reason: "BACKEND_UNAVAILABLE", Message: "the server's database does not answer; try again in a moment"}
 
-// withToken returns the request with the token of the browser's cookie, if it is a request of the API without
+// withToken returns the request with the token of the browser's session, if it is a request of the API without
 // credentials.
-func (s *Sessions) withToken(r *http.Request) *http.Request {
-	c, err := r.Cookie(cookieName)
+func withToken(r *http.Request) *http.Request {
 	api := strings.HasPrefix(r.URL.Path, "/v1/") || strings.HasPrefix(r.URL.Path, "/api/")
-	if err != nil || !api || c.Value == "" || r.Header.Get("Authorization") != "" {
+	if !api || r.Header.Get("Authorization") != "" {
+		return r
+	}
+	token := tokenOf(r)
+	if token == "" {
 		return r
 	}
 	in := r.Clone(r.Context())
-	in.Header.Set("Authorization", "Bearer "+c.Value)
+	in.Header.Set("Authorization", "Bearer "+token)
 	return in
 }
 

@@ -71,6 +71,20 @@ func serve(h http.Handler, method, path, body string, header ...string) *httptes
 	return w
 }
 
+// sessionOf returns the headers that the page sends after the answer has begun a session.
+func sessionOf(t *testing.T, w *httptest.ResponseRecorder) []string {
+	t.Helper()
+	var o opened
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &o))
+	require.NotEmpty(t, o.Session)
+	return []string{"Cookie", cookies(w), headerName, o.Session}
+}
+
+// inBrowser returns the headers of the page in a browser with a session that has the token.
+func inBrowser(token string) []string {
+	return []string{"Cookie", cookieName + "=key", headerName, newBox(sessionBox, "key").seal(token)}
+}
+
 func TestSession(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -81,14 +95,27 @@ func TestSession(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, serve(h, "PUT", "/session", ``).Code)
 
 	w := serve(h, "POST", "/session", `{"token":"good"}`)
-	require.Equal(t, http.StatusNoContent, w.Code)
+	require.Equal(t, http.StatusOK, w.Code)
 	c := w.Result().Cookies()[0]
 	require.True(t, c.HttpOnly)
 	require.Equal(t, http.SameSiteStrictMode, c.SameSite)
-	cookie := c.Name + "=" + c.Value
-	require.Equal(t, "Bearer good", serve(h, "GET", "/v1/agents", "", "Cookie", cookie).Body.String())
-	require.Equal(t, "Bearer other", serve(h, "GET", "/v1/agents", "", "Cookie", cookie, "Authorization", "Bearer other").Body.String())
-	require.Empty(t, serve(h, "POST", "/mcp", "", "Cookie", cookie).Body.String(), "the cookie must work only for the page's own calls")
+	mine := sessionOf(t, w)
+	require.Equal(t, "Bearer good", serve(h, "GET", "/v1/agents", "", mine...).Body.String())
+	require.Equal(t, "Bearer other", serve(h, "GET", "/v1/agents", "", append(mine, "Authorization", "Bearer other")...).Body.String())
+	require.Empty(t, serve(h, "POST", "/mcp", "", mine...).Body.String(), "a session must work only for the page's own calls")
+
+	// Another port of the host gets the cookie, and a script in the page can read the rest. Neither is enough.
+	theirs := sessionOf(t, serve(h, "POST", "/session", `{"token":"good"}`))
+	for name, header := range map[string][]string{
+		"only the cookie": mine[:2], "only the header": mine[2:], "another session's header": append(mine[:2:2], theirs[2:]...),
+		"the cookie twice": append(mine[:2:2], headerName, c.Value), "an empty cookie": append([]string{"Cookie", cookieName + "="}, mine[2:]...),
+	} {
+		require.Empty(t, serve(h, "GET", "/v1/agents", "", header...).Body.String(), name)
+		require.Contains(t, serve(h, "GET", "/session", "", header...).Body.String(), `"signed_in":false`, name)
+	}
+	for _, part := range mine {
+		require.NotContains(t, part, "good")
+	}
 
 	w = serve(h, "DELETE", "/session", "")
 	require.Negative(t, w.Result().Cookies()[0].MaxAge)
@@ -108,7 +135,7 @@ func TestLinks(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, serve(h, "POST", "/session/links", "").Code)
 
 	code := link("Bearer good")
-	require.Equal(t, http.StatusNoContent, serve(h, "POST", "/session", code).Code)
+	require.Equal(t, http.StatusOK, serve(h, "POST", "/session", code).Code)
 	require.Equal(t, http.StatusUnauthorized, serve(h, "POST", "/session", code).Code, "a link must work only once")
 
 	code = link("Bearer good")
@@ -122,7 +149,7 @@ func TestLinks(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, w.Code)
 	require.Equal(t, "60", w.Header().Get("Retry-After"))
 	code = link("bearer also-good")
-	require.Equal(t, http.StatusNoContent, serve(h, "POST", "/session", code).Code, "other tokens must have their own links, and the scheme may be in lower case")
+	require.Equal(t, http.StatusOK, serve(h, "POST", "/session", code).Code, "other tokens must have their own links, and the scheme may be in lower case")
 	now = now.Add(linkLife + time.Second)
 	link("Bearer good")
 }
@@ -136,25 +163,25 @@ func TestLinkAtAnotherServer(t *testing.T) {
 	var answer struct{ Code string }
 	require.NoError(t, json.Unmarshal(serve(one, "POST", "/session/links", "", "Authorization", "Bearer good").Body.Bytes(), &answer))
 	code := `{"code":"` + answer.Code + `"}`
-	require.Equal(t, http.StatusNoContent, serve(other, "POST", "/session", code).Code)
+	require.Equal(t, http.StatusOK, serve(other, "POST", "/session", code).Code)
 	require.Equal(t, http.StatusUnauthorized, serve(one, "POST", "/session", code).Code, "a link must work only once")
 	for key := range leases.owners {
 		require.NotContains(t, key, answer.Code)
 	}
 	for _, bad := range []string{"", "x", "=", answer.Code[1:], "A" + answer.Code} {
-		require.NotEqual(t, http.StatusNoContent, serve(one, "POST", "/session", `{"code":"`+bad+`"}`).Code)
+		require.NotEqual(t, http.StatusOK, serve(one, "POST", "/session", `{"code":"`+bad+`"}`).Code)
 	}
 }
 
-// TestRateLimit checks that a caller who has sent too many requests gets no link and no cookie, and is not signed out.
+// TestRateLimit checks that a caller who has sent too many requests gets no link and no session, and is not signed out.
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	h := testPage(t, newLeases(&now))
 	require.Equal(t, http.StatusTooManyRequests, serve(h, "POST", "/session/links", "", "Authorization", "Bearer busy").Code)
 	require.Equal(t, http.StatusTooManyRequests, serve(h, "POST", "/session", `{"token":"busy"}`).Code)
-	require.Contains(t, serve(h, "GET", "/session", "", "Cookie", cookieName+"=busy").Body.String(), `"signed_in":true`)
-	require.Contains(t, serve(h, "GET", "/session", "", "Cookie", cookieName+"=bad").Body.String(), `"signed_in":false`)
+	require.Contains(t, serve(h, "GET", "/session", "", inBrowser("busy")...).Body.String(), `"signed_in":true`)
+	require.Contains(t, serve(h, "GET", "/session", "", inBrowser("bad")...).Body.String(), `"signed_in":false`)
 }
 
 func TestFiles(t *testing.T) {

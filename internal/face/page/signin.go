@@ -37,14 +37,14 @@ const (
 	signInPath   = "/session/oidc"
 	callbackPath = signInPath + "/callback"
 	endPath      = signInPath + "/end"
-	refreshPath  = "/session/refresh"
 )
 
 // signInLife is how long a sign-in may take.
 const signInLife = 10 * time.Minute
 
-// maxCookie is the size of the largest token that a browser keeps in a cookie, in bytes.
-const maxCookie = 3900
+// maxToken is the size of the largest token of an issuer, in bytes. Encrypted, it is a third larger. Proxies often refuse
+// a header of more than 8 KB.
+const maxToken = 5500
 
 // attempt is a sign-in that has begun. The browser keeps it in a cookie, so that any server of the fleet can finish it,
 // but no other browser can.
@@ -100,22 +100,22 @@ func (s *Sessions) callback(w http.ResponseWriter, r *http.Request) {
 		s.failed(w, wire.HTTPStatus(err), wire.ErrorOf(err).Message)
 		return
 	}
-	if !s.keepTokens(w, r, token, refresh) {
+	if len(token) > maxToken {
+		s.failed(w, http.StatusBadGateway, tooLong)
 		return
 	}
-	http.Redirect(w, r, a.To+"#signed-in", http.StatusFound) // the page tells its other tabs
+	o := s.begin(w, r, token, refresh)
+	kept := url.Values{"session": {o.Session}, "refresh": {o.Refresh}}
+	http.Redirect(w, r, a.To+"#"+kept.Encode(), http.StatusFound)
 }
 
-// close removes the cookies. If the issuer has a session of the browser too, the answer has the path at which the
-// browser can end that session.
+// close removes the cookie. If the issuer has a session of the browser too, the answer has the path at which the browser
+// can end that session.
 func (s *Sessions) close(w http.ResponseWriter, r *http.Request) {
-	c, err := r.Cookie(cookieName)
 	http.SetCookie(w, s.cookie(r, "", -1))
-	http.SetCookie(w, s.refreshCookie(r, "", -1))
-	if err == nil && s.endURL(r, c.Value) != "" {
-		http.SetCookie(w, s.endCookie(r, c.Value, int(endLife/time.Second)))
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(map[string]any{"continue": endPath}) // the client may have disconnected
+	if token := tokenOf(r); token != "" && s.endURL(r, token) != "" {
+		http.SetCookie(w, s.endCookie(r, keyOf(r, cookieName), int(endLife/time.Second)))
+		writeJSON(w, map[string]any{"continue": endPath + "?" + url.Values{"session": {r.Header.Get(headerName)}}.Encode()})
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -124,8 +124,8 @@ func (s *Sessions) close(w http.ResponseWriter, r *http.Request) {
 // end sends a browser that has just signed out to the issuer.
 func (s *Sessions) end(w http.ResponseWriter, r *http.Request) {
 	to := ""
-	if c, err := r.Cookie(endName); err == nil {
-		to = s.endURL(r, c.Value)
+	if key := keyOf(r, endName); key != "" {
+		to = s.endURL(r, newBox(sessionBox, key).open(r.URL.Query().Get("session")))
 	}
 	http.SetCookie(w, s.endCookie(r, "", -1))
 	w.Header().Set("Referrer-Policy", "no-referrer")
@@ -145,7 +145,7 @@ func (s *Sessions) endURL(r *http.Request, token string) string {
 	return address
 }
 
-// endName is the name of the cookie with the token of a session that has ended. endLife is how long the browser may
+// endName is the name of the cookie with the key of a session that has ended. endLife is how long the browser may
 // take to end the issuer's session too.
 const (
 	endName = "fleet_sign_out"
@@ -158,53 +158,32 @@ func (s *Sessions) endCookie(r *http.Request, value string, age int) *http.Cooki
 	return c
 }
 
-// refresh replaces the tokens of a browser whose token has expired.
+// refresh returns a session with new tokens to a browser whose token has expired. The key stays, so that a request of
+// another tab that is on its way does not fail.
 func (s *Sessions) refresh(w http.ResponseWriter, r *http.Request) {
-	c, err := r.Cookie(refreshName)
-	if err != nil || c.Value == "" || s.c.Issuer == nil {
+	var body struct{ Refresh string }
+	key := keyOf(r, cookieName)
+	refresh := ""
+	if err := json.NewDecoder(io.LimitReader(r.Body, 2*maxToken)).Decode(&body); err == nil && key != "" {
+		refresh = newBox(refreshBox, key).open(body.Refresh)
+	}
+	if refresh == "" || s.c.Issuer == nil {
 		wire.WriteObject(w, http.StatusUnauthorized, wire.Error{Reason: "UNAUTHENTICATED", Message: "the session cannot be refreshed: sign in"})
 		return
 	}
-	token, next, err := s.c.Issuer.Refresh(r.Context(), c.Value)
-	if err != nil {
-		if status := wire.HTTPStatus(err); status == http.StatusUnauthorized || status == http.StatusForbidden {
-			http.SetCookie(w, s.refreshCookie(r, "", -1))
-		}
+	token, next, err := s.c.Issuer.Refresh(r.Context(), refresh)
+	switch {
+	case err != nil:
 		wire.WriteError(w, err)
-		return
-	}
-	if s.keepTokens(w, r, token, next) {
-		w.WriteHeader(http.StatusNoContent)
+	case len(token) > maxToken:
+		wire.WriteObject(w, http.StatusBadGateway, wire.Error{Reason: "BACKEND_UNAVAILABLE", Message: tooLong})
+	default:
+		http.SetCookie(w, s.cookie(r, key, cookieLife))
+		writeJSON(w, sealTokens(key, token, next))
 	}
 }
 
-// keepTokens sets the cookies for the tokens. If the token is too long for a cookie, it answers with an error and
-// returns false.
-func (s *Sessions) keepTokens(w http.ResponseWriter, r *http.Request, token, refresh string) bool {
-	if len(token) > maxCookie {
-		s.failed(w, http.StatusBadGateway, "the token of the issuer is too long for a browser: let the issuer put only the groups of this server's client into it")
-		return false
-	}
-	http.SetCookie(w, s.cookie(r, token, cookieLife))
-	if len(refresh) > maxCookie {
-		refresh = "" // the session ends with its token
-	}
-	age := cookieLife
-	if refresh == "" {
-		age = -1
-	}
-	http.SetCookie(w, s.refreshCookie(r, refresh, age))
-	return true
-}
-
-// refreshName is the name of the cookie with the refresh token.
-const refreshName = "fleet_refresh"
-
-func (s *Sessions) refreshCookie(r *http.Request, value string, age int) *http.Cookie {
-	c := s.cookie(r, value, age)
-	c.Name, c.Path = refreshName, refreshPath
-	return c
-}
+const tooLong = "the token of the issuer is too long for a browser: let the issuer put only the groups of this server's client into it"
 
 // attemptName is the name of the cookie with the attempt.
 const attemptName = "fleet_sign_in"
@@ -241,10 +220,11 @@ func (s *Sessions) base(r *http.Request) string {
 	return "http://" + r.Host // inbound.Guard has checked the host
 }
 
-// ownPath returns the path if the page has a view for it, and "/" otherwise, because a link must not lead to another
-// site. Browsers drop some control characters and read a backslash as a slash, so a path with either is refused.
+// ownPath returns the path without its fragment if the page has a view for it, and "/" otherwise, because a link must
+// not lead to another site. Browsers drop some control characters and read a backslash as a slash, so a path with either is refused.
 func ownPath(to string) string {
 	unsafe := func(c rune) bool { return unicode.IsControl(c) || c == '\\' }
+	to, _, _ = strings.Cut(to, "#")
 	u, err := url.Parse(to)
 	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsFunc(to, unsafe) || !isRoom(u.Path) {
 		return "/"

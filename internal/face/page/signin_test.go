@@ -52,31 +52,34 @@ func TestSignOut(t *testing.T) {
 	t.Parallel()
 	f := &fakeIssuer{token: "good"}
 	h := signInPage(t, f, "")
-	w := serve(h, "DELETE", "/session", "", "Cookie", "fleet_session=good")
+	w := serve(h, "DELETE", "/session", "", inBrowser("good")...)
 	require.Equal(t, http.StatusOK, w.Code)
-	require.JSONEq(t, `{"continue":"/session/oidc/end"}`, w.Body.String())
+	var answer struct{ Continue string }
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
+	require.True(t, strings.HasPrefix(answer.Continue, endPath+"?"), answer.Continue)
 	cookie := cookies(w)
-	require.Equal(t, endName+"=good", cookie, "the only remaining cookie must be that for the end of the issuer's session")
+	require.Equal(t, endName+"=key", cookie, "the only remaining cookie must be that for the end of the issuer's session")
 	for _, c := range w.Result().Cookies() {
 		require.True(t, c.HttpOnly, c.Name)
 		require.Equal(t, http.SameSiteStrictMode, c.SameSite, c.Name)
 	}
-	w = serve(h, "GET", endPath, "", "Cookie", cookie)
+	w = serve(h, "GET", answer.Continue, "", "Cookie", cookie)
 	require.Equal(t, http.StatusFound, w.Code)
 	require.Equal(t, "https://issuer.example.com/end?id_token_hint=good", w.Header().Get("Location"))
 	require.Equal(t, "no-referrer", w.Header().Get("Referrer-Policy"))
 	require.Empty(t, cookies(w))
 
 	// A browser that has not just signed out is not sent to the issuer.
-	for _, cookie := range []string{"", "fleet_session=good", endName + "=other"} {
-		require.Equal(t, "/", serve(h, "GET", endPath, "", "Cookie", cookie).Header().Get("Location"), cookie)
+	for _, cookie := range []string{"", cookieName + "=key", endName + "=other"} {
+		require.Equal(t, "/", serve(h, "GET", answer.Continue, "", "Cookie", cookie).Header().Get("Location"), cookie)
 	}
-	for _, cookie := range []string{"", "fleet_session=a-token-of-fleet"} {
-		require.Equal(t, http.StatusNoContent, serve(h, "DELETE", "/session", "", "Cookie", cookie).Code, cookie)
+	require.Equal(t, "/", serve(h, "GET", endPath, "", "Cookie", cookie).Header().Get("Location"))
+	for _, header := range [][]string{nil, inBrowser("a token of Fleet"), inBrowser("good")[:2]} {
+		require.Equal(t, http.StatusNoContent, serve(h, "DELETE", "/session", "", header...).Code, header)
 	}
 	f.err = status.Error(codes.Unavailable, "the issuer is down")
-	require.Equal(t, http.StatusNoContent, serve(h, "DELETE", "/session", "", "Cookie", "fleet_session=good").Code)
-	require.Equal(t, http.StatusNoContent, serve(signInPage(t, nil, ""), "DELETE", "/session", "", "Cookie", "fleet_session=good").Code)
+	require.Equal(t, http.StatusNoContent, serve(h, "DELETE", "/session", "", inBrowser("good")...).Code)
+	require.Equal(t, http.StatusNoContent, serve(signInPage(t, nil, ""), "DELETE", "/session", "", inBrowser("good")...).Code)
 }
 
 func signInPage(t *testing.T, f *fakeIssuer, publicURL string) http.Handler {
@@ -107,6 +110,15 @@ func cookies(w *httptest.ResponseRecorder) string {
 	return strings.Join(all, "; ")
 }
 
+// keptIn returns what a sign-in with the issuer gives to the page.
+func keptIn(t *testing.T, w *httptest.ResponseRecorder) url.Values {
+	t.Helper()
+	_, fragment, _ := strings.Cut(w.Header().Get("Location"), "#")
+	kept, err := url.ParseQuery(fragment)
+	require.NoError(t, err)
+	return kept
+}
+
 func TestSignIn(t *testing.T) {
 	t.Parallel()
 	f := &fakeIssuer{token: "good"}
@@ -123,12 +135,13 @@ func TestSignIn(t *testing.T) {
 	}
 	for to, want := range map[string]string{
 		"/tasks?q=x": "/tasks?q=x", "": "/", "https://evil.example.com/": "/", "//evil.example.com": "/", `/\evil.example.com`: "/",
-		"/session/oidc": "/", "tasks": "/", "javascript:alert(1)": "/", "/tasks/../../evil": "/evil",
+		"/session/oidc": "/", "tasks": "/", "javascript:alert(1)": "/", "/tasks/../../evil": "/evil", "/tasks#session=x": "/tasks",
 	} {
 		cookie, state := begin(to)
 		w := serve(h, "GET", "/session/oidc/callback?code=code&state="+state, "", "Cookie", cookie)
 		require.Equal(t, http.StatusFound, w.Code, w.Body)
-		require.Equal(t, want+"#signed-in", w.Header().Get("Location"), to)
+		path, _, _ := strings.Cut(w.Header().Get("Location"), "#")
+		require.Equal(t, want, path, to)
 	}
 
 	cookie, state := begin("/")
@@ -138,8 +151,9 @@ func TestSignIn(t *testing.T) {
 		require.Equal(t, c.Name == attemptName, c.SameSite == http.SameSiteLaxMode, c.Name)
 		require.False(t, c.Secure, c.Name)
 	}
-	require.Contains(t, cookies(w), "fleet_session=good")
-	require.Contains(t, serve(h, "GET", "/session", "", "Cookie", cookies(w)).Body.String(), `"signed_in":true`)
+	require.NotContains(t, w.Header().Get("Location"), "good")
+	require.Contains(t, serve(h, "GET", "/session", "", "Cookie", cookies(w), headerName, keptIn(t, w).Get("session")).Body.String(), `"signed_in":true`)
+	require.Contains(t, serve(h, "GET", "/session", "", "Cookie", cookies(w), headerName, keptIn(t, w).Get("refresh")).Body.String(), `"signed_in":false`)
 
 	for name, c := range map[string]struct{ cookie, query, says string }{
 		"another state":   {cookie, "code=code&state=other", "not begun in this browser"},
@@ -153,11 +167,11 @@ func TestSignIn(t *testing.T) {
 		w := serve(h, "GET", "/session/oidc/callback?"+c.query, "", "Cookie", c.cookie)
 		require.GreaterOrEqual(t, w.Code, 400, name)
 		require.Contains(t, strings.ToLower(w.Body.String()), strings.ToLower(c.says), name)
-		require.NotContains(t, cookies(w), "fleet_session", name)
+		require.NotContains(t, cookies(w), cookieName, name)
 		require.NotContains(t, w.Body.String(), "<script", name)
 	}
 
-	f.token = strings.Repeat("x", 5000)
+	f.token = strings.Repeat("x", 6000)
 	cookie, state = begin("/")
 	w = serve(h, "GET", "/session/oidc/callback?code=code&state="+state, "", "Cookie", cookie)
 	require.Contains(t, w.Body.String(), "too long for a browser")
@@ -167,21 +181,32 @@ func TestRefresh(t *testing.T) {
 	t.Parallel()
 	f := &fakeIssuer{token: "good"}
 	h := signInPage(t, f, "")
-	w := serve(h, "POST", "/session/refresh", "", "Cookie", "fleet_refresh=refresh-1")
-	require.Equal(t, http.StatusNoContent, w.Code)
-	require.Equal(t, "fleet_session=good; fleet_refresh=refresh-2", cookies(w))
-	w = serve(h, "POST", "/session/refresh", "", "Cookie", "fleet_refresh=refresh-0")
-	require.Equal(t, http.StatusUnauthorized, w.Code)
-	require.Negative(t, w.Result().Cookies()[0].MaxAge, "the refused refresh token must be removed")
-	require.Equal(t, http.StatusUnauthorized, serve(h, "POST", "/session/refresh", "").Code)
-	f.err = status.Error(codes.Unavailable, "the issuer cannot be reached")
-	w = serve(h, "POST", "/session/refresh", "", "Cookie", "fleet_refresh=refresh-1")
-	require.Equal(t, http.StatusServiceUnavailable, w.Code)
-	require.Empty(t, w.Result().Cookies(), "the refresh token must stay, because it may still be valid")
+	refresh := func(token string, header ...string) *httptest.ResponseRecorder {
+		if header == nil {
+			header = inBrowser("expired")
+		}
+		return serve(h, "POST", "/session/refresh", `{"refresh":"`+newBox(refreshBox, "key").seal(token)+`"}`, header...)
+	}
+	w := refresh("refresh-1")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, cookieName+"=key", cookies(w), "the key must stay, because other tabs use it")
+	require.Contains(t, serve(h, "GET", "/session", "", sessionOf(t, w)...).Body.String(), `"signed_in":true`)
+	var o opened
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &o))
+	require.Equal(t, "refresh-2", newBox(refreshBox, "key").open(o.Refresh))
 
-	w = serve(h, "DELETE", "/session", "")
-	require.Len(t, w.Result().Cookies(), 2)
-	require.Empty(t, cookies(w))
+	require.Equal(t, http.StatusUnauthorized, refresh("refresh-0").Code)
+	require.Equal(t, http.StatusUnauthorized, refresh("refresh-1", "Cookie", cookieName+"=other").Code)
+	require.Equal(t, http.StatusUnauthorized, refresh("refresh-1", "Cookie", "x=y").Code)
+	require.Equal(t, http.StatusUnauthorized, serve(h, "POST", "/session/refresh", "", inBrowser("expired")...).Code)
+	session := newBox(sessionBox, "key").seal("refresh-1")
+	require.Equal(t, http.StatusUnauthorized, serve(h, "POST", "/session/refresh", `{"refresh":"`+session+`"}`, inBrowser("expired")...).Code)
+	f.err = status.Error(codes.Unavailable, "the issuer cannot be reached")
+	require.Equal(t, http.StatusServiceUnavailable, refresh("refresh-1").Code)
+	f.err, f.token = nil, strings.Repeat("x", 6000)
+	require.Equal(t, http.StatusBadGateway, refresh("refresh-1").Code)
+
+	require.Empty(t, cookies(serve(h, "DELETE", "/session", "")))
 }
 
 func TestSignInAtPublicURL(t *testing.T) {
@@ -204,7 +229,7 @@ func TestShowSession(t *testing.T) {
 		Issuer   string
 		SignedIn bool `json:"signed_in"`
 	}
-	w := serve(signInPage(t, nil, ""), "GET", "/session", "", "Cookie", "fleet_session=good")
+	w := serve(signInPage(t, nil, ""), "GET", "/session", "", inBrowser("good")...)
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &shown))
 	require.Equal(t, []string{"tokens", "oidc"}, shown.Auth)
 	require.Equal(t, "https://issuer.example.com", shown.Issuer)

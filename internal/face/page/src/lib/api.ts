@@ -1,5 +1,6 @@
 import createClient from 'openapi-fetch'
 import type { components, paths } from '../gen/api'
+import { forget, headers, keep, kept, type Kept } from './session'
 
 // The types come from the OpenAPI document of the server; `npm run types` writes them.
 type Schemas = components['schemas']
@@ -92,6 +93,7 @@ export async function openSession(by: { token: string } | { code: string }): Pro
     body: JSON.stringify(by),
   })
   if (response.ok) {
+    keep((await response.json()) as Kept)
     sessionChanged()
     return undefined
   }
@@ -106,15 +108,53 @@ export interface Session {
   signed_in: boolean
 }
 
-export async function session(): Promise<Session> {
-  return (await fetch('/session')).json() as Promise<Session>
+/** session asks the server about the session of this browser, or about another one. */
+export async function session(of?: Kept): Promise<Session> {
+  return (await fetch('/session', { headers: headers(of) })).json() as Promise<Session>
 }
 
-/** fetchRenewed sends the request. If the session has expired, it renews the session and sends the request again. */
-async function fetchRenewed(request: Request): Promise<Response> {
+/** takeSession begins the session that the issuer has sent the browser back with. It does not keep an invalid one. */
+export async function takeSession(of: Kept) {
+  if (!(await session(of)).signed_in) return
+  keep(of)
+  sessionChanged()
+}
+
+/**
+ * fetchRenewed sends the request with send. If the session has expired, it renews the session and sends the request again.
+ */
+export async function fetchRenewed(request: Request, send = fetchAlive): Promise<Response> {
   const again = request.clone()
-  const response = await fetchAlive(request)
-  return response.status === 401 && (await renewSession()) ? fetchAlive(again) : response
+  const response = await send(signed(request))
+  return response.status === 401 && (await renewSession()) ? send(signed(again)) : response
+}
+
+/** signed adds the headers of the session to the request. */
+function signed(request: Request): Request {
+  for (const [name, value] of Object.entries(headers())) request.headers.set(name, value)
+  return request
+}
+
+/** download saves the file at the address. A link could not send the headers of the session. */
+export async function download(address: string) {
+  let name = 'download'
+  const file = await data(
+    fetchRenewed(new Request(address), fetch).then(async (response) => {
+      if (!response.ok) return { response, error: (await response.json().catch(() => ({}))) as unknown }
+      name = /filename="?([^";]+)/.exec(response.headers.get('Content-Disposition') ?? '')?.[1] ?? name
+      return { response, data: await response.blob() }
+    }),
+  )
+  save(file, name)
+}
+
+/** save gives the browser a file with the name. */
+export function save(content: Blob, name: string) {
+  const link = document.createElement('a')
+  link.href = URL.createObjectURL(content)
+  link.download = name
+  link.click()
+  URL.revokeObjectURL(link.href)
 }
 
 let patience = 25_000 // milliseconds
@@ -168,12 +208,20 @@ async function renewAlone(): Promise<boolean> {
 async function renew(): Promise<boolean> {
   const now = await session()
   if (now.signed_in || !now.auth.includes('oidc')) return now.signed_in
-  return (await fetch('/session/refresh', { method: 'POST' })).ok
+  const response = await fetch('/session/refresh', {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify({ refresh: kept().refresh }),
+  })
+  if (response.ok) keep((await response.json()) as Kept)
+  else if (response.status === 401 || response.status === 403) forget()
+  return response.ok
 }
 
 /** closeSession signs out. It returns the address to open next, where the issuer may end its own session. */
 export async function closeSession(): Promise<string> {
-  const response = await fetch('/session', { method: 'DELETE' })
+  const response = await fetch('/session', { method: 'DELETE', headers: headers() })
+  forget()
   sessionChanged()
   return response.status === 200 ? ((await response.json()) as { continue: string }).continue : '/'
 }

@@ -2,8 +2,11 @@ import type { FleetEvent } from './api'
 
 /** Ask is a message from a tab to the hub. */
 export type Ask =
-  /** Send the events after the cursor, and the output of these tasks. The tab has read everything up to the cursor. */
-  | { kind: 'follow'; cursor: string; tasks: string[] }
+  /**
+   * Send the events after the cursor, and the output of these tasks. The tab has read everything up to the cursor. The
+   * hub may run in a worker, which cannot read the session from the storage.
+   */
+  | { kind: 'follow'; cursor: string; tasks: string[]; headers: Record<string, string> }
   /** Send the output of these tasks from now on, and of no others. */
   | { kind: 'tasks'; tasks: string[] }
   /** The tab has processed a message with events. */
@@ -58,6 +61,7 @@ const mostTasks = 100 // the longest list that output_of of watch_fleet accepts
 export class Hub {
   private tabs = new Map<Port, Tab>()
   private cursor = ''
+  private headers: Record<string, string> = {} // of the session
   private shown: string[] = [] // the tasks whose output is in the stream
   private stream: AbortController | undefined
   private open = false
@@ -87,7 +91,8 @@ export class Hub {
         Object.assign(tab, { following: true, after: Number(ask.cursor), tasks: ask.tasks, untaken: 0 })
         if (this.cursor === '' || tab.after < Number(this.cursor)) this.cursor = ask.cursor
         this.failures = 0
-        this.connect() // always, because the cookie may have changed since the stream was opened
+        this.headers = ask.headers
+        this.connect() // always, because the session may have changed since the stream was opened
         break
       case 'tasks':
         tab.tasks = ask.tasks
@@ -157,7 +162,7 @@ export class Hub {
     watch(Math.min(opening * 2 ** this.failures, usualPatience))
     try {
       const response = await fetch('/v1/events?' + query, {
-        headers: { Accept: 'text/event-stream' },
+        headers: { ...this.headers, Accept: 'text/event-stream' },
         cache: 'no-store', // otherwise the browser delays it until another request for the same address ends
         signal: mine.signal,
       })

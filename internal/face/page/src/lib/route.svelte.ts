@@ -11,14 +11,7 @@ class Route {
     addEventListener('click', (e) => {
       const link = (e.target as Element | null)?.closest?.('a')
       if (!link || e.defaultPrevented || e.button !== 0 || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey) return
-      if (
-        link.hash ||
-        link.target ||
-        link.hasAttribute('download') ||
-        link.origin !== location.origin ||
-        !isRoom(link.pathname)
-      )
-        return
+      if (link.hash || link.target || link.origin !== location.origin || !isRoom(link.pathname)) return
       e.preventDefault()
       this.go(link.pathname + link.search)
     })

@@ -1,5 +1,6 @@
 import { setPatience, type FleetEvent } from './api'
 import { Hub, type Ask, type News } from './hub'
+import { headers } from './session'
 
 type Listener = (events: FleetEvent[]) => void
 
@@ -69,7 +70,7 @@ class Stream {
   }
 
   private follow() {
-    this.send({ kind: 'follow', cursor: this.cursor, tasks: [...new Set(this.tasks)] })
+    this.send({ kind: 'follow', cursor: this.cursor, tasks: [...new Set(this.tasks)], headers: headers() })
   }
 
   /** sessionChanged tells the other tabs that somebody signed in or out. */

@@ -1,0 +1,41 @@
+package page
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+)
+
+// box encrypts texts. Only a box with the same purpose and secret can open them.
+type box struct{ cipher.AEAD }
+
+func newBox(purpose, secret string) box {
+	block, _ := aes.NewCipher(keyFor(purpose, secret)) // neither call fails with a key of this size
+	aead, _ := cipher.NewGCM(block)
+	return box{aead}
+}
+
+// keyFor derives a key from the secret.
+func keyFor(purpose, secret string) []byte {
+	sum := sha256.Sum256([]byte(purpose + "\x00" + secret))
+	return sum[:]
+}
+
+func (b box) seal(text string) string {
+	nonce := make([]byte, b.NonceSize())
+	_, _ = rand.Read(nonce) // it never fails
+	return base64.RawURLEncoding.EncodeToString(b.Seal(nonce, nonce, []byte(text), nil))
+}
+
+// open returns the text. It returns "" if no such box has sealed it.
+func (b box) open(sealed string) string {
+	all, err := base64.RawURLEncoding.DecodeString(sealed)
+	n := b.NonceSize()
+	if err != nil || len(all) < n {
+		return ""
+	}
+	text, _ := b.Open(nil, all[:n], all[n:], nil) // nil if it fails
+	return string(text)
+}
