@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/url"
 	"os"
 	"runtime"
@@ -121,6 +122,8 @@ func (s *Store) open(ctx context.Context) error {
 		writing.Add("_pragma", fmt.Sprintf("max_page_count(%d)", s.cfg.MaxPages))
 	}
 	reading := url.Values{"_busy_timeout": {"5000"}, "_query_only": {"1"}}
+	checking := maps.Clone(reading)                 // without a map: an unreadable page must be an error of the check, and not end the process
+	reading.Set("_pragma", "mmap_size(2147418112)") // SQLite's limit; a search reads many pages, and each would be a call of the system
 	w, err := s.db(path, writing, 1)
 	if err != nil {
 		return err
@@ -132,7 +135,7 @@ func (s *Store) open(ctx context.Context) error {
 	if err := s.retry(ctx, func() (err error) { s.schema, err = migrate(ctx, w); return err }); err != nil {
 		return err
 	}
-	r, err := s.db(path, reading, readers()+2) // two more connections, for the index and for the check
+	r, err := s.db(path, reading, readers()+1) // one more connection, for the index
 	if err != nil {
 		return err
 	}
@@ -148,7 +151,11 @@ func (s *Store) open(ctx context.Context) error {
 		return err
 	}
 	if later {
-		s.check = newChecker(r, path, s.cfg.Logger)
+		c, err := s.db(path, checking, 1)
+		if err != nil {
+			return err
+		}
+		s.check = newChecker(c, path, s.cfg.Logger)
 	}
 	s.space.reserve()
 	s.copier = newCheckpointer(beside, path, s.space.reserve)

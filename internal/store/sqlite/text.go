@@ -36,8 +36,9 @@ const (
 	// find a shorter text.
 	minIndexed = 3
 	// The index searches for all pieces of a text. For a text of at least minPieces pieces, it is faster to search only
-	// for piecesSought of them and then to check which tasks have the whole text.
-	minPieces, piecesSought = 3, 4
+	// for its piecesSought rarest ones, and then to check which tasks have the whole text. The index reads the rows of
+	// every piece, so a piece that most tasks have costs more than it saves.
+	minPieces, piecesSought = 3, 3
 )
 
 // These numbers of tasks decide how a text is searched.
@@ -124,7 +125,7 @@ func (q *textQuery) list(ns []int64) (string, error) {
 // It returns nil if there are too few matches among them, or if other tasks can be newer.
 func (q *textQuery) newest(count int) ([]int64, error) {
 	numbers, err := q.newestAmong(q.first, count)
-	if len(numbers) > 0 || err != nil || q.loaded || !q.long {
+	if len(numbers) > 0 || err != nil || q.loaded || !q.long || q.matched*q.more < count*q.first { // more rows would hardly have enough
 		return numbers, err
 	}
 	return q.newestAmong(q.more, count)
