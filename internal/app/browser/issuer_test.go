@@ -59,7 +59,19 @@ func TestSignInWithIssuer(t *testing.T) {
 		b.sees("This server wants to know who you are")
 	}
 
+	// A sign-in that another program has begun in this browser must not count.
 	b := open(t, s.home)
+	b.expect("401")
+	b.goTo("/session/oidc?mark=foreign&to=/tasks")
+	b.press("Continue as alice")
+	b.sees("This server wants to know who you are")
+	require.Equal(t, "/tasks", eval[string](b, `location.pathname`))
+	b.press(with)
+	b.press("Continue as alice")
+	b.sees("No task") // a view that calls the server at once
+	require.NotContains(t, b.text(), "wants to know who you are")
+
+	b = open(t, s.home)
 	b.expect("401")
 	b.expect("403")
 	b.goTo("/")

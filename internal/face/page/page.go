@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"embed"
+	"encoding/json"
 	"io/fs"
 	"net/http"
 	"path"
@@ -44,6 +45,10 @@ func Handler(next http.Handler, s *Sessions) (http.Handler, error) {
 			file.ServeHTTP(w, r)
 		case isRead(r) && isRoom(r.URL.Path) && wantsHTML(r):
 			w.Header().Set("Vary", "Accept")
+			if to := s.numeric(r); to != "" {
+				http.Redirect(w, r, to, http.StatusTemporaryRedirect)
+				return
+			}
 			c.index.ServeHTTP(w, r)
 		default:
 			next.ServeHTTP(w, withToken(r))
@@ -65,7 +70,8 @@ func wantsHTML(r *http.Request) bool {
 
 // content has the files that a browser loads.
 type content struct {
-	index http.Handler
+	html  []byte
+	index http.Handler            // of html
 	files map[string]http.Handler // by their paths
 }
 
@@ -89,13 +95,32 @@ var load = sync.OnceValues(func() (content, error) {
 			c.files[strings.TrimPrefix(name, "dist")] = asset.New(name+".gz", packed, policy).Immutable()
 		case "dist":
 			if name == "dist/index.html" {
-				c.index = asset.New(name, data, policy)
+				c.html, c.index = data, asset.New(name, data, policy)
 			}
 		}
 		return nil
 	})
 	return c, err
 })
+
+// arrive answers with the page and the arrival in a block of data, which only the page itself can read.
+func arrive(w http.ResponseWriter, a arrival) error {
+	c, err := load()
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(a) // escapes <, > and &
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Referrer-Policy", "no-referrer") // the address has the code
+	block := slices.Concat([]byte(`<script type="application/json" id="arrival">`), data, []byte("</script></head>"))
+	_, _ = w.Write(bytes.Replace(c.html, []byte("</head>"), block, 1)) // the client may have disconnected
+	return nil
+}
 
 func compress(data []byte) ([]byte, error) {
 	var b bytes.Buffer

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -18,8 +19,9 @@ import (
 
 // A session of a browser is an encrypted token and its key. The key is in a cookie, which scripts cannot read, but which
 // the browser sends to every port of the host: an agent's program may listen at another one. The page keeps the encrypted
-// token in its storage, which other ports do not get, and sends it in a header. One is worth nothing without the other,
-// and the server keeps neither.
+// token in its storage, which other ports do not get, and sends it in a header. The server keeps neither.
+//
+// Whoever has the key can encrypt a token of their own. So the page takes sessions only from answers to its own requests.
 const (
 	cookieName = "fleet_session"
 	headerName = "Fleet-Session"
@@ -29,6 +31,7 @@ const (
 const (
 	sessionBox = "page session"
 	refreshBox = "page refresh"
+	endBox     = "page end" // with a key of its own
 )
 
 // cookieLife is how long the browser keeps the cookie, in seconds.
@@ -43,7 +46,8 @@ const maxBody = 8 << 10
 //	POST   /session                {"token": "..."} or {"code": "..."}: sets the cookie, and returns {"session": "..."}
 //	DELETE /session                removes it; {"continue": "..."} is where the browser ends its session with the issuer too
 //	POST   /session/links          with a token: returns a code that signs in once, within a minute
-//	GET    /session/oidc           sends the browser to the issuer, which sends it back to /session/oidc/callback
+//	GET    /session/oidc           sends the browser to the issuer, which sends it back to /session/oidc/callback, which
+//	                               answers with the page and a session
 //	GET    /session/oidc/end       sends a browser that has just signed out to the issuer
 //	POST   /session/refresh        {"refresh": "..."}: returns a session for one whose token of the issuer has expired
 type Sessions struct {
@@ -105,8 +109,8 @@ func (s *Sessions) show(w http.ResponseWriter, r *http.Request) {
 	if token := tokenOf(r); token != "" {
 		authorization = []string{"Bearer " + token}
 	}
-	err := s.c.Identify(r.Context(), authorization)
-	known := err == nil || status.Code(err) == codes.ResourceExhausted
+	code := status.Code(s.c.Identify(r.Context(), authorization))
+	known := code != codes.Unauthenticated && code != codes.PermissionDenied // an issuer that is down signs nobody out
 	writeJSON(w, map[string]any{"auth": s.c.Auth, "issuer": s.c.IssuerURL, "signed_in": known})
 }
 
@@ -161,23 +165,22 @@ func sealTokens(key, token, refresh string) opened {
 	return o
 }
 
-// keyOf returns the key in the cookie with the name. It returns "" if there is none.
-func keyOf(r *http.Request, name string) string {
-	c, err := r.Cookie(name)
-	if err != nil {
-		return ""
+// unseal returns the text in the box, and the key of the box. The key is in a cookie with the name. There can be several:
+// another port can set one for a longer path. unseal returns "" if none opens the box.
+func unseal(r *http.Request, cookie, purpose, sealed string) (text, key string) {
+	for _, c := range r.CookiesNamed(cookie) {
+		if text := newBox(purpose, c.Value).open(sealed); text != "" && c.Value != "" {
+			return text, c.Value
+		}
 	}
-	return c.Value
+	return "", ""
 }
 
 // tokenOf returns the token of the browser's session. It returns "" if the request is not from the page in a browser that
 // has a session.
 func tokenOf(r *http.Request) string {
-	key := keyOf(r, cookieName)
-	if key == "" {
-		return ""
-	}
-	return newBox(sessionBox, key).open(r.Header.Get(headerName))
+	token, _ := unseal(r, cookieName, sessionBox, r.Header.Get(headerName))
+	return token
 }
 
 // link answers a caller with a code for its token. The code can be redeemed once.
@@ -232,6 +235,18 @@ func withToken(r *http.Request) *http.Request {
 	in := r.Clone(r.Context())
 	in.Header.Set("Authorization", "Bearer "+token)
 	return in
+}
+
+// numeric returns the address of the request with 127.0.0.1 for localhost, if the server listens only there. It returns ""
+// for other requests. Browsers try [::1] first for localhost, where a program of an agent may listen at the same port, and
+// would get what the page keeps.
+func (s *Sessions) numeric(r *http.Request) string {
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	name, port, err := net.SplitHostPort(r.Host)
+	if err != nil || local == nil || !local.IP.Equal(net.IPv4(127, 0, 0, 1)) || name != "localhost" || s.c.PublicURL != "" || r.TLS != nil {
+		return ""
+	}
+	return "http://" + net.JoinHostPort("127.0.0.1", port) + r.URL.RequestURI()
 }
 
 func (s *Sessions) cookie(r *http.Request, value string, age int) *http.Cookie {

@@ -3,6 +3,7 @@ package page
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -53,6 +54,9 @@ func testPage(t *testing.T, leases *fakeLeases) http.Handler {
 		}
 		if len(authorization) == 1 && authorization[0] == "Bearer busy" {
 			return status.Error(codes.ResourceExhausted, "too many requests")
+		}
+		if len(authorization) == 1 && authorization[0] == "Bearer unreachable" {
+			return status.Error(codes.Unavailable, "the issuer is down")
 		}
 		return status.Error(codes.Unauthenticated, "the token is unknown")
 	}
@@ -116,6 +120,10 @@ func TestSession(t *testing.T) {
 	for _, part := range mine {
 		require.NotContains(t, part, "good")
 	}
+	again := sessionOf(t, serve(h, "POST", "/session", `{"token":"good"}`, mine[:2]...))
+	require.NotEqual(t, mine[1], again[1], "another port may have set the cookie, so a new session must have a new key")
+	longer := append([]string{"Cookie", cookieName + "=of-another-port; " + mine[1]}, mine[2:]...)
+	require.Equal(t, "Bearer good", serve(h, "GET", "/v1/agents", "", longer...).Body.String(), "another port can set a cookie for a longer path")
 
 	w = serve(h, "DELETE", "/session", "")
 	require.Negative(t, w.Result().Cookies()[0].MaxAge)
@@ -181,7 +189,30 @@ func TestRateLimit(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, serve(h, "POST", "/session/links", "", "Authorization", "Bearer busy").Code)
 	require.Equal(t, http.StatusTooManyRequests, serve(h, "POST", "/session", `{"token":"busy"}`).Code)
 	require.Contains(t, serve(h, "GET", "/session", "", inBrowser("busy")...).Body.String(), `"signed_in":true`)
+	require.Contains(t, serve(h, "GET", "/session", "", inBrowser("unreachable")...).Body.String(), `"signed_in":true`, "an outage must sign nobody out")
 	require.Contains(t, serve(h, "GET", "/session", "", inBrowser("bad")...).Body.String(), `"signed_in":false`)
+}
+
+// TestLocalhost checks that the page is never shown at localhost, where a program of an agent can be the first that a
+// browser asks.
+func TestLocalhost(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	h := testPage(t, newLeases(&now))
+	get := func(host, local string) string {
+		r := httptest.NewRequest(http.MethodGet, "/tasks?q=x", nil)
+		r.Host = host
+		r.Header.Set("Accept", "text/html")
+		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.ParseIP(local), Port: 8101}))
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Header().Get("Location")
+	}
+	require.Equal(t, "http://127.0.0.1:8101/tasks?q=x", get("localhost:8101", "127.0.0.1"))
+	require.Empty(t, get("127.0.0.1:8101", "127.0.0.1"))
+	require.Empty(t, get("localhost:8101", "::1"))
+	require.Empty(t, get("fleet.example.com", "127.0.0.1"), "a proxy may be on this machine")
+	require.Empty(t, get("localhost:8101", "10.0.0.1"), "a container has another address")
 }
 
 func TestFiles(t *testing.T) {

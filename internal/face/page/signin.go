@@ -51,9 +51,10 @@ const maxToken = 5500
 type attempt struct {
 	State, Nonce, Verifier string
 	To                     string // path to go to afterwards
+	Mark                   string // by which the page knows the sign-in as its own
 }
 
-// signIn sends the browser to the issuer. ?to= is the path to go to afterwards.
+// signIn sends the browser to the issuer. ?to= is the path to go to afterwards, and ?mark= the mark of the attempt.
 func (s *Sessions) signIn(w http.ResponseWriter, r *http.Request) {
 	if s.c.Issuer == nil {
 		wire.WriteObject(w, http.StatusNotFound, wire.Error{Reason: "NOT_FOUND", Message: "this server has no issuer to sign in with: use a token"})
@@ -64,7 +65,7 @@ func (s *Sessions) signIn(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, base+r.URL.RequestURI(), http.StatusFound)
 		return
 	}
-	a := attempt{State: rand.Text(), Nonce: rand.Text(), Verifier: rand.Text() + rand.Text(), To: ownPath(r.URL.Query().Get("to"))}
+	a := attempt{State: rand.Text(), Nonce: rand.Text(), Verifier: rand.Text() + rand.Text(), To: ownPath(r.URL.Query().Get("to")), Mark: r.URL.Query().Get("mark")}
 	address, err := s.c.Issuer.AuthURL(r.Context(), base+callbackPath, a.State, a.Nonce, a.Verifier)
 	if err != nil {
 		s.failed(w, wire.HTTPStatus(err), wire.ErrorOf(err).Message)
@@ -104,9 +105,16 @@ func (s *Sessions) callback(w http.ResponseWriter, r *http.Request) {
 		s.failed(w, http.StatusBadGateway, tooLong)
 		return
 	}
-	o := s.begin(w, r, token, refresh)
-	kept := url.Values{"session": {o.Session}, "refresh": {o.Refresh}}
-	http.Redirect(w, r, a.To+"#"+kept.Encode(), http.StatusFound)
+	if err := arrive(w, arrival{s.begin(w, r, token, refresh), a.To, a.Mark}); err != nil {
+		s.failed(w, http.StatusInternalServerError, "the page cannot be shown")
+	}
+}
+
+// arrival is what the page gets when the browser comes back from the issuer.
+type arrival struct {
+	opened
+	To   string `json:"to"`
+	Mark string `json:"mark"`
 }
 
 // close removes the cookie. If the issuer has a session of the browser too, the answer has the path at which the browser
@@ -114,8 +122,9 @@ func (s *Sessions) callback(w http.ResponseWriter, r *http.Request) {
 func (s *Sessions) close(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, s.cookie(r, "", -1))
 	if token := tokenOf(r); token != "" && s.endURL(r, token) != "" {
-		http.SetCookie(w, s.endCookie(r, keyOf(r, cookieName), int(endLife/time.Second)))
-		writeJSON(w, map[string]any{"continue": endPath + "?" + url.Values{"session": {r.Header.Get(headerName)}}.Encode()})
+		key := rand.Text() // another one, because the address may get into the log of a proxy
+		http.SetCookie(w, s.endCookie(r, key, int(endLife/time.Second)))
+		writeJSON(w, map[string]any{"continue": endPath + "?" + url.Values{"session": {newBox(endBox, key).seal(token)}}.Encode()})
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -123,10 +132,8 @@ func (s *Sessions) close(w http.ResponseWriter, r *http.Request) {
 
 // end sends a browser that has just signed out to the issuer.
 func (s *Sessions) end(w http.ResponseWriter, r *http.Request) {
-	to := ""
-	if key := keyOf(r, endName); key != "" {
-		to = s.endURL(r, newBox(sessionBox, key).open(r.URL.Query().Get("session")))
-	}
+	token, _ := unseal(r, endName, endBox, r.URL.Query().Get("session"))
+	to := s.endURL(r, token)
 	http.SetCookie(w, s.endCookie(r, "", -1))
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	http.Redirect(w, r, cmp.Or(to, "/"), http.StatusFound)
@@ -162,11 +169,8 @@ func (s *Sessions) endCookie(r *http.Request, value string, age int) *http.Cooki
 // another tab that is on its way does not fail.
 func (s *Sessions) refresh(w http.ResponseWriter, r *http.Request) {
 	var body struct{ Refresh string }
-	key := keyOf(r, cookieName)
-	refresh := ""
-	if err := json.NewDecoder(io.LimitReader(r.Body, 2*maxToken)).Decode(&body); err == nil && key != "" {
-		refresh = newBox(refreshBox, key).open(body.Refresh)
-	}
+	_ = json.NewDecoder(io.LimitReader(r.Body, 2*maxToken)).Decode(&body) // no token is in another body
+	refresh, key := unseal(r, cookieName, refreshBox, body.Refresh)
 	if refresh == "" || s.c.Issuer == nil {
 		wire.WriteObject(w, http.StatusUnauthorized, wire.Error{Reason: "UNAUTHENTICATED", Message: "the session cannot be refreshed: sign in"})
 		return

@@ -34,13 +34,16 @@ export class Problem extends Error {
 }
 
 /**
- * signedOut is called when the server requires a token, and sessionChanged when the user signs in or out in this tab.
+ * signedOut is called when the server requires a token, sessionChanged when the user signs in or out in this tab, and
+ * sessionRenewed when the same user has a new token.
  */
 let signedOut = () => {}
 let sessionChanged = () => {}
-export function onSession(on: { signedOut: () => void; changed: () => void }) {
+let sessionRenewed = () => {}
+export function onSession(on: { signedOut: () => void; changed: () => void; renewed: () => void }) {
   signedOut = on.signedOut
   sessionChanged = on.changed
+  sessionRenewed = on.renewed
 }
 
 interface Answer<T> {
@@ -108,15 +111,13 @@ export interface Session {
   signed_in: boolean
 }
 
-/** session asks the server about the session of this browser, or about another one. */
-export async function session(of?: Kept): Promise<Session> {
-  return (await fetch('/session', { headers: headers(of) })).json() as Promise<Session>
+export async function session(): Promise<Session> {
+  return (await fetch('/session', { headers: headers() })).json() as Promise<Session>
 }
 
-/** takeSession begins the session that the issuer has sent the browser back with. It does not keep an invalid one. */
+/** takeSession begins the session with which the browser has come back from the issuer. */
 export async function takeSession(of: Kept) {
-  if (!(await session(of)).signed_in) return
-  keep(of)
+  await locked(() => keep(of))
   sessionChanged()
 }
 
@@ -154,7 +155,7 @@ export function save(content: Blob, name: string) {
   link.href = URL.createObjectURL(content)
   link.download = name
   link.click()
-  URL.revokeObjectURL(link.href)
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000) // some browsers read it only after a while
 }
 
 let patience = 25_000 // milliseconds
@@ -191,7 +192,7 @@ let renewing: Promise<boolean> | undefined
 
 /** renewSession renews an expired session of the issuer, and reports whether the browser is signed in afterwards. */
 export async function renewSession(): Promise<boolean> {
-  renewing ??= renewAlone()
+  renewing ??= locked(renew)
   try {
     return await renewing
   } finally {
@@ -199,29 +200,37 @@ export async function renewSession(): Promise<boolean> {
   }
 }
 
-/** renewAlone renews the session while no other tab does, because an issuer may accept a refresh token only once. */
-async function renewAlone(): Promise<boolean> {
+/**
+ * locked changes the session while no other tab does. For example, an issuer may accept a refresh token only once.
+ */
+async function locked<T>(change: () => T | Promise<T>): Promise<T> {
   const locks = navigator.locks as LockManager | undefined // only pages with TLS or on this machine have locks
-  return locks ? await locks.request('fleet-session', renew) : renew()
+  return locks ? ((await locks.request('fleet-session', change)) as T) : change()
 }
 
 async function renew(): Promise<boolean> {
   const now = await session()
-  if (now.signed_in || !now.auth.includes('oidc')) return now.signed_in
+  const { refresh } = kept()
+  if (now.signed_in || !now.auth.includes('oidc') || !refresh) return now.signed_in
   const response = await fetch('/session/refresh', {
     method: 'POST',
     headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify({ refresh: kept().refresh }),
+    body: JSON.stringify({ refresh }),
   })
-  if (response.ok) keep((await response.json()) as Kept)
-  else if (response.status === 401 || response.status === 403) forget()
+  if (response.ok) {
+    keep((await response.json()) as Kept)
+    sessionRenewed()
+  } else if (response.status === 401 || response.status === 403) forget()
   return response.ok
 }
 
 /** closeSession signs out. It returns the address to open next, where the issuer may end its own session. */
 export async function closeSession(): Promise<string> {
-  const response = await fetch('/session', { method: 'DELETE', headers: headers() })
-  forget()
+  const response = await locked(async () => {
+    const response = await fetch('/session', { method: 'DELETE', headers: headers() })
+    forget()
+    return response
+  })
   sessionChanged()
   return response.status === 200 ? ((await response.json()) as { continue: string }).continue : '/'
 }

@@ -7,6 +7,8 @@ export type Ask =
    * hub may run in a worker, which cannot read the session from the storage.
    */
   | { kind: 'follow'; cursor: string; tasks: string[]; headers: Record<string, string> }
+  /** The session has a new token. */
+  | { kind: 'renewed'; headers: Record<string, string> }
   /** Send the output of these tasks from now on, and of no others. */
   | { kind: 'tasks'; tasks: string[] }
   /** The tab has processed a message with events. */
@@ -93,6 +95,9 @@ export class Hub {
         this.failures = 0
         this.headers = ask.headers
         this.connect() // always, because the session may have changed since the stream was opened
+        break
+      case 'renewed':
+        this.headers = ask.headers
         break
       case 'tasks':
         tab.tasks = ask.tasks

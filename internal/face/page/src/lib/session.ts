@@ -1,6 +1,6 @@
 /**
- * The session of this browser. The token is encrypted, and the key is in a cookie that scripts cannot read. The cookie
- * alone is worth nothing to programs at other ports of the host, which get it too: they cannot read this storage.
+ * The session of this browser. The token is encrypted, and the key is in a cookie that scripts cannot read. Programs at
+ * other ports of the host get the cookie, but cannot read this storage.
  */
 export interface Kept {
   session: string
@@ -8,26 +8,33 @@ export interface Kept {
 }
 
 const name = 'fleet-session'
+let alone: Kept = { session: '' } // of this tab, in a browser whose storage cannot be used
 
 /** kept returns what the page keeps of the session. All tabs share it. */
 export function kept(): Kept {
   try {
-    const value = JSON.parse(localStorage.getItem(name) ?? '{}') as Partial<Kept>
-    return { ...value, session: value.session ?? '' }
+    return { session: '', ...(JSON.parse(localStorage.getItem(name) ?? '{}') as Partial<Kept>) }
   } catch {
-    return { session: '' }
+    return alone
   }
 }
 
 export function keep(value: Kept) {
-  localStorage.setItem(name, JSON.stringify(value))
+  alone = value
+  try {
+    if (value.session) localStorage.setItem(name, JSON.stringify(value))
+    else localStorage.removeItem(name)
+  } catch {
+    // this tab has it
+  }
 }
 
 export function forget() {
-  localStorage.removeItem(name)
+  keep({ session: '' })
 }
 
 /** headers returns the headers that a request needs besides the cookie. */
-export function headers(of: Kept = kept()): Record<string, string> {
-  return of.session ? { 'Fleet-Session': of.session } : {}
+export function headers(): Record<string, string> {
+  const { session } = kept()
+  return session ? { 'Fleet-Session': session } : {}
 }

@@ -16,11 +16,15 @@ class Stream {
   epoch = $state(0)
   /** begun grows when the stream starts at the end of the log. Answers that were read before may be older. */
   begun = $state(0)
-  /** refused is called when the server requires another token, and missed when events were missed. */
-  refused = () => {}
+  /**
+   * refused is called when the server requires another token, with how many times in a row it has done so, and missed
+   * when events were missed.
+   */
+  refused: (times: number) => void = () => {}
   missed = () => {}
 
   private cursor = ''
+  private refusals = 0
   private listeners = new Set<Listener>()
   private tasks: string[] = []
   private send: (ask: Ask) => void
@@ -73,6 +77,11 @@ class Stream {
     this.send({ kind: 'follow', cursor: this.cursor, tasks: [...new Set(this.tasks)], headers: headers() })
   }
 
+  /** sessionRenewed tells the hub that the session has a new token. */
+  sessionRenewed() {
+    this.send({ kind: 'renewed', headers: headers() })
+  }
+
   /** sessionChanged tells the other tabs that somebody signed in or out. */
   sessionChanged() {
     this.lost()
@@ -93,6 +102,7 @@ class Stream {
         break
       case 'open':
         this.open = true
+        this.refusals = 0
         setPatience(news.patience)
         break
       case 'lost':
@@ -100,7 +110,7 @@ class Stream {
         break
       case 'refused':
         this.lost()
-        this.refused()
+        this.refused(++this.refusals)
         break
       case 'expired':
         this.lost()
