@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -155,6 +156,14 @@ func (c Config) Validate() error {
 	}
 	if c.Store != "" && !postgres.IsURL(c.Store) {
 		return errors.New("store is not a URL like postgres://USER@HOST/DATABASE: leave it out for SQLite in the data directory") // without the value, which may have a password
+	}
+	if u, err := url.Parse(c.PublicURL); c.PublicURL != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+		return fmt.Errorf("public_url is %q: it must be a URL such as https://fleet.example.com", c.PublicURL)
+	}
+	for _, name := range c.AllowedHosts {
+		if name == "" || strings.ContainsAny(name, "/*") {
+			return fmt.Errorf("allowed_hosts has %q: it must be a host name such as fleet.example.com, without scheme and wildcards", name)
+		}
 	}
 	if _, _, err := net.SplitHostPort(c.Peer); err != nil {
 		return fmt.Errorf("peer is %q: it must be HOST:PORT, for example 10.0.0.5:8105", c.Peer)

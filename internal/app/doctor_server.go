@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"fleet/internal/face/inbound"
+	"fleet/internal/fleet"
 )
 
 // expiresSoon is how long before its expiry a certificate counts as expiring soon.
@@ -61,7 +63,7 @@ func (d *doctor) addresses(ctx context.Context) {
 	if status, degraded, err := askReadiness(ctx, d.cfg.plainAddress()); err == nil {
 		switch {
 		case status != "ready":
-			d.add(failing, "server", "look at its log", "it runs at %s and is not ready", d.cfg.HTTP)
+			d.add(failing, "server", "see the lines above, and its log", "it runs at %s and is not ready: %s", d.cfg.HTTP, cmp.Or(degraded, "it gives no reason"))
 		case degraded != "":
 			d.add(warning, "server", "see the lines above", "it runs at %s, and this does not work: %s", d.cfg.HTTP, degraded)
 		default:
@@ -107,12 +109,20 @@ func askReadiness(ctx context.Context, addr string) (status, degraded string, er
 	if err != nil {
 		return "", "", err
 	}
-	var answer struct {
-		Status   string
+	type parts struct {
 		Degraded []struct{ Part, Reason string }
+	}
+	var answer struct {
+		Status string
+		parts
+		Error   string // of a server that is not ready
+		Details parts
 	}
 	if err := json.Unmarshal(body, &answer); err != nil {
 		return "", "", err
+	}
+	if answer.Error == string(fleet.ReasonBackendUnavailable) {
+		answer.Status, answer.parts = "not ready", answer.Details
 	}
 	for i, p := range answer.Degraded {
 		if i > 0 {

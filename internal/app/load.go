@@ -27,7 +27,7 @@ const ConfigFile = "fleet.yaml"
 // sets the rest for runs. A server accepts them in its environment, because an agent may run this program too.
 var otherEnv = []string{
 	"FLEET_CONFIG", "FLEET_SERVER", "FLEET_TOKEN", "FLEET_TOKEN_FILE", "FLEET_CA_FILE", "FLEET_CLIENT_CERT", "FLEET_CLIENT_KEY",
-	"FLEET_AGENT", "FLEET_CHECK", "FLEET_FEEDBACK_FILE", "FLEET_MESSAGES", "FLEET_PAYLOAD", "FLEET_PROJECT", "FLEET_PROMPT_FILE", "FLEET_REPORT_TOKEN_FILE", "FLEET_REPORT_URL",
+	"FLEET_AGENT", "FLEET_ASK", "FLEET_CHECK", "FLEET_FEEDBACK_FILE", "FLEET_MESSAGES", "FLEET_PAYLOAD", "FLEET_PROJECT", "FLEET_PROMPT_FILE", "FLEET_REPORT_TOKEN_FILE", "FLEET_REPORT_URL",
 	"FLEET_ROLE", "FLEET_ROLE_FILE",
 	"FLEET_RUN_DIR", "FLEET_SPEC_FILE", "FLEET_SUMMARY", "FLEET_TASK_ID",
 }
@@ -127,6 +127,9 @@ func readConfig(path string, c *Config) error {
 	b, err := os.ReadFile(full)
 	if err != nil {
 		return fmt.Errorf("cannot read the configuration: %w", err)
+	}
+	if err := checkFile(b); err != nil {
+		return fmt.Errorf("%s:%w", path, err)
 	}
 	var content any
 	if err := yaml.Unmarshal(b, &content); err == nil && content == nil {

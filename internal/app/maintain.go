@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -174,7 +176,8 @@ func (p *program) newImport() *cobra.Command {
 		Long: `Copy everything in the SQLite database of the data directory into a Postgres database:
 agents, tasks, results, events with their cursors, sessions, tokens. Stop the server first.
 Afterwards start it on the same data directory, with the setting "store". The SQLite
-database stays as it is.
+database stays as it is. Fleet no longer uses it: two servers would run the same agents.
+The command needs free space for a copy of it.
 
 The Postgres database must have no agents and no history. Everything is copied in one
 transaction: if the command fails, run it again.`,
@@ -202,6 +205,7 @@ transaction: if the command fails, run it again.`,
 	return cmd
 }
 
+// importStore imports from a copy of the database, because opening a database of an older version upgrades it.
 func (p *program) importStore(ctx context.Context, cfg Config) (err error) {
 	began := time.Now()
 	if cfg, err = cfg.withReplica(); err != nil {
@@ -211,7 +215,16 @@ func (p *program) importStore(ctx context.Context, cfg Config) (err error) {
 	for _, kind := range []string{"local", "cagent"} { // their agents are on this machine
 		places[kind] = fleet.PlaceOn(kind, cfg.Replica)
 	}
-	from, err := sqlite.Open(ctx, cfg.sqlitePath(), sqlite.Config{})
+	dir, err := os.MkdirTemp(cfg.Data, "import-*")
+	if err != nil {
+		return err
+	}
+	defer closeWith(&err, func() error { return os.RemoveAll(dir) })
+	copied := filepath.Join(dir, "fleet.db")
+	if err := sqlite.Backup(ctx, cfg.sqlitePath(), copied); err != nil {
+		return err
+	}
+	from, err := sqlite.Open(ctx, copied, sqlite.Config{})
 	if err != nil {
 		return err
 	}
@@ -221,6 +234,9 @@ func (p *program) importStore(ctx context.Context, cfg Config) (err error) {
 		counts, err = postgres.Import(ctx, cfg.Store, places, rows)
 		return err
 	}); err != nil {
+		return err
+	}
+	if err := cfg.markImported(time.Now()); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(p.stdout, "Copied %d agents, %d tasks and %d events from %s to %s in %s.\nThis machine is %s: agents in the place local are in %s now.\nNow start the server with the same store: FLEET_STORE, --store, or store in fleet.yaml.\n",

@@ -59,6 +59,13 @@ func TestImport(t *testing.T) {
 	require.NotZero(t, code)
 	require.Contains(t, stderr, "not empty")
 
+	code, _, stderr = command(t.Context(), env[1:], "agent", "list", "--embedded")
+	require.NotZero(t, code)
+	require.Contains(t, stderr, "was imported into Postgres", "two servers would run the same agents")
+	left, err := filepath.Glob(filepath.Join(dir, "import-*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+
 	name, err := os.ReadFile(filepath.Join(dir, replicaFile))
 	require.NoError(t, err)
 	to := openPostgres(t, env[0][len("FLEET_STORE="):])

@@ -38,6 +38,7 @@ type AuditFilter struct {
 	Principal string
 	Method    string // compared by MethodKey
 	AgentName string // compared ignoring case
+	Owner     string // of the agent; calls whose agent's owner is not known match too
 	Outcome   string // OutcomeOK, OutcomeFailed, OutcomeUnknown or a reason
 	Since     time.Time
 	Until     time.Time // only lines before it; zero for no limit

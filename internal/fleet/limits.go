@@ -66,6 +66,9 @@ func (l Limits) Validate() error {
 		}
 	}
 	for name, own := range l.Groups {
+		if err := CheckGroup(name); err != nil {
+			return fmt.Errorf("limits.groups: %w", err)
+		}
 		if err := own.over(Limits{}).validate("limits.groups." + name + "."); err != nil {
 			return err
 		}
@@ -147,6 +150,16 @@ func (l Limits) Of(principal string, groups []string) (limits []Limit) {
 	return limits
 }
 
+// SettingOf returns the name of the setting that sets the limit of the kind for the principal.
+func (l Limits) SettingOf(kind, principal string, groups []string) string {
+	for _, limit := range l.Of(principal, groups) {
+		if limit.Kind == kind {
+			return limit.Setting()
+		}
+	}
+	return Limit{Kind: kind}.Setting()
+}
+
 // OfProject returns the limits of the project, except those that are 0.
 func (l Limits) OfProject(name string) (limits []Limit) {
 	p := l.Projects[name]
@@ -223,11 +236,11 @@ func (h Holdings) AllAgents() (n int) {
 	return n
 }
 
-// LimitReached returns LIMIT_REACHED for a caller who has too little left of the limit that the setting key sets. what names
-// the counted things; next says what the caller can do.
-func LimitReached(key string, used, most int64, what, next string) *Error {
-	return Errorf(ReasonLimitReached, "you have %d %s and the limit is %d: %s, or ask the operator to raise %s", used, what, most, next, key).
-		AtLimit(key, used, most)
+// LimitReached returns LIMIT_REACHED for somebody who has too little left of the limit that the setting key sets. who is "you
+// have" or says who has. what names the counted things; next says what the caller can do, see Error.Next.
+func LimitReached(key, who string, used, most int64, what, next string) *Error {
+	return Errorf(ReasonLimitReached, "%s %d %s and the limit is %d: end or delete some, or ask the operator to raise %s", who, used, what, most, key).
+		AtLimit(key, used, most).Next(next)
 }
 
 // TooManyRequests returns LIMIT_REACHED for a principal that has reached its limit of most requests a second. It may try

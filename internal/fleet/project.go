@@ -42,6 +42,9 @@ func (a *ProjectAccess) Validate() error {
 		if g == "" || (Grantee{Group: g}).Validate() != nil {
 			return fmt.Errorf("access.groups has %q, which is not the name of a group", g)
 		}
+		if err := CheckGroup(g); err != nil {
+			return fmt.Errorf("access.groups: %w", err)
+		}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -57,6 +58,19 @@ func (g Grantee) Validate() error {
 		return Invalid(ReasonInvalidArgument, "person", "name a person or a group")
 	case g.Person != "" && g.Group != "":
 		return Invalid(ReasonInvalidArgument, "group", "name a person or a group, not both: share twice")
+	}
+	return nil
+}
+
+// groupSources are the sources of groups. The name of a group begins with one, because two sources can have groups of the
+// same name.
+var groupSources = []string{"coder", "oidc"}
+
+// CheckGroup returns an error if nobody can be in a group of this name.
+func CheckGroup(name string) error {
+	source, of, found := strings.Cut(name, ":")
+	if !found || of == "" || !slices.Contains(groupSources, source) {
+		return fmt.Errorf("group %q has no source: write oidc:GROUP, or coder:ORGANIZATION/GROUP", Shorten(name, 60))
 	}
 	return nil
 }

@@ -143,7 +143,7 @@ func (s *Service) ListAudit(ctx context.Context, r ListAuditRequest) (lines []fl
 			return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "cursor", "cursor %q is not valid: give the next_cursor of an answer", fleet.Shorten(r.Cursor, 40))
 		}
 	}
-	r.AgentName, _ = fleet.ParseAgentRef(r.AgentName)
+	r.AgentName, r.Owner = fleet.ParseAgentRef(r.AgentName)
 	s.audit.write()
 	if lines, err = s.store.Audit(ctx, r.AuditFilter, limit+1); err != nil || len(lines) <= limit {
 		return lines, "", err

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -14,23 +15,40 @@ type increase struct {
 	project              string
 }
 
-// admit returns LIMIT_REACHED if the increase m would exceed a limit of the owner or of the project. Call it in the
-// transaction that makes the increase.
-func admit(all fleet.Limits, tx fleet.ReadTx, owner string, m increase) error {
-	l, err := limitsOf(all, tx, owner)
+// admit returns LIMIT_REACHED if the increase m by the caller p would exceed a limit of the owner or of the project. Call it
+// in the transaction that makes the increase.
+func admit(all fleet.Limits, tx fleet.ReadTx, p fleet.Principal, owner string, m increase) error {
+	groups, err := groupsOf(all, tx, owner)
 	if err != nil {
 		return err
 	}
-	if err := admitOwner(l, tx, owner, m); err != nil {
+	who := "you have"
+	if p.Name != owner { // for example, an agent of the owner is shared with p
+		who = fmt.Sprintf("%q has", owner)
+	}
+	if reached, err := ownerReached(all.For(owner, groups), tx, owner, m); err != nil {
 		return err
+	} else if reached != nil {
+		return reached.error(all.SettingOf(reached.kind, owner, groups), who)
 	}
 	return admitProject(all.Projects[m.project], tx, m)
 }
 
-// limitsOf returns the limits of the owner, who may not be the caller.
-func limitsOf(all fleet.Limits, tx fleet.ReadTx, owner string) (fleet.Limits, error) {
-	groups, err := groupsOf(all, tx, owner)
-	return all.For(owner, groups), err
+// reachedLimit is a limit that a call would exceed.
+type reachedLimit struct {
+	kind       string // of fleet.Limit
+	used, most int64
+	what       string // the counted things
+	next       string // what the caller can do
+	retry      time.Duration
+}
+
+func (r *reachedLimit) error(setting, who string) *fleet.Error {
+	err := fleet.LimitReached(setting, who, r.used, r.most, r.what, r.next)
+	if r.retry > 0 {
+		err = err.After(r.retry)
+	}
+	return err
 }
 
 // groupsOf returns the owner's last known groups if any group has limits, and nil otherwise.
@@ -45,23 +63,24 @@ func groupsOf(all fleet.Limits, tx fleet.ReadTx, owner string) ([]string, error)
 	return known.Groups, nil
 }
 
-func admitOwner(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) error {
+// ownerReached returns the limit of the owner that m would exceed; nil if there is none.
+func ownerReached(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) (*reachedLimit, error) {
 	if l.Agents == 0 && l.RunningTasks == 0 && l.StoredBytes == 0 {
-		return nil
+		return nil, nil
 	}
 	h, err := heldFor(l, tx, owner, m)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	switch {
 	case m.agents > 0 && l.Agents > 0 && h.AllAgents()+m.agents > l.Agents:
-		return fleet.LimitReached("limits.agents", int64(h.AllAgents()), int64(l.Agents), "agents", "delete one with delete_agent")
+		return &reachedLimit{"agents", int64(h.AllAgents()), int64(l.Agents), "agents", "{delete_agent} deletes one", 0}, nil
 	case m.tasks > 0 && l.RunningTasks > 0 && h.RunningTasks+m.tasks > l.RunningTasks:
-		return fleet.LimitReached("limits.running_tasks", int64(h.RunningTasks), int64(l.RunningTasks), "running tasks", "wait for one to end with wait_tasks").After(taskRetry)
+		return &reachedLimit{"running_tasks", int64(h.RunningTasks), int64(l.RunningTasks), "running tasks", "{wait_tasks} waits for one to end", taskRetry}, nil
 	case m.tasks+m.bytes > 0 && l.StoredBytes > 0 && h.StoredBytes+int64(max(m.bytes, 1)) > l.StoredBytes:
-		return fleet.LimitReached("limits.stored_bytes", h.StoredBytes, l.StoredBytes, "bytes stored", "delete tasks with delete_task")
+		return &reachedLimit{"stored_bytes", h.StoredBytes, l.StoredBytes, "bytes stored", "{delete_task} deletes a task", 0}, nil
 	}
-	return nil
+	return nil, nil
 }
 
 // heldFor returns what the owner has. It counts the agents only if m adds agents and they are limited.
@@ -86,7 +105,7 @@ func admitProject(l fleet.ProjectLimits, tx fleet.ReadTx, m increase) error {
 	case m.tasks > 0 && l.RunningTasks > 0 && h.RunningTasks+m.tasks > l.RunningTasks:
 		return projectFull(m.project, "running_tasks", int64(h.RunningTasks), int64(l.RunningTasks), "running tasks", "wait until one ends").After(taskRetry)
 	case m.tasks+m.bytes > 0 && l.StoredBytes > 0 && h.StoredBytes+int64(max(m.bytes, 1)) > l.StoredBytes:
-		return projectFull(m.project, "stored_bytes", h.StoredBytes, l.StoredBytes, "bytes stored", "delete tasks of the project with delete_task")
+		return projectFull(m.project, "stored_bytes", h.StoredBytes, l.StoredBytes, "bytes stored", "delete tasks of the project").Next("{delete_task} deletes a task")
 	}
 	return nil
 }

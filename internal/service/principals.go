@@ -32,7 +32,7 @@ func (s *Service) ListPrincipals(ctx context.Context, cursor string, limit *int)
 	if err != nil {
 		return nil, "", err
 	}
-	if err := s.refreshAgents(ctx); err != nil {
+	if err := s.snap.Refresh(ctx); err != nil {
 		return nil, "", err
 	}
 	known := map[string]bool{p.Name: true}

@@ -32,7 +32,7 @@ func (s *Service) ListReplicas(ctx context.Context) ([]Replica, error) {
 }
 
 func (s *Service) replicas(ctx context.Context) ([]Replica, error) {
-	if err := s.refreshAgents(ctx); err != nil {
+	if err := s.snap.Refresh(ctx); err != nil {
 		return nil, err
 	}
 	heard, err := s.store.Replicas(ctx)

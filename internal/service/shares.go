@@ -25,6 +25,11 @@ func (s *Service) ShareAgent(ctx context.Context, r ShareRequest) (*fleet.Agent,
 		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "access", "access %q is not view or run", r.Access)
 	}
 	return s.changeShares(ctx, "ShareAgent", r, func(p fleet.Principal, a *fleet.Agent) (string, error) {
+		if r.Group != "" {
+			if err := fleet.CheckGroup(r.Group); err != nil {
+				return "", fleet.Invalid(fleet.ReasonInvalidArgument, "group", "%v", err)
+			}
+		}
 		if r.Person == a.Owner {
 			return "", fleet.Invalid(fleet.ReasonInvalidArgument, "person", "agent %q belongs to %q: share it with somebody else", a.Name, a.Owner)
 		}

@@ -28,15 +28,15 @@ func TestSharesWithGroups(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")
-	share(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Group: "ops"}, Access: fleet.AccessView})
-	share(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Group: "devs"}, Access: fleet.AccessRun})
+	share(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Group: "oidc:ops"}, Access: fleet.AccessView})
+	share(h, service.ShareRequest{Agent: "papi", Grantee: fleet.Grantee{Group: "oidc:devs"}, Access: fleet.AccessRun})
 	total := func(ctx context.Context) int {
 		l, err := h.ListAgents(ctx, fleet.ListAgentsRequest{})
 		require.NoError(t, err)
 		return l.Total
 	}
-	ops, both, none := member(t.Context(), "bob", "sales", "ops"), member(t.Context(), "bob", "ops", "devs"), member(t.Context(), "bob", "sales")
-	named := member(t.Context(), "ops") // a person with the name of a group is not in it
+	ops, both, none := member(t.Context(), "bob", "sales", "oidc:ops"), member(t.Context(), "bob", "oidc:ops", "oidc:devs"), member(t.Context(), "bob", "sales")
+	named := member(t.Context(), "oidc:ops") // a person with the name of a group is not in it
 	require.Equal(t, 1, total(ops))
 	require.Equal(t, 1, total(both))
 	require.Zero(t, total(none))
@@ -49,7 +49,7 @@ func TestSharesWithGroups(t *testing.T) {
 	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(start(none)))
 	require.NoError(t, start(both), "the highest access counts")
 
-	agents := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "bob", Kind: fleet.AgentKind, Groups: []string{"ops"}, AgentUID: "u", AgentName: "x"})
+	agents := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "bob", Kind: fleet.AgentKind, Groups: []string{"oidc:ops"}, AgentUID: "u", AgentName: "x"})
 	require.Zero(t, total(agents), "an agent does not see what is shared with its owner")
 
 	for range fleet.MaxShares - 2 {

@@ -36,10 +36,10 @@ func TestSharing(t *testing.T) {
 	bob.sees("No agents yet")
 
 	alice.fill("Share with a person or a group", "group")
-	alice.fill("Name of the group", "ops")
+	alice.fill("Name of the group", "oidc:ops")
 	alice.fill("What they may do", "run")
 	alice.press("Share")
-	alice.sees("group ops")
+	alice.sees("group oidc:ops")
 }
 
 // TestSharedQuestion offers no answer to a person who may only view the agent, until the person may also run tasks on it.

@@ -19,7 +19,7 @@ messages and answer questions. Sharing again with other access replaces the shar
 
 A person who has an agent with the same name calls the shared one AGENT@OWNER.`,
 		Example: `  fleet agent share papi --person bob
-  fleet agent share papi --group ops --access run`,
+  fleet agent share papi --group oidc:ops --access run`,
 		Args:              args("AGENT"),
 		ValidArgsFunction: p.completeAgent(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
@@ -42,7 +42,7 @@ func (p *program) newAgentUnshare() *cobra.Command {
 		Long: `End the sharing of an agent with a person or a group. Their open watches of the
 agent end at once. Tasks that they have started continue; "fleet task stop AGENT"
 stops the running task.`,
-		Example:           `  fleet agent unshare papi --group ops`,
+		Example:           `  fleet agent unshare papi --group oidc:ops`,
 		Args:              args("AGENT"),
 		ValidArgsFunction: p.completeAgent(),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {

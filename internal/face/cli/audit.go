@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -30,9 +31,14 @@ export" writes the whole log as JSON Lines.`,
 			req.Limit = &limit
 			resp, err := s.fleet.ListAudit(ctx, req)
 			return s.print(resp, err, func() {
-				g := newGrid("AGE", "PRINCIPAL", "METHOD", "TARGET", "OUTCOME", "FACE", "REMOTE")
+				g := newGrid("AGE", "PRINCIPAL", "METHOD", "TARGET")
+				g.column("OWNER", s.output == wide)
+				g.column("OUTCOME", true)
+				g.column("COUNT", s.output == wide || slices.ContainsFunc(resp.GetEntries(), func(e *fleetv1.AuditEntry) bool { return e.GetCount() > 1 }))
+				g.column("FACE", true)
+				g.column("REMOTE", true)
 				for _, e := range resp.GetEntries() {
-					g.row(s.age(e.GetTime()), e.GetPrincipal(), e.GetMethod(), e.GetTarget(), outcomeOf(e), e.GetFace(), e.GetRemote())
+					g.row(s.age(e.GetTime()), e.GetPrincipal(), e.GetMethod(), e.GetTarget(), e.GetOwner(), outcomeOf(e), e.GetCount(), e.GetFace(), e.GetRemote())
 				}
 				s.show(g, "No call matches.")
 				if next := resp.GetNextCursor(); next != "" {

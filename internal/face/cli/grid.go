@@ -20,6 +20,7 @@ type grid struct {
 	head []string
 	rows [][]cell
 	skip []bool // for each column, whether the table leaves it out
+	name int    // the column that --quiet prints
 }
 
 func newGrid(head ...string) *grid { return &grid{head: head, skip: make([]bool, len(head))} }
@@ -181,7 +182,7 @@ func (g *grid) take(i int) {
 func (g *grid) names() string {
 	var b strings.Builder
 	for _, row := range g.rows {
-		b.WriteString(row[0].text + "\n")
+		b.WriteString(row[g.name].text + "\n")
 	}
 	return b.String()
 }

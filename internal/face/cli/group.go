@@ -8,6 +8,16 @@ import (
 	"fleet/internal/face/wire"
 )
 
+// groups makes each command that only has subcommands a group.
+func groups(root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		if cmd.HasSubCommands() && !cmd.Runnable() {
+			group(cmd)
+		}
+		groups(cmd)
+	}
+}
+
 // usageTemplate is cobra's template with two changes: commands that only have subcommands are not shown as runnable,
 // and the column of topics is wider.
 func usageTemplate(cobras string) string {

@@ -125,10 +125,16 @@ func unreachable(message string, t Target) *failure {
 	case strings.Contains(message, "certificate signed by unknown authority"):
 		f.message = t.Server + " has a certificate of an authority that this machine does not trust"
 		f.hint = "give the authority's certificate with --ca-file FILE"
+	case strings.Contains(message, "certificate required") && t.ClientCert != "":
+		f.message = t.Server + " does not accept the certificate in " + t.ClientCert
+		f.hint = "give one of an authority that the server trusts (tls.client_ca)"
 	case strings.Contains(message, "certificate required"):
 		f.message = t.Server + " wants a client certificate"
 		f.hint = "give it with --client-cert and --client-key"
-	case strings.Contains(message, "handshake"):
+	case strings.Contains(message, "certificate has expired"), strings.Contains(message, "certificate is valid for"), strings.Contains(message, "x509:"):
+		f.message = "the certificate of " + t.Server + " cannot be trusted: " + certificateProblem(message)
+		f.hint = "name the server as in its certificate, or let its operator renew the certificate"
+	case strings.Contains(message, "does not look like a TLS handshake"):
 		f.hint = "if that server has no TLS, add --insecure"
 	case !t.plain() && t.ClientCert == "" && (strings.Contains(message, "broken pipe") || strings.Contains(message, "connection reset by peer")):
 		// With TLS 1.3, a server that requires a client certificate rejects a client without one only after the client
@@ -144,6 +150,12 @@ func unreachable(message string, t Target) *failure {
 		f.hint = `is a server running? Start one with "fleet serve", or add --embedded`
 	}
 	return f
+}
+
+// certificateProblem returns what is wrong with a certificate, from the error of package x509.
+func certificateProblem(message string) string {
+	_, problem, _ := strings.Cut(message, "x509: ")
+	return strings.TrimRight(problem, `"`)
 }
 
 // exitCode returns the exit code that the proto assigns to the reason. If it assigns none, the gRPC code decides.

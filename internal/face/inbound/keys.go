@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -119,14 +118,17 @@ func ReadAuthorities(file string) (*x509.CertPool, error) {
 // stat describes the files that are used. It follows symbolic links, so that it notices if a link leads to another
 // file.
 func (f KeyFiles) stat() (infos []fs.FileInfo, err error) {
-	for _, name := range []string{f.Cert, f.Key, f.ClientCA} {
-		if name == "" {
+	for _, file := range []struct{ setting, name string }{{"tls.cert", f.Cert}, {"tls.key", f.Key}, {"tls.client_ca", f.ClientCA}} {
+		if file.name == "" {
 			continue
 		}
-		info, serr := os.Stat(name)
-		infos, err = append(infos, info), errors.Join(err, serr)
+		info, err := os.Stat(file.name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file.setting, err)
+		}
+		infos = append(infos, info)
 	}
-	return infos, err
+	return infos, nil
 }
 
 func same(a, b []fs.FileInfo) bool {

@@ -32,10 +32,10 @@ projects:
     spec_parameter: AI Prompt
     app: ccw
     prefix: bot-
-    access: {groups: [data]}
+    access: {groups: ["oidc:data"]}
 organizations:
-  platform: {access: {groups: [ops, sre]}}
-access: {groups: [staff]}
+  platform: {access: {groups: ["oidc:ops", "coder:platform/sre"]}}
+access: {groups: ["oidc:staff"]}
 metadata:
   fleet_mcp_pull_request_url: pr
 `), &c, yaml.Strict()))
@@ -46,13 +46,13 @@ metadata:
 	require.Equal(t, "dataone", c.Projects["DataOne"].Template)
 	require.Equal(t, "AI Prompt", c.Projects["DataOne"].SpecParameter)
 	require.Equal(t, "bot-", *c.Projects["DataOne"].Prefix)
-	require.Equal(t, []string{"ops", "sre"}, c.Organizations["platform"].Access.Groups)
+	require.Equal(t, []string{"oidc:ops", "coder:platform/sre"}, c.Organizations["platform"].Access.Groups)
 	c.Token = token
 	b, err := coder.New(c)
 	require.NoError(t, err)
 	require.False(t, b.Traits().UniqueNames, "with coder.owner principal, names are unique only for each owner")
 	for _, p := range []struct{ organization, template, group string }{
-		{"platform", "dataone", "data"}, {"Platform", "setup-devcontainer", "ops"}, {"other", "setup-devcontainer", "staff"}, {"platform", "unlisted", "ops"},
+		{"platform", "dataone", "oidc:data"}, {"Platform", "setup-devcontainer", "oidc:ops"}, {"other", "setup-devcontainer", "oidc:staff"}, {"platform", "unlisted", "oidc:ops"},
 	} {
 		require.Equal(t, p.group, b.Groups(codersdk.Template{Name: p.template, OrganizationName: p.organization})[0], p)
 	}

@@ -33,6 +33,7 @@ func TestConfigErrors(t *testing.T) {
 		`options of the driver "command"`:               {Projects: one(local.Project{Driver: "shell", Stdin: "x"})},
 		"branch must be a branch":                       {Projects: one(local.Project{Branch: "--force"})},
 		"access names no groups":                        {Projects: one(local.Project{Access: &fleet.ProjectAccess{}})},
+		`write oidc:GROUP, or coder:ORGANIZATION/GROUP`: {Projects: one(local.Project{Access: &fleet.ProjectAccess{Groups: []string{"web"}}})},
 		"timeout must not be negative":                  {Projects: one(local.Project{Timeout: -1})},
 		"role 1 needs a name":                           {Projects: one(local.Project{Roles: []local.Role{{}}})},
 		`two roles named "A"`:                           {Projects: one(local.Project{Roles: []local.Role{{Name: "a"}, {Name: "A"}}})},

@@ -120,6 +120,8 @@ func copyTable(ctx context.Context, tx pgx.Tx, table string, places map[string]s
 		s.description, s.summary = slices.Index(names, "description"), slices.Index(names, "summary")
 	case "agents":
 		s.place = slices.Index(columns, "place")
+	case "tokens":
+		s.projects = slices.Index(columns, "projects")
 	case "events":
 		columns = append(columns, "id")
 		s.seq = slices.Index(names, "seq")
@@ -152,7 +154,7 @@ type source struct {
 	at     []int             // positions of the copied columns in the rows of the other store
 	types  []uint32          // object ids of their types
 
-	place                     int // position of an agent's place among the copied columns
+	place, projects           int // positions of an agent's place and a token's projects among the copied columns
 	description, summary, seq int // positions in the rows of the other store, for computed columns
 }
 
@@ -188,10 +190,25 @@ func (s *source) Values() ([]any, error) {
 		if old, ok := values[s.place].(string); ok && s.places[old] != "" {
 			values[s.place] = s.places[old]
 		}
+	case "tokens":
+		if old, ok := values[s.projects].(string); ok {
+			values[s.projects] = s.renamed(old)
+		}
 	case "events":
 		values = append(values, row[s.seq])
 	}
 	return values, nil
+}
+
+// renamed returns the projects of a token, one a line, with the new names of their places.
+func (s *source) renamed(projects string) string {
+	lines := strings.Split(projects, "\n")
+	for i, line := range lines {
+		if place, project, found := strings.Cut(line, "/"); found && s.places[place] != "" {
+			lines[i] = s.places[place] + "/" + project
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // convert converts a value of the other store to the type of this store's column.

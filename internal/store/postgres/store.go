@@ -21,11 +21,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"fleet/internal/fleet"
@@ -124,13 +126,24 @@ func Open(ctx context.Context, url string, cfg Config) (_ *Store, err error) {
 	return s, nil
 }
 
+// parseProblem says what is wrong with the URL, without its passwords.
+func parseProblem(text string, err error) string {
+	if _, wrong := url.Parse(text); wrong != nil {
+		return "write it like postgres://user:password@host:5432/database" // the error has the URL
+	}
+	if parse, ok := errors.AsType[*pgconn.ParseConfigError](err); ok && parse.Unwrap() != nil {
+		err = parse.Unwrap() // without the URL
+	}
+	return err.Error()
+}
+
 // newPool returns a pool of at most n connections. If n is 0, the URL's pool_max_conns or mainConns is the limit. The
 // pool connects when a connection is needed. Each connection has sessionSettings and settings, except those that the
 // URL sets.
 func newPool(ctx context.Context, url string, n int32, settings map[string]string) (*pgxpool.Pool, error) {
 	c, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, errors.New("the URL cannot be read: write it like postgres://user:password@host:5432/database") // err may contain the password
+		return nil, fmt.Errorf("the URL cannot be used: %s", parseProblem(url, err))
 	}
 	switch {
 	case n > 0:

@@ -18,18 +18,31 @@ func HasPassword(text string) bool {
 		return strings.Contains(text, "@")
 	}
 	_, has := u.User.Password()
-	return has || u.Query().Has("password")
+	return has || len(passwords(u.Query())) > 0
 }
 
-// Redact returns the URL with its password replaced by xxxxx. If the text cannot be parsed as a URL, it returns only
+// passwords returns the parameters that have a password: password and sslpassword.
+func passwords(parameters url.Values) (keys []string) {
+	for key := range parameters {
+		if strings.HasSuffix(strings.ToLower(key), "password") {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// Redact returns the URL with its passwords replaced by xxxxx. If the text cannot be parsed as a URL, it returns only
 // "postgres://".
 func Redact(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
 		return "postgres://"
 	}
-	if q := u.Query(); q.Has("password") {
-		q.Set("password", "xxxxx")
+	q := u.Query()
+	if secret := passwords(q); len(secret) > 0 {
+		for _, key := range secret {
+			q.Set(key, "xxxxx")
+		}
 		u.RawQuery = q.Encode()
 	}
 	return u.Redacted()

@@ -34,6 +34,9 @@ func AuditConditions(f fleet.AuditFilter, add func(condition string, value any))
 	if f.AgentName != "" {
 		add(`name_key <> '' AND name_key = ?`, Key(f.AgentName))
 	}
+	if f.Owner != "" {
+		add(`owner IN ('', ?)`, f.Owner)
+	}
 	switch f.Outcome {
 	case "":
 	case fleet.OutcomeFailed:

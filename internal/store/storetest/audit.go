@@ -55,6 +55,7 @@ var auditCases = []testCase{
 			{fleet.AuditFilter{Principal: "Alice"}, nil},
 			{fleet.AuditFilter{Method: "delete_agent"}, []string{"DeleteAgent"}},
 			{fleet.AuditFilter{AgentName: "PAPI"}, []string{"DeleteAgent", "CreateAgent"}},
+			{fleet.AuditFilter{AgentName: "papi", Owner: "bob"}, []string{"DeleteAgent"}},
 			{fleet.AuditFilter{Outcome: fleet.OutcomeOK}, []string{"CreateAgent"}},
 			{fleet.AuditFilter{Outcome: fleet.OutcomeUnknown}, []string{"StopAgent"}},
 			{fleet.AuditFilter{Outcome: fleet.OutcomeFailed}, []string{"StopAgent", "DeleteAgent"}},

@@ -114,7 +114,7 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (*Agent, error) {
 }
 
 func (s *Service) tooMany(have int) *fleet.Error {
-	return fleet.LimitReached("lifecycle.max_running", int64(have), int64(s.cfg.MaxRunning), "agents of contracts", "wait for one to end, or stop one with agent_stop")
+	return fleet.LimitReached("lifecycle.max_running", "you have", int64(have), int64(s.cfg.MaxRunning), "agents of contracts", "{agent_stop} stops one")
 }
 
 // with returns the configuration with the project and role that a request names. An empty project and role change
