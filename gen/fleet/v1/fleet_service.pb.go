@@ -3616,7 +3616,7 @@ type ShareAgentRequest struct {
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Optional. Name of the person; leave it out to name a group.
 	Person string `protobuf:"bytes,2,opt,name=person,proto3" json:"person,omitempty"`
-	// Optional. Name of the group; leave it out to name a person.
+	// Optional. Name of the group with its source, such as oidc:ops or coder:acme/ops; leave it out to name a person.
 	Group string `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
 	// Optional. What the person or the group may do; view when not given.
 	Access Share_Access `protobuf:"varint,4,opt,name=access,proto3,enum=fleet.v1.Share_Access" json:"access,omitempty"`
@@ -3754,7 +3754,7 @@ type UnshareAgentRequest struct {
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Optional. Name of the person; leave it out to name a group.
 	Person string `protobuf:"bytes,2,opt,name=person,proto3" json:"person,omitempty"`
-	// Optional. Name of the group; leave it out to name a person.
+	// Optional. Name of the group with its source, such as oidc:ops or coder:acme/ops; leave it out to name a person.
 	Group string `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
 	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
 	// result.

@@ -4892,7 +4892,7 @@ const fleetServiceShareAgentInput = `{
     },
     "group": {
       "type": "string",
-      "description": "Name of the group; leave it out to name a person."
+      "description": "Name of the group with its source, such as oidc:ops or coder:acme/ops; leave it out to name a person."
     },
     "access": {
       "type": "string",
@@ -4991,7 +4991,7 @@ const fleetServiceUnshareAgentInput = `{
     },
     "group": {
       "type": "string",
-      "description": "Name of the group; leave it out to name a person."
+      "description": "Name of the group with its source, such as oidc:ops or coder:acme/ops; leave it out to name a person."
     },
     "request_id": {
       "type": "string",

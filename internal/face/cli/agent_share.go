@@ -60,8 +60,6 @@ stops the running task.`,
 func addGrantee(cmd *cobra.Command, person, group *string) {
 	cmd.Flags().StringVar(person, "person", "", "the person with this `NAME`")
 	cmd.Flags().StringVar(group, "group", "", "the group with this `NAME`")
-	cmd.MarkFlagsOneRequired("person", "group")
-	cmd.MarkFlagsMutuallyExclusive("person", "group")
 	complete(cmd, "person", cobra.NoFileCompletions)
 	complete(cmd, "group", cobra.NoFileCompletions)
 }

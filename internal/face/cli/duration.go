@@ -15,7 +15,10 @@ import (
 func addSeconds(cmd *cobra.Command, name, usage string, set func(seconds int32)) {
 	cmd.Flags().Func(name, usage, func(text string) error {
 		d, err := duration(text)
-		if err != nil || d < time.Second || d > math.MaxInt32*time.Second {
+		if err == nil && d > math.MaxInt32*time.Second {
+			return errors.New("give at most 24855d")
+		}
+		if err != nil || d < time.Second {
 			return errors.New("give at least one second, with a unit, such as 30s, 45m, 12h or 90d")
 		}
 		set(int32(math.Ceil(d.Seconds())))

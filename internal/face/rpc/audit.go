@@ -135,9 +135,20 @@ func target(messages ...any) string {
 	for _, m := range messages {
 		for _, name := range targets {
 			if v := field(m, name); v != "" {
-				return v
+				return v + grantee(m)
 			}
 		}
+	}
+	return ""
+}
+
+// grantee says with whom the call shares the target; "" if it shares nothing.
+func grantee(m any) string {
+	if group := field(m, "group"); group != "" {
+		return " with group " + group
+	}
+	if person := field(m, "person"); person != "" {
+		return " with " + person
 	}
 	return ""
 }
