@@ -44,6 +44,8 @@ func TestImport(t *testing.T) {
 	dir, from := filled(t)
 	env := []string{"FLEET_STORE=" + pgtest.URL(t), "FLEET_DATA=" + dir}
 
+	restricted := &fleet.Token{Name: "restricted", Kind: fleet.Human, Scope: fleet.ScopeRun, Hash: "x", CreatedAt: time.Now().UTC().Truncate(time.Second), Projects: []string{"local/shell", "coder/shell", "shell"}}
+	require.NoError(t, from.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertToken(restricted) }))
 	_, err := from.Lease(t.Context(), "agent/u1", "a server", time.Hour)
 	require.NoError(t, err)
 	code, _, stderr := command(t.Context(), env, "import")
@@ -71,7 +73,11 @@ func TestImport(t *testing.T) {
 	to := openPostgres(t, env[0][len("FLEET_STORE="):])
 	require.NoError(t, to.View(t.Context(), func(tx fleet.ReadTx) error {
 		a, err := tx.Agent("u1")
-		require.Equal(t, "local@"+strings.TrimSpace(string(name)), a.Place)
+		require.NoError(t, err)
+		place := "local@" + strings.TrimSpace(string(name))
+		require.Equal(t, place, a.Place)
+		k, err := tx.Token("restricted")
+		require.Equal(t, []string{place + "/shell", "coder/shell", "shell"}, k.Projects)
 		return err
 	}))
 
