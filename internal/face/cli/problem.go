@@ -131,7 +131,7 @@ func unreachable(message string, t Target) *failure {
 	case strings.Contains(message, "certificate required"):
 		f.message = t.Server + " wants a client certificate"
 		f.hint = "give it with --client-cert and --client-key"
-	case strings.Contains(message, "certificate has expired"), strings.Contains(message, "certificate is valid for"), strings.Contains(message, "x509:"):
+	case strings.Contains(message, "x509: "):
 		f.message = "the certificate of " + t.Server + " cannot be trusted: " + certificateProblem(message)
 		f.hint = "name the server as in its certificate, or let its operator renew the certificate"
 	case strings.Contains(message, "does not look like a TLS handshake"):

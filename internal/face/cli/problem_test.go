@@ -62,15 +62,20 @@ func TestExitCodes(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]string{
-		`connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:1: connect: connection refused"`:                 `cannot reach h:1: connection refused; is a server running? Start one with "fleet serve", or add --embedded`,
-		`connection error: desc = "transport: authentication handshake failed: tls: first record does not look like a TLS handshake"`:  "cannot reach h:1: first record does not look like a TLS handshake; if that server has no TLS, add --insecure",
-		`connection error: desc = "transport: failed to write client preface: write tcp 127.0.0.1:2->127.0.0.1:1: write: broken pipe"`: "cannot reach h:1: broken pipe; if the server wants a client certificate, give it with --client-cert and --client-key",
-		`connection error: desc = "error reading server preface: http2: frame too large"`:                                              "h:1 does not answer as a gRPC server; give the server's gRPC address, which has the port 8102 by default",
+		`connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:1: connect: connection refused"`:                                              `cannot reach h:1: connection refused; is a server running? Start one with "fleet serve", or add --embedded`,
+		`connection error: desc = "transport: authentication handshake failed: tls: first record does not look like a TLS handshake"`:                               "cannot reach h:1: first record does not look like a TLS handshake; if that server has no TLS, add --insecure",
+		`connection error: desc = "transport: failed to write client preface: write tcp 127.0.0.1:2->127.0.0.1:1: write: broken pipe"`:                              "cannot reach h:1: broken pipe; if the server wants a client certificate, give it with --client-cert and --client-key",
+		`connection error: desc = "transport: authentication handshake failed: tls: failed to verify certificate: x509: certificate is valid for a.example, not h"`: "the certificate of h:1 cannot be trusted: certificate is valid for a.example, not h; name the server as in its certificate, or let its operator renew the certificate",
+		`connection error: desc = "error reading server preface: remote error: tls: certificate required"`:                                                          "h:1 wants a client certificate; give it with --client-cert and --client-key",
+		`connection error: desc = "error reading server preface: http2: frame too large"`:                                                                           "h:1 does not answer as a gRPC server; give the server's gRPC address, which has the port 8102 by default",
 	} {
 		f := newProgram(Deps{}).explain(t.Context(), status.Error(codes.Unavailable, message), Target{Server: "h:1"})
 		require.Equal(t, ExitUnavailable, f.code)
 		require.Equal(t, want, f.Error())
 	}
+	refused := status.Error(codes.Unavailable, `connection error: desc = "error reading server preface: remote error: tls: certificate required"`)
+	f := newProgram(Deps{}).explain(t.Context(), refused, Target{Server: "h:1", ClientCert: "mine.pem"})
+	require.Equal(t, "h:1 does not accept the certificate in mine.pem; give one of an authority that the server trusts (tls.client_ca)", f.Error())
 }
 
 // TestStaleListSaysWhy checks that the age of a list that is older than three polls, and the cause, are printed on
