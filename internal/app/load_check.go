@@ -42,7 +42,7 @@ var (
 	ownYAML      = []reflect.Type{reflect.TypeFor[yaml.InterfaceUnmarshaler](), reflect.TypeFor[yaml.BytesUnmarshaler](), reflect.TypeFor[yaml.NodeUnmarshaler](), reflect.TypeFor[encoding.TextUnmarshaler]()}
 )
 
-// checkNode checks the value of the key, which will be read into the type.
+// checkNode checks the value of the key, which will be read into the type. The node is nil in an empty document.
 func checkNode(node ast.Node, t reflect.Type, key string) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -50,14 +50,6 @@ func checkNode(node ast.Node, t reflect.Type, key string) error {
 	for _, own := range ownYAML {
 		if reflect.PointerTo(t).Implements(own) {
 			return nil // it checks itself
-		}
-	}
-	switch node.(type) {
-	case nil:
-		return nil // an empty document
-	case *ast.MappingNode, *ast.MappingValueNode:
-		if t.Kind() == reflect.String { // for example [oidc:staff]
-			return fmt.Errorf("%d: %s is not a text: put it into quotes if it has a colon", node.GetToken().Position.Line, key)
 		}
 	}
 	switch n := node.(type) {
@@ -90,6 +82,8 @@ func checkEntry(v *ast.MappingValueNode, t reflect.Type, key string) error {
 	name := v.Key.GetToken().Value
 	in := strings.TrimPrefix(key+"."+name, ".")
 	switch t.Kind() {
+	case reflect.String: // for example [oidc:staff]
+		return fmt.Errorf("%d: %s is not a text: put it into quotes if it has a colon", v.GetToken().Position.Line, key)
 	case reflect.Map:
 		return checkNode(v.Value, t.Elem(), in)
 	case reflect.Struct:

@@ -41,7 +41,7 @@ func (p *program) storeFlags(f *pflag.FlagSet) func(cmd *cobra.Command) (Config,
 }
 
 func (p *program) newMigrate() *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := cli.Group(&cobra.Command{
 		Use:     "migrate",
 		GroupID: cli.GroupServer,
 		Short:   "Upgrade the schema of the store, or show its version",
@@ -50,7 +50,7 @@ func (p *program) newMigrate() *cobra.Command {
 "fleet serve" upgrades the schema when it starts. Use this command to upgrade it earlier,
 for example with another role of Postgres, if the server's role may not create tables.
 Back up first: an older Fleet may refuse a newer schema.`,
-	}
+	})
 	status := &cobra.Command{
 		Use:   "status",
 		Short: "Show the version of the schema",

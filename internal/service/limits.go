@@ -26,29 +26,13 @@ func admit(all fleet.Limits, tx fleet.ReadTx, p fleet.Principal, owner string, m
 	if p.Name != owner { // for example, an agent of the owner is shared with p
 		who = fmt.Sprintf("%q has", owner)
 	}
-	if reached, err := ownerReached(all.For(owner, groups), tx, owner, m); err != nil {
+	reached := func(kind string, used, most int64, what, next string) *fleet.Error {
+		return fleet.LimitReached(all.SettingOf(kind, owner, groups), who, used, most, what, next)
+	}
+	if err := admitOwner(all.For(owner, groups), tx, owner, m, reached); err != nil {
 		return err
-	} else if reached != nil {
-		return reached.error(all.SettingOf(reached.kind, owner, groups), who)
 	}
 	return admitProject(all.Projects[m.project], tx, m)
-}
-
-// reachedLimit is a limit that a call would exceed.
-type reachedLimit struct {
-	kind       string // of fleet.Limit
-	used, most int64
-	what       string // the counted things
-	next       string // what the caller can do
-	retry      time.Duration
-}
-
-func (r *reachedLimit) error(setting, who string) *fleet.Error {
-	err := fleet.LimitReached(setting, who, r.used, r.most, r.what, r.next)
-	if r.retry > 0 {
-		err = err.After(r.retry)
-	}
-	return err
 }
 
 // groupsOf returns the owner's last known groups if any group has limits, and nil otherwise.
@@ -63,24 +47,24 @@ func groupsOf(all fleet.Limits, tx fleet.ReadTx, owner string) ([]string, error)
 	return known.Groups, nil
 }
 
-// ownerReached returns the limit of the owner that m would exceed; nil if there is none.
-func ownerReached(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) (*reachedLimit, error) {
+// admitOwner returns an error of reached if m would exceed a limit of the owner.
+func admitOwner(l fleet.Limits, tx fleet.ReadTx, owner string, m increase, reached func(kind string, used, most int64, what, next string) *fleet.Error) error {
 	if l.Agents == 0 && l.RunningTasks == 0 && l.StoredBytes == 0 {
-		return nil, nil
+		return nil
 	}
 	h, err := heldFor(l, tx, owner, m)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	switch {
 	case m.agents > 0 && l.Agents > 0 && h.AllAgents()+m.agents > l.Agents:
-		return &reachedLimit{"agents", int64(h.AllAgents()), int64(l.Agents), "agents", "{delete_agent} deletes one", 0}, nil
+		return reached("agents", int64(h.AllAgents()), int64(l.Agents), "agents", "{delete_agent} deletes one")
 	case m.tasks > 0 && l.RunningTasks > 0 && h.RunningTasks+m.tasks > l.RunningTasks:
-		return &reachedLimit{"running_tasks", int64(h.RunningTasks), int64(l.RunningTasks), "running tasks", "{wait_tasks} waits for one to end", taskRetry}, nil
+		return reached("running_tasks", int64(h.RunningTasks), int64(l.RunningTasks), "running tasks", "{wait_tasks} waits for one to end").After(taskRetry)
 	case m.tasks+m.bytes > 0 && l.StoredBytes > 0 && h.StoredBytes+int64(max(m.bytes, 1)) > l.StoredBytes:
-		return &reachedLimit{"stored_bytes", h.StoredBytes, l.StoredBytes, "bytes stored", "{delete_task} deletes a task", 0}, nil
+		return reached("stored_bytes", h.StoredBytes, l.StoredBytes, "bytes stored", "{delete_task} deletes a task")
 	}
-	return nil, nil
+	return nil
 }
 
 // heldFor returns what the owner has. It counts the agents only if m adds agents and they are limited.
@@ -115,7 +99,7 @@ const taskRetry = 5 * time.Second
 
 // projectFull returns the error of a project that has reached a limit. It does not name the users of the project.
 func projectFull(project, limit string, used, most int64, what, next string) *fleet.Error {
-	key := "limits.projects." + project + "." + limit
+	key := fleet.Limit{Kind: limit, Project: project}.Setting()
 	return fleet.Errorf(fleet.ReasonLimitReached, "the project %s has %d %s of all its users, and its limit is %d: %s, or ask the operator to raise %s", project, used, what, most, next, key).
 		AtLimit(key, used, most)
 }

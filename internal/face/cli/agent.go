@@ -3,7 +3,7 @@ package cli
 import "github.com/spf13/cobra"
 
 func (p *program) newAgent() *cobra.Command {
-	cmd := group(&cobra.Command{
+	cmd := Group(&cobra.Command{
 		Use:     "agent",
 		Aliases: []string{"agents"},
 		Short:   "Create agents, look at them, start, stop and delete them",

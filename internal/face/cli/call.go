@@ -16,7 +16,7 @@ const contentFlag = "output-file"
 // newToolset returns the commands of a toolset.
 func (p *program) newToolset(t *toolset) *cobra.Command {
 	names := p.commandsFor(t)
-	cmd := group(&cobra.Command{
+	cmd := Group(&cobra.Command{
 		Use:   t.name,
 		Short: upperFirst(names.describe(firstSentence(t.about), 0)),
 		Long: upperFirst(names.describe(t.about, column)) + "\n\n" + wrap(fmt.Sprintf(

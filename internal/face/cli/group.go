@@ -8,16 +8,6 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// groups makes each command that only has subcommands a group.
-func groups(root *cobra.Command) {
-	for _, cmd := range root.Commands() {
-		if cmd.HasSubCommands() && !cmd.Runnable() {
-			group(cmd)
-		}
-		groups(cmd)
-	}
-}
-
 // usageTemplate is cobra's template with two changes: commands that only have subcommands are not shown as runnable,
 // and the column of topics is wider.
 func usageTemplate(cobras string) string {
@@ -27,9 +17,9 @@ func usageTemplate(cobras string) string {
 	).Replace(cobras)
 }
 
-// group makes cmd a command that only has subcommands. Without arguments, cmd prints its help. For an unknown
+// Group makes cmd a command that only has subcommands. Without arguments, cmd prints its help. For an unknown
 // subcommand, it suggests the nearest one.
-func group(cmd *cobra.Command) *cobra.Command {
+func Group(cmd *cobra.Command) *cobra.Command {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {

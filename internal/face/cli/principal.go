@@ -11,7 +11,7 @@ import (
 )
 
 func (p *program) newPrincipal() *cobra.Command {
-	cmd := group(&cobra.Command{
+	cmd := Group(&cobra.Command{
 		Use:     "principal",
 		Aliases: []string{"principals"},
 		Short:   "Show the agents, the storage and the limits of each principal",

@@ -10,7 +10,7 @@ import (
 )
 
 func (p *program) newProject() *cobra.Command {
-	cmd := group(&cobra.Command{
+	cmd := Group(&cobra.Command{
 		Use:     "project",
 		Aliases: []string{"projects"},
 		Short:   "See what agents can work on",
@@ -55,7 +55,7 @@ Next, see "fleet role list PROJECT", or "fleet agent create NAME --project PROJE
 }
 
 func (p *program) newRole() *cobra.Command {
-	cmd := group(&cobra.Command{
+	cmd := Group(&cobra.Command{
 		Use:     "role",
 		Aliases: []string{"roles"},
 		Short:   "See how agents of a project can behave",

@@ -10,7 +10,7 @@ import (
 )
 
 func (p *program) newReplica() *cobra.Command {
-	cmd := group(&cobra.Command{
+	cmd := Group(&cobra.Command{
 		Use:     "replica",
 		Aliases: []string{"replicas"},
 		Short:   "Manage the servers that share a Postgres store",

@@ -16,7 +16,6 @@ import (
 func Run(ctx context.Context, args []string, deps Deps, more ...*cobra.Command) int {
 	p := newHandMade(deps)
 	p.root.AddCommand(more...)
-	groups(p.root)
 	if p.needsToolsets(args) {
 		p.addToolsets()
 	}

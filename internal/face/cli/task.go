@@ -9,7 +9,7 @@ import (
 )
 
 func (p *program) newTask() *cobra.Command {
-	cmd := group(&cobra.Command{
+	cmd := Group(&cobra.Command{
 		Use:     "task",
 		Aliases: []string{"tasks"},
 		Short:   "Give agents work, follow it, wait for it, stop it",

@@ -11,7 +11,7 @@ import (
 )
 
 func (p *program) newToken() *cobra.Command {
-	cmd := group(&cobra.Command{
+	cmd := Group(&cobra.Command{
 		Use:     "token",
 		Aliases: []string{"tokens"},
 		Short:   "Manage the tokens that callers identify themselves with",

@@ -113,10 +113,7 @@ func arrive(w http.ResponseWriter, a arrival) error {
 	if err != nil {
 		return err
 	}
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", policy)
-	h.Set("Referrer-Policy", "no-referrer") // the address has the code
+	afterSignIn(w.Header())
 	block := slices.Concat([]byte(`<script type="application/json" id="arrival">`), data, []byte("</script></head>"))
 	_, _ = w.Write(bytes.Replace(c.html, []byte("</head>"), block, 1)) // the client may have disconnected
 	return nil

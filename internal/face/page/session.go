@@ -17,21 +17,21 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// A session of a browser is an encrypted token and its key. The key is in a cookie, which scripts cannot read, but which
-// the browser sends to every port of the host: an agent's program may listen at another one. The page keeps the encrypted
-// token in its storage, which other ports do not get, and sends it in a header. The server keeps neither.
+// A browser's session is an encrypted token and its key. Scripts cannot read the cookie with the key. But browsers send a
+// cookie to every port of its host, and a program of an agent may listen at another port. So the page keeps the encrypted
+// token in the browser's storage, which belongs to one port, and sends it in a header. The server keeps neither part.
 //
-// Whoever has the key can encrypt a token of their own. So the page takes sessions only from answers to its own requests.
+// Whoever has the key can encrypt another token. So the page takes sessions only from answers to its own requests.
 const (
 	cookieName = "fleet_session"
 	headerName = "Fleet-Session"
 )
 
-// These are the purposes of boxes with the key of a session.
+// These are the purposes of boxes.
 const (
-	sessionBox = "page session"
-	refreshBox = "page refresh"
-	endBox     = "page end" // with a key of its own
+	sessionBox = "page session" // with the key of the session
+	refreshBox = "page refresh" // with the same key
+	endBox     = "page end"     // with another key
 )
 
 // cookieLife is how long the browser keeps the cookie, in seconds.
@@ -165,8 +165,8 @@ func sealTokens(key, token, refresh string) opened {
 	return o
 }
 
-// unseal returns the text in the box, and the key of the box. The key is in a cookie with the name. There can be several:
-// another port can set one for a longer path. unseal returns "" if none opens the box.
+// unseal decrypts a text with the key in the cookie, and returns the text and the key. The request can have several cookies
+// of this name, because another port can set one for a longer path. unseal tries each, and returns "" if none fits.
 func unseal(r *http.Request, cookie, purpose, sealed string) (text, key string) {
 	for _, c := range r.CookiesNamed(cookie) {
 		if text := newBox(purpose, c.Value).open(sealed); text != "" && c.Value != "" {
@@ -237,9 +237,9 @@ func withToken(r *http.Request) *http.Request {
 	return in
 }
 
-// numeric returns the address of the request with 127.0.0.1 for localhost, if the server listens only there. It returns ""
-// for other requests. Browsers try [::1] first for localhost, where a program of an agent may listen at the same port, and
-// would get what the page keeps.
+// numeric returns the page's address at 127.0.0.1 for a browser that has reached the server there by the name localhost. It
+// returns "" for other requests. Browsers first try [::1] for localhost. A program of an agent may listen there at the same
+// port, and would get what the page keeps for localhost.
 func (s *Sessions) numeric(r *http.Request) string {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	name, port, err := net.SplitHostPort(r.Host)

@@ -165,8 +165,8 @@ func (s *Sessions) endCookie(r *http.Request, value string, age int) *http.Cooki
 	return c
 }
 
-// refresh returns a session with new tokens to a browser whose token has expired. The key stays, so that a request of
-// another tab that is on its way does not fail.
+// refresh gives new tokens to a browser whose token has expired. The session keeps its key, because other tabs may be
+// sending requests with it.
 func (s *Sessions) refresh(w http.ResponseWriter, r *http.Request) {
 	var body struct{ Refresh string }
 	_ = json.NewDecoder(io.LimitReader(r.Body, 2*maxToken)).Decode(&body) // no token is in another body
@@ -236,12 +236,16 @@ func ownPath(to string) string {
 	return to
 }
 
-// failed shows a person why the sign-in failed.
-func (s *Sessions) failed(w http.ResponseWriter, status int, message string) {
-	h := w.Header()
+// afterSignIn sets the headers of a page that a browser gets when it comes back from the issuer.
+func afterSignIn(h http.Header) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Referrer-Policy", "no-referrer") // the address has the code
+}
+
+// failed shows a person why the sign-in failed.
+func (s *Sessions) failed(w http.ResponseWriter, status int, message string) {
+	afterSignIn(w.Header())
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, `<!doctype html><html lang="en"><title>Sign in · Fleet</title><link rel="icon" href="data:,"><main><h1>You are not signed in</h1><p>`+ // the client may have disconnected
 		html.EscapeString(message)+`</p><p><a href="/">Back to the page</a></p></main></html>`)

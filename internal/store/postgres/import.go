@@ -200,7 +200,7 @@ func (s *source) Values() ([]any, error) {
 	return values, nil
 }
 
-// renamed returns the projects of a token, one a line, with the new names of their places.
+// renamed replaces the names of places in the projects of a token. Each line is a project: NAME or PLACE/NAME.
 func (s *source) renamed(projects string) string {
 	lines := strings.Split(projects, "\n")
 	for i, line := range lines {
