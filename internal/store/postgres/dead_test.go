@@ -1,7 +1,9 @@
 package postgres_test
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"syscall"
 	"testing"
@@ -40,7 +42,9 @@ func TestDeadConnections(t *testing.T) {
 				if after, err = appendEvent(t.Context(), s, "after"); err != nil {
 					require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
 					if name == "forgotten" && runtime.GOOS == "linux" {
-						require.ErrorIs(t, err, syscall.ETIMEDOUT, "the connection must fail, long before the limit of the call")
+						// The kernel reports a timeout once. A background read of pgx, which a slow machine needs, may drop it.
+						require.True(t, errors.Is(err, syscall.ETIMEDOUT) || errors.Is(err, io.ErrUnexpectedEOF),
+							"the connection must fail, long before the limit of the call: %v", err)
 					}
 				}
 			}
