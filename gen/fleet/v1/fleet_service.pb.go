@@ -3972,9 +3972,9 @@ var File_fleet_v1_fleet_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfb\x01\n" +
-	"\x12CreateAgentRequest\x12D\n" +
-	"\x04name\x18\x01 \x01(\tB0\xe0A\x02\xbaH&r$\x10\x01\x18\x142\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xd8\xf3\x18\bR\x04name\x12(\n" +
+	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xff\x01\n" +
+	"\x12CreateAgentRequest\x12H\n" +
+	"\x04name\x18\x01 \x01(\tB4\xe0A\x02\xbaH&r$\x10\x01\x18\x142\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xd8\xf3\x18\b\xb8\xf6\x18\x02R\x04name\x12(\n" +
 	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
 	"\x04role\x18\x03 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x05R\x04role\x12&\n" +
 	"\x04spec\x18\x04 \x01(\tB\x12\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\tR\x04spec\x120\n" +
@@ -4045,18 +4045,18 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"totalPages\x12$\n" +
 	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01B\x0e\n" +
-	"\f_next_cursor\"j\n" +
-	"\x12DeleteAgentRequest\x12\"\n" +
+	"\f_next_cursor\"n\n" +
+	"\x12DeleteAgentRequest\x12&\n" +
 	"\n" +
-	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x120\n" +
+	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x120\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"l\n" +
 	"\x13DeleteAgentResponse\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12;\n" +
-	"\rdeleted_agent\x18\x02 \x01(\v2\x16.fleet.v1.DeletedAgentR\fdeletedAgent\"\xc0\x03\n" +
-	"\x15StartAgentTaskRequest\x12\"\n" +
+	"\rdeleted_agent\x18\x02 \x01(\v2\x16.fleet.v1.DeletedAgentR\fdeletedAgent\"\xc4\x03\n" +
+	"\x15StartAgentTaskRequest\x12&\n" +
 	"\n" +
-	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x12=\n" +
+	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x12=\n" +
 	"\x10task_description\x18\x02 \x01(\tB\x12\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
 	"R\x0ftaskDescription\x120\n" +
 	"\n" +
@@ -4073,10 +4073,10 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x16StartAgentTaskResponse\x12\"\n" +
 	"\x04task\x18\x01 \x01(\v2\x0e.fleet.v1.TaskR\x04task\x129\n" +
 	"\fagent_status\x18\x02 \x01(\x0e2\x16.fleet.v1.Agent.StatusR\vagentStatus\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"l\n" +
-	"\x14StopAgentTaskRequest\x12\"\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"p\n" +
+	"\x14StopAgentTaskRequest\x12&\n" +
 	"\n" +
-	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x120\n" +
+	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x120\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"\x90\x01\n" +
 	"\x15StopAgentTaskResponse\x12\"\n" +
@@ -4261,17 +4261,17 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"nextCursor\x88\x01\x01\x124\n" +
 	"\x14total_is_lower_bound\x18\x16 \x01(\bH\x01R\x11totalIsLowerBound\x88\x01\x01B\x0e\n" +
 	"\f_next_cursorB\x17\n" +
-	"\x15_total_is_lower_bound\"c\n" +
-	"\x11DeleteTaskRequest\x12\x1c\n" +
-	"\atask_id\x18\x01 \x01(\tB\x03\xe0A\x02R\x06taskId\x120\n" +
+	"\x15_total_is_lower_bound\"g\n" +
+	"\x11DeleteTaskRequest\x12 \n" +
+	"\atask_id\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x01R\x06taskId\x120\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"G\n" +
 	"\x12DeleteTaskResponse\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12\x17\n" +
-	"\atask_id\x18\x02 \x01(\tR\x06taskId\"\x98\x01\n" +
-	"\x16SendTaskMessageRequest\x12\"\n" +
+	"\atask_id\x18\x02 \x01(\tR\x06taskId\"\x9c\x01\n" +
+	"\x16SendTaskMessageRequest\x12&\n" +
 	"\n" +
-	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x12(\n" +
+	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x12(\n" +
 	"\amessage\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@R\amessage\x120\n" +
 	"\n" +
 	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"W\n" +
@@ -4293,9 +4293,9 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"totalCount\x12$\n" +
 	"\vnext_cursor\x18\x03 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01B\x0e\n" +
-	"\f_next_cursor\"\xbf\x01\n" +
-	"\x15AnswerQuestionRequest\x12$\n" +
-	"\vquestion_id\x18\x01 \x01(\tB\x03\xe0A\x02R\n" +
+	"\f_next_cursor\"\xc3\x01\n" +
+	"\x15AnswerQuestionRequest\x12(\n" +
+	"\vquestion_id\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x01R\n" +
 	"questionId\x12&\n" +
 	"\x06answer\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80\x04R\x06answer\x12&\n" +
 	"\amessage\x18\x03 \x01(\tB\f\xe0A\x01\xbaH\x06r\x04(\x80\x80\x04R\amessage\x120\n" +
@@ -4303,26 +4303,26 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"request_id\x18\x04 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"b\n" +
 	"\x16AnswerQuestionResponse\x12.\n" +
 	"\bquestion\x18\x01 \x01(\v2\x12.fleet.v1.QuestionR\bquestion\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"i\n" +
-	"\x11StartAgentRequest\x12\"\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"m\n" +
+	"\x11StartAgentRequest\x12&\n" +
 	"\n" +
-	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x120\n" +
+	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x120\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"U\n" +
 	"\x12StartAgentResponse\x12%\n" +
 	"\x05agent\x18\x01 \x01(\v2\x0f.fleet.v1.AgentR\x05agent\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"h\n" +
-	"\x10StopAgentRequest\x12\"\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"l\n" +
+	"\x10StopAgentRequest\x12&\n" +
 	"\n" +
-	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x120\n" +
+	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x120\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"T\n" +
 	"\x11StopAgentResponse\x12%\n" +
 	"\x05agent\x18\x01 \x01(\v2\x0f.fleet.v1.AgentR\x05agent\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\x88\x01\n" +
-	"\x13RestartAgentRequest\x12\"\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\x8c\x01\n" +
+	"\x13RestartAgentRequest\x12&\n" +
 	"\n" +
-	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x12\x1b\n" +
+	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x12\x1b\n" +
 	"\x04role\x18\x02 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x05R\x04role\x120\n" +
 	"\n" +
 	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"W\n" +
@@ -4336,23 +4336,23 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x06_lines\"J\n" +
 	"\x14ShowAgentLogResponse\x12\x14\n" +
 	"\x05lines\x18\x01 \x03(\tR\x05lines\x12\x1c\n" +
-	"\ttruncated\x18\x02 \x01(\bR\ttruncated\"\xd6\x01\n" +
-	"\x11ShareAgentRequest\x12\"\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated\"\xe2\x01\n" +
+	"\x11ShareAgentRequest\x12&\n" +
 	"\n" +
-	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x12\x1b\n" +
-	"\x06person\x18\x02 \x01(\tB\x03\xe0A\x01R\x06person\x12\x19\n" +
-	"\x05group\x18\x03 \x01(\tB\x03\xe0A\x01R\x05group\x123\n" +
+	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x12\x1f\n" +
+	"\x06person\x18\x02 \x01(\tB\a\xe0A\x01\xb8\xf6\x18\x04R\x06person\x12\x1d\n" +
+	"\x05group\x18\x03 \x01(\tB\a\xe0A\x01\xb8\xf6\x18\x03R\x05group\x123\n" +
 	"\x06access\x18\x04 \x01(\x0e2\x16.fleet.v1.Share.AccessB\x03\xe0A\x01R\x06access\x120\n" +
 	"\n" +
 	"request_id\x18\x05 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"W\n" +
 	"\x12ShareAgentResponse\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12'\n" +
-	"\x06shares\x18\x02 \x03(\v2\x0f.fleet.v1.ShareR\x06shares\"\xa3\x01\n" +
-	"\x13UnshareAgentRequest\x12\"\n" +
+	"\x06shares\x18\x02 \x03(\v2\x0f.fleet.v1.ShareR\x06shares\"\xaf\x01\n" +
+	"\x13UnshareAgentRequest\x12&\n" +
 	"\n" +
-	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x12\x1b\n" +
-	"\x06person\x18\x02 \x01(\tB\x03\xe0A\x01R\x06person\x12\x19\n" +
-	"\x05group\x18\x03 \x01(\tB\x03\xe0A\x01R\x05group\x120\n" +
+	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x12\x1f\n" +
+	"\x06person\x18\x02 \x01(\tB\a\xe0A\x01\xb8\xf6\x18\x04R\x06person\x12\x1d\n" +
+	"\x05group\x18\x03 \x01(\tB\a\xe0A\x01\xb8\xf6\x18\x03R\x05group\x120\n" +
 	"\n" +
 	"request_id\x18\x04 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"Y\n" +
 	"\x14UnshareAgentResponse\x12\x18\n" +

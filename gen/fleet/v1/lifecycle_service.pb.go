@@ -1151,10 +1151,11 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\x12*\n" +
 	"\aproject\x18\x03 \x01(\tB\x10\xe0A\x01\xba\xf4\x18\t:\awebshopR\aproject\x12%\n" +
 	"\x04role\x18\x04 \x01(\tB\x11\xe0A\x01\xba\xf4\x18\n" +
-	":\breviewerR\x04role\"\xb4\x01\n" +
-	"\x12AgentStartResponse\x12!\n" +
-	"\bagent_id\x18\x01 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
-	"R\aagentId\x121\n" +
+	":\breviewerR\x04role\"\xb8\x01\n" +
+	"\x12AgentStartResponse\x12%\n" +
+	"\bagent_id\x18\x01 \x01(\tB\n" +
+	"\xba\xf4\x18\x02\b\n" +
+	"\xb8\xf6\x18\x01R\aagentId\x121\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x19.fleet.v1.LifecycleStatusR\x06status\x12H\n" +
 	"\n" +
 	"started_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\r\xba\xf4\x18\t\"\aStartedR\tstartedAt\"q\n" +
@@ -1232,9 +1233,9 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"\v_completionB\a\n" +
 	"\x05_workB\b\n" +
 	"\x06_titleB\t\n" +
-	"\a_checks\"\xba\x01\n" +
-	"\x14AgentCompleteRequest\x12M\n" +
-	"\bagent_id\x18\x01 \x01(\tB2\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18$\x1a\x19AgentList.agents.agent_id:\a3f2a...R\aagentId\x12.\n" +
+	"\a_checks\"\xbe\x01\n" +
+	"\x14AgentCompleteRequest\x12Q\n" +
+	"\bagent_id\x18\x01 \x01(\tB6\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18$\x1a\x19AgentList.agents.agent_id:\a3f2a...\xb8\xf6\x18\x01R\aagentId\x12.\n" +
 	"\asummary\x18\x02 \x01(\tB\x14\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xba\xf4\x18\x02\b\rR\asummary\x12#\n" +
 	"\apayload\x18\x03 \x01(\tB\t\xe0A\x01\xba\xf4\x18\x02\b\rR\apayload\"\xd8\x02\n" +
 	"\x15AgentCompleteResponse\x121\n" +
@@ -1245,9 +1246,9 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"\n" +
 	"stopped_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\r\xba\xf4\x18\t\"\aStoppedH\x01R\tstoppedAt\x88\x01\x01B\x0f\n" +
 	"\r_completed_atB\r\n" +
-	"\v_stopped_at\"a\n" +
-	"\x10AgentStopRequest\x12M\n" +
-	"\bagent_id\x18\x01 \x01(\tB2\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18$\x1a\x19AgentList.agents.agent_id:\a3f2a...R\aagentId\"\xd4\x02\n" +
+	"\v_stopped_at\"e\n" +
+	"\x10AgentStopRequest\x12Q\n" +
+	"\bagent_id\x18\x01 \x01(\tB6\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18$\x1a\x19AgentList.agents.agent_id:\a3f2a...\xb8\xf6\x18\x01R\aagentId\"\xd4\x02\n" +
 	"\x11AgentStopResponse\x121\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x19.fleet.v1.LifecycleStatusR\x06status\x12H\n" +
 	"\n" +
@@ -1256,9 +1257,9 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"stopped_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\r\xba\xf4\x18\t\"\aStoppedH\x00R\tstoppedAt\x88\x01\x01\x12S\n" +
 	"\fcompleted_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x0f\xba\xf4\x18\v\"\tCompletedH\x01R\vcompletedAt\x88\x01\x01B\r\n" +
 	"\v_stopped_atB\x0f\n" +
-	"\r_completed_at\"\xbf\x01\n" +
-	"\x14AppendPayloadRequest\x12M\n" +
-	"\bagent_id\x18\x01 \x01(\tB2\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18$\x1a\x19AgentList.agents.agent_id:\a3f2a...R\aagentId\x12&\n" +
+	"\r_completed_at\"\xc3\x01\n" +
+	"\x14AppendPayloadRequest\x12Q\n" +
+	"\bagent_id\x18\x01 \x01(\tB6\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18$\x1a\x19AgentList.agents.agent_id:\a3f2a...\xb8\xf6\x18\x01R\aagentId\x12&\n" +
 	"\x05chunk\x18\x02 \x01(\tB\x10\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18\x02\b\rR\x05chunk\x120\n" +
 	"\n" +
 	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"B\n" +

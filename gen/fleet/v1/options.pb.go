@@ -186,6 +186,67 @@ func (Shown_Unit) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_options_proto_rawDescGZIP(), []int{1, 1}
 }
 
+// Part is what a field of a call is for the line of the call. A request or a response has at most one target or agent.
+type Audit_Part int32
+
+const (
+	// The line does not have the field.
+	Audit_part_unspecified Audit_Part = 0
+	// The name or id of the object of the call. The one in the response counts if the request has none.
+	Audit_target Audit_Part = 1
+	// The name of the agent that is the object of the call. The log can be filtered by it.
+	Audit_agent Audit_Part = 2
+	// The group with which the call shares the object.
+	Audit_group Audit_Part = 3
+	// The person with whom the call shares the object.
+	Audit_person Audit_Part = 4
+)
+
+// Enum value maps for Audit_Part.
+var (
+	Audit_Part_name = map[int32]string{
+		0: "part_unspecified",
+		1: "target",
+		2: "agent",
+		3: "group",
+		4: "person",
+	}
+	Audit_Part_value = map[string]int32{
+		"part_unspecified": 0,
+		"target":           1,
+		"agent":            2,
+		"group":            3,
+		"person":           4,
+	}
+)
+
+func (x Audit_Part) Enum() *Audit_Part {
+	p := new(Audit_Part)
+	*p = x
+	return p
+}
+
+func (x Audit_Part) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Audit_Part) Descriptor() protoreflect.EnumDescriptor {
+	return file_fleet_v1_options_proto_enumTypes[2].Descriptor()
+}
+
+func (Audit_Part) Type() protoreflect.EnumType {
+	return &file_fleet_v1_options_proto_enumTypes[2]
+}
+
+func (x Audit_Part) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Audit_Part.Descriptor instead.
+func (Audit_Part) EnumDescriptor() ([]byte, []int) {
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{3, 0}
+}
+
 // Command says how the command line calls a method of a toolset.
 type Command struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -418,6 +479,43 @@ func (x *EventStream) GetFollow() string {
 	return ""
 }
 
+// Audit says what the audit log records of a call.
+type Audit struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Audit) Reset() {
+	*x = Audit{}
+	mi := &file_fleet_v1_options_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Audit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Audit) ProtoMessage() {}
+
+func (x *Audit) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_options_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Audit.ProtoReflect.Descriptor instead.
+func (*Audit) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{3}
+}
+
 // Portion names the request field that makes an answer smaller, and what it counts. The method must have no effect.
 type Portion struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -436,7 +534,7 @@ type Portion struct {
 
 func (x *Portion) Reset() {
 	*x = Portion{}
-	mi := &file_fleet_v1_options_proto_msgTypes[3]
+	mi := &file_fleet_v1_options_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -448,7 +546,7 @@ func (x *Portion) String() string {
 func (*Portion) ProtoMessage() {}
 
 func (x *Portion) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_options_proto_msgTypes[3]
+	mi := &file_fleet_v1_options_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -461,7 +559,7 @@ func (x *Portion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Portion.ProtoReflect.Descriptor instead.
 func (*Portion) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_options_proto_rawDescGZIP(), []int{3}
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Portion) GetLimit() string {
@@ -511,7 +609,7 @@ type Cut struct {
 
 func (x *Cut) Reset() {
 	*x = Cut{}
-	mi := &file_fleet_v1_options_proto_msgTypes[4]
+	mi := &file_fleet_v1_options_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -523,7 +621,7 @@ func (x *Cut) String() string {
 func (*Cut) ProtoMessage() {}
 
 func (x *Cut) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_options_proto_msgTypes[4]
+	mi := &file_fleet_v1_options_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -536,7 +634,7 @@ func (x *Cut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cut.ProtoReflect.Descriptor instead.
 func (*Cut) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_options_proto_rawDescGZIP(), []int{4}
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Cut) GetNextOffset() string {
@@ -737,6 +835,14 @@ var file_fleet_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 	},
 	{
 		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*Audit_Part)(nil),
+		Field:         51047,
+		Name:          "fleet.v1.audited",
+		Tag:           "varint,51047,opt,name=audited,enum=fleet.v1.Audit_Part",
+		Filename:      "fleet/v1/options.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
 		ExtensionType: (*bool)(nil),
 		Field:         51018,
 		Name:          "fleet.v1.nullable",
@@ -838,10 +944,14 @@ var (
 	//
 	// optional fleet.v1.Shown shown = 51015;
 	E_Shown = &file_fleet_v1_options_proto_extTypes[19]
+	// What the audit log records of the field.
+	//
+	// optional fleet.v1.Audit.Part audited = 51047;
+	E_Audited = &file_fleet_v1_options_proto_extTypes[20]
 	// The field can be null in answers. A message that is not marked is always set, unless it is a wrapper.
 	//
 	// optional bool nullable = 51018;
-	E_Nullable = &file_fleet_v1_options_proto_extTypes[20]
+	E_Nullable = &file_fleet_v1_options_proto_extTypes[21]
 )
 
 var File_fleet_v1_options_proto protoreflect.FileDescriptor
@@ -890,7 +1000,16 @@ const file_fleet_v1_options_proto_rawDesc = "" +
 	"\vEventStream\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\tR\x06follow\"W\n" +
+	"\x06follow\x18\x03 \x01(\tR\x06follow\"S\n" +
+	"\x05Audit\"J\n" +
+	"\x04Part\x12\x14\n" +
+	"\x10part_unspecified\x10\x00\x12\n" +
+	"\n" +
+	"\x06target\x10\x01\x12\t\n" +
+	"\x05agent\x10\x02\x12\t\n" +
+	"\x05group\x10\x03\x12\n" +
+	"\n" +
+	"\x06person\x10\x04\"W\n" +
 	"\aPortion\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\tR\x05limit\x12\x0e\n" +
 	"\x02of\x18\x02 \x01(\tR\x02of\x12\x12\n" +
@@ -925,7 +1044,8 @@ const file_fleet_v1_options_proto_rawDesc = "" +
 	"\ftool_default\x12\x1d.google.protobuf.FieldOptions\x18\xbc\x8e\x03 \x01(\x05R\vtoolDefault\x88\x01\x01:K\n" +
 	"\x11tool_default_text\x12\x1d.google.protobuf.FieldOptions\x18\xc0\x8e\x03 \x01(\tR\x0ftoolDefaultText:@\n" +
 	"\x03cut\x12\x1d.google.protobuf.FieldOptions\x18Ŏ\x03 \x01(\v2\r.fleet.v1.CutR\x03cut:F\n" +
-	"\x05shown\x12\x1d.google.protobuf.FieldOptions\x18ǎ\x03 \x01(\v2\x0f.fleet.v1.ShownR\x05shown:;\n" +
+	"\x05shown\x12\x1d.google.protobuf.FieldOptions\x18ǎ\x03 \x01(\v2\x0f.fleet.v1.ShownR\x05shown:O\n" +
+	"\aaudited\x12\x1d.google.protobuf.FieldOptions\x18\xe7\x8e\x03 \x01(\x0e2\x14.fleet.v1.Audit.PartR\aaudited:;\n" +
 	"\bnullable\x12\x1d.google.protobuf.FieldOptions\x18ʎ\x03 \x01(\bR\bnullableB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
@@ -940,58 +1060,62 @@ func file_fleet_v1_options_proto_rawDescGZIP() []byte {
 	return file_fleet_v1_options_proto_rawDescData
 }
 
-var file_fleet_v1_options_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_options_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_fleet_v1_options_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_fleet_v1_options_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_fleet_v1_options_proto_goTypes = []any{
 	(Shown_Role)(0),                     // 0: fleet.v1.Shown.Role
 	(Shown_Unit)(0),                     // 1: fleet.v1.Shown.Unit
-	(*Command)(nil),                     // 2: fleet.v1.Command
-	(*Shown)(nil),                       // 3: fleet.v1.Shown
-	(*EventStream)(nil),                 // 4: fleet.v1.EventStream
-	(*Portion)(nil),                     // 5: fleet.v1.Portion
-	(*Cut)(nil),                         // 6: fleet.v1.Cut
-	(*descriptorpb.ServiceOptions)(nil), // 7: google.protobuf.ServiceOptions
-	(*descriptorpb.MethodOptions)(nil),  // 8: google.protobuf.MethodOptions
-	(*descriptorpb.FieldOptions)(nil),   // 9: google.protobuf.FieldOptions
-	(Scope)(0),                          // 10: fleet.v1.Scope
-	(ErrorReason)(0),                    // 11: fleet.v1.ErrorReason
+	(Audit_Part)(0),                     // 2: fleet.v1.Audit.Part
+	(*Command)(nil),                     // 3: fleet.v1.Command
+	(*Shown)(nil),                       // 4: fleet.v1.Shown
+	(*EventStream)(nil),                 // 5: fleet.v1.EventStream
+	(*Audit)(nil),                       // 6: fleet.v1.Audit
+	(*Portion)(nil),                     // 7: fleet.v1.Portion
+	(*Cut)(nil),                         // 8: fleet.v1.Cut
+	(*descriptorpb.ServiceOptions)(nil), // 9: google.protobuf.ServiceOptions
+	(*descriptorpb.MethodOptions)(nil),  // 10: google.protobuf.MethodOptions
+	(*descriptorpb.FieldOptions)(nil),   // 11: google.protobuf.FieldOptions
+	(Scope)(0),                          // 12: fleet.v1.Scope
+	(ErrorReason)(0),                    // 13: fleet.v1.ErrorReason
 }
 var file_fleet_v1_options_proto_depIdxs = []int32{
 	0,  // 0: fleet.v1.Shown.role:type_name -> fleet.v1.Shown.Role
 	1,  // 1: fleet.v1.Shown.unit:type_name -> fleet.v1.Shown.Unit
-	7,  // 2: fleet.v1.toolset:extendee -> google.protobuf.ServiceOptions
-	7,  // 3: fleet.v1.toolset_alias:extendee -> google.protobuf.ServiceOptions
-	7,  // 4: fleet.v1.service_needs:extendee -> google.protobuf.ServiceOptions
-	7,  // 5: fleet.v1.in_projects:extendee -> google.protobuf.ServiceOptions
-	8,  // 6: fleet.v1.progress_agent_field:extendee -> google.protobuf.MethodOptions
-	8,  // 7: fleet.v1.no_tool:extendee -> google.protobuf.MethodOptions
-	8,  // 8: fleet.v1.last_is_result:extendee -> google.protobuf.MethodOptions
-	8,  // 9: fleet.v1.for_agents:extendee -> google.protobuf.MethodOptions
-	8,  // 10: fleet.v1.portion:extendee -> google.protobuf.MethodOptions
-	8,  // 11: fleet.v1.small_answer:extendee -> google.protobuf.MethodOptions
-	8,  // 12: fleet.v1.shortened_answer:extendee -> google.protobuf.MethodOptions
-	8,  // 13: fleet.v1.command:extendee -> google.protobuf.MethodOptions
-	8,  // 14: fleet.v1.needs:extendee -> google.protobuf.MethodOptions
-	8,  // 15: fleet.v1.about_caller:extendee -> google.protobuf.MethodOptions
-	8,  // 16: fleet.v1.event_stream:extendee -> google.protobuf.MethodOptions
-	9,  // 17: fleet.v1.invalid_reason:extendee -> google.protobuf.FieldOptions
-	9,  // 18: fleet.v1.tool_default:extendee -> google.protobuf.FieldOptions
-	9,  // 19: fleet.v1.tool_default_text:extendee -> google.protobuf.FieldOptions
-	9,  // 20: fleet.v1.cut:extendee -> google.protobuf.FieldOptions
-	9,  // 21: fleet.v1.shown:extendee -> google.protobuf.FieldOptions
-	9,  // 22: fleet.v1.nullable:extendee -> google.protobuf.FieldOptions
-	10, // 23: fleet.v1.service_needs:type_name -> fleet.v1.Scope
-	5,  // 24: fleet.v1.portion:type_name -> fleet.v1.Portion
-	2,  // 25: fleet.v1.command:type_name -> fleet.v1.Command
-	10, // 26: fleet.v1.needs:type_name -> fleet.v1.Scope
-	4,  // 27: fleet.v1.event_stream:type_name -> fleet.v1.EventStream
-	11, // 28: fleet.v1.invalid_reason:type_name -> fleet.v1.ErrorReason
-	6,  // 29: fleet.v1.cut:type_name -> fleet.v1.Cut
-	3,  // 30: fleet.v1.shown:type_name -> fleet.v1.Shown
-	31, // [31:31] is the sub-list for method output_type
-	31, // [31:31] is the sub-list for method input_type
-	23, // [23:31] is the sub-list for extension type_name
-	2,  // [2:23] is the sub-list for extension extendee
+	9,  // 2: fleet.v1.toolset:extendee -> google.protobuf.ServiceOptions
+	9,  // 3: fleet.v1.toolset_alias:extendee -> google.protobuf.ServiceOptions
+	9,  // 4: fleet.v1.service_needs:extendee -> google.protobuf.ServiceOptions
+	9,  // 5: fleet.v1.in_projects:extendee -> google.protobuf.ServiceOptions
+	10, // 6: fleet.v1.progress_agent_field:extendee -> google.protobuf.MethodOptions
+	10, // 7: fleet.v1.no_tool:extendee -> google.protobuf.MethodOptions
+	10, // 8: fleet.v1.last_is_result:extendee -> google.protobuf.MethodOptions
+	10, // 9: fleet.v1.for_agents:extendee -> google.protobuf.MethodOptions
+	10, // 10: fleet.v1.portion:extendee -> google.protobuf.MethodOptions
+	10, // 11: fleet.v1.small_answer:extendee -> google.protobuf.MethodOptions
+	10, // 12: fleet.v1.shortened_answer:extendee -> google.protobuf.MethodOptions
+	10, // 13: fleet.v1.command:extendee -> google.protobuf.MethodOptions
+	10, // 14: fleet.v1.needs:extendee -> google.protobuf.MethodOptions
+	10, // 15: fleet.v1.about_caller:extendee -> google.protobuf.MethodOptions
+	10, // 16: fleet.v1.event_stream:extendee -> google.protobuf.MethodOptions
+	11, // 17: fleet.v1.invalid_reason:extendee -> google.protobuf.FieldOptions
+	11, // 18: fleet.v1.tool_default:extendee -> google.protobuf.FieldOptions
+	11, // 19: fleet.v1.tool_default_text:extendee -> google.protobuf.FieldOptions
+	11, // 20: fleet.v1.cut:extendee -> google.protobuf.FieldOptions
+	11, // 21: fleet.v1.shown:extendee -> google.protobuf.FieldOptions
+	11, // 22: fleet.v1.audited:extendee -> google.protobuf.FieldOptions
+	11, // 23: fleet.v1.nullable:extendee -> google.protobuf.FieldOptions
+	12, // 24: fleet.v1.service_needs:type_name -> fleet.v1.Scope
+	7,  // 25: fleet.v1.portion:type_name -> fleet.v1.Portion
+	3,  // 26: fleet.v1.command:type_name -> fleet.v1.Command
+	12, // 27: fleet.v1.needs:type_name -> fleet.v1.Scope
+	5,  // 28: fleet.v1.event_stream:type_name -> fleet.v1.EventStream
+	13, // 29: fleet.v1.invalid_reason:type_name -> fleet.v1.ErrorReason
+	8,  // 30: fleet.v1.cut:type_name -> fleet.v1.Cut
+	4,  // 31: fleet.v1.shown:type_name -> fleet.v1.Shown
+	2,  // 32: fleet.v1.audited:type_name -> fleet.v1.Audit.Part
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	24, // [24:33] is the sub-list for extension type_name
+	2,  // [2:24] is the sub-list for extension extendee
 	0,  // [0:2] is the sub-list for field type_name
 }
 
@@ -1007,9 +1131,9 @@ func file_fleet_v1_options_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_options_proto_rawDesc), len(file_fleet_v1_options_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   5,
-			NumExtensions: 21,
+			NumEnums:      3,
+			NumMessages:   6,
+			NumExtensions: 22,
 			NumServices:   0,
 		},
 		GoTypes:           file_fleet_v1_options_proto_goTypes,

@@ -1482,10 +1482,10 @@ var File_fleet_v1_provider_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_provider_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1ffleet/v1/provider_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\xce\x03\n" +
-	"\x1aExecuteAgentRequestRequest\x12O\n" +
+	"\x1ffleet/v1/provider_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\xd2\x03\n" +
+	"\x1aExecuteAgentRequestRequest\x12S\n" +
 	"\n" +
-	"agent_name\x18\x01 \x01(\tB0\xe0A\x02\xba\xf4\x18)\x1a\x1fListAvailableAgents.agents.name:\x06claudeR\tagentName\x12,\n" +
+	"agent_name\x18\x01 \x01(\tB4\xe0A\x02\xba\xf4\x18)\x1a\x1fListAvailableAgents.agents.name:\x06claude\xb8\xf6\x18\x02R\tagentName\x12,\n" +
 	"\x06prompt\x18\x02 \x01(\tB\x14\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xba\xf4\x18\x02\b\rR\x06prompt\x126\n" +
 	"\acontext\x18\x03 \x01(\v2\x17.google.protobuf.StructB\x03\xe0A\x01R\acontext\x12P\n" +
 	"\fcapabilities\x18\x04 \x03(\tB,\xe0A\x01\xbaH\x05\x92\x01\x02\x102\xba\xf4\x18\x1d\"\n" +
@@ -1569,12 +1569,12 @@ const file_fleet_v1_provider_service_proto_rawDesc = "" +
 	"\x06status\x18\x02 \x01(\x0e2\x1f.fleet.v1.AvailableAgent.StatusR\x06status\x12\x16\n" +
 	"\x06detail\x18\x03 \x01(\tR\x06detail\x12.\n" +
 	"\n" +
-	"latency_ms\x18\x04 \x01(\x01B\x0f\xba\xf4\x18\v\"\aLatency(\x01R\tlatencyMs\"\x8a\x02\n" +
+	"latency_ms\x18\x04 \x01(\x01B\x0f\xba\xf4\x18\v\"\aLatency(\x01R\tlatencyMs\"\x8e\x02\n" +
 	"\x1cRegisterToolWithAgentRequest\x12,\n" +
 	"\ttool_name\x18\x01 \x01(\tB\x0f\xe0A\x02\xba\xf4\x18\b:\x06lookupR\btoolName\x129\n" +
-	"\ttool_spec\x18\x02 \x01(\v2\x17.google.protobuf.StructB\x03\xe0A\x02R\btoolSpec\x12O\n" +
+	"\ttool_spec\x18\x02 \x01(\v2\x17.google.protobuf.StructB\x03\xe0A\x02R\btoolSpec\x12S\n" +
 	"\n" +
-	"agent_name\x18\x03 \x01(\tB0\xe0A\x01\xba\xf4\x18)\x1a\x1fListAvailableAgents.agents.name:\x06claudeR\tagentName\x120\n" +
+	"agent_name\x18\x03 \x01(\tB4\xe0A\x01\xba\xf4\x18)\x1a\x1fListAvailableAgents.agents.name:\x06claude\xb8\xf6\x18\x02R\tagentName\x120\n" +
 	"\n" +
 	"request_id\x18\x04 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"\x98\x02\n" +
 	"\x1dRegisterToolWithAgentResponse\x12N\n" +
@@ -1613,11 +1613,11 @@ const file_fleet_v1_provider_service_proto_rawDesc = "" +
 	"\x03mcp\x10\x02\x12\v\n" +
 	"\acommand\x10\x03B\f\n" +
 	"\n" +
-	"_tool_spec\"\xc0\x01\n" +
+	"_tool_spec\"\xc4\x01\n" +
 	"\x1bRemoveRegisteredToolRequest\x12P\n" +
-	"\ttool_name\x18\x01 \x01(\tB3\xe0A\x02\xba\xf4\x18,\x1a\"GetRegisteredTools.tools.tool_name:\x06lookupR\btoolName\x12O\n" +
+	"\ttool_name\x18\x01 \x01(\tB3\xe0A\x02\xba\xf4\x18,\x1a\"GetRegisteredTools.tools.tool_name:\x06lookupR\btoolName\x12S\n" +
 	"\n" +
-	"agent_name\x18\x02 \x01(\tB0\xe0A\x01\xba\xf4\x18)\x1a\x1fListAvailableAgents.agents.name:\x06claudeR\tagentName\"k\n" +
+	"agent_name\x18\x02 \x01(\tB4\xe0A\x01\xba\xf4\x18)\x1a\x1fListAvailableAgents.agents.name:\x06claude\xb8\xf6\x18\x02R\tagentName\"k\n" +
 	"\x1cRemoveRegisteredToolResponse\x12)\n" +
 	"\fremoved_from\x18\x01 \x03(\tB\x06\xba\xf4\x18\x02\b\fR\vremovedFrom\x12 \n" +
 	"\amessage\x18\x02 \x01(\tB\x06\xba\xf4\x18\x02\b\x01R\amessage2\xee\a\n" +

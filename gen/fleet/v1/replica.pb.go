@@ -405,9 +405,9 @@ const file_fleet_v1_replica_proto_rawDesc = "" +
 	"\vunreachable\x10\x03\"\x15\n" +
 	"\x13ListReplicasRequest\"E\n" +
 	"\x14ListReplicasResponse\x12-\n" +
-	"\breplicas\x18\x01 \x03(\v2\x11.fleet.v1.ReplicaR\breplicas\"O\n" +
-	"\x14ForgetReplicaRequest\x127\n" +
-	"\x04name\x18\x01 \x01(\tB#\xe0A\x02\xba\xf4\x18\x1c\x1a\x1aListReplicas.replicas.nameR\x04name\"g\n" +
+	"\breplicas\x18\x01 \x03(\v2\x11.fleet.v1.ReplicaR\breplicas\"S\n" +
+	"\x14ForgetReplicaRequest\x12;\n" +
+	"\x04name\x18\x01 \x01(\tB'\xe0A\x02\xba\xf4\x18\x1c\x1a\x1aListReplicas.replicas.name\xb8\xf6\x18\x01R\x04name\"g\n" +
 	"\x15ForgetReplicaResponse\x12\x16\n" +
 	"\x06agents\x18\x01 \x03(\tR\x06agents\x12\x14\n" +
 	"\x05tasks\x18\x02 \x01(\x05R\x05tasks\x12 \n" +

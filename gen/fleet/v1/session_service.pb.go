@@ -2368,9 +2368,9 @@ var File_fleet_v1_session_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1efleet/v1/session_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb6\x02\n" +
-	"\x19CreateAgentSessionRequest\x12I\n" +
-	"\x05agent\x18\x01 \x01(\tB3\xe0A\x02\xbaH\ar\x05\x10\x01\x18\x80\x04\xba\xf4\x18\"\x1a\x16ListAgents.agents.name:\breviewerR\x05agent\x12:\n" +
+	"\x1efleet/v1/session_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xba\x02\n" +
+	"\x19CreateAgentSessionRequest\x12M\n" +
+	"\x05agent\x18\x01 \x01(\tB7\xe0A\x02\xbaH\ar\x05\x10\x01\x18\x80\x04\xba\xf4\x18\"\x1a\x16ListAgents.agents.name:\breviewer\xb8\xf6\x18\x01R\x05agent\x12:\n" +
 	"\fsession_name\x18\x02 \x01(\tB\x17\xe0A\x01\xbaH\x05r\x03\x18\xc8\x01\xba\xf4\x18\b:\x06reviewR\vsessionName\x120\n" +
 	"\n" +
 	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\x12*\n" +
@@ -2380,9 +2380,9 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\x10agent_session_id\x18\x01 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
 	"R\x0eagentSessionId\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x1a\n" +
-	"\bwarnings\x18\x03 \x03(\tR\bwarnings\"\xea\x01\n" +
-	"\x12SendMessageRequest\x12n\n" +
-	"\x10agent_session_id\x18\x01 \x01(\tBD\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x186\x1a+ListAgentSessions.sessions.agent_session_id:\a3f2a...R\x0eagentSessionId\x122\n" +
+	"\bwarnings\x18\x03 \x03(\tR\bwarnings\"\xee\x01\n" +
+	"\x12SendMessageRequest\x12r\n" +
+	"\x10agent_session_id\x18\x01 \x01(\tBH\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x186\x1a+ListAgentSessions.sessions.agent_session_id:\a3f2a...\xb8\xf6\x18\x01R\x0eagentSessionId\x122\n" +
 	"\amessage\x18\x02 \x01(\tB\x18\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
 	"\xba\xf4\x18\x02\b\rR\amessage\x120\n" +
 	"\n" +
@@ -2443,9 +2443,9 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"tokensUsed\x12\x14\n" +
 	"\x05model\x18\x04 \x01(\tR\x05model\x12'\n" +
 	"\bcost_usd\x18\x05 \x01(\x01B\f\xba\xf4\x18\b\"\x04Cost(\x03R\acostUsd\x12\x17\n" +
-	"\atask_id\x18\x06 \x01(\tR\x06taskId\"\xa7\x02\n" +
-	"\x12InvokeAgentRequest\x12I\n" +
-	"\x05agent\x18\x01 \x01(\tB3\xe0A\x02\xbaH\ar\x05\x10\x01\x18\x80\x04\xba\xf4\x18\"\x1a\x16ListAgents.agents.name:\breviewerR\x05agent\x122\n" +
+	"\atask_id\x18\x06 \x01(\tR\x06taskId\"\xab\x02\n" +
+	"\x12InvokeAgentRequest\x12M\n" +
+	"\x05agent\x18\x01 \x01(\tB7\xe0A\x02\xbaH\ar\x05\x10\x01\x18\x80\x04\xba\xf4\x18\"\x1a\x16ListAgents.agents.name:\breviewer\xb8\xf6\x18\x01R\x05agent\x122\n" +
 	"\amessage\x18\x02 \x01(\tB\x18\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
 	"\xba\xf4\x18\x02\b\rR\amessage\x120\n" +
 	"\n" +
@@ -2572,27 +2572,27 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"totalCount\x12$\n" +
 	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01B\x0e\n" +
-	"\f_next_cursor\"\x8e\x01\n" +
-	"\x1cInterruptAgentSessionRequest\x12n\n" +
-	"\x10agent_session_id\x18\x01 \x01(\tBD\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x186\x1a+ListAgentSessions.sessions.agent_session_id:\a3f2a...R\x0eagentSessionId\"s\n" +
+	"\f_next_cursor\"\x92\x01\n" +
+	"\x1cInterruptAgentSessionRequest\x12r\n" +
+	"\x10agent_session_id\x18\x01 \x01(\tBH\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x186\x1a+ListAgentSessions.sessions.agent_session_id:\a3f2a...\xb8\xf6\x18\x01R\x0eagentSessionId\"s\n" +
 	"\x1dInterruptAgentSessionResponse\x12 \n" +
 	"\vinterrupted\x18\x01 \x01(\bR\vinterrupted\x12$\n" +
 	"\atask_id\x18\x02 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
 	"H\x00R\x06taskId\x88\x01\x01B\n" +
 	"\n" +
-	"\b_task_id\"\x8a\x01\n" +
-	"\x18CloseAgentSessionRequest\x12n\n" +
-	"\x10agent_session_id\x18\x01 \x01(\tBD\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x186\x1a+ListAgentSessions.sessions.agent_session_id:\a3f2a...R\x0eagentSessionId\"C\n" +
+	"\b_task_id\"\x8e\x01\n" +
+	"\x18CloseAgentSessionRequest\x12r\n" +
+	"\x10agent_session_id\x18\x01 \x01(\tBH\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x186\x1a+ListAgentSessions.sessions.agent_session_id:\a3f2a...\xb8\xf6\x18\x01R\x0eagentSessionId\"C\n" +
 	"\x19CloseAgentSessionResponse\x12&\n" +
-	"\asuccess\x18\x01 \x01(\bB\f\xba\xf4\x18\b\"\x06closedR\asuccess\"_\n" +
-	"\x10PullAgentRequest\x12K\n" +
-	"\fregistry_ref\x18\x01 \x01(\tB(\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18\x1a:\x18docker/echo-agent:latestR\vregistryRef\"Q\n" +
+	"\asuccess\x18\x01 \x01(\bB\f\xba\xf4\x18\b\"\x06closedR\asuccess\"c\n" +
+	"\x10PullAgentRequest\x12O\n" +
+	"\fregistry_ref\x18\x01 \x01(\tB,\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18\x1a:\x18docker/echo-agent:latest\xb8\xf6\x18\x01R\vregistryRef\"Q\n" +
 	"\x11PullAgentResponse\x12\x1e\n" +
 	"\x06digest\x18\x01 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
 	"R\x06digest\x12\x1c\n" +
-	"\treference\x18\x02 \x01(\tR\treference\"g\n" +
-	"\x18RemovePulledAgentRequest\x12K\n" +
-	"\fregistry_ref\x18\x01 \x01(\tB(\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18\x1a:\x18docker/echo-agent:latestR\vregistryRef\"Y\n" +
+	"\treference\x18\x02 \x01(\tR\treference\"k\n" +
+	"\x18RemovePulledAgentRequest\x12O\n" +
+	"\fregistry_ref\x18\x01 \x01(\tB,\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18\x1a:\x18docker/echo-agent:latest\xb8\xf6\x18\x01R\vregistryRef\"Y\n" +
 	"\x19RemovePulledAgentResponse\x12\x1e\n" +
 	"\x06digest\x18\x01 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
 	"R\x06digest\x12\x1c\n" +

@@ -594,10 +594,10 @@ var File_fleet_v1_subagent_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_subagent_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1ffleet/v1/subagent_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\"\xfd\x01\n" +
-	"\x12RunSubagentRequest\x12U\n" +
+	"\x1ffleet/v1/subagent_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\"\x81\x02\n" +
+	"\x12RunSubagentRequest\x12Y\n" +
 	"\n" +
-	"agent_name\x18\x01 \x01(\tB6\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18(\x1a\x1cListSubagents.subagents.name:\breviewerR\tagentName\x120\n" +
+	"agent_name\x18\x01 \x01(\tB:\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18(\x1a\x1cListSubagents.subagents.name:\breviewer\xb8\xf6\x18\x01R\tagentName\x120\n" +
 	"\x06prompt\x18\x02 \x01(\tB\x18\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
 	"\xba\xf4\x18\x02\b\rR\x06prompt\x12,\n" +
 	"\acontext\x18\x03 \x01(\tB\x12\xe0A\x01\xbaH\x06r\x04(\x80\x80 \xba\xf4\x18\x02\b\rR\acontext\x120\n" +

@@ -801,9 +801,9 @@ const file_fleet_v1_token_service_proto_rawDesc = "" +
 	"\x05human\x10\x01\x12\x0e\n" +
 	"\n" +
 	"controller\x10\x02\x12\t\n" +
-	"\x05agent\x10\x03\"\xee\x01\n" +
-	"\x12CreateTokenRequest\x12\x1b\n" +
-	"\x04name\x18\x01 \x01(\tB\a\xe0A\x02\xd8\xf3\x18\bR\x04name\x12-\n" +
+	"\x05agent\x10\x03\"\xf2\x01\n" +
+	"\x12CreateTokenRequest\x12\x1f\n" +
+	"\x04name\x18\x01 \x01(\tB\v\xe0A\x02\xd8\xf3\x18\b\xb8\xf6\x18\x01R\x04name\x12-\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x14.fleet.v1.Token.KindB\x03\xe0A\x01R\x04kind\x12\x19\n" +
 	"\x05admin\x18\x03 \x01(\bB\x03\xe0A\x01R\x05admin\x12$\n" +
 	"\vttl_seconds\x18\x04 \x01(\x05B\x03\xe0A\x01R\n" +
@@ -816,9 +816,9 @@ const file_fleet_v1_token_service_proto_rawDesc = "" +
 	"\fowned_agents\x18\x03 \x01(\x05R\vownedAgents\"\x13\n" +
 	"\x11ListTokensRequest\"=\n" +
 	"\x12ListTokensResponse\x12'\n" +
-	"\x06tokens\x18\x01 \x03(\v2\x0f.fleet.v1.TokenR\x06tokens\"\x81\x01\n" +
-	"\x12RotateTokenRequest\x12\x17\n" +
-	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12$\n" +
+	"\x06tokens\x18\x01 \x03(\v2\x0f.fleet.v1.TokenR\x06tokens\"\x85\x01\n" +
+	"\x12RotateTokenRequest\x12\x1b\n" +
+	"\x04name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x01R\x04name\x12$\n" +
 	"\vttl_seconds\x18\x02 \x01(\x05B\x03\xe0A\x01R\n" +
 	"ttlSeconds\x12,\n" +
 	"\x0foverlap_seconds\x18\x03 \x01(\x05B\x03\xe0A\x01R\x0eoverlapSeconds\"\x9d\x01\n" +
@@ -833,9 +833,9 @@ const file_fleet_v1_token_service_proto_rawDesc = "" +
 	"\x16RotateOwnTokenResponse\x12%\n" +
 	"\x05token\x18\x01 \x01(\v2\x0f.fleet.v1.TokenR\x05token\x12\x16\n" +
 	"\x06secret\x18\x02 \x01(\tR\x06secret\x12G\n" +
-	"\x12old_secret_ends_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x0foldSecretEndsAt\"-\n" +
-	"\x12RevokeTokenRequest\x12\x17\n" +
-	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\"V\n" +
+	"\x12old_secret_ends_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x0foldSecretEndsAt\"1\n" +
+	"\x12RevokeTokenRequest\x12\x1b\n" +
+	"\x04name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x01R\x04name\"V\n" +
 	"\x13RevokeTokenResponse\x12%\n" +
 	"\x05token\x18\x01 \x01(\v2\x0f.fleet.v1.TokenR\x05token\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage2\xac\x04\n" +

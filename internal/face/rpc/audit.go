@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -11,8 +12,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
+	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
 )
 
@@ -64,8 +65,8 @@ func (i *Interceptor) entry(ctx context.Context, method string) fleet.AuditEntry
 
 // describe adds the target, the request ID and the agent from the request to the line. The request may be nil.
 func describe(e *fleet.AuditEntry, request any) {
-	e.Target, e.RequestID = target(request), field(request, "request_id")
-	e.AgentName, e.Owner = fleet.ParseAgentRef(field(request, "agent_name"))
+	e.Target, e.RequestID = target(request), requestID(request)
+	e.AgentName, e.Owner = fleet.ParseAgentRef(audited(request, fleetv1.Audit_agent))
 }
 
 // audit logs a call that may have changed something, and passes its line to the audit log.
@@ -124,19 +125,12 @@ func reasonOf(s *status.Status) string {
 	return strings.ToUpper(s.Code().String())
 }
 
-// targets are the fields that name the object of a call, the most specific first.
-var targets = []protoreflect.Name{
-	"agent_name", "agent_id", "task_id", "question_id", "agent_session_id", "tool_name", "registry_ref", "subagent", "subagent_name", "name", "agent",
-}
-
 // target returns the name of the object of a call, from the first message that has it, or "". Pass the request and then
 // the answer: the answer names an object that the call created.
 func target(messages ...any) string {
 	for _, m := range messages {
-		for _, name := range targets {
-			if v := field(m, name); v != "" {
-				return v + grantee(m)
-			}
+		if v := cmp.Or(audited(m, fleetv1.Audit_target), audited(m, fleetv1.Audit_agent)); v != "" {
+			return v + grantee(m)
 		}
 	}
 	return ""
@@ -144,28 +138,44 @@ func target(messages ...any) string {
 
 // grantee says with whom the call shares the target; "" if it shares nothing.
 func grantee(m any) string {
-	if group := field(m, "group"); group != "" {
+	if group := audited(m, fleetv1.Audit_group); group != "" {
 		return " with group " + group
 	}
-	if person := field(m, "person"); person != "" {
+	if person := audited(m, fleetv1.Audit_person); person != "" {
 		return " with " + person
 	}
 	return ""
 }
 
-// field returns the text of the message's field, or "" if the message has no text field of that name. It shortens a
-// long text.
-func field(m any, name protoreflect.Name) string {
+// audited returns the text of the message's field that is this part of an audit line, or "".
+func audited(m any, p fleetv1.Audit_Part) string {
+	return text(m, func(options proto.Message) bool {
+		is, _ := proto.GetExtension(options, fleetv1.E_Audited).(fleetv1.Audit_Part)
+		return is == p
+	})
+}
+
+// requestID returns the id with which the caller can repeat the call, or "".
+func requestID(m any) string {
+	return text(m, func(options proto.Message) bool {
+		shown, _ := proto.GetExtension(options, fleetv1.E_Shown).(*fleetv1.Shown)
+		return shown.GetRole() == fleetv1.Shown_request_id
+	})
+}
+
+// text returns the text of the message's first field with such options, or "". It shortens a long text.
+func text(m any, such func(options proto.Message) bool) string {
 	message, ok := m.(proto.Message)
-	if !ok || message == nil {
+	if !ok || message == nil || !message.ProtoReflect().IsValid() {
 		return ""
 	}
 	r := message.ProtoReflect()
-	f := r.Descriptor().Fields().ByName(name)
-	if f == nil || f.Kind() != protoreflect.StringKind || f.IsList() || f.IsMap() || !r.IsValid() {
-		return ""
+	for i, fields := 0, r.Descriptor().Fields(); i < fields.Len(); i++ {
+		if f := fields.Get(i); such(f.Options()) {
+			return short(r.Get(f).String())
+		}
 	}
-	return short(r.Get(f).String())
+	return ""
 }
 
 // short shortens a text from a caller, so that it fits into a log line.

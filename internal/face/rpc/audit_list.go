@@ -14,6 +14,9 @@ func (f *Fleet) ListAudit(ctx context.Context, r *fleetv1.ListAuditRequest) (*fl
 	q := service.ListAuditRequest{Cursor: r.GetCursor(), Limit: intOf(r.Limit), AuditFilter: fleet.AuditFilter{
 		Principal: r.GetPrincipal(), Method: r.GetMethod(), AgentName: r.GetAgentName(), Outcome: r.GetOutcome(),
 	}}
+	if m := r.GetMethod(); m != "" && !isMethod(m) {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "method", "there is no method %q: give the name of a method of the API, such as start_agent_task", fleet.Shorten(m, 60))
+	}
 	var err error
 	if q.Since, err = timeIn("since", r.GetSince()); err != nil {
 		return nil, err
@@ -34,4 +37,14 @@ func (f *Fleet) ListAudit(ctx context.Context, r *fleetv1.ListAuditRequest) (*fl
 		}
 	}
 	return resp, nil
+}
+
+// isMethod reports whether the API has a method with the name.
+func isMethod(name string) bool {
+	for method := range rights() {
+		if fleet.MethodKey(shortMethod(method)) == fleet.MethodKey(name) {
+			return true
+		}
+	}
+	return false
 }

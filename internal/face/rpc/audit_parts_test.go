@@ -1,0 +1,45 @@
+package rpc
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// TestAuditedFields checks that the audit log can name the object of every call that may change something.
+func TestAuditedFields(t *testing.T) {
+	t.Parallel()
+	for method := range rights() {
+		if !rightsOf(method).mutates || method == fleetv1.TokenService_RotateOwnToken_FullMethodName { // it is about its caller
+			continue
+		}
+		d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(strings.ReplaceAll(method[1:], "/", ".")))
+		require.NoError(t, err)
+		m := d.(protoreflect.MethodDescriptor) //nolint:forcetypeassert // it is the name of a method
+		require.Positive(t, objects(t, m.Input())+objects(t, m.Output()), "%s: mark the field with the name of its object", method)
+	}
+}
+
+// objects returns how many fields of the message name the object of a call.
+func objects(t *testing.T, m protoreflect.MessageDescriptor) (n int) {
+	t.Helper()
+	for i := range m.Fields().Len() {
+		f := m.Fields().Get(i)
+		switch is, _ := proto.GetExtension(f.Options(), fleetv1.E_Audited).(fleetv1.Audit_Part); is {
+		case fleetv1.Audit_part_unspecified:
+			continue
+		case fleetv1.Audit_target, fleetv1.Audit_agent:
+			n++
+		case fleetv1.Audit_group, fleetv1.Audit_person:
+		}
+		require.True(t, f.Kind() == protoreflect.StringKind && f.Cardinality() != protoreflect.Repeated, f.FullName())
+	}
+	require.LessOrEqual(t, n, 1, m.FullName())
+	return n
+}
