@@ -100,7 +100,7 @@ The exit code is 1 if something failed, and 0 if there are only warnings.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			found := examine(cmd.Context(), file, environOf(cmd, p.environ))
 			if asJSON || cmd.Flag("output").Value.String() == "json" {
-				if err := p.printJSON(found); err != nil {
+				if err := p.printJSON(map[string]any{"version": p.version, "checks": found}); err != nil {
 					return err
 				}
 			} else if err := p.printFindings(found); err != nil {
@@ -125,11 +125,11 @@ func environOf(cmd *cobra.Command, environ []string) []string {
 	return environ
 }
 
-func (p *program) printJSON(found []finding) error {
+func (p *program) printJSON(value any) error {
 	e := json.NewEncoder(p.stdout)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	return e.Encode(map[string]any{"version": p.version, "checks": found})
+	return e.Encode(value)
 }
 
 func (p *program) printFindings(found []finding) error {

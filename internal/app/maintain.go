@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -74,7 +73,7 @@ several times at once: one process upgrades the schema, and the others wait.`,
 		if err != nil {
 			return err
 		}
-		return p.showVersion(cmd.Context(), cfg)
+		return p.showVersion(cmd, cfg)
 	}
 	up.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := load(cmd)
@@ -92,39 +91,50 @@ several times at once: one process upgrades the schema, and the others wait.`,
 		if err := s.Close(); err != nil {
 			return err
 		}
-		return p.showVersion(cmd.Context(), cfg)
+		return p.showVersion(cmd, cfg)
 	}
 	cmd.AddCommand(status, up)
 	return cmd
 }
 
-// showVersion prints the version of the schema and, if it is not the needed version, what to do.
-func (p *program) showVersion(ctx context.Context, cfg Config) error {
+// versionReport is the version of the schema of a store, as JSON.
+type versionReport struct {
+	Store  string `json:"store"`
+	Exists bool   `json:"exists"`
+	Schema int64  `json:"schema,omitzero"` // version of the store's schema
+	Needed int64  `json:"needed,omitzero"` // version that this program needs
+	Usable bool   `json:"usable"`          // this program can work with the store, perhaps after an upgrade
+	Next   string `json:"next"`            // what to do, as a sentence
+}
+
+// showVersion prints the version of the schema and what to do.
+func (p *program) showVersion(cmd *cobra.Command, cfg Config) error {
 	var schema record.Schema
 	var err error
 	if cfg.Store != "" {
-		schema, err = postgres.Schema(ctx, cfg.Store)
+		schema, err = postgres.Schema(cmd.Context(), cfg.Store)
 	} else {
-		schema, err = sqlite.Schema(ctx, cfg.sqlitePath())
+		schema, err = sqlite.Schema(cmd.Context(), cfg.sqlitePath())
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		_, err = fmt.Fprintf(p.stdout, "%s does not exist yet. `fleet serve` and `fleet migrate up` create it.\n", cfg.shownStore())
+	missing := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !missing {
 		return err
 	}
-	if err != nil {
-		return err
-	}
-	next := "It is up to date."
+	report := versionReport{Store: cfg.shownStore(), Exists: !missing, Schema: schema.Have, Needed: schema.Want, Usable: !schema.Newer() || schema.Usable(), Next: "It is up to date."}
 	switch {
+	case missing:
+		report.Next = "`fleet serve` and `fleet migrate up` create it."
 	case schema.Newer() && schema.Usable():
-		next = "A newer Fleet has upgraded it. This one can work with it."
+		report.Next = "A newer Fleet has upgraded it. This one can work with it."
 	case schema.Newer():
-		next = "A newer Fleet has upgraded it. This one cannot work with it: start the newer one."
+		report.Next = "A newer Fleet has upgraded it. This one cannot work with it: start the newer one."
 	case schema.Have < schema.Want:
-		next = "Run `fleet migrate up`, or `fleet serve`, which does it too."
+		report.Next = "Run `fleet migrate up`, or `fleet serve`, which does it too."
 	}
-	_, err = fmt.Fprintf(p.stdout, "%s has schema version %d, and this Fleet needs %d. %s\n", cfg.shownStore(), schema.Have, schema.Want, next)
-	return err
+	if missing {
+		return p.answer(cmd, report, "%s does not exist yet. %s\n", report.Store, report.Next)
+	}
+	return p.answer(cmd, report, "%s has schema version %d, and this Fleet needs %d. %s\n", report.Store, report.Schema, report.Needed, report.Next)
 }
 
 func (p *program) newBackup() *cobra.Command {
@@ -155,6 +165,9 @@ For a fleet in Postgres, use the tools of Postgres, for example pg_dump.`,
 			return cli.Fail(cli.ExitUsage, "use pg_dump: `pg_dump --format=custom --file="+args[0]+" "+cfg.shownStore()+"`",
 				"the fleet is kept in Postgres")
 		}
+		if args[0] == "-" {
+			return cli.Fail(cli.ExitUsage, "give the name of a file", "a backup cannot be written to standard output")
+		}
 		to, err := fullPath(args[0])
 		if err != nil {
 			return err
@@ -162,8 +175,7 @@ For a fleet in Postgres, use the tools of Postgres, for example pg_dump.`,
 		if err := sqlite.Backup(cmd.Context(), cfg.sqlitePath(), to); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(p.stdout, "Copied %s to %s.\n", cfg.sqlitePath(), to)
-		return err
+		return p.answer(cmd, map[string]string{"from": cfg.sqlitePath(), "to": to}, "Copied %s to %s.\n", cfg.sqlitePath(), to)
 	}
 	return cmd
 }
@@ -200,14 +212,14 @@ transaction: if the command fails, run it again.`,
 		case schema.Have == 0:
 			return fmt.Errorf("%s is not the store of a fleet: it is a SQLite database without Fleet's tables", cfg.sqlitePath())
 		}
-		return p.importStore(cmd.Context(), cfg)
+		return p.importStore(cmd, cfg)
 	}
 	return cmd
 }
 
 // importStore imports from a copy of the database, because opening a database of an older version upgrades it.
-func (p *program) importStore(ctx context.Context, cfg Config) (err error) {
-	began := time.Now()
+func (p *program) importStore(cmd *cobra.Command, cfg Config) (err error) {
+	ctx, began := cmd.Context(), time.Now()
 	if cfg, err = cfg.withReplica(); err != nil {
 		return err
 	}
@@ -239,7 +251,16 @@ func (p *program) importStore(ctx context.Context, cfg Config) (err error) {
 	if err := cfg.markImported(time.Now()); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.stdout, "Copied %d agents, %d tasks and %d events from %s to %s in %s.\nThis machine is %s: agents in the place local are in %s now.\nNow start the server with the same store: FLEET_STORE, --store, or store in fleet.yaml.\n",
+	report := map[string]any{"from": cfg.sqlitePath(), "to": cfg.shownStore(), "copied": counts, "replica": cfg.Replica}
+	return p.answer(cmd, report, "Copied %d agents, %d tasks and %d events from %s to %s in %s.\nThis machine is %s: agents in the place local are in %s now.\nNow start the server with the same store: FLEET_STORE, --store, or store in fleet.yaml.\n",
 		counts["agents"], counts["tasks"], counts["events"], cfg.sqlitePath(), cfg.shownStore(), time.Since(began).Round(time.Millisecond), cfg.Replica, places["local"])
+}
+
+// answer prints the text, or the value as JSON if the user wants JSON.
+func (p *program) answer(cmd *cobra.Command, value any, text string, args ...any) error {
+	if cmd.Flag("output").Value.String() == "json" {
+		return p.printJSON(value)
+	}
+	_, err := fmt.Fprintf(p.stdout, text, args...)
 	return err
 }

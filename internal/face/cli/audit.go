@@ -37,8 +37,12 @@ export" writes the whole log as JSON Lines.`,
 				g.column("COUNT", s.output == wide || slices.ContainsFunc(resp.GetEntries(), func(e *fleetv1.AuditEntry) bool { return e.GetCount() > 1 }))
 				g.column("FACE", true)
 				g.column("REMOTE", true)
+				if s.quiet {
+					g.name = len(g.head)
+				}
+				g.column("ID", s.quiet || s.output == wide)
 				for _, e := range resp.GetEntries() {
-					g.row(s.age(e.GetTime()), e.GetPrincipal(), e.GetMethod(), e.GetTarget(), e.GetOwner(), outcomeOf(e), e.GetCount(), e.GetFace(), e.GetRemote())
+					g.row(s.age(e.GetTime()), e.GetPrincipal(), e.GetMethod(), e.GetTarget(), e.GetOwner(), outcomeOf(e), e.GetCount(), e.GetFace(), e.GetRemote(), e.GetId())
 				}
 				s.show(g, "No call matches.")
 				if next := resp.GetNextCursor(); next != "" {
