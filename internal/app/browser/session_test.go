@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/metadata"
 
@@ -63,6 +64,28 @@ func TestSignIn(t *testing.T) {
 		b.press("Sign out")
 		b.sees("This server wants to know who you are")
 	}
+}
+
+// TestBlockedStorage signs in with a browser whose user has blocked the storage of pages. The session lasts until the page
+// is left.
+func TestBlockedStorage(t *testing.T) {
+	t.Parallel()
+	s, tokens := serveTokens(t, "alice")
+	b := open(t, s.home)
+	b.expect("401")
+	call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
+		Source: `Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('denied', 'SecurityError') } })`,
+	})
+	b.goTo("/")
+	b.fill("Token", tokens["alice"])
+	b.press("Sign in")
+	b.sees("No agents yet")
+	b.press("Colours: system")
+	b.press("Colours: dark")
+	b.expect("403")
+	b.press("Admin")
+	b.press("Sign out")
+	b.sees("This server wants to know who you are")
 }
 
 // TestLink signs in with a link that works only once, and does not replace the session of a browser that is signed in.

@@ -1,16 +1,12 @@
 import type { Kept } from './session'
+import { load, save } from './storage'
 
 const name = 'fleet-sign-in'
 
 /** marked returns the mark by which this browser knows its own sign-ins. Other ports cannot read it. */
 export function marked(): string {
-  try {
-    const mark = localStorage.getItem(name) ?? crypto.getRandomValues(new Uint32Array(4)).join('-')
-    localStorage.setItem(name, mark)
-    return mark
-  } catch {
-    return ''
-  }
+  const mark = load(name) ?? crypto.getRandomValues(new Uint32Array(4)).join('-')
+  return save(name, mark) ? mark : '' // a browser without storage does not know its sign-ins
 }
 
 /** Arrival is the session with which the browser comes back from the issuer. */
@@ -34,10 +30,6 @@ function read(): Kept | undefined {
   block.remove()
   history.replaceState(null, '', to)
   const own = mark === marked()
-  try {
-    localStorage.removeItem(name)
-  } catch {
-    // there is nothing to remove
-  }
+  save(name, null)
   return own ? kept : undefined
 }

@@ -1,3 +1,5 @@
+import { load, save } from './storage'
+
 /**
  * The session of this browser. The token is encrypted, and the key is in a cookie that scripts cannot read. Programs at
  * other ports of the host get the cookie, but cannot read this storage.
@@ -8,25 +10,18 @@ export interface Kept {
 }
 
 const name = 'fleet-session'
-let alone: Kept = { session: '' } // of this tab, in a browser whose storage cannot be used
 
 /** kept returns what the page keeps of the session. All tabs share it. */
 export function kept(): Kept {
   try {
-    return { session: '', ...(JSON.parse(localStorage.getItem(name) ?? '{}') as Partial<Kept>) }
+    return { session: '', ...(JSON.parse(load(name) ?? '{}') as Partial<Kept>) }
   } catch {
-    return alone
+    return { session: '' } // another program's value
   }
 }
 
 export function keep(value: Kept) {
-  alone = value
-  try {
-    if (value.session) localStorage.setItem(name, JSON.stringify(value))
-    else localStorage.removeItem(name)
-  } catch {
-    // this tab has it
-  }
+  save(name, value.session ? JSON.stringify(value) : null)
 }
 
 export function forget() {

@@ -1,8 +1,10 @@
+import { load, save } from './storage'
+
 type Name = 'system' | 'light' | 'dark'
 
 /** theme is light or dark. It is the system's until the user chooses another one. */
 class Theme {
-  name = $state<Name>((localStorage.getItem('theme') as Name | null) ?? 'system')
+  name = $state<Name>((load('theme') as Name | null) ?? 'system')
 
   /** dark says whether the system prefers dark colours. */
   dark = $state(false)
@@ -16,7 +18,7 @@ class Theme {
 
   next() {
     this.name = this.name === 'system' ? 'dark' : this.name === 'dark' ? 'light' : 'system'
-    localStorage.setItem('theme', this.name)
+    save('theme', this.name)
     this.apply()
   }
 
