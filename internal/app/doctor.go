@@ -36,9 +36,11 @@ type finding struct {
 
 // doctor checks everything that a server with the configuration needs. It changes nothing.
 type doctor struct {
-	cfg     Config
-	environ []string
-	found   []finding
+	cfg      Config
+	environ  []string
+	found    []finding
+	projects []string // names of the projects of the places on this machine and in Coder
+	unlisted bool     // Coder's projects are not known
 }
 
 func (d *doctor) add(v verdict, check, next, format string, args ...any) {
@@ -59,7 +61,7 @@ func examine(ctx context.Context, file string, environ []string) []finding {
 	}
 	d.cfg = cfg
 	d.configuration(file)
-	for _, check := range []func(context.Context){d.data, d.store, d.coder, d.issuer, d.programs, d.sandbox, d.tls, d.metrics, d.addresses} {
+	for _, check := range []func(context.Context){d.data, d.store, d.coder, d.issuer, d.programs, d.limits, d.sandbox, d.tls, d.metrics, d.addresses} {
 		limited, cancel := context.WithTimeout(ctx, doctorPatience)
 		check(limited)
 		cancel()

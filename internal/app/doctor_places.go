@@ -2,12 +2,14 @@ package app
 
 import (
 	"context"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"fleet/internal/face/wire"
 	"fleet/internal/identity/oidc"
 	"fleet/internal/place/coder"
 	"fleet/internal/place/local"
@@ -22,6 +24,7 @@ func (d *doctor) coder(ctx context.Context) {
 	if c.URL == "" && !slices.Contains(d.cfg.Places, "coder") {
 		return
 	}
+	d.unlisted = true
 	if c.URL == "" {
 		c.URL = coder.FindURL(d.getenv, d.getenv("HOME"))
 	}
@@ -45,6 +48,7 @@ func (d *doctor) coder(ctx context.Context) {
 	}
 	d.add(good, "coder", "", "%s, signed in as %s", x.Version, x.User)
 	projects, err := place.Projects(ctx)
+	d.unlisted = err != nil
 	switch {
 	case err != nil:
 		d.add(failing, "templates", "give the token's user the right to see templates", "%v", err)
@@ -55,6 +59,7 @@ func (d *doctor) coder(ctx context.Context) {
 		for i, p := range projects {
 			names[i] = p.Name
 		}
+		d.projects = append(d.projects, names...)
 		d.add(good, "templates", "", "%s", strings.Join(names, ", "))
 	}
 }
@@ -88,6 +93,7 @@ func (d *doctor) programs(ctx context.Context) {
 	machine := looks.New(looks.Config{Environ: d.environ})
 	seen := map[string]bool{}
 	for _, p := range projects {
+		d.projects = append(d.projects, p.Name)
 		d.repository(p)
 		name := programOf(p)
 		if seen[name] {
@@ -111,6 +117,20 @@ func (d *doctor) programs(ctx context.Context) {
 	}
 	if _, err := exec.LookPath("git"); err != nil {
 		d.add(warning, "program git", "install git", "projects with a repository need it, and it is not on PATH")
+	}
+}
+
+// limits checks that the limits of projects are for projects that exist.
+func (d *doctor) limits(context.Context) {
+	for _, name := range slices.Sorted(maps.Keys(d.cfg.Limits.Projects)) {
+		if d.unlisted || slices.Contains(d.projects, name) {
+			continue
+		}
+		next := "remove the limit, or ignore this if another replica has the project"
+		if near := wire.Nearest(name, d.projects); near != "" {
+			next = "write " + near + " if you mean this project"
+		}
+		d.add(warning, "limits", next, "limits.projects has %s, and there is no such project here", name)
 	}
 }
 
