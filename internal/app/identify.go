@@ -36,11 +36,15 @@ func (a *App) tap(ctx context.Context, info *tap.Info) (context.Context, error) 
 		}
 		return ctx, nil
 	}
-	return a.identifyAs(ctx, rpc.KnownMethod(info.FullMethodName), info.Header)
+	return admitted(a.calls.Begin(ctx, info.Header, rpc.KnownMethod(info.FullMethodName)))
 }
 
 func (a *App) identifyAs(ctx context.Context, method string, md metadata.MD) (context.Context, error) {
-	ctx, err := a.calls.Identify(metadata.NewIncomingContext(ctx, md), md, method)
+	return admitted(a.calls.Identify(metadata.NewIncomingContext(ctx, md), md, method))
+}
+
+// admitted lifts the limits of the connection if its caller is known.
+func admitted(ctx context.Context, err error) (context.Context, error) {
 	if c := inbound.From(ctx); c != nil && err == nil {
 		c.Admit()
 	}

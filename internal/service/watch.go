@@ -67,6 +67,8 @@ func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []
 			return err
 		case w.left == 0 || w.ended:
 			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
 		case more && timeout == nil:
 			continue
 		case more:

@@ -25,6 +25,7 @@ type seen struct {
 	line            *fleet.Audited // nil if the call is not audited
 	call            fleet.Call
 	slot            slot
+	whole           *work // nil if the call has no credentials, or did not come over gRPC
 }
 
 // work waits for a slot, after which the server may work on the call. A call that gets no slot has no effect, so work

@@ -1,10 +1,10 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
 	"fleet/internal/fleet"
@@ -14,10 +14,16 @@ import (
 type identity struct {
 	principal fleet.Principal
 	err       error
-	given     bool  // the caller gave credentials
+	md        metadata.MD
 	audited   bool  // the failed identification is in the log
 	refused   error // the principal has sent too many requests
+	full      error // the principal has too many open calls
+	call      *openCall
+	work      *work // the whole call if it came over gRPC
 }
+
+// given reports whether the caller gave credentials.
+func (id *identity) given() bool { return len(id.md.Get(authorization)) > 0 }
 
 type identityKey struct{}
 
@@ -25,24 +31,38 @@ type identityKey struct{}
 // an error, into the context that it returns, where the interceptors find it.
 //
 // method is the full gRPC name of a KnownMethod, or empty if it is not known yet. If it is empty, missing credentials do not count as a
-// failed login, because the method may be open to all. A rate limit is not enforced then either: call Refused for that.
+// failed login, because the method may be open to all. Limits are not enforced then either: call Refused for that.
+//
+// The call counts as open until ctx ends.
 func (i *Interceptor) Identify(ctx context.Context, md metadata.MD, method string) (context.Context, error) {
 	id := identityOf(ctx)
 	if id == nil {
 		id = i.identify(ctx, md)
 	}
-	if id.err != nil && (method != "" || id.given) {
+	if id.err != nil && (method != "" || id.given()) {
 		i.failed(ctx, method, id)
 	}
 	ctx = context.WithValue(ctx, identityKey{}, id)
+	if err := cmp.Or(id.err, id.refused, id.full); err != nil && method != "" {
+		i.observer.CallEnded(ctx, method, faceOf(ctx), false, toStatus(err).Code(), 0)
+		return ctx, Error(err)
+	}
 	if id.err != nil {
 		return ctx, Error(id.err)
 	}
-	if id.refused != nil && method != "" {
-		i.observer.CallEnded(ctx, method, faceOf(ctx), false, codes.ResourceExhausted, 0)
-		return ctx, Error(id.refused)
-	}
 	return ctx, nil
+}
+
+// Begin is Identify for a call over gRPC whose header has arrived. The context that it returns must become that of the
+// whole call, and is cancelled when the caller's credentials are revoked. Then the server neither waits for the request,
+// nor for a client that does not read the answer.
+func (i *Interceptor) Begin(ctx context.Context, md metadata.MD, method string) (context.Context, error) {
+	delete(md, FaceKey) // only the faces in this process may set it
+	ctx, err := i.Identify(ctx, md, method)
+	if id := identityOf(ctx); err == nil && id.call != nil {
+		ctx, id.work, _, err = i.open.attach(ctx, id.call, true)
+	}
+	return ctx, err
 }
 
 // Refused returns an error if the caller has sent too many requests. Call it after Identify and before the request is
@@ -55,22 +75,27 @@ func Refused(ctx context.Context) error {
 }
 
 // Take waits for a slot for work that is not a call of the API, such as a list of the MCP tools. ctx is the context
-// that Identify returned. Call leave after the work, once or more. Unidentified callers need no slot.
+// that Identify returned. Call leave after the work, once or more. All unidentified callers share one queue.
 func (i *Interceptor) Take(ctx context.Context) (leave func(), err error) {
-	one := &slot{}
-	if id := identityOf(ctx); id != nil && id.err == nil {
-		one.of = i.slots
-		if err := one.take(ctx, id.principal.Name); err != nil {
-			return nil, Error(err)
-		}
+	one := &slot{of: i.slots}
+	name := ""
+	if id := identityOf(ctx); id != nil {
+		name = id.principal.Name
+	}
+	if err := one.take(ctx, name); err != nil {
+		return nil, Error(err)
 	}
 	return one.Release, nil
 }
 
+// identify identifies the caller, and counts the call as open until ctx ends. Calls without credentials are not counted.
 func (i *Interceptor) identify(ctx context.Context, md metadata.MD) *identity {
-	id := &identity{given: len(md.Get(authorization)) > 0}
-	if id.principal, id.err = i.auth.Authenticate(ctx, md); id.err == nil {
-		id.refused = i.rates.take(ctx, id.principal)
+	id := &identity{md: md}
+	if id.principal, id.err = i.auth.Authenticate(ctx, md); id.err != nil {
+		return id
+	}
+	if id.refused = i.rates.take(ctx, id.principal); id.refused == nil && id.given() {
+		id.call, id.full = i.open.enter(ctx, id.principal, md)
 	}
 	return id
 }

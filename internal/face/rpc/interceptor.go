@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,8 @@ type Interceptor struct {
 	lines    AuditLog
 	failures *failures
 	open     *openCalls
+
+	downloads downloads
 }
 
 // Observer is notified of every call, including refused calls.
@@ -103,9 +106,16 @@ func (s stream) RecvMsg(m any) error {
 	return s.seen.work(s.ctx)
 }
 
-// SendMsg gives up the call's slot before it sends, because a client may read slowly.
+// SendMsg gives up the call's slot before it sends, because a client may read slowly. It sends nothing in a call that was
+// ended.
 func (s stream) SendMsg(m any) error {
 	s.seen.slot.Release()
+	if err := s.ctx.Err(); err != nil {
+		return err
+	}
+	if w := s.seen.whole; w != nil {
+		return w.whileReading(func() error { return s.ServerStream.SendMsg(m) })
+	}
 	return s.ServerStream.SendMsg(m)
 }
 
@@ -170,8 +180,8 @@ func (i *Interceptor) admit(ctx context.Context, method string, seen *seen) (_ c
 		i.failed(ctx, method, id)
 		return ctx, nil, id.err
 	}
-	if id.refused != nil {
-		return ctx, nil, id.refused
+	if err := cmp.Or(id.refused, id.full); err != nil {
+		return ctx, nil, err
 	}
 	r := rightsOf(method)
 	if r.mutates {
@@ -182,7 +192,18 @@ func (i *Interceptor) admit(ctx context.Context, method string, seen *seen) (_ c
 		return ctx, nil, err
 	}
 	seen.slot.of = i.slots
-	return i.open.enter(fleet.WithPrincipal(ctx, id.principal), id.principal, seen.stream)
+	ctx, leave = fleet.WithPrincipal(ctx, id.principal), func() {}
+	switch {
+	case id.work != nil:
+		seen.whole = id.work
+		err = i.open.admit(id.call, id.work, seen.stream)
+	case id.call != nil:
+		ctx, _, leave, err = i.open.attach(ctx, id.call, seen.stream)
+	}
+	if err == nil && r.download {
+		leave, err = i.downloads.begin(id.principal.Name, leave)
+	}
+	return ctx, leave, err
 }
 
 // OpenToAll reports whether unidentified callers may call the method. Health and reflection are open to all.

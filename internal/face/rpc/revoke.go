@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -28,12 +29,13 @@ type ended struct{ error }
 // retryOpen is how long a principal with too many open calls should wait before it repeats a call.
 const retryOpen = time.Second
 
-// openCalls counts the open calls of each principal. It groups them by their credentials and rights, so that credentials
-// are checked once for all calls that share them.
+// openCalls counts the open calls of each principal, from the arrival of their headers on. It groups them by their
+// credentials and rights, so that credentials are checked once for all calls that share them.
 type openCalls struct {
-	auth  Authenticator
-	every time.Duration
-	most  int // the most open calls of a principal; 0 means no limit
+	auth     Authenticator
+	every    time.Duration
+	patience time.Duration
+	most     int // the most open calls of a principal; 0 means no limit
 
 	mu     sync.Mutex
 	counts map[string]int // open calls by principal
@@ -45,55 +47,105 @@ type group struct {
 	ctx   context.Context //nolint:containedctx // has the values of the first call, for the authenticator
 	md    metadata.MD
 	of    fleet.Principal
-	calls map[*context.CancelCauseFunc]bool // true for streams
+	calls map[*openCall]bool
 	timer *time.Timer
 }
 
-func newOpenCalls(auth Authenticator, most int) *openCalls {
-	return &openCalls{auth: auth, every: recheck, most: most, counts: map[string]int{}, groups: map[string]*group{}}
+// openCall is a call whose caller has credentials. A message to MCP is one call, and can lead to several calls of methods.
+type openCall struct {
+	ended error // why the call was ended; nil if it was not. openCalls.mu guards it.
+	works map[*work]bool
 }
 
-// enter returns a context for the call of the principal, which is cancelled when the credentials are revoked. The context
-// of a stream is also cancelled when the principal loses rights. Call leave when the call has ended. The error is
-// LIMIT_REACHED if the principal has too many open calls. A call without credentials is not counted.
-func (o *openCalls) enter(ctx context.Context, p fleet.Principal, stream bool) (_ context.Context, leave func(), err error) {
-	given := metadata.ValueFromIncomingContext(ctx, authorization)
-	if len(given) == 0 {
-		return ctx, func() {}, nil
-	}
-	key := strings.Join(given, "\n") + "\n" + p.Scope.String() + "\n" + strings.Join(p.Groups, "\n")
+// work is a part of an open call that can be cancelled.
+type work struct {
+	cancel   context.CancelCauseFunc
+	stream   bool // it also ends when the caller loses rights
+	patience time.Duration
+}
+
+// patience is how long the client of a call over gRPC may not read while the server wants to send. The REST face has a limit
+// of its own.
+const patience = 30 * time.Second
+
+// errUnread ends a call whose client does not read. A client that follows events can go on from its last cursor.
+var errUnread = &fleet.Error{
+	Code: fleet.Unavailable, Reason: fleet.ReasonBackendUnavailable, RetryAfter: time.Second,
+	Message: fmt.Sprintf("the client has not read the answer for %s, so the call was ended: call again", patience),
+}
+
+// whileReading calls send, and cancels the work if send waits too long for the client.
+func (w *work) whileReading(send func() error) error {
+	defer time.AfterFunc(w.patience, func() { w.cancel(ended{errUnread}) }).Stop()
+	return send()
+}
+
+func newOpenCalls(auth Authenticator, most int) *openCalls {
+	return &openCalls{auth: auth, every: recheck, patience: patience, most: most, counts: map[string]int{}, groups: map[string]*group{}}
+}
+
+// enter counts a call of the principal with the credentials in md, until ctx ends. The error is LIMIT_REACHED if the
+// principal has too many open calls.
+func (o *openCalls) enter(ctx context.Context, p fleet.Principal, md metadata.MD) (*openCall, error) {
+	key := strings.Join(md.Get(authorization), "\n") + "\n" + p.Scope.String() + "\n" + strings.Join(p.Groups, "\n")
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.most > 0 && o.counts[p.Name] >= o.most {
-		return ctx, nil, fleet.TooManyOpen(o.most, retryOpen)
+		return nil, fleet.TooManyOpen(o.most, retryOpen)
 	}
 	o.counts[p.Name]++
-	ctx, cancel := context.WithCancelCause(ctx)
 	g := o.groups[key]
 	if g == nil {
-		md, _ := metadata.FromIncomingContext(ctx)
-		g = &group{ctx: context.WithoutCancel(ctx), md: md, of: p, calls: map[*context.CancelCauseFunc]bool{}}
+		g = &group{ctx: context.WithoutCancel(ctx), md: md, of: p, calls: map[*openCall]bool{}}
 		o.groups[key] = g
 		g.timer = time.AfterFunc(o.every, func() { o.check(key, g) })
 	}
-	g.calls[&cancel] = stream
-	return ctx, func() {
-		cancel(nil)
+	c := &openCall{works: map[*work]bool{}}
+	g.calls[c] = true
+	context.AfterFunc(ctx, func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		if o.counts[p.Name]--; o.counts[p.Name] == 0 {
 			delete(o.counts, p.Name)
 		}
-		delete(g.calls, &cancel)
+		delete(g.calls, c)
 		if len(g.calls) == 0 && o.groups[key] == g {
 			delete(o.groups, key)
 			g.timer.Stop()
 		}
+	})
+	return c, nil
+}
+
+// attach returns a context for a part of the call. It is cancelled when the credentials of the call are revoked, and that of
+// a stream also when the caller loses rights. Call leave at the end of the part. It fails if the call was ended before.
+func (o *openCalls) attach(ctx context.Context, c *openCall, stream bool) (_ context.Context, w *work, leave func(), err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if c.ended != nil {
+		return ctx, nil, nil, c.ended
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	w = &work{cancel, stream, o.patience}
+	c.works[w] = true
+	return ctx, w, func() {
+		cancel(nil)
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(c.works, w)
 	}, nil
 }
 
-// check ends the group's calls if their credentials are revoked or give no access any more, and its streams if the caller
-// has lost rights. If the credentials cannot be checked, the calls continue.
+// admit records whether the part of the call is a stream. It fails if the call was ended before.
+func (o *openCalls) admit(c *openCall, w *work, stream bool) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	w.stream = stream
+	return c.ended
+}
+
+// check ends the group's calls if their credentials are revoked or give no access any more, and its streams and the calls
+// that have not begun if the caller has lost rights. If the credentials cannot be checked, the calls continue.
 func (o *openCalls) check(key string, g *group) {
 	ctx, cancel := context.WithTimeout(g.ctx, o.every)
 	defer cancel()
@@ -112,17 +164,25 @@ func (o *openCalls) check(key string, g *group) {
 	case err == nil && narrowed(g.of, now):
 		why = errNarrowed
 	}
-	for cancel, stream := range g.calls {
-		if refused || why == errNarrowed && stream { //nolint:errorlint // not wrapped
-			(*cancel)(ended{why})
-			delete(g.calls, cancel)
+	if refused || why == errNarrowed { //nolint:errorlint // not wrapped
+		for c := range g.calls {
+			c.end(why, refused)
 		}
 	}
-	if len(g.calls) == 0 {
-		delete(o.groups, key)
-		return
-	}
 	g.timer.Reset(o.every)
+}
+
+// end cancels all works of the call, or only its streams. openCalls.mu must be held.
+func (c *openCall) end(why error, all bool) {
+	if all || len(c.works) == 0 {
+		c.ended = why
+	}
+	for w := range c.works {
+		if all || w.stream {
+			c.ended = why
+			w.cancel(ended{why})
+		}
+	}
 }
 
 // narrowed reports whether the principal has lost rights.

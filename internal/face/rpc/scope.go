@@ -3,6 +3,7 @@ package rpc
 import (
 	"sync"
 
+	"google.golang.org/genproto/googleapis/api/httpbody"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -17,8 +18,12 @@ type right struct {
 	needs      fleet.Scope
 	forAgents  bool // agents with their own tokens may call it
 	inProjects bool // callers who are restricted to some projects may call it, since it is about objects in projects or the caller
+	download   bool // the answer is the content of a file
 	mutates    bool // a call may change something: the method's options do not say that it has no side effects
 }
+
+// httpBody is the type of the pieces in which a file is sent.
+var httpBody = (&httpbody.HttpBody{}).ProtoReflect().Descriptor().FullName()
 
 // rights has the rights of all methods. The keys are "/package.Service/Method", as gRPC names methods.
 var rights = sync.OnceValue(func() map[string]right {
@@ -33,7 +38,7 @@ var rights = sync.OnceValue(func() map[string]right {
 				aboutCaller, _ := proto.GetExtension(m.Options(), fleetv1.E_AboutCaller).(bool)
 				options, _ := m.Options().(*descriptorpb.MethodOptions)
 				mutates := options.GetIdempotencyLevel() != descriptorpb.MethodOptions_NO_SIDE_EFFECTS
-				all["/"+string(m.Parent().FullName())+"/"+string(m.Name())] = right{scopeOf(m, mutates), forAgents, inProjects || aboutCaller, mutates}
+				all["/"+string(m.Parent().FullName())+"/"+string(m.Name())] = right{scopeOf(m, mutates), forAgents, inProjects || aboutCaller, m.Output().FullName() == httpBody, mutates}
 			}
 		}
 		return true
