@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/identity"
 	coderusers "fleet/internal/identity/coder"
+	"fleet/internal/loopback"
 	"fleet/internal/place/coder"
 	"fleet/internal/service"
 )
@@ -85,6 +87,9 @@ func (a *App) sources(o Options) (chain identity.Chain, err error) {
 	if a.cfg.Auth.Has(AuthCoder) {
 		c := a.cfg.CoderAuth
 		c.URL = cmp.Or(c.URL, a.cfg.coderURL())
+		if err := a.cfg.validateCoderAuth(c.URL); err != nil {
+			return nil, err
+		}
 		if o.CoderUsers.Now == nil {
 			o.CoderUsers.Now = a.store.Now
 		}
@@ -97,6 +102,16 @@ func (a *App) sources(o Options) (chain identity.Chain, err error) {
 		chain = append(chain, a.issuer)
 	}
 	return chain, nil
+}
+
+// validateCoderAuth returns an error if callers' tokens would cross the network unencrypted to the URL of Coder, and anyone
+// there could answer in Coder's place.
+func (c Config) validateCoderAuth(address string) error {
+	u, err := url.Parse(address)
+	if !c.Auth.Has(AuthCoder) || c.InsecurePlaintext || err != nil || u.Scheme != "http" || loopback.Is(u.Hostname()) {
+		return nil //nolint:nilerr // another check refuses such a URL
+	}
+	return fmt.Errorf("with auth coder, the tokens of callers would cross the network unencrypted to %s: use https, or set insecure_plaintext if nobody else can read this network", address)
 }
 
 // coderURL returns the URL of the Coder deployment from the configuration, else from the environment or Coder's own

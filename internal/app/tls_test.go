@@ -247,7 +247,10 @@ func TestPlaintextNeedsAFlag(t *testing.T) {
 		"tls.cert and tls.key belong":   func(c *Config) { c.TLS.Cert = "a" },
 		"tls.client_ca needs":           func(c *Config) { c.TLS.ClientCA = "a" },
 		`agents_http is "0.0.0.0:8104"`: func(c *Config) { c.AgentsHTTP = "0.0.0.0:8104" },
-		"":                              func(c *Config) { c.HTTP, c.InsecurePlaintext = "0.0.0.0:8101", true },
+		"with auth coder, the tokens of callers would cross the network": func(c *Config) { c.Auth, c.Coder.URL = Auth{AuthCoder}, "http://coder.example.com" },
+		"": func(c *Config) {
+			c.Auth, c.Coder.URL, c.HTTP, c.InsecurePlaintext = Auth{AuthCoder}, "http://coder.example.com", "0.0.0.0:8101", true
+		},
 	} {
 		c := DefaultConfig()
 		c.Auth = Auth{AuthTokens}
