@@ -84,6 +84,10 @@ func (d *doctor) store(ctx context.Context) {
 		d.postgres(ctx)
 		return
 	}
+	if err := d.cfg.checkImported(); err != nil {
+		d.add(failing, "store", "set store to the Postgres database", "%v", err)
+		return
+	}
 	begun := time.Now()
 	schema, err := sqlite.Schema(ctx, d.cfg.sqlitePath())
 	took := time.Since(begun)
@@ -105,7 +109,7 @@ func (d *doctor) store(ctx context.Context) {
 func (d *doctor) postgres(ctx context.Context) {
 	x, err := postgres.Examine(ctx, d.cfg.Store)
 	if err != nil {
-		d.add(failing, "store", "check the setting store, the network, and that the role may connect", "%s: %v", d.cfg.shownStore(), err)
+		d.add(failing, "store", "correct the setting store, the database, or the network to it (docs/operate/postgres.md)", "%s: %v", d.cfg.shownStore(), err)
 		return
 	}
 	d.schema("Postgres "+x.Version, x.Schema, fmt.Sprintf("%s, %s", d.cfg.shownStore(), bytesText(uint64(x.Size))), x.Latency) //nolint:gosec // a size

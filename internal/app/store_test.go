@@ -64,6 +64,7 @@ func TestImport(t *testing.T) {
 	code, _, stderr = command(t.Context(), env[1:], "agent", "list", "--embedded")
 	require.NotZero(t, code)
 	require.Contains(t, stderr, "was imported into Postgres", "two servers would run the same agents")
+	require.Contains(t, examined(t, "", "FLEET_DATA="+dir)["store"].Message, "was imported into Postgres")
 	left, err := filepath.Glob(filepath.Join(dir, "import-*"))
 	require.NoError(t, err)
 	require.Empty(t, left)

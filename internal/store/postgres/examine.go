@@ -16,14 +16,20 @@ type Examination struct {
 	Latency time.Duration // duration of a query on an open connection
 }
 
-// Examine returns facts about the database. It changes nothing.
+// Examine returns facts about the database, and an error if Fleet cannot work with it. It changes nothing.
 func Examine(ctx context.Context, url string) (x Examination, err error) {
 	pool, err := newPool(ctx, url, sideConns, nil)
 	if err != nil {
 		return x, err
 	}
 	defer pool.Close()
-	if x.Schema, err = schemaOf(ctx, pool); err != nil {
+	if _, err = checkServer(ctx, pool); err == nil {
+		x.Schema, err = schemaOf(ctx, pool)
+	}
+	if err == nil {
+		err = checkRights(ctx, pool, x.Schema)
+	}
+	if err != nil {
 		return x, plain(ctx, translate(err))
 	}
 	begun := time.Now()

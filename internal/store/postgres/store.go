@@ -112,6 +112,13 @@ func Open(ctx context.Context, url string, cfg Config) (_ *Store, err error) {
 	if s.others, err = checkServer(ctx, s.side); err != nil {
 		return nil, err
 	}
+	schema, err := schemaOf(ctx, s.side)
+	if err == nil {
+		err = checkRights(ctx, s.side, schema)
+	}
+	if err != nil {
+		return nil, err
+	}
 	if s.schema, err = migrate(ctx, s.side); err != nil {
 		return nil, err
 	}
@@ -212,27 +219,6 @@ func prepareConn(ctx context.Context, c *pgx.Conn, settings map[string]string) e
 	}
 	_, err := c.Exec(ctx, b.String(), pgx.QueryExecModeSimpleProtocol)
 	return err
-}
-
-// minVersion is the server_version_num of the oldest version of Postgres that is tested.
-const minVersion = 150000
-
-// checkServer returns how many connections the server may have. It returns an error if the server is too old or the
-// database has the wrong encoding.
-func checkServer(ctx context.Context, pool *pgxpool.Pool) (conns int, err error) {
-	var version int
-	var encoding string
-	err = pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), current_setting('max_connections')::int`).
-		Scan(&version, &encoding, &conns)
-	switch {
-	case err != nil:
-		return 0, err
-	case version < minVersion:
-		return 0, fmt.Errorf("the server is Postgres %d, which is too old: use version %d or newer", version/10000, minVersion/10000)
-	case encoding != "UTF8":
-		return 0, fmt.Errorf("the database has the encoding %s: create it with ENCODING 'UTF8'", encoding)
-	}
-	return conns, nil
 }
 
 // enter begins a call and leave ends it. Close waits for calls that have begun. enter returns ErrClosed on a closed

@@ -181,10 +181,13 @@ func (s *Server) Stop() error {
 	return s.removeDir()
 }
 
-// Command returns a command for a program of Postgres. It runs as the same user as the server, because Postgres refuses
-// to run as root.
+// Command returns a command for a program of Postgres, or for another one whose full path is given. It runs as the same user
+// as the server, because Postgres refuses to run as root.
 func (s *Server) Command(name string, args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(s.bin, name), args...) //nolint:gosec // tests choose the program
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(s.bin, name)
+	}
+	cmd := exec.Command(name, args...) //nolint:gosec // tests choose the program
 	cmd.Dir = s.Dir
 	cmd.Env = []string{"LC_ALL=C.UTF-8", "PATH=" + os.Getenv("PATH")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential(), Setpgid: true} // a Ctrl-C must end only the tests

@@ -1,0 +1,96 @@
+package postgres_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/loopback/loopbacktest"
+	"fleet/internal/store/postgres"
+	"fleet/internal/store/postgres/pgtest"
+	"fleet/internal/waittest"
+)
+
+// refused checks that the database at the URL cannot be used, for a reason that contains want.
+func refused(t *testing.T, url, want string) {
+	t.Helper()
+	_, err := postgres.Open(t.Context(), url, postgres.Config{})
+	require.ErrorContains(t, err, want)
+	_, err = postgres.Examine(t.Context(), url)
+	require.ErrorContains(t, err, want, "fleet doctor must say what fleet serve says")
+}
+
+// TestRights uses roles that may not do what a server must do, and a database that only allows reads.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	pgtest.Need(t)
+	server, err := pgtest.Start("")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Stop()) })
+	require.NoError(t, server.Exec(t.Context(), "postgres", `CREATE ROLE reader LOGIN`))
+	as := func(role string) string { return strings.Replace(server.URL("postgres"), "user=fleet", "user="+role, 1) }
+	require.NotEqual(t, as("fleet"), as("reader"))
+
+	refused(t, as("reader"), "the role may not create tables: run `fleet migrate up`")
+	openAt(t, as("fleet"), postgres.Config{})
+	require.NoError(t, server.Exec(t.Context(), "postgres", `GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader`))
+	refused(t, as("reader"), "the role may not read and write all tables")
+	require.NoError(t, server.Exec(t.Context(), "postgres", `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO reader`))
+	openAt(t, as("reader"), postgres.Config{})
+
+	only := as("fleet") + "&default_transaction_read_only=on"
+	refused(t, only, "the database only allows reads")
+	_, err = postgres.Open(t.Context(), only, postgres.Config{})
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "a standby may be promoted")
+}
+
+// TestPooler uses PgBouncer, which gives each transaction another connection in one of its modes.
+func TestPooler(t *testing.T) {
+	t.Parallel()
+	const program = "/usr/sbin/pgbouncer" // of Debian's package
+	if _, err := os.Stat(program); err != nil {
+		t.Skip("PgBouncer is not installed: `make test-postgres` installs it together with Postgres")
+	}
+	pgtest.Need(t)
+	server, err := pgtest.Start("")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Stop()) })
+	for _, mode := range []string{"transaction", "session"} {
+		host, port, err := net.SplitHostPort(loopbacktest.Address(t))
+		require.NoError(t, err)
+		config := filepath.Join(server.Dir, mode+".ini")
+		require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `[databases]
+postgres = host=%s dbname=postgres user=fleet
+[pgbouncer]
+listen_addr = %s
+listen_port = %s
+unix_socket_dir =
+auth_type = any
+pool_mode = %s
+`, server.Dir, host, port, mode), 0o644)) //nolint:gosec // another user reads it
+		pooler := server.Command(program, config)
+		require.NoError(t, pooler.Start())
+		t.Cleanup(func() { _ = pooler.Process.Kill(); _ = pooler.Wait() })
+		url := fmt.Sprintf("postgres://fleet@%s/postgres?sslmode=disable", net.JoinHostPort(host, port))
+		waittest.Until(t, "PgBouncer gives no signal that it listens", func() bool {
+			c, err := net.Dial("tcp", net.JoinHostPort(host, port))
+			if err == nil {
+				_ = c.Close()
+			}
+			return err == nil
+		})
+		if mode == "transaction" {
+			refused(t, url, "a pooler between Fleet and the database gives each transaction another connection")
+		} else {
+			s := openAt(t, url, postgres.Config{})
+			_, err := appendEvent(t.Context(), s, "through a pooler")
+			require.NoError(t, err)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"fleet/internal/fleet"
+	"fleet/internal/store/record"
+)
+
+// minVersion is the server_version_num of the oldest version of Postgres that is tested.
+const minVersion = 150000
+
+const (
+	serverFacts = `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), current_setting('max_connections')::int,
+		pg_is_in_recovery() OR current_setting('default_transaction_read_only')::bool`
+	backendPID = `SELECT pg_backend_pid()`
+	mayCreate  = `SELECT coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)`
+	// mayWrite is false if a right is missing on one of the tables, which stand for all of them.
+	mayWrite = `SELECT coalesce(bool_and(has_table_privilege(name, 'SELECT') AND has_table_privilege(name, 'INSERT') AND has_table_privilege(name, 'UPDATE')
+		AND has_table_privilege(name, 'DELETE')), true) FROM unnest(ARRAY['agents', 'events', 'leases', 'tasks']) AS name WHERE to_regclass(name) IS NOT NULL`
+)
+
+// errPooled means that a pooler gives each transaction another connection.
+var errPooled = errors.New("a pooler between Fleet and the database gives each transaction another connection, and Fleet needs sessions: " +
+	"use the pooler's session mode, or connect to the database itself")
+
+// checkServer returns how many connections the server may have. It returns an error if Fleet cannot work with the server or
+// the database.
+func checkServer(ctx context.Context, pool *pgxpool.Pool) (conns int, err error) {
+	if err := checkSessions(ctx, pool); err != nil {
+		return 0, err
+	}
+	var version int
+	var encoding string
+	var readOnly bool
+	err = pool.QueryRow(ctx, serverFacts).Scan(&version, &encoding, &conns, &readOnly)
+	switch {
+	case err != nil:
+		return 0, err
+	case version < minVersion:
+		return 0, fmt.Errorf("the server is Postgres %d, which is too old: use version %d or newer", version/10000, minVersion/10000)
+	case encoding != "UTF8":
+		return 0, fmt.Errorf("the database has the encoding %s: create it with ENCODING 'UTF8'", encoding)
+	case readOnly:
+		return 0, fleet.Errorf(fleet.ReasonBackendUnavailable, "the database only allows reads: connect to the primary, for example with target_session_attrs=read-write and several hosts in the URL, and not with default_transaction_read_only")
+	}
+	return conns, nil
+}
+
+// checkSessions returns errPooled if two connections share a session of the server. A pooler gives the session of the last
+// transaction to the next one, unless others use the pooler at this moment, so checkSessions tries more than once.
+func checkSessions(ctx context.Context, pool *pgxpool.Pool) error {
+	one, err := pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer one.Release()
+	two, err := pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer two.Release()
+	for range 3 {
+		var pids [2]int64
+		for i, conn := range []*pgxpool.Conn{one, two} {
+			// Without a prepared statement, which another session would not have.
+			if err := conn.QueryRow(ctx, backendPID, pgx.QueryExecModeSimpleProtocol).Scan(&pids[i]); err != nil {
+				return err
+			}
+		}
+		if pids[0] == pids[1] {
+			return errPooled
+		}
+	}
+	return nil
+}
+
+// checkRights returns an error if the role lacks a right that the server needs on a database with the schema.
+func checkRights(ctx context.Context, pool *pgxpool.Pool, schema record.Schema) error {
+	var create, write bool
+	if err := pool.QueryRow(ctx, mayCreate).Scan(&create); err != nil {
+		return err
+	}
+	if err := pool.QueryRow(ctx, mayWrite).Scan(&write); err != nil {
+		return err
+	}
+	switch {
+	case schema.Have < schema.Want && !create:
+		return fmt.Errorf("the schema has version %d and needs version %d, and the role may not create tables: run `fleet migrate up` with a role that may, and grant the server's role access to the tables (docs/operate/postgres.md)", schema.Have, schema.Want)
+	case !write:
+		return errors.New("the role may not read and write all tables: grant it SELECT, INSERT, UPDATE and DELETE (docs/operate/postgres.md)")
+	}
+	return nil
+}
