@@ -200,6 +200,8 @@ const (
 	Audit_group Audit_Part = 3
 	// The person with whom the call shares the object.
 	Audit_person Audit_Part = 4
+	// What the call allows somebody to do. The line has the name and the value of each such field.
+	Audit_grant Audit_Part = 5
 )
 
 // Enum value maps for Audit_Part.
@@ -210,6 +212,7 @@ var (
 		2: "agent",
 		3: "group",
 		4: "person",
+		5: "grant",
 	}
 	Audit_Part_value = map[string]int32{
 		"part_unspecified": 0,
@@ -217,6 +220,7 @@ var (
 		"agent":            2,
 		"group":            3,
 		"person":           4,
+		"grant":            5,
 	}
 )
 
@@ -1000,8 +1004,8 @@ const file_fleet_v1_options_proto_rawDesc = "" +
 	"\vEventStream\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\tR\x06follow\"S\n" +
-	"\x05Audit\"J\n" +
+	"\x06follow\x18\x03 \x01(\tR\x06follow\"^\n" +
+	"\x05Audit\"U\n" +
 	"\x04Part\x12\x14\n" +
 	"\x10part_unspecified\x10\x00\x12\n" +
 	"\n" +
@@ -1009,7 +1013,8 @@ const file_fleet_v1_options_proto_rawDesc = "" +
 	"\x05agent\x10\x02\x12\t\n" +
 	"\x05group\x10\x03\x12\n" +
 	"\n" +
-	"\x06person\x10\x04\"W\n" +
+	"\x06person\x10\x04\x12\t\n" +
+	"\x05grant\x10\x05\"W\n" +
 	"\aPortion\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\tR\x05limit\x12\x0e\n" +
 	"\x02of\x18\x02 \x01(\tR\x02of\x12\x12\n" +

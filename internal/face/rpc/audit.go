@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
@@ -131,7 +133,7 @@ func reasonOf(s *status.Status) string {
 func target(messages ...any) string {
 	for _, m := range messages {
 		if v := cmp.Or(audited(m, fleetv1.Audit_target), audited(m, fleetv1.Audit_agent)); v != "" {
-			return v + grantee(m)
+			return v + grantee(m) + short(granted(m))
 		}
 	}
 	return ""
@@ -148,12 +150,33 @@ func grantee(m any) string {
 	return ""
 }
 
+// granted says what the call allows somebody to do; "" if it allows nothing.
+func granted(m any) (text string) {
+	for f, v := range fields(m, isPart(fleetv1.Audit_grant)) {
+		text += ", " + string(f.Name())
+		switch {
+		case f.IsList():
+			for i := range v.List().Len() {
+				text += " " + v.List().Get(i).String()
+			}
+		case f.Enum() != nil:
+			text += " " + string(f.Enum().Values().ByNumber(v.Enum()).Name())
+		case f.Kind() != protoreflect.BoolKind:
+			text += " " + v.String()
+		}
+	}
+	return text
+}
+
 // audited returns the text of the message's field that is this part of an audit line, or "".
-func audited(m any, p fleetv1.Audit_Part) string {
-	return text(m, func(options proto.Message) bool {
+func audited(m any, p fleetv1.Audit_Part) string { return text(m, isPart(p)) }
+
+// isPart returns a condition for the options of a field: it is this part of an audit line.
+func isPart(p fleetv1.Audit_Part) func(options proto.Message) bool {
+	return func(options proto.Message) bool {
 		is, _ := proto.GetExtension(options, fleetv1.E_Audited).(fleetv1.Audit_Part)
 		return is == p
-	})
+	}
 }
 
 // requestID returns the id with which the caller can repeat the call, or "".
@@ -166,17 +189,26 @@ func requestID(m any) string {
 
 // text returns the text of the message's first field with such options, or "". It shortens a long text.
 func text(m any, such func(options proto.Message) bool) string {
-	message, ok := m.(proto.Message)
-	if !ok || message == nil || !message.ProtoReflect().IsValid() {
-		return ""
-	}
-	r := message.ProtoReflect()
-	for i, fields := 0, r.Descriptor().Fields(); i < fields.Len(); i++ {
-		if f := fields.Get(i); such(f.Options()) {
-			return short(r.Get(f).String())
-		}
+	for _, v := range fields(m, such) {
+		return short(v.String())
 	}
 	return ""
+}
+
+// fields returns the fields of the message with such options that have a value.
+func fields(m any, such func(options proto.Message) bool) iter.Seq2[protoreflect.FieldDescriptor, protoreflect.Value] {
+	return func(yield func(protoreflect.FieldDescriptor, protoreflect.Value) bool) {
+		message, ok := m.(proto.Message)
+		if !ok || message == nil || !message.ProtoReflect().IsValid() {
+			return
+		}
+		r := message.ProtoReflect()
+		for i, all := 0, r.Descriptor().Fields(); i < all.Len(); i++ {
+			if f := all.Get(i); r.Has(f) && such(f.Options()) && !yield(f, r.Get(f)) {
+				return
+			}
+		}
+	}
 }
 
 // short shortens a text from a caller, so that it fits into a log line.
