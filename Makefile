@@ -119,7 +119,7 @@ proto-lint: $(DEPS)
 
 DEPLOY := -modfile=.tools/deploy.mod
 deploy-lint: # build the manifests for Kubernetes with Kustomize, and check them with kube-score
-	@mkdir -p .build && set -o pipefail && $(GO) tool $(DEPLOY) kustomize build docs/operate/deploy/kubernetes | $(GO) tool $(DEPLOY) kube-score score --output-format ci --exit-one-on-warning - >.build/kube-score || { grep -v '^\[OK\]' .build/kube-score; exit 1; }
+	@mkdir -p .build && set -o pipefail && $(GO) tool $(DEPLOY) kustomize build docs/operate/deploy/kubernetes | $(GO) tool $(DEPLOY) kube-score score --output-format ci --exit-one-on-warning - docs/operate/deploy/kubernetes/migrate.yaml >.build/kube-score || { grep -v '^\[OK\]' .build/kube-score; exit 1; }
 
 breaking: $(DEPS) ## check that the API is compatible with that of BASE (default HEAD)
 	@rm -rf .build/base && mkdir -p .build/base/.build

@@ -1,18 +1,20 @@
 // Command sbom writes the software bill of materials of Go programs as CycloneDX JSON to standard output. It reads the
 // build information that the Go linker records in each program, so it lists exactly the modules that the programs
-// contain.
+// contain. It also lists the npm packages of package-lock.json files that are not only for development: the page in the
+// programs is built from them.
 package main
 
 import (
 	"cmp"
 	"debug/buildinfo"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
+	"strings"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
@@ -26,21 +28,22 @@ func main() {
 
 func run(w io.Writer, args []string) error {
 	if len(args) < 2 {
-		return errors.New("usage: sbom VERSION PROGRAM [PROGRAM ...]")
+		return errors.New("usage: sbom VERSION {PROGRAM | package-lock.json} ...")
 	}
-	version, programs := args[0], args[1:]
-	product := component(cdx.ComponentTypeApplication, "fleet", version)
+	version, files := args[0], args[1:]
+	product := component(cdx.ComponentTypeApplication, "golang/", "fleet", version)
 	product.Licenses = &cdx.Licenses{{License: &cdx.License{ID: "AGPL-3.0-only"}}}
 	all := map[string]cdx.Component{}
-	for _, program := range programs {
-		info, err := buildinfo.ReadFile(program)
-		if err != nil {
-			return fmt.Errorf("read the modules of %s: %w", filepath.Base(program), err)
+	for _, file := range files {
+		read := modules
+		if filepath.Base(file) == "package-lock.json" {
+			read = packages
 		}
-		std := component(cdx.ComponentTypeLibrary, "std", info.GoVersion)
-		all[std.BOMRef] = std
-		for _, m := range info.Deps {
-			c := module(m)
+		found, err := read(file)
+		if err != nil {
+			return fmt.Errorf("read the components of %s: %w", filepath.Base(file), err)
+		}
+		for _, c := range found {
 			all[c.BOMRef] = c
 		}
 	}
@@ -54,16 +57,54 @@ func run(w io.Writer, args []string) error {
 	return cdx.NewBOMEncoder(w, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom)
 }
 
-// module returns the component for a module, or for its replacement if go.mod replaces it.
-func module(m *debug.Module) cdx.Component {
-	if m.Replace != nil {
-		m = m.Replace
+// modules returns the Go modules of a program, and the standard library.
+func modules(program string) ([]cdx.Component, error) {
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		return nil, err
 	}
-	return component(cdx.ComponentTypeLibrary, m.Path, m.Version)
+	found := []cdx.Component{library("golang/", "std", info.GoVersion)}
+	for _, m := range info.Deps {
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		found = append(found, library("golang/", m.Path, m.Version))
+	}
+	return found, nil
 }
 
-// component returns a component that is identified by its Go package URL.
-func component(kind cdx.ComponentType, name, version string) cdx.Component {
-	url := "pkg:golang/" + name + "@" + version
-	return cdx.Component{Type: kind, BOMRef: url, Name: name, Version: version, PackageURL: url}
+// packages returns the npm packages of a lock file that are not only for development.
+func packages(lock string) (found []cdx.Component, err error) {
+	b, err := os.ReadFile(lock)
+	if err != nil {
+		return nil, err
+	}
+	var content struct {
+		Packages map[string]struct {
+			Version          string
+			Dev, DevOptional bool
+		}
+	}
+	if err := json.Unmarshal(b, &content); err != nil {
+		return nil, err
+	}
+	const dir = "node_modules/"
+	for path, p := range content.Packages {
+		at := strings.LastIndex(path, dir)
+		if at < 0 || p.Dev || p.DevOptional { // without dir, it is the project itself
+			continue
+		}
+		found = append(found, library("npm/", path[at+len(dir):], p.Version))
+	}
+	return found, nil
+}
+
+func library(kind, name, version string) cdx.Component {
+	return component(cdx.ComponentTypeLibrary, kind, name, version)
+}
+
+// component returns a component that is identified by its package URL.
+func component(as cdx.ComponentType, kind, name, version string) cdx.Component {
+	url := "pkg:" + kind + strings.ReplaceAll(name, "@", "%40") + "@" + version
+	return cdx.Component{Type: as, BOMRef: url, Name: name, Version: version, PackageURL: url}
 }

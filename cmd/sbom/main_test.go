@@ -32,6 +32,17 @@ func TestListsTheModulesOfPrograms(t *testing.T) {
 	require.Contains(t, names, "std")
 }
 
+// TestListsTheLibrariesOfThePage reads the lock file of the page, which has packages for development too.
+func TestListsTheLibrariesOfThePage(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	require.NoError(t, run(&out, []string{"v1.2.3", filepath.Join("..", "..", "internal", "face", "page", "package-lock.json")}))
+	for _, library := range []string{"svelte", "uplot", "virtua", "diff2html", "anser", "openapi-fetch", "%40profoundlogic/hogan"} {
+		require.Contains(t, out.String(), `"pkg:npm/`+library+`@`)
+	}
+	require.NotContains(t, out.String(), "pkg:npm/vite@")
+}
+
 func TestRefusesOtherFiles(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "notes.txt")
