@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -81,7 +82,12 @@ func TestDeployedPods(t *testing.T) {
 	peer := ""
 	for _, e := range pod.Env {
 		if e.Name == "FLEET_PEER" {
-			peer = strings.TrimPrefix(e.Value, "$(POD_IP)")
+			for _, ip := range []string{"10.0.0.5", "fd00::5"} {
+				host, port, err := net.SplitHostPort(strings.Replace(e.Value, "$(POD_IP)", ip, 1))
+				require.NoError(t, err)
+				require.Equal(t, ip, host)
+				peer = ":" + port
+			}
 		}
 	}
 	require.Equal(t, map[string]string{"http": c.HTTP, "grpc": c.GRPC, "metrics": c.Metrics, "peer": peer}, ports)
