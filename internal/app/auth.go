@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"fleet/internal/face/inbound"
 	"fleet/internal/face/rpc"
 	"fleet/internal/fleet"
 	"fleet/internal/identity"
@@ -92,6 +93,9 @@ func (a *App) sources(o Options) (chain identity.Chain, err error) {
 		}
 		if o.CoderUsers.Now == nil {
 			o.CoderUsers.Now = a.store.Now
+		}
+		if o.CoderUsers.Remote == nil {
+			o.CoderUsers.Remote = inbound.Remote
 		}
 		if a.coderUsers, err = coderusers.New(c, a.service, o.CoderUsers); err != nil {
 			return nil, err

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"fleet/internal/fleet"
 	"fleet/internal/identity"
 )
@@ -26,10 +24,6 @@ const (
 	rememberThrottled = 10 * time.Second
 	// maxRemembered is the largest number of answers that are kept.
 	maxRemembered = 10000
-	// newEvery and newBurst limit the requests for tokens that were never valid here, which may be invented. Coder limits
-	// the requests from one address, and all callers of this server share its address.
-	newEvery = 100 * time.Millisecond
-	newBurst = 50
 )
 
 // Users is the source of the users of a Coder deployment. It is an identity.Source.
@@ -38,7 +32,8 @@ type Users struct {
 	names  identity.Names
 	now    func() time.Time
 	client *client
-	fresh  *rate.Limiter // limits requests for tokens that were never valid
+	fresh  *fresh
+	remote func(ctx context.Context) string
 
 	mu      sync.Mutex
 	answers map[[sha256.Size]byte]*answer // by the hash of the token
@@ -57,6 +52,8 @@ type answer struct {
 type Options struct {
 	Transport http.RoundTripper
 	Now       func() time.Time
+	// Remote returns the remote address of a call, as HOST:PORT. nil means that all calls come from one address.
+	Remote func(ctx context.Context) string
 }
 
 // New returns the source. It makes no request. It returns an error if the configuration is invalid.
@@ -72,9 +69,12 @@ func New(config Config, names identity.Names, o Options) (*Users, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Remote == nil {
+		o.Remote = func(context.Context) string { return "" }
+	}
 	return &Users{
 		config: config, names: names, now: o.Now, client: newClient(u, o.Transport),
-		fresh: rate.NewLimiter(rate.Every(newEvery), newBurst), answers: map[[sha256.Size]byte]*answer{},
+		fresh: newFresh(), remote: o.Remote, answers: map[[sha256.Size]byte]*answer{},
 	}, nil
 }
 
@@ -134,7 +134,7 @@ func (u *Users) ask(ctx context.Context, secret string, a, old *answer) {
 	defer close(a.done)
 	begun := u.now()
 	valid := old != nil && old.valid
-	if valid || u.fresh.AllowN(begun, 1) {
+	if valid || u.fresh.allow(begun, u.remote(ctx)) {
 		a.principal, a.err = u.identify(ctx, secret)
 	} else {
 		a.err = unavailable("too many unknown Coder tokens were sent to this server", rememberFailure)

@@ -2,6 +2,7 @@ package coder_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -32,11 +33,16 @@ func (subjects) NameOf(_ context.Context, s fleet.Subject) (string, error) {
 func source(t *testing.T, d *codertest.Deployment, c coder.Config) *coder.Users {
 	t.Helper()
 	c.URL = d.URL
-	u, err := coder.New(c, subjects{}, coder.Options{Now: d.Now})
+	u, err := coder.New(c, subjects{}, coder.Options{Now: d.Now, Remote: func(ctx context.Context) string {
+		remote, _ := ctx.Value(remoteKey{}).(string)
+		return remote
+	}})
 	require.NoError(t, err)
 	t.Cleanup(u.Close)
 	return u
 }
+
+type remoteKey struct{}
 
 func requireReason(t *testing.T, want fleet.Reason, err error, says ...string) {
 	t.Helper()
@@ -214,8 +220,8 @@ func TestRedirect(t *testing.T) {
 	require.False(t, leaked.Load())
 }
 
-// TestFlood checks that many invented tokens cause only a few requests to Coder, and that users whose tokens are known
-// are still served.
+// TestFlood checks that many invented tokens cause only a few requests to Coder, and that users whose tokens are known, and
+// those at other addresses, are still served.
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	d := codertest.New(t)
@@ -225,13 +231,18 @@ func TestFlood(t *testing.T) {
 	require.NoError(t, err)
 	d.Later(time.Minute) // alice's answer is outdated
 	begun := d.Requests.Load()
-	for range 12_000 { // more than are remembered
+	for i := range 12_000 { // more than are remembered
 		made := strings.ReplaceAll(uuid.NewString(), "-", "")
-		_, err := u.Authenticate(t.Context(), made[:10]+"-"+made[10:]) // 32 digits
+		flooder := context.WithValue(t.Context(), remoteKey{}, fmt.Sprintf("[2001:db8::%x]:99", i))
+		_, err := u.Authenticate(flooder, made[:10]+"-"+made[10:]) // 32 digits
 		require.Error(t, err)
 	}
-	require.LessOrEqual(t, d.Requests.Load()-begun, int64(60))
+	require.LessOrEqual(t, d.Requests.Load()-begun, int64(30))
 	_, err = u.Authenticate(t.Context(), alicesToken)
+	require.NoError(t, err)
+	const bobsToken = "bbbbbbbbbb-bbbbbbbbbbbbbbbbbbbbbb"
+	d.Add("bob", bobsToken)
+	_, err = u.Authenticate(context.WithValue(t.Context(), remoteKey{}, "192.0.2.1:99"), bobsToken)
 	require.NoError(t, err)
 }
 
