@@ -94,8 +94,8 @@ func (a *App) sources(o Options) (chain identity.Chain, err error) {
 		if o.CoderUsers.Now == nil {
 			o.CoderUsers.Now = a.store.Now
 		}
-		if o.CoderUsers.Remote == nil {
-			o.CoderUsers.Remote = inbound.Remote
+		if o.CoderUsers.Network == nil {
+			o.CoderUsers.Network = inbound.Network
 		}
 		if a.coderUsers, err = coderusers.New(c, a.service, o.CoderUsers); err != nil {
 			return nil, err

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"errors"
 	"net"
+	"net/netip"
 	"sync/atomic"
 	"time"
 )
@@ -19,6 +20,7 @@ const maxOpenCalls = 32
 type Conn struct {
 	*net.TCPConn
 	listener *Listener
+	network  netip.Prefix
 	place    *list.Element // in listener.unknown, guarded by its mutex; nil if admitted or closed
 	timer    *time.Timer   // closes the connection
 	admitted atomic.Bool

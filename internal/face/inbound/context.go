@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"net/netip"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -49,6 +50,15 @@ func Remote(ctx context.Context) string {
 		return c.RemoteAddr().String()
 	}
 	return ""
+}
+
+// Network returns the network from which the call comes: its address, or for IPv6 the /64 of its address. It returns the zero
+// value if the call did not come over a connection.
+func Network(ctx context.Context) netip.Prefix {
+	if c := From(ctx); c != nil {
+		return c.network
+	}
+	return netip.Prefix{}
 }
 
 // Credentials returns the transport credentials of a gRPC server whose listener is a Listener. They let From find the

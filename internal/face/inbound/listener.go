@@ -8,14 +8,15 @@ package inbound
 import (
 	"container/list"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 )
 
 // Limits limit the connections whose callers are not known yet. The zero value means the defaults.
 type Limits struct {
-	// Connections is how many such connections may be open at a time; 0 means 256. A new one closes the oldest, so that
-	// callers who identify themselves at once get through.
+	// Connections is how many such connections may be open at a time; 0 means 256. A new one closes the oldest of the network
+	// that has the most. So callers who identify themselves soon get through, although somebody floods the server.
 	Connections int
 	// Lifetime is how long a connection may stay open without a known caller; 0 means 30 seconds.
 	Lifetime time.Duration
@@ -42,12 +43,13 @@ type Listener struct {
 	limits Limits
 
 	mu      sync.Mutex
-	unknown *list.List // of *Conn, newest first
+	unknown *list.List           // of *Conn, newest first
+	from    map[netip.Prefix]int // how many of them are from each network
 }
 
 // Listen returns a Listener over l.
 func Listen(l *net.TCPListener, limits Limits) *Listener {
-	return &Listener{TCPListener: l, limits: limits.withDefaults(), unknown: list.New()}
+	return &Listener{TCPListener: l, limits: limits.withDefaults(), unknown: list.New(), from: map[netip.Prefix]int{}}
 }
 
 // Accept returns the next connection, which is a *Conn.
@@ -56,21 +58,50 @@ func (l *Listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{TCPConn: tcp, listener: l}
+	c := &Conn{TCPConn: tcp, listener: l, network: networkOf(tcp.RemoteAddr())}
 	c.left.Store(l.limits.Bytes)
 	c.user = sync.OnceValues(func() (int, error) { return userOf(c) })
 	c.timer = time.AfterFunc(l.limits.Lifetime, func() { _ = c.Close() })
 	l.mu.Lock()
 	c.place = l.unknown.PushFront(c)
-	var oldest *Conn
+	l.from[c.network]++
+	var spare *Conn
 	if l.unknown.Len() > l.limits.Connections {
-		oldest, _ = l.unknown.Back().Value.(*Conn)
+		spare = l.spare()
 	}
 	l.mu.Unlock()
-	if oldest != nil {
-		_ = oldest.Close()
+	if spare != nil {
+		_ = spare.Close()
 	}
 	return c, nil
+}
+
+// spare returns the oldest connection of the network that has the most. The caller holds the lock.
+func (l *Listener) spare() (spare *Conn) {
+	most := 0
+	for e := l.unknown.Back(); e != nil; e = e.Prev() {
+		if c, ok := e.Value.(*Conn); ok && l.from[c.network] > most {
+			spare, most = c, l.from[c.network]
+		}
+	}
+	return spare
+}
+
+// networkOf returns the address, or for IPv6 its network: one caller often has a whole network of addresses.
+func networkOf(a net.Addr) netip.Prefix {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.Prefix{}
+	}
+	ip, bits := tcp.AddrPort().Addr().Unmap(), 64
+	if ip.Is4() {
+		bits = 32
+	}
+	network, err := ip.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return network
 }
 
 // forget removes the connection from the connections with unknown callers. It reports whether the connection was one of
@@ -83,5 +114,8 @@ func (l *Listener) forget(c *Conn) bool {
 	}
 	l.unknown.Remove(c.place)
 	c.place = nil
+	if l.from[c.network]--; l.from[c.network] == 0 {
+		delete(l.from, c.network)
+	}
 	return true
 }

@@ -80,7 +80,7 @@ func (i *Interceptor) audit(ctx context.Context, line *fleet.Audited, seen *seen
 		}
 		e.Target = target(seen.request, seen.answer)
 	})
-	if changed := e.ID != 0; !changed && e.Outcome != fleet.OutcomeOK && !i.failures.call(e) {
+	if changed := e.ID != 0; !changed && !i.failures.call(e) {
 		return
 	}
 	attrs := append(attrsOf(e), slog.String("principal", e.Principal), slog.String("kind", string(e.Kind)))

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// failureWindow is the period in which the first failed logins, and the first failed calls of each principal, are logged
-	// one by one. Further ones are counted, and logged together at the end of the period.
+	// failureWindow is the period in which the first failed logins, and the first calls of each principal that change nothing
+	// in the store, are logged one by one. Further ones are counted, and logged together at the end of the period.
 	failureWindow = 10 * time.Second
 	// loginsLogged and callsLogged are how many are logged one by one.
 	loginsLogged = 10
 	callsLogged  = 100
 )
 
-// failures logs failed logins, and failed calls that have changed nothing, but not so many that they fill the log or the
-// disk.
+// failures logs failed logins, and calls that have changed nothing in the store, mostly because they failed. It does not log
+// so many that they fill the log or the disk.
 type failures struct {
 	logger *slog.Logger
 	lines  AuditLog
@@ -49,7 +49,7 @@ func (f *failures) login(ctx context.Context, e fleet.AuditEntry, attrs ...slog.
 	}
 }
 
-// call reports whether the failed call is logged by itself. Otherwise it counts the call.
+// call reports whether the call, which has changed nothing in the store, is logged by itself. Otherwise it counts the call.
 func (f *failures) call(e fleet.AuditEntry) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -79,8 +79,11 @@ func (f *failures) turn() {
 	f.mu.Unlock()
 	for e, count := range rest {
 		message := "calls failed, not logged one by one"
-		if e.Principal == "" {
+		switch {
+		case e.Principal == "":
 			message = "logins failed, not logged one by one"
+		case e.Outcome == fleet.OutcomeOK:
+			message = "calls changed nothing, not logged one by one"
 		}
 		f.logger.LogAttrs(context.Background(), slog.LevelWarn, message, slog.Int("count", count),
 			slog.String("method", e.Method), slog.String("principal", e.Principal), slog.String("outcome", e.Outcome))

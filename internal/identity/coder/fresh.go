@@ -9,12 +9,12 @@ import (
 )
 
 // Requests for tokens that were never valid here are limited, because such tokens may be invented. Coder allows 512 requests a
-// minute from one address, and all callers of this server share its address. A caller's address has a lower limit than all
+// minute from one address, and all callers of this server share its address. A caller's network has a lower limit than all
 // together, so that somebody who floods the server does not keep others from signing in.
 const (
 	newPerSecond, newBurst         = 7, 60
 	newPerSecondFrom, newBurstFrom = 4, 30
-	maxAddresses                   = 4096 // how many addresses are remembered
+	maxNetworks                    = 4096 // how many networks are remembered
 )
 
 // fresh decides which tokens that were never valid are checked.
@@ -29,9 +29,9 @@ func newFresh() *fresh {
 	return &fresh{all: rate.NewLimiter(newPerSecond, newBurst), from: map[netip.Prefix]*rate.Limiter{}}
 }
 
-// allow reports whether a token from the remote address may be checked. It is "" if the call came over no connection.
-func (f *fresh) allow(now time.Time, remote string) bool {
-	return f.limiter(networkOf(remote)).AllowN(now, 1) && f.all.AllowN(now, 1)
+// allow reports whether a token from the network may be checked.
+func (f *fresh) allow(now time.Time, network netip.Prefix) bool {
+	return f.limiter(network).AllowN(now, 1) && f.all.AllowN(now, 1)
 }
 
 // limiter returns the limit of the network.
@@ -41,7 +41,7 @@ func (f *fresh) limiter(network netip.Prefix) *rate.Limiter {
 	l := f.from[network]
 	if l == nil {
 		for other := range f.from { // in random order
-			if len(f.from) < maxAddresses {
+			if len(f.from) < maxNetworks {
 				break
 			}
 			delete(f.from, other)
@@ -50,21 +50,4 @@ func (f *fresh) limiter(network netip.Prefix) *rate.Limiter {
 		f.from[network] = l
 	}
 	return l
-}
-
-// networkOf returns the address, or for IPv6 its network: one caller usually has a whole network.
-func networkOf(remote string) netip.Prefix {
-	at, err := netip.ParseAddrPort(remote)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	ip, bits := at.Addr().Unmap(), 64
-	if ip.Is4() {
-		bits = 32
-	}
-	network, err := ip.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	return network
 }

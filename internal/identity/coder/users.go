@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"sync"
@@ -28,12 +29,12 @@ const (
 
 // Users is the source of the users of a Coder deployment. It is an identity.Source.
 type Users struct {
-	config Config
-	names  identity.Names
-	now    func() time.Time
-	client *client
-	fresh  *fresh
-	remote func(ctx context.Context) string
+	config  Config
+	names   identity.Names
+	now     func() time.Time
+	client  *client
+	fresh   *fresh
+	network func(ctx context.Context) netip.Prefix
 
 	mu      sync.Mutex
 	answers map[[sha256.Size]byte]*answer // by the hash of the token
@@ -52,8 +53,8 @@ type answer struct {
 type Options struct {
 	Transport http.RoundTripper
 	Now       func() time.Time
-	// Remote returns the remote address of a call, as HOST:PORT. nil means that all calls come from one address.
-	Remote func(ctx context.Context) string
+	// Network returns the network from which a call comes. nil means that all calls come from one network.
+	Network func(ctx context.Context) netip.Prefix
 }
 
 // New returns the source. It makes no request. It returns an error if the configuration is invalid.
@@ -69,12 +70,12 @@ func New(config Config, names identity.Names, o Options) (*Users, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Remote == nil {
-		o.Remote = func(context.Context) string { return "" }
+	if o.Network == nil {
+		o.Network = func(context.Context) netip.Prefix { return netip.Prefix{} }
 	}
 	return &Users{
 		config: config, names: names, now: o.Now, client: newClient(u, o.Transport),
-		fresh: newFresh(), remote: o.Remote, answers: map[[sha256.Size]byte]*answer{},
+		fresh: newFresh(), network: o.Network, answers: map[[sha256.Size]byte]*answer{},
 	}, nil
 }
 
@@ -134,7 +135,7 @@ func (u *Users) ask(ctx context.Context, secret string, a, old *answer) {
 	defer close(a.done)
 	begun := u.now()
 	valid := old != nil && old.valid
-	if valid || u.fresh.allow(begun, u.remote(ctx)) {
+	if valid || u.fresh.allow(begun, u.network(ctx)) {
 		a.principal, a.err = u.identify(ctx, secret)
 	} else {
 		a.err = unavailable("too many unknown Coder tokens were sent to this server", rememberFailure)

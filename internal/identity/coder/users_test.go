@@ -2,9 +2,9 @@ package coder_test
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,16 +33,16 @@ func (subjects) NameOf(_ context.Context, s fleet.Subject) (string, error) {
 func source(t *testing.T, d *codertest.Deployment, c coder.Config) *coder.Users {
 	t.Helper()
 	c.URL = d.URL
-	u, err := coder.New(c, subjects{}, coder.Options{Now: d.Now, Remote: func(ctx context.Context) string {
-		remote, _ := ctx.Value(remoteKey{}).(string)
-		return remote
+	u, err := coder.New(c, subjects{}, coder.Options{Now: d.Now, Network: func(ctx context.Context) netip.Prefix {
+		network, _ := ctx.Value(networkKey{}).(netip.Prefix)
+		return network
 	}})
 	require.NoError(t, err)
 	t.Cleanup(u.Close)
 	return u
 }
 
-type remoteKey struct{}
+type networkKey struct{}
 
 func requireReason(t *testing.T, want fleet.Reason, err error, says ...string) {
 	t.Helper()
@@ -231,9 +231,9 @@ func TestFlood(t *testing.T) {
 	require.NoError(t, err)
 	d.Later(time.Minute) // alice's answer is outdated
 	begun := d.Requests.Load()
-	for i := range 12_000 { // more than are remembered
+	for range 12_000 { // more than are remembered
 		made := strings.ReplaceAll(uuid.NewString(), "-", "")
-		flooder := context.WithValue(t.Context(), remoteKey{}, fmt.Sprintf("[2001:db8::%x]:99", i))
+		flooder := context.WithValue(t.Context(), networkKey{}, netip.MustParsePrefix("2001:db8::/64"))
 		_, err := u.Authenticate(flooder, made[:10]+"-"+made[10:]) // 32 digits
 		require.Error(t, err)
 	}
@@ -242,7 +242,7 @@ func TestFlood(t *testing.T) {
 	require.NoError(t, err)
 	const bobsToken = "bbbbbbbbbb-bbbbbbbbbbbbbbbbbbbbbb"
 	d.Add("bob", bobsToken)
-	_, err = u.Authenticate(context.WithValue(t.Context(), remoteKey{}, "192.0.2.1:99"), bobsToken)
+	_, err = u.Authenticate(context.WithValue(t.Context(), networkKey{}, netip.MustParsePrefix("192.0.2.1/32")), bobsToken)
 	require.NoError(t, err)
 }
 

@@ -34,7 +34,9 @@ func TestRights(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop()) })
 	require.NoError(t, server.Exec(t.Context(), "postgres", `CREATE ROLE reader LOGIN`))
-	as := func(role string) string { return strings.Replace(server.URL("postgres"), "user=fleet", "user="+role, 1) }
+	as := func(role string) string {
+		return strings.Replace(server.URL("postgres"), "user=fleet", "user="+role, 1)
+	}
 	require.NotEqual(t, as("fleet"), as("reader"))
 
 	refused(t, as("reader"), "the role may not create tables: run `fleet migrate up`")
