@@ -1,7 +1,9 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -9,7 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 
+	"fleet/internal/face/rpc"
 	"fleet/internal/fleet"
 )
 
@@ -43,21 +47,49 @@ var accessNeeded = map[string]string{
 	"rotate_own_token": "caller", // about the caller alone
 }
 
-// TestAccess calls every method, on every face, as the owner of an agent, as people with whom it is shared to view or to
-// run, as a stranger and as an admin. Each caller may do what the table says, and nothing more. TestIsolation checks what
-// a stranger learns from the answers.
+// The callers of TestAccess beside alice, who owns the agent, and root, an admin. The agent is shared with each viewer to view,
+// and with each runner to run: with a person, and with a group of the other one.
+var (
+	viewers = []string{"viewer", "group-viewer"}
+	runners = []string{"runner", "group-runner"}
+	sharers = slices.Concat(viewers, runners)
+	others  = append(slices.Clone(sharers), "stranger")
+)
+
+// grouped identifies callers by their tokens. The names of some principals say in which group they are.
+type grouped struct{ f **testFleet }
+
+// Authenticate implements rpc.Authenticator.
+func (g grouped) Authenticate(ctx context.Context, md metadata.MD) (fleet.Principal, error) {
+	p, err := rpc.TokenAuth{Lookup: (*g.f).service.Authenticate}.Authenticate(ctx, md)
+	if name, ok := strings.CutPrefix(p.Name, "group-"); ok {
+		p.Groups = []string{"oidc:" + name}
+	}
+	return p, err
+}
+
+// TestAccess calls every method, on every face, as the owner of an agent, as people and groups with whom it is shared to
+// view or to run, as a stranger and as an admin. Each caller may do what the table says, and nothing more. TestIsolation
+// checks what a stranger learns from the answers.
 func TestAccess(t *testing.T) {
 	t.Parallel()
-	s := &story{names: map[string]string{}, testFleet: newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{
-		"alice": {}, "viewer": {}, "runner": {}, "stranger": {}, "root": {Admin: true},
-	}})}
+	tokens := map[string]tokenConfig{"alice": {}, "root": {Admin: true}}
+	for _, name := range others {
+		tokens[name] = tokenConfig{}
+	}
+	var f *testFleet
+	f = newTestFleet(t, fleetConfig{Tokens: tokens, Options: func(o *Options) { o.Auth = func() rpc.Authenticator { return grouped{&f} } }})
+	s := &story{names: map[string]string{}, testFleet: f}
 	x := s.sharedAgent(t, "papi")
 	s.end(t, "papi")
 	x.task = s.names["task"]
 	ask(t, s, "papi")
 	x.question = s.names["question"]
 
-	for _, name := range slices.Sorted(maps.Keys(methods)) {
+	names := slices.Sorted(maps.Keys(methods))
+	creating := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !creates(name) })
+	names = append(slices.DeleteFunc(names, creates), creating...) // new objects would change answers of the other methods
+	for _, name := range names {
 		needed, ok := accessNeeded[name]
 		require.True(t, ok, "add the access that %s needs to accessNeeded", name)
 		for _, face := range []string{"grpc", "rest", "mcp"} {
@@ -67,7 +99,7 @@ func TestAccess(t *testing.T) {
 		}
 	}
 	s.allowed(t)
-	for _, by := range []string{"alice", "viewer", "runner", "stranger"} {
+	for _, by := range append([]string{"alice"}, others...) {
 		r, err := s.callGRPC(t.Context(), callOf("rotate_own_token", map[string]any{}, by))
 		require.NoError(t, err)
 		require.Nil(t, r.err, "%s", r.err)
@@ -75,6 +107,11 @@ func TestAccess(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, string(b), `"name":"`+by+`"`)
 	}
+}
+
+// creates reports whether each caller of the method, which is alike for all, creates an object of its own.
+func creates(name string) bool {
+	return accessNeeded[name] == "alike" && (made(name) || name == "create_agent_session" || name == "run_subagent" || name == "execute_agent_request" || name == "invoke_agent")
 }
 
 // checkAccess checks who may call the method over the face. x are objects of alice.
@@ -102,14 +139,23 @@ func (s *story) checkAccess(t *testing.T, face, name, needed string, x target) {
 	}
 	switch needed {
 	case "alike":
-		if made(name) || name == "create_agent_session" || name == "run_subagent" || name == "execute_agent_request" || name == "invoke_agent" {
-			return // each caller creates its own object
+		if creates(name) {
+			for _, by := range append([]string{"alice", "root"}, others...) { // each caller creates its own object
+				require.False(t, denied(call(by)), "%s by %s", what, by)
+			}
+			return
 		}
-		want := forget(t, call("stranger"))
-		require.Equal(t, want, forget(t, call("viewer")), what)
-		require.Equal(t, want, forget(t, call("runner")), what)
+		want := call("stranger")
+		for _, by := range sharers {
+			require.Equal(t, forget(t, want), forget(t, call(by)), "%s by %s", what, by)
+		}
+		for _, by := range []string{"alice", "root"} { // their answers can also have objects of their own
+			if name != "pull_agent" || by != "root" { // only admins may reach the server's own networks
+				require.Equal(t, denied(want), denied(call(by)), "%s by %s", what, by)
+			}
+		}
 	case "admin":
-		for _, by := range []string{"alice", "viewer", "runner", "stranger"} {
+		for _, by := range append([]string{"alice"}, others...) {
 			r := call(by)
 			require.NotNil(t, r.err, "%s by %s", what, by)
 			require.Equal(t, string(fleet.ReasonPermissionDenied), r.err.Reason, "%s by %s", what, by)
@@ -119,9 +165,13 @@ func (s *story) checkAccess(t *testing.T, face, name, needed string, x target) {
 		}
 	case "lists":
 		want := forget(t, call("alice")) // alice has no other objects
-		for _, by := range []string{"viewer", "runner", "root"} {
+		for _, by := range append([]string{"root"}, sharers...) {
 			got := forget(t, call(by))
-			if access := map[string]string{"viewer": "view", "runner": "run"}[by]; name == "list_questions" && access != "" {
+			if name == "list_questions" && by != "root" {
+				access := "view"
+				if slices.Contains(runners, by) {
+					access = "run"
+				}
 				said := `"access":"` + access + `",`
 				require.Contains(t, got, said, "%s by %s", what, by)
 				got = strings.Replace(got, said, "", 1)
@@ -134,64 +184,71 @@ func (s *story) checkAccess(t *testing.T, face, name, needed string, x target) {
 		r := call("stranger")
 		require.NotNil(t, r.err, "%s by a stranger", what)
 		require.Contains(t, notFound, r.err.Reason, "%s by a stranger", what)
-		for _, by := range []string{"viewer", "runner"} {
-			if needed == "run" && by == "runner" {
-				continue
-			}
+		may := map[string][]string{"view": append([]string{"alice", "root"}, sharers...)}[needed] // for the others, see allowed
+		mayNot := map[string][]string{"run": viewers, "own": sharers}[needed]
+		for _, by := range may {
 			r := call(by)
-			if needed == "view" {
-				require.False(t, refused(r), "%s by %s: %s", what, by, r.err)
-			} else {
-				require.True(t, refused(r), "%s by %s", what, by)
-				require.Equal(t, string(fleet.ReasonPermissionDenied), r.err.Reason, "%s by %s", what, by)
+			require.False(t, refused(r), "%s by %s: %s", what, by, r.err)
+		}
+		for _, by := range mayNot {
+			require.True(t, denied(call(by)), "%s by %s", what, by)
+		}
+	}
+}
+
+// allowed calls every method that changes something as each caller who may, on every face, with a new agent for each call.
+func (s *story) allowed(t *testing.T) {
+	t.Helper()
+	n := 0
+	for _, name := range slices.Sorted(maps.Keys(accessNeeded)) {
+		callers := map[string][]string{"run": append([]string{"alice", "root"}, runners...), "own": {"alice", "root"}}[accessNeeded[name]]
+		for _, by := range callers {
+			for _, face := range []string{"grpc", "rest", "mcp"} {
+				if face == "mcp" && !hasTool(methods[name]) {
+					continue
+				}
+				n++
+				s.allows(t, face, name, by, fmt.Sprintf("a%d", n))
 			}
 		}
 	}
 }
 
-// allowed calls every method that changes something as each caller who may, with a new agent for each call. The calls go
-// over gRPC and REST in turn.
-func (s *story) allowed(t *testing.T) {
+// allows calls the method, which changes something, about a new agent.
+func (s *story) allows(t *testing.T, face, name, by, agent string) {
 	t.Helper()
-	n := 0
-	for _, name := range slices.Sorted(maps.Keys(accessNeeded)) {
-		callers := map[string][]string{"run": {"alice", "runner", "root"}, "own": {"alice", "root"}}[accessNeeded[name]]
-		for _, by := range callers {
-			n++
-			agent := "a" + string(rune('a'+n/26)) + string(rune('a'+n%26))
-			x := s.sharedAgent(t, agent)
-			switch name {
-			case "start_agent_task", "delete_task", "restart_agent":
-				s.end(t, agent)
-				x.task = s.names["task"]
-			case "answer_question", "send_task_message", "stop_agent_task":
-				ask(t, s, agent)
-				x.question = s.names["question"]
-			}
-			args := x.attack(t, methods[name])
-			delete(args, "request_id")
-			if name == "answer_question" {
-				args["answer"] = "yes"
-			}
-			face := []string{"grpc", "rest"}[n%2]
-			r, err := faces[face](s.testFleet, t.Context(), callOf(name, args, by))
-			require.NoError(t, err)
-			require.False(t, refused(r), "%s by %s: %s", name, by, r.err)
-		}
+	x := s.sharedAgent(t, agent)
+	switch name {
+	case "start_agent_task", "delete_task", "restart_agent":
+		s.end(t, agent)
+		x.task = s.names["task"]
+	case "answer_question", "send_task_message", "stop_agent_task":
+		ask(t, s, agent)
+		x.question = s.names["question"]
 	}
+	args := x.attack(t, methods[name])
+	delete(args, "request_id")
+	if name == "answer_question" {
+		args["answer"] = "yes"
+	}
+	r, err := faces[face](s.testFleet, t.Context(), callOf(name, args, by))
+	require.NoError(t, err)
+	require.False(t, refused(r), "%s by %s over %s: %s", name, by, face, r.err)
 }
 
 func callOf(name string, args map[string]any, by string) call {
 	return call{method: methods[name], args: args, by: by}
 }
 
-// sharedAgent creates an agent of alice and shares it with the viewer and the runner.
+// sharedAgent creates an agent of alice and shares it with the viewers and the runners.
 func (s *story) sharedAgent(t *testing.T, name string) target {
 	t.Helper()
 	for _, st := range []step{
 		{Agent: map[string]any{"name": name}, By: "alice"},
 		{Call: "share_agent", With: map[string]any{"agent_name": name, "person": "viewer", "access": "view"}, By: "alice"},
 		{Call: "share_agent", With: map[string]any{"agent_name": name, "person": "runner", "access": "run"}, By: "alice"},
+		{Call: "share_agent", With: map[string]any{"agent_name": name, "group": "oidc:viewer", "access": "view"}, By: "alice"},
+		{Call: "share_agent", With: map[string]any{"agent_name": name, "group": "oidc:runner", "access": "run"}, By: "alice"},
 	} {
 		require.NoError(t, s.do(t.Context(), st))
 	}
@@ -222,8 +279,12 @@ var notFound = []string{"AGENT_NOT_FOUND", "TASK_NOT_FOUND", "QUESTION_NOT_FOUND
 
 // refused reports whether the reply says that the caller may not make the call, or that the object does not exist.
 func refused(r reply) bool {
-	return r.err != nil && (r.err.code != nil && *r.err.code == codes.PermissionDenied ||
-		r.err.Reason == string(fleet.ReasonPermissionDenied) || slices.Contains(notFound, r.err.Reason))
+	return denied(r) || r.err != nil && slices.Contains(notFound, r.err.Reason)
+}
+
+// denied reports whether the reply says that the caller may not make the call.
+func denied(r reply) bool {
+	return r.err != nil && (r.err.code != nil && *r.err.code == codes.PermissionDenied || r.err.Reason == string(fleet.ReasonPermissionDenied))
 }
 
 // forget returns the reply as text, without the parts that change by themselves or differ between callers.
