@@ -1,0 +1,59 @@
+package coder_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/identity/coder"
+)
+
+// reply answers requests with the status: those for groups with the groups, and others with the body.
+type reply struct {
+	status       int
+	body, groups []byte
+}
+
+// RoundTrip implements http.RoundTripper.
+func (r reply) RoundTrip(request *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(request.URL.Path, "/groups") {
+		r.body = r.groups
+	}
+	return &http.Response{
+		StatusCode: r.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(bytes.NewReader(r.body)), ContentLength: int64(len(r.body)), Request: request,
+	}, nil
+}
+
+// FuzzWhois checks that an answer of Coder gives a principal with a name and a scope, or an error that does not have the
+// secret, and that it never makes somebody else than a user of Coder.
+func FuzzWhois(f *testing.F) {
+	f.Add(200, []byte(`{"id":"00000000-0000-0000-0000-000000000001","username":"alice","status":"active","roles":[{"name":"owner"}],
+		"user_id":"00000000-0000-0000-0000-000000000001","scope":"all","expires_at":"2030-01-01T00:00:00Z"}`), []byte(`[{"name":"ops","organization_name":"acme"}]`))
+	f.Add(401, []byte(`{"message":"no"}`), []byte(`[]`))
+	f.Add(200, []byte(`[]`), []byte(`{}`))
+	f.Fuzz(func(t *testing.T, status int, body, groups []byte) {
+		if status < 200 || status > 599 {
+			t.Skip()
+		}
+		u, err := coder.New(coder.Config{URL: "https://coder.example.com"}, subjects{}, coder.Options{Transport: reply{status, body, groups}})
+		require.NoError(t, err)
+		defer u.Close()
+		p, err := u.Authenticate(t.Context(), alicesToken)
+		if err != nil {
+			require.NotContains(t, err.Error(), alicesToken[11:])
+			require.NotEqual(t, fleet.ReasonInternal, fleet.ReasonOf(err), "%v", err)
+			return
+		}
+		require.Equal(t, http.StatusOK, status)
+		require.Contains(t, p.Name, "coder:")
+		for _, g := range p.Groups {
+			require.Contains(t, g, "coder:")
+		}
+	})
+}
