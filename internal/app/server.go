@@ -269,10 +269,24 @@ func (s *Server) Serve(ctx context.Context) error {
 	var err error
 	select {
 	case <-ctx.Done():
+		s.drain()
 		s.log.Info("server stopping; agents and their programs continue, model runs in this process end", slog.Int64("calls", s.guard.under.Load()))
 	case err = <-ended:
 	}
 	return errors.Join(err, s.shutdown())
+}
+
+// drain lets runs of models that are in this process end, for drain_timeout at most. Meanwhile the server answers calls, but is
+// not ready, so that load balancers choose others.
+func (s *Server) drain() {
+	s.service.Leave()
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DrainTimeout)
+	defer cancel()
+	told := time.AfterFunc(time.Second, func() {
+		s.log.Info("server waits for runs of models to end", slog.Duration("at_most", s.cfg.DrainTimeout))
+	})
+	defer told.Stop()
+	s.places.drain(ctx)
 }
 
 // warn logs a warning if the server accepts more callers than its settings seem to say.

@@ -114,3 +114,57 @@ func TestShutdownWithHangingPlace(t *testing.T) {
 		require.Fail(t, "the server does not end")
 	}
 }
+
+// drainingPlace has runs that end with the process, as models have.
+type drainingPlace struct {
+	*fake.Place
+	begun, over chan struct{}
+}
+
+// Drain waits for the runs.
+func (p drainingPlace) Drain(ctx context.Context) {
+	close(p.begun)
+	select {
+	case <-p.over:
+	case <-ctx.Done():
+	}
+}
+
+// TestShutdownWaitsForRuns stops a server with a run in its process. Until the run has ended, the server must answer calls,
+// but must not be ready.
+func TestShutdownWaitsForRuns(t *testing.T) {
+	t.Parallel()
+	cfg := DefaultConfig()
+	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Places, cfg.DrainTimeout = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), []string{"fake"}, time.Hour
+	world := drainingPlace{fake.New(fake.Config{}), make(chan struct{}), make(chan struct{})}
+	defer world.Destroy()
+	a, err := Open(t.Context(), cfg, Options{Places: []fleet.Place{world}})
+	require.NoError(t, err)
+	s, err := a.Listen("test")
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx) }()
+	get := func(path string) (int, string) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.HTTPAddr()+path, http.NoBody)
+		require.NoError(t, err)
+		resp, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		return resp.StatusCode, string(body)
+	}
+	waittest.Until(t, "a new server is ready without a signal", func() bool { code, _ := get("/readyz"); return code == http.StatusOK })
+
+	stop()
+	<-world.begun
+	code, body := get("/readyz")
+	require.Equal(t, http.StatusServiceUnavailable, code)
+	require.Contains(t, body, "it is shutting down")
+	code, _ = get("/v1/agents")
+	require.Equal(t, http.StatusOK, code)
+	require.Empty(t, ended)
+	close(world.over)
+	require.NoError(t, <-ended)
+}

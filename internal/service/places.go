@@ -46,3 +46,6 @@ func (s *Service) PlaceOf(v *fleet.AgentView) fleet.PlaceState { return s.places
 
 // Health returns the health of the parts that Fleet needs. It calls the store but no place.
 func (s *Service) Health(ctx context.Context) fleet.Health { return s.places.Health(ctx) }
+
+// Leave makes the server not ready, because it is about to stop.
+func (s *Service) Leave() { s.places.Leave() }

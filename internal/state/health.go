@@ -16,7 +16,11 @@ const (
 	// partSchema is degraded when a newer Fleet has upgraded the database, partLeases when leases cannot be renewed.
 	partSchema = "schema"
 	partLeases = "leases"
+	partServer = "server" // the server is about to stop
 )
+
+// Leave makes the server not ready, because it is about to stop.
+func (ps *Places) Leave() { ps.leaving.Store(new(ps.cfg.Time())) }
 
 // Health returns the health of the parts that Fleet needs. It calls the store but no place.
 func (ps *Places) Health(ctx context.Context) fleet.Health {
@@ -48,6 +52,10 @@ func (ps *Places) Health(ctx context.Context) fleet.Health {
 	}
 	writable := ps.probe.check(ctx, ps.store, ps.cfg)
 	h.Ready = anyKnown && writable
+	if at := ps.leaving.Load(); at != nil {
+		h.Ready = false
+		add(partServer, *at, "it is shutting down")
+	}
 	for _, of := range []struct {
 		part string
 		*failure

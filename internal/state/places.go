@@ -53,9 +53,10 @@ type Places struct {
 	byName       map[string]*ManagedPlace // All by name
 	store        fleet.Store
 	cfg          Config
-	started      time.Time               // when they were created
-	storeFailure atomic.Pointer[failure] // the error of the last read of the store; nil if it succeeded
-	leaseFailure atomic.Pointer[failure] // the error of the last renewal of leases; nil if it succeeded
+	started      time.Time                 // when they were created
+	leaving      atomic.Pointer[time.Time] // since when the server is about to stop; nil if it is not
+	storeFailure atomic.Pointer[failure]   // the error of the last read of the store; nil if it succeeded
+	leaseFailure atomic.Pointer[failure]   // the error of the last renewal of leases; nil if it succeeded
 	probe        probe
 	changed      notify.Subscribers
 

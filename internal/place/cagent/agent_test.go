@@ -284,6 +284,25 @@ func TestConversationSurvives(t *testing.T) {
 	require.ErrorContains(t, err, "in use by another server")
 }
 
+// TestDrain checks that a run in this process can end before the place is closed, and that no other one begins meanwhile.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, fleet.AgentConfig{}, nil)
+	r := d.begin("model: hang here")
+	<-d.model.Gate("here").Arrived()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	d.b.Drain(ctx) // returns although the run goes on
+	drained := make(chan struct{})
+	go func() { d.b.Drain(context.WithoutCancel(ctx)); close(drained) }()
+	err := d.b.Connect(d.agent).Dispatch(t.Context(), fleet.Run{TaskID: uuid.NewString(), Prompt: "hello"})
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
+	d.model.Gate("here").Open()
+	<-drained
+	_, o := d.end(r)
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+}
+
 // TestPermissions checks that a tool runs only if the definition or the configuration allows it.
 func TestPermissions(t *testing.T) {
 	t.Parallel()

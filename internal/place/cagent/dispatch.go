@@ -65,11 +65,11 @@ func (w inProcess) Dispatch(ctx context.Context, r fleet.Run) error {
 	return nil
 }
 
-// enter adds a run to the runs for which Close waits. It returns false if the place is closed.
+// enter adds a run to the runs for which Drain and Close wait. It returns false if no run may begin any more.
 func (b *Place) enter() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed.Load() {
+	if b.closed.Load() || b.draining {
 		return false
 	}
 	b.runs.Add(1)

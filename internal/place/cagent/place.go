@@ -28,6 +28,8 @@ type Place struct {
 	mu     sync.Mutex
 	agents map[string]*member // existing agents, by uid
 	runs   sync.WaitGroup
+
+	draining bool // guarded by mu
 }
 
 // member is an existing agent.
@@ -169,6 +171,20 @@ func (b *Place) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool, 
 		return nil, false, hostError("cannot read the agent's log", err)
 	}
 	return lines, more, nil
+}
+
+// Drain lets the runs in this process end, until ctx ends. Meanwhile no other ones begin here: the fleet dispatches them again
+// after the next start of the server.
+func (b *Place) Drain(ctx context.Context) {
+	b.mu.Lock()
+	b.draining = true
+	b.mu.Unlock()
+	over := make(chan struct{})
+	go func() { b.runs.Wait(); close(over) }()
+	select {
+	case <-over:
+	case <-ctx.Done():
+	}
 }
 
 // Close implements fleet.Place. Active runs in this process fail with a reason. Runs in their own processes continue.
