@@ -28,7 +28,7 @@ func main() {
 
 func run(w io.Writer, args []string) error {
 	if len(args) < 2 {
-		return errors.New("usage: sbom VERSION {PROGRAM | package-lock.json} ...")
+		return errors.New("usage: sbom VERSION FILE [FILE ...], where each file is a program or a package-lock.json")
 	}
 	version, files := args[0], args[1:]
 	product := component(cdx.ComponentTypeApplication, "golang/", "fleet", version)

@@ -70,6 +70,9 @@ func (i *Interceptor) Unary(ctx context.Context, req any, info *grpc.UnaryServer
 		}
 		resp, err = next(ctx, req)
 		seen.answer = resp
+		if seen.whole != nil {
+			seen.whole.untilRead()
+		}
 		return err
 	})
 	if err != nil {

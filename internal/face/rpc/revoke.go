@@ -59,6 +59,7 @@ type openCall struct {
 
 // work is a part of an open call that can be cancelled.
 type work struct {
+	ctx      context.Context //nolint:containedctx // ends with the work
 	cancel   context.CancelCauseFunc
 	stream   bool // it also ends when the caller loses rights
 	patience time.Duration
@@ -72,6 +73,12 @@ const patience = 30 * time.Second
 var errUnread = &fleet.Error{
 	Code: fleet.Unavailable, Reason: fleet.ReasonBackendUnavailable, RetryAfter: time.Second,
 	Message: fmt.Sprintf("the client has not read the answer for %s, so the call was ended: call again", patience),
+}
+
+// untilRead cancels the work if the client does not read the answer, which is about to be sent.
+func (w *work) untilRead() {
+	late := time.AfterFunc(w.patience, func() { w.cancel(ended{errUnread}) })
+	context.AfterFunc(w.ctx, func() { late.Stop() })
 }
 
 // whileReading calls send, and cancels the work if send waits too long for the client.
@@ -126,7 +133,7 @@ func (o *openCalls) attach(ctx context.Context, c *openCall, stream bool) (_ con
 		return ctx, nil, nil, c.ended
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	w = &work{cancel, stream, o.patience}
+	w = &work{ctx, cancel, stream, o.patience}
 	c.works[w] = true
 	return ctx, w, func() {
 		cancel(nil)

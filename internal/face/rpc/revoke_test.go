@@ -25,5 +25,11 @@ func TestUnreadAnswer(t *testing.T) {
 	why, ok := context.Cause(ctx).(ended) //nolint:errorlint // the cause is not wrapped
 	require.True(t, ok)
 	require.Equal(t, errUnread, why.error)
+
+	_, w, _, err = o.attach(t.Context(), c, false)
+	require.NoError(t, err)
+	w.untilRead()
+	<-w.ctx.Done()
+	require.Equal(t, why, context.Cause(w.ctx))
 	end()
 }
