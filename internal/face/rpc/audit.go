@@ -160,7 +160,9 @@ func granted(m any) (text string) {
 				text += " " + v.List().Get(i).String()
 			}
 		case f.Enum() != nil:
-			text += " " + string(f.Enum().Values().ByNumber(v.Enum()).Name())
+			if value := f.Enum().Values().ByNumber(v.Enum()); value != nil { // a request with an unknown value is refused
+				text += " " + string(value.Name())
+			}
 		case f.Kind() != protoreflect.BoolKind:
 			text += " " + v.String()
 		}
