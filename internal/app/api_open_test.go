@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -66,7 +67,11 @@ func TestCallsWithoutRequests(t *testing.T) {
 func TestUnreadAnswers(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"root": {Admin: true}, "alice": {}, "bob": {}}})
-	life := fleetv1.NewLifecycleServiceClient(f.conn)
+	conn, err := grpc.NewClient(f.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(1<<20)) // otherwise the client would read on its own
+	require.NoError(t, err)
+	defer conn.Close()
+	life := fleetv1.NewLifecycleServiceClient(conn)
 	started, err := life.AgentStart(f.as(t.Context(), "alice"), &fleetv1.AgentStartRequest{Contract: "listen"})
 	require.NoError(t, err)
 	random := make([]byte, 2<<20)
