@@ -71,7 +71,7 @@ func (i *Interceptor) Unary(ctx context.Context, req any, info *grpc.UnaryServer
 		resp, err = next(ctx, req)
 		seen.answer = resp
 		if seen.whole != nil {
-			seen.whole.untilRead()
+			seen.whole.sends()
 		}
 		return err
 	})
@@ -117,7 +117,8 @@ func (s stream) SendMsg(m any) error {
 		return err
 	}
 	if w := s.seen.whole; w != nil {
-		return w.whileReading(func() error { return s.ServerStream.SendMsg(m) })
+		w.sends()
+		defer w.sent()
 	}
 	return s.ServerStream.SendMsg(m)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/metadata"
@@ -59,10 +60,9 @@ type openCall struct {
 
 // work is a part of an open call that can be cancelled.
 type work struct {
-	ctx      context.Context //nolint:containedctx // ends with the work
-	cancel   context.CancelCauseFunc
-	stream   bool // it also ends when the caller loses rights
-	patience time.Duration
+	cancel  context.CancelCauseFunc
+	stream  bool         // it also ends when the caller loses rights
+	sending atomic.Int64 // since when it waits for the client to read, in Unix nanoseconds; 0 if it does not
 }
 
 // patience is how long the client of a call over gRPC may not read while the server wants to send. The REST face has a limit
@@ -75,17 +75,11 @@ var errUnread = &fleet.Error{
 	Message: fmt.Sprintf("the client has not read the answer for %s, so the call was ended: call again", patience),
 }
 
-// untilRead cancels the work if the client does not read the answer, which is about to be sent.
-func (w *work) untilRead() {
-	late := time.AfterFunc(w.patience, func() { w.cancel(ended{errUnread}) })
-	context.AfterFunc(w.ctx, func() { late.Stop() })
-}
+// sends records that the server begins to send an answer. The work ends if the client does not read for too long.
+func (w *work) sends() { w.sending.Store(time.Now().UnixNano()) }
 
-// whileReading calls send, and cancels the work if send waits too long for the client.
-func (w *work) whileReading(send func() error) error {
-	defer time.AfterFunc(w.patience, func() { w.cancel(ended{errUnread}) }).Stop()
-	return send()
-}
+// sent records that the client has read what was sent.
+func (w *work) sent() { w.sending.Store(0) }
 
 func newOpenCalls(auth Authenticator, most int) *openCalls {
 	return &openCalls{auth: auth, every: recheck, patience: patience, most: most, counts: map[string]int{}, groups: map[string]*group{}}
@@ -133,7 +127,7 @@ func (o *openCalls) attach(ctx context.Context, c *openCall, stream bool) (_ con
 		return ctx, nil, nil, c.ended
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	w = &work{ctx, cancel, stream, o.patience}
+	w = &work{cancel: cancel, stream: stream}
 	c.works[w] = true
 	return ctx, w, func() {
 		cancel(nil)
@@ -171,9 +165,15 @@ func (o *openCalls) check(key string, g *group) {
 	case err == nil && narrowed(g.of, now):
 		why = errNarrowed
 	}
-	if refused || why == errNarrowed { //nolint:errorlint // not wrapped
-		for c := range g.calls {
+	late := time.Now().Add(-o.patience).UnixNano()
+	for c := range g.calls {
+		if refused || why == errNarrowed { //nolint:errorlint // not wrapped
 			c.end(why, refused)
+		}
+		for w := range c.works {
+			if since := w.sending.Load(); since != 0 && since < late {
+				w.cancel(ended{errUnread})
+			}
 		}
 	}
 	g.timer.Reset(o.every)

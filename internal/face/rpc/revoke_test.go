@@ -11,25 +11,32 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestUnreadAnswer checks that a call ends whose client does not read its answer.
+// TestUnreadAnswer checks that a call ends whose client does not read its answer, and no other call.
 func TestUnreadAnswer(t *testing.T) {
 	t.Parallel()
-	o := newOpenCalls(nil, 0)
-	o.every, o.patience = time.Hour, time.Millisecond
+	o := newOpenCalls(known{}, 0)
+	o.every, o.patience = time.Millisecond, 20*time.Millisecond
 	ctx, end := context.WithCancel(t.Context())
+	defer end()
 	c, err := o.enter(ctx, fleet.Principal{Name: "alice"}, metadata.MD{})
 	require.NoError(t, err)
-	ctx, w, _, err := o.attach(ctx, c, true)
+	read, w, _, err := o.attach(ctx, c, true)
 	require.NoError(t, err)
-	require.ErrorIs(t, w.whileReading(func() error { <-ctx.Done(); return ctx.Err() }), context.Canceled)
-	why, ok := context.Cause(ctx).(ended) //nolint:errorlint // the cause is not wrapped
+	w.sends()
+	w.sent()
+	unread, w, _, err := o.attach(ctx, c, true)
+	require.NoError(t, err)
+	w.sends()
+	<-unread.Done()
+	why, ok := context.Cause(unread).(ended) //nolint:errorlint // the cause is not wrapped
 	require.True(t, ok)
 	require.Equal(t, errUnread, why.error)
+	require.NoError(t, read.Err())
+}
 
-	_, w, _, err = o.attach(t.Context(), c, false)
-	require.NoError(t, err)
-	w.untilRead()
-	<-w.ctx.Done()
-	require.Equal(t, why, context.Cause(w.ctx))
-	end()
+// known identifies every caller.
+type known struct{}
+
+func (known) Authenticate(context.Context, metadata.MD) (fleet.Principal, error) {
+	return fleet.Principal{Name: "alice"}, nil
 }
