@@ -81,8 +81,8 @@ func packages(lock string) (found []cdx.Component, err error) {
 	}
 	var content struct {
 		Packages map[string]struct {
-			Version          string
-			Dev, DevOptional bool
+			Version string
+			Dev     bool
 		}
 	}
 	if err := json.Unmarshal(b, &content); err != nil {
@@ -91,7 +91,7 @@ func packages(lock string) (found []cdx.Component, err error) {
 	const dir = "node_modules/"
 	for path, p := range content.Packages {
 		at := strings.LastIndex(path, dir)
-		if at < 0 || p.Dev || p.DevOptional { // without dir, it is the project itself
+		if at < 0 || p.Dev { // without dir, it is the project itself
 			continue
 		}
 		found = append(found, library("npm/", path[at+len(dir):], p.Version))

@@ -125,6 +125,8 @@ func TestOpenCalls(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bob": {}}, Limits: fleet.Limits{OpenCalls: 2}})
 	client := fleetv1.NewFleetServiceClient(f.conn)
+	_, err := f.mcp(t.Context(), "alice", toolsetOf(methods["list_agents"])) // it connects before the limit is reached
+	require.NoError(t, err)
 	var end context.CancelFunc
 	for range 2 {
 		var ctx context.Context
@@ -148,7 +150,7 @@ func TestOpenCalls(t *testing.T) {
 		require.Equal(t, string(fleet.ReasonLimitReached), r.err.Reason, face)
 		require.Equal(t, "limits.open_calls", r.err.Details["limit"], face)
 	}
-	_, err := client.ListAgents(f.as(t.Context(), "bob"), &fleetv1.ListAgentsRequest{})
+	_, err = client.ListAgents(f.as(t.Context(), "bob"), &fleetv1.ListAgentsRequest{})
 	require.NoError(t, err)
 	end()
 	waittest.Until(t, "the server learns by itself that a client has cancelled", lists)

@@ -66,7 +66,7 @@ type Config struct {
 	LogLevel         string        `yaml:"log_level" help:"lowest level to log: debug, info, warn or error"`
 	LogFormat        string        `yaml:"log_format" help:"form of the log: text or json"`
 	// InsecurePlaintext is for a server behind a proxy, or in a network that nobody else can read.
-	InsecurePlaintext bool   `yaml:"insecure_plaintext" help:"serve addresses that others can reach without TLS, for example behind a proxy that speaks TLS; also send callers' tokens to Coder without TLS if its URL says http"`
+	InsecurePlaintext bool   `yaml:"insecure_plaintext" help:"serve addresses that others can reach without TLS, for example behind a proxy that speaks TLS. With auth coder, it also allows an http URL of Coder"`
 	AgentsHTTP        string `yaml:"agents_http" help:"with tls: the loopback address at which agents on this machine reach MCP and REST without it"`
 	// TLS encrypts what crosses the network.
 	TLS TLS `yaml:"tls"`

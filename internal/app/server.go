@@ -239,7 +239,7 @@ func (s *Server) namedAddr() string {
 func (s *Server) GRPCAddr() string { return s.grpcListener.Addr().String() }
 
 // Serve runs the fleet and answers calls until ctx is done or a listener fails. Then it ends open calls and closes
-// everything.
+// everything. Before that, if ctx is done, it waits for runs of models in this process.
 func (s *Server) Serve(ctx context.Context) error {
 	address, serveHTTP := "http://"+s.HTTPAddr(), s.http.Serve
 	forAgents := address

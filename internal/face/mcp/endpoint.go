@@ -34,8 +34,8 @@ type endpoint struct {
 	timeout   time.Duration
 }
 
-// maxUnknownBody is the largest message that is read from an unknown caller, in bytes. Such a caller may initialize and
-// list the tools.
+// maxUnknownBody is the largest message that is read from an unknown caller, who may initialize and list the tools, and from
+// one who has reached a limit; in bytes.
 const maxUnknownBody = 64 << 10
 
 func newEndpoint(s *server.MCPServer, known *sessions, c Config) *endpoint {
@@ -79,7 +79,8 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		wire.WriteError(w, unknown)
 		return
 	}
-	if unknown != nil {
+	refused := e.refused(ctx)
+	if unknown != nil || refused != nil {
 		maxBody = min(maxBody, maxUnknownBody)
 	}
 	body, err := read(w, r, maxBody)
@@ -87,8 +88,12 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
 			w.Header().Set("Connection", "close")
-			if unknown != nil {
+			switch {
+			case unknown != nil:
 				wire.WriteError(w, unknown)
+				return
+			case refused != nil:
+				refuseLimited(w, nil, refused)
 				return
 			}
 			refuse(w, http.StatusRequestEntityTooLarge, mcp.INVALID_REQUEST, fmt.Sprintf("the message is larger than %d bytes; send less", tooLarge.Limit))
@@ -102,8 +107,8 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, problem.Code, problem.Message)
 		return
 	}
-	if err := e.refused(ctx); err != nil && m.Method != string(mcp.MethodToolsCall) { // a call of a tool reports the error in its result, which models read
-		refuseLimited(w, m.ID, err)
+	if refused != nil && m.Method != string(mcp.MethodToolsCall) { // a call of a tool reports the error in its result, which models read
+		refuseLimited(w, m.ID, refused)
 		return
 	}
 	out := &stream{w: w, timeout: e.timeout, leave: func() {}}

@@ -14,9 +14,6 @@ func (f *Fleet) ListAudit(ctx context.Context, r *fleetv1.ListAuditRequest) (*fl
 	q := service.ListAuditRequest{Cursor: r.GetCursor(), Limit: intOf(r.Limit), AuditFilter: fleet.AuditFilter{
 		Principal: r.GetPrincipal(), Method: r.GetMethod(), AgentName: r.GetAgentName(), Outcome: r.GetOutcome(),
 	}}
-	if m := r.GetMethod(); m != "" && !isMethod(m) {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "method", "there is no method %q: give the name of a method of the API, such as start_agent_task", fleet.Shorten(m, 60))
-	}
 	var err error
 	if q.Since, err = timeIn("since", r.GetSince()); err != nil {
 		return nil, err
@@ -27,6 +24,10 @@ func (f *Fleet) ListAudit(ctx context.Context, r *fleetv1.ListAuditRequest) (*fl
 	lines, next, err := f.svc.ListAudit(ctx, q)
 	if err != nil {
 		return nil, err
+	}
+	// The log can have methods of other versions, and paths.
+	if m := r.GetMethod(); len(lines) == 0 && m != "" && !isMethod(m) {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "method", "there is no method %q: give the name of a method of the API, such as start_agent_task", fleet.Shorten(m, 60))
 	}
 	resp := &fleetv1.ListAuditResponse{Entries: make([]*fleetv1.AuditEntry, len(lines)), NextCursor: some(next)}
 	for i, e := range lines {

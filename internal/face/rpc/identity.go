@@ -54,8 +54,8 @@ func (i *Interceptor) Identify(ctx context.Context, md metadata.MD, method strin
 }
 
 // Begin is Identify for a call over gRPC whose header has arrived. The context that it returns must become that of the
-// whole call, and is cancelled when the caller's credentials are revoked. Then the server neither waits for the request,
-// nor for a client that does not read the answer.
+// whole call, and is cancelled when the caller's credentials are revoked. After that the server waits neither for the request
+// nor for the client to read the answer. A client whose request has not arrived gets CANCELLED.
 func (i *Interceptor) Begin(ctx context.Context, md metadata.MD, method string) (context.Context, error) {
 	delete(md, FaceKey) // only the faces in this process may set it
 	ctx, err := i.Identify(ctx, md, method)
@@ -65,11 +65,11 @@ func (i *Interceptor) Begin(ctx context.Context, md metadata.MD, method string) 
 	return ctx, err
 }
 
-// Refused returns an error if the caller has sent too many requests. Call it after Identify and before the request is
-// read. Calls with the context fail with the same error.
+// Refused returns an error if the caller has sent too many requests, or has too many open calls. Call it after Identify and
+// before the request is read. Calls with the context fail with the same error.
 func Refused(ctx context.Context) error {
-	if id := identityOf(ctx); id != nil && id.refused != nil {
-		return Error(id.refused)
+	if id := identityOf(ctx); id != nil && cmp.Or(id.refused, id.full) != nil {
+		return Error(cmp.Or(id.refused, id.full))
 	}
 	return nil
 }

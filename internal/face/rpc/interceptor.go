@@ -70,9 +70,6 @@ func (i *Interceptor) Unary(ctx context.Context, req any, info *grpc.UnaryServer
 		}
 		resp, err = next(ctx, req)
 		seen.answer = resp
-		if seen.whole != nil {
-			seen.whole.sends()
-		}
 		return err
 	})
 	if err != nil {
@@ -204,7 +201,7 @@ func (i *Interceptor) admit(ctx context.Context, method string, seen *seen) (_ c
 	case id.call != nil:
 		ctx, _, leave, err = i.open.attach(ctx, id.call, seen.stream)
 	}
-	if err == nil && r.download {
+	if err == nil && r.download && id.given() {
 		leave, err = i.downloads.begin(id.principal.Name, leave)
 	}
 	return ctx, leave, err

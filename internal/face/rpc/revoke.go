@@ -56,17 +56,17 @@ type group struct {
 type openCall struct {
 	ended error // why the call was ended; nil if it was not. openCalls.mu guards it.
 	works map[*work]bool
+	leave func() // forgets the call; openCalls.mu must be held
 }
 
 // work is a part of an open call that can be cancelled.
 type work struct {
 	cancel  context.CancelCauseFunc
 	stream  bool         // it also ends when the caller loses rights
-	sending atomic.Int64 // since when it waits for the client to read, in Unix nanoseconds; 0 if it does not
+	waiting atomic.Int64 // 0 if it does not wait for the client to read; otherwise 1 and the number of checks since then
 }
 
-// patience is how long the client of a call over gRPC may not read while the server wants to send. The REST face has a limit
-// of its own.
+// patience is how long a stream over gRPC waits for a client that does not read. The REST face has a limit of its own.
 const patience = 30 * time.Second
 
 // errUnread ends a call whose client does not read. A client that follows events can go on from its last cursor.
@@ -75,11 +75,11 @@ var errUnread = &fleet.Error{
 	Message: fmt.Sprintf("the client has not read the answer for %s, so the call was ended: call again", patience),
 }
 
-// sends records that the server begins to send an answer. The work ends if the client does not read for too long.
-func (w *work) sends() { w.sending.Store(time.Now().UnixNano()) }
+// sends records that the work waits for the client to read.
+func (w *work) sends() { w.waiting.Store(1) }
 
-// sent records that the client has read what was sent.
-func (w *work) sent() { w.sending.Store(0) }
+// sent records that the client has read.
+func (w *work) sent() { w.waiting.Store(0) }
 
 func newOpenCalls(auth Authenticator, most int) *openCalls {
 	return &openCalls{auth: auth, every: recheck, patience: patience, most: most, counts: map[string]int{}, groups: map[string]*group{}}
@@ -103,9 +103,10 @@ func (o *openCalls) enter(ctx context.Context, p fleet.Principal, md metadata.MD
 	}
 	c := &openCall{works: map[*work]bool{}}
 	g.calls[c] = true
-	context.AfterFunc(ctx, func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
+	c.leave = func() {
+		if !g.calls[c] {
+			return
+		}
 		if o.counts[p.Name]--; o.counts[p.Name] == 0 {
 			delete(o.counts, p.Name)
 		}
@@ -114,6 +115,11 @@ func (o *openCalls) enter(ctx context.Context, p fleet.Principal, md metadata.MD
 			delete(o.groups, key)
 			g.timer.Stop()
 		}
+	}
+	context.AfterFunc(ctx, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		c.leave()
 	})
 	return c, nil
 }
@@ -124,6 +130,7 @@ func (o *openCalls) attach(ctx context.Context, c *openCall, stream bool) (_ con
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if c.ended != nil {
+		c.leave()
 		return ctx, nil, nil, c.ended
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -145,8 +152,8 @@ func (o *openCalls) admit(c *openCall, w *work, stream bool) error {
 	return c.ended
 }
 
-// check ends the group's calls if their credentials are revoked or give no access any more, and its streams and the calls
-// that have not begun if the caller has lost rights. If the credentials cannot be checked, the calls continue.
+// check ends the group's calls if their credentials are revoked or give no access any more. If the caller has lost rights, it
+// ends the streams, and the calls that have not begun. If the credentials cannot be checked, the calls continue.
 func (o *openCalls) check(key string, g *group) {
 	ctx, cancel := context.WithTimeout(g.ctx, o.every)
 	defer cancel()
@@ -165,30 +172,37 @@ func (o *openCalls) check(key string, g *group) {
 	case err == nil && narrowed(g.of, now):
 		why = errNarrowed
 	}
-	late := time.Now().Add(-o.patience).UnixNano()
 	for c := range g.calls {
 		if refused || why == errNarrowed { //nolint:errorlint // not wrapped
 			c.end(why, refused)
 		}
 		for w := range c.works {
-			if since := w.sending.Load(); since != 0 && since < late {
+			if n := w.waiting.Load(); n > 0 && w.waiting.CompareAndSwap(n, n+1) && time.Duration(n)*o.every > o.patience {
 				w.cancel(ended{errUnread})
 			}
 		}
 	}
+	if len(g.calls) == 0 {
+		return
+	}
 	g.timer.Reset(o.every)
 }
 
-// end cancels all works of the call, or only its streams. openCalls.mu must be held.
+// end cancels all works of the call, or only its streams. The call is forgotten if no work is left: gRPC does not end the
+// context of a call that is cancelled before it begins. openCalls.mu must be held.
 func (c *openCall) end(why error, all bool) {
-	if all || len(c.works) == 0 {
-		c.ended = why
-	}
+	rest := false
 	for w := range c.works {
 		if all || w.stream {
 			c.ended = why
 			w.cancel(ended{why})
+		} else {
+			rest = true
 		}
+	}
+	if !rest {
+		c.ended = why
+		c.leave()
 	}
 }
 

@@ -27,7 +27,7 @@ func TestUnreadAnswer(t *testing.T) {
 	unread, w, _, err := o.attach(ctx, c, true)
 	require.NoError(t, err)
 	w.sends()
-	<-unread.Done()
+	<-unread.Done()                          // after more than 20 checks
 	why, ok := context.Cause(unread).(ended) //nolint:errorlint // the cause is not wrapped
 	require.True(t, ok)
 	require.Equal(t, errUnread, why.error)

@@ -173,8 +173,8 @@ func (b *Place) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool, 
 	return lines, more, nil
 }
 
-// Drain lets the runs in this process end, until ctx ends. Meanwhile no other ones begin here: the fleet dispatches them again
-// after the next start of the server.
+// Drain lets the runs in this process end, until ctx ends. No other ones begin: the fleet dispatches them after the next start
+// of the server.
 func (b *Place) Drain(ctx context.Context) {
 	b.mu.Lock()
 	b.draining = true
