@@ -214,7 +214,7 @@ func (s *story) allowed(t *testing.T) {
 	}
 }
 
-// allows calls the method, which changes something, about a new agent.
+// allows checks that the caller may call the method, which changes a new agent or something of it.
 func (s *story) allows(t *testing.T, face, name, by, agent string) {
 	t.Helper()
 	x := s.sharedAgent(t, agent)

@@ -101,7 +101,7 @@ The exit code is 1 if something failed, and 0 if there are only warnings.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			found := examine(cmd.Context(), file, environOf(cmd, p.environ))
-			if asJSON || cmd.Flag("output").Value.String() == "json" {
+			if asJSON || wantsJSON(cmd) {
 				if err := p.printJSON(map[string]any{"version": p.version, "checks": found}); err != nil {
 					return err
 				}
@@ -126,6 +126,9 @@ func environOf(cmd *cobra.Command, environ []string) []string {
 	}
 	return environ
 }
+
+// wantsJSON reports whether the user has given --output json.
+func wantsJSON(cmd *cobra.Command) bool { return cmd.Flag("output").Value.String() == "json" }
 
 func (p *program) printJSON(value any) error {
 	e := json.NewEncoder(p.stdout)

@@ -258,7 +258,7 @@ func (p *program) importStore(cmd *cobra.Command, cfg Config) (err error) {
 
 // answer prints the text, or the value as JSON if the user wants JSON.
 func (p *program) answer(cmd *cobra.Command, value any, text string, args ...any) error {
-	if cmd.Flag("output").Value.String() == "json" {
+	if wantsJSON(cmd) {
 		return p.printJSON(value)
 	}
 	_, err := fmt.Fprintf(p.stdout, text, args...)

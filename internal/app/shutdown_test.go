@@ -20,20 +20,31 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestShutdownWithBlockedReaders shuts a server down while its streams are full because their clients do not read.
-func TestShutdownWithBlockedReaders(t *testing.T) {
-	t.Parallel()
+// serveFake serves a fleet with the options until ctx ends, and then sends the result. prepare changes the server before that;
+// it may be nil.
+func serveFake(ctx context.Context, t *testing.T, o Options, prepare func(*Server)) (*Server, <-chan error) {
+	t.Helper()
 	cfg := DefaultConfig()
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Places = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), []string{"fake"}
-	world := fake.New(fake.Config{})
-	defer world.Destroy()
-	a, err := Open(t.Context(), cfg, Options{Places: []fleet.Place{world}, Core: func(c *state.Config) { c.PollInterval = 20 * time.Millisecond }})
+	a, err := Open(t.Context(), cfg, o)
 	require.NoError(t, err)
 	s, err := a.Listen("test")
 	require.NoError(t, err)
-	ctx, stop := context.WithCancel(t.Context())
+	if prepare != nil {
+		prepare(s)
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx) }()
+	return s, ended
+}
+
+// TestShutdownWithBlockedReaders shuts a server down while its streams are full because their clients do not read.
+func TestShutdownWithBlockedReaders(t *testing.T) {
+	t.Parallel()
+	world := fake.New(fake.Config{})
+	defer world.Destroy()
+	ctx, stop := context.WithCancel(t.Context())
+	s, ended := serveFake(ctx, t, Options{Places: []fleet.Place{world}, Core: func(c *state.Config) { c.PollInterval = 20 * time.Millisecond }}, nil)
 
 	conn, err := grpc.NewClient(s.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
@@ -74,8 +85,6 @@ func TestShutdownWithBlockedReaders(t *testing.T) {
 // TestShutdownWithHangingPlace shuts a server down while a call of its place hangs.
 func TestShutdownWithHangingPlace(t *testing.T) {
 	t.Parallel()
-	cfg := DefaultConfig()
-	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Places = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), []string{"fake"}
 	hangs, free := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	world := fake.New(fake.Config{Before: func(_ context.Context, c fake.Call) error {
@@ -85,14 +94,8 @@ func TestShutdownWithHangingPlace(t *testing.T) {
 		}
 		return nil
 	}})
-	a, err := Open(t.Context(), cfg, Options{Places: []fleet.Place{world}})
-	require.NoError(t, err)
-	s, err := a.Listen("test")
-	require.NoError(t, err)
-	s.closeGrace = 100 * time.Millisecond
 	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx) }()
+	s, ended := serveFake(ctx, t, Options{Places: []fleet.Place{world}}, func(s *Server) { s.closeGrace = 100 * time.Millisecond })
 	t.Cleanup(func() {
 		close(free)
 		<-s.closed
@@ -134,17 +137,10 @@ func (p drainingPlace) Drain(ctx context.Context) {
 // but must not be ready.
 func TestShutdownWaitsForRuns(t *testing.T) {
 	t.Parallel()
-	cfg := DefaultConfig()
-	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Places, cfg.DrainTimeout = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), []string{"fake"}, time.Hour
 	world := drainingPlace{fake.New(fake.Config{}), make(chan struct{}), make(chan struct{})}
 	defer world.Destroy()
-	a, err := Open(t.Context(), cfg, Options{Places: []fleet.Place{world}})
-	require.NoError(t, err)
-	s, err := a.Listen("test")
-	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx) }()
+	s, ended := serveFake(ctx, t, Options{Places: []fleet.Place{world}}, func(s *Server) { s.cfg.DrainTimeout = time.Hour })
 	get := func(path string) (int, string) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.HTTPAddr()+path, http.NoBody)
 		require.NoError(t, err)

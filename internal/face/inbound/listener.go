@@ -16,7 +16,7 @@ import (
 // Limits limit the connections whose callers are not known yet. The zero value means the defaults.
 type Limits struct {
 	// Connections is how many such connections may be open at a time; 0 means 256. A new one closes the oldest of the network
-	// that has the most. So callers who identify themselves soon get through, although somebody floods the server.
+	// that has the most. So a flood from one network does not keep out callers elsewhere.
 	Connections int
 	// Lifetime is how long a connection may stay open without a known caller; 0 means 30 seconds.
 	Lifetime time.Duration

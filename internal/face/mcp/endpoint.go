@@ -34,8 +34,8 @@ type endpoint struct {
 	timeout   time.Duration
 }
 
-// maxUnknownBody is the largest message that is read from an unknown caller, who may initialize and list the tools, and from
-// one who has reached a limit; in bytes.
+// maxUnknownBody is the largest message that is read from an unknown caller, in bytes. Such a caller may initialize and list
+// the tools. It also holds for a caller who has reached a limit.
 const maxUnknownBody = 64 << 10
 
 func newEndpoint(s *server.MCPServer, known *sessions, c Config) *endpoint {

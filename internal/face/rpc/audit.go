@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -69,7 +68,7 @@ func (i *Interceptor) entry(ctx context.Context, method string) fleet.AuditEntry
 // describe adds the target, the request ID and the agent from the request to the line. The request may be nil.
 func describe(e *fleet.AuditEntry, request any) {
 	e.Target, e.RequestID = target(request), requestID(request)
-	e.AgentName, e.Owner = fleet.ParseAgentRef(audited(request, fleetv1.Audit_agent))
+	e.AgentName, e.Owner = fleet.ParseAgentRef(auditedAgent(request))
 }
 
 // audit logs a call that may have changed something, and passes its line to the audit log.
@@ -128,77 +127,81 @@ func reasonOf(s *status.Status) string {
 	return strings.ToUpper(s.Code().String())
 }
 
-// target returns the name of the object of a call, from the first message that has it, or "". Pass the request and then
-// the answer: the answer names an object that the call created.
+// target returns the name of the object of a call, with whom the call shares it, and what the call allows somebody to do. It
+// comes from the first message that has the name. Pass the request and then the answer: the answer names an object that the
+// call created.
 func target(messages ...any) string {
 	for _, m := range messages {
-		if v := cmp.Or(audited(m, fleetv1.Audit_target), audited(m, fleetv1.Audit_agent)); v != "" {
-			return v + grantee(m) + short(granted(m))
+		object, with, grants := "", "", ""
+		for f, v := range fields(m) {
+			switch auditedAs(f) {
+			case fleetv1.Audit_target, fleetv1.Audit_agent:
+				object = short(v.String())
+			case fleetv1.Audit_group:
+				with = " with group " + short(v.String())
+			case fleetv1.Audit_person:
+				with = " with " + short(v.String())
+			case fleetv1.Audit_grant:
+				grants += ", " + grant(f, v)
+			case fleetv1.Audit_part_unspecified:
+			}
+		}
+		if object != "" {
+			return object + with + short(grants)
 		}
 	}
 	return ""
 }
 
-// grantee says with whom the call shares the target; "" if it shares nothing.
-func grantee(m any) string {
-	if group := audited(m, fleetv1.Audit_group); group != "" {
-		return " with group " + group
-	}
-	if person := audited(m, fleetv1.Audit_person); person != "" {
-		return " with " + person
-	}
-	return ""
-}
-
-// granted says what the call allows somebody to do; "" if it allows nothing.
-func granted(m any) (text string) {
-	for f, v := range fields(m, isPart(fleetv1.Audit_grant)) {
-		text += ", " + string(f.Name())
-		switch {
-		case f.IsList():
-			for i := range v.List().Len() {
-				text += " " + v.List().Get(i).String()
-			}
-		case f.Enum() != nil:
-			if value := f.Enum().Values().ByNumber(v.Enum()); value != nil { // a request with an unknown value is refused
-				text += " " + string(value.Name())
-			}
-		case f.Kind() != protoreflect.BoolKind:
-			text += " " + v.String()
+// grant returns the name and the value of a field that says what a call allows somebody to do.
+func grant(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
+	text := string(f.Name())
+	switch {
+	case f.IsList():
+		for i := range v.List().Len() {
+			text += " " + v.List().Get(i).String()
 		}
+	case f.Enum() != nil:
+		if value := f.Enum().Values().ByNumber(v.Enum()); value != nil { // a request with an unknown value is refused
+			text += " " + string(value.Name())
+		}
+	case f.Kind() != protoreflect.BoolKind:
+		text += " " + v.String()
 	}
 	return text
 }
 
-// audited returns the text of the message's field that is this part of an audit line, or "".
-func audited(m any, p fleetv1.Audit_Part) string { return text(m, isPart(p)) }
+// auditedAs returns what the field is for an audit line.
+func auditedAs(f protoreflect.FieldDescriptor) fleetv1.Audit_Part {
+	part, _ := proto.GetExtension(f.Options(), fleetv1.E_Audited).(fleetv1.Audit_Part)
+	return part
+}
 
-// isPart returns a condition for the options of a field: it is this part of an audit line.
-func isPart(p fleetv1.Audit_Part) func(options proto.Message) bool {
-	return func(options proto.Message) bool {
-		is, _ := proto.GetExtension(options, fleetv1.E_Audited).(fleetv1.Audit_Part)
-		return is == p
-	}
+// auditedAgent returns the name of the agent that is the object of the call, or "".
+func auditedAgent(request any) string {
+	return first(request, func(f protoreflect.FieldDescriptor) bool { return auditedAs(f) == fleetv1.Audit_agent })
 }
 
 // requestID returns the id with which the caller can repeat the call, or "".
-func requestID(m any) string {
-	return text(m, func(options proto.Message) bool {
-		shown, _ := proto.GetExtension(options, fleetv1.E_Shown).(*fleetv1.Shown)
+func requestID(request any) string {
+	return first(request, func(f protoreflect.FieldDescriptor) bool {
+		shown, _ := proto.GetExtension(f.Options(), fleetv1.E_Shown).(*fleetv1.Shown)
 		return shown.GetRole() == fleetv1.Shown_request_id
 	})
 }
 
-// text returns the text of the message's first field with such options, or "". It shortens a long text.
-func text(m any, such func(options proto.Message) bool) string {
-	for _, v := range fields(m, such) {
-		return short(v.String())
+// first returns the text of the message's first such field that has a value, or "". It shortens a long text.
+func first(m any, such func(protoreflect.FieldDescriptor) bool) string {
+	for f, v := range fields(m) {
+		if such(f) {
+			return short(v.String())
+		}
 	}
 	return ""
 }
 
-// fields returns the fields of the message with such options that have a value.
-func fields(m any, such func(options proto.Message) bool) iter.Seq2[protoreflect.FieldDescriptor, protoreflect.Value] {
+// fields returns the fields of the message that have a value, in the order of the proto.
+func fields(m any) iter.Seq2[protoreflect.FieldDescriptor, protoreflect.Value] {
 	return func(yield func(protoreflect.FieldDescriptor, protoreflect.Value) bool) {
 		message, ok := m.(proto.Message)
 		if !ok || message == nil || !message.ProtoReflect().IsValid() {
@@ -206,7 +209,7 @@ func fields(m any, such func(options proto.Message) bool) iter.Seq2[protoreflect
 		}
 		r := message.ProtoReflect()
 		for i, all := 0, r.Descriptor().Fields(); i < all.Len(); i++ {
-			if f := all.Get(i); r.Has(f) && such(f.Options()) && !yield(f, r.Get(f)) {
+			if f := all.Get(i); r.Has(f) && !yield(f, r.Get(f)) {
 				return
 			}
 		}

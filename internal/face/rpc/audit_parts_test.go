@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
@@ -31,7 +30,7 @@ func objects(t *testing.T, m protoreflect.MessageDescriptor) (n int) {
 	t.Helper()
 	for i := range m.Fields().Len() {
 		f := m.Fields().Get(i)
-		switch is, _ := proto.GetExtension(f.Options(), fleetv1.E_Audited).(fleetv1.Audit_Part); is {
+		switch auditedAs(f) {
 		case fleetv1.Audit_part_unspecified, fleetv1.Audit_grant: // a grant can have any type
 			continue
 		case fleetv1.Audit_target, fleetv1.Audit_agent:

@@ -16,8 +16,7 @@ type identity struct {
 	err       error
 	md        metadata.MD
 	audited   bool  // the failed identification is in the log
-	refused   error // the principal has sent too many requests
-	full      error // the principal has too many open calls
+	refused   error // the principal has sent too many requests, or has too many open calls
 	call      *openCall
 	work      *work // the whole call if it came over gRPC
 }
@@ -43,7 +42,7 @@ func (i *Interceptor) Identify(ctx context.Context, md metadata.MD, method strin
 		i.failed(ctx, method, id)
 	}
 	ctx = context.WithValue(ctx, identityKey{}, id)
-	if err := cmp.Or(id.err, id.refused, id.full); err != nil && method != "" {
+	if err := cmp.Or(id.err, id.refused); err != nil && method != "" {
 		i.observer.CallEnded(ctx, method, faceOf(ctx), false, toStatus(err).Code(), 0)
 		return ctx, Error(err)
 	}
@@ -68,8 +67,8 @@ func (i *Interceptor) Begin(ctx context.Context, md metadata.MD, method string) 
 // Refused returns an error if the caller has sent too many requests, or has too many open calls. Call it after Identify and
 // before the request is read. Calls with the context fail with the same error.
 func Refused(ctx context.Context) error {
-	if id := identityOf(ctx); id != nil && cmp.Or(id.refused, id.full) != nil {
-		return Error(cmp.Or(id.refused, id.full))
+	if id := identityOf(ctx); id != nil && id.refused != nil {
+		return Error(id.refused)
 	}
 	return nil
 }
@@ -95,7 +94,7 @@ func (i *Interceptor) identify(ctx context.Context, md metadata.MD) *identity {
 		return id
 	}
 	if id.refused = i.rates.take(ctx, id.principal); id.refused == nil && id.given() {
-		id.call, id.full = i.open.enter(ctx, id.principal, md)
+		id.call, id.refused = i.open.enter(ctx, id.principal, md)
 	}
 	return id
 }

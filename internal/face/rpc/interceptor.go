@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -181,8 +180,8 @@ func (i *Interceptor) admit(ctx context.Context, method string, seen *seen) (_ c
 		i.failed(ctx, method, id)
 		return ctx, nil, id.err
 	}
-	if err := cmp.Or(id.refused, id.full); err != nil {
-		return ctx, nil, err
+	if id.refused != nil {
+		return ctx, nil, id.refused
 	}
 	r := rightsOf(method)
 	if r.mutates {

@@ -17,7 +17,7 @@ const (
 	maxNetworks                    = 4096 // how many networks are remembered
 )
 
-// fresh decides which tokens that were never valid are checked.
+// fresh limits how many tokens that were never valid are checked.
 type fresh struct {
 	all *rate.Limiter
 

@@ -23,13 +23,7 @@ func Examine(ctx context.Context, url string) (x Examination, err error) {
 		return x, err
 	}
 	defer pool.Close()
-	if _, err = checkServer(ctx, pool); err == nil {
-		x.Schema, err = schemaOf(ctx, pool)
-	}
-	if err == nil {
-		err = checkRights(ctx, pool, x.Schema)
-	}
-	if err != nil {
+	if _, x.Schema, err = inspect(ctx, pool); err != nil {
 		return x, plain(ctx, translate(err))
 	}
 	begun := time.Now()

@@ -34,10 +34,11 @@ func Import(ctx context.Context, url string, places map[string]string, rows func
 		return nil, err
 	}
 	defer pool.Close()
-	if _, err := checkServer(ctx, pool); err != nil {
-		return nil, plain(ctx, translate(err))
+	_, schema, err := inspect(ctx, pool)
+	if err == nil {
+		_, err = migrate(ctx, pool, schema)
 	}
-	if _, err := migrate(ctx, pool); err != nil {
+	if err != nil {
 		return nil, plain(ctx, translate(err))
 	}
 	counts = map[string]int64{}

@@ -19,15 +19,26 @@ const (
 	serverFacts = `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), current_setting('max_connections')::int,
 		pg_is_in_recovery() OR current_setting('default_transaction_read_only')::bool`
 	backendPID = `SELECT pg_backend_pid()`
-	mayCreate  = `SELECT coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)`
-	// mayWrite is false if a right is missing on one of the tables, which stand for all of them.
-	mayWrite = `SELECT coalesce(bool_and(has_table_privilege(name, 'SELECT') AND has_table_privilege(name, 'INSERT') AND has_table_privilege(name, 'UPDATE')
+	// rightsOfRole says whether the role may create tables, and whether it may use these tables, which stand for all of them.
+	rightsOfRole = `SELECT coalesce(has_schema_privilege(current_schema(), 'CREATE'), false), coalesce(bool_and(has_table_privilege(name, 'SELECT') AND has_table_privilege(name, 'INSERT') AND has_table_privilege(name, 'UPDATE')
 		AND has_table_privilege(name, 'DELETE')), true) FROM unnest(ARRAY['agents', 'events', 'leases', 'tasks']) AS name WHERE to_regclass(name) IS NOT NULL`
 )
 
 // errPooled means that a pooler gives each transaction another connection.
 var errPooled = errors.New("a pooler between Fleet and the database gives each transaction another connection, and Fleet needs sessions: " +
 	"use the pooler's session mode, or connect to the database itself")
+
+// inspect returns how many connections the server may have, and the version of the database's schema. It returns an error if
+// Fleet cannot work with the server or the database, or not with this role. It changes nothing.
+func inspect(ctx context.Context, pool *pgxpool.Pool) (conns int, schema record.Schema, err error) {
+	if conns, err = checkServer(ctx, pool); err != nil {
+		return 0, schema, err
+	}
+	if schema, err = schemaOf(ctx, pool); err != nil {
+		return 0, schema, err
+	}
+	return conns, schema, checkRights(ctx, pool, schema)
+}
 
 // checkServer returns how many connections the server may have. It returns an error if Fleet cannot work with the server or
 // the database.
@@ -83,10 +94,7 @@ func checkSessions(ctx context.Context, pool *pgxpool.Pool) error {
 // checkRights returns an error if the role lacks a right that the server needs on a database with the schema.
 func checkRights(ctx context.Context, pool *pgxpool.Pool, schema record.Schema) error {
 	var create, write bool
-	if err := pool.QueryRow(ctx, mayCreate).Scan(&create); err != nil {
-		return err
-	}
-	if err := pool.QueryRow(ctx, mayWrite).Scan(&write); err != nil {
+	if err := pool.QueryRow(ctx, rightsOfRole).Scan(&create, &write); err != nil {
 		return err
 	}
 	switch {

@@ -109,17 +109,12 @@ func Open(ctx context.Context, url string, cfg Config) (_ *Store, err error) {
 	if s.stamping, err = newPool(ctx, url, stampConns, keyedSettings); err != nil {
 		return nil, err
 	}
-	if s.others, err = checkServer(ctx, s.side); err != nil {
-		return nil, err
-	}
-	schema, err := schemaOf(ctx, s.side)
-	if err == nil {
-		err = checkRights(ctx, s.side, schema)
-	}
+	others, schema, err := inspect(ctx, s.side)
 	if err != nil {
 		return nil, err
 	}
-	if s.schema, err = migrate(ctx, s.side); err != nil {
+	s.others = others
+	if s.schema, err = migrate(ctx, s.side, schema); err != nil {
 		return nil, err
 	}
 	if _, err := s.LastSeq(ctx); err != nil {
