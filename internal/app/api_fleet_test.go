@@ -123,9 +123,9 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	if c.Unlisted != "" {
 		f.world.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "%s", c.Unlisted))
 	}
-	// A loaded machine needs longer than the default for a test's calls without a token.
+	// A loaded machine needs longer than the defaults for a test's calls without a token, and for answers that it reads late.
 	unknown := inbound.Limits{Lifetime: waittest.Limit}
-	o := Options{Version: "test", Places: []fleet.Place{f.world}, Limits: unknown, Core: func(core *state.Config) {
+	o := Options{Version: "test", Places: []fleet.Place{f.world}, Limits: unknown, Patience: waittest.Limit, Core: func(core *state.Config) {
 		core.PollInterval, core.MessageWait = 100*time.Millisecond, cmp.Or(c.MessageWait, time.Minute)
 	}}
 	if c.Second != nil {

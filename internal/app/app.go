@@ -84,6 +84,7 @@ type Options struct {
 	LocalUser func() int
 	Limits    inbound.Limits // for connections of unknown callers
 	Heartbeat time.Duration  // interval on event streams over HTTP, see rest.Config
+	Patience  time.Duration  // for clients that do not read, see rpc.Config
 	// CoderUsers replaces parts of the source of Coder users.
 	CoderUsers coderusers.Options
 	// Spans returns the exporter of traces, or nil to export none. If Spans itself is nil, none are exported either.
@@ -205,7 +206,11 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 		a.rates = rpc.NewRates(cfg.Limits, log, st.Config.Now)
 		a.slots = rpc.NewSlots(cfg.Limits, runtime.GOMAXPROCS(0), log, a.telemetry.CallWaited)
 	}
-	a.calls, a.limits = rpc.NewInterceptor(auth, log, inbound.Remote, a.telemetry, a.rates, a.slots, cfg.Limits.OpenCalls, a.audit), o.Limits
+	a.limits = o.Limits
+	a.calls = rpc.NewInterceptor(rpc.Config{
+		Auth: auth, Log: log, Remote: inbound.Remote, Observer: a.telemetry, Rates: a.rates, Slots: a.slots, Audit: a.audit,
+		OpenCalls: cfg.Limits.OpenCalls, Patience: o.Patience,
+	})
 	a.guard.unary, a.guard.stream = a.calls.Unary, a.calls.Stream
 	a.channel = newChannel(a.guard)
 	a.register(a.channel)

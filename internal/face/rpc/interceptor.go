@@ -44,14 +44,31 @@ type Observer interface {
 	CallEnded(ctx context.Context, method, face string, stream bool, code codes.Code, took time.Duration)
 }
 
-// NewInterceptor returns the interceptor. remote returns the address from which a call comes, for the log; it may be
-// nil. rates and slots may be nil too, which means no limits. openCalls limits the open calls of a principal; 0 means no
-// limit.
-func NewInterceptor(auth Authenticator, log *slog.Logger, remote func(ctx context.Context) string, observer Observer, rates *Rates, slots *Slots, openCalls int, lines AuditLog) *Interceptor {
-	if remote == nil {
-		remote = func(context.Context) string { return "" }
+// Config configures an Interceptor.
+type Config struct {
+	Auth     Authenticator
+	Log      *slog.Logger
+	Remote   func(ctx context.Context) string // the address from which a call comes
+	Observer Observer
+	Rates    *Rates // nil means no limits
+	Slots    *Slots // nil means no limits
+	Audit    AuditLog
+	// OpenCalls limits the open calls of a principal; 0 means no limit.
+	OpenCalls int
+	// Patience is how long a stream over gRPC waits for a client that does not read; 0 means 30 seconds. The REST face has a
+	// limit of its own.
+	Patience time.Duration
+}
+
+// NewInterceptor returns the interceptor.
+func NewInterceptor(c Config) *Interceptor {
+	if c.Patience == 0 {
+		c.Patience = 30 * time.Second
 	}
-	return &Interceptor{auth: auth, log: log, remote: remote, observer: observer, rates: rates, slots: slots, lines: lines, failures: newFailures(log, lines), open: newOpenCalls(auth, openCalls)}
+	return &Interceptor{
+		auth: c.Auth, log: c.Log, remote: c.Remote, observer: c.Observer, rates: c.Rates, slots: c.Slots, lines: c.Audit,
+		failures: newFailures(c.Log, c.Audit), open: newOpenCalls(c.Auth, c.OpenCalls, c.Patience),
+	}
 }
 
 // Close ends the interceptor's background work. Call it after the last call.

@@ -35,8 +35,8 @@ const retryOpen = time.Second
 type openCalls struct {
 	auth     Authenticator
 	every    time.Duration
-	patience time.Duration
-	most     int // the most open calls of a principal; 0 means no limit
+	patience time.Duration // see Config.Patience
+	most     int           // the most open calls of a principal; 0 means no limit
 
 	mu     sync.Mutex
 	counts map[string]int // open calls by principal
@@ -66,13 +66,13 @@ type work struct {
 	waiting atomic.Int64 // 0 if it does not wait for the client to read; otherwise 1 and the number of checks since then
 }
 
-// patience is how long a stream over gRPC waits for a client that does not read. The REST face has a limit of its own.
-const patience = 30 * time.Second
-
-// errUnread ends a call whose client does not read. A client that follows events can go on from its last cursor.
-var errUnread = &fleet.Error{
-	Code: fleet.Unavailable, Reason: fleet.ReasonBackendUnavailable, RetryAfter: time.Second,
-	Message: fmt.Sprintf("the client has not read the answer for %s, so the call was ended: call again", patience),
+// unread returns the error that ends a call whose client does not read. A client that follows events can go on from its last
+// cursor.
+func unread(patience time.Duration) error {
+	return &fleet.Error{
+		Code: fleet.Unavailable, Reason: fleet.ReasonBackendUnavailable, RetryAfter: time.Second,
+		Message: fmt.Sprintf("the client has not read the answer for %s, so the call was ended: call again", patience),
+	}
 }
 
 // sends records that the work waits for the client to read.
@@ -81,7 +81,7 @@ func (w *work) sends() { w.waiting.Store(1) }
 // sent records that the client has read.
 func (w *work) sent() { w.waiting.Store(0) }
 
-func newOpenCalls(auth Authenticator, most int) *openCalls {
+func newOpenCalls(auth Authenticator, most int, patience time.Duration) *openCalls {
 	return &openCalls{auth: auth, every: recheck, patience: patience, most: most, counts: map[string]int{}, groups: map[string]*group{}}
 }
 
@@ -178,7 +178,7 @@ func (o *openCalls) check(key string, g *group) {
 		}
 		for w := range c.works {
 			if n := w.waiting.Load(); n > 0 && w.waiting.CompareAndSwap(n, n+1) && time.Duration(n)*o.every > o.patience {
-				w.cancel(ended{errUnread})
+				w.cancel(ended{unread(o.patience)})
 			}
 		}
 	}

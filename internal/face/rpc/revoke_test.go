@@ -14,8 +14,8 @@ import (
 // TestUnreadAnswer checks that a call ends whose client does not read its answer, and no other call.
 func TestUnreadAnswer(t *testing.T) {
 	t.Parallel()
-	o := newOpenCalls(known{}, 0)
-	o.every, o.patience = time.Millisecond, 20*time.Millisecond
+	o := newOpenCalls(known{}, 0, 20*time.Millisecond)
+	o.every = time.Millisecond
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
 	c, err := o.enter(ctx, fleet.Principal{Name: "alice"}, metadata.MD{})
@@ -24,13 +24,13 @@ func TestUnreadAnswer(t *testing.T) {
 	require.NoError(t, err)
 	w.sends()
 	w.sent()
-	unread, w, _, err := o.attach(ctx, c, true)
+	ignored, w, _, err := o.attach(ctx, c, true)
 	require.NoError(t, err)
 	w.sends()
-	<-unread.Done()                          // after more than 20 checks
-	why, ok := context.Cause(unread).(ended) //nolint:errorlint // the cause is not wrapped
+	<-ignored.Done()                          // after more than 20 checks
+	why, ok := context.Cause(ignored).(ended) //nolint:errorlint // the cause is not wrapped
 	require.True(t, ok)
-	require.Equal(t, errUnread, why.error)
+	require.Equal(t, unread(o.patience), why.error)
 	require.NoError(t, read.Err())
 }
 
