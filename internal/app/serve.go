@@ -15,9 +15,9 @@ func (p *program) newServe() *cobra.Command {
 		GroupID: cli.GroupServer,
 		Short:   "Run the server: gRPC, REST, MCP and the API page",
 		Long: `Serve the fleet over gRPC, REST and MCP until interrupted. Agents and their runs
-outlive the server: the next one on the same data finds them again. Only runs of models
-that just talk to APIs are in the server itself. A server that is interrupted waits for
-them for --drain-timeout, and a second Ctrl-C ends it at once.
+outlive the server: the next one on the same data finds them again. Runs of models that just
+talk to APIs are in the server itself. A server that is interrupted waits for them for
+--drain-timeout, and a second Ctrl-C ends it at once; the next server resumes the rest.
 
 Settings come from flags, then from the environment (FLEET_HTTP for --http, and so on),
 then from fleet.yaml in this directory, or else in the user's configuration directory.

@@ -270,7 +270,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		s.drain()
-		s.log.Info("server stopping; agents and their programs continue, model runs in this process end", slog.Int64("calls", s.guard.under.Load()))
+		s.log.Info("server stopping; agents and their programs continue, the next server resumes model runs in this process", slog.Int64("calls", s.guard.under.Load()))
 	case err = <-ended:
 	}
 	return errors.Join(err, s.shutdown())

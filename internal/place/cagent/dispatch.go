@@ -12,13 +12,6 @@ import (
 	"fleet/internal/fleet"
 )
 
-// runRecord is the record of a run. It is written before the run starts.
-type runRecord struct {
-	TaskID  string        `json:"task_id"`
-	Timeout time.Duration `json:"timeout"`
-	Started time.Time     `json:"started"`
-}
-
 // Dispatch implements fleet.Runner.
 func (w inProcess) Dispatch(ctx context.Context, r fleet.Run) error {
 	b, a := w.place, w.agent
@@ -29,40 +22,47 @@ func (w inProcess) Dispatch(ctx context.Context, r fleet.Run) error {
 	if x == nil {
 		return fleet.Errorf(fleet.ReasonAgentOffline, "agent %q has no workspace", a.Name)
 	}
-	if !b.enter() {
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the server is being shut down")
+	if _, err := b.resumed(ctx, x, r.TaskID); err != nil {
+		return err
 	}
-	begun := false
-	defer func() {
-		if !begun {
-			b.runs.Done()
-		}
-	}()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	h := x.runDir(r.TaskID)
 	switch {
-	case h.exists("run.json"):
+	case x.runDir(r.TaskID).exists("run.json"):
 		return nil
 	case x.stopped || x.gone:
 		return fleet.Errorf(fleet.ReasonAgentOffline, "agent %q is stopped", a.Name)
 	case x.run != nil && !x.run.ended():
 		return fleet.Errorf(fleet.ReasonAgentBusy, "agent %q is busy with task %s", a.Name, x.run.ID)
+	case x.paused != "":
+		return fleet.Errorf(fleet.ReasonAgentBusy, "agent %q is busy with task %s", a.Name, x.paused)
 	}
-	run, err := b.begin(context.WithoutCancel(ctx), x, r)
+	_, err := b.start(x, func() (*live, error) { return b.begin(context.WithoutCancel(ctx), x, r) })
+	if err == nil {
+		x.home.log(b.config.Now(), "task %s: begun", r.TaskID)
+	}
+	return err
+}
+
+// start opens a run with the function open, and starts it. x.mu must be held.
+func (b *Place) start(x *member, open func() (*live, error)) (*live, error) {
+	if !b.enter() {
+		return nil, fleet.Errorf(fleet.ReasonBackendUnavailable, "the server is being shut down")
+	}
+	l, err := open()
 	if err != nil {
-		return hostError("cannot write the run's record", err)
+		b.runs.Done()
+		return nil, hostError("cannot write the run's record", err)
 	}
-	x.run, begun = run, true
-	x.home.log(b.config.Now(), "task %s: begun", r.TaskID)
+	x.run = l
 	go func() {
 		defer b.runs.Done()
-		run.execute(r.Prompt)
+		l.execute()
 	}()
 	if b.closed.Load() { // Close may have checked before the run was added
-		run.kill(errShutdown)
+		l.kill(errShutdown)
 	}
-	return nil
+	return l, nil
 }
 
 // enter adds a run to the runs for which Drain and Close wait. It returns false if no run may begin any more.
@@ -88,39 +88,57 @@ type live struct {
 	closeErr error
 }
 
-// begin writes the record of a run and creates its output. It does not start the run.
+// begin creates the directory of a run and opens the run. It does not start the run.
 func (b *Place) begin(ctx context.Context, x *member, r fleet.Run) (*live, error) {
-	h := x.runDir(r.TaskID)
-	t, err := b.task(x, r)
-	if err != nil {
+	if err := os.Mkdir(string(x.runDir(r.TaskID)), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	if err := os.Mkdir(string(h), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := x.home.write(activeFile, r.TaskID); err != nil {
+		return nil, err
+	}
+	return b.open(ctx, x, runRecord{TaskID: r.TaskID, Timeout: r.Timeout, Started: b.config.Now(), Prompt: r.Prompt})
+}
+
+// open writes the record of a run and opens its output. It does not start the run.
+func (b *Place) open(ctx context.Context, x *member, rec runRecord) (*live, error) {
+	h := x.runDir(rec.TaskID)
+	t, err := b.task(x, rec.TaskID, rec.Timeout)
+	if err != nil {
 		return nil, err
 	}
 	out, err := newOutput(h.path("output"), b.config.MaxOutput)
 	if err != nil {
 		return nil, err
 	}
-	if err := h.write("run.json", runRecord{r.TaskID, r.Timeout, b.config.Now()}); err != nil {
+	if err := h.write("run.json", rec); err != nil {
 		_ = out.close()
 		return nil, err
 	}
 	l := &live{home: h, agent: x, done: make(chan struct{})}
-	l.ctx, l.run = newRun(ctx, b.engine, t, out)
+	l.ctx, l.run = newRun(ctx, b.engine, t, &ledger{home: h, record: rec}, out)
 	return l, nil
 }
 
 // task returns the input for a run of the agent.
-func (b *Place) task(x *member, r fleet.Run) (task, error) {
+func (b *Place) task(x *member, id string, timeout time.Duration) (task, error) {
 	memory, err := b.memory(x)
-	return task{Record: x.rec, ID: r.TaskID, Timeout: r.Timeout, Work: x.rec.work(x.home), State: x.state(), Memory: memory}, err
+	return task{Record: x.rec, ID: id, Timeout: timeout, Work: x.rec.work(x.home), State: x.state(), Memory: memory}, err
 }
 
-// execute executes the run, writes its outcome, and closes done.
-func (l *live) execute(prompt string) {
-	o := l.do(l.ctx, prompt)
+// execute executes the run, writes its outcome, and closes done. If the run was interrupted by the end of the server,
+// execute writes no outcome, so that the next server resumes the run.
+func (l *live) execute() {
+	defer close(l.done)
+	o := l.do(l.ctx, l.ledger.read().Prompt)
 	l.closeErr = l.out.close()
+	if l.paused() {
+		if err := l.ledger.change(func(r *runRecord) { r.Paused = true; l.bill(&r.Spent) }); err != nil {
+			l.engine.config.Logger.Warn("cannot write a run's record", "task", l.ID, "error", err)
+		}
+		l.closeErr = fleet.Errorf(fleet.ReasonBackendUnavailable, "the server is being shut down; the task continues when it is back")
+		l.agent.home.log(l.engine.config.Now(), "task %s: interrupted by the end of the server", l.ID)
+		return
+	}
 	if e := l.home.write("outcome.json", o); e != nil && l.closeErr == nil {
 		l.closeErr = e
 	}
@@ -129,7 +147,6 @@ func (l *live) execute(prompt string) {
 	}
 	l.outcome = o
 	l.agent.home.log(l.engine.config.Now(), "task %s: %s %s", l.ID, o.Status, o.Reason)
-	close(l.done)
 }
 
 func (l *live) ended() bool {
@@ -141,10 +158,8 @@ func (l *live) ended() bool {
 	}
 }
 
-// live returns the agent's active or last run in this process if it has the task id, else nil.
+// live returns the agent's active or last run in this process if it has the task id, else nil. x.mu must be held.
 func (x *member) live(taskID string) *live {
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	if x.run != nil && x.run.ID == taskID {
 		return x.run
 	}
@@ -177,8 +192,8 @@ func (x *member) endAndWait(ctx context.Context, why error) error {
 	}
 }
 
-// outcome returns the outcome of a run that is not active. If no outcome was written, the server ended during the run.
-// outcome then writes and returns a failure that says so.
+// outcome returns the outcome of a run that is not active. If no outcome was written, an earlier version of Fleet ended
+// during the run. outcome then writes and returns a failure that says so.
 func (b *Place) outcome(h home) (fleet.Outcome, error) {
 	var o fleet.Outcome
 	err := h.read("outcome.json", &o)
@@ -202,8 +217,12 @@ func (w inProcess) Interrupt(ctx context.Context, r fleet.Run, kill bool) error 
 	if x == nil {
 		return nil
 	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	live := x.live(r.TaskID)
 	switch {
+	case live == nil && x.paused == r.TaskID:
+		return b.settle(x, errInterrupted)
 	case live == nil:
 	case kill:
 		live.kill(errInterrupted)

@@ -210,8 +210,8 @@ func (g *guard) Tools(ctx context.Context) ([]tools.Tool, error) {
 // call runs the tool if the rules allow it. It returns a result for the model in every case, also after an error.
 func (g *guard) call(ctx context.Context, t *tools.Tool, handler tools.ToolHandler, c tools.ToolCall) *tools.ToolCallResult {
 	r := g.run
-	if r.over() {
-		return tools.ResultError("The run has ended; the tool was not used.")
+	if why := r.ended(); why != nil {
+		return tools.ResultError(fmt.Sprintf("The tool was not used: %v.", why))
 	}
 	if why := g.rules.refuses(t, c.Function.Arguments, g.approved); why != "" {
 		return tools.ResultError(fmt.Sprintf("The tool %q %s.", t.Name, why))
@@ -224,7 +224,7 @@ func (g *guard) call(ctx context.Context, t *tools.Tool, handler tools.ToolHandl
 	go func() {
 		select {
 		case <-r.quit:
-			cancel(errors.New("the run has ended"))
+			cancel(r.ended())
 		case <-ctx.Done():
 		}
 	}()

@@ -31,12 +31,30 @@ type output struct {
 	grown chan struct{} // closed and replaced by a new channel with every output
 }
 
+// newOutput opens the file and removes an incomplete last line, which a crash may have left.
 func newOutput(path string, limit int64) (*output, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	return outputTo(f, limit), nil
+	o := outputTo(f, limit)
+	for r := bufio.NewReaderSize(f, 64<<10); err == nil; {
+		var line []byte
+		if line, err = r.ReadBytes('\n'); err == nil {
+			o.size += int64(len(line))
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = f.Truncate(o.size)
+	}
+	if err == nil {
+		_, err = f.Seek(o.size, io.SeekStart)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return o, nil
 }
 
 func outputTo(f *os.File, limit int64) *output {
@@ -102,7 +120,10 @@ func (w inProcess) Follow(ctx context.Context, r fleet.Run, cursor string, sink 
 	if x == nil {
 		return fleet.Outcome{}, notGiven(a)
 	}
-	live := x.live(r.TaskID)
+	live, err := b.resumed(ctx, x, r.TaskID)
+	if err != nil {
+		return fleet.Outcome{}, err
+	}
 	h := x.runDir(r.TaskID)
 	if live == nil && !h.exists("run.json") {
 		return fleet.Outcome{}, notGiven(a)

@@ -41,7 +41,8 @@ type member struct {
 	mu      sync.Mutex
 	stopped bool
 	gone    bool
-	run     *live // the active run, or the last run, in this process
+	run     *live  // the active run, or the last run, in this process
+	paused  string // the id of the task whose run another server has left; "" if there is none
 }
 
 // New returns a Place with the agents in the directory. It starts nothing.
@@ -90,6 +91,7 @@ func (b *Place) load() error {
 		if err := x.createDirs(); err != nil {
 			return err
 		}
+		x.findPaused()
 		b.agents[rec.UID] = x
 	}
 	return nil
@@ -187,7 +189,7 @@ func (b *Place) Drain(ctx context.Context) {
 	}
 }
 
-// Close implements fleet.Place. Active runs in this process fail with a reason. Runs in their own processes continue.
+// Close implements fleet.Place. The next server resumes the active runs in this process. Runs in their own processes continue.
 func (b *Place) Close() error {
 	b.mu.Lock()
 	again := b.closed.Swap(true)

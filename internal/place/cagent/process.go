@@ -52,7 +52,7 @@ func (w workspace) Work(r fleet.Run) (runner.Work, error) {
 			"agent %q accesses this machine and needs its own process, but this server cannot start one; "+
 				"use a definition that calls only APIs", w.agent.Name)
 	}
-	t, err := b.task(x, r)
+	t, err := b.task(x, r.TaskID, r.Timeout)
 	if err != nil {
 		return runner.Work{}, hostError("cannot prepare the agent's memories", err)
 	}

@@ -209,6 +209,10 @@ func (b *Place) Stop(ctx context.Context, a fleet.Agent) error {
 		x.stopped = true
 		x.home.log(b.config.Now(), "stopped")
 	}
+	if err := b.settle(x, errStopped); err != nil {
+		x.mu.Unlock()
+		return err
+	}
 	x.mu.Unlock()
 	return b.endRuns(ctx, x, errStopped)
 }

@@ -21,10 +21,10 @@ import (
 
 // Reasons for ending a run.
 var (
-	errInterrupted = errors.New("interrupted")
+	errInterrupted = errors.New("it was interrupted")
 	errStopped     = errors.New("its workspace was stopped")
 	errDeleted     = errors.New("its agent was deleted")
-	errShutdown    = errors.New("the server was shut down during the task; the agent's changes so far remain")
+	errShutdown    = errors.New("the server was shut down") // another server resumes the run
 	errDeadline    = errors.New("deadline")
 	errReported    = errors.New("the agent has reported its result")
 	errTooMuch     = errors.New("its output exceeded the limit")
@@ -55,8 +55,9 @@ type task struct {
 type run struct {
 	engine *engine
 	task
-	out  *output
-	gate *gate
+	out    *output
+	gate   *gate
+	ledger *ledger
 
 	cancel context.CancelCauseFunc // cancels everything in the run
 	quit   chan struct{}           // closed when the run's tools must end
@@ -68,20 +69,34 @@ type run struct {
 	calls atomic.Int64 // number of tool calls
 }
 
-// newRun returns a run of the task, and its context.
-func newRun(ctx context.Context, e *engine, t task, out *output) (context.Context, *run) {
-	r := &run{engine: e, task: t, out: out, quit: make(chan struct{})}
-	r.gate = &gate{config: &e.config, secrets: e.secrets, over: r.over, limit: func() { r.conclude(errTooOften) }}
+// newRun returns a run of the task, and its context. The ledger has what earlier servers know about the run.
+func newRun(ctx context.Context, e *engine, t task, l *ledger, out *output) (context.Context, *run) {
+	r := &run{engine: e, task: t, out: out, ledger: l, quit: make(chan struct{})}
+	spent := l.record.Spent
+	r.gate = &gate{
+		config: &e.config, secrets: e.secrets, over: r.over, limit: func() { r.conclude(errTooOften) },
+		requests: spent.Turns, total: spent.Usage, usd: spent.CostUSD,
+	}
+	r.calls.Store(int64(spent.Usage.ToolCalls))
+	if r.reported = l.record.Reported; r.reported != nil {
+		r.why = errReported
+	}
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	return ctx, r
 }
 
-// over reports whether no new request may start.
-func (r *run) over() bool {
+// ended returns why no new request may start, or nil.
+func (r *run) ended() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.why != nil
+	return r.why
 }
+
+// over reports whether no new request may start.
+func (r *run) over() bool { return r.ended() != nil }
+
+// paused reports whether the run was interrupted by the end of the server.
+func (r *run) paused() bool { return errors.Is(r.ended(), errShutdown) }
 
 // conclude ends the run for the reason why. Active requests to the model are completed, and tools are cancelled. If
 // conclude is called several times, the first reason counts.
@@ -110,12 +125,20 @@ func (r *run) kill(why error) {
 // report accepts the result that the agent reports. Only the first report counts, and only while the run is not over.
 func (r *run) report(summary string, payload []byte) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.reported == nil && r.why == nil {
 		r.reported = &fleet.Outcome{Status: fleet.TaskCompleted, Summary: summary, Payload: payload, Reported: true}
 		r.why = errReported
+		if err := r.ledger.change(func(rec *runRecord) { rec.Reported = r.reported }); err != nil {
+			r.engine.config.Logger.Warn("cannot write a run's record", "task", r.ID, "error", err)
+		}
 	}
-	r.mu.Unlock()
 	// The tools are not cancelled, because the call that reports is a tool call and must still return.
+}
+
+// stops reports whether a run that ends for the reason why has been stopped. Otherwise it has failed.
+func stops(why error) bool {
+	return errors.Is(why, errInterrupted) || errors.Is(why, errStopped) || errors.Is(why, errDeleted)
 }
 
 // hide returns an error with the same text, without secrets.
@@ -128,8 +151,16 @@ func (r *run) hide(err error) error {
 
 // do executes the task and returns its outcome.
 func (r *run) do(ctx context.Context, prompt string) fleet.Outcome {
-	timer := time.AfterFunc(r.Timeout, func() { r.kill(errDeadline) })
-	final, err := r.converse(ctx, prompt)
+	left := r.Timeout
+	if started := r.ledger.read().Started; !started.IsZero() {
+		left -= r.engine.config.Now().Sub(started)
+	}
+	timer := time.AfterFunc(left, func() { r.kill(errDeadline) })
+	var final string
+	var err error
+	if !r.over() { // otherwise an earlier server has ended after the report
+		final, err = r.converse(ctx, prompt)
+	}
 	timer.Stop()
 	r.cancel(nil)
 	return r.conclusion(final, err)
@@ -151,9 +182,7 @@ func (r *run) conclusion(final string, err error) fleet.Outcome {
 	switch {
 	case reported != nil:
 		o = *reported
-	case errors.Is(why, errInterrupted):
-		o.Status, o.Reason = fleet.TaskStopped, "it was interrupted"
-	case errors.Is(why, errStopped), errors.Is(why, errDeleted):
+	case stops(why):
 		o.Status, o.Reason = fleet.TaskStopped, why.Error()
 	case errors.Is(why, errDeadline):
 		fail("it ran longer than its time limit of %s", r.Timeout)
@@ -195,6 +224,13 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 	if err != nil {
 		return "", hostError("cannot read the agent's conversation", err)
 	}
+	begin, resumed, err := r.ledger.from(len(items))
+	if err != nil {
+		return "", err
+	}
+	if resumed && answered(items[begin:]) {
+		return lastSaid(items[begin:]), nil
+	}
 	c, err := r.agentTeam(ctx)
 	if err != nil {
 		return "", err
@@ -207,11 +243,15 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 	}
 	s := session.New(session.WithTitle(rec.UID), session.WithToolsApproved(true), session.WithWorkingDir(r.Work), session.WithSendUserMessage(false))
 	s.Messages = items
-	begin := len(items)
-	s.AddMessage(session.UserMessage(clean(prompt)))
 	talk.id = s.ID
-	talk.save(s)
 	w := &watcher{run: r, rt: rt}
+	if resumed {
+		w.warn("the server ended during the task; the agent continues")
+	}
+	if begin == len(items) {
+		s.AddMessage(session.UserMessage(clean(prompt)))
+		talk.save(s)
+	}
 	if !w.watch(ctx, rt.RunStream(ctx, s)) {
 		return w.text.String(), w.err // the loop is still running, so its state must not be accessed
 	}

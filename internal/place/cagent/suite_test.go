@@ -42,10 +42,10 @@ agents:
 `, provider, base)
 }
 
-// waiting returns a tool that never returns.
-func waiting(t *testing.T) fleet.Tool {
+// waiting returns a tool with the name that never returns.
+func waiting(t *testing.T, name string) fleet.Tool {
 	t.Helper()
-	return fleet.Tool{Name: "wait", Description: "Waits.", Parameters: []byte(`{"type":"object","properties":{}}`), HTTP: &fleet.HTTPTool{URL: hanging(t)}}
+	return fleet.Tool{Name: name, Description: "Waits.", Parameters: []byte(`{"type":"object","properties":{}}`), HTTP: &fleet.HTTPTool{URL: hanging(t)}}
 }
 
 // environment is the LookupEnv of the places in the tests.
@@ -62,7 +62,7 @@ func environment(name string) (string, bool) {
 func prompts() placetest.Prompts {
 	return placetest.Prompts{
 		Says:             placetest.Prompt{Text: `model: tools [{"name":"think","input":{"thought":"first"}}]` + "\n" + `model: say "one\ntwo"`, Lines: []string{"one", "two"}, Summary: "one\ntwo"},
-		Works:            placetest.Prompt{Text: `model: tool wait {}`, Lines: []string{"Now wait"}},
+		Works:            placetest.Prompt{Text: "model: tool wait {}\nmodel: tool linger {}", Lines: []string{"Now wait"}}, // a run that is resumed lingers
 		Fails:            placetest.Prompt{Text: "model: refuse 400 out of ideas", Reason: "out of ideas"},
 		IgnoresInterrupt: placetest.Prompt{Text: `model: forever "at work\n"`, Lines: []string{"at work"}},
 		Payload:          placetest.Prompt{Text: `model: tool agent_complete {"summary":"ok","payload":"{\"a\": 1}"}`, Summary: "ok", Payload: []byte(`{"a": 1}`)},
@@ -81,7 +81,7 @@ func TestBackend(t *testing.T) {
 				withProcesses(t, &c)
 				return c
 			}
-			agentConfig := &fleet.AgentConfig{Driver: cagent.Driver, Document: ofKind(t, document(s, api)), Tools: []fleet.Tool{waiting(t)}, Inside: []string{"127.0.0.1"}, Reports: true}
+			agentConfig := &fleet.AgentConfig{Driver: cagent.Driver, Document: ofKind(t, document(s, api)), Tools: []fleet.Tool{waiting(t, "wait"), waiting(t, "linger")}, Inside: []string{"127.0.0.1"}, Reports: true}
 			dirs := map[fleet.Place]string{}
 			open := func(t *testing.T, dir string) fleet.Place {
 				b, err := cagent.New(config(dir))
@@ -102,12 +102,11 @@ func TestBackend(t *testing.T) {
 					mu.Unlock()
 					return open(t, dir)
 				},
-				Project:        "stub",
-				Role:           "helper",
-				Config:         agentConfig,
-				AgentConfig:    agentConfig,
-				RunsEndAtClose: name != ownProcess,
-				Prompts:        prompts(),
+				Project:     "stub",
+				Role:        "helper",
+				Config:      agentConfig,
+				AgentConfig: agentConfig,
+				Prompts:     prompts(),
 			})
 		})
 	}

@@ -104,8 +104,7 @@ func (w *watcher) take(ctx context.Context, e runtime.Event) {
 		w.count()
 	case *runtime.WarningEvent:
 		w.step()
-		text := clip(strings.ReplaceAll(e.Message, startFailed, ""), maxData)
-		w.put("warning: "+text, map[string]any{"type": "warning", "message": text})
+		w.warn(clip(strings.ReplaceAll(e.Message, startFailed, ""), maxData))
 	case *runtime.ErrorEvent:
 		text := e.Error
 		for _, about := range []string{"creating chat completion: ", "error receiving from stream: "} { // internal prefixes
@@ -194,6 +193,10 @@ func (w *watcher) put(text string, data map[string]any) {
 	w.run.out.add(p)
 }
 
+func (w *watcher) warn(text string) {
+	w.put("warning: "+text, map[string]any{"type": "warning", "message": text})
+}
+
 // data returns the structured data of an output as JSON, with the name of the current agent and without secrets.
 func (w *watcher) data(data map[string]any) json.RawMessage {
 	if w.agent != "" {
@@ -206,9 +209,16 @@ func (w *watcher) data(data map[string]any) json.RawMessage {
 	return json.RawMessage(w.run.engine.secrets.hide(strings.ReplaceAll(string(b), `\u0000`, `\ufffd`)))
 }
 
-// count outputs the usage of each request that was answered since the last call.
+// count outputs the usage of each request that was answered since the last call, and keeps the sum.
 func (w *watcher) count() {
-	for _, u := range w.run.gate.take() {
+	used := w.run.gate.take()
+	if len(used) == 0 {
+		return
+	}
+	if err := w.run.ledger.change(func(r *runRecord) { w.run.bill(&r.Spent) }); err != nil {
+		w.run.engine.config.Logger.Warn("cannot write a run's record", "task", w.run.ID, "error", err)
+	}
+	for _, u := range used {
 		w.put(fmt.Sprintf("%s: %d tokens in, %d out", u.model, u.in(), u.output), map[string]any{
 			"type": "usage", "model": u.model, "input_tokens": u.in(), "output_tokens": u.output,
 		})

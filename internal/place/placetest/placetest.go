@@ -47,10 +47,6 @@ type Harness struct {
 	// NoResume says that Follow always starts at the beginning of the run.
 	NoResume bool
 
-	// RunsEndAtClose says that runs are in the process of the place. An active run fails when the place is closed, and
-	// is not started again.
-	RunsEndAtClose bool
-
 	// AgentConfig is the configuration of all agents, which replaces Project and Role. If it is nil, the agents have no
 	// configuration.
 	AgentConfig *fleet.AgentConfig

@@ -43,26 +43,9 @@ func closeKeepsWorld(x *fixture) {
 		taken = nil
 	}
 	f = x.follow(x.ctx, a, r, cursor)
-	if x.h.RunsEndAtClose {
-		x.failedAtClose(a, r)
-	} else {
-		x.stopped(a, r, f)
-	}
+	x.stopped(a, r, f)
 	rest, _, _ := f.end()
 	x.says(append(taken, rest...), p.Lines...)
-}
-
-// failedAtClose requires that the run failed when the place was closed, and that the agent accepts another run.
-func (x *fixture) failedAtClose(a fleet.Agent, r fleet.Run) {
-	x.Helper()
-	r.Again = true
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
-	outputs, o := x.whole(a, r)
-	x.failed(o)
-	x.says(outputs, x.h.Prompts.Works.Lines...)
-	x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
-	_, same := x.whole(a, r)
-	x.Equal(o, same)
 }
 
 // sendTakeOver simulates servers that crash after they have sent a message. The next server repeats the message that
@@ -70,9 +53,6 @@ func (x *fixture) failedAtClose(a fleet.Agent, r fleet.Run) {
 func sendTakeOver(x *fixture) {
 	p := x.h.Prompts.Listens
 	x.need(p, "messages")
-	if x.h.RunsEndAtClose {
-		x.Skip("runs end with their place")
-	}
 	a := x.ready()
 	r := x.dispatch(a, p)
 	ctx, cancel := context.WithCancel(x.ctx)
@@ -107,21 +87,12 @@ func takeOver(x *fixture) {
 	x.await(a, fleet.StateRunning)
 
 	r := x.dispatch(a, x.h.Prompts.Says)
-	if x.h.RunsEndAtClose {
-		x.completes(a, r, x.h.Prompts.Says)
-	}
 	x.reopen()
 	r.Again = true
 	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
 	x.completes(a, r, x.h.Prompts.Says)
 
-	if x.h.RunsEndAtClose {
-		r, _ = x.working(a, x.h.Prompts.Works)
-		x.reopen()
-		x.failedAtClose(a, r)
-	} else {
-		x.survivesClose(a)
-	}
+	x.survivesClose(a)
 	_, _, err = x.follow(x.ctx, a, x.run(x.h.Prompts.Says), "").end()
 	x.reason(err, fleet.ReasonTaskNotFound)
 
@@ -159,9 +130,6 @@ func (x *fixture) survivesClose(a fleet.Agent) {
 
 // timeLimitAlone checks that a run ends at its time limit while no place is open.
 func timeLimitAlone(x *fixture) {
-	if x.h.RunsEndAtClose {
-		x.Skip("runs end with the place")
-	}
 	a := x.ready()
 	r := x.run(x.h.Prompts.Works)
 	r.Timeout = x.h.TimeLimit
