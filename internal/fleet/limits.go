@@ -236,11 +236,15 @@ func (h Holdings) AllAgents() (n int) {
 	return n
 }
 
+// HeldRetry is the suggested wait after LIMIT_REACHED for what somebody must delete first. Nobody knows when that happens, but a
+// client that repeats refused calls should not do so more often.
+const HeldRetry = time.Minute
+
 // LimitReached returns LIMIT_REACHED for somebody who has too little left of the limit that the setting key sets. who is "you
 // have" or says who has. what names the counted things; next says what the caller can do, see Error.Next.
 func LimitReached(key, who string, used, most int64, what, next string) *Error {
 	return Errorf(ReasonLimitReached, "%s %d %s and the limit is %d: end or delete some, or ask the operator to raise %s", who, used, what, most, key).
-		AtLimit(key, used, most).Next(next)
+		AtLimit(key, used, most).After(HeldRetry).Next(next)
 }
 
 // TooManyRequests returns LIMIT_REACHED for a principal that has reached its limit of most requests a second. It may try

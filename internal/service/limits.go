@@ -101,7 +101,7 @@ const taskRetry = 5 * time.Second
 func projectFull(project, limit string, used, most int64, what, next string) *fleet.Error {
 	key := fleet.Limit{Kind: limit, Project: project}.Setting()
 	return fleet.Errorf(fleet.ReasonLimitReached, "the project %s has %d %s of all its users, and its limit is %d: %s, or ask the operator to raise %s", project, used, what, most, next, key).
-		AtLimit(key, used, most)
+		AtLimit(key, used, most).After(fleet.HeldRetry)
 }
 
 // LimitUse is a limit and how much of it is used.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"net/url"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,7 +23,7 @@ func FuzzModelStream(f *testing.F) {
 			t.Skip()
 		}
 		read := func(parts ...io.Reader) (*answer, string, bool) {
-			a := &answer{ReadCloser: io.NopCloser(io.MultiReader(parts...)), from: &http.Request{}, exchange: &exchange{}, stream: true}
+			a := &answer{ReadCloser: io.NopCloser(io.MultiReader(parts...)), from: &http.Request{URL: &url.URL{Host: "model"}}, exchange: &exchange{}, stream: true}
 			text, err := io.ReadAll(struct{ io.Reader }{a})
 			return a, string(text), err == nil
 		}
