@@ -288,17 +288,16 @@ func TestDrain(t *testing.T) {
 	d := newFixture(t, fleet.AgentConfig{}, nil)
 	r := d.begin("model: hang here")
 	<-d.model.Gate("here").Arrived()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	d.b.Drain(ctx) // returns although the run goes on
 	drained := make(chan struct{})
-	go func() { d.b.Drain(context.WithoutCancel(ctx)); close(drained) }()
+	go func() { d.b.Drain(t.Context()); close(drained) }()
 	other := d.agent
 	other.UID = uuid.NewString()
 	_, err := d.b.Provision(t.Context(), other)
 	require.NoError(t, err)
-	err = d.b.Connect(other).Dispatch(t.Context(), fleet.Run{TaskID: uuid.NewString(), Prompt: "hello"})
-	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
+	waittest.Until(t, "a place gives no signal that it accepts no more runs", func() bool {
+		err := d.b.Connect(other).Dispatch(t.Context(), fleet.Run{TaskID: uuid.NewString(), Prompt: "hello", Timeout: waittest.Limit})
+		return fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable
+	})
 	d.model.Gate("here").Open()
 	<-drained
 	_, o := d.end(r)

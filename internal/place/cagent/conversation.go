@@ -24,7 +24,9 @@ type conversation struct {
 	path    string
 	id      string
 	written int
-	err     error // the error of the first write that failed
+	lost    bool        // a write has failed
+	failed  func(error) // called when a write fails
+	frozen  func() bool // reports whether nothing may be written any more, because calls end without their real results
 }
 
 // openConversation opens the conversation in the file and returns its items. It removes an incomplete last line.
@@ -81,35 +83,46 @@ func (c *conversation) UpdateSession(_ context.Context, s *session.Session) erro
 	return nil
 }
 
-// save appends the session's new items to the file. It sets c.err if that fails.
+// save appends the session's new items to the file. If there are tool calls among them, they are on the disk when save returns,
+// so that the next server knows that the tools may have been used. After an error, save writes nothing more.
 func (c *conversation) save(s *session.Session) {
-	if c.err != nil || c.written == len(s.Messages) {
+	if c.lost || c.written == len(s.Messages) || c.frozen() {
 		return
 	}
+	if err := c.append(s); err != nil {
+		c.lost = true
+		c.failed(err)
+		return
+	}
+	c.written = len(s.Messages)
+}
+
+func (c *conversation) append(s *session.Session) error {
 	var b bytes.Buffer
+	uses := false
 	for _, item := range s.Messages[c.written:] {
 		if item.Message != nil && len(item.Message.Message.ToolDefinitions) > 0 {
 			m := *item.Message
 			m.Message.ToolDefinitions = nil // the definition has them already
 			item.Message = &m
 		}
+		uses = uses || item.Message != nil && len(item.Message.Message.ToolCalls) > 0
 		line, err := json.Marshal(item)
 		if err != nil {
-			c.err = err
-			return
+			return err
 		}
 		b.Write(append(line, '\n'))
 	}
 	f, err := agentfile.Create(c.path)
 	if err != nil {
-		c.err = err
-		return
+		return err
 	}
 	_, err = f.Write(b.Bytes())
+	if err == nil && uses {
+		err = f.Sync()
+	}
 	if e := f.Close(); err == nil {
 		err = e
 	}
-	if c.err = err; err == nil {
-		c.written = len(s.Messages)
-	}
+	return err
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"sync"
 	"time"
 
 	"fleet/internal/fleet"
@@ -22,11 +23,11 @@ func (w inProcess) Dispatch(ctx context.Context, r fleet.Run) error {
 	if x == nil {
 		return fleet.Errorf(fleet.ReasonAgentOffline, "agent %q has no workspace", a.Name)
 	}
-	if _, err := b.resumed(ctx, x, r.TaskID); err != nil {
-		return err
-	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if err := b.resume(ctx, x); err != nil {
+		return err
+	}
 	switch {
 	case x.runDir(r.TaskID).exists("run.json"):
 		return nil
@@ -34,8 +35,6 @@ func (w inProcess) Dispatch(ctx context.Context, r fleet.Run) error {
 		return fleet.Errorf(fleet.ReasonAgentOffline, "agent %q is stopped", a.Name)
 	case x.run != nil && !x.run.ended():
 		return fleet.Errorf(fleet.ReasonAgentBusy, "agent %q is busy with task %s", a.Name, x.run.ID)
-	case x.paused != "":
-		return fleet.Errorf(fleet.ReasonAgentBusy, "agent %q is busy with task %s", a.Name, x.paused)
 	}
 	_, err := b.start(x, func() (*live, error) { return b.begin(context.WithoutCancel(ctx), x, r) })
 	if err == nil {
@@ -59,7 +58,7 @@ func (b *Place) start(x *member, open func() (*live, error)) (*live, error) {
 		defer b.runs.Done()
 		l.execute()
 	}()
-	if b.closed.Load() { // Close may have checked before the run was added
+	if b.closed.Load() { // Close may have looked for runs before this one was added
 		l.kill(errShutdown)
 	}
 	return l, nil
@@ -67,8 +66,8 @@ func (b *Place) start(x *member, open func() (*live, error)) (*live, error) {
 
 // enter adds a run to the runs for which Drain and Close wait. It returns false if no run may begin any more.
 func (b *Place) enter() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.beginning.Lock()
+	defer b.beginning.Unlock()
 	if b.closed.Load() || b.draining {
 		return false
 	}
@@ -83,9 +82,12 @@ type live struct {
 	home  home            // directory of the run
 	agent *member
 
-	done     chan struct{} // closed when outcome and closeErr are set
-	outcome  fleet.Outcome
-	closeErr error
+	done    chan struct{} // closed when outcome and pause are set
+	outcome fleet.Outcome
+	pause   error // the error of Follow if the run was interrupted by the end of the server
+
+	writing sync.Mutex
+	written bool // the outcome is in its file
 }
 
 // begin creates the directory of a run and opens the run. It does not start the run.
@@ -129,24 +131,33 @@ func (b *Place) task(x *member, id string, timeout time.Duration) (task, error) 
 // execute writes no outcome, so that the next server resumes the run.
 func (l *live) execute() {
 	defer close(l.done)
-	o := l.do(l.ctx, l.ledger.read().Prompt)
-	l.closeErr = l.out.close()
+	l.outcome = l.do(l.ctx, l.ledger.read().Prompt)
+	_ = l.out.close()
 	if l.paused() {
-		if err := l.ledger.change(func(r *runRecord) { r.Paused = true; l.bill(&r.Spent) }); err != nil {
-			l.engine.config.Logger.Warn("cannot write a run's record", "task", l.ID, "error", err)
-		}
-		l.closeErr = fleet.Errorf(fleet.ReasonBackendUnavailable, "the server is being shut down; the task continues when it is back")
+		l.keepSpent(func(r *runRecord) { r.Paused = true })
+		l.pause = fleet.Errorf(fleet.ReasonBackendUnavailable, "the server is being shut down; the task continues when it is back")
 		l.agent.home.log(l.engine.config.Now(), "task %s: interrupted by the end of the server", l.ID)
 		return
 	}
-	if e := l.home.write("outcome.json", o); e != nil && l.closeErr == nil {
-		l.closeErr = e
+	_, _ = l.result() // Follow tries again
+	l.agent.home.log(l.engine.config.Now(), "task %s: %s %s", l.ID, l.outcome.Status, l.outcome.Reason)
+}
+
+// result returns the outcome of a run that has ended. It fails as long as the outcome cannot be written: it would be another one
+// after a restart of the server.
+func (l *live) result() (fleet.Outcome, error) {
+	if l.pause != nil {
+		return fleet.Outcome{}, l.pause
 	}
-	if l.closeErr != nil {
-		l.closeErr = hostError("cannot write the run's outcome", l.closeErr)
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if !l.written {
+		if err := l.home.write("outcome.json", l.outcome); err != nil {
+			return fleet.Outcome{}, hostError("cannot write the run's outcome", err)
+		}
+		l.written = true
 	}
-	l.outcome = o
-	l.agent.home.log(l.engine.config.Now(), "task %s: %s %s", l.ID, o.Status, o.Reason)
+	return l.outcome, nil
 }
 
 func (l *live) ended() bool {
@@ -192,8 +203,8 @@ func (x *member) endAndWait(ctx context.Context, why error) error {
 	}
 }
 
-// outcome returns the outcome of a run that is not active. If no outcome was written, an earlier version of Fleet ended
-// during the run. outcome then writes and returns a failure that says so.
+// outcome returns the outcome of a run that is not active. If no outcome was written, the run cannot be resumed, for example
+// because an earlier version of Fleet began it. outcome then writes and returns a failure.
 func (b *Place) outcome(h home) (fleet.Outcome, error) {
 	var o fleet.Outcome
 	err := h.read("outcome.json", &o)
@@ -217,12 +228,11 @@ func (w inProcess) Interrupt(ctx context.Context, r fleet.Run, kill bool) error 
 	if x == nil {
 		return nil
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	live := x.live(r.TaskID)
+	live, err := b.resumed(ctx, x, r.TaskID)
+	if err != nil {
+		return err
+	}
 	switch {
-	case live == nil && x.paused == r.TaskID:
-		return b.settle(x, errInterrupted)
 	case live == nil:
 	case kill:
 		live.kill(errInterrupted)

@@ -6,8 +6,8 @@
 //
 // If an agent touches the machine, each of its runs has its own process under internal/runner (process.go, main.go).
 // The process is confined and survives the server. If an agent only calls APIs, its runs are in the server's process
-// (dispatch.go). Such a run fails if the server ends, because it is unknown what its tools have done. Both kinds of
-// runs use the same loop (run.go), with an engine for the process that they are in.
+// (dispatch.go), and the next server resumes them (resume.go). Both kinds of runs use the same loop (run.go), with an
+// engine for the process that they are in.
 //
 // The library is made for interactive use. Here nobody is asked for permission: the definition and the configuration
 // decide what a tool may do (policy.go, guard.go). All requests to models pass a gate (gate.go), which ends runs: after

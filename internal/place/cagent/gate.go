@@ -43,6 +43,7 @@ type gate struct {
 
 	mu       sync.Mutex
 	requests int
+	answered int                       // requests that were answered completely
 	used     []used                    // usage that take has not returned yet
 	total    fleet.Usage               // usage of all answered requests
 	usd      float64                   // cost of total
@@ -73,10 +74,14 @@ func (g *gate) begin(x *exchange, m *gatedModel) {
 	g.flight[x] = m
 }
 
-// end removes an active request and adds its usage. u is nil if the usage is unknown.
-func (g *gate) end(x *exchange, u *used) {
+// end removes an active request and adds its usage. u is nil if the usage is unknown. complete reports whether the request was
+// answered completely.
+func (g *gate) end(x *exchange, u *used, complete bool) {
 	g.mu.Lock()
 	delete(g.flight, x)
+	if complete {
+		g.answered++
+	}
 	if u != nil {
 		g.used = append(g.used, *u)
 		g.total.Model = u.model
@@ -104,6 +109,13 @@ func (g *gate) asked() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.requests
+}
+
+// complete returns the number of requests that were answered completely.
+func (g *gate) complete() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.answered
 }
 
 // pass reports whether the next request may be sent, and counts it if so. After max requests, it ends the run.
@@ -152,7 +164,7 @@ func (m *gatedModel) CreateChatCompletionStream(ctx context.Context, messages []
 	ctx = withExchange(ctx, x)
 	s, err = m.Provider.CreateChatCompletionStream(ctx, completeToolResults(messages), offered)
 	if err != nil {
-		m.gate.end(x, nil)
+		m.gate.end(x, nil, false)
 		return nil, err
 	}
 	return &meteredStream{MessageStream: s, model: m, exchange: x}, nil
@@ -219,6 +231,7 @@ type meteredStream struct {
 	exchange *exchange
 	name     string
 	last     *chat.Usage
+	broken   bool
 }
 
 // Recv implements chat.MessageStream.
@@ -235,6 +248,7 @@ func (s *meteredStream) Recv() (r chat.MessageStreamResponse, err error) {
 	if r.Model != "" {
 		s.name = r.Model
 	}
+	s.broken = s.broken || err != nil && !errors.Is(err, io.EOF)
 	return r, s.model.hidden(s.exchange, err)
 }
 
@@ -254,7 +268,7 @@ func (s *meteredStream) Close() {
 		u.tokens = *told
 	}
 	u.usd = g.config.priceOf(id).usd(u.tokens)
-	g.end(s.exchange, &u)
+	g.end(s.exchange, &u, !s.broken)
 }
 
 // emptyStream is an empty answer, with which the library ends the run.

@@ -16,7 +16,7 @@ import (
 )
 
 // home is an agent's directory, or the directory of one of its runs. An agent's directory contains agent.json,
-// conversation.jsonl, log, work/ and runs/, and the file stopped if the agent is stopped. If the agent's runs have their
+// conversation.jsonl, log, work/, runs/ and active.json, and the file stopped if the agent is stopped. If the agent's runs have their
 // own processes, it also contains home/, tmp/ and state/, and the conversation is in state/.
 type home string
 

@@ -141,6 +141,9 @@ func (w inProcess) Follow(ctx context.Context, r fleet.Run, cursor string, sink 
 	if reader.at, err = strconv.ParseInt("0"+cursor, 10, 64); err != nil {
 		return fleet.Outcome{}, fleet.Invalid(fleet.ReasonInvalidArgument, "cursor", "%q is not a cursor of a run", clip(cursor, 40))
 	}
+	if err := reader.align(); err != nil {
+		return fleet.Outcome{}, err
+	}
 	if live != nil {
 		return reader.follow(ctx, live)
 	}
@@ -174,7 +177,7 @@ func (f *follower) follow(ctx context.Context, r *live) (fleet.Outcome, error) {
 			return fleet.Outcome{}, err
 		}
 		if ended {
-			return r.outcome, r.closeErr
+			return r.result()
 		}
 		select {
 		case <-grown:
@@ -183,6 +186,28 @@ func (f *follower) follow(ctx context.Context, r *live) (fleet.Outcome, error) {
 			return fleet.Outcome{}, ctx.Err()
 		}
 	}
+}
+
+// align moves f.at to the end of a line. It is somewhere else if a crash of the machine has shortened the file.
+func (f *follower) align() error {
+	if f.file == nil || f.at == 0 {
+		return nil
+	}
+	size, err := f.file.Seek(0, io.SeekEnd)
+	if err == nil {
+		f.at = min(f.at, size)
+		_, err = f.file.Seek(max(f.at-1, 0), io.SeekStart)
+	}
+	if err != nil {
+		return hostError("cannot read the run's output", err)
+	}
+	line, err := bufio.NewReader(f.file).ReadBytes('\n') // only the line's end if f.at is there
+	if err == nil {
+		f.at += int64(len(line)) - 1
+	} else if !errors.Is(err, io.EOF) {
+		return hostError("cannot read the run's output", err)
+	}
+	return nil
 }
 
 // read passes on the complete lines from f.at on.

@@ -23,13 +23,13 @@ type Place struct {
 	host    *runner.Host // for runs in their own processes
 	lock    *os.File
 
-	closed atomic.Bool // set under mu
-
 	mu     sync.Mutex
 	agents map[string]*member // existing agents, by uid
-	runs   sync.WaitGroup
 
-	draining bool // guarded by mu
+	beginning sync.Mutex  // guards draining and additions to runs; may be locked while a member's mu is held, which mu may not
+	closed    atomic.Bool // set while beginning is locked
+	draining  bool
+	runs      sync.WaitGroup
 }
 
 // member is an existing agent.
@@ -42,7 +42,7 @@ type member struct {
 	stopped bool
 	gone    bool
 	run     *live  // the active run, or the last run, in this process
-	paused  string // the id of the task whose run another server has left; "" if there is none
+	paused  string // the id of the task whose run an earlier server has left; "" if there is none
 }
 
 // New returns a Place with the agents in the directory. It starts nothing.
@@ -175,31 +175,40 @@ func (b *Place) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool, 
 	return lines, more, nil
 }
 
-// Drain lets the runs in this process end, until ctx ends. No other ones begin: the fleet dispatches them after the next start
-// of the server.
+// Drain lets the runs in this process end, until ctx ends. Then it interrupts the rest: the next server resumes them. No other
+// runs begin.
 func (b *Place) Drain(ctx context.Context) {
-	b.mu.Lock()
+	b.beginning.Lock()
 	b.draining = true
-	b.mu.Unlock()
+	b.beginning.Unlock()
 	over := make(chan struct{})
 	go func() { b.runs.Wait(); close(over) }()
 	select {
 	case <-over:
 	case <-ctx.Done():
+		for _, x := range b.members() {
+			x.end(errShutdown)
+		}
 	}
+}
+
+// members returns the existing agents.
+func (b *Place) members() []*member {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Values(b.agents))
 }
 
 // Close implements fleet.Place. The next server resumes the active runs in this process. Runs in their own processes continue.
 func (b *Place) Close() error {
-	b.mu.Lock()
+	b.beginning.Lock()
 	again := b.closed.Swap(true)
-	agents := slices.Collect(maps.Values(b.agents))
-	b.mu.Unlock()
+	b.beginning.Unlock()
 	if again {
 		return nil
 	}
-	for _, a := range agents { // Dispatch checks closed after it has added a run, so no run is missed
-		a.end(errShutdown)
+	for _, x := range b.members() { // start checks closed after it has added a run, so no run is missed
+		x.end(errShutdown)
 	}
 	b.runs.Wait()
 	b.host.Close()

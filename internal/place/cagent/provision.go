@@ -160,10 +160,9 @@ func (b *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	all := make([]fleet.Workspace, 0, len(b.agents))
-	for _, x := range b.agents {
+	members := b.members()
+	all := make([]fleet.Workspace, 0, len(members))
+	for _, x := range members {
 		all = append(all, x.workspace())
 	}
 	return all, nil
@@ -180,6 +179,9 @@ func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if err := b.resume(ctx, x); err != nil { // a run that an earlier server has left ends, because its agent was stopped
+		return err
+	}
 	if !x.stopped {
 		return nil
 	}
@@ -209,7 +211,7 @@ func (b *Place) Stop(ctx context.Context, a fleet.Agent) error {
 		x.stopped = true
 		x.home.log(b.config.Now(), "stopped")
 	}
-	if err := b.settle(x, errStopped); err != nil {
+	if err := b.resume(ctx, x); err != nil {
 		x.mu.Unlock()
 		return err
 	}

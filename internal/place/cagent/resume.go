@@ -3,7 +3,9 @@
 package cagent
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/docker/cagent/pkg/chat"
 	"github.com/docker/cagent/pkg/session"
+	"github.com/docker/cagent/pkg/tools/builtin"
 
 	"fleet/internal/fleet"
 )
@@ -30,7 +33,7 @@ type runRecord struct {
 	// From is the number of items in the conversation before the prompt. It is nil if the run has not begun to use the
 	// conversation.
 	From     *int           `json:"from,omitempty"`
-	Spent    fleet.Outcome  `json:"spent"`              // has the usage and the cost of all requests that were answered
+	Spent    fleet.Outcome  `json:"spent"`              // the usage and the cost; its turns are the requests that were answered
 	Reported *fleet.Outcome `json:"reported,omitempty"` // what the agent has reported
 	Paused   bool           `json:"paused,omitempty"`   // the server was shut down; otherwise it has crashed
 	Crashes  int            `json:"crashes,omitempty"`
@@ -75,15 +78,6 @@ func (l *ledger) from(items int) (from int, resumed bool, err error) {
 	return items, false, nil
 }
 
-// answered reports whether the conversation ends with the agent's answer.
-func answered(items []session.Item) bool {
-	if len(items) == 0 {
-		return false
-	}
-	m := items[len(items)-1].Message
-	return m != nil && m.Message.Role == chat.MessageRoleAssistant && len(m.Message.ToolCalls) == 0 && strings.TrimSpace(m.Message.Content) != ""
-}
-
 // findPaused sets x.paused if an earlier server has left a run of the agent.
 func (x *member) findPaused() {
 	var id string
@@ -95,63 +89,90 @@ func (x *member) findPaused() {
 	}
 }
 
-// resumed returns the run of the task in this process, or nil if it is not there. If the run is paused, resumed resumes it.
+// resumed returns the run of the task in this process, or nil if it is not there. It resumes the agent's paused run.
 func (b *Place) resumed(ctx context.Context, x *member, taskID string) (*live, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.paused != taskID {
-		return x.live(taskID), nil
-	}
-	if x.stopped {
-		return nil, b.settle(x, errStopped)
-	}
-	rec, err := x.pausedRecord()
-	if err != nil {
+	if err := b.resume(ctx, x); err != nil {
 		return nil, err
+	}
+	return x.live(taskID), nil
+}
+
+// resume resumes the agent's paused run, if there is one. If the agent is stopped, or if the server has crashed too often, the
+// run only ends. x.mu must be held.
+func (b *Place) resume(ctx context.Context, x *member) error {
+	if x.paused == "" {
+		return nil
+	}
+	var rec runRecord
+	if err := x.runDir(x.paused).read("run.json", &rec); err != nil {
+		return hostError("cannot read the run's record", err)
 	}
 	if !rec.Paused {
 		rec.Crashes++
 	}
-	if rec.Paused = false; rec.Crashes > maxCrashes {
-		return nil, b.settle(x, fmt.Errorf("the server has crashed %d times during the task; what the agent had done by then stays done", rec.Crashes))
-	}
-	l, err := b.start(x, func() (*live, error) { return b.open(context.WithoutCancel(ctx), x, rec) })
+	rec.Paused = false
+	_, err := b.start(x, func() (*live, error) {
+		l, err := b.open(context.WithoutCancel(ctx), x, rec)
+		switch {
+		case err != nil:
+			return nil, err
+		case x.stopped:
+			l.conclude(errStopped)
+		case rec.Crashes > maxCrashes:
+			l.conclude(fmt.Errorf("the server has crashed %d times during the task; what the agent had done by then stays done", rec.Crashes))
+		}
+		return l, nil
+	})
 	if err == nil {
+		x.home.log(b.config.Now(), "task %s: resumed", x.paused)
 		x.paused = ""
-		x.home.log(b.config.Now(), "task %s: resumed", taskID)
 	}
-	return l, err
+	return err
 }
 
-func (x *member) pausedRecord() (rec runRecord, err error) {
-	if err := x.runDir(x.paused).read("run.json", &rec); err != nil {
-		return rec, hostError("cannot read the run's record", err)
+// answered reports whether the conversation ends with the agent's answer.
+func answered(items []session.Item) bool {
+	if len(items) == 0 {
+		return false
 	}
-	return rec, nil
+	m := items[len(items)-1].Message
+	return m != nil && m.Message.Role == chat.MessageRoleAssistant && len(m.Message.ToolCalls) == 0 && strings.TrimSpace(m.Message.Content) != ""
 }
 
-// settle ends the agent's paused run for the reason why, if there is one. What the agent has reported counts all the same.
-// x.mu must be held.
-func (b *Place) settle(x *member, why error) error {
-	if x.paused == "" {
-		return nil
+// handedOff is part of the result of a call with which an agent has handed the conversation over to another one.
+const handedOff = " handed off the conversation to you."
+
+// speaker returns the name of the agent that continues the conversation, or "" if no agent has said anything.
+func speaker(items []session.Item) (name string) {
+	next := map[string]string{} // the agents that the latest calls name, by the id of the call
+	for _, item := range items {
+		m := item.Message
+		switch {
+		case m == nil:
+		case m.Message.Role == chat.MessageRoleAssistant:
+			name = m.AgentName
+			clear(next)
+			for _, c := range m.Message.ToolCalls {
+				var args builtin.HandoffArgs
+				if c.Function.Name == builtin.ToolNameHandoff && json.Unmarshal([]byte(c.Function.Arguments), &args) == nil {
+					next[c.ID] = args.Agent
+				}
+			}
+		case m.Message.Role == chat.MessageRoleTool && strings.Contains(m.Message.Content, handedOff):
+			name = cmp.Or(next[m.Message.ToolCallID], name)
+		}
 	}
-	rec, err := x.pausedRecord()
-	if err != nil {
-		return err
+	return name
+}
+
+// calls returns the number of tool calls in the conversation.
+func calls(items []session.Item) (n int64) {
+	for _, item := range items {
+		if m := item.Message; m != nil {
+			n += int64(len(m.Message.ToolCalls))
+		}
 	}
-	o := fleet.Outcome{Status: fleet.TaskFailed, Reason: why.Error()}
-	if stops(why) {
-		o.Status = fleet.TaskStopped
-	}
-	if rec.Reported != nil {
-		o = *rec.Reported
-	}
-	o.Usage, o.CostUSD, o.Turns = rec.Spent.Usage, rec.Spent.CostUSD, rec.Spent.Turns
-	if err := x.runDir(x.paused).write("outcome.json", o); err != nil {
-		return hostError("cannot write the run's outcome", err)
-	}
-	x.home.log(b.config.Now(), "task %s: %s %s", x.paused, o.Status, o.Reason)
-	x.paused = ""
-	return nil
+	return n
 }

@@ -8,13 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
-	"fleet/internal/waittest"
+	"fleet/internal/place/placetest/model"
 )
 
 // crash replaces the place by one with a copy of its directory, as if the server had crashed. The runs must be waiting.
@@ -85,7 +85,7 @@ func TestResume(t *testing.T) {
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.Equal(t, "Went on", o.Summary)
 	require.Equal(t, 1, o.Usage.ToolCalls)
-	require.Equal(t, 3, o.Turns)
+	require.Equal(t, 2, o.Turns, "the interrupted request must not count")
 	require.GreaterOrEqual(t, o.Usage.InputTokens, int64(2000))
 	require.Equal(t, before, all[:len(before)])
 	var rest strings.Builder
@@ -98,101 +98,133 @@ func TestResume(t *testing.T) {
 	require.Equal(t, "next", o.Summary)
 }
 
-// TestResumeAfterCrash checks what becomes of runs whose server has crashed.
-func TestResumeAfterCrash(t *testing.T) {
+// TestResumeTeam shuts the server down while another agent of the team works.
+func TestResumeTeam(t *testing.T) {
 	t.Parallel()
-	for name, check := range map[string]func(t *testing.T, d *fixture){
-		"during a tool call": func(t *testing.T, d *fixture) {
-			r := d.waits()
-			f, err := os.OpenFile(d.runFile(r, "output"), os.O_APPEND|os.O_WRONLY, 0)
-			require.NoError(t, err)
-			_, err = f.WriteString(`{"text":"ha`)
-			require.NoError(t, err)
-			require.NoError(t, f.Close())
-			d.crash()
-			_, o := d.end(r)
-			require.Equal(t, "after", o.Summary, o.Reason)
-			require.Contains(t, d.results()[0], "the call was interrupted")
-		},
-		"after the answer": func(t *testing.T, d *fixture) {
-			r := d.begin("model: say done")
-			_, o := d.end(r)
-			require.NoError(t, os.Remove(d.runFile(r, "outcome.json")))
-			d.crash()
-			_, again := d.end(r)
-			require.Equal(t, o, again)
-			require.Len(t, d.model.Requests(), 1)
-		},
-		"after the report": func(t *testing.T, d *fixture) {
-			r := d.begin(`model: tool agent_complete {"summary":"All done.","payload":"x"}`)
-			_, o := d.end(r)
-			require.True(t, o.Reported)
-			require.NoError(t, os.Remove(d.runFile(r, "outcome.json")))
-			d.crash()
-			_, again := d.end(r)
-			require.Equal(t, o.Payload, again.Payload)
-			require.Equal(t, o.Summary, again.Summary)
-			require.Len(t, d.model.Requests(), 1)
-		},
-		"before the prompt": func(t *testing.T, d *fixture) {
-			r := d.begin("model: say done")
-			d.end(r)
-			require.NoError(t, os.Remove(d.runFile(r, "outcome.json")))
-			require.NoError(t, os.Remove(filepath.Join(d.cfg.Dir, "agents", d.agent.UID, "conversation.jsonl")))
-			d.crash()
-			_, o := d.end(r)
-			require.Equal(t, "done", o.Summary, o.Reason)
-			require.Len(t, d.model.Requests(), 2)
-		},
-		"then it is interrupted": func(t *testing.T, d *fixture) {
-			r := d.waits()
-			d.crash()
-			require.NoError(t, d.b.Connect(d.agent).Interrupt(t.Context(), r, false))
-			_, o := d.end(r)
-			require.Equal(t, fleet.TaskStopped, o.Status)
-			require.Equal(t, 1, o.Turns)
-			require.Len(t, d.model.Requests(), 1)
-		},
-		"then the agent is stopped": func(t *testing.T, d *fixture) {
-			r := d.waits()
-			d.crash()
-			require.NoError(t, d.b.Stop(t.Context(), d.agent))
-			_, o := d.end(r)
-			require.Equal(t, fleet.TaskStopped, o.Status)
-		},
-		"after the agent was stopped": func(t *testing.T, d *fixture) {
-			r := d.waits()
-			require.NoError(t, os.WriteFile(filepath.Join(d.cfg.Dir, "agents", d.agent.UID, "stopped"), nil, 0o600))
-			d.crash()
-			_, o := d.end(r)
-			require.Equal(t, fleet.TaskStopped, o.Status)
-		},
-		"too long": func(t *testing.T, d *fixture) {
-			r := d.waits()
-			d.cfg.Now = func() time.Time { return time.Now().Add(2 * waittest.Limit) }
-			d.crash()
-			_, o := d.end(r)
-			require.Equal(t, fleet.TaskFailed, o.Status)
-			require.Contains(t, o.Reason, r.Timeout.String())
-		},
-		"too often": func(t *testing.T, d *fixture) {
-			r := d.begin("model: hang here")
-			<-d.model.Gate("here").Arrived()
-			for range 3 {
-				d.crash()
-				d.until(r, "warning: the server ended during the task")
-			}
-			d.crash()
-			_, o := d.end(r)
-			require.Equal(t, fleet.TaskFailed, o.Status)
-			require.Contains(t, o.Reason, "crashed 4 times")
-			_, o = d.does("model: say next")
-			require.Equal(t, "next", o.Summary, o.Reason)
-		},
+	for tool, c := range map[string]struct{ relation, arguments, says string }{
+		"transfer_task": {"sub_agents", `{"agent":"writer","task":"write","expected_output":"a poem"}`, "root got: The tool \"transfer_task\" gave no answer"},
+		"handoff":       {"handoffs", `{"agent":"writer"}`, "writer speaks"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(tool, func(t *testing.T) {
 			t.Parallel()
-			check(t, newWaiting(t))
+			d := newFixture(t, fleet.AgentConfig{Document: `
+models:
+  stub: {provider: openai, model: stub-large, base_url: "MODEL/v1"}
+agents:
+  root: {model: stub, description: Leads., instruction: You lead., ` + c.relation + `: [writer]}
+  writer: {model: stub, description: Writes., instruction: You write.}
+`}, nil)
+			d.model.SetAnswer(func(r model.Request) model.Step {
+				switch {
+				case strings.Contains(r.System, "You write."):
+					return model.Step{Gate: "here", Text: "writer speaks"}
+				case len(r.Results()) == 0:
+					return model.Step{Calls: []model.Call{{Name: tool, Input: []byte(c.arguments)}}}
+				}
+				return model.Step{Text: "root got: " + r.Results()[0].Text}
+			})
+			r := d.begin("a poem please")
+			<-d.model.Gate("here").Arrived()
+			require.NoError(t, d.b.Close())
+			d.model.Gate("here").Open()
+			d.open()
+			_, o := d.end(r)
+			require.Contains(t, o.Summary, c.says, o.Reason)
 		})
 	}
+}
+
+// TestDrainInterrupts checks that a run which does not end in time is interrupted before the place is closed, and resumed.
+func TestDrainInterrupts(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, fleet.AgentConfig{Document: `
+models:
+  stub: {provider: openai, model: stub-large, base_url: "MODEL/v1"}
+agents:
+  root: {model: stub, instruction: You lead., max_iterations: 1}
+`}, nil)
+	r := d.begin("model: hang here")
+	<-d.model.Gate("here").Arrived()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	d.b.Drain(ctx)
+	_, err := d.b.Connect(d.agent).Follow(t.Context(), r, "", func(fleet.Output) error { return nil })
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "the task must not fail")
+	require.NoError(t, d.b.Close())
+	d.model.Gate("here").Open()
+	d.open()
+	_, o := d.end(r)
+	require.Equal(t, "Went on", o.Summary, o.Reason) // the interrupted request does not count for max_iterations
+}
+
+// TestListDuringDispatch checks that calls which look at all agents and calls for one agent do not wait for each other.
+func TestListDuringDispatch(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, fleet.AgentConfig{}, nil)
+	stop := make(chan struct{})
+	var lists sync.WaitGroup
+	for range 2 {
+		lists.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					_, _ = d.b.List(context.Background())
+				}
+			}
+		})
+	}
+	for range 20 {
+		_, o := d.does("model: say done")
+		require.Equal(t, "done", o.Summary, o.Reason)
+	}
+	close(stop)
+	lists.Wait()
+}
+
+// TestUnwritable makes files of a run unwritable for a while.
+func TestUnwritable(t *testing.T) {
+	t.Parallel()
+	blocked := func(d *fixture, path string) (repair func()) {
+		was := path + ".was"
+		_ = os.Rename(path, was) // it may not exist
+		require.NoError(d.t, os.MkdirAll(filepath.Join(path, "x"), 0o700))
+		return func() {
+			require.NoError(d.t, os.RemoveAll(path))
+			_ = os.Rename(was, path)
+		}
+	}
+	t.Run("the conversation", func(t *testing.T) {
+		t.Parallel()
+		d := newFixture(t, fleet.AgentConfig{}, nil)
+		d.model.SetAnswer(func(model.Request) model.Step {
+			return model.Step{Gate: "here", Calls: []model.Call{{Name: "think", Input: []byte(`{"thought":"pay"}`)}}}
+		})
+		r := d.begin("do")
+		<-d.model.Gate("here").Arrived()
+		repair := blocked(d, filepath.Join(d.cfg.Dir, "agents", d.agent.UID, "conversation.jsonl"))
+		d.model.Gate("here").Open()
+		all, o := d.end(r)
+		repair()
+		require.Equal(t, fleet.TaskFailed, o.Status)
+		require.Contains(t, o.Reason, "cannot write the agent's conversation")
+		for _, out := range all {
+			require.NotContains(t, out.Text, "Thoughts", "a tool whose call is not stored must not be used")
+		}
+	})
+	t.Run("the outcome", func(t *testing.T) {
+		t.Parallel()
+		d := newFixture(t, fleet.AgentConfig{}, nil)
+		r := d.begin("model: hang here")
+		<-d.model.Gate("here").Arrived()
+		repair := blocked(d, d.runFile(r, "outcome.json"))
+		d.model.Gate("here").Open()
+		_, err := d.b.Connect(d.agent).Follow(t.Context(), r, "", func(fleet.Output) error { return nil })
+		require.ErrorContains(t, err, "cannot write the run's outcome")
+		repair()
+		_, o := d.end(r)
+		require.Equal(t, "Went on", o.Summary, o.Reason)
+		require.FileExists(t, d.runFile(r, "outcome.json"))
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -62,6 +63,8 @@ type run struct {
 	cancel context.CancelCauseFunc // cancels everything in the run
 	quit   chan struct{}           // closed when the run's tools must end
 
+	answered bool // an earlier server has stored the agent's answer, which counts in any case
+
 	mu       sync.Mutex
 	why      error // why the run is over, else nil; active requests may still complete
 	reported *fleet.Outcome
@@ -75,7 +78,7 @@ func newRun(ctx context.Context, e *engine, t task, l *ledger, out *output) (con
 	spent := l.record.Spent
 	r.gate = &gate{
 		config: &e.config, secrets: e.secrets, over: r.over, limit: func() { r.conclude(errTooOften) },
-		requests: spent.Turns, total: spent.Usage, usd: spent.CostUSD,
+		requests: spent.Turns, answered: spent.Turns, total: spent.Usage, usd: spent.CostUSD,
 	}
 	r.calls.Store(int64(spent.Usage.ToolCalls))
 	if r.reported = l.record.Reported; r.reported != nil {
@@ -151,17 +154,7 @@ func (r *run) hide(err error) error {
 
 // do executes the task and returns its outcome.
 func (r *run) do(ctx context.Context, prompt string) fleet.Outcome {
-	left := r.Timeout
-	if started := r.ledger.read().Started; !started.IsZero() {
-		left -= r.engine.config.Now().Sub(started)
-	}
-	timer := time.AfterFunc(left, func() { r.kill(errDeadline) })
-	var final string
-	var err error
-	if !r.over() { // otherwise an earlier server has ended after the report
-		final, err = r.converse(ctx, prompt)
-	}
-	timer.Stop()
+	final, err := r.converse(ctx, prompt)
 	r.cancel(nil)
 	return r.conclusion(final, err)
 }
@@ -171,6 +164,9 @@ func (r *run) conclusion(final string, err error) fleet.Outcome {
 	r.mu.Lock()
 	why, reported := r.why, r.reported
 	r.mu.Unlock()
+	if r.answered {
+		why = nil
+	}
 	final = strings.TrimSpace(clean(r.engine.secrets.hide(final)))
 	o := fleet.Outcome{Status: fleet.TaskCompleted, Summary: clip(final, maxSummary)}
 	if final != "" {
@@ -207,6 +203,27 @@ func (r *run) bill(o *fleet.Outcome) {
 	o.Usage.ToolCalls, o.Turns = int(r.calls.Load()), r.gate.asked()
 }
 
+// keepSpent keeps in the ledger what the run has spent, and changes it with f.
+func (r *run) keepSpent(f func(*runRecord)) {
+	err := r.ledger.change(func(rec *runRecord) {
+		r.bill(&rec.Spent)
+		rec.Spent.Turns = r.gate.complete() // a request that is interrupted will be repeated
+		f(rec)
+	})
+	if err != nil {
+		r.engine.config.Logger.Warn("cannot write a run's record", "task", r.ID, "error", err)
+	}
+}
+
+// limitTime ends the run when its time is over. It returns a function that ends the wait.
+func (r *run) limitTime() (stop func() bool) {
+	left := r.Timeout
+	if started := r.ledger.read().Started; !started.IsZero() { // earlier servers have used a part
+		left -= r.engine.config.Now().Sub(started)
+	}
+	return time.AfterFunc(left, func() { r.kill(errDeadline) }).Stop
+}
+
 // converse continues the agent's conversation with the prompt until the agent has finished. It returns the agent's last
 // text.
 func (r *run) converse(ctx context.Context, prompt string) (final string, err error) {
@@ -228,22 +245,37 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 	if err != nil {
 		return "", err
 	}
-	if resumed && answered(items[begin:]) {
-		return lastSaid(items[begin:]), nil
+	r.calls.Store(max(r.calls.Load(), calls(items[begin:])))
+	switch {
+	case resumed && answered(items[begin:]):
+		r.answered = true
+		ctx = context.WithoutCancel(ctx)
+	case r.over():
+		return "", nil
+	default:
+		defer r.limitTime()()
 	}
-	c, err := r.agentTeam(ctx)
+	c, err := r.agentTeam(ctx) // also makes the secrets known
 	if err != nil {
 		return "", err
 	}
 	defer r.stopTools(c)
-	rt, err := runtime.New(c.Team, runtime.WithCurrentAgent(c.agent), runtime.WithSessionStore(talk), runtime.WithManagedOAuth(false),
+	if r.answered {
+		return lastSaid(items[begin:]), nil
+	}
+	current := c.agent
+	if name := speaker(items[begin:]); slices.Contains(c.AgentNames(), name) {
+		current = name
+	}
+	rt, err := runtime.New(c.Team, runtime.WithCurrentAgent(current), runtime.WithSessionStore(talk), runtime.WithManagedOAuth(false),
 		runtime.WithWorkingDir(r.Work), runtime.WithEnv(r.engine.environ(rec.Config.PassEnv, r.Work)))
 	if err != nil {
 		return "", err
 	}
 	s := session.New(session.WithTitle(rec.UID), session.WithToolsApproved(true), session.WithWorkingDir(r.Work), session.WithSendUserMessage(false))
 	s.Messages = items
-	talk.id = s.ID
+	talk.id, talk.frozen = s.ID, r.paused
+	talk.failed = func(err error) { r.conclude(hostError("cannot write the agent's conversation", err)) }
 	w := &watcher{run: r, rt: rt}
 	if resumed {
 		w.warn("the server ended during the task; the agent continues")
@@ -256,9 +288,6 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 		return w.text.String(), w.err // the loop is still running, so its state must not be accessed
 	}
 	talk.save(s)
-	if talk.err != nil {
-		return "", hostError("cannot write the agent's conversation", talk.err)
-	}
 	return lastSaid(s.Messages[begin:]), w.err
 }
 

@@ -215,9 +215,7 @@ func (w *watcher) count() {
 	if len(used) == 0 {
 		return
 	}
-	if err := w.run.ledger.change(func(r *runRecord) { w.run.bill(&r.Spent) }); err != nil {
-		w.run.engine.config.Logger.Warn("cannot write a run's record", "task", w.run.ID, "error", err)
-	}
+	w.run.keepSpent(func(*runRecord) {})
 	for _, u := range used {
 		w.put(fmt.Sprintf("%s: %d tokens in, %d out", u.model, u.in(), u.output), map[string]any{
 			"type": "usage", "model": u.model, "input_tokens": u.in(), "output_tokens": u.output,
