@@ -105,7 +105,7 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 		grpc.ChainUnaryInterceptor(encoded.Unary, a.guard.Unary), grpc.StreamInterceptor(a.guard.Stream), grpc.MaxRecvMsgSize(a.cfg.maxMessage()),
 		grpc.Creds(inbound.Credentials(grpcKeys)), grpc.InTapHandle(a.tap), grpc.ConnectionTimeout(connectTimeout),
 		grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxStreams),
-		grpc.ForceServerCodecV2(encoded.Codec{CodecV2: encoding.GetCodecV2(proto.Name)}), grpc.NumStreamWorkers(streamWorkers),
+		grpc.ForceServerCodecV2(encoded.Codec{CodecV2: rpc.Codec{CodecV2: encoding.GetCodecV2(proto.Name)}}), grpc.NumStreamWorkers(streamWorkers),
 		grpc.RPCDecompressor(plainOnly{}), //nolint:staticcheck // nothing else refuses a compression that a library has registered
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)

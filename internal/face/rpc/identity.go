@@ -16,7 +16,7 @@ type identity struct {
 	err       error
 	md        metadata.MD
 	audited   bool  // the failed identification is in the log
-	refused   error // the principal has sent too many requests, or has too many open calls
+	refused   error // the principal has sent too many requests, has too many open calls, or does not read its answers
 	call      *openCall
 	work      *work // the whole call if it came over gRPC
 }
@@ -64,7 +64,7 @@ func (i *Interceptor) Begin(ctx context.Context, md metadata.MD, method string) 
 	return ctx, err
 }
 
-// Refused returns an error if the caller has sent too many requests, or has too many open calls. Call it after Identify and
+// Refused returns an error if the caller has sent too many requests, has too many open calls, or does not read its answers. Call it after Identify and
 // before the request is read. Calls with the context fail with the same error.
 func Refused(ctx context.Context) error {
 	if id := identityOf(ctx); id != nil && id.refused != nil {
@@ -93,7 +93,10 @@ func (i *Interceptor) identify(ctx context.Context, md metadata.MD) *identity {
 	if id.principal, id.err = i.auth.Authenticate(ctx, md); id.err != nil {
 		return id
 	}
-	if id.refused = i.rates.take(ctx, id.principal); id.refused == nil && id.given() {
+	if id.refused = i.rates.take(ctx, id.principal); id.refused != nil || !id.given() {
+		return id
+	}
+	if id.refused = i.unread.check(id.principal.Name, 0); id.refused == nil {
 		id.call, id.refused = i.open.enter(ctx, id.principal, md)
 	}
 	return id

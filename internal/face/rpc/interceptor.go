@@ -31,8 +31,9 @@ type Interceptor struct {
 	lines    AuditLog
 	failures *failures
 	open     *openCalls
+	unread   *unread
 
-	downloads downloads
+	afterClose func(ctx context.Context, f func()) (stop func() bool)
 }
 
 // Observer is notified of every call, including refused calls.
@@ -46,13 +47,15 @@ type Observer interface {
 
 // Config configures an Interceptor.
 type Config struct {
-	Auth     Authenticator
-	Log      *slog.Logger
-	Remote   func(ctx context.Context) string // the address from which a call comes
-	Observer Observer
-	Rates    *Rates // nil means no limits
-	Slots    *Slots // nil means no limits
-	Audit    AuditLog
+	Auth   Authenticator
+	Log    *slog.Logger
+	Remote func(ctx context.Context) string // the address from which a call comes
+	// AfterClose calls f when the connection from which a call comes has been closed, unless stop is called before.
+	AfterClose func(ctx context.Context, f func()) (stop func() bool)
+	Observer   Observer
+	Rates      *Rates // nil means no limits
+	Slots      *Slots // nil means no limits
+	Audit      AuditLog
 	// OpenCalls limits the open calls of a principal; 0 means no limit.
 	OpenCalls int
 	// Patience is how long a stream over gRPC waits for a client that does not read; 0 means 30 seconds. The REST face has a
@@ -67,7 +70,7 @@ func NewInterceptor(c Config) *Interceptor {
 	}
 	return &Interceptor{
 		auth: c.Auth, log: c.Log, remote: c.Remote, observer: c.Observer, rates: c.Rates, slots: c.Slots, lines: c.Audit,
-		failures: newFailures(c.Log, c.Audit), open: newOpenCalls(c.Auth, c.OpenCalls, c.Patience),
+		failures: newFailures(c.Log, c.Audit), open: newOpenCalls(c.Auth, c.OpenCalls, c.Patience), unread: newUnread(), afterClose: c.AfterClose,
 	}
 }
 
@@ -91,7 +94,7 @@ func (i *Interceptor) Unary(ctx context.Context, req any, info *grpc.UnaryServer
 	if err != nil {
 		return nil, err
 	}
-	return resp, nil
+	return i.count(ctx, resp), nil
 }
 
 // Stream is the interceptor of streams.
@@ -217,8 +220,8 @@ func (i *Interceptor) admit(ctx context.Context, method string, seen *seen) (_ c
 	case id.call != nil:
 		ctx, _, leave, err = i.open.attach(ctx, id.call, seen.stream)
 	}
-	if err == nil && r.download && id.given() {
-		leave, err = i.downloads.begin(id.principal.Name, leave)
+	if err == nil && r.download && id.call != nil {
+		leave, err = i.unread.download(id.principal.Name, leave)
 	}
 	return ctx, leave, err
 }

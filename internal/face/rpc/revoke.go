@@ -57,6 +57,8 @@ type openCall struct {
 	ended error // why the call was ended; nil if it was not. openCalls.mu guards it.
 	works map[*work]bool
 	leave func() // forgets the call; openCalls.mu must be held
+	left  bool
+	after []func() // called by leave; openCalls.mu guards it
 }
 
 // work is a part of an open call that can be cancelled.
@@ -66,9 +68,9 @@ type work struct {
 	waiting atomic.Int64 // 0 if it does not wait for the client to read; otherwise 1 and the number of checks since then
 }
 
-// unread returns the error that ends a call whose client does not read. A client that follows events can go on from its last
+// notRead returns the error that ends a call whose client does not read. A client that follows events can go on from its last
 // cursor.
-func unread(patience time.Duration) error {
+func notRead(patience time.Duration) error {
 	return &fleet.Error{
 		Code: fleet.Unavailable, Reason: fleet.ReasonBackendUnavailable, RetryAfter: time.Second,
 		Message: fmt.Sprintf("the client has not read the answer for %s, so the call was ended: call again", patience),
@@ -104,8 +106,12 @@ func (o *openCalls) enter(ctx context.Context, p fleet.Principal, md metadata.MD
 	c := &openCall{works: map[*work]bool{}}
 	g.calls[c] = true
 	c.leave = func() {
-		if !g.calls[c] {
+		if c.left {
 			return
+		}
+		c.left = true
+		for _, f := range c.after {
+			f()
 		}
 		if o.counts[p.Name]--; o.counts[p.Name] == 0 {
 			delete(o.counts, p.Name)
@@ -122,6 +128,17 @@ func (o *openCalls) enter(ctx context.Context, p fleet.Principal, md metadata.MD
 		c.leave()
 	})
 	return c, nil
+}
+
+// afterwards calls f when the call has ended. f must not use openCalls.
+func (o *openCalls) afterwards(c *openCall, f func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if c.left {
+		f()
+		return
+	}
+	c.after = append(c.after, f)
 }
 
 // attach returns a context for a part of the call. It is cancelled when the credentials of the call are revoked, and that of
@@ -178,7 +195,7 @@ func (o *openCalls) check(key string, g *group) {
 		}
 		for w := range c.works {
 			if n := w.waiting.Load(); n > 0 && w.waiting.CompareAndSwap(n, n+1) && time.Duration(n)*o.every > o.patience {
-				w.cancel(ended{unread(o.patience)})
+				w.cancel(ended{notRead(o.patience)})
 			}
 		}
 	}

@@ -30,7 +30,7 @@ func TestUnreadAnswer(t *testing.T) {
 	<-ignored.Done()                          // after more than 20 checks
 	why, ok := context.Cause(ignored).(ended) //nolint:errorlint // the cause is not wrapped
 	require.True(t, ok)
-	require.Equal(t, unread(o.patience), why.error)
+	require.Equal(t, notRead(o.patience), why.error)
 	require.NoError(t, read.Err())
 }
 
