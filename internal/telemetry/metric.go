@@ -29,6 +29,7 @@ var (
 	callDuration = histogram("fleet_call_duration_seconds", "Duration of calls, without streams.", "method", "face")
 	callsOpen    = gauge("fleet_calls_open", "Calls that have not ended, including streams.")
 	callsWaiting = gauge("fleet_calls_waiting", "Calls that wait in the queue because the maximum number of calls (limits.calls_per_cpu) is running.")
+	unreadBytes  = gauge("fleet_answers_unread_bytes", "Bytes of answers that clients have not read; answers below 64 KiB are left out, and a download counts as 64 MiB.")
 	callWait     = histogram("fleet_call_wait_seconds", "Time in the queue of calls that had to wait.")
 
 	agents   = gauge("fleet_agents", "Agents of the whole fleet by the state of their workspace.", "state")
@@ -71,7 +72,7 @@ var buckets = []float64{0.001, 0.005, 0.02, 0.05, 0.1, 0.5, 2, 10, 60}
 // Their names begin with go_ and process_.
 func Metrics() []Metric {
 	return []Metric{
-		calls, callDuration, callsOpen, callsWaiting, callWait,
+		calls, callDuration, callsOpen, callsWaiting, unreadBytes, callWait,
 		agents, tasks, queueAge, events, ended,
 		workers, leases, renewals, renewFailures, leasesLost, fenced,
 		placeDuration, placeErrors, placeUp, snapshotAge,

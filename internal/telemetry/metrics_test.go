@@ -62,7 +62,7 @@ func sources(s fleet.Store) telemetry.Sources {
 		Work: func() fleet.Work {
 			return fleet.Work{Workers: 5, Waiting: 2, Leases: 4, Renewals: 7, RenewFailures: 1, LeasesLost: 3}
 		},
-		Watchers: func() int { return 6 }, CallsOpen: func() int { return 8 }, CallsWaiting: func() int { return 0 },
+		Watchers: func() int { return 6 }, CallsOpen: func() int { return 8 }, CallsWaiting: func() int { return 0 }, UnreadBytes: func() int64 { return 9 },
 		Now: func() time.Time { return noon },
 	}
 }
@@ -111,6 +111,7 @@ func TestMetrics(t *testing.T) {
 		"fleet_call_duration_seconds{face=rest,method=FleetService/ListAgents}":    3,
 		"fleet_calls_total{code=UNKNOWN,face=grpc,method=FleetService/WatchFleet}": 1,
 		"fleet_calls_open":                                                  8,
+		"fleet_answers_unread_bytes":                                        9,
 		"fleet_agents{state=starting}":                                      1,
 		"fleet_agents{state=running}":                                       1,
 		"fleet_agents{state=failed}":                                        0,

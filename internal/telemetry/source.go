@@ -20,6 +20,7 @@ type Sources struct {
 	// Watchers returns the number of open streams that wait for events. CallsOpen returns the number of all open calls.
 	// CallsWaiting returns the number of calls that wait for their turn.
 	Watchers, CallsOpen, CallsWaiting func() int
+	UnreadBytes                       func() int64 // bytes of answers that clients have not read
 	Now                               func() time.Time
 }
 
@@ -37,7 +38,7 @@ const storePatience = 3 * time.Second
 
 // read lists the metrics that collector sends.
 var read = []Metric{
-	callsOpen, callsWaiting, agents, tasks, queueAge, workers, leases, renewals, renewFailures, leasesLost,
+	callsOpen, callsWaiting, unreadBytes, agents, tasks, queueAge, workers, leases, renewals, renewFailures, leasesLost,
 	placeUp, snapshotAge, storeUp, storeSize, storeFull, lastEvent, watchers,
 }
 
@@ -59,6 +60,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	}
 	send(callsOpen, float64(c.CallsOpen()))
 	send(callsWaiting, float64(c.CallsWaiting()))
+	send(unreadBytes, float64(c.UnreadBytes()))
 	send(watchers, float64(c.Watchers()))
 	c.fleet(send)
 	c.places(send)
