@@ -36,7 +36,7 @@ func TestFollowDuringARestartOfTheStore(t *testing.T) {
 	store := &restarting{failed: make(chan struct{}, 1)}
 	h := servicetest.NewOver(t, fake.Config{}, nil, func(s fleet.Store) fleet.Store { store.Store = s; return store })
 	h.Create("papi")
-	task := h.Start("papi", "hold")
+	task := h.Start("papi", "wait here")
 	store.down.Store(true)
 	type result struct {
 		task *fleet.Task

@@ -25,7 +25,7 @@ func TestUnusedSessionsAndAgents(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	_, err = h.Turn(h.Context(), service.TurnRequest{
-		Method: "Send", AgentUID: v.UID, Prompt: "hold", SessionID: "s1", Message: &service.SessionMessage{At: opened.Add(time.Second)},
+		Method: "Send", AgentUID: v.UID, Prompt: "wait here", SessionID: "s1", Message: &service.SessionMessage{At: opened.Add(time.Second)},
 	})
 	require.NoError(t, err)
 	closed, err := h.CloseUnused(h.Context(), x, "idle")
