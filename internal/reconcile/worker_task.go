@@ -36,6 +36,7 @@ type failures struct {
 	taskID, cursor string
 	count          int       // failures since there was output
 	next           time.Time // when to try again
+	stopping       bool      // these are failures since the stop was requested
 	given          bool      // the agent has confirmed that it has the task
 }
 
@@ -72,14 +73,20 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 	case t.Dispatched.IsZero():
 		return min(left, inspectMost), a.State.Moving(), nil
 	}
+	wait := time.Duration(0)
 	if w.follow == nil {
-		if d := w.failures.next.Sub(w.now()); d > 0 && w.failures.taskID == t.ID && t.StopAsked.IsZero() {
-			return min(left, d), a.State.Moving(), nil
+		wait = w.untilRetry(t)
+		if wait > 0 && t.StopAsked.IsZero() {
+			return min(left, wait), a.State.Moving(), nil
 		}
-		w.followRun(ctx, a, t, false)
+		if wait <= 0 {
+			w.followRun(ctx, a, t, false)
+		}
 	}
-	if err := w.stepMessages(ctx, a, t); err != nil {
-		return 0, false, err
+	if w.follow != nil {
+		if err := w.stepMessages(ctx, a, t); err != nil {
+			return 0, false, err
+		}
 	}
 	if t.StopAsked.IsZero() {
 		again, err := w.stepAnswers(ctx, a, t)
@@ -90,6 +97,9 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 		return min(left, again, look), a.State.Moving(), errors.Join(err, serr)
 	}
 	next, err = w.stepStop(ctx, a, t)
+	if wait > 0 {
+		next = min(next, wait)
+	}
 	// If the agent must not run, the worker need not wait for the last step: stopping its workspace ends the run.
 	return next, a.State.Moving() || !wanted && w.stop.step == stopWorkspace && !w.stop.started.IsZero(), err
 }
@@ -244,10 +254,22 @@ func (w *worker) given(t *fleet.Task) bool { return w.failures.taskID == t.ID &&
 // retryLater counts a failure with the task and sets the time of the next try. The waits increase until there is output.
 func (w *worker) retryLater(t *fleet.Task) {
 	if w.failures.taskID != t.ID || w.failures.cursor != t.Cursor {
-		w.failures = failures{taskID: t.ID, cursor: t.Cursor, given: w.given(t)}
+		w.failures = failures{taskID: t.ID, cursor: t.Cursor, given: w.given(t), stopping: !t.StopAsked.IsZero()}
 	}
 	w.failures.count++
 	w.failures.next = w.now().Add(backoff(w.failures.count, maxRunRetry))
+}
+
+// untilRetry returns how long to wait before the task's run is followed again. A stop begins the waits anew, so that the end of
+// the run is noticed soon.
+func (w *worker) untilRetry(t *fleet.Task) time.Duration {
+	if w.failures.taskID != t.ID {
+		return 0
+	}
+	if !t.StopAsked.IsZero() && !w.failures.stopping {
+		w.failures.count, w.failures.next, w.failures.stopping = 0, time.Time{}, true
+	}
+	return max(0, w.failures.next.Sub(w.now()))
 }
 
 // askStop requests the stop of the task for a reason that comes from Fleet, not from a caller.

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/docker/cagent/pkg/chat"
 	"github.com/docker/cagent/pkg/session"
 
 	"fleet/internal/place/agentfile"
@@ -26,7 +27,7 @@ type conversation struct {
 	written int
 	lost    bool        // a write has failed
 	failed  func(error) // called when a write fails
-	frozen  func() bool // reports whether nothing may be written any more, because calls end without their real results
+	frozen  func() bool // reports whether calls end without their real results, which must not be written
 }
 
 // openConversation opens the conversation in the file and returns its items. It removes an incomplete last line.
@@ -86,21 +87,29 @@ func (c *conversation) UpdateSession(_ context.Context, s *session.Session) erro
 // save appends the session's new items to the file. If there are tool calls among them, they are on the disk when save returns,
 // so that the next server knows that the tools may have been used. After an error, save writes nothing more.
 func (c *conversation) save(s *session.Session) {
-	if c.lost || c.written == len(s.Messages) || c.frozen() {
+	items := s.Messages[c.written:]
+	if c.frozen() { // results are not the real ones, but answers of the model are complete
+		real := 0
+		for real < len(items) && items[real].Message != nil && items[real].Message.Message.Role == chat.MessageRoleAssistant {
+			real++
+		}
+		items = items[:real]
+	}
+	if c.lost || len(items) == 0 {
 		return
 	}
-	if err := c.append(s); err != nil {
+	if err := c.append(items); err != nil {
 		c.lost = true
 		c.failed(err)
 		return
 	}
-	c.written = len(s.Messages)
+	c.written += len(items)
 }
 
-func (c *conversation) append(s *session.Session) error {
+func (c *conversation) append(items []session.Item) error {
 	var b bytes.Buffer
 	uses := false
-	for _, item := range s.Messages[c.written:] {
+	for _, item := range items {
 		if item.Message != nil && len(item.Message.Message.ToolDefinitions) > 0 {
 			m := *item.Message
 			m.Message.ToolDefinitions = nil // the definition has them already

@@ -58,9 +58,6 @@ func (b *Place) start(x *member, open func() (*live, error)) (*live, error) {
 		defer b.runs.Done()
 		l.execute()
 	}()
-	if b.closed.Load() { // Close may have looked for runs before this one was added
-		l.kill(errShutdown)
-	}
 	return l, nil
 }
 
@@ -134,7 +131,7 @@ func (l *live) execute() {
 	l.outcome = l.do(l.ctx, l.ledger.read().Prompt)
 	_ = l.out.close()
 	if l.paused() {
-		l.keepSpent(func(r *runRecord) { r.Paused = true })
+		l.keepSpent(func(r *runRecord) { r.Paused, r.Asking = true, l.gate.interrupted() })
 		l.pause = fleet.Errorf(fleet.ReasonBackendUnavailable, "the server is being shut down; the task continues when it is back")
 		l.agent.home.log(l.engine.config.Now(), "task %s: interrupted by the end of the server", l.ID)
 		return

@@ -43,7 +43,7 @@ type gate struct {
 
 	mu       sync.Mutex
 	requests int
-	answered int                       // requests that were answered completely
+	ended    int                       // requests that were not interrupted by the end of the run
 	used     []used                    // usage that take has not returned yet
 	total    fleet.Usage               // usage of all answered requests
 	usd      float64                   // cost of total
@@ -74,13 +74,14 @@ func (g *gate) begin(x *exchange, m *gatedModel) {
 	g.flight[x] = m
 }
 
-// end removes an active request and adds its usage. u is nil if the usage is unknown. complete reports whether the request was
-// answered completely.
-func (g *gate) end(x *exchange, u *used, complete bool) {
+// end removes an active request and adds its usage. u is nil if the usage is unknown. failed reports whether the request was
+// not answered completely.
+func (g *gate) end(x *exchange, u *used, failed bool) {
+	over := g.over()
 	g.mu.Lock()
 	delete(g.flight, x)
-	if complete {
-		g.answered++
+	if !failed || !over {
+		g.ended++
 	}
 	if u != nil {
 		g.used = append(g.used, *u)
@@ -111,11 +112,18 @@ func (g *gate) asked() int {
 	return g.requests
 }
 
-// complete returns the number of requests that were answered completely.
+// complete returns the number of requests that were not interrupted by the end of the run.
 func (g *gate) complete() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.answered
+	return g.ended
+}
+
+// interrupted reports whether a request was interrupted by the end of the run.
+func (g *gate) interrupted() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.requests > g.ended
 }
 
 // pass reports whether the next request may be sent, and counts it if so. After max requests, it ends the run.
@@ -164,7 +172,7 @@ func (m *gatedModel) CreateChatCompletionStream(ctx context.Context, messages []
 	ctx = withExchange(ctx, x)
 	s, err = m.Provider.CreateChatCompletionStream(ctx, completeToolResults(messages), offered)
 	if err != nil {
-		m.gate.end(x, nil, false)
+		m.gate.end(x, nil, true)
 		return nil, err
 	}
 	return &meteredStream{MessageStream: s, model: m, exchange: x}, nil
@@ -193,7 +201,7 @@ func completeToolResults(messages []chat.Message) []chat.Message {
 		for _, c := range open {
 			out = append(out, chat.Message{
 				Role: chat.MessageRoleTool, ToolCallID: c.ID,
-				Content: fmt.Sprintf("The tool %q gave no answer: there is no such tool, or the call was interrupted.", c.Function.Name),
+				Content: fmt.Sprintf("The tool %q gave no answer: there is no such tool, or the call was interrupted, and may have had an effect all the same.", c.Function.Name),
 			})
 		}
 		open = nil
@@ -268,7 +276,7 @@ func (s *meteredStream) Close() {
 		u.tokens = *told
 	}
 	u.usd = g.config.priceOf(id).usd(u.tokens)
-	g.end(s.exchange, &u, !s.broken)
+	g.end(s.exchange, &u, s.broken)
 }
 
 // emptyStream is an empty answer, with which the library ends the run.

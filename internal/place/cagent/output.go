@@ -12,6 +12,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/agentfile"
@@ -22,6 +23,7 @@ import (
 // supervisor of the run's process. The cursor of an output is the offset of the end of its line.
 type output struct {
 	limit int64
+	first atomic.Int64 // the end of the lines of earlier servers, until Follow has used it; then -1
 
 	mu    sync.Mutex
 	file  *os.File
@@ -38,6 +40,7 @@ func newOutput(path string, limit int64) (*output, error) {
 		return nil, err
 	}
 	o := outputTo(f, limit)
+	defer func() { o.first.Store(o.size) }()
 	for r := bufio.NewReaderSize(f, 64<<10); err == nil; {
 		var line []byte
 		if line, err = r.ReadBytes('\n'); err == nil {
@@ -140,6 +143,11 @@ func (w inProcess) Follow(ctx context.Context, r fleet.Run, cursor string, sink 
 	reader := &follower{file: f, sink: sink}
 	if reader.at, err = strconv.ParseInt("0"+cursor, 10, 64); err != nil {
 		return fleet.Outcome{}, fleet.Invalid(fleet.ReasonInvalidArgument, "cursor", "%q is not a cursor of a run", clip(cursor, 40))
+	}
+	if live != nil { // a crash of the machine may have shortened the file, and the run continues at its end
+		if first := live.out.first.Swap(-1); first >= 0 {
+			reader.at = min(reader.at, first)
+		}
 	}
 	if err := reader.align(); err != nil {
 		return fleet.Outcome{}, err

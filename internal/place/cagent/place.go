@@ -207,10 +207,15 @@ func (b *Place) Close() error {
 	if again {
 		return nil
 	}
-	for _, x := range b.members() { // start checks closed after it has added a run, so no run is missed
+	for _, x := range b.members() {
 		x.end(errShutdown)
 	}
 	b.runs.Wait()
+	for _, x := range b.members() {
+		if l := x.end(errShutdown); l != nil {
+			_, _ = l.result() // the last try to write its outcome
+		}
+	}
 	b.host.Close()
 	return unlock(b.lock)
 }

@@ -178,13 +178,16 @@ func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 		return fleet.Errorf(fleet.ReasonAgentOffline, "agent %q has no workspace", a.Name)
 	}
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	if err := b.resume(ctx, x); err != nil { // a run that an earlier server has left ends, because its agent was stopped
+	stopped, err := x.stopped, b.resume(ctx, x)
+	x.mu.Unlock()
+	if err != nil || !stopped {
 		return err
 	}
-	if !x.stopped {
-		return nil
+	if err := x.endAndWait(ctx, errStopped); err != nil { // an earlier server may have left a run
+		return err
 	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	if err := os.Remove(x.home.path("stopped")); err != nil && !os.IsNotExist(err) {
 		return hostError("cannot start the agent", err)
 	}

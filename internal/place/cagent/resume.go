@@ -6,7 +6,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"sync"
 	"time"
@@ -36,7 +38,10 @@ type runRecord struct {
 	Spent    fleet.Outcome  `json:"spent"`              // the usage and the cost; its turns are the requests that were answered
 	Reported *fleet.Outcome `json:"reported,omitempty"` // what the agent has reported
 	Paused   bool           `json:"paused,omitempty"`   // the server was shut down; otherwise it has crashed
+	Asking   bool           `json:"asking,omitempty"`   // a request to the model was interrupted at the shutdown
 	Crashes  int            `json:"crashes,omitempty"`
+
+	crashed bool // the last server has crashed
 }
 
 // ledger keeps the record of a run. The ledger of a run in its own process writes no file, because such a run continues
@@ -106,14 +111,20 @@ func (b *Place) resume(ctx context.Context, x *member) error {
 		return nil
 	}
 	var rec runRecord
-	if err := x.runDir(x.paused).read("run.json", &rec); err != nil {
+	err := x.runDir(x.paused).read("run.json", &rec)
+	if errors.As(err, new(*fs.PathError)) {
 		return hostError("cannot read the run's record", err)
 	}
-	if !rec.Paused {
+	if err != nil { // Follow reports that the run has failed
+		b.config.Logger.ErrorContext(ctx, "the record of a run is damaged", "task", x.paused, "error", err)
+		x.paused = ""
+		return nil
+	}
+	if rec.crashed = !rec.Paused; rec.crashed {
 		rec.Crashes++
 	}
 	rec.Paused = false
-	_, err := b.start(x, func() (*live, error) {
+	_, err = b.start(x, func() (*live, error) {
 		l, err := b.open(context.WithoutCancel(ctx), x, rec)
 		switch {
 		case err != nil:

@@ -89,10 +89,10 @@ func TestResumeAfterCrash(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(d.cfg.Dir, "agents", d.agent.UID, "stopped"), nil, 0o600))
 			d.crash()
 			require.NoError(t, d.b.Start(t.Context(), d.agent))
-			_, o := d.end(r)
-			require.Equal(t, fleet.TaskStopped, o.Status)
-			_, o = d.does("model: say next")
+			_, o := d.does("model: say next")
 			require.Equal(t, "next", o.Summary, o.Reason)
+			_, o = d.end(r)
+			require.Equal(t, fleet.TaskStopped, o.Status)
 		},
 		"then another task is given": func(t *testing.T, d *fixture) {
 			d.waits()
@@ -142,6 +142,15 @@ func TestResumeAfterCrash(t *testing.T) {
 			require.NoError(t, d.b.Connect(d.agent).Interrupt(t.Context(), r, true))
 			_, again := d.end(r)
 			require.Equal(t, o, again)
+		},
+		"with a damaged record": func(t *testing.T, d *fixture) {
+			r := d.waits()
+			require.NoError(t, os.WriteFile(d.runFile(r, "run.json"), []byte("{"), 0o600))
+			d.crash()
+			_, o := d.end(r)
+			require.Equal(t, fleet.TaskFailed, o.Status)
+			_, o = d.does("model: say next")
+			require.Equal(t, "next", o.Summary, o.Reason)
 		},
 		"too long": func(t *testing.T, d *fixture) {
 			r := d.waits()

@@ -63,7 +63,7 @@ type run struct {
 	cancel context.CancelCauseFunc // cancels everything in the run
 	quit   chan struct{}           // closed when the run's tools must end
 
-	answered bool // an earlier server has stored the agent's answer, which counts in any case
+	settled bool // the agent has answered, so that nothing else counts any more
 
 	mu       sync.Mutex
 	why      error // why the run is over, else nil; active requests may still complete
@@ -78,7 +78,7 @@ func newRun(ctx context.Context, e *engine, t task, l *ledger, out *output) (con
 	spent := l.record.Spent
 	r.gate = &gate{
 		config: &e.config, secrets: e.secrets, over: r.over, limit: func() { r.conclude(errTooOften) },
-		requests: spent.Turns, answered: spent.Turns, total: spent.Usage, usd: spent.CostUSD,
+		requests: spent.Turns, ended: spent.Turns, total: spent.Usage, usd: spent.CostUSD,
 	}
 	r.calls.Store(int64(spent.Usage.ToolCalls))
 	if r.reported = l.record.Reported; r.reported != nil {
@@ -126,17 +126,24 @@ func (r *run) kill(why error) {
 }
 
 // report accepts the result that the agent reports. Only the first report counts, and only while the run is not over.
-func (r *run) report(summary string, payload []byte) {
+func (r *run) report(summary string, payload []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.reported == nil && r.why == nil {
-		r.reported = &fleet.Outcome{Status: fleet.TaskCompleted, Summary: summary, Payload: payload, Reported: true}
-		r.why = errReported
-		if err := r.ledger.change(func(rec *runRecord) { rec.Reported = r.reported }); err != nil {
-			r.engine.config.Logger.Warn("cannot write a run's record", "task", r.ID, "error", err)
+		o := &fleet.Outcome{Status: fleet.TaskCompleted, Summary: summary, Payload: payload, Reported: true}
+		if err := r.ledger.change(func(rec *runRecord) { rec.Reported = o }); err != nil {
+			return r.serverError("cannot write the agent's report", err)
 		}
+		r.reported, r.why = o, errReported
 	}
 	// The tools are not cancelled, because the call that reports is a tool call and must still return.
+	return nil
+}
+
+// serverError logs an error of this machine, and returns one for the agent and its user.
+func (r *run) serverError(what string, err error) error {
+	r.engine.config.Logger.Error(what, "task", r.ID, "error", err)
+	return errors.New(what + "; the server's log has the cause")
 }
 
 // stops reports whether a run that ends for the reason why has been stopped. Otherwise it has failed.
@@ -164,7 +171,7 @@ func (r *run) conclusion(final string, err error) fleet.Outcome {
 	r.mu.Lock()
 	why, reported := r.why, r.reported
 	r.mu.Unlock()
-	if r.answered {
+	if r.settled {
 		why = nil
 	}
 	final = strings.TrimSpace(clean(r.engine.secrets.hide(final)))
@@ -215,11 +222,14 @@ func (r *run) keepSpent(f func(*runRecord)) {
 	}
 }
 
-// limitTime ends the run when its time is over. It returns a function that ends the wait.
-func (r *run) limitTime() (stop func() bool) {
+// limitTime ends the run when its time is over. It returns a function that lifts the limit.
+func (r *run) limitTime() (lift func() bool) {
 	left := r.Timeout
 	if started := r.ledger.read().Started; !started.IsZero() { // earlier servers have used a part
 		left -= r.engine.config.Now().Sub(started)
+	}
+	if left <= 0 {
+		r.kill(errDeadline)
 	}
 	return time.AfterFunc(left, func() { r.kill(errDeadline) }).Stop
 }
@@ -245,22 +255,25 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 	if err != nil {
 		return "", err
 	}
-	r.calls.Store(max(r.calls.Load(), calls(items[begin:])))
-	switch {
-	case resumed && answered(items[begin:]):
-		r.answered = true
-		ctx = context.WithoutCancel(ctx)
-	case r.over():
-		return "", nil
-	default:
-		defer r.limitTime()()
+	last := r.ledger.read()
+	if last.crashed {
+		r.calls.Store(max(r.calls.Load(), calls(items[begin:])))
 	}
+	lift := func() bool { return true }
+	if resumed && !last.Asking && answered(items[begin:]) {
+		r.settled = true
+		ctx = context.WithoutCancel(ctx)
+	} else if lift = r.limitTime(); r.over() {
+		lift()
+		return "", nil
+	}
+	defer lift()
 	c, err := r.agentTeam(ctx) // also makes the secrets known
 	if err != nil {
 		return "", err
 	}
 	defer r.stopTools(c)
-	if r.answered {
+	if r.settled {
 		return lastSaid(items[begin:]), nil
 	}
 	current := c.agent
@@ -275,7 +288,7 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 	s := session.New(session.WithTitle(rec.UID), session.WithToolsApproved(true), session.WithWorkingDir(r.Work), session.WithSendUserMessage(false))
 	s.Messages = items
 	talk.id, talk.frozen = s.ID, r.paused
-	talk.failed = func(err error) { r.conclude(hostError("cannot write the agent's conversation", err)) }
+	talk.failed = func(err error) { r.conclude(r.serverError("cannot write the agent's conversation", err)) }
 	w := &watcher{run: r, rt: rt}
 	if resumed {
 		w.warn("the server ended during the task; the agent continues")
@@ -288,6 +301,8 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 		return w.text.String(), w.err // the loop is still running, so its state must not be accessed
 	}
 	talk.save(s)
+	lift()
+	r.settled = w.err == nil && !r.over()
 	return lastSaid(s.Messages[begin:]), w.err
 }
 
