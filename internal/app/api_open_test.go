@@ -85,7 +85,7 @@ func TestUnreadAnswers(t *testing.T) {
 		_, err = s.Recv()
 		return err
 	}
-	const most = 8
+	const most = 7 // a piece of each counts too
 	for range most {
 		require.NoError(t, download("alice"))
 	}

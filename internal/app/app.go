@@ -208,7 +208,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	}
 	a.limits = o.Limits
 	a.calls = rpc.NewInterceptor(rpc.Config{
-		Auth: auth, Log: log, Remote: inbound.Remote, AfterClose: inbound.AfterClose, Observer: a.telemetry, Rates: a.rates, Slots: a.slots, Audit: a.audit,
+		Auth: auth, Log: log, Remote: inbound.Remote, Disconnect: inbound.Disconnect, Observer: a.telemetry, Rates: a.rates, Slots: a.slots, Audit: a.audit,
 		OpenCalls: cfg.Limits.OpenCalls, Patience: o.Patience,
 	})
 	a.guard.unary, a.guard.stream = a.calls.Unary, a.calls.Stream

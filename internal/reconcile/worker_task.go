@@ -181,7 +181,10 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 		return ctx.Err()
 	case err == nil:
 		w.cfg.Fault(FaultDispatchAfter)
-		w.failures.taskID, w.failures.given = t.ID, true
+		if w.failures.taskID != t.ID {
+			w.failures = failures{taskID: t.ID, cursor: t.Cursor}
+		}
+		w.failures.given = true
 	case errors.Is(err, errSuperseded): // Follow shows whether the agent has it
 	case fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable:
 		w.log.WarnContext(ctx, "task dispatch failed, retrying", slog.String("task", t.ID), slog.Any("error", err))

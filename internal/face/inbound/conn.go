@@ -2,7 +2,6 @@ package inbound
 
 import (
 	"container/list"
-	"context"
 	"errors"
 	"net"
 	"net/netip"
@@ -28,8 +27,6 @@ type Conn struct {
 	left     atomic.Int64 // bytes that may still be read before it is admitted
 	calls    atomic.Int64 // open calls made before it is admitted
 	user     func() (int, error)
-	open     context.Context //nolint:containedctx // it is done when the connection has been closed
-	closed   context.CancelFunc
 }
 
 // Read reads bytes that have arrived. Until the connection is admitted, it reads only the bytes that are left, and then
@@ -67,7 +64,6 @@ func (c *Conn) OpenCall() bool { return c.admitted.Load() || c.calls.Add(1) <= m
 func (c *Conn) Close() error {
 	c.listener.forget(c)
 	c.timer.Stop()
-	defer c.closed()
 	return c.TCPConn.Close()
 }
 

@@ -44,22 +44,22 @@ func From(ctx context.Context) *Conn {
 	return nil
 }
 
-// AfterClose calls f in its own goroutine when the connection from which the call comes has been closed. If stop is called
-// before, or if the call did not come over a connection, f is not called.
-func AfterClose(ctx context.Context, f func()) (stop func() bool) {
-	c := From(ctx)
-	if c == nil {
-		return func() bool { return true }
-	}
-	return context.AfterFunc(c.open, f)
-}
-
 // Remote returns the remote address of the call's connection, or "" if the call did not come over a connection.
 func Remote(ctx context.Context) string {
 	if c := From(ctx); c != nil {
 		return c.RemoteAddr().String()
 	}
 	return ""
+}
+
+// Disconnect returns a function that closes the connection from which the call comes. The function does not refer to ctx.
+func Disconnect(ctx context.Context) func() {
+	c := From(ctx)
+	return func() {
+		if c != nil {
+			_ = c.Close()
+		}
+	}
 }
 
 // Network returns the network from which the call comes: its address, or for IPv6 the /64 of its address. It returns the zero

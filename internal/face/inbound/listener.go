@@ -7,7 +7,6 @@ package inbound
 
 import (
 	"container/list"
-	"context"
 	"net"
 	"net/netip"
 	"sync"
@@ -60,7 +59,6 @@ func (l *Listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	c := &Conn{TCPConn: tcp, listener: l, network: networkOf(tcp.RemoteAddr())}
-	c.open, c.closed = context.WithCancel(context.Background())
 	c.left.Store(l.limits.Bytes)
 	c.user = sync.OnceValues(func() (int, error) { return userOf(c) })
 	c.timer = time.AfterFunc(l.limits.Lifetime, func() { _ = c.Close() })

@@ -33,7 +33,7 @@ type Interceptor struct {
 	open     *openCalls
 	unread   *unread
 
-	afterClose func(ctx context.Context, f func()) (stop func() bool)
+	disconnect func(ctx context.Context) func()
 }
 
 // Observer is notified of every call, including refused calls.
@@ -50,8 +50,8 @@ type Config struct {
 	Auth   Authenticator
 	Log    *slog.Logger
 	Remote func(ctx context.Context) string // the address from which a call comes
-	// AfterClose calls f when the connection from which a call comes has been closed, unless stop is called before.
-	AfterClose func(ctx context.Context, f func()) (stop func() bool)
+	// Disconnect returns a function that closes the connection from which a call comes. The function does not refer to the call.
+	Disconnect func(ctx context.Context) func()
 	Observer   Observer
 	Rates      *Rates // nil means no limits
 	Slots      *Slots // nil means no limits
@@ -70,7 +70,7 @@ func NewInterceptor(c Config) *Interceptor {
 	}
 	return &Interceptor{
 		auth: c.Auth, log: c.Log, remote: c.Remote, observer: c.Observer, rates: c.Rates, slots: c.Slots, lines: c.Audit,
-		failures: newFailures(c.Log, c.Audit), open: newOpenCalls(c.Auth, c.OpenCalls, c.Patience), unread: newUnread(), afterClose: c.AfterClose,
+		failures: newFailures(c.Log, c.Audit), open: newOpenCalls(c.Auth, c.OpenCalls, c.Patience), unread: newUnread(), disconnect: c.Disconnect,
 	}
 }
 
@@ -87,21 +87,27 @@ func (i *Interceptor) Unary(ctx context.Context, req any, info *grpc.UnaryServer
 		if err := seen.work(ctx); err != nil {
 			return err
 		}
+		if err := i.mayAnswer(ctx); err != nil {
+			return err
+		}
 		resp, err = next(ctx, req)
 		seen.answer = resp
+		if err == nil {
+			resp = i.count(ctx, resp) // while it has a slot, so that only a few calls can exceed the limit
+		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return i.count(ctx, resp), nil
+	return resp, nil
 }
 
 // Stream is the interceptor of streams.
 func (i *Interceptor) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	seen := &seen{stream: true}
 	return i.around(ss.Context(), info.FullMethod, seen, func(ctx context.Context) error {
-		return next(srv, stream{ss, ctx, seen})
+		return next(srv, stream{ss, ctx, seen, i})
 	})
 }
 
@@ -110,6 +116,7 @@ type stream struct {
 	grpc.ServerStream
 	ctx  context.Context //nolint:containedctx // a grpc.ServerStream carries its context
 	seen *seen
+	i    *Interceptor
 }
 
 func (s stream) Context() context.Context { return s.ctx }
@@ -135,6 +142,7 @@ func (s stream) SendMsg(m any) error {
 	if w := s.seen.whole; w != nil {
 		w.sends()
 		defer w.sent()
+		m = s.i.count(s.ctx, m)
 	}
 	return s.ServerStream.SendMsg(m)
 }

@@ -54,11 +54,10 @@ type group struct {
 
 // openCall is a call whose caller has credentials. A message to MCP is one call, and can lead to several calls of methods.
 type openCall struct {
-	ended error // why the call was ended; nil if it was not. openCalls.mu guards it.
+	ctx   context.Context //nolint:containedctx // that of the whole call; for gRPC, it ends before the client has read the answer
+	ended error           // why the call was ended; nil if it was not. openCalls.mu guards it.
 	works map[*work]bool
 	leave func() // forgets the call; openCalls.mu must be held
-	left  bool
-	after []func() // called by leave; openCalls.mu guards it
 }
 
 // work is a part of an open call that can be cancelled.
@@ -103,15 +102,11 @@ func (o *openCalls) enter(ctx context.Context, p fleet.Principal, md metadata.MD
 		o.groups[key] = g
 		g.timer = time.AfterFunc(o.every, func() { o.check(key, g) })
 	}
-	c := &openCall{works: map[*work]bool{}}
+	c := &openCall{ctx: ctx, works: map[*work]bool{}}
 	g.calls[c] = true
 	c.leave = func() {
-		if c.left {
+		if !g.calls[c] {
 			return
-		}
-		c.left = true
-		for _, f := range c.after {
-			f()
 		}
 		if o.counts[p.Name]--; o.counts[p.Name] == 0 {
 			delete(o.counts, p.Name)
@@ -128,17 +123,6 @@ func (o *openCalls) enter(ctx context.Context, p fleet.Principal, md metadata.MD
 		c.leave()
 	})
 	return c, nil
-}
-
-// afterwards calls f when the call has ended. f must not use openCalls.
-func (o *openCalls) afterwards(c *openCall, f func()) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if c.left {
-		f()
-		return
-	}
-	c.after = append(c.after, f)
 }
 
 // attach returns a context for a part of the call. It is cancelled when the credentials of the call are revoked, and that of

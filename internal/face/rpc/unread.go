@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"time"
 
@@ -13,14 +14,17 @@ import (
 )
 
 const (
-	// maxUnread is how many bytes of answers a server keeps for a principal that does not read them.
+	// maxUnread is how many bytes of answers a server keeps for a principal that does not read them, before it refuses calls.
 	maxUnread = 512 << 20
 	// minUnread is the size of the smallest answer that is counted.
-	minUnread = 64 << 10
+	minUnread = 4 << 10
 	// downloadSize is counted for each download: the size of the largest one, which is in memory as a whole.
 	downloadSize = 64 << 20
 	// retryUnread is how long a principal with too many unread bytes should wait before it repeats a call.
 	retryUnread = 2 * time.Second
+	// unreadTime is how long an answer over gRPC may stay unread before the server closes its connection. It must be longer than
+	// the time between two garbage collections, which is 2 minutes at most: see Codec.
+	unreadTime = 5 * time.Minute
 )
 
 // unread counts the bytes of answers in memory of each principal.
@@ -30,17 +34,6 @@ type unread struct {
 }
 
 func newUnread() *unread { return &unread{bytes: map[string]int64{}} }
-
-// check returns LIMIT_REACHED if the principal may not have n more bytes.
-func (u *unread) check(principal string, n int64) error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if used := u.bytes[principal]; used+n > maxUnread {
-		return fleet.Errorf(fleet.ReasonLimitReached, "the server has %d bytes of answers that you have not read, and the limit is %d: read them, or end their calls", used, maxUnread).
-			AtLimit("unread bytes", used, maxUnread).After(retryUnread)
-	}
-	return nil
-}
 
 // hold counts n bytes of the principal until release is called, once or more.
 func (u *unread) hold(principal string, n int64) (release func()) {
@@ -56,60 +49,80 @@ func (u *unread) hold(principal string, n int64) (release func()) {
 	})
 }
 
+// check returns LIMIT_REACHED if the principal has too many bytes for n more.
+func (u *unread) check(principal string, n int64) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if used := u.bytes[principal]; used+n > maxUnread {
+		return fleet.Errorf(fleet.ReasonLimitReached, "the server has %d bytes of answers that you have not read, and the limit is %d: read them, or end their calls", used, maxUnread).
+			AtLimit("unread bytes", used, maxUnread).After(retryUnread)
+	}
+	return nil
+}
+
 // download counts a download of the principal until the returned function is called, which also calls leave. If the principal has
 // too many bytes, download calls leave and returns LIMIT_REACHED.
 func (u *unread) download(principal string, leave func()) (func(), error) {
-	if err := u.check(principal, downloadSize); err != nil {
+	release := u.hold(principal, downloadSize) // before the check, so that two calls cannot both pass it
+	if err := u.check(principal, 0); err != nil {
+		release()
 		leave()
 		return nil, err
 	}
-	release := u.hold(principal, downloadSize)
 	return func() { leave(); release() }, nil
 }
 
-// total returns the number of bytes of all principals.
-func (u *unread) total() (n int64) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for _, b := range u.bytes {
+// Unread returns how many bytes of answers the clients have not read.
+func (i *Interceptor) Unread() (n int64) {
+	i.unread.mu.Lock()
+	defer i.unread.mu.Unlock()
+	for _, b := range i.unread.bytes {
 		n += b
 	}
 	return n
 }
 
-// Unread returns how many bytes of answers the clients have not read.
-func (i *Interceptor) Unread() int64 { return i.unread.total() }
-
-// answer is an answer to a call over gRPC, for Codec.
-type answer struct {
-	message any
-	hold    func(n int64) (release func()) // counts n bytes
+// mayAnswer returns LIMIT_REACHED if the caller does not read its answers.
+func (i *Interceptor) mayAnswer(ctx context.Context) error {
+	if id := identityOf(ctx); id != nil && id.call != nil {
+		return i.unread.check(id.principal.Name, 0)
+	}
+	return nil
 }
 
-// count counts the answer to a call until the client has read it. It returns what the face must send.
+// count counts an answer to a call until the client has read it. It returns what the face must send.
 func (i *Interceptor) count(ctx context.Context, resp any) any {
 	id := identityOf(ctx)
-	if id == nil || id.call == nil {
+	m, ok := resp.(proto.Message)
+	if id == nil || id.call == nil || !ok {
 		return resp
 	}
-	hold := func(n int64) func() { return i.unread.hold(id.principal.Name, n) }
-	if id.work != nil {
-		return &answer{resp, func(n int64) func() {
-			release := hold(n)
-			stop := i.afterClose(ctx, release)
-			return func() { stop(); release() }
-		}}
+	n := proto.Size(m)
+	if n < minUnread {
+		return resp
 	}
-	if m, ok := resp.(proto.Message); ok {
-		if n := proto.Size(m); n >= minUnread {
-			i.open.afterwards(id.call, hold(int64(n)))
-		}
+	release := i.unread.hold(id.principal.Name, int64(n))
+	if id.work == nil {
+		context.AfterFunc(id.call.ctx, release)
+		return resp
 	}
-	return resp
+	late := time.AfterFunc(unreadTime, i.disconnect(ctx)) // must not keep the call in memory, which has the buffer
+	a := &answer{message: m, size: n, release: func() { late.Stop(); release() }}
+	runtime.AddCleanup(a, func(release func()) { release() }, a.release)
+	return a
 }
 
-// Codec is the codec of a gRPC server with an Interceptor. gRPC takes the answer to a unary call as a whole, and ends the call's
-// context before the client has read it. Only the buffer of the answer tells when gRPC has sent or dropped it.
+// answer is a message over gRPC that counts until its buffer is released.
+type answer struct {
+	message proto.Message
+	size    int
+	release func()
+}
+
+// Codec is the codec of a gRPC server with an Interceptor. gRPC takes messages before the client reads them, and ends the context
+// of a call when it has taken the last one. Only the buffer of a message tells when gRPC has sent or dropped it: gRPC gives it back
+// to its pool. If a call ends at the wrong moment, or with the connection, gRPC only forgets the buffer, and the garbage collector
+// must tell.
 type Codec struct{ encoding.CodecV2 }
 
 // Marshal returns the message in the wire format.
@@ -118,31 +131,19 @@ func (c Codec) Marshal(v any) (mem.BufferSlice, error) {
 	if !ok {
 		return c.CodecV2.Marshal(v)
 	}
-	m, ok := a.message.(proto.Message)
-	if !ok {
-		return c.CodecV2.Marshal(a.message)
-	}
-	n := proto.Size(m)
-	if n < minUnread {
-		return c.CodecV2.Marshal(m)
-	}
-	pool := counted{mem.DefaultBufferPool(), a.hold(int64(n))}
-	data := pool.Get(n)
-	if _, err := (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend((*data)[:0], m); err != nil {
-		pool.Put(data)
+	data, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(make([]byte, 0, a.size), a.message)
+	if err != nil {
+		a.release()
 		return nil, err
 	}
-	return mem.BufferSlice{mem.NewBuffer(data, pool)}, nil
+	return mem.BufferSlice{mem.NewBuffer(&data, counted{a})}, nil
 }
 
-// counted is the pool of the buffer of an answer. gRPC calls Put when it has sent or dropped the answer.
-type counted struct {
-	mem.BufferPool
-	release func()
-}
+// counted is the pool of the only buffer of an answer. The buffer keeps the answer in memory.
+type counted struct{ *answer }
+
+// Get implements mem.BufferPool.
+func (counted) Get(n int) *[]byte { return new(make([]byte, n)) }
 
 // Put implements mem.BufferPool.
-func (c counted) Put(data *[]byte) {
-	c.BufferPool.Put(data)
-	c.release()
-}
+func (c counted) Put(*[]byte) { c.release() }

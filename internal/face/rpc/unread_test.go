@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -10,10 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	grpcproto "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
 	"fleet/internal/waittest"
 )
 
@@ -48,7 +54,7 @@ func TestUnreadOverHTTP(t *testing.T) {
 	cancel()
 	waittest.Until(t, "the end of a call gives no signal", func() bool { return i.Unread() == 0 })
 	answer(strings.Repeat("s", minUnread))
-	require.Zero(t, i.Unread(), "the call has ended before")
+	waittest.Until(t, "the call has ended before", func() bool { return i.Unread() == 0 })
 
 	release := i.unread.hold("alice", maxUnread)
 	_, _, err = identified(method)
@@ -63,6 +69,36 @@ func TestUnreadOverHTTP(t *testing.T) {
 	require.Zero(t, i.Unread())
 	_, _, err = identified(method)
 	require.NoError(t, err)
+}
+
+// TestForgottenAnswers checks that an answer over gRPC counts until its buffer is released or forgotten.
+func TestForgottenAnswers(t *testing.T) {
+	t.Parallel()
+	i := &Interceptor{unread: newUnread(), disconnect: func(context.Context) func() { return func() {} }}
+	ctx := context.WithValue(t.Context(), identityKey{}, &identity{principal: fleet.Principal{Name: "alice"}, call: &openCall{}, work: &work{}})
+	codec := Codec{encoding.GetCodecV2(grpcproto.Name)}
+	marshal := func(spec string) mem.BufferSlice {
+		sent := &fleetv1.Agent{Spec: spec}
+		data, err := codec.Marshal(i.count(ctx, sent))
+		require.NoError(t, err)
+		var got fleetv1.Agent
+		require.NoError(t, codec.Unmarshal(data, &got))
+		require.True(t, proto.Equal(sent, &got))
+		return data
+	}
+	marshal("short")
+	require.Zero(t, i.Unread())
+	data := marshal(strings.Repeat("s", minUnread))
+	require.Positive(t, i.Unread())
+	data.Free()
+	require.Zero(t, i.Unread())
+	for range 10 {
+		marshal(strings.Repeat("s", minUnread))
+	}
+	waittest.Until(t, "the garbage collector gives no signal", func() bool { runtime.GC(); return i.Unread() == 0 })
+	_, err := codec.Marshal(i.count(ctx, &fleetv1.Agent{Spec: strings.Repeat("\xff", minUnread)}))
+	require.Error(t, err)
+	require.Zero(t, i.Unread())
 }
 
 // noObserver ignores calls.
