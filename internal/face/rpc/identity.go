@@ -96,7 +96,7 @@ func (i *Interceptor) identify(ctx context.Context, md metadata.MD) *identity {
 	if id.refused = i.rates.take(ctx, id.principal); id.refused != nil || !id.given() {
 		return id
 	}
-	if id.refused = i.unread.check(id.principal.Name, 0); id.refused == nil {
+	if id.refused = i.unread.check(id.principal.Name); id.refused == nil {
 		id.call, id.refused = i.open.enter(ctx, id.principal, md)
 	}
 	return id

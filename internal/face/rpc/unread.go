@@ -49,11 +49,11 @@ func (u *unread) hold(principal string, n int64) (release func()) {
 	})
 }
 
-// check returns LIMIT_REACHED if the principal has too many bytes for n more.
-func (u *unread) check(principal string, n int64) error {
+// check returns LIMIT_REACHED if the principal has too many bytes.
+func (u *unread) check(principal string) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if used := u.bytes[principal]; used+n > maxUnread {
+	if used := u.bytes[principal]; used > maxUnread {
 		return fleet.Errorf(fleet.ReasonLimitReached, "the server has %d bytes of answers that you have not read, and the limit is %d: read them, or end their calls", used, maxUnread).
 			AtLimit("unread bytes", used, maxUnread).After(retryUnread)
 	}
@@ -64,7 +64,7 @@ func (u *unread) check(principal string, n int64) error {
 // too many bytes, download calls leave and returns LIMIT_REACHED.
 func (u *unread) download(principal string, leave func()) (func(), error) {
 	release := u.hold(principal, downloadSize) // before the check, so that two calls cannot both pass it
-	if err := u.check(principal, 0); err != nil {
+	if err := u.check(principal); err != nil {
 		release()
 		leave()
 		return nil, err
@@ -85,7 +85,7 @@ func (i *Interceptor) Unread() (n int64) {
 // mayAnswer returns LIMIT_REACHED if the caller does not read its answers.
 func (i *Interceptor) mayAnswer(ctx context.Context) error {
 	if id := identityOf(ctx); id != nil && id.call != nil {
-		return i.unread.check(id.principal.Name, 0)
+		return i.unread.check(id.principal.Name)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ type Place struct {
 	mu     sync.Mutex
 	agents map[string]*member // existing agents, by uid
 
-	beginning sync.Mutex  // guards draining and additions to runs; may be locked while a member's mu is held, which mu may not
+	beginning sync.Mutex  // guards draining and additions to runs; unlike mu, it may be locked while a member's mu is held
 	closed    atomic.Bool // set while beginning is locked
 	draining  bool
 	runs      sync.WaitGroup

@@ -143,7 +143,7 @@ func (r *run) report(summary string, payload []byte) error {
 // serverError logs an error of this machine, and returns one for the agent and its user.
 func (r *run) serverError(what string, err error) error {
 	r.engine.config.Logger.Error(what, "task", r.ID, "error", err)
-	return errors.New(what + "; the server's log has the cause")
+	return errors.New(hostError(what, err).Message)
 }
 
 // stops reports whether a run that ends for the reason why has been stopped. Otherwise it has failed.
@@ -260,14 +260,15 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 		r.calls.Store(max(r.calls.Load(), calls(items[begin:])))
 	}
 	lift := func() bool { return true }
-	if resumed && !last.Asking && answered(items[begin:]) {
-		r.settled = true
+	if r.settled = resumed && !last.Asking && answered(items[begin:]); r.settled {
 		ctx = context.WithoutCancel(ctx)
-	} else if lift = r.limitTime(); r.over() {
-		lift()
-		return "", nil
+	} else {
+		lift = r.limitTime()
 	}
 	defer lift()
+	if !r.settled && r.over() {
+		return "", nil
+	}
 	c, err := r.agentTeam(ctx) // also makes the secrets known
 	if err != nil {
 		return "", err
