@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,7 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/gzip"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -170,6 +174,49 @@ func TestCompressedMessages(t *testing.T) {
 		require.ErrorContains(t, err, "send them without compression", method)
 	}
 }
+
+// TestCompressedAnswers asks for compressed answers with an empty message, which gRPC does not compress. The answers must be
+// plain, because only the buffers of plain answers tell when they have been read.
+func TestCompressedAnswers(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}})
+	var answers encodings
+	conn, err := grpc.NewClient(f.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithStatsHandler(&answers))
+	require.NoError(t, err)
+	defer conn.Close()
+	client := fleetv1.NewFleetServiceClient(conn)
+	_, err = client.ListAgents(f.as(t.Context(), "alice"), &fleetv1.ListAgentsRequest{}, grpc.UseCompressor(gzip.Name))
+	require.NoError(t, err)
+	events, err := client.WatchFleet(f.as(t.Context(), "alice"), &fleetv1.WatchFleetRequest{}, grpc.UseCompressor(gzip.Name))
+	require.NoError(t, err)
+	_, err = events.Header()
+	require.NoError(t, err)
+	require.Equal(t, []string{encoding.Identity, encoding.Identity}, answers.seen())
+}
+
+// encodings is a stats.Handler of a client that keeps how the answers are compressed.
+type encodings struct {
+	mu    sync.Mutex
+	names []string
+}
+
+func (e *encodings) seen() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.names
+}
+
+func (e *encodings) HandleRPC(_ context.Context, s stats.RPCStats) {
+	if h, ok := s.(*stats.InHeader); ok {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.names = append(e.names, h.Compression)
+	}
+}
+
+func (*encodings) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (*encodings) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (*encodings) HandleConn(context.Context, stats.ConnStats)                       {}
 
 // post sends a POST with alice's token.
 func (f *testFleet) post(t *testing.T, path, body string) *http.Response {

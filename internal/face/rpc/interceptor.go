@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -224,7 +225,10 @@ func (i *Interceptor) admit(ctx context.Context, method string, seen *seen) (_ c
 	switch {
 	case id.work != nil:
 		seen.whole = id.work
-		err = i.open.admit(id.call, id.work, seen.stream)
+		if err = i.open.admit(id.call, id.work, seen.stream); err == nil {
+			// If a client asks for compressed answers, gRPC would keep a copy of an answer, and release the buffer that counts.
+			err = grpc.SetSendCompressor(ctx, encoding.Identity)
+		}
 	case id.call != nil:
 		ctx, _, leave, err = i.open.attach(ctx, id.call, seen.stream)
 	}

@@ -133,6 +133,17 @@ func TestResumeAfterCrash(t *testing.T) {
 			require.Equal(t, o.Summary, again.Summary)
 			require.NotContains(t, string(again.Payload), stubKey)
 		},
+		"with a secret in the report": func(t *testing.T, d *fixture) {
+			r := d.begin(`model: tool agent_complete {"summary":"the key is ` + stubKey + `","payload":"` + stubKey + ` is the key"}`)
+			_, o := d.end(r)
+			require.Equal(t, "the key is [hidden]", o.Summary)
+			require.Equal(t, "[hidden] is the key", string(o.Payload))
+			require.NoError(t, os.Remove(d.runFile(r, "outcome.json")))
+			d.crash()
+			_, again := d.end(r)
+			require.Equal(t, o.Summary, again.Summary)
+			require.Equal(t, o.Payload, again.Payload)
+		},
 		"answered in time": func(t *testing.T, d *fixture) {
 			r := d.begin("model: say done")
 			_, o := d.end(r)

@@ -130,7 +130,10 @@ func (r *run) report(summary string, payload []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.reported == nil && r.why == nil {
-		o := &fleet.Outcome{Status: fleet.TaskCompleted, Summary: summary, Payload: payload, Reported: true}
+		o := &fleet.Outcome{Status: fleet.TaskCompleted, Summary: r.engine.secrets.hide(summary), Reported: true}
+		if payload != nil {
+			o.Payload = []byte(r.engine.secrets.hide(string(payload)))
+		}
 		if err := r.ledger.change(func(rec *runRecord) { rec.Reported = o }); err != nil {
 			return r.serverError("cannot write the agent's report", err)
 		}

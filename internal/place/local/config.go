@@ -198,7 +198,7 @@ func (p Project) check() (project, error) {
 		return project{}, errors.New(fleet.PublicMessage(err))
 	}
 	if len(p.Roles) == 0 {
-		p.Roles = DefaultRoles()
+		p.Roles = defaultRoles(p.Driver)
 	}
 	p.Roles = slices.Clone(p.Roles)
 	if err := checkRoles(p.Roles); err != nil {

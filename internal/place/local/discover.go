@@ -12,31 +12,26 @@ import (
 // that lookPath finds. Callers usually pass exec.LookPath.
 func Discover(lookPath func(program string) (string, error)) []Project {
 	projects := []Project{{
-		Name: "shell", DisplayName: "Shell", Driver: "shell", Roles: DefaultRoles(),
+		Name: "shell", DisplayName: "Shell", Driver: "shell", Roles: defaultRoles("shell"),
 		Description: "Tasks are bash scripts, each agent works in an empty directory of its own",
 	}}
 	for _, k := range driver.CLIs() {
 		if _, err := lookPath(k.Name); err != nil {
 			continue
 		}
-		p := Project{
+		projects = append(projects, Project{
 			Name: k.Name, DisplayName: k.DisplayName, Driver: k.Options.Kind, Command: k.Options.Command,
-			Stdin: k.Options.Stdin, Output: k.Options.Output, Fields: k.Options.Fields, Roles: DefaultRoles(),
+			Stdin: k.Options.Stdin, Output: k.Options.Output, Fields: k.Options.Fields, Roles: defaultRoles(k.Options.Kind),
 			Description: fmt.Sprintf("Agents are %s, each works in an empty directory of its own", k.DisplayName),
-		}
-		if k.Options.Kind == "claude" || k.Options.Kind == "acp" {
-			for i := range p.Roles {
-				p.Roles[i].PermissionMode = acp.AcceptEdits
-			}
-		}
-		projects = append(projects, p)
+		})
 	}
 	return projects
 }
 
-// DefaultRoles returns the roles of a project without configured roles.
-func DefaultRoles() []Role {
-	return []Role{
+// defaultRoles returns the roles of a project without configured roles. Agents in these roles may change files in their
+// directory.
+func defaultRoles(driver string) []Role {
+	roles := []Role{
 		{
 			Name: "coder", DisplayName: "Software Engineer", Default: true,
 			Description: "Writes code, implements features, fixes bugs",
@@ -59,6 +54,12 @@ func DefaultRoles() []Role {
 				"decided, why, and who should do what next.",
 		},
 	}
+	if driver == "claude" || driver == "acp" {
+		for i := range roles {
+			roles[i].PermissionMode = acp.AcceptEdits
+		}
+	}
+	return roles
 }
 
 // withKnown returns the options, with Fleet's default options for the program added if it is a supported agent CLI.
