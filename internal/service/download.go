@@ -20,6 +20,7 @@ type Download struct {
 	Size   int64             // of the whole payload, in bytes
 	SHA256 [sha256.Size]byte // of the whole payload
 	Text   bool              // whether the whole payload is text in UTF-8
+	Packed int               // size of the compressed form, in bytes
 }
 
 // DownloadPayload returns the payload of the task from the offset. The error is PAYLOAD_NOT_FOUND if the task has no
@@ -50,6 +51,7 @@ func (s *Service) DownloadPayload(ctx context.Context, id string, offset int64) 
 	if packed == nil {
 		return nil, noPayload(d.Task)
 	}
+	d.Packed = len(packed)
 	if err := d.examine(packed); err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ var (
 	callDuration = histogram("fleet_call_duration_seconds", "Duration of calls, without streams.", "method", "face")
 	callsOpen    = gauge("fleet_calls_open", "Calls that have not ended, including streams.")
 	callsWaiting = gauge("fleet_calls_waiting", "Calls that wait in the queue because the maximum number of calls (limits.calls_per_cpu) is running.")
-	unreadBytes  = gauge("fleet_answers_unread_bytes", "Bytes of answers that clients have not read; answers below 4 KiB are left out, and a download counts as 64 MiB.")
+	unreadBytes  = gauge("fleet_answers_unread_bytes", "Bytes of answers that clients have not read; answers below 4 KiB are left out.")
 	callWait     = histogram("fleet_call_wait_seconds", "Time in the queue of calls that had to wait.")
 
 	agents   = gauge("fleet_agents", "Agents of the whole fleet by the state of their workspace.", "state")

@@ -272,7 +272,7 @@ func (x *CheckHealthResponse) GetDegraded() []*DegradedPart {
 // DegradedPart is a part of the server that does not work properly.
 type DegradedPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the part: store, disk, schema, leases, poll, oidc, or a place such as coder.
+	// Name of the part: store, disk, schema, leases, poll, oidc, server (it stops), or a place such as coder.
 	Part string `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
 	// When it began.
 	Since *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`

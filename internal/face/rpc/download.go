@@ -32,7 +32,7 @@ func (f *Fleet) DownloadTaskPayload(r *fleetv1.DownloadTaskPayloadRequest, out g
 	}
 	return sendContent(out, kind, &fleetv1.PayloadInfo{
 		Offset: r.GetOffset(), Size: d.Size, Sha256: hex.EncodeToString(d.SHA256[:]), FileName: "task-" + d.Task.ID + ending,
-	}, d)
+	}, d.Packed, d)
 }
 
 // DownloadAgentBundle sends a git bundle of the work that the agent has not pushed.
@@ -44,7 +44,7 @@ func (f *Fleet) DownloadAgentBundle(r *fleetv1.DownloadAgentBundleRequest, out g
 	sum := sha256.Sum256(content)
 	return sendContent(out, "application/x-git-bundle", &fleetv1.PayloadInfo{
 		Size: int64(len(content)), Sha256: hex.EncodeToString(sum[:]), FileName: a.Name + ".bundle",
-	}, bytes.NewReader(content))
+	}, len(content), bytes.NewReader(content))
 }
 
 // DownloadPayload sends the payload of an agent that agent_start created, compressed with gzip.
@@ -56,12 +56,13 @@ func (l *Lifecycle) DownloadPayload(r *fleetv1.DownloadPayloadRequest, out grpc.
 	sum := sha256.Sum256(packed)
 	return sendContent(out, textContent, &fleetv1.PayloadInfo{
 		Size: int64(len(packed)), Sha256: hex.EncodeToString(sum[:]), ContentEncoding: "gzip",
-	}, bytes.NewReader(packed))
+	}, len(packed), bytes.NewReader(packed))
 }
 
-// sendContent sends the content in messages of at most payloadChunk bytes. The first message also has the info, and is
-// sent even if the content is empty.
-func sendContent(out grpc.ServerStreamingServer[httpbody.HttpBody], kind string, info *fleetv1.PayloadInfo, content io.Reader) error {
+// sendContent sends the content, which has so many bytes in memory, in messages of at most payloadChunk bytes. The first
+// message also has the info, and is sent even if the content is empty.
+func sendContent(out grpc.ServerStreamingServer[httpbody.HttpBody], kind string, info *fleetv1.PayloadInfo, memory int, content io.Reader) error {
+	downloads(out.Context(), memory)
 	about, err := anypb.New(info)
 	if err != nil {
 		return err

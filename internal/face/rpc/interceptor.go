@@ -233,7 +233,7 @@ func (i *Interceptor) admit(ctx context.Context, method string, seen *seen) (_ c
 		ctx, _, leave, err = i.open.attach(ctx, id.call, seen.stream)
 	}
 	if err == nil && r.download && id.call != nil {
-		leave, err = i.unread.download(id.principal.Name, leave)
+		ctx, leave, err = i.unread.download(ctx, id.principal.Name, leave)
 	}
 	return ctx, leave, err
 }

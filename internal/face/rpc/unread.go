@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"math"
 	"runtime"
 	"sync"
 	"time"
@@ -18,12 +19,12 @@ const (
 	maxUnread = 512 << 20
 	// minUnread is the size of the smallest answer that is counted.
 	minUnread = 4 << 10
-	// downloadSize is counted for each download: the size of the largest one, which is in memory as a whole.
+	// downloadSize is counted for a download until its size is known: the size of the largest one, which is in memory as a whole.
 	downloadSize = 64 << 20
 	// retryUnread is how long a principal with too many unread bytes should wait before it repeats a call.
 	retryUnread = 2 * time.Second
-	// unreadTime is how long an answer over gRPC may stay unread before the server closes its connection. It must be longer than
-	// the time between two garbage collections, which is 2 minutes at most: see Codec.
+	// unreadTime is how long an answer over gRPC may stay unread before the server closes its connection, if its principal has
+	// many unread bytes. It must be longer than the time between two garbage collections, which is 2 minutes at most: see Codec.
 	unreadTime = 5 * time.Minute
 )
 
@@ -35,41 +36,92 @@ type unread struct {
 
 func newUnread() *unread { return &unread{bytes: map[string]int64{}} }
 
-// hold counts n bytes of the principal until release is called, once or more.
-func (u *unread) hold(principal string, n int64) (release func()) {
+// held are bytes of a principal that count until they are released.
+type held struct {
+	in        *unread
+	principal string
+	bytes     int64
+	released  bool
+}
+
+// hold counts n bytes of the principal.
+func (u *unread) hold(principal string, n int64) *held {
+	h := &held{in: u, principal: principal}
+	h.resize(n)
+	return h
+}
+
+// resize changes how many bytes count, unless they have been released.
+func (h *held) resize(n int64) {
+	h.in.mu.Lock()
+	defer h.in.mu.Unlock()
+	if h.released {
+		return
+	}
+	h.in.bytes[h.principal] += n - h.bytes
+	if h.bytes = n; h.in.bytes[h.principal] == 0 {
+		delete(h.in.bytes, h.principal)
+	}
+}
+
+// release may be called more than once.
+func (h *held) release() {
+	h.resize(0)
+	h.in.mu.Lock()
+	defer h.in.mu.Unlock()
+	h.released = true
+}
+
+// of returns how many bytes of the principal count.
+func (u *unread) of(principal string) int64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.bytes[principal] += n
-	return sync.OnceFunc(func() {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		if u.bytes[principal] -= n; u.bytes[principal] == 0 {
-			delete(u.bytes, principal)
-		}
-	})
+	return u.bytes[principal]
 }
 
 // check returns LIMIT_REACHED if the principal has too many bytes.
 func (u *unread) check(principal string) error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if used := u.bytes[principal]; used > maxUnread {
+	if used := u.of(principal); used > maxUnread {
 		return fleet.Errorf(fleet.ReasonLimitReached, "the server has %d bytes of answers that you have not read, and the limit is %d: read them, or end their calls", used, maxUnread).
 			AtLimit("unread bytes", used, maxUnread).After(retryUnread)
 	}
 	return nil
 }
 
+type heldKey struct{}
+
 // download counts a download of the principal until the returned function is called, which also calls leave. If the principal has
 // too many bytes, download calls leave and returns LIMIT_REACHED.
-func (u *unread) download(principal string, leave func()) (func(), error) {
-	release := u.hold(principal, downloadSize) // before the check, so that two calls cannot both pass it
+func (u *unread) download(ctx context.Context, principal string, leave func()) (context.Context, func(), error) {
+	h := u.hold(principal, downloadSize) // before the check, so that two calls cannot both pass it
 	if err := u.check(principal); err != nil {
-		release()
+		h.release()
 		leave()
-		return nil, err
+		return ctx, nil, err
 	}
-	return func() { leave(); release() }, nil
+	return context.WithValue(ctx, heldKey{}, h), func() { leave(); h.release() }, nil
+}
+
+// downloads tells how many bytes the download to which the context belongs has in memory.
+func downloads(ctx context.Context, bytes int) {
+	if h, ok := ctx.Value(heldKey{}).(*held); ok {
+		h.resize(int64(bytes + payloadChunk))
+	}
+}
+
+// late calls disconnect if the principal has many unread bytes when an answer of it has been unread for unreadTime. Otherwise
+// late waits again: others may use the connection too, for example behind a proxy.
+func (u *unread) late(principal string, disconnect func()) *time.Timer {
+	var t *time.Timer
+	t = time.AfterFunc(math.MaxInt64, func() {
+		if u.of(principal) > maxUnread/2 {
+			disconnect()
+		} else {
+			t.Reset(unreadTime)
+		}
+	})
+	t.Reset(unreadTime)
+	return t
 }
 
 // Unread returns how many bytes of answers the clients have not read.
@@ -101,13 +153,13 @@ func (i *Interceptor) count(ctx context.Context, resp any) any {
 	if n < minUnread {
 		return resp
 	}
-	release := i.unread.hold(id.principal.Name, int64(n))
+	h := i.unread.hold(id.principal.Name, int64(n))
 	if id.work == nil {
-		context.AfterFunc(id.call.ctx, release)
+		context.AfterFunc(id.call.ctx, h.release)
 		return resp
 	}
-	late := time.AfterFunc(unreadTime, i.disconnect(ctx)) // must not keep the call in memory, which has the buffer
-	a := &answer{message: m, size: n, release: func() { late.Stop(); release() }}
+	late := i.unread.late(id.principal.Name, i.disconnect(ctx)) // must not keep the call in memory, which has the buffer
+	a := &answer{message: m, size: n, release: func() { late.Stop(); h.release() }}
 	runtime.AddCleanup(a, func(release func()) { release() }, a.release)
 	return a
 }

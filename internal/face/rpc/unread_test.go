@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -56,16 +57,17 @@ func TestUnreadOverHTTP(t *testing.T) {
 	answer(strings.Repeat("s", minUnread))
 	waittest.Until(t, "the call has ended before", func() bool { return i.Unread() == 0 })
 
-	release := i.unread.hold("alice", maxUnread)
+	first := i.unread.hold("alice", maxUnread)
 	_, _, err = identified(method)
 	require.NoError(t, err)
 	more := i.unread.hold("alice", 1)
 	_, _, err = identified(method)
 	require.Equal(t, codes.ResourceExhausted, status.Code(err))
 	require.ErrorContains(t, err, "answers that you have not read")
-	release()
-	more()
-	more()
+	first.release()
+	more.release()
+	more.release()
+	more.resize(1)
 	require.Zero(t, i.Unread())
 	_, _, err = identified(method)
 	require.NoError(t, err)
@@ -107,3 +109,23 @@ type noObserver struct{}
 func (noObserver) CallBegan(ctx context.Context, _, _ string) context.Context { return ctx }
 
 func (noObserver) CallEnded(context.Context, string, string, bool, codes.Code, time.Duration) {}
+
+// TestLate checks that a connection with an answer that nobody reads is closed only if its principal has many unread bytes,
+// because others may use the connection too.
+func TestLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u, closed := newUnread(), 0
+		few := u.hold("alice", minUnread)
+		defer u.late("alice", func() { closed++ }).Stop()
+		time.Sleep(3 * unreadTime)
+		synctest.Wait()
+		require.Zero(t, closed)
+		many := u.hold("alice", maxUnread/2)
+		time.Sleep(unreadTime)
+		synctest.Wait()
+		require.Equal(t, 1, closed)
+		few.release()
+		many.release()
+	})
+}
