@@ -19,8 +19,9 @@ type leases struct {
 	// renewed is called with the result of each renewal.
 	renewed func(error)
 
-	mu   sync.Mutex
-	held map[string]*holding // by key
+	mu    sync.Mutex
+	held  map[string]*holding // by key
+	stray map[string]bool     // keys that the last renewal has renewed although nobody holds them
 
 	renewals, failures, lost atomic.Int64 // since the start
 }
@@ -58,9 +59,7 @@ func (l *leases) hold(ctx context.Context, key string) (held context.Context, re
 		l.mu.Unlock()
 		h.over.Stop()
 		h.cancel()
-		if err := l.store.Release(context.WithoutCancel(ctx), key, l.owner); err != nil {
-			l.log.WarnContext(ctx, "lease not released, it will expire", slog.String("key", key), slog.Any("error", err))
-		}
+		l.release(context.WithoutCancel(ctx), key)
 	}, true, nil
 }
 
@@ -130,5 +129,32 @@ func (l *leases) renew(ctx context.Context) error {
 		l.renewals.Add(1)
 		h.over.Reset(l.ttl - time.Since(asked))
 	}
+	l.free(ctx, epochs)
 	return nil
+}
+
+// free releases the leases that two renewals have renewed although nobody holds them: their release has failed, or nobody waited
+// for them. If a holder takes such a lease at this moment, it loses the lease, and its writes fail.
+func (l *leases) free(ctx context.Context, renewed map[string]int64) {
+	stray := map[string]bool{}
+	l.mu.Lock()
+	for key := range renewed {
+		if l.held[key] == nil {
+			stray[key] = true
+		}
+	}
+	before := l.stray
+	l.stray = stray
+	l.mu.Unlock()
+	for key := range stray {
+		if before[key] {
+			l.release(ctx, key)
+		}
+	}
+}
+
+func (l *leases) release(ctx context.Context, key string) {
+	if err := l.store.Release(ctx, key, l.owner); err != nil {
+		l.log.WarnContext(ctx, "lease not released, trying again later", slog.String("key", key), slog.Any("error", err))
+	}
 }

@@ -19,7 +19,9 @@ type leaseStore struct {
 	fleet.Store
 	epochs atomic.Pointer[map[string]int64] // of the leases that Lease and RenewLeases grant, by key
 	renews atomic.Int64                     // number of calls of RenewLeases
-	fails  atomic.Bool                      // RenewLeases blocks until its context ends, then fails
+	fails  atomic.Bool                      // RenewLeases blocks until its context ends, then fails; Release fails
+
+	released atomic.Pointer[string] // the key of the last call of Release
 }
 
 func (s *leaseStore) Lease(_ context.Context, key, _ string, _ time.Duration) (int64, error) {
@@ -35,7 +37,13 @@ func (s *leaseStore) RenewLeases(ctx context.Context, _ string, _ time.Duration)
 	return *s.epochs.Load(), nil
 }
 
-func (s *leaseStore) Release(context.Context, string, string) error { return nil }
+func (s *leaseStore) Release(_ context.Context, key, _ string) error {
+	s.released.Store(&key)
+	if s.fails.Load() {
+		return errors.New("it does not answer")
+	}
+	return nil
+}
 
 func newLeaseStore(epochs map[string]int64) *leaseStore {
 	s := &leaseStore{}
@@ -101,6 +109,30 @@ func TestLeasesEndWhenTheStoreDoesNotAnswer(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
 		require.Error(t, a.Err())
+	})
+}
+
+// TestStrayLeases checks that a lease whose release has failed is released later, and not renewed for ever.
+func TestStrayLeases(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newLeaseStore(map[string]int64{"a": 1, "b": 2})
+		l := keep(t, s)
+		a := hold(t, l, "a")
+		_, release, ok, err := l.hold(t.Context(), "b")
+		require.NoError(t, err)
+		require.True(t, ok)
+		s.fails.Store(true)
+		release()
+		s.fails.Store(false)
+		require.Equal(t, "b", *s.released.Swap(nil))
+		time.Sleep(ttl/3 + time.Second)
+		synctest.Wait()
+		require.Nil(t, s.released.Load(), "somebody could be taking it")
+		time.Sleep(ttl / 3)
+		synctest.Wait()
+		require.Equal(t, "b", *s.released.Swap(nil))
+		require.NoError(t, a.Err())
 	})
 }
 
