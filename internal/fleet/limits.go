@@ -240,6 +240,9 @@ func (h Holdings) AllAgents() (n int) {
 // client that repeats refused calls should not do so more often.
 const HeldRetry = time.Minute
 
+// BusyRetry is the suggested wait after LIMIT_REACHED for calls of which too many are under way. When they end is not known.
+const BusyRetry = 5 * time.Second
+
 // LimitReached returns LIMIT_REACHED for somebody who has too little left of the limit that the setting key sets. who is "you
 // have" or says who has. what names the counted things; next says what the caller can do, see Error.Next.
 func LimitReached(key, who string, used, most int64, what, next string) *Error {

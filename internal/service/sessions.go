@@ -152,7 +152,7 @@ func (s *Service) OpenSession(ctx context.Context, r SessionRequest) (x *fleet.S
 		}
 		if r.Max > 0 && len(open) >= r.Max {
 			return fleet.Errorf(fleet.ReasonLimitReached, "you have %d open sessions, which is the limit", r.Max).Next("close one with {close_agent_session}").
-				With("limit", "sessions")
+				AtLimit("sessions", int64(len(open)), int64(r.Max)).After(fleet.HeldRetry)
 		}
 		c := r.Session
 		c.AgentUID = agentUID
@@ -228,7 +228,7 @@ func countMessage(tx fleet.Tx, id string, m SessionMessage) error {
 		return SessionClosed(x)
 	case m.Max > 0 && x.Messages >= m.Max:
 		return fleet.Errorf(fleet.ReasonLimitReached, "the session has %d messages, which is the limit: begin another session", x.Messages).
-			With("limit", "messages")
+			AtLimit("messages", int64(x.Messages), int64(m.Max))
 	}
 	x.Messages++
 	x.UsedAt = m.At

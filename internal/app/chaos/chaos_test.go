@@ -28,6 +28,10 @@ type extent struct {
 // call other servers.
 const callersOfAgent = 3
 
+// manyFaults is the number of faults in a run from which on each kind must have happened, and each check must have compared
+// something.
+const manyFaults = 500
+
 // shortly is the extent in an ordinary test run.
 const shortly = 20 * time.Second
 
@@ -129,6 +133,7 @@ func TestChaos(t *testing.T) {
 	}
 
 	faults := &faultLog{kinds: map[string]*faultStats{}}
+	faults.expect("disk full", "restart of pg", "failover", "pg disk full", "pg log full")
 	var troubles sync.WaitGroup
 	var mu sync.Mutex
 	var failed []error
@@ -178,6 +183,14 @@ func TestChaos(t *testing.T) {
 		for i, p := range v.problems {
 			if i < 40 {
 				t.Errorf("%s: %s", f.name, p)
+			}
+		}
+	}
+	if length.faults >= manyFaults {
+		require.Empty(t, faults.missing(), "these faults did not happen; for a full disk, the test must be allowed to mount file systems")
+		for i, v := range r.found {
+			for _, c := range v.checks {
+				require.True(t, c.rare || c.count > 0, "%s: nothing was compared: %s", fleets[i].name, c.what)
 			}
 		}
 	}

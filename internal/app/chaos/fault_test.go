@@ -38,14 +38,33 @@ func (l *faultLog) done(kind string, lasted, after time.Duration) {
 	defer l.mu.Unlock()
 	l.total++
 	s := l.kinds[kind]
-	if s == nil {
-		s = &faultStats{}
-		l.kinds[kind] = s
-	}
 	s.count++
 	s.down += lasted + after
 	s.after += after
 	s.most = max(s.most, after)
+}
+
+// expect says that a long run must have faults of these kinds.
+func (l *faultLog) expect(kinds ...string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, kind := range kinds {
+		if l.kinds[kind] == nil {
+			l.kinds[kind] = &faultStats{}
+		}
+	}
+}
+
+// missing returns the expected kinds of which there was no fault.
+func (l *faultLog) missing() (kinds []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for kind, s := range l.kinds {
+		if s.count == 0 {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
 }
 
 func (l *faultLog) count() int {
@@ -87,6 +106,14 @@ func serverFaults(s *server) map[string]faultFunc {
 			s.Kill()
 			d := hold(between(r, 0, 1500*time.Millisecond))
 			return d, s.Start(0)
+		},
+		"SIGTERM": func(r *rand.Rand) (time.Duration, error) {
+			began := time.Now()
+			if err := s.Stop(); err != nil {
+				return 0, err
+			}
+			hold(between(r, 0, 500*time.Millisecond))
+			return time.Since(began), s.Start(0)
 		},
 		"SIGSTOP": func(r *rand.Rand) (time.Duration, error) {
 			s.Signal(syscall.SIGSTOP)
@@ -172,6 +199,7 @@ func (l *faultLog) afflict(ctx context.Context, s *server, faults map[string]fau
 		kinds = append(kinds, kind)
 	}
 	slices.Sort(kinds)
+	l.expect(kinds...)
 	for took := time.Duration(0); ; {
 		pause(ctx, took+between(r, 300*time.Millisecond, 1500*time.Millisecond))
 		if ctx.Err() != nil {

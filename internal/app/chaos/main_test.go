@@ -12,7 +12,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -113,5 +115,7 @@ func serve() error {
 	if err != nil {
 		return err
 	}
-	return s.Serve(context.Background())
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	return s.Serve(ctx)
 }

@@ -145,6 +145,21 @@ func (s *server) Kill() {
 	}
 }
 
+// Stop asks the process to end, as a service manager does, and waits for that.
+func (s *server) Stop() error {
+	s.mu.Lock()
+	cmd, ended := s.cmd, s.ended
+	s.killed = true
+	s.mu.Unlock()
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-ended:
+		return nil
+	case <-time.After(patience):
+		return fmt.Errorf("%s has not ended %s after SIGTERM", s.name, patience)
+	}
+}
+
 // Signal sends the process a signal.
 func (s *server) Signal(sig syscall.Signal) {
 	s.mu.Lock()

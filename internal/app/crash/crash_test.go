@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -75,7 +76,7 @@ func serve(data, point string) error {
 	cfg.Local.Projects = []local.Project{{
 		Name: "shell", Write: []string{witness(data)}, Roles: []local.Role{{Name: "operator", Permissions: &driver.Permissions{}}},
 	}}
-	cfg.Local.PassEnv = []string{"GORACE"}
+	cfg.Local.PassEnv, cfg.DrainTimeout = []string{"GORACE"}, 100*time.Millisecond
 	cfg.Sessions.AgentsDir, cfg.Store = definitions(data), os.Getenv(storeEnv)
 	a, err := app.Open(context.Background(), cfg, app.Options{
 		Log:  os.Stderr,
@@ -95,7 +96,9 @@ func serve(data, point string) error {
 		return err
 	}
 	fmt.Println(s.GRPCAddr())
-	return s.Serve(context.Background())
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	return s.Serve(ctx)
 }
 
 // supervisor keeps a server running: when the server dies, it starts the next one. Only the first server dies at the
@@ -340,11 +343,17 @@ func (s *supervisor) output(taskID string) (text string) {
 // kill kills the server, and waits until it has ended. Then the supervisor starts the next server.
 func (s *supervisor) kill() {
 	s.t.Helper()
+	s.end(syscall.SIGKILL)
+}
+
+// end sends the server the signal, and waits until it has ended.
+func (s *supervisor) end(with syscall.Signal) {
+	s.t.Helper()
 	died, cancel := s.died.Subscribe()
 	defer cancel()
 	s.mu.Lock()
 	before := s.deaths
-	err := s.cmd.Process.Kill()
+	err := s.cmd.Process.Signal(with)
 	s.mu.Unlock()
 	require.NoError(s.t, err)
 	waittest.Signalled(s.t, died, func() bool {

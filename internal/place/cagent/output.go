@@ -84,6 +84,21 @@ func (o *output) add(p driver.Said) {
 	o.grown = make(chan struct{})
 }
 
+// steps returns the tool calls and results of the output, as the type of the step's data followed by the call's id.
+func (o *output) steps() map[string]bool {
+	steps := map[string]bool{}
+	for r := bufio.NewReader(io.NewSectionReader(o.file, 0, o.size)); ; {
+		line, err := r.ReadBytes('\n')
+		if err != nil {
+			return steps
+		}
+		var s struct{ Data struct{ Type, ID string } }
+		if json.Unmarshal(line, &s) == nil && s.Data.ID != "" {
+			steps[s.Data.Type+s.Data.ID] = true
+		}
+	}
+}
+
 // end writes a last line, even if the output is full, and closes the file.
 func (o *output) end(p driver.Said) error {
 	o.mu.Lock()

@@ -32,6 +32,8 @@ func TestResumeAfterCrash(t *testing.T) {
 			require.Equal(t, "after", o.Summary, o.Reason)
 			require.Contains(t, d.results()[0], "the call was interrupted")
 		},
+		"before lines of the output":            func(t *testing.T, d *fixture) { d.catchesUp(t, true) },
+		"after lines that are not followed yet": func(t *testing.T, d *fixture) { d.catchesUp(t, false) },
 		"after the answer": func(t *testing.T, d *fixture) {
 			r := d.begin("model: say done")
 			_, o := d.end(r)
@@ -191,4 +193,27 @@ func TestResumeAfterCrash(t *testing.T) {
 			check(t, newWaiting(t))
 		})
 	}
+}
+
+// catchesUp checks that the steps before a crash are in the output once, also if the crash came before their lines.
+func (d *fixture) catchesUp(t *testing.T, lost bool) {
+	r := d.begin(`model: tool think {"thought":"first"}` + "\nmodel: hang here")
+	d.until(r, "think answered")
+	<-d.model.Gate("here").Arrived()
+	if lost {
+		require.NoError(t, os.Truncate(d.runFile(r, "output"), 0))
+	}
+	d.crash()
+	d.model.Gate("here").Open()
+	out, o := d.end(r)
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	var steps []string
+	for _, s := range out {
+		if strings.HasPrefix(s.Text, "think") {
+			steps = append(steps, s.Text)
+		}
+	}
+	require.Len(t, steps, 2)
+	require.Equal(t, "think: first", steps[0])
+	require.Contains(t, steps[1], "think answered: ")
 }

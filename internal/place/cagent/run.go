@@ -295,6 +295,7 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 	talk.failed = func(err error) { r.conclude(r.serverError("cannot write the agent's conversation", err)) }
 	w := &watcher{run: r, rt: rt}
 	if resumed {
+		w.catchUp(items[begin:])
 		w.warn("the server ended during the task; the agent continues")
 	}
 	if begin == len(items) {

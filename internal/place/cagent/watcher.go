@@ -3,6 +3,7 @@
 package cagent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker/cagent/pkg/chat"
 	"github.com/docker/cagent/pkg/runtime"
+	"github.com/docker/cagent/pkg/session"
 	"github.com/docker/cagent/pkg/tools"
 
 	"fleet/internal/runner/driver"
@@ -78,27 +81,10 @@ func (w *watcher) take(ctx context.Context, e runtime.Event) {
 	case *runtime.AgentChoiceEvent:
 		w.write(e.Content)
 	case *runtime.ToolCallEvent:
-		w.step()
 		w.run.calls.Add(1)
-		w.open++
-		w.put(callStep(e.ToolCall), map[string]any{
-			"type": "tool_call", "id": e.ToolCall.ID, "name": e.ToolCall.Function.Name, "arguments": arguments(e.ToolCall.Function.Arguments),
-		})
+		w.called(e.ToolCall)
 	case *runtime.ToolCallResponseEvent:
-		w.step()
-		w.open = max(0, w.open-1)
-		isError := e.Result != nil && e.Result.IsError
-		name, verb := e.ToolCall.Function.Name, " answered"
-		if isError {
-			verb = " failed"
-		}
-		text := name + verb
-		if e.Response != "" {
-			text += ": " + e.Response
-		}
-		w.put(text, map[string]any{
-			"type": "tool_result", "id": e.ToolCall.ID, "name": name, "result": clip(e.Response, maxData), "is_error": isError,
-		})
+		w.returned(e.ToolCall, e.Response, e.Result != nil && e.Result.IsError)
 	case *runtime.TokenUsageEvent:
 		w.flush(true)
 		w.count()
@@ -121,6 +107,53 @@ func (w *watcher) take(ctx context.Context, e runtime.Event) {
 			return nil
 		})
 	}
+}
+
+// The types of the data of steps.
+const (
+	callData   = "tool_call"
+	resultData = "tool_result"
+)
+
+func (w *watcher) called(c tools.ToolCall) {
+	w.step()
+	w.open++
+	w.put(callStep(c), map[string]any{"type": callData, "id": c.ID, "name": c.Function.Name, "arguments": arguments(c.Function.Arguments)})
+}
+
+func (w *watcher) returned(c tools.ToolCall, result string, isError bool) {
+	w.step()
+	w.open = max(0, w.open-1)
+	text := c.Function.Name + " answered"
+	if isError {
+		text = c.Function.Name + " failed"
+	}
+	if result != "" {
+		text += ": " + result
+	}
+	w.put(text, map[string]any{"type": resultData, "id": c.ID, "name": c.Function.Name, "result": clip(result, maxData), "is_error": isError})
+}
+
+// catchUp outputs the tool calls of the conversation, and their results, that the output does not have. The library continues
+// before its events are handled, so a killed server may not have written them.
+func (w *watcher) catchUp(items []session.Item) {
+	said, called := w.run.out.steps(), map[string]tools.ToolCall{}
+	for _, item := range items {
+		m := item.Message
+		if m == nil {
+			continue
+		}
+		w.agent = cmp.Or(m.AgentName, w.agent)
+		for _, c := range m.Message.ToolCalls {
+			if called[c.ID] = c; !said[callData+c.ID] {
+				w.called(c)
+			}
+		}
+		if c, ok := called[m.Message.ToolCallID]; ok && m.Message.Role == chat.MessageRoleTool && !said[resultData+c.ID] {
+			w.returned(c, m.Message.Content, false) // the conversation does not say whether it failed
+		}
+	}
+	w.open = 0
 }
 
 // answer calls f, which answers a question of the library, until f succeeds or ctx is done. f fails as long as the

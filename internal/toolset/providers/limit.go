@@ -49,7 +49,7 @@ func (l *limits) enter(principal string) (leave func(), err error) {
 	}
 	if most := max(l.concurrent/l.servers, 1); u.running >= most {
 		return nil, fleet.Errorf(fleet.ReasonLimitReached, "you have %d requests to agents under way, and the limit is %d: wait until a request has ended",
-			u.running, most).AtLimit("concurrent requests", int64(u.running), int64(most)).After(runningRetry)
+			u.running, most).AtLimit("concurrent requests", int64(u.running), int64(most)).After(fleet.BusyRetry)
 	}
 	if most := max(l.perMinute/l.servers, 1); len(u.begun) >= most {
 		return nil, fleet.Errorf(fleet.ReasonLimitReached, "you have begun %d requests to agents in the last minute, and the limit is %d: try again later",
@@ -63,9 +63,6 @@ func (l *limits) enter(principal string) (leave func(), err error) {
 		u.running--
 	}), nil
 }
-
-// runningRetry is how long a principal with too many requests under way is asked to wait. When they end is not known.
-const runningRetry = 5 * time.Second
 
 // forget removes the start times that are a minute old or older. It then removes principals that have no start time and
 // no request under way.

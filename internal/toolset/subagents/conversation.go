@@ -19,7 +19,8 @@ func (r *run) inConversation(ctx context.Context, prompt string) error {
 	switch {
 	case errors.Is(err, conversation.ErrFull):
 		return fleet.Errorf(fleet.ReasonLimitReached,
-			"%d calls already wait for the subagent %q, which answers one call at a time in a conversation: try again when they have ended", r.cfg.MaxWaiting, r.d.Name).With("limit", "waiting")
+			"%d calls already wait for the subagent %q, which answers one call at a time in a conversation: try again when they have ended", r.cfg.MaxWaiting, r.d.Name).
+			AtLimit("waiting", int64(r.cfg.MaxWaiting), int64(r.cfg.MaxWaiting)).After(fleet.BusyRetry)
 	case errors.Is(err, conversation.ErrLate):
 		return fleet.Errorf(fleet.ReasonAgentBusy, "the subagent %q has worked on other calls of yours for %s: try again later", r.d.Name, r.cfg.QueueWait).With("agent_name", r.d.Name)
 	case err != nil:
