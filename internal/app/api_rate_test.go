@@ -96,6 +96,40 @@ func TestRequestRates(t *testing.T) {
 	require.NotNil(t, list("grpc", "alice"))
 }
 
+// TestRequestRatesOfAProject sends too many requests about the agents of a project. Each face must refuse them, and calls about
+// nothing in the project go on.
+func TestRequestRatesOfAProject(t *testing.T) {
+	t.Parallel()
+	clock := newClock()
+	f := newTestFleet(t, fleetConfig{
+		Tokens: map[string]tokenConfig{"alice": {}}, Limits: fleet.Limits{Projects: map[string]fleet.ProjectLimits{"Setup": {RequestsPerSecond: 4}}}, Options: clock.on,
+	})
+	send := func(face, method string, args map[string]any) *apiError {
+		r, err := faces[face](f, t.Context(), call{method: methods[method], args: args, by: "alice"})
+		require.NoError(t, err)
+		return r.err
+	}
+	require.Nil(t, send("grpc", "create_agent", map[string]any{"name": "papi", "project": "Setup", "spec": "s"}))
+	clock.add(time.Second)
+	start := map[string]any{"agent_name": "papi", "task_description": "listen"}
+	require.Nil(t, send("rest", "start_agent_task", start))
+	for range 3 {
+		require.Nil(t, send("mcp", "show_agent", map[string]any{"agent_name": "papi"}))
+	}
+	for _, face := range []string{"grpc", "rest", "mcp"} {
+		for _, method := range []string{"show_agent", "start_agent_task", "create_agent"} {
+			args := map[string]map[string]any{"show_agent": {"agent_name": "papi"}, "start_agent_task": start, "create_agent": {"name": "sony", "project": "Setup", "spec": "s"}}[method]
+			e := send(face, method, args)
+			require.NotNil(t, e, method)
+			require.Equal(t, "LIMIT_REACHED", e.Reason, "%s over %s: %s", method, face, e.Message)
+			require.Equal(t, map[string]any{"limit": "limits.projects.Setup.requests_per_second", "used": "4", "max": "4", "retry_after_seconds": json.Number("1")}, e.Details)
+		}
+		require.Nil(t, send(face, "list_agents", map[string]any{}))
+	}
+	clock.add(time.Second)
+	require.Nil(t, send("grpc", "show_agent", map[string]any{"agent_name": "papi"}))
+}
+
 // TestInventedMethods calls methods that do not exist, with names that are not UTF-8: with a token, more often than the
 // limit allows, and without one. The server must survive, and the names must reach neither the metrics nor the audit log.
 func TestInventedMethods(t *testing.T) {

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 )
 
 // CallID identifies a call of the API in the log. The zero CallID means that there is no call.
@@ -15,6 +16,10 @@ func (id CallID) String() string { return fmt.Sprintf("%016x", uint64(id)) }
 type Call struct {
 	ID   CallID
 	Slot Slot // nil if the call needs none
+	// Count counts a request about the project. It returns LIMIT_REACHED if there were too many. nil counts nothing.
+	Count func(ctx context.Context, project string) error
+
+	counted atomic.Bool
 }
 
 // Slot is a call's permission to run: a server works on a limited number of calls at the same time.
@@ -36,6 +41,16 @@ func CallFrom(ctx context.Context) CallID {
 		return c.ID
 	}
 	return 0
+}
+
+// CountIn counts the context's call as a request about the project, unless it is counted already. It returns LIMIT_REACHED if
+// there were too many.
+func CountIn(ctx context.Context, project string) error {
+	c, ok := ctx.Value(callKey{}).(*Call)
+	if !ok || c.Count == nil || project == "" || c.counted.Swap(true) {
+		return nil
+	}
+	return c.Count(ctx, project)
 }
 
 // ReleaseSlot gives up the slot of the context's call, if it has one. Call it before a wait that can be long: for a change

@@ -50,6 +50,13 @@ type ProjectLimits struct {
 	RunningTasks int `yaml:"running_tasks"`
 	// StoredBytes limits the size of descriptions, summaries, output and payloads of the project's tasks, see Limits.
 	StoredBytes int64 `yaml:"stored_bytes"`
+	// RequestsPerSecond limits the requests that create or name an agent of the project. Principals share it evenly.
+	RequestsPerSecond int `yaml:"requests_per_second"`
+}
+
+// limits returns p as the limits of one principal.
+func (p ProjectLimits) limits() Limits {
+	return Limits{Agents: p.Agents, RunningTasks: p.RunningTasks, StoredBytes: p.StoredBytes, RequestsPerSecond: p.RequestsPerSecond}
 }
 
 // Validate returns an error if a limit is negative.
@@ -74,7 +81,7 @@ func (l Limits) Validate() error {
 		}
 	}
 	for name, p := range l.Projects {
-		if err := (Limits{Agents: p.Agents, RunningTasks: p.RunningTasks, StoredBytes: p.StoredBytes}).validate("limits.projects." + name + "."); err != nil {
+		if err := p.limits().validate("limits.projects." + name + "."); err != nil {
 			return err
 		}
 	}
@@ -162,8 +169,7 @@ func (l Limits) SettingOf(kind, principal string, groups []string) string {
 
 // OfProject returns the limits of the project, except those that are 0.
 func (l Limits) OfProject(name string) (limits []Limit) {
-	p := l.Projects[name]
-	for _, limit := range (Limits{Agents: p.Agents, RunningTasks: p.RunningTasks, StoredBytes: p.StoredBytes}).byKind() {
+	for _, limit := range l.Projects[name].limits().byKind() {
 		if limit.Project = name; limit.Max > 0 {
 			limits = append(limits, limit)
 		}
@@ -248,6 +254,14 @@ const BusyRetry = 5 * time.Second
 func LimitReached(key, who string, used, most int64, what, next string) *Error {
 	return Errorf(ReasonLimitReached, "%s %d %s and the limit is %d: end or delete some, or ask the operator to raise %s", who, used, what, most, key).
 		AtLimit(key, used, most).After(HeldRetry).Next(next)
+}
+
+// TooManyRequestsIn returns LIMIT_REACHED for a principal that has used its part of the most requests a second about a project.
+// It may try again after wait.
+func TooManyRequestsIn(project string, most int, wait time.Duration) *Error {
+	key := Limit{Kind: "requests_per_second", Project: project}.Setting()
+	return Errorf(ReasonLimitReached, "the project %s takes %d requests a second of all its users, and you have used your part: wait a moment and send fewer, or ask the operator to raise %s", project, most, key).
+		AtLimit(key, int64(most), int64(most)).After(wait)
 }
 
 // TooManyRequests returns LIMIT_REACHED for a principal that has reached its limit of most requests a second. It may try

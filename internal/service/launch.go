@@ -119,7 +119,7 @@ func (s *Service) insertLaunched(ctx context.Context, tx fleet.Tx, p fleet.Princ
 			return nil, r.TooMany(n)
 		}
 	}
-	if err := admit(s.cfg.Limits, tx, p, p.Name, wanted); err != nil {
+	if err := admit(ctx, s.cfg.Limits, tx, p, p.Name, wanted); err != nil {
 		return nil, err
 	}
 	now := s.now()

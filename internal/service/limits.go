@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,8 +17,11 @@ type increase struct {
 }
 
 // admit returns LIMIT_REACHED if the increase m by the caller p would exceed a limit of the owner or of the project. Call it
-// in the transaction that makes the increase.
-func admit(all fleet.Limits, tx fleet.ReadTx, p fleet.Principal, owner string, m increase) error {
+// in the transaction that makes the increase. It also counts the call as a request about the project.
+func admit(ctx context.Context, all fleet.Limits, tx fleet.ReadTx, p fleet.Principal, owner string, m increase) error {
+	if err := fleet.CountIn(ctx, m.project); err != nil {
+		return err
+	}
 	groups, err := groupsOf(all, tx, owner)
 	if err != nil {
 		return err
@@ -76,7 +80,7 @@ func heldFor(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) (fleet.H
 }
 
 func admitProject(l fleet.ProjectLimits, tx fleet.ReadTx, m increase) error {
-	if l == (fleet.ProjectLimits{}) {
+	if l.Agents == 0 && l.RunningTasks == 0 && l.StoredBytes == 0 {
 		return nil
 	}
 	h, err := tx.InProject(m.project)

@@ -53,6 +53,9 @@ func (s *Service) agent(ctx context.Context, ref string, needed fleet.Access) (*
 	if err == nil {
 		err = requireAccess(p, &v.Agent, needed)
 	}
+	if err == nil {
+		err = fleet.CountIn(ctx, v.Project)
+	}
 	if err != nil {
 		return nil, p, err
 	}

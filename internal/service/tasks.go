@@ -96,7 +96,7 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*fleet.Tas
 		if err := s.places.Of(a).Available(); err != nil {
 			return nil, err
 		}
-		if err := admit(s.cfg.Limits, tx, p, a.Owner, increase{tasks: 1, project: a.Project}); err != nil {
+		if err := admit(ctx, s.cfg.Limits, tx, p, a.Owner, increase{tasks: 1, project: a.Project}); err != nil {
 			return nil, err
 		}
 		now := s.now()

@@ -151,7 +151,10 @@ func (s stream) SendMsg(m any) error {
 func (i *Interceptor) around(ctx context.Context, method string, seen *seen, call func(context.Context) error) (err error) {
 	begun, panicked := time.Now(), false
 	face := faceOf(ctx)
-	seen.call = fleet.Call{ID: fleet.CallID(rand.Uint64()), Slot: &seen.slot} //nolint:gosec // it is not a secret
+	seen.call.ID, seen.call.Slot = fleet.CallID(rand.Uint64()), &seen.slot //nolint:gosec // it is not a secret
+	if i.rates != nil {
+		seen.call.Count = i.rates.takeIn
+	}
 	ctx = fleet.WithCall(ctx, &seen.call)
 	ctx = i.observer.CallBegan(ctx, method, face)
 	defer func() {

@@ -15,7 +15,7 @@ import (
 // refusalWindow is the least time between two log messages about refused requests of the same principal.
 const refusalWindow = time.Minute
 
-// Rates limits the requests per second of each principal. A principal has a token bucket, which holds the requests of
+// Rates limits the requests per second of each principal, and those about each project. A principal has a token bucket, which holds the requests of
 // one second. All calls of the principal share this bucket, whatever their face and token. The calls of an agent count
 // as calls of its owner.
 //
@@ -27,7 +27,8 @@ type Rates struct {
 	now     func() time.Time
 	servers atomic.Int64 // the number of servers that share the limits
 
-	buckets sync.Map // of *bucket, by name of the principal
+	buckets  sync.Map // of *bucket, by name of the principal
+	projects sync.Map // of *projectRate, by name of the project
 }
 
 // bucket is the bucket of one principal.
@@ -56,9 +57,13 @@ func (r *Rates) Share(servers int) {
 		if changed {
 			b.set(now, b.most.Load(), n)
 		}
-		if b.TokensAt(now) >= float64(b.Burst()) {
-			r.buckets.Delete(name) // a new bucket is full too
+		if b.full(now) {
+			r.buckets.Delete(name)
 		}
+		return true
+	})
+	r.projects.Range(func(_, v any) bool {
+		v.(*projectRate).update(now, n) //nolint:forcetypeassert // see projects
 		return true
 	})
 }
@@ -82,17 +87,26 @@ func (r *Rates) take(ctx context.Context, p fleet.Principal) error {
 		}
 	}
 	b := v.(*bucket) //nolint:forcetypeassert // see buckets
+	if wait, refused := r.use(ctx, b, slog.String("principal", p.Name)); refused {
+		return fleet.TooManyRequests(int(b.most.Load()), wait)
+	}
+	return nil
+}
+
+// use takes a request from the bucket. If the bucket is empty, use returns how long it takes until it has one. It logs that,
+// with what says whose bucket it is.
+func (r *Rates) use(ctx context.Context, b *bucket, what ...slog.Attr) (wait time.Duration, refused bool) {
 	now := r.now()
 	if b.AllowN(now, 1) {
-		return nil
+		return 0, false
 	}
 	if last := b.logged.Load(); now.Unix()-last >= int64(refusalWindow/time.Second) && b.logged.CompareAndSwap(last, now.Unix()) {
-		r.log.WarnContext(ctx, "rate limit exceeded, refusing requests", slog.String("principal", p.Name), slog.Int64("requests_per_second", b.most.Load()))
+		r.log.LogAttrs(ctx, slog.LevelWarn, "rate limit exceeded, refusing requests", append(what, slog.Int64("requests_per_second", b.most.Load()))...)
 	}
 	next := b.ReserveN(now, 1)
-	wait := next.DelayFrom(now)
+	wait = next.DelayFrom(now)
 	next.CancelAt(now)
-	return fleet.TooManyRequests(int(b.most.Load()), max(wait, time.Millisecond))
+	return max(wait, time.Millisecond), true
 }
 
 func newBucket(most, servers int64) *bucket {
@@ -101,6 +115,9 @@ func newBucket(most, servers int64) *bucket {
 	b.most.Store(most)
 	return b
 }
+
+// full reports whether the bucket is as a new one.
+func (b *bucket) full(now time.Time) bool { return b.TokensAt(now) >= float64(b.Burst()) }
 
 // set changes the limit of the bucket. most is the limit of all servers together, in requests per second.
 func (b *bucket) set(now time.Time, most, servers int64) {

@@ -101,6 +101,43 @@ func TestRatesAreShared(t *testing.T) {
 	})
 }
 
+// TestRatesOfProjects checks that principals share the limit of a project evenly, whatever each of them sends.
+func TestRatesOfProjects(t *testing.T) {
+	t.Parallel()
+	now, log := time.Unix(1_000_000, 0), &bytes.Buffer{}
+	r := NewRates(fleet.Limits{Projects: map[string]fleet.ProjectLimits{"web": {RequestsPerSecond: 12}}}, slog.New(slog.NewTextHandler(log, nil)), func() time.Time { return now })
+	sent := func(name, project string) (allowed int) {
+		ctx := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: name})
+		for range 50 {
+			if r.takeIn(ctx, project) == nil {
+				allowed++
+			}
+		}
+		return allowed
+	}
+	require.Equal(t, 50, sent("alice", "shell"))
+	require.Equal(t, 12, sent("alice", "web"))
+	require.Equal(t, 1, strings.Count(log.String(), "principal=alice project=web requests_per_second=12"), log)
+	require.Equal(t, 6, sent("bob", "web"), "who comes later must get an even part at once")
+	now = now.Add(time.Second)
+	require.Equal(t, []int{6, 6}, []int{sent("alice", "web"), sent("bob", "web")})
+	r.Share(2)
+	now = now.Add(time.Second)
+	require.Equal(t, []int{3, 3}, []int{sent("alice", "web"), sent("bob", "web")})
+	now = now.Add(time.Second)
+	require.Equal(t, 3, sent("bob", "web"))
+	r.Share(1) // alice has not called for a second
+	now = now.Add(time.Second)
+	require.Equal(t, 12, sent("bob", "web"))
+
+	err := r.takeIn(fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "bob"}), "web")
+	e, ok := errors.AsType[*fleet.Error](err)
+	require.True(t, ok)
+	require.Equal(t, fleet.ReasonLimitReached, e.Reason)
+	require.NotZero(t, e.RetryAfter)
+	require.Equal(t, map[string]string{"limit": "limits.projects.web.requests_per_second", "used": "12", "max": "12"}, e.Metadata)
+}
+
 func BenchmarkRates(b *testing.B) {
 	r := NewRates(fleet.Limits{RequestsPerSecond: 1 << 40}, slog.New(slog.DiscardHandler), nil)
 	p := fleet.Principal{Name: "alice"}

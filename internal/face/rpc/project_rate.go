@@ -1,0 +1,67 @@
+package rpc
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// projectRate limits the requests about one project. Each principal that sends some has a bucket, and an even part of the
+// limit. So a principal with many requests does not keep out the others.
+type projectRate struct {
+	most int64 // requests a second, of all principals on all servers
+
+	mu      sync.Mutex
+	buckets map[string]*bucket // by name of the principal
+}
+
+// takeIn counts a request of the context's principal about the project. It returns LIMIT_REACHED if there were too many.
+func (r *Rates) takeIn(ctx context.Context, project string) error {
+	most := int64(r.limits.Projects[project].RequestsPerSecond)
+	if most == 0 {
+		return nil
+	}
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return err
+	}
+	v, _ := r.projects.LoadOrStore(project, &projectRate{most: most, buckets: map[string]*bucket{}})
+	x := v.(*projectRate) //nolint:forcetypeassert // see projects
+	wait, refused := r.use(ctx, x.of(p.Name, r.now(), r.servers.Load()), slog.String("principal", p.Name), slog.String("project", project))
+	if refused {
+		return fleet.TooManyRequestsIn(project, int(most), wait)
+	}
+	return nil
+}
+
+// of returns the bucket of the principal on one of n servers.
+func (x *projectRate) of(principal string, now time.Time, n int64) *bucket {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	b := x.buckets[principal]
+	if b == nil {
+		b = newBucket(x.most, n*int64(len(x.buckets)+1))
+		x.buckets[principal] = b
+		x.share(now, n)
+	}
+	return b
+}
+
+// share gives each principal an even part of the limit on one of n servers. The caller holds x.mu.
+func (x *projectRate) share(now time.Time, n int64) {
+	for _, b := range x.buckets {
+		b.set(now, x.most, n*int64(len(x.buckets)))
+	}
+}
+
+// update forgets principals that have not called lately, and shares the limit among the others.
+func (x *projectRate) update(now time.Time, n int64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	maps.DeleteFunc(x.buckets, func(_ string, b *bucket) bool { return b.full(now) })
+	x.share(now, n)
+}
