@@ -118,7 +118,8 @@ proto-lint: $(DEPS)
 	$(BUF) format -d --exit-code proto
 
 DEPLOY := -modfile=.tools/deploy.mod
-deploy-lint: # build the manifests for Kubernetes with Kustomize, and check them with kube-score
+deploy-lint: # build the manifests for Kubernetes with Kustomize, and check them with kube-score; check the container file with BuildKit
+	@$(GO) run -modfile=.tools/containerfile.mod ./.tools/containerfile docs/operate/deploy/Containerfile
 	@mkdir -p .build && set -o pipefail && $(GO) tool $(DEPLOY) kustomize build docs/operate/deploy/kubernetes | $(GO) tool $(DEPLOY) kube-score score --output-format ci --exit-one-on-warning - docs/operate/deploy/kubernetes/migrate.yaml >.build/kube-score || { grep -v '^\[OK\]' .build/kube-score; exit 1; }
 
 breaking: $(DEPS) ## check that the API is compatible with that of BASE (default HEAD)
