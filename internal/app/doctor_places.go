@@ -106,7 +106,7 @@ func (d *doctor) programs(ctx context.Context) {
 		case path == "":
 			next := "put it on the server's PATH"
 			if how := driver.HowToInstall(name); how != "" {
-				next = "install it with `" + how + "`, or " + next
+				next = how + ", or " + next
 			}
 			d.add(failing, "program "+filepath.Base(name), next, "the project %s needs it, and it is not on PATH", p.Name)
 		case err != nil:

@@ -48,7 +48,7 @@ without one: it then has the project "shell", and one for each agent program on 
 			if err = errors.Join(err, f.Close()); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(p.stdout, "Wrote %s. Name your projects in it, then run `fleet serve`.\n", path)
+			_, err = fmt.Fprintf(p.stdout, "Wrote %s. Change what you need in it, then run `fleet serve`.\n", path)
 			return err
 		},
 	}

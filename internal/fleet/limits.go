@@ -50,7 +50,8 @@ type ProjectLimits struct {
 	RunningTasks int `yaml:"running_tasks"`
 	// StoredBytes limits the size of descriptions, summaries, output and payloads of the project's tasks, see Limits.
 	StoredBytes int64 `yaml:"stored_bytes"`
-	// RequestsPerSecond limits the requests that create or name an agent of the project. Principals share it evenly.
+	// RequestsPerSecond limits the calls that create an agent of the project, show it, change it, or give it work. Principals
+	// share it evenly.
 	RequestsPerSecond int `yaml:"requests_per_second"`
 }
 

@@ -43,9 +43,9 @@ type Store interface {
 	// epoch increases whenever the lease gets another owner or is released.
 	Lease(ctx context.Context, key, owner string, ttl time.Duration) (epoch int64, err error)
 
-	// RenewLeases renews all leases of the owner and returns their epochs by key. It also renews expired leases that nobody
-	// else has taken. It never makes a lease shorter.
-	RenewLeases(ctx context.Context, owner string, ttl time.Duration) (epochs map[string]int64, err error)
+	// RenewLeases renews the owner's leases on the keys and returns their epochs by key. It also renews expired leases that
+	// nobody else has taken. It never makes a lease shorter. Keys on which the owner has no lease are missing in the result.
+	RenewLeases(ctx context.Context, owner string, ttl time.Duration, keys []string) (epochs map[string]int64, err error)
 
 	// Release gives the lease back. It does nothing if the owner does not have the lease.
 	Release(ctx context.Context, key, owner string) error

@@ -3,6 +3,8 @@ package reconcile
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,9 +21,8 @@ type leases struct {
 	// renewed is called with the result of each renewal.
 	renewed func(error)
 
-	mu    sync.Mutex
-	held  map[string]*holding // by key
-	stray map[string]bool     // keys that the last renewal has renewed although nobody holds them
+	mu   sync.Mutex
+	held map[string]*holding // by key
 
 	renewals, failures, lost atomic.Int64 // since the start
 }
@@ -59,7 +60,9 @@ func (l *leases) hold(ctx context.Context, key string) (held context.Context, re
 		l.mu.Unlock()
 		h.over.Stop()
 		h.cancel()
-		l.release(context.WithoutCancel(ctx), key)
+		if err := l.store.Release(context.WithoutCancel(ctx), key, l.owner); err != nil {
+			l.log.WarnContext(ctx, "lease not released, it will expire", slog.String("key", key), slog.Any("error", err))
+		}
 	}, true, nil
 }
 
@@ -104,10 +107,11 @@ func (l *leases) keep(ctx context.Context) {
 // renew renews the leases once. Leases that another owner has taken are lost.
 func (l *leases) renew(ctx context.Context) error {
 	l.mu.Lock()
-	before := make([]*holding, 0, len(l.held)) // leases that are taken later may be missing in the result
+	var before []*holding
 	for _, h := range l.held {
 		before = append(before, h)
 	}
+	keys := slices.Collect(maps.Keys(l.held)) // a lease whose release has failed expires, because it is not renewed
 	l.mu.Unlock()
 	if len(before) == 0 {
 		return nil
@@ -115,7 +119,7 @@ func (l *leases) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.ttl)
 	defer cancel()
 	asked := time.Now()
-	epochs, err := l.store.RenewLeases(ctx, l.owner, l.ttl)
+	epochs, err := l.store.RenewLeases(ctx, l.owner, l.ttl, keys)
 	if err != nil {
 		l.failures.Add(1)
 		return err
@@ -129,32 +133,5 @@ func (l *leases) renew(ctx context.Context) error {
 		l.renewals.Add(1)
 		h.over.Reset(l.ttl - time.Since(asked))
 	}
-	l.free(ctx, epochs)
 	return nil
-}
-
-// free releases the leases that two renewals have renewed although nobody holds them: their release has failed, or nobody waited
-// for them. If a holder takes such a lease at this moment, it loses the lease, and its writes fail.
-func (l *leases) free(ctx context.Context, renewed map[string]int64) {
-	stray := map[string]bool{}
-	l.mu.Lock()
-	for key := range renewed {
-		if l.held[key] == nil {
-			stray[key] = true
-		}
-	}
-	before := l.stray
-	l.stray = stray
-	l.mu.Unlock()
-	for key := range stray {
-		if before[key] {
-			l.release(ctx, key)
-		}
-	}
-}
-
-func (l *leases) release(ctx context.Context, key string) {
-	if err := l.store.Release(ctx, key, l.owner); err != nil {
-		l.log.WarnContext(ctx, "lease not released, trying again later", slog.String("key", key), slog.Any("error", err))
-	}
 }

@@ -127,7 +127,7 @@ func (s *Service) ForgetReplica(ctx context.Context, name string) (lost Forgotte
 		return lost, err
 	}
 	for _, uid := range uids {
-		if _, err := s.store.RenewLeases(ctx, owner, forgetTTL); err != nil {
+		if _, err := s.store.RenewLeases(ctx, owner, forgetTTL, slices.Collect(maps.Keys(epochs))); err != nil {
 			return lost, err
 		}
 		held := fleet.WithLease(ctx, fleet.Lease{Key: fleet.AgentLease + uid, Epoch: epochs[fleet.AgentLease+uid]})

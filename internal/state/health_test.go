@@ -38,11 +38,11 @@ func (s sickStore) Schema(ctx context.Context) (have, want int64, err error) {
 	return have + s.newer, want, err
 }
 
-func (s sickStore) RenewLeases(ctx context.Context, owner string, ttl time.Duration) (map[string]int64, error) {
+func (s sickStore) RenewLeases(ctx context.Context, owner string, ttl time.Duration, keys []string) (map[string]int64, error) {
 	if s.leases != nil && s.leases.Load() {
 		return nil, errors.New("the store is gone")
 	}
-	return s.Store.RenewLeases(ctx, owner, ttl)
+	return s.Store.RenewLeases(ctx, owner, ttl, keys)
 }
 
 // sick returns a harness over the store, after its place was listed.

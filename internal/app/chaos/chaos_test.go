@@ -124,11 +124,11 @@ func TestChaos(t *testing.T) {
 				callers.Go(func() { f.load(ctx, id, agent, r) })
 			}
 		}
-		for range 3 {
+		for _, caller := range []func(context.Context, int, *rand.Rand){f.churn, f.churn, f.churn, f.contracts} {
 			streams++
 			client++
 			r, id := random(streams), client
-			callers.Go(func() { f.churn(ctx, id, r) })
+			callers.Go(func() { caller(ctx, id, r) })
 		}
 	}
 
@@ -186,7 +186,7 @@ func TestChaos(t *testing.T) {
 			}
 		}
 	}
-	if length.faults >= manyFaults {
+	if faults.count() >= manyFaults {
 		require.Empty(t, faults.missing(), "these faults did not happen; for a full disk, the test must be allowed to mount file systems")
 		for i, v := range r.found {
 			for _, c := range v.checks {

@@ -16,15 +16,17 @@ import (
 // evidence is what the checks use at the end of a test: the content of the store, the events that watchers received,
 // and the traces of runs.
 type evidence struct {
-	log        []*fleetv1.Event
-	tasks      []*fleetv1.Task
-	agents     map[string]bool             // the agents that exist
-	watched    map[string][]*fleetv1.Event // by watcher
-	runs       map[string]int              // how often a task ran, by the task's tag
-	overlaps   []string                    // runs that began while another run of the agent was active
-	delivered  map[string]int              // how often an agent received a message, by the message's text
-	workspaces map[string]int              // how many workspaces an agent has in the place that all servers share, by the agent's name
-	limits     fleet.Limits                // of all agents together, since they have one owner
+	log         []*fleetv1.Event
+	tasks       []*fleetv1.Task
+	ofContracts []*fleetv1.Task             // the tasks of contracts
+	agents      map[string]bool             // the agents that exist
+	watched     map[string][]*fleetv1.Event // by watcher
+	runs        map[string]int              // how often a task ran, by the task's tag
+	overlaps    []string                    // runs that began while another run of the agent was active
+	delivered   map[string]int              // how often an agent received a message, by the message's text
+	workspaces  map[string]int              // how many workspaces an agent has in the place that all servers share, by the agent's name
+	contracts   map[string]contractResult   // by the id of the agent
+	limits      fleet.Limits                // of all agents together, since they have one owner
 
 	leaseProblems []string // leases that a server took before they had expired, and writes without a lease
 	leaseOwners   int      // how many different servers have owned leases
@@ -70,6 +72,7 @@ func (h *history) check(e *evidence) *verdict {
 	h.checkStarts(v, e, tags)
 	h.checkLives(v, e)
 	h.checkMessages(v, e)
+	h.checkContracts(v, e)
 	h.checkModel(v)
 	return v
 }
@@ -209,7 +212,7 @@ func (v *verdict) checkTasks(h *history, e *evidence, tags map[string]string) {
 		}
 	}
 	for id := range h.final {
-		if !ids[id] {
+		if !ids[id] && !slices.ContainsFunc(e.ofContracts, func(t *fleetv1.Task) bool { return t.GetId() == id }) {
 			v.bad("task %s has ended and is not in the store", id)
 		}
 	}

@@ -38,7 +38,8 @@ func (f *fleetUnder) evidence(t *testing.T) *evidence {
 	for _, w := range f.watchers {
 		e.watched[w.name] = w.all()
 	}
-	e.tasks = f.allTasks(ctx, t)
+	e.tasks, e.ofContracts = f.allTasks(ctx, t, fleetv1.ListTasksRequest_fleet), f.allTasks(ctx, t, fleetv1.ListTasksRequest_lifecycle)
+	e.contracts = f.contractResults(ctx, t)
 	for _, name := range f.allAgents(ctx, t) {
 		e.agents[name] = true
 	}
@@ -94,11 +95,11 @@ func (f *fleetUnder) allAgents(ctx context.Context, t *testing.T) (names []strin
 	return names
 }
 
-// allTasks returns all tasks of the store.
-func (f *fleetUnder) allTasks(ctx context.Context, t *testing.T) (all []*fleetv1.Task) {
+// allTasks returns all tasks of the toolset in the store.
+func (f *fleetUnder) allTasks(ctx context.Context, t *testing.T, toolset fleetv1.ListTasksRequest_Toolset) (all []*fleetv1.Task) {
 	for cursor := ""; ; {
 		answer := &fleetv1.ListTasksResponse{}
-		require.NoError(t, overGRPC(ctx, f.servers[0], "ListTasks", &fleetv1.ListTasksRequest{Cursor: cursor, Limit: proto.Int32(100)}, answer))
+		require.NoError(t, overGRPC(ctx, f.servers[0], "ListTasks", &fleetv1.ListTasksRequest{Toolset: toolset, Cursor: cursor, Limit: proto.Int32(100)}, answer))
 		all = append(all, answer.GetTasks()...)
 		if answer.NextCursor == nil {
 			return all

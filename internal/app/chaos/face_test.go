@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
@@ -51,7 +52,7 @@ func listNothing() proto.Message { return &fleetv1.ListAgentsRequest{Limit: new(
 func listed() proto.Message      { return &fleetv1.ListAgentsResponse{} }
 
 func overGRPC(ctx context.Context, s *server, method string, request, answer proto.Message) error {
-	err := s.conn.Invoke(ctx, "/fleet.v1.FleetService/"+method, request, answer)
+	err := s.conn.Invoke(ctx, "/fleet.v1."+fullName(method), request, answer)
 	for _, d := range status.Convert(err).Details() {
 		if info, ok := d.(*errdetails.ErrorInfo); ok {
 			return &refusal{info.GetReason(), status.Convert(err).Message()}
@@ -69,9 +70,24 @@ var (
 	lenient   = protojson.UnmarshalOptions{DiscardUnknown: true}
 )
 
-func methodOf(name string) protoreflect.MethodDescriptor {
-	return fleetv1.File_fleet_v1_fleet_service_proto.Services().ByName("FleetService").Methods().ByName(protoreflect.Name(name))
+// fullName returns the name of a method with its service, which is FleetService if the name has none.
+func fullName(name string) string {
+	if strings.Contains(name, "/") {
+		return name
+	}
+	return "FleetService/" + name
 }
+
+func methodOf(name string) protoreflect.MethodDescriptor {
+	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName("fleet.v1." + strings.ReplaceAll(fullName(name), "/", ".")))
+	if err != nil {
+		panic(err)
+	}
+	return d.(protoreflect.MethodDescriptor) //nolint:forcetypeassert // the names are constants
+}
+
+// endpoints are the paths of MCP, by service.
+var endpoints = map[string]string{"FleetService": "/mcp", "LifecycleService": "/mcp/lifecycle"}
 
 func arguments(request proto.Message) (args map[string]any, err error) {
 	data, err := names.Marshal(request)
@@ -162,12 +178,13 @@ func overMCP(ctx context.Context, s *server, method string, request, answer prot
 	if err != nil {
 		return err
 	}
+	service, method, _ := strings.Cut(fullName(method), "/")
 	tool := strings.ToLower(camel.ReplaceAllString(method, "${1}_${2}"))
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": map[string]any{"name": tool, "arguments": args}})
 	if err != nil {
 		return err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.http+"/mcp", bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.http+endpoints[service], bytes.NewReader(body))
 	if err != nil {
 		return err
 	}

@@ -43,6 +43,7 @@ type history struct {
 	endSeen   map[string]int64  // when an answer first showed that a task had ended
 	firstSeen map[string]int64  // when an answer first showed a task
 	final     map[string]string // the first final status that an answer showed of a task
+	contracts []*contract
 	problems  []string
 }
 

@@ -77,7 +77,7 @@ func serve() error {
 	}
 	cfg := app.DefaultConfig()
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Store, cfg.Replica = os.Getenv(httpEnv), os.Getenv(grpcEnv), os.Getenv(dataEnv), os.Getenv(storeEnv), os.Getenv(replicaEnv)
-	cfg.StopGrace = 200 * time.Millisecond
+	cfg.StopGrace, cfg.Lifecycle.Project = 200*time.Millisecond, "shell"
 	if cfg.Limits.Agents, err = strconv.Atoi(os.Getenv(agentsEnv)); err != nil {
 		return err
 	}

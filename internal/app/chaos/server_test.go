@@ -75,7 +75,10 @@ func tail(path string, n int64) string {
 // failedCall matches a line of the server's log about a call that failed with an internal error.
 var failedCall = regexp.MustCompile(`(?m)^time=\S+ level=ERROR msg=call method=(\S+) .* code=\w+ error=(.*)$`)
 
-// internalErrors describes each internal error in the server's log: how many calls failed with it, and the method of
+// crash matches the first line that the runtime writes when a process crashes, or when the race detector finds a race.
+var crash = regexp.MustCompile(`(?m)^(?:panic: |fatal error: |WARNING: DATA RACE).*$`)
+
+// internalErrors describes each crash and each internal error in the server's log: how many calls failed with it, and the method of
 // the first such call.
 func (s *server) internalErrors() []string {
 	content, err := os.ReadFile(s.log.Name())
@@ -88,6 +91,9 @@ func (s *server) internalErrors() []string {
 		methods[m[2]] = cmp.Or(methods[m[2]], m[1])
 	}
 	var all []string
+	for _, line := range crash.FindAll(content, -1) {
+		all = append(all, fmt.Sprintf("%s has crashed: %s", s.name, line))
+	}
 	for _, e := range slices.Sorted(maps.Keys(counts)) {
 		all = append(all, fmt.Sprintf("%d calls of %s, the first of %s, failed with the internal error %s", counts[e], s.name, methods[e], e))
 	}

@@ -59,8 +59,8 @@ func (l *Lifecycle) DownloadPayload(r *fleetv1.DownloadPayloadRequest, out grpc.
 	}, len(packed), bytes.NewReader(packed))
 }
 
-// sendContent sends the content, which has so many bytes in memory, in messages of at most payloadChunk bytes. The first
-// message also has the info, and is sent even if the content is empty.
+// sendContent sends the content in messages of at most payloadChunk bytes. The first message also has the info, and is sent
+// even if the content is empty. memory is the number of bytes that the content has in memory.
 func sendContent(out grpc.ServerStreamingServer[httpbody.HttpBody], kind string, info *fleetv1.PayloadInfo, memory int, content io.Reader) error {
 	downloads(out.Context(), memory)
 	about, err := anypb.New(info)

@@ -228,9 +228,10 @@ func (i *Interceptor) admit(ctx context.Context, method string, seen *seen) (_ c
 	switch {
 	case id.work != nil:
 		seen.whole = id.work
-		if err = i.open.admit(id.call, id.work, seen.stream); err == nil {
-			// If a client asks for compressed answers, gRPC would keep a copy of an answer, and release the buffer that counts.
-			err = grpc.SetSendCompressor(ctx, encoding.Identity)
+		err = i.open.admit(id.call, id.work, seen.stream)
+		// If a client asks for compressed answers, gRPC would keep a copy of an answer, and release the buffer that counts.
+		if err == nil && grpc.SetSendCompressor(ctx, encoding.Identity) != nil {
+			err = context.Canceled // the client has ended the call: nothing else makes it fail
 		}
 	case id.call != nil:
 		ctx, _, leave, err = i.open.attach(ctx, id.call, seen.stream)

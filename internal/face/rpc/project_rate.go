@@ -10,8 +10,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// projectRate limits the requests about one project. Each principal that sends some has a bucket, and an even part of the
-// limit. So a principal with many requests does not keep out the others.
+// projectRate limits the requests about one project. Each principal that sends some has a bucket with an even part of the limit.
+// So a principal with many requests does not keep out the others. The first principal begins with a full bucket. Others begin
+// with one request each, so that many new principals do not exceed the limit by far.
 type projectRate struct {
 	most int64 // requests a second, of all principals on all servers
 
@@ -45,6 +46,9 @@ func (x *projectRate) of(principal string, now time.Time, n int64) *bucket {
 	b := x.buckets[principal]
 	if b == nil {
 		b = newBucket(x.most, n*int64(len(x.buckets)+1))
+		if len(x.buckets) > 0 {
+			b.AllowN(now, b.Burst()-1)
+		}
 		x.buckets[principal] = b
 		x.share(now, n)
 	}

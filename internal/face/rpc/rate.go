@@ -93,8 +93,8 @@ func (r *Rates) take(ctx context.Context, p fleet.Principal) error {
 	return nil
 }
 
-// use takes a request from the bucket. If the bucket is empty, use returns how long it takes until it has one. It logs that,
-// with what says whose bucket it is.
+// use takes a request from the bucket. If the bucket is empty, use logs that, and returns how long it takes until the bucket has
+// a request again. The attributes of the log message say whose bucket it is.
 func (r *Rates) use(ctx context.Context, b *bucket, what ...slog.Attr) (wait time.Duration, refused bool) {
 	now := r.now()
 	if b.AllowN(now, 1) {
@@ -116,7 +116,7 @@ func newBucket(most, servers int64) *bucket {
 	return b
 }
 
-// full reports whether the bucket is as a new one.
+// full reports whether the bucket is like a new one.
 func (b *bucket) full(now time.Time) bool { return b.TokensAt(now) >= float64(b.Burst()) }
 
 // set changes the limit of the bucket. most is the limit of all servers together, in requests per second.

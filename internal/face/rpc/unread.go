@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"math"
 	"runtime"
 	"sync"
 	"time"
@@ -52,24 +51,21 @@ func (u *unread) hold(principal string, n int64) *held {
 }
 
 // resize changes how many bytes count, unless they have been released.
-func (h *held) resize(n int64) {
+func (h *held) resize(n int64) { h.change(n, false) }
+
+// release may be called more than once.
+func (h *held) release() { h.change(0, true) }
+
+func (h *held) change(n int64, last bool) {
 	h.in.mu.Lock()
 	defer h.in.mu.Unlock()
 	if h.released {
 		return
 	}
 	h.in.bytes[h.principal] += n - h.bytes
-	if h.bytes = n; h.in.bytes[h.principal] == 0 {
+	if h.bytes, h.released = n, last; h.in.bytes[h.principal] == 0 {
 		delete(h.in.bytes, h.principal)
 	}
-}
-
-// release may be called more than once.
-func (h *held) release() {
-	h.resize(0)
-	h.in.mu.Lock()
-	defer h.in.mu.Unlock()
-	h.released = true
 }
 
 // of returns how many bytes of the principal count.
@@ -110,18 +106,30 @@ func downloads(ctx context.Context, bytes int) {
 }
 
 // late calls disconnect if the principal has many unread bytes when an answer of it has been unread for unreadTime. Otherwise
-// late waits again: others may use the connection too, for example behind a proxy.
-func (u *unread) late(principal string, disconnect func()) *time.Timer {
+// late waits again, because others may use the connection too, for example behind a proxy. Call stop when the answer is released.
+func (u *unread) late(principal string, disconnect func()) (stop func()) {
+	var mu sync.Mutex
+	mu.Lock()
+	defer mu.Unlock()
+	released := false
 	var t *time.Timer
-	t = time.AfterFunc(math.MaxInt64, func() {
-		if u.of(principal) > maxUnread/2 {
-			disconnect()
-		} else {
+	t = time.AfterFunc(unreadTime, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case released:
+		case u.of(principal) > maxUnread/2:
+			go disconnect()
+		default:
 			t.Reset(unreadTime)
 		}
 	})
-	t.Reset(unreadTime)
-	return t
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		released = true
+		t.Stop()
+	}
 }
 
 // Unread returns how many bytes of answers the clients have not read.
@@ -158,8 +166,8 @@ func (i *Interceptor) count(ctx context.Context, resp any) any {
 		context.AfterFunc(id.call.ctx, h.release)
 		return resp
 	}
-	late := i.unread.late(id.principal.Name, i.disconnect(ctx)) // must not keep the call in memory, which has the buffer
-	a := &answer{message: m, size: n, release: func() { late.Stop(); h.release() }}
+	stop := i.unread.late(id.principal.Name, i.disconnect(ctx)) // must not keep the call in memory, which has the buffer
+	a := &answer{message: m, size: n, release: func() { stop(); h.release() }}
 	runtime.AddCleanup(a, func(release func()) { release() }, a.release)
 	return a
 }

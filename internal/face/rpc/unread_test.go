@@ -117,7 +117,7 @@ func TestLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, closed := newUnread(), 0
 		few := u.hold("alice", minUnread)
-		defer u.late("alice", func() { closed++ }).Stop()
+		stop := u.late("alice", func() { closed++ })
 		time.Sleep(3 * unreadTime)
 		synctest.Wait()
 		require.Zero(t, closed)
@@ -127,5 +127,6 @@ func TestLate(t *testing.T) {
 		require.Equal(t, 1, closed)
 		few.release()
 		many.release()
+		stop()
 	})
 }

@@ -107,11 +107,11 @@ func (s *FlakyStore) Lease(ctx context.Context, key, owner string, ttl time.Dura
 }
 
 // RenewLeases renews the leases in the store, see fleet.Store.
-func (s *FlakyStore) RenewLeases(ctx context.Context, owner string, ttl time.Duration) (map[string]int64, error) {
+func (s *FlakyStore) RenewLeases(ctx context.Context, owner string, ttl time.Duration, keys []string) (map[string]int64, error) {
 	if err := s.fail(); err != nil {
 		return nil, err
 	}
-	return s.Store.RenewLeases(ctx, owner, ttl)
+	return s.Store.RenewLeases(ctx, owner, ttl, keys)
 }
 
 // Noted returns a note of the store, see fleet.Store. It fails only if all calls fail.

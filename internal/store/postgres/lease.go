@@ -16,8 +16,8 @@ const (
 			epoch = CASE WHEN l.owner = excluded.owner THEN l.epoch ELSE nextval('lease_epochs') END
 		WHERE l.owner = excluded.owner OR l.until <= clock_timestamp()
 		RETURNING epoch`
-	renewLeases = `UPDATE leases SET until = greatest(until, clock_timestamp() + $2::bigint * interval '1 microsecond') WHERE owner = $1
-		RETURNING key, epoch`
+	renewLeases = `UPDATE leases SET until = greatest(until, clock_timestamp() + $2::bigint * interval '1 microsecond')
+		WHERE owner = $1 AND key = ANY($3) RETURNING key, epoch`
 	// takeFree takes leases that nobody has, and returns epoch 0 for leases that another owner holds. It does not wait for
 	// transactions that lock a lease. It returns no row for other leases, for example for expired ones.
 	takeFree = `WITH asked AS (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[]) AS a (key, owner, ttl)),
@@ -132,8 +132,8 @@ func (b *leaseBatch) read(rows pgx.Rows) error {
 	return err
 }
 
-// RenewLeases renews all leases of an owner in one statement, see fleet.Store.
-func (s *Store) RenewLeases(ctx context.Context, owner string, ttl time.Duration) (map[string]int64, error) {
+// RenewLeases renews leases of an owner in one statement, see fleet.Store.
+func (s *Store) RenewLeases(ctx context.Context, owner string, ttl time.Duration, keys []string) (map[string]int64, error) {
 	epochs := map[string]int64{}
 	err := s.one(ctx, s.side, func(row scanner) error {
 		var key string
@@ -141,7 +141,7 @@ func (s *Store) RenewLeases(ctx context.Context, owner string, ttl time.Duration
 		err := row.Scan(&key, &epoch)
 		epochs[key] = epoch
 		return err
-	}, renewLeases, owner, ttl.Microseconds())
+	}, renewLeases, owner, ttl.Microseconds(), keys)
 	return epochs, err
 }
 

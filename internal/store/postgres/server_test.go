@@ -405,7 +405,7 @@ func TestRenewalDuringAWait(t *testing.T) {
 				WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits))
 			return waits
 		})
-		renewed, err := s.RenewLeases(t.Context(), "one", time.Hour)
+		renewed, err := s.RenewLeases(t.Context(), "one", time.Hour, []string{"k"})
 		require.NoError(t, err)
 		require.Equal(t, map[string]int64{"k": epoch}, renewed)
 		return nil

@@ -13,7 +13,7 @@ const (
 	nextEpoch  = `UPDATE lease_epochs SET n = n + 1 RETURNING n`
 	takeLease  = `INSERT INTO leases (key, owner, until, epoch) VALUES (?, ?, ?, ?)
 		ON CONFLICT (key) DO UPDATE SET owner = excluded.owner, until = excluded.until, epoch = excluded.epoch`
-	renewLeases  = `UPDATE leases SET until = max(until, ?) WHERE owner = ? RETURNING key, epoch`
+	renewLeases  = `UPDATE leases SET until = max(until, ?) WHERE owner = ? AND key ` + uidsIn + ` RETURNING key, epoch`
 	leaseOwners  = `SELECT key, owner FROM leases WHERE instr(key, ?) = 1 AND until > ?`
 	releaseLease = `DELETE FROM leases WHERE key = ? AND owner = ?`
 	leaseEpoch   = `SELECT count(*) FROM leases WHERE key = ? AND epoch = ?`
@@ -43,8 +43,8 @@ func (s *Store) Lease(ctx context.Context, key, owner string, ttl time.Duration)
 	return epoch, err
 }
 
-// RenewLeases renews all leases of an owner in one statement, see fleet.Store.
-func (s *Store) RenewLeases(ctx context.Context, owner string, ttl time.Duration) (epochs map[string]int64, err error) {
+// RenewLeases renews leases of an owner in one statement, see fleet.Store.
+func (s *Store) RenewLeases(ctx context.Context, owner string, ttl time.Duration, keys []string) (epochs map[string]int64, err error) {
 	err = s.write(ctx, func(c *conn) error {
 		epochs = map[string]int64{}
 		t := &readTx{ctx: ctx, conn: c}
@@ -54,7 +54,7 @@ func (s *Store) RenewLeases(ctx context.Context, owner string, ttl time.Duration
 			err := row.Scan(&key, &epoch)
 			epochs[key] = epoch
 			return err
-		}, renewLeases, micros(time.Now().Add(ttl)), owner)
+		}, renewLeases, micros(time.Now().Add(ttl)), owner, list(keys))
 	})
 	return epochs, err
 }

@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"maps"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -78,7 +80,7 @@ var leaseCases = []testCase{
 		}
 	}},
 
-	{"all leases of an owner are renewed together, none becomes shorter", func(t *testing.T, s fleet.Store) {
+	{"many leases of an owner are renewed together, none becomes shorter", func(t *testing.T, s fleet.Store) {
 		want := map[string]int64{}
 		for i := range 20 {
 			want[id("k", i)] = lease(t, s, id("k", i), "one", 0)
@@ -88,12 +90,16 @@ var leaseCases = []testCase{
 		require.Positive(t, lease(t, s, id("k", 0), "two", time.Hour), "another owner must get an expired lease")
 		delete(want, id("k", 0))
 		want["long"] = long
-		require.Equal(t, want, renew(t, s, "one", time.Minute))
+		left := lease(t, s, "left", "one", 0)
+		keys := append(slices.Collect(maps.Keys(want)), id("k", 0), "of two", "of nobody")
+		require.Equal(t, want, renew(t, s, "one", time.Minute, keys...))
 		require.Zero(t, lease(t, s, id("k", 1), "two", time.Hour))
+		require.Greater(t, lease(t, s, "left", "two", time.Hour), left, "only the leases on the given keys must be renewed")
 		require.Positive(t, lease(t, s, "of two", "three", time.Hour), "the leases of another owner must not be renewed")
-		require.Equal(t, want, renew(t, s, "one", 0))
+		require.Equal(t, want, renew(t, s, "one", 0, keys...))
 		require.Zero(t, lease(t, s, "long", "two", time.Hour))
-		require.Empty(t, renew(t, s, "nobody", time.Hour))
+		require.Empty(t, renew(t, s, "nobody", time.Hour, keys...))
+		require.Empty(t, renew(t, s, "one", time.Hour))
 	}},
 
 	{"an owner that lost its lease cannot write", func(t *testing.T, s fleet.Store) {
@@ -243,9 +249,9 @@ func lease(t tb, s fleet.Store, key, owner string, ttl time.Duration) (epoch int
 	return epoch
 }
 
-func renew(t tb, s fleet.Store, owner string, ttl time.Duration) map[string]int64 {
+func renew(t tb, s fleet.Store, owner string, ttl time.Duration, keys ...string) map[string]int64 {
 	t.Helper()
-	epochs, err := s.RenewLeases(t.Context(), owner, ttl)
+	epochs, err := s.RenewLeases(t.Context(), owner, ttl, keys)
 	require.NoError(t, err)
 	return epochs
 }

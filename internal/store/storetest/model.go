@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -186,12 +187,16 @@ func (m *leaseModel) lease(rt *rapid.T) {
 func (m *leaseModel) renew(rt *rapid.T) {
 	_, owner := m.draw(rt)
 	want := map[string]int64{}
-	for key, h := range m.held {
-		if h.owner == owner {
-			want[key] = h.epoch
+	var keys []string
+	for _, key := range slices.Sorted(maps.Keys(m.held)) {
+		if rapid.Bool().Draw(rt, "renews "+key) {
+			keys = append(keys, key)
+			if m.held[key].owner == owner {
+				want[key] = m.held[key].epoch
+			}
 		}
 	}
-	got, err := m.s.RenewLeases(m.t.Context(), owner, time.Hour)
+	got, err := m.s.RenewLeases(m.t.Context(), owner, time.Hour, keys)
 	require.NoError(rt, err)
 	require.Equal(rt, want, got)
 	for key := range want {

@@ -61,7 +61,7 @@ var pruneCases = []testCase{
 		old := lease(t, s, "old", "one", 0)
 		held := lease(t, s, "held", "one", time.Hour)
 		require.Equal(t, 1, prune(t, s, time.Now().Add(time.Minute), 10))
-		require.Equal(t, map[string]int64{"held": held}, renew(t, s, "one", 0))
+		require.Equal(t, map[string]int64{"held": held}, renew(t, s, "one", 0, "held", "old"))
 		require.Greater(t, lease(t, s, "old", "two", time.Hour), old)
 	}},
 

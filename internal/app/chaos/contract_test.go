@@ -1,0 +1,170 @@
+package chaos
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// contract is what a caller learned about a contract whose agent it started.
+type contract struct {
+	agent     string // its id
+	pieces    []*piece
+	completed bool // acknowledged
+}
+
+// piece is a part of the payload of a contract.
+type piece struct {
+	text     string // ends with a semicolon
+	accepted bool
+	refused  bool // it is certain that it was not accepted
+}
+
+// contractResult is the result of a contract in the store.
+type contractResult struct {
+	status, summary, payload string
+}
+
+// contracts is a caller that starts agents for contracts, appends to their payloads and reports their ends, until ctx is done.
+func (f *fleetUnder) contracts(ctx context.Context, client int, r *rand.Rand) {
+	for n := 0; ctx.Err() == nil; n++ {
+		id := fmt.Sprintf("contract-%d-%d", client, n)
+		c := &contract{agent: f.startContract(id, r)}
+		if c.agent == "" {
+			pause(ctx, time.Duration(r.IntN(500))*time.Millisecond)
+			continue
+		}
+		f.history.mu.Lock()
+		f.history.contracts = append(f.history.contracts, c)
+		f.history.mu.Unlock()
+		for i := range 1 + r.IntN(4) {
+			p := &piece{text: fmt.Sprintf("%s-%d;", id, i)}
+			c.pieces = append(c.pieces, p)
+			f.appendPiece(c, p, r)
+			pause(ctx, time.Duration(r.IntN(200))*time.Millisecond)
+		}
+		f.complete(c, r)
+		pause(ctx, time.Duration(r.IntN(800))*time.Millisecond)
+	}
+}
+
+// startContract returns the id of the agent, or "" if no answer has it.
+func (f *fleetUnder) startContract(id string, r *rand.Rand) string {
+	request := &fleetv1.AgentStartRequest{Contract: "sleep 10", RequestId: id}
+	for range tries {
+		answer := &fleetv1.AgentStartResponse{}
+		if err := f.call(r, "LifecycleService/AgentStart", request, answer); err == nil || reasonOf(err) != "" {
+			return answer.GetAgentId()
+		}
+	}
+	return ""
+}
+
+func (f *fleetUnder) appendPiece(c *contract, p *piece, r *rand.Rand) {
+	request := &fleetv1.AppendPayloadRequest{AgentId: c.agent, Chunk: p.text, RequestId: p.text}
+	for try := 1; try <= tries; try++ {
+		err := f.call(r, "LifecycleService/AppendPayload", request, &fleetv1.AppendPayloadResponse{})
+		if err != nil && reasonOf(err) == "" {
+			continue
+		}
+		p.accepted, p.refused = err == nil, err != nil && try == 1
+		return
+	}
+}
+
+// complete reports the end of the contract. The summary is the id of its agent.
+func (f *fleetUnder) complete(c *contract, r *rand.Rand) {
+	for range tries {
+		err := f.call(r, "LifecycleService/AgentComplete", &fleetv1.AgentCompleteRequest{AgentId: c.agent, Summary: c.agent}, &fleetv1.AgentCompleteResponse{})
+		if err == nil || reasonOf(err) != "" {
+			c.completed = err == nil
+			return
+		}
+	}
+}
+
+// contractResults returns the results of all contracts that callers know, by the id of the agent. It waits until they have ended.
+func (f *fleetUnder) contractResults(ctx context.Context, t *testing.T) map[string]contractResult {
+	results := map[string]contractResult{}
+	client := fleetv1.NewLifecycleServiceClient(f.servers[0].conn)
+	for _, c := range f.history.contracts {
+		var status *fleetv1.LifecycleAgent
+		for {
+			answer := &fleetv1.AgentStatusResponse{}
+			require.NoError(t, overGRPC(ctx, f.servers[0], "LifecycleService/AgentStatus", &fleetv1.AgentStatusRequest{AgentIds: []string{c.agent}}, answer))
+			require.Len(t, answer.GetAgents(), 1)
+			if status = answer.GetAgents()[0]; status.GetStatus() != fleetv1.LifecycleStatus_running {
+				break
+			}
+			pause(ctx, 200*time.Millisecond)
+		}
+		result := contractResult{status: status.GetStatus().String() + " " + status.GetCompletion().String(), summary: status.GetSummary()}
+		if status.GetPayloadSize() > 0 {
+			s, err := client.DownloadPayload(ctx, &fleetv1.DownloadPayloadRequest{AgentId: c.agent})
+			require.NoError(t, err)
+			var packed bytes.Buffer
+			for {
+				body, err := s.Recv()
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				require.NoError(t, err)
+				packed.Write(body.GetData())
+			}
+			z, err := gzip.NewReader(&packed)
+			require.NoError(t, err)
+			payload, err := io.ReadAll(z)
+			require.NoError(t, err)
+			result.payload = string(payload)
+		}
+		results[c.agent] = result
+	}
+	return results
+}
+
+// checkContracts checks that an acknowledged report is the result of its contract, and that the payload of a reported contract has
+// every acknowledged piece once, no refused piece, and the pieces in their order.
+func (h *history) checkContracts(v *verdict, e *evidence) {
+	completed, accepted := 0, 0
+	for _, c := range h.contracts {
+		got, reported := e.contracts[c.agent], "completed reported"
+		if c.completed {
+			completed++
+			if got.status != reported || got.summary != c.agent {
+				v.bad("contract %s was reported as completed, and is %s with the summary %q", c.agent, got.status, got.summary)
+			}
+		}
+		if got.status != reported {
+			continue
+		}
+		var want []string
+		have := strings.SplitAfter(got.payload, ";")
+		have = have[:len(have)-1]
+		for _, p := range c.pieces {
+			switch {
+			case p.accepted:
+				accepted++
+				want = append(want, p.text)
+			case !p.refused && slices.Contains(have, p.text):
+				want = append(want, p.text)
+			}
+		}
+		if !slices.Equal(want, have) {
+			v.bad("the payload of contract %s is %q instead of %q", c.agent, have, want)
+		}
+	}
+	v.compared("reports of contracts that were acknowledged", completed)
+	v.compared("pieces of payloads that were acknowledged", accepted)
+}
