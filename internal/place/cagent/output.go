@@ -84,9 +84,9 @@ func (o *output) add(p driver.Said) {
 	o.grown = make(chan struct{})
 }
 
-// steps returns the tool calls and results of the output, as the type of the step's data followed by the call's id.
-func (o *output) steps() map[string]bool {
-	steps := map[string]bool{}
+// steps returns how often the output has each tool call and result. A key is the type of the step's data and the call's id.
+func (o *output) steps() map[string]int {
+	steps := map[string]int{}
 	for r := bufio.NewReader(io.NewSectionReader(o.file, 0, o.size)); ; {
 		line, err := r.ReadBytes('\n')
 		if err != nil {
@@ -94,7 +94,7 @@ func (o *output) steps() map[string]bool {
 		}
 		var s struct{ Data struct{ Type, ID string } }
 		if json.Unmarshal(line, &s) == nil && s.Data.ID != "" {
-			steps[s.Data.Type+s.Data.ID] = true
+			steps[s.Data.Type+s.Data.ID]++
 		}
 	}
 }

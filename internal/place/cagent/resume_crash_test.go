@@ -35,24 +35,28 @@ func TestResumeAfterCrash(t *testing.T) {
 		"before lines of the output":            func(t *testing.T, d *fixture) { d.catchesUp(t, true) },
 		"after lines that are not followed yet": func(t *testing.T, d *fixture) { d.catchesUp(t, false) },
 		"after the answer": func(t *testing.T, d *fixture) {
-			r := d.begin("model: say done")
+			r := d.begin(`model: tool think {"thought":"first"}` + "\nmodel: say done")
 			_, o := d.end(r)
 			require.NoError(t, os.Remove(d.runFile(r, "outcome.json")))
+			require.NoError(t, os.Truncate(d.runFile(r, "output"), 0))
 			d.crash()
-			_, again := d.end(r)
+			out, again := d.end(r)
 			require.Equal(t, o, again)
-			require.Len(t, d.model.Requests(), 1)
+			require.Len(t, thoughts(out), 2)
+			require.Len(t, d.model.Requests(), 2)
 		},
 		"after the report": func(t *testing.T, d *fixture) {
-			r := d.begin(`model: tool agent_complete {"summary":"All done.","payload":"x"}`)
+			r := d.begin(`model: tool think {"thought":"first"}` + "\n" + `model: tool agent_complete {"summary":"All done.","payload":"x"}`)
 			_, o := d.end(r)
 			require.True(t, o.Reported)
 			require.NoError(t, os.Remove(d.runFile(r, "outcome.json")))
+			require.NoError(t, os.Truncate(d.runFile(r, "output"), 0))
 			d.crash()
-			_, again := d.end(r)
+			out, again := d.end(r)
+			require.Len(t, thoughts(out), 2)
 			require.Equal(t, o.Payload, again.Payload)
 			require.Equal(t, o.Summary, again.Summary)
-			require.Len(t, d.model.Requests(), 1)
+			require.Len(t, d.model.Requests(), 2)
 		},
 		"before the prompt": func(t *testing.T, d *fixture) {
 			r := d.begin("model: say done")
@@ -207,13 +211,18 @@ func (d *fixture) catchesUp(t *testing.T, lost bool) {
 	d.model.Gate("here").Open()
 	out, o := d.end(r)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
-	var steps []string
+	steps := thoughts(out)
+	require.Len(t, steps, 2)
+	require.Equal(t, "think: first", steps[0])
+	require.Contains(t, steps[1], "think answered: ")
+}
+
+// thoughts returns the steps of the tool think.
+func thoughts(out []fleet.Output) (steps []string) {
 	for _, s := range out {
 		if strings.HasPrefix(s.Text, "think") {
 			steps = append(steps, s.Text)
 		}
 	}
-	require.Len(t, steps, 2)
-	require.Equal(t, "think: first", steps[0])
-	require.Contains(t, steps[1], "think answered: ")
+	return steps
 }

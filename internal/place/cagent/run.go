@@ -269,15 +269,26 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 		lift = r.limitTime()
 	}
 	defer lift()
-	if !r.settled && r.over() {
+	over := !r.settled && r.over()
+	if over && !resumed {
 		return "", nil
 	}
 	c, err := r.agentTeam(ctx) // also makes the secrets known
+	if over && err != nil {
+		return "", nil
+	}
 	if err != nil {
 		return "", err
 	}
 	defer r.stopTools(c)
-	if r.settled {
+	w := &watcher{run: r}
+	if resumed {
+		w.catchUp(items[begin:])
+	}
+	switch {
+	case over:
+		return "", nil
+	case r.settled:
 		return lastSaid(items[begin:]), nil
 	}
 	current := c.agent
@@ -293,9 +304,7 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 	s.Messages = items
 	talk.id, talk.frozen = s.ID, r.paused
 	talk.failed = func(err error) { r.conclude(r.serverError("cannot write the agent's conversation", err)) }
-	w := &watcher{run: r, rt: rt}
-	if resumed {
-		w.catchUp(items[begin:])
+	if w.rt = rt; resumed {
 		w.warn("the server ended during the task; the agent continues")
 	}
 	if begin == len(items) {

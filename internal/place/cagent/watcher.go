@@ -84,7 +84,8 @@ func (w *watcher) take(ctx context.Context, e runtime.Event) {
 		w.run.calls.Add(1)
 		w.called(e.ToolCall)
 	case *runtime.ToolCallResponseEvent:
-		w.returned(e.ToolCall, e.Response, e.Result != nil && e.Result.IsError)
+		failed := e.Result != nil && e.Result.IsError
+		w.returned(e.ToolCall, e.Response, &failed)
 	case *runtime.TokenUsageEvent:
 		w.flush(true)
 		w.count()
@@ -121,39 +122,61 @@ func (w *watcher) called(c tools.ToolCall) {
 	w.put(callStep(c), map[string]any{"type": callData, "id": c.ID, "name": c.Function.Name, "arguments": arguments(c.Function.Arguments)})
 }
 
-func (w *watcher) returned(c tools.ToolCall, result string, isError bool) {
+// returned outputs the result of a call. failed is nil if it is not known whether the call failed.
+func (w *watcher) returned(c tools.ToolCall, result string, failed *bool) {
 	w.step()
 	w.open = max(0, w.open-1)
 	text := c.Function.Name + " answered"
-	if isError {
-		text = c.Function.Name + " failed"
+	data := map[string]any{"type": resultData, "id": c.ID, "name": c.Function.Name, "result": clip(result, maxData)}
+	if failed != nil {
+		data["is_error"] = *failed
+		if *failed {
+			text = c.Function.Name + " failed"
+		}
 	}
 	if result != "" {
 		text += ": " + result
 	}
-	w.put(text, map[string]any{"type": resultData, "id": c.ID, "name": c.Function.Name, "result": clip(result, maxData), "is_error": isError})
+	w.put(text, data)
 }
 
-// catchUp outputs the tool calls of the conversation, and their results, that the output does not have. The library continues
-// before its events are handled, so a killed server may not have written them.
+// catchUp outputs the tool calls that have a result in the conversation, and these results, unless the output has them. The
+// library continues before its events are handled, so a killed server may not have written them.
 func (w *watcher) catchUp(items []session.Item) {
-	said, called := w.run.out.steps(), map[string]tools.ToolCall{}
+	w.repeat(items, w.run.out.steps())
+	w.open = 0
+}
+
+// repeat is catchUp with the steps that the output has.
+func (w *watcher) repeat(items []session.Item, said map[string]int) {
+	missing := func(kind, id string) bool {
+		said[kind+id]--
+		return said[kind+id] < 0
+	}
+	called := map[string]tools.ToolCall{}
 	for _, item := range items {
+		if item.SubSession != nil {
+			w.repeat(item.SubSession.Messages, said)
+		}
 		m := item.Message
 		if m == nil {
 			continue
 		}
-		w.agent = cmp.Or(m.AgentName, w.agent)
 		for _, c := range m.Message.ToolCalls {
-			if called[c.ID] = c; !said[callData+c.ID] {
-				w.called(c)
-			}
+			called[c.ID] = c
 		}
-		if c, ok := called[m.Message.ToolCallID]; ok && m.Message.Role == chat.MessageRoleTool && !said[resultData+c.ID] {
-			w.returned(c, m.Message.Content, false) // the conversation does not say whether it failed
+		c, ok := called[m.Message.ToolCallID]
+		if m.Message.Role != chat.MessageRoleTool || !ok || c.ID == "" {
+			continue
+		}
+		w.agent = cmp.Or(m.AgentName, w.agent)
+		if missing(callData, c.ID) {
+			w.called(c)
+		}
+		if missing(resultData, c.ID) {
+			w.returned(c, m.Message.Content, nil)
 		}
 	}
-	w.open = 0
 }
 
 // answer calls f, which answers a question of the library, until f succeeds or ctx is done. f fails as long as the
