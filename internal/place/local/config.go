@@ -182,7 +182,8 @@ func (p Project) check() (project, error) {
 	if p.Repository, err = resolve(p.Repository); err != nil {
 		return project{}, err
 	}
-	if _, err := sandbox.Choose(p.Sandbox, p.Network); err != nil {
+	mode, err := sandbox.Choose(p.Sandbox, p.Network)
+	if err != nil {
 		return project{}, err
 	}
 	if err := resolveAll(&p.Read, &p.Write); err != nil {
@@ -198,7 +199,7 @@ func (p Project) check() (project, error) {
 		return project{}, errors.New(fleet.PublicMessage(err))
 	}
 	if len(p.Roles) == 0 {
-		p.Roles = defaultRoles(p.Driver)
+		p.Roles = defaultRoles(p.Driver, mode != sandbox.None)
 	}
 	p.Roles = slices.Clone(p.Roles)
 	if err := checkRoles(p.Roles); err != nil {

@@ -12,7 +12,7 @@ import (
 // that lookPath finds. Callers usually pass exec.LookPath.
 func Discover(lookPath func(program string) (string, error)) []Project {
 	projects := []Project{{
-		Name: "shell", DisplayName: "Shell", Driver: "shell", Roles: defaultRoles("shell"),
+		Name: "shell", DisplayName: "Shell", Driver: "shell", Roles: defaultRoles("shell", false),
 		Description: "Tasks are bash scripts, each agent works in an empty directory of its own",
 	}}
 	for _, k := range driver.CLIs() {
@@ -21,16 +21,16 @@ func Discover(lookPath func(program string) (string, error)) []Project {
 		}
 		projects = append(projects, Project{
 			Name: k.Name, DisplayName: k.DisplayName, Driver: k.Options.Kind, Command: k.Options.Command,
-			Stdin: k.Options.Stdin, Output: k.Options.Output, Fields: k.Options.Fields, Roles: defaultRoles(k.Options.Kind),
+			Stdin: k.Options.Stdin, Output: k.Options.Output, Fields: k.Options.Fields, Roles: defaultRoles(k.Options.Kind, true), // the directory is empty at first
 			Description: fmt.Sprintf("Agents are %s, each works in an empty directory of its own", k.DisplayName),
 		})
 	}
 	return projects
 }
 
-// defaultRoles returns the roles of a project without configured roles. Agents in these roles may change files in their
-// directory.
-func defaultRoles(driver string) []Role {
+// defaultRoles returns the roles of a project without configured roles. If edits is set, agents in these roles may change files
+// in their directory.
+func defaultRoles(driver string, edits bool) []Role {
 	roles := []Role{
 		{
 			Name: "coder", DisplayName: "Software Engineer", Default: true,
@@ -54,7 +54,7 @@ func defaultRoles(driver string) []Role {
 				"decided, why, and who should do what next.",
 		},
 	}
-	if driver == "claude" || driver == "acp" {
+	if edits && (driver == "claude" || driver == "acp") {
 		for i := range roles {
 			roles[i].PermissionMode = acp.AcceptEdits
 		}

@@ -2,6 +2,9 @@ package acp
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -101,8 +104,9 @@ func (p Policy) decide(c call) (allowed, decided bool, why string) {
 	return false, false, "no rule allows it"
 }
 
-// within reports whether the call names its files, and all of them are in the directory.
+// within reports whether the call names its files, and all of them are in the directory, also if symbolic links are followed.
 func (c call) within(dir string) bool {
+	real, ok := followed(dir)
 	paths := append(c.subjects(), c.changes()...)
 	for _, l := range c.Places {
 		paths = append(paths, l.Path)
@@ -111,11 +115,26 @@ func (c call) within(dir string) bool {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(dir, path)
 		}
-		if rel, err := filepath.Rel(dir, path); err != nil || !filepath.IsLocal(rel) {
+		target, known := followed(filepath.Clean(path))
+		if rel, err := filepath.Rel(real, target); !known || err != nil || !filepath.IsLocal(rel) {
 			return false
 		}
 	}
-	return len(paths) > 0
+	return ok && len(paths) > 0
+}
+
+// followed returns the absolute path without symbolic links. The end of the path may not exist yet. ok is false for a link whose
+// target does not exist, because a program would create the target.
+func followed(path string) (target string, ok bool) {
+	target, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		return target, true
+	}
+	if _, err := os.Lstat(path); err == nil || !errors.Is(err, fs.ErrNotExist) || path == filepath.Dir(path) {
+		return "", false
+	}
+	parent, ok := followed(filepath.Dir(path))
+	return filepath.Join(parent, filepath.Base(path)), ok
 }
 
 // changes returns the files that the call changes, according to its content.

@@ -2,6 +2,8 @@ package acp
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -77,5 +79,26 @@ func TestPolicy(t *testing.T) {
 			require.Equal(t, tt.allowed, allowed, why)
 			require.Equal(t, !tt.undecided, decided, why)
 		})
+	}
+}
+
+// TestEditsThroughLinks checks that a symbolic link in the directory does not lead an edit out of it.
+func TestEditsThroughLinks(t *testing.T) {
+	t.Parallel()
+	dir, outside := filepath.Join(t.TempDir(), "link to the directory"), t.TempDir()
+	real := t.TempDir()
+	require.NoError(t, os.Symlink(real, dir))
+	for name, target := range map[string]string{"out": outside, "dangling": filepath.Join(outside, "new"), "in": "sub", "loop": "loop"} {
+		require.NoError(t, os.Symlink(target, filepath.Join(real, name)))
+	}
+	require.NoError(t, os.Mkdir(filepath.Join(real, "sub"), 0o700))
+	for path, want := range map[string]bool{
+		"a.go": true, "sub/new/a.go": true, "in/a.go": true, filepath.Join(dir, "a.go"): true, filepath.Join(real, "a.go"): true,
+		"out/a.go": false, "out/new/a.go": false, "dangling": false, "loop": false, "../a.go": false, outside: false,
+	} {
+		input, err := json.Marshal(map[string]string{"file_path": path})
+		require.NoError(t, err)
+		allowed, _, _ := Policy{Edits: true, dir: dir}.decide(call{Kind: "edit", RawInput: input})
+		require.Equal(t, want, allowed, path)
 	}
 }
