@@ -62,7 +62,7 @@ func (f *fleetUnder) contracts(ctx context.Context, client int, r *rand.Rand) {
 
 // startContract returns the id of the agent, or "" if no answer has it.
 func (f *fleetUnder) startContract(id string, r *rand.Rand) string {
-	request := &fleetv1.AgentStartRequest{Contract: "sleep 10", RequestId: id}
+	request := &fleetv1.AgentStartRequest{Contract: "sleep 3600", RequestId: id}
 	for range tries {
 		answer := &fleetv1.AgentStartResponse{}
 		if err := f.call(r, "LifecycleService/AgentStart", request, answer); err == nil || reasonOf(err) != "" {
@@ -95,21 +95,31 @@ func (f *fleetUnder) complete(c *contract, r *rand.Rand) {
 	}
 }
 
-// contractResults returns the results of all contracts that callers know, by the id of the agent. It waits until they have ended.
+// settleContracts stops the contracts that have not ended. Callers may not know some of them.
+func (f *fleetUnder) settleContracts(ctx context.Context, t *testing.T) {
+	for cursor := ""; ; {
+		answer := &fleetv1.AgentListResponse{}
+		require.NoError(t, overGRPC(ctx, f.servers[0], "LifecycleService/AgentList", &fleetv1.AgentListRequest{Cursor: cursor, PageSize: new(int32(100))}, answer))
+		for _, a := range answer.GetAgents() {
+			if a.GetStatus() == fleetv1.LifecycleStatus_running || a.GetStatus() == fleetv1.LifecycleStatus_ready {
+				require.NoError(t, overGRPC(ctx, f.servers[0], "LifecycleService/AgentStop", &fleetv1.AgentStopRequest{AgentId: a.GetAgentId()}, &fleetv1.AgentStopResponse{}))
+			}
+		}
+		if cursor = answer.GetNextCursor(); cursor == "" {
+			return
+		}
+	}
+}
+
+// contractResults returns the results of all contracts that callers know, by the id of the agent.
 func (f *fleetUnder) contractResults(ctx context.Context, t *testing.T) map[string]contractResult {
 	results := map[string]contractResult{}
 	client := fleetv1.NewLifecycleServiceClient(f.servers[0].conn)
 	for _, c := range f.history.contracts {
-		var status *fleetv1.LifecycleAgent
-		for {
-			answer := &fleetv1.AgentStatusResponse{}
-			require.NoError(t, overGRPC(ctx, f.servers[0], "LifecycleService/AgentStatus", &fleetv1.AgentStatusRequest{AgentIds: []string{c.agent}}, answer))
-			require.Len(t, answer.GetAgents(), 1)
-			if status = answer.GetAgents()[0]; status.GetStatus() != fleetv1.LifecycleStatus_running {
-				break
-			}
-			pause(ctx, 200*time.Millisecond)
-		}
+		answer := &fleetv1.AgentStatusResponse{}
+		require.NoError(t, overGRPC(ctx, f.servers[0], "LifecycleService/AgentStatus", &fleetv1.AgentStatusRequest{AgentIds: []string{c.agent}}, answer))
+		require.Len(t, answer.GetAgents(), 1)
+		status := answer.GetAgents()[0]
 		result := contractResult{status: status.GetStatus().String() + " " + status.GetCompletion().String(), summary: status.GetSummary()}
 		if status.GetPayloadSize() > 0 {
 			s, err := client.DownloadPayload(ctx, &fleetv1.DownloadPayloadRequest{AgentId: c.agent})

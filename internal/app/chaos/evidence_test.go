@@ -24,11 +24,14 @@ func (f *fleetUnder) evidence(t *testing.T) *evidence {
 	defer cancel()
 	e := &evidence{limits: f.limits, agents: map[string]bool{}, watched: map[string][]*fleetv1.Event{}, runs: map[string]int{}, delivered: map[string]int{}, workspaces: map[string]int{}}
 	var err error
-	e.log, err = f.logOf(ctx)
-	require.NoError(t, err)
-	require.NotEmpty(t, e.log)
-	if err := f.caughtUp(ctx, e.log[len(e.log)-1].GetCursor()); err != nil {
-		f.history.problem("%v", err)
+	for caughtUp := false; !caughtUp; { // events may be added until all agents are deleted
+		e.log, err = f.logOf(ctx)
+		require.NoError(t, err)
+		require.NotEmpty(t, e.log)
+		if caughtUp = f.caughtUp(ctx, e.log[len(e.log)-1].GetCursor()); ctx.Err() != nil {
+			f.history.problem("not all watchers have received the last event")
+			break
+		}
 	}
 	for _, s := range f.servers {
 		for _, problem := range s.internalErrors() {

@@ -153,13 +153,15 @@ func (f *fleetUnder) logOf(ctx context.Context) (log []*fleetv1.Event, err error
 	}
 }
 
-// caughtUp waits until all watchers have received the last event. It fails when ctx is done before.
-func (f *fleetUnder) caughtUp(ctx context.Context, last string) error {
+// caughtUp waits for some seconds until the last event that all watchers have received is the given one. It returns false if
+// that does not happen.
+func (f *fleetUnder) caughtUp(ctx context.Context, last string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*watchLimit)
+	defer cancel()
 	for slices.ContainsFunc(f.watchers, func(w *watcher) bool { return w.at() != last }) {
-		pause(ctx, 50*time.Millisecond)
-		if ctx.Err() != nil {
-			return errors.New("not all watchers have received the last event")
+		if pause(ctx, 50*time.Millisecond); ctx.Err() != nil {
+			return false
 		}
 	}
-	return nil
+	return true
 }
