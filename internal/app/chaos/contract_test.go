@@ -95,18 +95,37 @@ func (f *fleetUnder) complete(c *contract, r *rand.Rand) {
 	}
 }
 
-// settleContracts stops the contracts that have not ended. Callers may not know some of them.
-func (f *fleetUnder) settleContracts(ctx context.Context, t *testing.T) {
+// settleContracts stops the contracts that have not ended, until there are none. Callers may not know some of them.
+func (f *fleetUnder) settleContracts(ctx context.Context) {
+	for {
+		running, err := f.runningContracts(ctx)
+		if err == nil && len(running) == 0 {
+			return
+		}
+		for _, id := range running {
+			_ = overGRPC(ctx, f.servers[0], "LifecycleService/AgentStop", &fleetv1.AgentStopRequest{AgentId: id}, &fleetv1.AgentStopResponse{}) // the next list shows whether it has worked
+		}
+		if pause(ctx, 100*time.Millisecond); ctx.Err() != nil {
+			f.history.problem("contracts do not end: %v, %v", running, err)
+			return
+		}
+	}
+}
+
+// runningContracts returns the ids of the agents of contracts that have not ended.
+func (f *fleetUnder) runningContracts(ctx context.Context) (ids []string, err error) {
 	for cursor := ""; ; {
 		answer := &fleetv1.AgentListResponse{}
-		require.NoError(t, overGRPC(ctx, f.servers[0], "LifecycleService/AgentList", &fleetv1.AgentListRequest{Cursor: cursor, PageSize: new(int32(100))}, answer))
+		if err := overGRPC(ctx, f.servers[0], "LifecycleService/AgentList", &fleetv1.AgentListRequest{Cursor: cursor, PageSize: new(int32(100))}, answer); err != nil {
+			return nil, err
+		}
 		for _, a := range answer.GetAgents() {
 			if a.GetStatus() == fleetv1.LifecycleStatus_running || a.GetStatus() == fleetv1.LifecycleStatus_ready {
-				require.NoError(t, overGRPC(ctx, f.servers[0], "LifecycleService/AgentStop", &fleetv1.AgentStopRequest{AgentId: a.GetAgentId()}, &fleetv1.AgentStopResponse{}))
+				ids = append(ids, a.GetAgentId())
 			}
 		}
 		if cursor = answer.GetNextCursor(); cursor == "" {
-			return
+			return ids, nil
 		}
 	}
 }

@@ -239,7 +239,7 @@ func (f *fleetUnder) settle(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), settleLimit)
 	defer cancel()
-	f.settleContracts(ctx, t)
+	f.settleContracts(ctx)
 	for {
 		answer := &fleetv1.ListAgentsResponse{}
 		err := overGRPC(ctx, f.servers[0], "ListAgents", &fleetv1.ListAgentsRequest{}, answer)
