@@ -1,4 +1,4 @@
-// Command containerfile checks container files with the parser and the rules of BuildKit.
+// Command containerfile reads container files with BuildKit's parser. It fails if the parser refuses one or warns about one.
 package main
 
 import (
@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// check calls warn for each rule that the file does not follow.
+// check calls warn for each warning of the parser.
 func check(path string, warn func(text string)) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -41,7 +41,9 @@ func check(path string, warn func(text string)) error {
 		warn(w.Short)
 	}
 	_, _, err = instructions.Parse(file.AST, linter.New(&linter.Config{
-		Warn: func(rule, _, _, text string, at []parser.Range) { warn(fmt.Sprintf("line %d: %s: %s", at[0].Start.Line, rule, text)) },
+		Warn: func(rule, _, _, text string, at []parser.Range) {
+			warn(fmt.Sprintf("line %d: %s: %s", at[0].Start.Line, rule, text))
+		},
 	}))
 	return err
 }

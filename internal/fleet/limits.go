@@ -247,7 +247,8 @@ func (h Holdings) AllAgents() (n int) {
 // client that repeats refused calls should not do so more often.
 const HeldRetry = time.Minute
 
-// BusyRetry is the suggested wait after LIMIT_REACHED for calls of which too many are under way. When they end is not known.
+// BusyRetry is the suggested wait after LIMIT_REACHED if too many tasks or calls are under way. It is a guess: nobody knows when
+// one of them ends.
 const BusyRetry = 5 * time.Second
 
 // LimitReached returns LIMIT_REACHED for somebody who has too little left of the limit that the setting key sets. who is "you
@@ -257,8 +258,8 @@ func LimitReached(key, who string, used, most int64, what, next string) *Error {
 		AtLimit(key, used, most).After(HeldRetry).Next(next)
 }
 
-// TooManyRequestsIn returns LIMIT_REACHED for a principal that has used its part of the most requests a second about a project.
-// It may try again after wait.
+// TooManyRequestsIn returns LIMIT_REACHED for a principal that has used its part of a project's limit, which is most requests a
+// second. The principal may try again after wait.
 func TooManyRequestsIn(project string, most int, wait time.Duration) *Error {
 	key := Limit{Kind: "requests_per_second", Project: project}.Setting()
 	return Errorf(ReasonLimitReached, "the project %s takes %d requests a second of all its users, and you have used your part: wait a moment and send fewer, or ask the operator to raise %s", project, most, key).

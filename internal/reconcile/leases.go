@@ -107,11 +107,7 @@ func (l *leases) keep(ctx context.Context) {
 // renew renews the leases once. Leases that another owner has taken are lost.
 func (l *leases) renew(ctx context.Context) error {
 	l.mu.Lock()
-	var before []*holding
-	for _, h := range l.held {
-		before = append(before, h)
-	}
-	keys := slices.Collect(maps.Keys(l.held)) // a lease whose release has failed expires, because it is not renewed
+	before := maps.Clone(l.held)
 	l.mu.Unlock()
 	if len(before) == 0 {
 		return nil
@@ -119,7 +115,8 @@ func (l *leases) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.ttl)
 	defer cancel()
 	asked := time.Now()
-	epochs, err := l.store.RenewLeases(ctx, l.owner, l.ttl, keys)
+	// A lease whose release has failed is not held, so it is not renewed, and expires.
+	epochs, err := l.store.RenewLeases(ctx, l.owner, l.ttl, slices.Collect(maps.Keys(before)))
 	if err != nil {
 		l.failures.Add(1)
 		return err

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"fleet/internal/fleet"
 )
@@ -64,7 +63,7 @@ func admitOwner(l fleet.Limits, tx fleet.ReadTx, owner string, m increase, reach
 	case m.agents > 0 && l.Agents > 0 && h.AllAgents()+m.agents > l.Agents:
 		return reached("agents", int64(h.AllAgents()), int64(l.Agents), "agents", "{delete_agent} deletes one")
 	case m.tasks > 0 && l.RunningTasks > 0 && h.RunningTasks+m.tasks > l.RunningTasks:
-		return reached("running_tasks", int64(h.RunningTasks), int64(l.RunningTasks), "running tasks", "{wait_tasks} waits for one to end").After(taskRetry)
+		return reached("running_tasks", int64(h.RunningTasks), int64(l.RunningTasks), "running tasks", "{wait_tasks} waits for one to end").After(fleet.BusyRetry)
 	case m.tasks+m.bytes > 0 && l.StoredBytes > 0 && h.StoredBytes+int64(max(m.bytes, 1)) > l.StoredBytes:
 		return reached("stored_bytes", h.StoredBytes, l.StoredBytes, "bytes stored", "{delete_task} deletes a task")
 	}
@@ -91,15 +90,12 @@ func admitProject(l fleet.ProjectLimits, tx fleet.ReadTx, m increase) error {
 	case m.agents > 0 && l.Agents > 0 && h.Agents+m.agents > l.Agents:
 		return projectFull(m.project, "agents", int64(h.Agents), int64(l.Agents), "agents", "wait until somebody deletes one")
 	case m.tasks > 0 && l.RunningTasks > 0 && h.RunningTasks+m.tasks > l.RunningTasks:
-		return projectFull(m.project, "running_tasks", int64(h.RunningTasks), int64(l.RunningTasks), "running tasks", "wait until one ends").After(taskRetry)
+		return projectFull(m.project, "running_tasks", int64(h.RunningTasks), int64(l.RunningTasks), "running tasks", "wait until one ends").After(fleet.BusyRetry)
 	case m.tasks+m.bytes > 0 && l.StoredBytes > 0 && h.StoredBytes+int64(max(m.bytes, 1)) > l.StoredBytes:
 		return projectFull(m.project, "stored_bytes", h.StoredBytes, l.StoredBytes, "bytes stored", "delete tasks of the project").Next("{delete_task} deletes a task")
 	}
 	return nil
 }
-
-// taskRetry is the suggested wait before another try to start a task. It is a guess: nobody knows when a task ends.
-const taskRetry = 5 * time.Second
 
 // projectFull returns the error of a project that has reached a limit. It does not name the users of the project.
 func projectFull(project, limit string, used, most int64, what, next string) *fleet.Error {

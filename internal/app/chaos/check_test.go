@@ -211,8 +211,11 @@ func (v *verdict) checkTasks(h *history, e *evidence, tags map[string]string) {
 			v.bad("task %s was %s, and is %s", id, was, status)
 		}
 	}
+	for _, task := range e.ofContracts {
+		ids[task.GetId()] = true
+	}
 	for id := range h.final {
-		if !ids[id] && !slices.ContainsFunc(e.ofContracts, func(t *fleetv1.Task) bool { return t.GetId() == id }) {
+		if !ids[id] {
 			v.bad("task %s has ended and is not in the store", id)
 		}
 	}

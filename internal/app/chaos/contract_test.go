@@ -1,8 +1,6 @@
 package chaos
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/store/packed"
 )
 
 // contract is what a caller learned about a contract whose agent it started.
@@ -143,18 +142,16 @@ func (f *fleetUnder) contractResults(ctx context.Context, t *testing.T) map[stri
 		if status.GetPayloadSize() > 0 {
 			s, err := client.DownloadPayload(ctx, &fleetv1.DownloadPayloadRequest{AgentId: c.agent})
 			require.NoError(t, err)
-			var packed bytes.Buffer
+			var content []byte
 			for {
 				body, err := s.Recv()
 				if errors.Is(err, io.EOF) {
 					break
 				}
 				require.NoError(t, err)
-				packed.Write(body.GetData())
+				content = append(content, body.GetData()...)
 			}
-			z, err := gzip.NewReader(&packed)
-			require.NoError(t, err)
-			payload, err := io.ReadAll(z)
+			payload, err := packed.Unpack(content, int(status.GetPayloadSize()))
 			require.NoError(t, err)
 			result.payload = string(payload)
 		}

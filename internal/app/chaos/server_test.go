@@ -139,13 +139,17 @@ func (s *server) start(skew time.Duration) error {
 	return nil
 }
 
+// last says that the process must not be started again by itself, and returns it. ended is closed when it has ended.
+func (s *server) last() (cmd *exec.Cmd, ended <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.killed = true
+	return s.cmd, s.ended
+}
+
 // Kill ends the process at once.
 func (s *server) Kill() {
-	s.mu.Lock()
-	cmd, ended := s.cmd, s.ended
-	s.killed = true
-	s.mu.Unlock()
-	if cmd != nil {
+	if cmd, ended := s.last(); cmd != nil {
 		_ = cmd.Process.Kill()
 		<-ended
 	}
@@ -153,10 +157,7 @@ func (s *server) Kill() {
 
 // Stop asks the process to end, as a service manager does, and waits for that.
 func (s *server) Stop() error {
-	s.mu.Lock()
-	cmd, ended := s.cmd, s.ended
-	s.killed = true
-	s.mu.Unlock()
+	cmd, ended := s.last()
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-ended:

@@ -18,7 +18,8 @@ const (
 	maxUnread = 512 << 20
 	// minUnread is the size of the smallest answer that is counted.
 	minUnread = 4 << 10
-	// downloadSize is counted for a download until its size is known: the size of the largest one, which is in memory as a whole.
+	// downloadSize counts for a download whose size is not known yet. It is the size of the largest download. The server has a
+	// download in memory as a whole.
 	downloadSize = 64 << 20
 	// retryUnread is how long a principal with too many unread bytes should wait before it repeats a call.
 	retryUnread = 2 * time.Second
