@@ -16,11 +16,12 @@ const (
 	inInbox      = `SELECT EXISTS (SELECT FROM inbox WHERE `
 	lastSeq      = `SELECT seq FROM sequencer WHERE id = 1`
 	// changedAgents repeats the condition of the index, so that the database uses the index and reads no output events.
-	changedAgents = `SELECT agent_uid, EXISTS (SELECT FROM leases WHERE key = '` + fleet.AgentLease + `' || agent_uid AND owner <> $2 AND until > clock_timestamp())
+	changedAgents = `SELECT agent_uid,
+			coalesce((SELECT owner <> $2 AND until > clock_timestamp() FROM leases WHERE key = '` + fleet.AgentLease + `' || agent_uid), false)
 		FROM (SELECT agent_uid FROM events WHERE type <> 'task_output' AND seq > $1 UNION SELECT unnest($3::text[])) AS changed`
-	// byKeys makes the database read the table of leases by key in the rest of the transaction. The table is often small
-	// when the database plans the query, and large when it uses the plan again.
-	byKeys       = `SELECT set_config('enable_seqscan', 'off', true)`
+	// byKeys makes the database read the table of leases by key in the rest of the transaction, as keyedSettings do for
+	// updates, and plan a statement only once.
+	byKeys       = `SELECT set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)`
 	insertEvents = `INSERT INTO inbox (time, type, agent_uid, agent_name, name_key, owner, task_id, status, text, data)
 		SELECT time, type, agent_uid, agent_name, name_key, owner, task_id, status, text, data
 		FROM unnest($1::timestamptz[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::bytea[])

@@ -177,7 +177,7 @@ func (s *Store) run(t *readTx, f, commit func() error) (again bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		defer s.turns.Give(permit)
+		defer s.turns.Give(t.ctx, permit)
 	}
 	if t.conn, err = pool.Acquire(t.ctx); err != nil {
 		return false, translate(err)

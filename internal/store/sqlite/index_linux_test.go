@@ -17,7 +17,7 @@ func TestNewestEventIsKnownWithoutAQuery(t *testing.T) {
 	for range readers() { // take all connections, so that a query would wait
 		c, err := s.reader.take(t.Context())
 		require.NoError(t, err)
-		defer s.reader.conns.Give(c)
+		defer s.reader.conns.Give(t.Context(), c)
 	}
 	again, err := s.LastSeq(t.Context())
 	require.NoError(t, err)

@@ -25,7 +25,7 @@ func (p *pool) take(ctx context.Context) (*conn, error) {
 		return c, err
 	}
 	if c, err = newConn(ctx, p.db); err != nil {
-		p.conns.Give(nil)
+		p.conns.Give(ctx, nil)
 		return nil, plain(ctx, err)
 	}
 	return c, nil
@@ -38,7 +38,7 @@ func (p *pool) with(ctx context.Context, f func(*conn) error) error {
 	if err != nil {
 		return err
 	}
-	defer func() { p.conns.Give(c) }()
+	defer func() { p.conns.Give(ctx, c) }()
 	defer func() {
 		if c.broken {
 			_ = c.close() // f has already returned the error that broke the connection

@@ -40,7 +40,7 @@ func TestUpdatesPassLeases(t *testing.T) {
 		})
 	}()
 	waiting(1, 2)
-	s.writer.conns.Give(c)
+	s.writer.conns.Give(t.Context(), c)
 	require.NoError(t, <-updated)
 	require.Equal(t, map[string]string{"agent/1": "worker"}, found)
 	require.NoError(t, <-leased)

@@ -28,7 +28,7 @@ func TestCallersPassWorkers(t *testing.T) {
 			}
 			order <- name
 			if err == nil {
-				q.Give(pen)
+				q.Give(ctx, pen)
 			}
 		}()
 		waittest.Until(t, "a queue gives no signal", func() bool {
@@ -46,7 +46,7 @@ func TestCallersPassWorkers(t *testing.T) {
 	}
 	leave()
 	require.Equal(t, context.Canceled.Error(), <-order)
-	q.Give(pen)
+	q.Give(t.Context(), pen)
 	var got []string
 	for range 8 {
 		got = append(got, <-order)
@@ -55,6 +55,35 @@ func TestCallersPassWorkers(t *testing.T) {
 	pen, err = q.Take(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, q.Close())
-	q.Give(pen)
+	q.Give(t.Context(), pen)
 	require.Equal(t, []string{"the pen"}, q.Close())
+}
+
+// TestWorkersLeaveHalfToCallers checks that background calls have at most half of the things at the same time.
+func TestWorkersLeaveHalfToCallers(t *testing.T) {
+	t.Parallel()
+	q := turn.NewQueue(1, 2, 3, 4)
+	worker := fleet.WithLease(t.Context(), fleet.Lease{Key: "agent/1", Epoch: 1})
+	first, err := q.Take(worker)
+	require.NoError(t, err)
+	_, err = q.Take(worker)
+	require.NoError(t, err)
+	third := make(chan error)
+	go func() {
+		_, err := q.Take(worker)
+		third <- err
+	}()
+	waittest.Until(t, "a queue gives no signal", func() bool {
+		_, back := q.Waiting()
+		return back == 1
+	})
+	caller, err := q.Take(t.Context())
+	require.NoError(t, err)
+	_, err = q.Take(t.Context())
+	require.NoError(t, err)
+	q.Give(t.Context(), caller)
+	_, back := q.Waiting()
+	require.Equal(t, 1, back, "a worker has got the thing of a caller")
+	q.Give(worker, first)
+	require.NoError(t, <-third)
 }
