@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -19,15 +20,21 @@ const (
 	changedAgents = `SELECT agent_uid,
 			coalesce((SELECT owner <> $2 AND until > clock_timestamp() FROM leases WHERE key = '` + fleet.AgentLease + `' || agent_uid), false)
 		FROM (SELECT agent_uid FROM events WHERE type <> 'task_output' AND seq > $1 UNION SELECT unnest($3::text[])) AS changed`
-	// byKeys makes the database read the table of leases by key in the rest of the transaction, as keyedSettings do for
-	// updates, and plan a statement only once.
-	byKeys       = `SELECT set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)`
 	insertEvents = `INSERT INTO inbox (time, type, agent_uid, agent_name, name_key, owner, task_id, status, text, data)
 		SELECT time, type, agent_uid, agent_name, name_key, owner, task_id, status, text, data
 		FROM unnest($1::timestamptz[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::bytea[])
 			WITH ORDINALITY AS e (time, type, agent_uid, agent_name, name_key, owner, task_id, status, text, data, n)
 		ORDER BY n RETURNING id`
 )
+
+// byKeys applies keyedSettings to the rest of the transaction.
+var byKeys = func() string {
+	var settings []string
+	for _, name := range slices.Sorted(maps.Keys(keyedSettings)) {
+		settings = append(settings, `set_config('`+name+`', '`+keyedSettings[name]+`', true)`)
+	}
+	return `SELECT ` + strings.Join(settings, `, `)
+}()
 
 // smallEvent is the size of the largest event that is accepted on a full disk, in bytes of its text and data.
 const smallEvent = 4096
