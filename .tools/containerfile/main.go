@@ -1,4 +1,4 @@
-// Command containerfile reads container files with BuildKit's parser. It fails if the parser refuses one or warns about one.
+// Command containerfile reads container files with BuildKit's parser. It fails if there are errors or warnings.
 package main
 
 import (

@@ -258,8 +258,8 @@ func LimitReached(key, who string, used, most int64, what, next string) *Error {
 		AtLimit(key, used, most).After(HeldRetry).Next(next)
 }
 
-// TooManyRequestsIn returns LIMIT_REACHED for a principal that has used its part of a project's limit, which is most requests a
-// second. The principal may try again after wait.
+// TooManyRequestsIn returns LIMIT_REACHED for a principal that has used its part of a project's requests per second. most is the
+// limit of the project. The principal may try again after wait.
 func TooManyRequestsIn(project string, most int, wait time.Duration) *Error {
 	key := Limit{Kind: "requests_per_second", Project: project}.Setting()
 	return Errorf(ReasonLimitReached, "the project %s takes %d requests a second of all its users, and you have used your part: wait a moment and send fewer, or ask the operator to raise %s", project, most, key).

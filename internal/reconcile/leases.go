@@ -115,7 +115,7 @@ func (l *leases) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.ttl)
 	defer cancel()
 	asked := time.Now()
-	// A lease whose release has failed is not held, so it is not renewed, and expires.
+	// If the release of a lease has failed, the lease is not in held. It is not renewed, so it expires.
 	epochs, err := l.store.RenewLeases(ctx, l.owner, l.ttl, slices.Collect(maps.Keys(before)))
 	if err != nil {
 		l.failures.Add(1)

@@ -19,8 +19,8 @@ import (
 // BenchmarkReplicas measures tasks on replicas that share a Postgres server, beside pgbench with as many connections as
 // they write with, on the same Postgres server. A turn lasts until everything that its calls have begun has ended.
 func BenchmarkReplicas(b *testing.B) {
-	// A turn is longer than elsewhere, since pgbench is started anew in each turn. Its turns last this long too. If they
-	// were longer, most checkpoints and vacuums for their rows would burden the turns of the other rows.
+	// d is longer than elsewhere, because pgbench is started anew in each of its turns. Our turns must last about as long as
+	// those of pgbench. In short turns, much of our work would run during checkpoints and vacuums that pgbench has caused.
 	const d = 4 * time.Second
 	const connections = 16 // with which a replica writes
 	var fs unix.Statfs_t

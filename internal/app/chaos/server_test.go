@@ -139,8 +139,8 @@ func (s *server) start(skew time.Duration) error {
 	return nil
 }
 
-// last says that the process must not be started again by itself, and returns it. ended is closed when it has ended.
-func (s *server) last() (cmd *exec.Cmd, ended <-chan struct{}) {
+// noRestart prevents automatic restarts of the process, and returns the process. ended is closed after it has ended.
+func (s *server) noRestart() (cmd *exec.Cmd, ended <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.killed = true
@@ -149,7 +149,7 @@ func (s *server) last() (cmd *exec.Cmd, ended <-chan struct{}) {
 
 // Kill ends the process at once.
 func (s *server) Kill() {
-	if cmd, ended := s.last(); cmd != nil {
+	if cmd, ended := s.noRestart(); cmd != nil {
 		_ = cmd.Process.Kill()
 		<-ended
 	}
@@ -157,7 +157,7 @@ func (s *server) Kill() {
 
 // Stop asks the process to end, as a service manager does, and waits for that.
 func (s *server) Stop() error {
-	cmd, ended := s.last()
+	cmd, ended := s.noRestart()
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-ended:

@@ -18,8 +18,8 @@ const (
 	maxUnread = 512 << 20
 	// minUnread is the size of the smallest answer that is counted.
 	minUnread = 4 << 10
-	// downloadSize counts for a download whose size is not known yet. It is the size of the largest download. The server has a
-	// download in memory as a whole.
+	// downloadSize is how many bytes count for a download whose size is not known yet. It is the size of the largest download.
+	// A download counts because the server keeps all of it in memory.
 	downloadSize = 64 << 20
 	// retryUnread is how long a principal with too many unread bytes should wait before it repeats a call.
 	retryUnread = 2 * time.Second

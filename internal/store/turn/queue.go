@@ -14,16 +14,16 @@ import (
 const foregroundTurns = 4
 
 // Queue hands out a fixed number of things, such as connections. It serves calls in order, but foreground calls pass
-// waiting background calls. Background calls have at most half of the things at the same time, so that foreground calls
-// need not wait for them. A background call is a call whose context has a lease. It belongs to a worker, so nobody waits
-// for it.
+// waiting background calls. Background calls have at most half of the things at the same time, rounded up. The other half
+// is left for foreground calls. A background call is a call whose context has a lease. It belongs to a worker, so nobody
+// waits for it.
 type Queue[T any] struct {
 	mu          sync.Mutex
 	free        []T
 	front, back []chan T
-	turns       int // foreground calls that have passed the first waiting background call
-	inBack      int // things that background calls have
-	most        int // the limit of inBack
+	turns       int // how many foreground calls have passed the first waiting background call
+	inBack      int // how many things background calls have
+	most        int // limit of inBack
 }
 
 // NewQueue returns a queue that hands out the things.
@@ -73,7 +73,7 @@ func (q *Queue[T]) withdraw(ctx context.Context, waiting chan T) {
 	}
 }
 
-// Give returns a thing. ctx must be the context with which it was taken.
+// Give gives a thing back. ctx must be the context that Take got.
 func (q *Queue[T]) Give(ctx context.Context, thing T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -84,7 +84,7 @@ func (q *Queue[T]) Give(ctx context.Context, thing T) {
 	q.serve()
 }
 
-// serve gives free things to the next waiting calls. The caller must hold mu.
+// serve gives free things to waiting calls. The caller must hold mu.
 func (q *Queue[T]) serve() {
 	for len(q.free) > 0 {
 		queue, may := &q.front, len(q.back) > 0 && q.inBack < q.most
