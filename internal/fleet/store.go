@@ -17,7 +17,8 @@ type Store interface {
 	// from Update itself. Likewise, the Revision that a write sets may be set only when Update returns. When Update returns,
 	// the appended events are in the log.
 	//
-	// If ctx has a lease (WithLease) that another owner has taken, Update writes nothing and returns ErrLeaseLost.
+	// If ctx has a lease (WithLease) that another owner has taken, Update writes nothing and returns ErrLeaseLost, unless fn
+	// fails before.
 	//
 	// If ctx has an unwritten line of the audit log (WithAudit) and the transaction writes something, it also writes the line.
 	Update(ctx context.Context, fn func(tx Tx) error) error

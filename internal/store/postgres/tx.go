@@ -21,10 +21,9 @@ var errEarly = errors.New("the events of the view are not in the log yet")
 const (
 	beginUpdate = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`
 	beginView   = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`
-	// checkLease fails with a division by zero if the lease was lost, because a COMMIT may follow in the same batch.
-	checkLease = `SELECT 1 / count(*) FROM leases WHERE key = $1 AND epoch = $2`
-	// holdLease does what checkLease does, and locks the lease, so that nobody else can take it before the commit. The lock
-	// also stops renewLeases, so it is taken last: a transaction can wait long for other locks.
+	// holdLease fails with a division by zero if the lease was lost, because a COMMIT follows in the same batch. It locks
+	// the lease, so that nobody else can take it before the commit. The lock also stops renewLeases, so it is taken last: a
+	// transaction can wait long for other locks.
 	holdLease = `SELECT 1 / count(*) FROM (SELECT 1 FROM leases WHERE key = $1 AND epoch = $2 FOR SHARE) AS held`
 )
 
@@ -237,7 +236,7 @@ func (t *tx) commit() (ids []int64, err error) {
 	}
 	readAudit, settle := t.queueAudit(b)
 	defer func() { settle(err) }()
-	readLease := t.queueLease(b, holdLease)
+	readLease := t.queueLease(b)
 	b.Queue("COMMIT")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), endTimeout)
 	defer cancel()
@@ -273,18 +272,14 @@ func (t *tx) commit() (ids []int64, err error) {
 func (t *readTx) queueBefore(b *pgx.Batch) func(pgx.BatchResults) error {
 	var read []func(pgx.BatchResults) error
 	exec := func(r pgx.BatchResults) error { _, err := r.Exec(); return err }
-	begins := t.begin != ""
-	if begins {
+	if t.begin != "" {
 		b.Queue(t.begin)
 		t.begin = ""
 		read = append(read, exec)
-		if !t.view {
-			read = append(read, t.queueLease(b, checkLease))
+		if t.view {
+			b.Queue(inboxWaits)
+			read = append(read, func(r pgx.BatchResults) error { return r.QueryRow().Scan(&t.early) })
 		}
-	}
-	if begins && t.view {
-		b.Queue(inboxWaits)
-		read = append(read, func(r pgx.BatchResults) error { return r.QueryRow().Scan(&t.early) })
 	}
 	for range t.locks.queue(b) {
 		read = append(read, exec)
@@ -304,14 +299,13 @@ func (t *readTx) queueBefore(b *pgx.Batch) func(pgx.BatchResults) error {
 	}
 }
 
-// queueLease queues the statement, which is checkLease or holdLease, if the context has a lease. The returned function
-// reads its result.
-func (t *readTx) queueLease(b *pgx.Batch, statement string) func(pgx.BatchResults) error {
+// queueLease queues holdLease if the context has a lease. The returned function reads its result.
+func (t *tx) queueLease(b *pgx.Batch) func(pgx.BatchResults) error {
 	l, ok := fleet.LeaseFrom(t.ctx)
 	if !ok {
 		return func(pgx.BatchResults) error { return nil }
 	}
-	b.Queue(statement, l.Key, l.Epoch)
+	b.Queue(holdLease, l.Key, l.Epoch)
 	return func(r pgx.BatchResults) error {
 		_, err := r.Exec()
 		if code(err) == codeDivision {
