@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"fleet/internal/face/inbound"
 	"fleet/internal/face/wire"
 )
 
@@ -51,6 +52,10 @@ func newPrograms(dir string) *programs {
 	return &programs{dir: dir, sums: map[string]checksum{}}
 }
 
+// downloadTime is how long a download may take. Who downloads needs no token, so other connections of unknown callers
+// are closed much earlier.
+const downloadTime = 10 * time.Minute
+
 // platforms are the platforms that fleet-runner is built for.
 var platforms = map[string]bool{"linux-amd64": true, "linux-arm64": true}
 
@@ -82,6 +87,9 @@ func (p *programs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = fmt.Fprintf(w, "%s  %s\n", hex.EncodeToString(sum), name)
 		return
+	}
+	if c := inbound.From(r.Context()); c != nil {
+		c.Extend(downloadTime)
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("ETag", `"`+hex.EncodeToString(sum)+`"`)

@@ -226,7 +226,7 @@ func listen(key, addr string, limits inbound.Limits) (net.Listener, error) {
 func (s *Server) HTTPAddr() string { return s.httpListener.Addr().String() }
 
 // namedAddr returns the address at which programs on this machine reach REST and MCP. For a listener on all addresses,
-// the host is localhost, since a certificate can name localhost but not 0.0.0.0.
+// the host is localhost: no certificate names 0.0.0.0, and requests for that host are refused.
 func (s *Server) namedAddr() string {
 	host, port, err := net.SplitHostPort(s.HTTPAddr())
 	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
@@ -241,7 +241,7 @@ func (s *Server) GRPCAddr() string { return s.grpcListener.Addr().String() }
 // Serve runs the fleet and answers calls until ctx is done or a listener fails. Then it ends open calls and closes
 // everything. Before that, if ctx is done, it waits for runs of models in this process.
 func (s *Server) Serve(ctx context.Context) error {
-	address, serveHTTP := "http://"+s.HTTPAddr(), s.http.Serve
+	address, serveHTTP := "http://"+s.namedAddr(), s.http.Serve
 	forAgents := address
 	ended := make(chan error, 6)
 	if s.agentsListener != nil {

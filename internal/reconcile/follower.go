@@ -18,6 +18,7 @@ const outputQueue = 64
 type follower struct {
 	taskID   string
 	run      fleet.Run
+	begun    time.Time       // by this process's clock
 	ctx      context.Context //nolint:containedctx // context of Follow, and of the deliveries of messages meanwhile
 	cancel   context.CancelFunc
 	delivery *delivery     // delivers the run's messages; nil if there were none
@@ -32,7 +33,7 @@ type follower struct {
 // just dispatched, so it has not received messages yet.
 func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, isNew bool) {
 	ctx, cancel := context.WithCancel(ctx)
-	f := &follower{taskID: t.ID, run: t.Run(true), ctx: ctx, cancel: cancel, done: make(chan struct{})}
+	f := &follower{taskID: t.ID, run: t.Run(true), begun: time.Now(), ctx: ctx, cancel: cancel, done: make(chan struct{})}
 	w.follow = f
 	progressed := w.now()
 	if t.Stalled() { // as an earlier process has found; only output ends it

@@ -24,12 +24,19 @@ func (r *Reconciler) interruptEnded(ctx context.Context) {
 	}
 }
 
+// toldRun is a run that was interrupted because its task has ended.
+type toldRun struct {
+	taskID string
+	at     time.Time // when the interrupt began
+}
+
 func (r *Reconciler) interrupt(ctx context.Context, q state.Interrupt) error {
+	begun := time.Now()
 	err := r.tellEnded(ctx, q.Agent, q.Task.Run(true))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if w := r.workers[q.Agent.UID]; w != nil && err == nil {
-		w.told.Store(&q.Task.ID)
+		w.told.Store(&toldRun{q.Task.ID, begun})
 	}
 	return err
 }

@@ -1,6 +1,8 @@
 package reconcile_test
 
 import (
+	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -8,6 +10,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
+	"fleet/internal/reconcile"
 	"fleet/internal/service/servicetest"
 	"fleet/internal/state"
 )
@@ -55,5 +58,81 @@ func TestRunOnThisMachine(t *testing.T) {
 	<-second.Reached("gate")
 	endElsewhere(t, h, v.UID, now)
 	h.Gone(v.UID)
+	require.Equal(t, 1, second.Calls(fake.Interrupt))
+}
+
+// TestTaskThatEndsBeforeItsRun ends a task after its dispatch was recorded, before the agent gets a token. There must be
+// neither a run nor a token.
+func TestTaskThatEndsBeforeItsRun(t *testing.T) {
+	t.Parallel()
+	second := servicetest.Second(t, fake.Config{Traits: fleet.Traits{TakesReport: true}})
+	r := servicetest.Launch("wait gate")
+	r.UID = "u1"
+	var h *servicetest.Harness
+	made := make(chan struct{})
+	h = servicetest.New(t, fake.Config{}, func(c *state.Config) {
+		servicetest.Others(second)(c)
+		c.MCPURL = func() string { return "http://127.0.0.1:1/mcp" }
+		c.Fault = func(point string) {
+			if point == reconcile.FaultDispatchRecorded {
+				<-made
+				endElsewhere(t, h, r.UID, time.Now())
+			}
+		}
+	})
+	close(made)
+	_, err := h.Launch(h.Context(), r)
+	require.NoError(t, err)
+	h.Gone(r.UID)
+	require.Zero(t, second.Calls(fake.Dispatch))
+	require.NoError(t, h.Store.View(t.Context(), func(tx fleet.ReadTx) error {
+		tokens, err := tx.Tokens()
+		require.Empty(t, tokens)
+		return err
+	}))
+}
+
+// deaf is a place whose first interrupt has no effect, because it comes before the run.
+type deaf struct {
+	*fake.Place
+	once sync.Once
+}
+
+func (p *deaf) Connect(a fleet.Agent) fleet.Runner { return deafRunner{p.Place.Connect(a), p} }
+
+type deafRunner struct {
+	fleet.Runner
+	place *deaf
+}
+
+func (r deafRunner) Interrupt(ctx context.Context, run fleet.Run, kill bool) error {
+	first := false
+	r.place.once.Do(func() { first = true })
+	if first {
+		return nil
+	}
+	return r.Runner.Interrupt(ctx, run, kill)
+}
+
+// TestInterruptBeforeTheRun ends a task while it is dispatched, so that the interrupt comes before the run and has no
+// effect. It must be repeated.
+func TestInterruptBeforeTheRun(t *testing.T) {
+	t.Parallel()
+	r := servicetest.Launch("wait gate")
+	r.UID = "u1"
+	var h *servicetest.Harness
+	second := servicetest.Second(t, fake.Config{After: func(_ context.Context, c fake.Call) error {
+		if c.Method == fake.Dispatch { // until it returns, the fleet does not know that there is a run
+			_, err := h.CompleteByUID(h.Context(), r.UID, "done", nil, 10)
+			require.NoError(t, err)
+		}
+		return nil
+	}})
+	h = servicetest.New(t, fake.Config{}, servicetest.Others(&deaf{Place: second}))
+	_, err := h.Launch(h.Context(), r)
+	require.NoError(t, err)
+	begun := time.Now()
+	h.Gone(r.UID)
+	require.Less(t, time.Since(begun), time.Minute)
 	require.Equal(t, 1, second.Calls(fake.Interrupt))
 }

@@ -25,12 +25,12 @@ type worker struct {
 	*Reconciler
 	uid             string
 	woken           chan struct{}
-	follow          *follower              // of the agent's running task
-	runEnded        bool                   // Follow had returned before the agent was loaded, so the loaded task has all output of the run
-	stop            stopping               // progress of the task's stop
-	told            atomic.Pointer[string] // id of the ended task whose run was interrupted
-	progress        progress               // progress of the task
-	failures        failures               // consecutive errors of dispatching and following the task
+	follow          *follower               // of the agent's running task
+	runEnded        bool                    // Follow had returned before the agent was loaded, so the loaded task has all output of the run
+	stop            stopping                // progress of the task's stop
+	told            atomic.Pointer[toldRun] // the last run that was interrupted because its task has ended
+	progress        progress                // progress of the task
+	failures        failures                // consecutive errors of dispatching and following the task
 	answering       answering
 	contractChecked bool          // the checks of its contract were run, or there are none
 	inspect         time.Duration // how long until the next look at a moving workspace

@@ -166,18 +166,20 @@ func (w *worker) linger(ctx context.Context, v *fleet.AgentView) time.Duration {
 		return 0
 	}
 	left := max(a.UpdatedAt.Add(maxLinger).Sub(w.now()), 0)
-	if told := w.told.Load(); told != nil && *told == w.follow.taskID {
+	// An interrupt that began before the dispatch had ended may have come before the run, so that it had no effect.
+	if told := w.told.Load(); told != nil && told.taskID == w.follow.taskID && told.at.After(w.follow.begun) {
 		return left
 	}
 	_, replica := fleet.ReplicaOf(a.Place)
 	if untold := a.UpdatedAt.Add(interruptTimeout).Sub(w.now()); replica == "" && untold > 0 {
 		return untold
 	}
+	begun := time.Now()
 	if err := w.tellEnded(ctx, *a, w.follow.run); err != nil {
 		w.log.WarnContext(ctx, "run of ended task not interrupted, retrying", slog.String("task", w.follow.taskID), slog.Any("error", err))
 		return min(left, retryFirst)
 	}
-	w.told.Store(&w.follow.taskID)
+	w.told.Store(&toldRun{w.follow.taskID, begun})
 	return left
 }
 

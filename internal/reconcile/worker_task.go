@@ -166,7 +166,11 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 	w.cfg.Fault(FaultDispatchRecorded)
 	run := t.Run(again)
 	run.Continues = a.Conversed
-	if run.Report, err = w.report(ctx, a, t); err != nil {
+	run.Report, err = w.report(ctx, a, t)
+	switch {
+	case errors.Is(err, errTaskEnded):
+		return nil // the agent is loaded again
+	case err != nil:
 		return err
 	}
 	if run.Feedback, err = w.feedback(ctx, t); err != nil {

@@ -27,9 +27,9 @@ func TestUnconfinedAgentsAreForAdmins(t *testing.T) {
 	store, err := sqlitetest.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"))
 	require.NoError(t, err)
 	defer store.Close()
-	world := fake.New(fake.Config{Traits: fleet.Traits{Drivers: []fleet.Driver{{Name: "fake"}}}})
+	world := fake.New(fake.Config{Traits: fleet.Traits{Name: fleet.PlaceOn("fake", "here"), Drivers: []fleet.Driver{{Name: "fake"}}}})
 	defer world.Destroy()
-	s := service.New(state.New(store, []fleet.Place{bare{world}}, state.Config{}))
+	s := service.New(state.New(store, []fleet.Place{bare{world}}, state.Config{Replica: "here"}))
 	as := func(scope fleet.Scope) context.Context {
 		return fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "ada", Scope: scope})
 	}
@@ -45,13 +45,18 @@ func TestUnconfinedAgentsAreForAdmins(t *testing.T) {
 
 	require.NoError(t, store.Update(t.Context(), func(tx fleet.Tx) error {
 		return errors.Join(
-			tx.InsertAgent(&fleet.Agent{UID: "u1", Name: "papi", Owner: "ada", Place: "fake", State: fleet.StateRunning, Desired: fleet.DesiredRunning}),
+			tx.InsertAgent(&fleet.Agent{UID: "u1", Name: "papi", Owner: "ada", Place: "fake@here", State: fleet.StateRunning, Desired: fleet.DesiredRunning}),
+			tx.InsertAgent(&fleet.Agent{UID: "u2", Name: "mami", Owner: "ada", Place: "fake@there", State: fleet.StateRunning, Desired: fleet.DesiredRunning}),
 			tx.InsertTask(&fleet.Task{ID: "task-1", AgentUID: "u1", AgentName: "papi", Owner: "ada", Status: fleet.TaskRunning, Source: fleet.SourceHuman, Waiting: 1}),
 			tx.InsertQuestion(&fleet.Question{ID: "question-1", TaskID: "task-1", AgentUID: "u1", AgentName: "papi", Owner: "ada", Kind: fleet.AskPermission, Status: fleet.QuestionWaiting}),
 		)
 	}))
 	_, _, err = s.SendMessage(as(fleet.ScopeRun), "papi", "also read the keys", "")
 	require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%v", err)
+	_, err = s.StartTask(as(fleet.ScopeRun), service.StartTaskRequest{Agent: "mami", Description: "read the keys"})
+	require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "on the machine of another server: %v", err)
+	_, err = s.StartTask(as(fleet.ScopeAdmin), service.StartTaskRequest{Agent: "mami", Description: "read the keys"})
+	require.NoError(t, err)
 	allow := service.AnswerQuestionRequest{ID: "question-1", Answer: fleet.AnswerAllow}
 	_, _, err = s.AnswerQuestion(as(fleet.ScopeRun), allow)
 	require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%v", err)

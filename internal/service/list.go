@@ -87,7 +87,7 @@ func (s *Service) resolveFilter(ctx context.Context, r *fleet.ListAgentsRequest)
 func (s *Service) knownRole(ctx context.Context, name string, projects []fleet.Project) error {
 	var names []string
 	for _, p := range projects {
-		roles, err := s.places.Lookup(p.Place).Catalog.Roles(ctx, p.Name)
+		roles, err := s.places.Named(p.Place).Catalog.Roles(ctx, p.Name)
 		if fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable {
 			return nil
 		}
@@ -104,7 +104,7 @@ func (s *Service) knownRole(ctx context.Context, name string, projects []fleet.P
 		}
 	}
 	if len(projects) == 1 {
-		_, err := s.places.Lookup(projects[0].Place).Catalog.Role(ctx, projects[0].Name, name)
+		_, err := s.places.Named(projects[0].Place).Catalog.Role(ctx, projects[0].Name, name)
 		return asInvalid(err, "role")
 	}
 	return fleet.Invalid(fleet.ReasonRoleNotFound, "role", "no project has a role %q: the roles are %s", fleet.Shorten(name, 60), fleet.JoinNames(names)).

@@ -12,6 +12,7 @@ import (
 type absentPlace struct {
 	name      string
 	server    string       // the server that has the place; "" if it is not configured
+	twin      fleet.Place  // this server's place of the same kind; nil if the place is not configured
 	facts     fleet.Traits // traits of the other server's place
 	elsewhere Elsewhere    // reads from the other server's place; nil if that is not possible
 }
@@ -80,6 +81,15 @@ func (b absentPlace) Log(ctx context.Context, a fleet.Agent, lines int) ([]strin
 		return r.Log(ctx, a, lines)
 	}
 	return nil, false, b.err()
+}
+
+// Unconfined implements fleet.Confiner. It answers as this server's place of the same kind would, because it is called in
+// transactions, which must not wait for the other server. All servers have the same configuration.
+func (b absentPlace) Unconfined(a fleet.Agent) string {
+	if c, ok := b.twin.(fleet.Confiner); ok {
+		return c.Unconfined(a)
+	}
+	return ""
 }
 
 func (b absentPlace) Close() error { return nil }

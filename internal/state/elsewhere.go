@@ -39,7 +39,7 @@ func (ps *Places) elsewhere(name string) *ManagedPlace {
 	defer ps.mu.Unlock()
 	p := ps.away[name]
 	if p == nil {
-		place := absentPlace{name: name, server: server, facts: twin.Facts, elsewhere: ps.cfg.Elsewhere}
+		place := absentPlace{name: name, server: server, twin: twin.Place, facts: twin.Facts, elsewhere: ps.cfg.Elsewhere}
 		p = &ManagedPlace{
 			Place: place, Name: name, Facts: place.Traits(), Catalog: newCatalog(place, ps.cfg.Now), Interval: twin.Interval, Grace: twin.Grace,
 			store: ps.store, log: ps.cfg.Logger, now: ps.cfg.Time, started: ps.started, changed: &ps.changed,

@@ -96,13 +96,18 @@ func (ps *Places) add(p fleet.Place, ofFleet bool) {
 // Of returns the place of the agent. If another server has the place, or it is no longer configured, Of returns a place that
 // does not answer, so that the agent is not lost.
 func (ps *Places) Of(a *fleet.Agent) *ManagedPlace {
-	if p := ps.Lookup(a.Place); p != nil {
-		return p
-	}
-	if p := ps.elsewhere(a.Place); p != nil {
+	if p := ps.Named(a.Place); p != nil {
 		return p
 	}
 	return ps.Absent(a.Place)
+}
+
+// Named returns the place with the name, which may be a place of another server; nil if there is none.
+func (ps *Places) Named(name string) *ManagedPlace {
+	if p := ps.Lookup(name); p != nil {
+		return p
+	}
+	return ps.elsewhere(name)
 }
 
 // Lookup returns the place with the name; nil if it is not configured. An empty name, which agents of old versions have,

@@ -94,14 +94,19 @@ func ProjectRefs(projects []fleet.Project) []string {
 }
 
 // MatchProjects returns the projects that match ref: NAME, or PLACE/NAME. If it returns no error, there is at least one. There
-// are several if several places have the name and ref does not name the place. place is the place that ref names, or "".
+// are several if several places have the name and ref does not name the place. place is the place that ref names, or "". It
+// may be a place of another server, if one of the places is of the same kind.
 //
 // The error of a place that does not list its projects counts only if no other place has the project.
 func (ps *Places) MatchProjects(ctx context.Context, ref string, places []*ManagedPlace) (match []fleet.Project, place string, err error) {
 	name := ref
 	if before, after, found := strings.Cut(ref, "/"); found {
-		if i := slices.IndexFunc(places, func(p *ManagedPlace) bool { return strings.EqualFold(p.Name, before) }); i >= 0 {
-			places, name, place = places[i:i+1], after, places[i].Name
+		p, err := ps.among(ctx, before, places)
+		if err != nil {
+			return nil, "", err
+		}
+		if p != nil {
+			places, name, place = []*ManagedPlace{p}, after, p.Name
 		}
 	}
 	all, errs := ps.Projects(ctx, places)
@@ -128,6 +133,28 @@ func (ps *Places) MatchProjects(ctx context.Context, ref string, places []*Manag
 		With("project", fleet.Shorten(ref, 60)).With("available", strings.Join(names, ", "))
 }
 
+// among returns the one of the places that has the name, or the place of the same kind on the other server that the name
+// names; nil if there is none.
+func (ps *Places) among(ctx context.Context, name string, places []*ManagedPlace) (*ManagedPlace, error) {
+	if i := slices.IndexFunc(places, func(p *ManagedPlace) bool { return strings.EqualFold(p.Name, name) }); i >= 0 {
+		return places[i], nil
+	}
+	kind, server := fleet.ReplicaOf(strings.ToLower(name))
+	if kind == "" || server == "" || !slices.Contains(places, ps.Lookup(kind)) {
+		return nil, nil
+	}
+	replicas, err := ps.store.Replicas(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range replicas {
+		if strings.EqualFold(r.Name, server) {
+			return ps.elsewhere(fleet.PlaceOn(kind, r.Name)), nil
+		}
+	}
+	return nil, nil
+}
+
 // FindProject returns the project that matches ref, and its place. The error is INVALID_ARGUMENT if several places have the
 // project and ref does not name the place.
 func (ps *Places) FindProject(ctx context.Context, ref string, places ...*ManagedPlace) (fleet.Project, *ManagedPlace, error) {
@@ -142,5 +169,5 @@ func (ps *Places) FindProject(ctx context.Context, ref string, places ...*Manage
 				With("available", strings.Join(names, ", "))
 		}
 	}
-	return match[0], ps.byName[match[0].Place], nil
+	return match[0], ps.Named(match[0].Place), nil
 }

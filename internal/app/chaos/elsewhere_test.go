@@ -15,10 +15,10 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestReadsFromAnotherServer reads the output, the changes, the log and the bundle of an agent through all faces of a
-// server that does not run on the agent's machine. Then it restarts the agent in a role of its project. While the
+// TestAgentOfAnotherServer creates an agent and reads its output, its changes, its log and its bundle through all faces
+// of a server that does not run on the agent's machine. Then it restarts the agent in a role of its project. While the
 // server on the agent's machine is down, the error must name that server.
-func TestReadsFromAnotherServer(t *testing.T) {
+func TestAgentOfAnotherServer(t *testing.T) {
 	t.Parallel()
 	db := startPostgres(t)
 	dir := t.TempDir()
@@ -40,9 +40,26 @@ func TestReadsFromAnotherServer(t *testing.T) {
 		servers[i] = s
 	}
 	one, two := servers[0], servers[1]
-	created := &fleetv1.CreateAgentResponse{}
-	require.NoError(t, overGRPC(t.Context(), one, "CreateAgent", &fleetv1.CreateAgentRequest{Name: "papi", Project: "repo", Spec: "x"}, created))
-	require.Equal(t, fleetv1.Agent_idle, created.GetAgent().GetStatus(), created)
+	create := func(over face, name, project string) error {
+		created := &fleetv1.CreateAgentResponse{}
+		err := over(t.Context(), two, "CreateAgent", &fleetv1.CreateAgentRequest{Name: name, Project: project, Spec: "x"}, created)
+		if err == nil {
+			require.Equal(t, fleetv1.Agent_idle, created.GetAgent().GetStatus(), created)
+			require.Equal(t, "local@one", created.GetAgent().GetPlace(), created)
+		}
+		return err
+	}
+	require.NoError(t, create(overGRPC, "papi", "local@one/repo"))
+	for name, over := range map[string]face{"gRPC": overGRPC, "REST": overREST, "MCP": overMCP} {
+		require.NoError(t, create(over, "over-"+name, "LOCAL@ONE/shell"))
+		require.ErrorContains(t, create(over, "mami", "local@one/nothing"), "PROJECT_NOT_FOUND", name)
+		require.ErrorContains(t, create(over, "mami", "local@nowhere/repo"), "PROJECT_NOT_FOUND", name)
+		roles, listed := &fleetv1.ListAgentRolesResponse{}, &fleetv1.ListAgentsResponse{}
+		require.NoError(t, over(t.Context(), two, "ListAgentRoles", &fleetv1.ListAgentRolesRequest{Project: "local@one/shell"}, roles), name)
+		require.Equal(t, "operator", roles.GetRoles()[0].GetName(), name)
+		require.NoError(t, over(t.Context(), two, "ListAgents", &fleetv1.ListAgentsRequest{Project: "local@one/repo"}, listed), name)
+		require.Len(t, listed.GetAgents(), 1, name)
+	}
 	started, waited := &fleetv1.StartAgentTaskResponse{}, &fleetv1.WaitTasksResponse{}
 	require.NoError(t, overREST(t.Context(), two, "StartAgentTask", &fleetv1.StartAgentTaskRequest{
 		AgentName: "papi", TaskDescription: "echo raw; echo new >file; git add file; git -c user.name=a -c user.email=a@b commit -qm second",

@@ -57,6 +57,13 @@ func (c *Conn) Admit() {
 	c.timer.Stop()
 }
 
+// Extend lets the connection stay open for d from now, although its caller is not known.
+func (c *Conn) Extend(d time.Duration) {
+	if !c.admitted.Load() {
+		c.timer.Reset(d)
+	}
+}
+
 // OpenCall reports whether the connection may make one more call that needs no identity.
 func (c *Conn) OpenCall() bool { return c.admitted.Load() || c.calls.Add(1) <= maxOpenCalls }
 

@@ -14,8 +14,9 @@ import (
 // that is not this server (DNS rebinding), and requests from another origin that could change something. Reading across
 // origins needs no check, because without CORS headers the browser does not show the answer to the page.
 //
-// hosts are the names, without a port, under which clients reach the server. Loopback names always work. If open
-// returns true for the path of a request, the request is not checked, because orchestrators call probes by any address.
+// hosts are the names, without a port, under which clients reach the server. Loopback names always work, and so does the
+// address at which the connection arrived: a page that is loaded from there is a page of this server. If open returns
+// true for the path of a request, the request is not checked, because orchestrators call probes by any address.
 func Guard(next http.Handler, hosts []string, open func(path string) bool) http.Handler {
 	known := map[string]bool{}
 	for _, h := range hosts {
@@ -24,7 +25,7 @@ func Guard(next http.Handler, hosts []string, open func(path string) bool) http.
 	origins := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !open(r.URL.Path) {
-			if h := hostName(r.Host); !known[h] && !isLoopbackName(h) {
+			if h := hostName(r.Host); !known[h] && !isLoopbackName(h) && !isLocal(r, h) {
 				refuse(w, "host", r.Host, "this server does not answer to the name %s; use localhost, or add the name to allowed_hosts in the server's configuration")
 				return
 			}
@@ -55,6 +56,13 @@ func hostName(host string) string {
 		host = h
 	}
 	return strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
+}
+
+// isLocal reports whether host is the address of this machine at which the request's connection arrived.
+func isLocal(r *http.Request, host string) bool {
+	at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	ip := net.ParseIP(host)
+	return ok && ip != nil && at.IP.Equal(ip)
 }
 
 // isLoopbackName reports whether the name can only mean the client's own machine. Names below localhost resolve to

@@ -1,7 +1,9 @@
 package inbound_test
 
 import (
+	"context"
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -31,6 +33,8 @@ func TestGuard(t *testing.T) {
 		"foreign":                 {"evil.example", "GET", nil, 403},
 		"ends like a loopback":    {"evillocalhost", "GET", nil, 403},
 		"begins like a loopback":  {"127.0.0.1.evil.example", "GET", nil, 403},
+		"own address":             {"198.51.100.7:8101", "GET", nil, 200},
+		"foreign IPv6 address":    {"[2001:db8::7]:8101", "GET", nil, 403},
 		"foreign address":         {"192.0.2.1:8101", "GET", nil, 403},
 		"none":                    {"", "GET", nil, 403},
 		"other origin reads":      {"localhost:8101", "GET", []string{"Origin", "https://evil.example"}, 200},
@@ -47,7 +51,8 @@ func TestGuard(t *testing.T) {
 			next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 			h := inbound.Guard(next, []string{"Fleet.Example."}, func(path string) bool { return path == "/healthz" })
 			serve := func(path string) *httptest.ResponseRecorder {
-				r := httptest.NewRequestWithContext(t.Context(), c.method, path, nil)
+				ctx := context.WithValue(t.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(198, 51, 100, 7), Port: 8101})
+				r := httptest.NewRequestWithContext(ctx, c.method, path, nil)
 				r.Host = c.host
 				for i := 0; i < len(c.headers); i += 2 {
 					r.Header.Set(c.headers[i], c.headers[i+1])
