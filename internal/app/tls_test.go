@@ -266,6 +266,22 @@ func TestPlaintextNeedsAFlag(t *testing.T) {
 	require.NoError(t, c.Validate())
 }
 
+// TestAgentsReachAServerOnAllAddresses checks that agents on the machine of a server get a URL that the server answers,
+// if it listens on all addresses without TLS.
+func TestAgentsReachAServerOnAllAddresses(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}, Config: func(c *Config) { c.HTTP, c.InsecurePlaintext = "0.0.0.0:0", true }})
+	for _, url := range []string{f.mcpURL(), f.ownURL() + "/v1/agents"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader("{}"))
+		require.NoError(t, err)
+		r.Header.Set("Authorization", f.authorization("alice"))
+		resp, err := f.http.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.NotEqual(t, http.StatusForbidden, resp.StatusCode, url)
+	}
+}
+
 // TestUnknownCallersOverTLS checks that the limits for connections of unknown callers also apply over TLS.
 func TestUnknownCallersOverTLS(t *testing.T) {
 	t.Parallel()

@@ -78,12 +78,16 @@ func TestAnUnknownConnectionEnds(t *testing.T) {
 	l := listen(t, Limits{Lifetime: 50 * time.Millisecond})
 	known, k := dial(t, l)
 	k.Admit()
+	downloads, d := dial(t, l)
+	d.Extend(time.Hour)
 	unknown, _ := dial(t, l)
 	closed(t, unknown)
-	_, err := known.Write([]byte("x"))
-	require.NoError(t, err)
-	_, err = k.Read(make([]byte, 1))
-	require.NoError(t, err)
+	for client, server := range map[net.Conn]*Conn{known: k, downloads: d} {
+		_, err := client.Write([]byte("x"))
+		require.NoError(t, err)
+		_, err = server.Read(make([]byte, 1))
+		require.NoError(t, err)
+	}
 }
 
 func TestUnknownConnectionHasSmallLimits(t *testing.T) {
