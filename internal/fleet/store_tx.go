@@ -227,7 +227,8 @@ type SessionWriter interface {
 
 // TokenReader reads tokens.
 type TokenReader interface {
-	// Token returns the token with the name that is not revoked; if there is none, the newest revoked one.
+	// Token returns the token with the name that is not revoked; if there is none, the newest revoked one. It does not return
+	// tokens of agents.
 	Token(name string) (*Token, error)
 
 	// AgentTokens returns the tokens of the agent that are not revoked.
@@ -236,7 +237,12 @@ type TokenReader interface {
 	// TokenByHash returns the token with the hash, even if it is expired or revoked.
 	TokenByHash(hash string) (*Token, error)
 
-	// Tokens returns all tokens, including revoked ones, sorted by name and then from the oldest to the newest.
+	// TokensNamed returns the tokens that have or had the name, from the oldest to the newest. It does not return tokens of
+	// agents.
+	TokensNamed(name string) ([]*Token, error)
+
+	// Tokens returns all tokens except those of agents, including revoked ones, sorted by name and then from the oldest to the
+	// newest.
 	Tokens() ([]*Token, error)
 }
 

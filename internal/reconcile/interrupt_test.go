@@ -86,7 +86,7 @@ func TestTaskThatEndsBeforeItsRun(t *testing.T) {
 	h.Gone(r.UID)
 	require.Zero(t, second.Calls(fake.Dispatch))
 	require.NoError(t, h.Store.View(t.Context(), func(tx fleet.ReadTx) error {
-		tokens, err := tx.Tokens()
+		tokens, err := tx.AgentTokens(r.UID)
 		require.Empty(t, tokens)
 		return err
 	}))

@@ -48,7 +48,7 @@ func (s *Service) ListPrincipals(ctx context.Context, cursor string, limit *int)
 			return err
 		}
 		for _, t := range tokens {
-			if t.AgentUID == "" && t.Valid(s.now()) {
+			if t.Valid(s.now()) {
 				known[t.Name] = true
 			}
 		}

@@ -129,7 +129,7 @@ func (s *Service) ListTokens(ctx context.Context) (tokens []*fleet.Token, err er
 		tokens, err = tx.Tokens()
 		return err
 	})
-	return slices.DeleteFunc(tokens, func(t *fleet.Token) bool { return t.AgentUID != "" }), err // agents' own tokens come and go
+	return tokens, err
 }
 
 // MaxOverlap is the maximum time for which the old secret of a rotated token still works.
@@ -210,7 +210,7 @@ func (s *Service) rotate(
 		if err := expire(old, &n); err != nil {
 			return err
 		}
-		secrets, err := secretsOf(tx, name)
+		secrets, err := tx.TokensNamed(name)
 		if err != nil {
 			return err
 		}
@@ -234,17 +234,11 @@ func (s *Service) rotate(
 // is none.
 func heldToken(tx fleet.ReadTx, name string) (*fleet.Token, error) {
 	t, err := tx.Token(name)
-	if err == nil && (t == nil || t.AgentUID != "") {
+	if err == nil && t == nil {
 		err = fleet.Errorf(fleet.ReasonTokenNotFound, "token %q not found", fleet.Shorten(name, 60)).With("token", fleet.Shorten(name, 60)).
 			Next("{list_tokens} shows the existing tokens")
 	}
 	return t, err
-}
-
-// secretsOf returns all secrets of the token, oldest first.
-func secretsOf(tx fleet.ReadTx, name string) ([]*fleet.Token, error) {
-	all, err := tx.Tokens()
-	return slices.DeleteFunc(all, func(t *fleet.Token) bool { return t.Name != name || t.AgentUID != "" }), err
 }
 
 // checkRotations refuses another rotation of the token if it has had too many lately.
@@ -282,7 +276,7 @@ func (s *Service) RevokeToken(ctx context.Context, name string) (t *fleet.Token,
 			return err
 		}
 		now := s.now()
-		secrets, err := secretsOf(tx, name)
+		secrets, err := tx.TokensNamed(name)
 		if err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ var (
 // Token returns the valid token with the name. If all tokens with the name are revoked, it returns the newest of them.
 func (t *readTx) Token(name string) (*fleet.Token, error) {
 	t.lock(lockToken, name)
-	return first(t, record.ScanToken, record.SelectTokens+`WHERE name = $1 ORDER BY revoked_at IS NOT NULL, n DESC LIMIT 1`, name)
+	return first(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid = '' AND name = $1 ORDER BY revoked_at IS NOT NULL, n DESC LIMIT 1`, name)
 }
 
 func (t *readTx) TokenByHash(hash string) (*fleet.Token, error) {
@@ -29,9 +29,15 @@ func (t *readTx) AgentTokens(agentUID string) ([]*fleet.Token, error) {
 	return all(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid <> '' AND agent_uid = $1 AND revoked_at IS NULL ORDER BY n`, agentUID)
 }
 
+// TokensNamed returns the tokens that have or had the name, from the oldest to the newest.
+func (t *readTx) TokensNamed(name string) ([]*fleet.Token, error) {
+	t.lock(lockToken, name)
+	return all(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid = '' AND name = $1 ORDER BY n`, name)
+}
+
 // Tokens returns all tokens, including revoked tokens, ordered by name and then from the oldest to the newest.
 func (t *readTx) Tokens() ([]*fleet.Token, error) {
-	return all(t, record.ScanToken, record.SelectTokens+`ORDER BY name, n`)
+	return all(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid = '' ORDER BY name, n`)
 }
 
 func (t *tx) InsertToken(k *fleet.Token) error {

@@ -37,7 +37,9 @@ var pruneCases = []testCase{
 		require.Equal(t, noon, left[0].Time)
 		require.Nil(t, getRequest(t, s, "alice", id("r", 2)))
 		require.NotNil(t, getRequest(t, s, "alice", id("r", 3)))
-		require.Equal(t, []*fleet.Token{agents, mine}, read(t, s, fleet.ReadTx.Tokens))
+		require.Equal(t, []*fleet.Token{mine}, read(t, s, fleet.ReadTx.Tokens))
+		require.Equal(t, agents, tokenByHash(t, s, agents.Hash))
+		require.Nil(t, tokenByHash(t, s, revoked.Hash))
 	}},
 
 	{"the log continues after its last number", func(t *testing.T, s fleet.Store) {

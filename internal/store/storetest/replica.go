@@ -17,8 +17,8 @@ var replicaCases = []testCase{
 		all, err := s.Replicas(t.Context())
 		require.NoError(t, err)
 		require.Len(t, all, 1)
-		took := s.Now().Sub(before) // the clock of a store on another machine may be wrong by the duration of a call
-		require.WithinRange(t, all[0].HeardAt, before.Add(-took-time.Millisecond), before.Add(2*took+time.Millisecond))
+		const wrong = 100 * time.Millisecond // the clock may be wrong by the time that a call takes, and calls are slow on a busy machine
+		require.WithinRange(t, all[0].HeardAt, before.Add(-wrong), s.Now().Add(wrong))
 	}},
 	{"servers are listed until they are forgotten", func(t *testing.T, s fleet.Store) {
 		hear := func(r fleet.Replica, fresh bool) bool {

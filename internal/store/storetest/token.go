@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -19,10 +20,11 @@ var tokenCases = []testCase{
 		agent.Kind, agent.CreatedAt = fleet.AgentKind, time.Time{}
 		for _, k := range []*fleet.Token{full, human, agent} {
 			update(t, s, func(tx fleet.Tx) error { return tx.InsertToken(k) })
-			require.Equal(t, k, getToken(t, s, k.Name))
 			require.Equal(t, k, tokenByHash(t, s, k.Hash))
 		}
-		require.Equal(t, []*fleet.Token{full, human, agent}, read(t, s, fleet.ReadTx.Tokens))
+		require.Equal(t, human, getToken(t, s, human.Name))
+		require.Nil(t, getToken(t, s, full.Name), "a token of an agent has no name that others can use")
+		require.Equal(t, []*fleet.Token{human, agent}, read(t, s, fleet.ReadTx.Tokens))
 	}},
 
 	{"the tokens of an agent that are not revoked", func(t *testing.T, s fleet.Store) {
@@ -62,7 +64,11 @@ var tokenCases = []testCase{
 		require.Equal(t, second, getToken(t, s, "alice"), "Token must return the token that is not revoked")
 		require.Equal(t, first, tokenByHash(t, s, "h1"))
 		require.Equal(t, second, tokenByHash(t, s, "h2"))
-		require.Equal(t, []*fleet.Token{first, second}, read(t, s, fleet.ReadTx.Tokens))
+		ofAgent, other := newToken("alice", "h3"), newToken("alicia", "h4")
+		ofAgent.AgentUID, ofAgent.RevokedAt = "u1", noon
+		update(t, s, func(tx fleet.Tx) error { return errors.Join(tx.InsertToken(ofAgent), tx.InsertToken(other)) })
+		require.Equal(t, []*fleet.Token{first, second, other}, read(t, s, fleet.ReadTx.Tokens))
+		require.Equal(t, []*fleet.Token{first, second}, read(t, s, func(tx fleet.ReadTx) ([]*fleet.Token, error) { return tx.TokensNamed("alice") }))
 		err := s.Update(t.Context(), func(tx fleet.Tx) error {
 			first.RevokedAt = time.Time{}
 			return tx.UpdateToken(first)
