@@ -107,39 +107,43 @@ func translate(err error) error {
 // tried.
 const fullFor = time.Second
 
+// fullShown is how long Full reports a full disk if nothing is added, so that nobody knows whether there is space again.
+const fullShown = 5 * time.Minute
+
 // fullness records whether the database's disk is full.
 type fullness struct {
-	mu           sync.Mutex
-	since, until time.Time // since is when the disk was first found full; after until, a write is tried again
+	mu          sync.Mutex
+	since, last time.Time // when the disk was found full for the first and the last time; zero if it is not full
 }
 
-// saw records the result of a write: err if it has failed, or nil.
-func (f *fullness) saw(err error) {
+// saw records the result of a write: err if it has failed, or nil. grew means that the write has added something.
+// Other writes may succeed on a full disk.
+func (f *fullness) saw(err error, grew bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch now := time.Now(); {
 	case code(err) == codeDiskFull:
-		if f.since.IsZero() {
+		if now.Sub(f.last) > fullShown {
 			f.since = now.UTC()
 		}
-		f.until = now.Add(fullFor)
-	case err == nil && now.After(f.until):
-		f.since = time.Time{}
+		f.last = now
+	case err == nil && grew && now.Sub(f.last) > fullFor:
+		f.since, f.last = time.Time{}, time.Time{}
 	}
 }
 
-// now reports whether the disk is full, and since when.
-func (f *fullness) now() (since time.Time, full bool) {
+// within returns when the disk was first found full, if it was also found full within d.
+func (f *fullness) within(d time.Duration) (since time.Time, full bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.since.IsZero() || time.Now().After(f.until) {
+	if time.Since(f.last) > d {
 		return time.Time{}, false
 	}
 	return f.since, true
 }
 
 // Full reports whether the store accepts only writes that end or remove things, see fleet.Store.
-func (s *Store) Full() (since time.Time, full bool) { return s.full.now() }
+func (s *Store) Full() (since time.Time, full bool) { return s.full.within(fullShown) }
 
 // mark returns the placeholder of the n-th argument.
 func mark(n int) string { return "$" + strconv.Itoa(n) }

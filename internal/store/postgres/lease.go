@@ -170,7 +170,7 @@ func (s *Store) one(ctx context.Context, pool *pgxpool.Pool, f func(scanner) err
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return s.retry(ctx, func() (again bool, err error) {
+	err := s.retry(ctx, func() (again bool, err error) {
 		err = answering(ctx, answerLimit, func(ctx context.Context) error {
 			rows, err := pool.Query(ctx, query, encode(args)...)
 			if err != nil {
@@ -180,4 +180,6 @@ func (s *Store) one(ctx context.Context, pool *pgxpool.Pool, f func(scanner) err
 		})
 		return conflict(err), translate(err)
 	})
+	s.full.saw(err, false)
+	return err
 }

@@ -51,6 +51,7 @@ type readTx struct {
 type tx struct {
 	readTx
 	wrote  bool
+	grew   bool // it has added something that needs space
 	full   *fullness
 	events []*fleet.Event // the appended events, which are written at the commit
 }
@@ -84,7 +85,7 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 		near = t.near
 		return again || errors.Is(err, errNear), err
 	})
-	s.full.saw(err)
+	s.full.saw(err, t != nil && t.grew)
 	switch {
 	case fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable || fleet.ReasonOf(err) == fleet.ReasonInternal:
 		return err
@@ -324,8 +325,9 @@ func (t *readTx) failed(err error) error {
 
 // grow returns fleet.ErrStoreFull if the disk is too full to add something. The transaction can continue after that.
 func (t *tx) grow() error {
-	if _, full := t.full.now(); full {
+	if _, full := t.full.within(fullFor); full {
 		return fleet.ErrStoreFull
 	}
+	t.grew = true
 	return nil
 }

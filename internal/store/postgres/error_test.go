@@ -1,0 +1,42 @@
+package postgres
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+)
+
+// TestFullness checks that a full disk is reported until something could be added, or until nobody has found it full for
+// some time. Writes that add nothing can succeed on a full disk.
+func TestFullness(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var f fullness
+		shown := func() bool { _, full := f.within(fullShown); return full }
+		noSpace := &pgconn.PgError{Code: codeDiskFull}
+		require.False(t, shown())
+		f.saw(noSpace, false)
+		begun := time.Now().UTC()
+		time.Sleep(fullFor + 1)
+		f.saw(nil, false)
+		f.saw(noSpace, true)
+		since, full := f.within(fullFor)
+		require.True(t, full)
+		require.Equal(t, begun, since)
+		f.saw(nil, true) // it may have begun before the disk was full
+		require.True(t, shown())
+		time.Sleep(fullFor + 1)
+		_, full = f.within(fullFor)
+		require.False(t, full, "the next write must be tried")
+		require.True(t, shown())
+		f.saw(nil, true)
+		require.False(t, shown())
+
+		f.saw(noSpace, true)
+		time.Sleep(fullShown + 1)
+		require.False(t, shown())
+	})
+}
