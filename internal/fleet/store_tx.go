@@ -234,8 +234,8 @@ type TokenReader interface {
 	// AgentTokens returns the tokens of the agent that are not revoked.
 	AgentTokens(agentUID string) ([]*Token, error)
 
-	// TokenByHash returns the token with the hash, even if it is expired or revoked.
-	TokenByHash(hash string) (*Token, error)
+	// TokensByHash returns the tokens with the hashes, in any order, including expired and revoked ones.
+	TokensByHash(hashes []string) ([]*Token, error)
 
 	// TokensNamed returns the tokens that have or had the name, from the oldest to the newest. It does not return tokens of
 	// agents.

@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"context"
 	"fmt"
-	"strconv"
 
 	"fleet/internal/fleet"
 )
@@ -121,5 +120,5 @@ func (s *Service) AppendPayload(ctx context.Context, uid string, piece []byte, l
 
 func payloadTooLarge(size, limit int) *fleet.Error {
 	return fleet.Errorf(fleet.ReasonLimitReached, "the payload would have %d bytes and the limit is %d: put the rest into a file", size, limit).
-		With("limit", strconv.Itoa(limit)).With("field", "payload")
+		AtLimit("payload bytes", int64(size), int64(limit)).With("field", "payload")
 }

@@ -22,6 +22,7 @@ type Service struct {
 	ended  endedAgents
 	names  sync.Map // the principals of subjects: named, by source and id
 
+	tokens     *state.Batch[string, holder] // by hash
 	interrupts *state.Interrupts
 	audit      *AuditLog
 }
@@ -30,6 +31,7 @@ type Service struct {
 // on the same store.
 func New(s *state.Fleet) *Service {
 	svc := &Service{store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, tail: s.Tail, interrupts: s.Interrupts, audit: newAuditLog(s.Store, s.Log)}
+	svc.tokens = state.NewBatch(svc.holders)
 	s.Snapshot.OnChange(svc.ended.forget)
 	return svc
 }

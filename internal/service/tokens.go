@@ -21,23 +21,50 @@ func agentPrincipal(a *fleet.Agent) fleet.Principal {
 
 var tokenName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,40}$`)
 
-// Authenticate returns the principal of the token with the secret. The error is UNAUTHENTICATED if there is no valid token.
-func (s *Service) Authenticate(ctx context.Context, secret string) (fleet.Principal, error) {
-	var t *fleet.Token
-	var a *fleet.Agent
-	err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		if t, err = tx.TokenByHash(fleet.HashSecret(secret)); err == nil && t != nil && t.AgentUID != "" {
-			a, err = tx.Agent(t.AgentUID)
+// holder is a token, and the agent that has it if it is a token of an agent.
+type holder struct {
+	*fleet.Token
+	agent *fleet.Agent
+}
+
+// holders returns the tokens with the hashes, by hash. Every call with a token looks it up, and so does every open call
+// twice a second. Anybody can send tokens that do not exist. So lookups at the same time share a transaction.
+func (s *Service) holders(ctx context.Context, hashes []string) (found map[string]holder, err error) {
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		found = map[string]holder{}
+		tokens, err := tx.TokensByHash(hashes)
+		if err != nil {
+			return err
+		}
+		var uids []string
+		for _, t := range tokens {
+			found[t.Hash] = holder{Token: t}
+			if t.AgentUID != "" {
+				uids = append(uids, t.AgentUID)
+			}
+		}
+		views, err := tx.AgentViews(uids)
+		agents := map[string]*fleet.Agent{}
+		for _, v := range views {
+			agents[v.UID] = &v.Agent
+		}
+		for hash, h := range found {
+			found[hash] = holder{h.Token, agents[h.AgentUID]}
 		}
 		return err
 	})
-	if err != nil {
+	return found, err
+}
+
+// Authenticate returns the principal of the token with the secret. The error is UNAUTHENTICATED if there is no valid token.
+func (s *Service) Authenticate(ctx context.Context, secret string) (fleet.Principal, error) {
+	t, err := s.tokens.Get(ctx, fleet.HashSecret(secret))
+	switch {
+	case err != nil:
 		return fleet.Principal{}, err
-	}
-	if t != nil && a != nil && t.Valid(s.now()) {
-		return agentPrincipal(a), nil
-	}
-	if t == nil || t.AgentUID != "" || !t.Valid(s.now()) {
+	case t.Token != nil && t.agent != nil && t.Valid(s.now()):
+		return agentPrincipal(t.agent), nil
+	case t.Token == nil || t.AgentUID != "" || !t.Valid(s.now()):
 		return fleet.Principal{}, fleet.Errorf(fleet.ReasonUnauthenticated, "the token is unknown, expired or revoked").Next("`fleet token create` makes a new one")
 	}
 	return t.Principal(), nil

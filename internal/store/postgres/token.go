@@ -19,9 +19,10 @@ func (t *readTx) Token(name string) (*fleet.Token, error) {
 	return first(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid = '' AND name = $1 ORDER BY revoked_at IS NOT NULL, n DESC LIMIT 1`, name)
 }
 
-func (t *readTx) TokenByHash(hash string) (*fleet.Token, error) {
-	t.lock(lockHash, hash)
-	return first(t, record.ScanToken, record.SelectTokens+`WHERE hash = $1`, hash)
+// TokensByHash returns the tokens with the hashes.
+func (t *readTx) TokensByHash(hashes []string) ([]*fleet.Token, error) {
+	t.lock(lockHash, hashes...)
+	return all(t, record.ScanToken, record.SelectTokens+`WHERE hash = ANY($1)`, hashes)
 }
 
 func (t *readTx) AgentTokens(agentUID string) ([]*fleet.Token, error) {

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -18,8 +19,13 @@ func (t *readTx) Token(name string) (*fleet.Token, error) {
 	return first(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid = '' AND name = ? ORDER BY revoked_at IS NOT NULL, n DESC LIMIT 1`, name)
 }
 
-func (t *readTx) TokenByHash(hash string) (*fleet.Token, error) {
-	return first(t, record.ScanToken, record.SelectTokens+`WHERE hash = ?`, hash)
+// TokensByHash returns the tokens with the hashes.
+func (t *readTx) TokensByHash(hashes []string) ([]*fleet.Token, error) {
+	list, err := json.Marshal(hashes)
+	if err != nil {
+		return nil, err
+	}
+	return all(t, record.ScanToken, record.SelectTokens+`WHERE hash IN (SELECT value FROM json_each(?))`, string(list))
 }
 
 func (t *readTx) AgentTokens(agentUID string) ([]*fleet.Token, error) {

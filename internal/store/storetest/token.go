@@ -124,5 +124,10 @@ func getToken(t tb, s fleet.Store, name string) *fleet.Token {
 
 func tokenByHash(t tb, s fleet.Store, hash string) *fleet.Token {
 	t.Helper()
-	return read(t, s, func(tx fleet.ReadTx) (*fleet.Token, error) { return tx.TokenByHash(hash) })
+	found := read(t, s, func(tx fleet.ReadTx) ([]*fleet.Token, error) { return tx.TokensByHash([]string{"none", hash}) })
+	if len(found) == 0 {
+		return nil
+	}
+	require.Len(t, found, 1)
+	return found[0]
 }

@@ -1,0 +1,97 @@
+package state
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"fleet/internal/fleet"
+)
+
+// Batch looks up values by key. Calls during a lookup share the next one, so that many calls at the same time cost the
+// store little.
+type Batch[K comparable, V any] struct {
+	read func(ctx context.Context, keys []K) (map[K]V, error)
+
+	mu      sync.Mutex
+	reading bool
+	next    *lookup[K, V] // the lookup that waiting calls share; nil if no call waits
+}
+
+type lookup[K comparable, V any] struct {
+	keys   map[K]struct{}
+	done   chan struct{} // closed after the lookup
+	values map[K]V
+	err    error
+}
+
+// NewBatch returns a Batch that looks up values with read.
+func NewBatch[K comparable, V any](read func(ctx context.Context, keys []K) (map[K]V, error)) *Batch[K, V] {
+	return &Batch[K, V]{read: read}
+}
+
+// Get returns the value of the key, from a lookup that begins after Get was called. It returns the zero value if read
+// returns no value for the key.
+func (b *Batch[K, V]) Get(ctx context.Context, key K) (value V, err error) {
+	b.mu.Lock()
+	if !b.reading {
+		b.reading = true
+		b.mu.Unlock()
+		defer b.finish()
+		values, err := b.read(ctx, []K{key})
+		return values[key], err
+	}
+	if b.next == nil {
+		b.next = &lookup[K, V]{keys: map[K]struct{}{}, done: make(chan struct{})}
+	}
+	l := b.next
+	l.keys[key] = struct{}{}
+	b.mu.Unlock()
+	select {
+	case <-l.done:
+		return l.values[key], l.err
+	case <-ctx.Done():
+		return value, ctx.Err()
+	}
+}
+
+// finish ends a lookup. If calls are waiting, it starts the next lookup in the background, so that the caller of finish
+// does not wait for it.
+func (b *Batch[K, V]) finish() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.next == nil {
+		b.reading = false
+		return
+	}
+	go b.serve()
+}
+
+// serve looks up values for waiting calls until no call waits.
+func (b *Batch[K, V]) serve() {
+	for {
+		b.mu.Lock()
+		l := b.next
+		b.next, b.reading = nil, l != nil
+		b.mu.Unlock()
+		if l == nil {
+			return
+		}
+		l.values, l.err = b.read(context.Background(), slices.Collect(maps.Keys(l.keys)))
+		close(l.done)
+	}
+}
+
+// newest reads the Seq of the newest event.
+type newest struct{ *Batch[struct{}, int64] }
+
+func newNewest(store fleet.Store) newest {
+	return newest{NewBatch(func(ctx context.Context, _ []struct{}) (map[struct{}]int64, error) {
+		seq, err := store.LastSeq(ctx)
+		return map[struct{}]int64{{}: seq}, err
+	})}
+}
+
+// last returns the Seq, from a read that begins after last was called.
+func (n newest) last(ctx context.Context) (int64, error) { return n.Get(ctx, struct{}{}) }

@@ -1,0 +1,60 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/waittest"
+)
+
+// TestBatch checks that calls during a lookup share the next one, each with its own key, and that an error of one lookup
+// does not stay.
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	var asked [][]string
+	release, fail := make(chan struct{}), errors.New("fail")
+	b := NewBatch(func(_ context.Context, keys []string) (map[string]int, error) {
+		slices.Sort(keys)
+		if asked = append(asked, keys); len(asked) == 1 {
+			<-release
+			return nil, fail
+		}
+		return map[string]int{"a": 1, "b": 2}, nil
+	})
+	var calls sync.WaitGroup
+	calls.Go(func() {
+		_, err := b.Get(t.Context(), "first")
+		require.ErrorIs(t, err, fail)
+	})
+	waiting := func() int {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.next == nil {
+			return 0
+		}
+		return len(b.next.keys)
+	}
+	waittest.Until(t, "the lookup gives no signal when it begins", func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.reading
+	})
+	for key, want := range map[string]int{"a": 1, "b": 2, "none": 0} {
+		for range 3 {
+			calls.Go(func() {
+				got, err := b.Get(t.Context(), key)
+				require.NoError(t, err)
+				require.Equal(t, want, got)
+			})
+		}
+	}
+	waittest.Until(t, "a waiting call gives no signal", func() bool { return waiting() == 3 })
+	close(release)
+	calls.Wait()
+	require.Equal(t, [][]string{{"first"}, {"a", "b", "none"}}, asked[:2])
+}
