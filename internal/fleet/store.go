@@ -30,6 +30,10 @@ type Store interface {
 	// snapshot calls it.
 	LastSeq(ctx context.Context) (int64, error)
 
+	// TokensByHash returns the tokens with the hashes, in any order, including expired and revoked ones. It must be cheap,
+	// because each call with a token needs it.
+	TokensByHash(ctx context.Context, hashes []string) ([]*Token, error)
+
 	// Now returns the time by the store's clock, which all processes share. It is exact to about a millisecond, and does not
 	// ask the store.
 	Now() time.Time

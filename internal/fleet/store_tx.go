@@ -234,9 +234,6 @@ type TokenReader interface {
 	// AgentTokens returns the tokens of the agent that are not revoked.
 	AgentTokens(agentUID string) ([]*Token, error)
 
-	// TokensByHash returns the tokens with the hashes, in any order, including expired and revoked ones.
-	TokensByHash(hashes []string) ([]*Token, error)
-
 	// TokensNamed returns the tokens that have or had the name, from the oldest to the newest. It does not return tokens of
 	// agents.
 	TokensNamed(name string) ([]*Token, error)

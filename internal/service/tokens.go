@@ -28,31 +28,34 @@ type holder struct {
 }
 
 // holders returns the tokens with the hashes, by hash. Every call with a token looks it up, and so does every open call
-// twice a second. Anybody can send tokens that do not exist. So lookups at the same time share a transaction.
-func (s *Service) holders(ctx context.Context, hashes []string) (found map[string]holder, err error) {
+// twice a second. Anybody can send tokens that do not exist. So lookups at the same time share a query.
+func (s *Service) holders(ctx context.Context, hashes []string) (map[string]holder, error) {
+	tokens, err := s.store.TokensByHash(ctx, hashes)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]holder{}
+	var uids []string
+	for _, t := range tokens {
+		found[t.Hash] = holder{Token: t}
+		if t.AgentUID != "" {
+			uids = append(uids, t.AgentUID)
+		}
+	}
+	if len(uids) == 0 {
+		return found, nil
+	}
+	agents := map[string]*fleet.Agent{}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		found = map[string]holder{}
-		tokens, err := tx.TokensByHash(hashes)
-		if err != nil {
-			return err
-		}
-		var uids []string
-		for _, t := range tokens {
-			found[t.Hash] = holder{Token: t}
-			if t.AgentUID != "" {
-				uids = append(uids, t.AgentUID)
-			}
-		}
 		views, err := tx.AgentViews(uids)
-		agents := map[string]*fleet.Agent{}
 		for _, v := range views {
 			agents[v.UID] = &v.Agent
 		}
-		for hash, h := range found {
-			found[hash] = holder{h.Token, agents[h.AgentUID]}
-		}
 		return err
 	})
+	for hash, h := range found {
+		found[hash] = holder{h.Token, agents[h.AgentUID]}
+	}
 	return found, err
 }
 

@@ -1,8 +1,11 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"fleet/internal/fleet"
 	"fleet/internal/store/record"
@@ -19,10 +22,17 @@ func (t *readTx) Token(name string) (*fleet.Token, error) {
 	return first(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid = '' AND name = $1 ORDER BY revoked_at IS NOT NULL, n DESC LIMIT 1`, name)
 }
 
-// TokensByHash returns the tokens with the hashes.
-func (t *readTx) TokensByHash(hashes []string) ([]*fleet.Token, error) {
-	t.lock(lockHash, hashes...)
-	return all(t, record.ScanToken, record.SelectTokens+`WHERE hash = ANY($1)`, hashes)
+// TokensByHash returns the tokens with the hashes, see fleet.Store.
+func (s *Store) TokensByHash(ctx context.Context, hashes []string) ([]*fleet.Token, error) {
+	found := map[string]*fleet.Token{} // the query may run twice
+	err := s.one(ctx, s.reader, func(row scanner) error {
+		t, err := record.ScanToken(row)
+		if err == nil {
+			found[t.Hash] = t
+		}
+		return err
+	}, record.SelectTokens+`WHERE hash = ANY($1)`, hashes)
+	return slices.Collect(maps.Values(found)), err
 }
 
 func (t *readTx) AgentTokens(agentUID string) ([]*fleet.Token, error) {

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,13 +20,17 @@ func (t *readTx) Token(name string) (*fleet.Token, error) {
 	return first(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid = '' AND name = ? ORDER BY revoked_at IS NOT NULL, n DESC LIMIT 1`, name)
 }
 
-// TokensByHash returns the tokens with the hashes.
-func (t *readTx) TokensByHash(hashes []string) ([]*fleet.Token, error) {
+// TokensByHash returns the tokens with the hashes, see fleet.Store.
+func (s *Store) TokensByHash(ctx context.Context, hashes []string) (tokens []*fleet.Token, err error) {
 	list, err := json.Marshal(hashes)
 	if err != nil {
 		return nil, err
 	}
-	return all(t, record.ScanToken, record.SelectTokens+`WHERE hash IN (SELECT value FROM json_each(?))`, string(list))
+	err = s.read(ctx, func(c *conn) error {
+		tokens, err = all(&readTx{ctx: ctx, conn: c}, record.ScanToken, record.SelectTokens+`WHERE hash IN (SELECT value FROM json_each(?))`, string(list))
+		return err
+	})
+	return tokens, err
 }
 
 func (t *readTx) AgentTokens(agentUID string) ([]*fleet.Token, error) {

@@ -124,7 +124,8 @@ func getToken(t tb, s fleet.Store, name string) *fleet.Token {
 
 func tokenByHash(t tb, s fleet.Store, hash string) *fleet.Token {
 	t.Helper()
-	found := read(t, s, func(tx fleet.ReadTx) ([]*fleet.Token, error) { return tx.TokensByHash([]string{"none", hash}) })
+	found, err := s.TokensByHash(t.Context(), []string{"none", hash})
+	require.NoError(t, err)
 	if len(found) == 0 {
 		return nil
 	}
