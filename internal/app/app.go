@@ -203,7 +203,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	if !cfg.Auth.None() { // without tokens, there is only one principal
-		a.rates = rpc.NewRates(cfg.Limits, log, st.Config.Now)
+		a.rates = rpc.NewRates(cfg.Limits, a.service.LastGroups, log, st.Config.Now)
 		a.slots = rpc.NewSlots(cfg.Limits, runtime.GOMAXPROCS(0), log, a.telemetry.CallWaited)
 	}
 	a.limits = o.Limits

@@ -38,6 +38,15 @@ func admit(ctx context.Context, all fleet.Limits, tx fleet.ReadTx, p fleet.Princ
 	return admitProject(all.Projects[m.project], tx, m)
 }
 
+// LastGroups returns the last known groups of the principal if any group has limits, and nil otherwise.
+func (s *Service) LastGroups(ctx context.Context, principal string) (groups []string, err error) {
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		groups, err = groupsOf(s.cfg.Limits, tx, principal)
+		return err
+	})
+	return groups, err
+}
+
 // groupsOf returns the owner's last known groups if any group has limits, and nil otherwise.
 func groupsOf(all fleet.Limits, tx fleet.ReadTx, owner string) ([]string, error) {
 	if len(all.Groups) == 0 {

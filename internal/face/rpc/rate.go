@@ -23,6 +23,7 @@ const refusalWindow = time.Minute
 // principal that calls only one server gets only the part of that server.
 type Rates struct {
 	limits  fleet.Limits
+	groups  func(ctx context.Context, principal string) ([]string, error) // see NewRates
 	log     *slog.Logger
 	now     func() time.Time
 	servers atomic.Int64 // the number of servers that share the limits
@@ -38,12 +39,13 @@ type bucket struct {
 	logged atomic.Int64 // when a refusal was logged, in Unix seconds
 }
 
-// NewRates returns the limits of one server; now may be nil. Limits without requests limit nothing.
-func NewRates(limits fleet.Limits, log *slog.Logger, now func() time.Time) *Rates {
+// NewRates returns the limits of one server; now may be nil. Limits without requests limit nothing. groups returns the last
+// known groups of a principal, because a call of an agent does not contain the groups of its owner.
+func NewRates(limits fleet.Limits, groups func(ctx context.Context, principal string) ([]string, error), log *slog.Logger, now func() time.Time) *Rates {
 	if now == nil {
 		now = time.Now
 	}
-	r := &Rates{limits: limits, log: log, now: now}
+	r := &Rates{limits: limits, groups: groups, log: log, now: now}
 	r.servers.Store(1)
 	return r
 }
@@ -74,8 +76,15 @@ func (r *Rates) take(ctx context.Context, p fleet.Principal) error {
 		return nil
 	}
 	v, ok := r.buckets.Load(p.Name)
-	if !ok || len(r.limits.Groups) > 0 && p.AgentUID == "" { // a call of an agent does not contain its owner's groups
-		most := int64(r.limits.For(p.Name, p.Groups).RequestsPerSecond)
+	if !ok || len(r.limits.Groups) > 0 && p.AgentUID == "" {
+		groups := p.Groups
+		if p.AgentUID != "" && len(r.limits.Groups) > 0 {
+			var err error
+			if groups, err = r.groups(ctx, p.Name); err != nil {
+				return err
+			}
+		}
+		most := int64(r.limits.For(p.Name, groups).RequestsPerSecond)
 		if most == 0 {
 			return nil
 		}

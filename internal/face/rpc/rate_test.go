@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -30,7 +31,7 @@ func TestRatesArePerPrincipal(t *testing.T) {
 	limits := fleet.Limits{RequestsPerSecond: 10, Principals: map[string]fleet.PrincipalLimits{
 		"ci": {RequestsPerSecond: new(2)}, "root": {RequestsPerSecond: new(0)}, "other": {Agents: new(1)},
 	}}
-	r := NewRates(limits, slog.New(slog.NewTextHandler(log, nil)), func() time.Time { return now })
+	r := NewRates(limits, nil, slog.New(slog.NewTextHandler(log, nil)), func() time.Time { return now })
 	for name, want := range map[string]int{"alice": 10, "bob": 10, "ci": 2, "root": 50, "other": 10} {
 		require.Equal(t, want, sent(t, r, name, 50), name)
 	}
@@ -50,12 +51,14 @@ func TestRatesArePerPrincipal(t *testing.T) {
 }
 
 // TestRatesOfGroups checks that a change of a caller's groups changes the limit at once, and that an agent has the
-// limit of its owner.
+// limit of its owner, also before the owner has called.
 func TestRatesOfGroups(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
 	limits := fleet.Limits{RequestsPerSecond: 10, Groups: map[string]fleet.PrincipalLimits{"interns": {RequestsPerSecond: new(2)}, "robots": {RequestsPerSecond: new(0)}}}
-	r := NewRates(limits, slog.New(slog.DiscardHandler), func() time.Time { return now })
+	known := map[string][]string{"carol": {"interns"}}
+	groups := func(_ context.Context, name string) ([]string, error) { return known[name], nil }
+	r := NewRates(limits, groups, slog.New(slog.DiscardHandler), func() time.Time { return now })
 	sent := func(p fleet.Principal) (allowed int) {
 		now = now.Add(time.Minute)
 		for range 50 {
@@ -67,6 +70,7 @@ func TestRatesOfGroups(t *testing.T) {
 	}
 	alice, agent := fleet.Principal{Name: "alice"}, fleet.Principal{Name: "alice", AgentUID: "u1"}
 	require.Equal(t, 10, sent(agent), "an agent must have the general limit while the owner's groups are unknown")
+	require.Equal(t, 2, sent(fleet.Principal{Name: "carol", AgentUID: "u2"}))
 	alice.Groups = []string{"interns"}
 	require.Equal(t, 2, sent(alice))
 	require.Equal(t, 2, sent(agent))
@@ -80,7 +84,7 @@ func TestRatesOfGroups(t *testing.T) {
 func TestRatesAreShared(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
-	r := NewRates(fleet.Limits{RequestsPerSecond: 10}, slog.New(slog.DiscardHandler), func() time.Time { return now })
+	r := NewRates(fleet.Limits{RequestsPerSecond: 10}, nil, slog.New(slog.DiscardHandler), func() time.Time { return now })
 	require.Equal(t, 4, sent(t, r, "alice", 4))
 	r.Share(4)
 	now = now.Add(time.Second)
@@ -105,7 +109,7 @@ func TestRatesAreShared(t *testing.T) {
 func TestRatesOfProjects(t *testing.T) {
 	t.Parallel()
 	now, log := time.Unix(1_000_000, 0), &bytes.Buffer{}
-	r := NewRates(fleet.Limits{Projects: map[string]fleet.ProjectLimits{"web": {RequestsPerSecond: 12}}}, slog.New(slog.NewTextHandler(log, nil)), func() time.Time { return now })
+	r := NewRates(fleet.Limits{Projects: map[string]fleet.ProjectLimits{"web": {RequestsPerSecond: 12}}}, nil, slog.New(slog.NewTextHandler(log, nil)), func() time.Time { return now })
 	sent := func(name, project string) (allowed int) {
 		ctx := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: name})
 		for range 50 {
@@ -139,7 +143,7 @@ func TestRatesOfProjects(t *testing.T) {
 }
 
 func BenchmarkRates(b *testing.B) {
-	r := NewRates(fleet.Limits{RequestsPerSecond: 1 << 40}, slog.New(slog.DiscardHandler), nil)
+	r := NewRates(fleet.Limits{RequestsPerSecond: 1 << 40}, nil, slog.New(slog.DiscardHandler), nil)
 	p := fleet.Principal{Name: "alice"}
 	for b.Loop() {
 		if err := r.take(b.Context(), p); err != nil {
