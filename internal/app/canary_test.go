@@ -62,14 +62,18 @@ func TestCanaries(t *testing.T) { //nolint:paralleltest // see above
 	for _, name := range []string{"CODER_SESSION_TOKEN", "ANTHROPIC_API_KEY", "OF_THE_SERVER"} {
 		t.Setenv(name, canary+"-environ")
 	}
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization="+canary+"-environ")
 	t.Setenv("CANARY_PASSED", canary+"-passed")
-	secretFile := filepath.Join(t.TempDir(), "coder-token")
+	secretFile, metricsFile := filepath.Join(t.TempDir(), "coder-token"), filepath.Join(t.TempDir(), "metrics-token")
 	require.NoError(t, os.WriteFile(secretFile, []byte(canary+"-codertoken"), 0o600))
+	require.NoError(t, os.WriteFile(metricsFile, []byte(canary+"-metrics"), 0o600))
 	file := writeConfig(t, strings.ReplaceAll(`
 auth: tokens
 log_level: debug
 public_url: http://me:SECRET-url@fleet.example.com
 coder: {url: "http://127.0.0.1:1", token_file: `+secretFile+`}
+metrics: 127.0.0.1:0
+metrics_token_file: `+metricsFile+`
 local:
   pass_env: [CANARY_PASSED]
   projects:
@@ -87,6 +91,7 @@ local:
 			loaded, err := Load(file, environ, nil)
 			require.NoError(t, err)
 			c.Local, c.LogLevel, c.PublicURL, c.Places, c.Coder = loaded.Local, loaded.LogLevel, loaded.PublicURL, []string{"local"}, loaded.Coder
+			c.Metrics, c.MetricsTokenFile = loaded.Metrics, loaded.MetricsTokenFile
 			if pgtest.Needed() {
 				c.Store = pgtest.URL(t) + "&password=" + canary + "-postgres"
 			}
@@ -148,6 +153,17 @@ local:
 			require.NotContains(t, string(b), canary+"-header")
 		}
 	}
+	for _, secret := range []string{canary + "-metrics", canary + "-metricswrong"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.metrics.listener.Addr().String()+metricsPath, nil)
+		require.NoError(t, err)
+		r.Header.Set("Authorization", "Bearer "+secret)
+		resp, err := f.http.Do(r)
+		require.NoError(t, err)
+		b, err := io.ReadAll(resp.Body)
+		require.NoError(t, errors.Join(err, resp.Body.Close()))
+		require.Equal(t, secret == canary+"-metrics", resp.StatusCode == http.StatusOK)
+		require.Empty(t, canaries(b))
+	}
 	for _, err := range refusals {
 		require.Empty(t, canaries([]byte(fmt.Sprint(err))))
 	}
@@ -178,7 +194,7 @@ local:
 	// Events have the output of the agent and the texts of its owner, but no secret of the configuration.
 	events, err := client.WatchFleet(ctx, &fleetv1.WatchFleetRequest{})
 	require.NoError(t, err)
-	configured := regexp.MustCompile(canary + `-(env|passed|environ|repository|check|prompt|codertoken|postgres|token|header)\b`)
+	configured := regexp.MustCompile(canary + `-(env|passed|environ|repository|check|prompt|codertoken|metrics|postgres|token|header)\b`)
 	for m, err := events.Recv(); err == nil; m, err = events.Recv() {
 		for _, e := range m.GetEvents() {
 			if e.GetType() != fleetv1.Event_task_output {
@@ -199,7 +215,7 @@ local:
 	// The store has the owner's texts, since they are data, but no secret of the configuration, no token and no cookie.
 	stored := f.stored(t)
 	require.Contains(t, stored, canary+"-spec")
-	require.Empty(t, regexp.MustCompile(canary+`-(environ|repository|check|prompt|codertoken|postgres|header|query|body|session|code)`).FindAllString(stored, -1))
+	require.Empty(t, regexp.MustCompile(canary+`-(environ|repository|check|prompt|codertoken|metrics|postgres|header|query|body|session|code)`).FindAllString(stored, -1))
 	for who, secret := range f.secrets {
 		require.NotContains(t, stored, secret, "the token of %s", who)
 		require.NotContains(t, traced, secret, "the token of %s", who)
