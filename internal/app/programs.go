@@ -52,8 +52,8 @@ func newPrograms(dir string) *programs {
 	return &programs{dir: dir, sums: map[string]checksum{}}
 }
 
-// downloadTime is how long a download may take. Who downloads needs no token, so other connections of unknown callers
-// are closed much earlier.
+// downloadTime is how long a download may take. Downloads need no token, and other connections of unknown callers are
+// closed much earlier.
 const downloadTime = 10 * time.Minute
 
 // platforms are the platforms that fleet-runner is built for.

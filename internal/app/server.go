@@ -225,14 +225,21 @@ func listen(key, addr string, limits inbound.Limits) (net.Listener, error) {
 // HTTPAddr returns the address of REST and MCP.
 func (s *Server) HTTPAddr() string { return s.httpListener.Addr().String() }
 
-// namedAddr returns the address at which programs on this machine reach REST and MCP. For a listener on all addresses,
-// the host is localhost: no certificate names 0.0.0.0, and requests for that host are refused.
-func (s *Server) namedAddr() string {
+// localAddr returns the address at which programs on this machine reach REST and MCP. For a listener on all addresses, the
+// host is localhost with TLS, because certificates have names. Without TLS it is a loopback address, because another
+// program could listen at another address of localhost.
+func (s *Server) localAddr() string {
 	host, port, err := net.SplitHostPort(s.HTTPAddr())
-	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
+	ip := net.ParseIP(host)
+	switch {
+	case err != nil || ip == nil || !ip.IsUnspecified():
+		return s.HTTPAddr()
+	case s.cfg.TLS.enabled():
 		return net.JoinHostPort("localhost", port)
+	case ip.To4() != nil:
+		return net.JoinHostPort("127.0.0.1", port)
 	}
-	return s.HTTPAddr()
+	return net.JoinHostPort("::1", port)
 }
 
 // GRPCAddr returns the address of gRPC.
@@ -241,11 +248,11 @@ func (s *Server) GRPCAddr() string { return s.grpcListener.Addr().String() }
 // Serve runs the fleet and answers calls until ctx is done or a listener fails. Then it ends open calls and closes
 // everything. Before that, if ctx is done, it waits for runs of models in this process.
 func (s *Server) Serve(ctx context.Context) error {
-	address, serveHTTP := "http://"+s.namedAddr(), s.http.Serve
+	address, serveHTTP := "http://"+s.localAddr(), s.http.Serve
 	forAgents := address
 	ended := make(chan error, 6)
 	if s.agentsListener != nil {
-		address, forAgents = "https://"+s.namedAddr(), "http://"+s.agentsListener.Addr().String()
+		address, forAgents = "https://"+s.localAddr(), "http://"+s.agentsListener.Addr().String()
 		serveHTTP = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
 		go func() { ended <- s.http.Serve(s.agentsListener) }()
 	}

@@ -271,14 +271,14 @@ func TestPlaintextNeedsAFlag(t *testing.T) {
 func TestAgentsReachAServerOnAllAddresses(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}, Config: func(c *Config) { c.HTTP, c.InsecurePlaintext = "0.0.0.0:0", true }})
-	for _, url := range []string{f.mcpURL(), f.ownURL() + "/v1/agents"} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader("{}"))
+	for _, url := range []string{strings.TrimSuffix(f.mcpURL(), "/mcp") + "/v1/agents", f.ownURL() + "/v1/agents"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		require.NoError(t, err)
 		r.Header.Set("Authorization", f.authorization("alice"))
 		resp, err := f.http.Do(r)
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
-		require.NotEqual(t, http.StatusForbidden, resp.StatusCode, url)
+		require.Equal(t, http.StatusOK, resp.StatusCode, url)
 	}
 }
 

@@ -17,8 +17,8 @@ type Store interface {
 	// from Update itself. Likewise, the Revision that a write sets may be set only when Update returns. When Update returns,
 	// the appended events are in the log.
 	//
-	// If ctx has a lease (WithLease) that another owner has taken, Update writes nothing and returns ErrLeaseLost, unless fn
-	// fails before.
+	// If ctx has a lease (WithLease) that another owner has taken, Update writes nothing and returns ErrLeaseLost. If fn
+	// fails, Update returns the error of fn instead.
 	//
 	// If ctx has an unwritten line of the audit log (WithAudit) and the transaction writes something, it also writes the line.
 	Update(ctx context.Context, fn func(tx Tx) error) error
@@ -99,7 +99,7 @@ type Store interface {
 	// PruneAudit removes lines of the audit log from before the time, at most limit, and returns their number.
 	PruneAudit(ctx context.Context, before time.Time, limit int) (removed int, err error)
 
-	// Full reports whether the store is nearly full, and since when. A nearly full store accepts only writes that end or
+	// Full reports whether the store is nearly full, as far as it knows, and since when. A nearly full store accepts only writes that end or
 	// remove something. InsertAgent, InsertTask, InsertMessage, InsertQuestion, InsertSession, PutTool, PutPayload,
 	// AppendPayload, PutRemains with a bundle, and Append of output or of a large event return ErrStoreFull; the transaction
 	// can continue. If there is no space at all, Update returns ErrStoreFull.

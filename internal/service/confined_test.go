@@ -15,10 +15,15 @@ import (
 	"fleet/internal/store/sqlite/sqlitetest"
 )
 
-// bare is a place that confines nothing.
+// bare is a place that confines only agents of projects.
 type bare struct{ *fake.Place }
 
-func (bare) Unconfined(fleet.Agent) string { return "use Linux 6.12 or later" }
+func (bare) Unconfined(a fleet.Agent) string {
+	if a.Project == "" {
+		return "use Linux 6.12 or later"
+	}
+	return ""
+}
 
 // TestUnconfinedAgentsAreForAdmins checks that only an admin can launch an agent whose programs are not confined, send it
 // a message, or answer its question.
@@ -46,6 +51,8 @@ func TestUnconfinedAgentsAreForAdmins(t *testing.T) {
 	require.NoError(t, store.Update(t.Context(), func(tx fleet.Tx) error {
 		return errors.Join(
 			tx.InsertAgent(&fleet.Agent{UID: "u1", Name: "papi", Owner: "ada", Place: "fake@here", State: fleet.StateRunning, Desired: fleet.DesiredRunning}),
+			tx.InsertAgent(&fleet.Agent{UID: "u3", Name: "toto", Owner: "ada", Place: "fake@there", Project: "theirs", State: fleet.StateRunning, Desired: fleet.DesiredRunning}),
+			tx.InsertAgent(&fleet.Agent{UID: "u4", Name: "lala", Owner: "ada", Place: "fake@there", Project: "Setup", State: fleet.StateRunning, Desired: fleet.DesiredRunning}),
 			tx.InsertAgent(&fleet.Agent{UID: "u2", Name: "mami", Owner: "ada", Place: "fake@there", State: fleet.StateRunning, Desired: fleet.DesiredRunning}),
 			tx.InsertTask(&fleet.Task{ID: "task-1", AgentUID: "u1", AgentName: "papi", Owner: "ada", Status: fleet.TaskRunning, Source: fleet.SourceHuman, Waiting: 1}),
 			tx.InsertQuestion(&fleet.Question{ID: "question-1", TaskID: "task-1", AgentUID: "u1", AgentName: "papi", Owner: "ada", Kind: fleet.AskPermission, Status: fleet.QuestionWaiting}),
@@ -55,6 +62,11 @@ func TestUnconfinedAgentsAreForAdmins(t *testing.T) {
 	require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%v", err)
 	_, err = s.StartTask(as(fleet.ScopeRun), service.StartTaskRequest{Agent: "mami", Description: "read the keys"})
 	require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "on the machine of another server: %v", err)
+	_, err = s.StartTask(as(fleet.ScopeRun), service.StartTaskRequest{Agent: "toto", Description: "read the keys"})
+	require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "in a project that this server does not have: %v", err)
+	require.ErrorContains(t, err, "call the server there")
+	_, err = s.StartTask(as(fleet.ScopeRun), service.StartTaskRequest{Agent: "lala", Description: "read the keys"})
+	require.NoError(t, err)
 	_, err = s.StartTask(as(fleet.ScopeAdmin), service.StartTaskRequest{Agent: "mami", Description: "read the keys"})
 	require.NoError(t, err)
 	allow := service.AnswerQuestionRequest{ID: "question-1", Answer: fleet.AnswerAllow}

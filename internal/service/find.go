@@ -41,7 +41,7 @@ func (s *Service) ListTasks(ctx context.Context, r ListTasksRequest) (*History, 
 	if r.Text != "" {
 		w.Count = s.cfg.MaxCounted / 10
 	}
-	f, err := s.taskFilter(ctx, p, r)
+	f, noProject, err := s.taskFilter(ctx, p, r)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (s *Service) ListTasks(ctx context.Context, r ListTasksRequest) (*History, 
 		if err != nil || found.Total > 0 || r.Project == "" {
 			return err
 		}
-		return s.knownProject(ctx, tx, f)
+		return knownProject(tx, f, noProject)
 	})
 	h.Tasks, h.Total, h.More = found.Tasks, found.Total, found.More
 	h.number(offset)
@@ -63,31 +63,36 @@ func (s *Service) ListTasks(ctx context.Context, r ListTasksRequest) (*History, 
 	return h, err
 }
 
-// taskFilter converts the request to the store's filter. If the request selects tasks of ToolsetFleet, the error is
-// AGENT_NOT_FOUND for an agent that never existed.
-func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasksRequest) (fleet.TaskFilter, error) {
-	f := fleet.TaskFilter{Status: r.Status, Source: r.Source, Project: r.Project, Since: r.Since, Text: r.Text, Toolset: r.Toolset}
+// taskFilter converts the request to the store's filter. noProject is the catalog's error about the project of the request;
+// nil if the project exists. If the request selects tasks of ToolsetFleet, err is AGENT_NOT_FOUND for an agent that never
+// existed.
+func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasksRequest) (f fleet.TaskFilter, noProject, err error) {
+	f = fleet.TaskFilter{Status: r.Status, Source: r.Source, Project: r.Project, Since: r.Since, Text: r.Text, Toolset: r.Toolset}
 	if err := r.checkValues(); err != nil {
-		return f, err
+		return f, nil, err
 	}
 	if n := utf8.RuneCountInString(r.Text); n > MaxSearch {
-		return f, fleet.Invalid(fleet.ReasonInvalidArgument, "text", "text has %d characters and the limit is %d", n, MaxSearch)
+		return f, nil, fleet.Invalid(fleet.ReasonInvalidArgument, "text", "text has %d characters and the limit is %d", n, MaxSearch)
 	}
 	if err := checkSize("text", "text", r.Text); err != nil {
-		return f, err
+		return f, nil, err
 	}
 	if r.Project != "" {
-		match, place, err := s.places.MatchProjects(ctx, r.Project, s.places.Fleet)
-		if f.Place = place; err == nil {
+		places, err := s.places.Holding(ctx, r.Project)
+		if err != nil {
+			return f, nil, err
+		}
+		match, place, err := s.places.MatchProjects(ctx, r.Project, places)
+		if f.Place, noProject = place, err; err == nil {
 			f.Project = match[0].Name
 		}
 	}
 	sel, err := s.selects(ctx, p, r.Agent)
 	f.AgentName, f.Owner, f.Shared, f.Projects, f.AgentUID = sel.name, sel.owner, sel.shared, sel.projects, sel.uid
 	if err != nil || r.Agent == "" || sel.uid != "" || r.Toolset == nil || *r.Toolset != fleet.ToolsetFleet {
-		return f, err
+		return f, noProject, err
 	}
-	return f, s.store.View(ctx, func(tx fleet.ReadTx) error {
+	return f, noProject, s.store.View(ctx, func(tx fleet.ReadTx) error {
 		a, err := tx.NewestAgent(sel.name, f.Owner)
 		if err == nil && a == nil && s.snap.Shares().Named(p, sel.name, "") == nil {
 			err = fleet.AgentNotFound(r.Agent)
@@ -118,18 +123,17 @@ func (r ListTasksRequest) checkValues() error {
 	return fleet.Invalid(fleet.ReasonInvalidArgument, "toolset", "toolset %q is not fleet, lifecycle, providers, sessions, subagents or every", *r.Toolset)
 }
 
-// knownProject returns the catalog's error about the filter's project, unless the project exists or has tasks that the
-// caller may see.
-func (s *Service) knownProject(ctx context.Context, tx fleet.ReadTx, f fleet.TaskFilter) error {
-	_, _, err := s.places.MatchProjects(ctx, f.Project, s.places.Fleet)
-	if fleet.ReasonOf(err) != fleet.ReasonProjectNotFound {
-		return err
+// knownProject returns noProject, the catalog's error about the filter's project, unless the caller may see tasks of the
+// project.
+func knownProject(tx fleet.ReadTx, f fleet.TaskFilter, noProject error) error {
+	if noProject == nil || fleet.ReasonOf(noProject) != fleet.ReasonProjectNotFound {
+		return noProject
 	}
 	ever, failed := tx.FindTasks(fleet.TaskFilter{Owner: f.Owner, Shared: f.Shared, Projects: f.Projects, Place: f.Place, Project: f.Project}, fleet.TaskWindow{})
 	if failed != nil || !ever.Last {
 		return failed
 	}
-	return asInvalid(err, "project")
+	return asInvalid(noProject, "project")
 }
 
 // lastAgentUID returns the uid of the agent that the caller's reference names: an existing agent, or else the agent of that

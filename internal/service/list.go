@@ -64,8 +64,11 @@ func (s *Service) resolveFilter(ctx context.Context, r *fleet.ListAgentsRequest)
 	var projects []fleet.Project
 	switch {
 	case r.Project != "":
-		projects, place, err = s.places.MatchProjects(ctx, r.Project, s.places.Fleet)
+		places, err := s.places.Holding(ctx, r.Project)
 		if err != nil {
+			return "", err
+		}
+		if projects, place, err = s.places.MatchProjects(ctx, r.Project, places); err != nil {
 			return "", asInvalid(err, "project")
 		}
 		r.Project = projects[0].Name
@@ -145,7 +148,11 @@ func (s *Service) ListRoles(ctx context.Context, project string) ([]fleet.Role, 
 	if project == "" {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "project", "project is required").Next("{list_agent_projects} shows the projects")
 	}
-	p, place, err := s.places.FindProject(ctx, project, s.places.Fleet...)
+	places, err := s.places.Holding(ctx, project)
+	if err != nil {
+		return nil, err
+	}
+	p, place, err := s.places.FindProject(ctx, project, places...)
 	if err != nil {
 		return nil, err
 	}

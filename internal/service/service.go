@@ -22,7 +22,7 @@ type Service struct {
 	ended  endedAgents
 	names  sync.Map // the principals of subjects: named, by source and id
 
-	tokens     *state.Batch[string, holder] // by hash
+	tokens     *state.Batch[string, *fleet.Token] // by hash
 	interrupts *state.Interrupts
 	audit      *AuditLog
 }
@@ -31,7 +31,7 @@ type Service struct {
 // on the same store.
 func New(s *state.Fleet) *Service {
 	svc := &Service{store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, tail: s.Tail, interrupts: s.Interrupts, audit: newAuditLog(s.Store, s.Log)}
-	svc.tokens = state.NewBatch(svc.holders)
+	svc.tokens = state.NewBatch(svc.tokensByHash)
 	s.Snapshot.OnChange(svc.ended.forget)
 	return svc
 }

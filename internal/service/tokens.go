@@ -21,40 +21,13 @@ func agentPrincipal(a *fleet.Agent) fleet.Principal {
 
 var tokenName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,40}$`)
 
-// holder is a token, and the agent that has it if it is a token of an agent.
-type holder struct {
-	*fleet.Token
-	agent *fleet.Agent
-}
-
-// holders returns the tokens with the hashes, by hash. Every call with a token looks it up, and so does every open call
-// twice a second. Anybody can send tokens that do not exist. So lookups at the same time share a query.
-func (s *Service) holders(ctx context.Context, hashes []string) (map[string]holder, error) {
+// tokensByHash returns the tokens with the hashes, by hash. Every call with a token looks it up, and so does every open
+// call twice a second. Anybody can send tokens that do not exist. So lookups at the same time share a query.
+func (s *Service) tokensByHash(ctx context.Context, hashes []string) (map[string]*fleet.Token, error) {
 	tokens, err := s.store.TokensByHash(ctx, hashes)
-	if err != nil {
-		return nil, err
-	}
-	found := map[string]holder{}
-	var uids []string
+	found := map[string]*fleet.Token{}
 	for _, t := range tokens {
-		found[t.Hash] = holder{Token: t}
-		if t.AgentUID != "" {
-			uids = append(uids, t.AgentUID)
-		}
-	}
-	if len(uids) == 0 {
-		return found, nil
-	}
-	agents := map[string]*fleet.Agent{}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		views, err := tx.AgentViews(uids)
-		for _, v := range views {
-			agents[v.UID] = &v.Agent
-		}
-		return err
-	})
-	for hash, h := range found {
-		found[hash] = holder{h.Token, agents[h.AgentUID]}
+		found[t.Hash] = t
 	}
 	return found, err
 }
@@ -62,12 +35,23 @@ func (s *Service) holders(ctx context.Context, hashes []string) (map[string]hold
 // Authenticate returns the principal of the token with the secret. The error is UNAUTHENTICATED if there is no valid token.
 func (s *Service) Authenticate(ctx context.Context, secret string) (fleet.Principal, error) {
 	t, err := s.tokens.Get(ctx, fleet.HashSecret(secret))
-	switch {
-	case err != nil:
+	if err != nil {
 		return fleet.Principal{}, err
-	case t.Token != nil && t.agent != nil && t.Valid(s.now()):
-		return agentPrincipal(t.agent), nil
-	case t.Token == nil || t.AgentUID != "" || !t.Valid(s.now()):
+	}
+	var a *fleet.Agent
+	if t != nil && t.AgentUID != "" && t.Valid(s.now()) {
+		err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+			a, err = tx.Agent(t.AgentUID)
+			return err
+		})
+		if err != nil {
+			return fleet.Principal{}, err
+		}
+	}
+	switch {
+	case a != nil:
+		return agentPrincipal(a), nil
+	case t == nil || t.AgentUID != "" || !t.Valid(s.now()):
 		return fleet.Principal{}, fleet.Errorf(fleet.ReasonUnauthenticated, "the token is unknown, expired or revoked").Next("`fleet token create` makes a new one")
 	}
 	return t.Principal(), nil
@@ -132,7 +116,11 @@ const maxTokenProjects = 100
 // tokenProjects returns the exact names of the projects: NAME, or PLACE/NAME if the caller's reference names the place.
 func (s *Service) tokenProjects(ctx context.Context, refs []string) (projects []string, err error) {
 	for _, ref := range refs {
-		match, place, err := s.places.MatchProjects(ctx, ref, s.places.Fleet)
+		places, err := s.places.Holding(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		match, place, err := s.places.MatchProjects(ctx, ref, places)
 		if err != nil {
 			return nil, asInvalid(err, "projects")
 		}

@@ -45,7 +45,7 @@ func (s *Service) Usage(ctx context.Context, r UsageRequest) (*Usage, error) {
 	if !r.Until.IsZero() && !r.Until.After(r.Since) {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "until", "until must be after since")
 	}
-	f, err := s.taskFilter(ctx, p, ListTasksRequest{Agent: r.Agent, Project: r.Project, Since: r.Since})
+	f, noProject, err := s.taskFilter(ctx, p, ListTasksRequest{Agent: r.Agent, Project: r.Project, Since: r.Since})
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (s *Service) Usage(ctx context.Context, r UsageRequest) (*Usage, error) {
 		if err != nil || u.Total.Tasks > 0 || r.Project == "" {
 			return err
 		}
-		return s.knownProject(ctx, tx, f)
+		return knownProject(tx, f, noProject)
 	})
 	if r.By == fleet.UsageByDay {
 		slices.SortFunc(u.Rows, func(a, b fleet.UsageRow) int { return strings.Compare(a.Key, b.Key) })

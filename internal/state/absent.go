@@ -2,7 +2,10 @@ package state
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"fleet/internal/fleet"
 )
@@ -11,10 +14,11 @@ import (
 // the place is not configured, or it is a place of another server.
 type absentPlace struct {
 	name      string
-	server    string       // the server that has the place; "" if it is not configured
-	twin      fleet.Place  // this server's place of the same kind; nil if the place is not configured
-	facts     fleet.Traits // traits of the other server's place
-	elsewhere Elsewhere    // reads from the other server's place; nil if that is not possible
+	server    string                        // the server that has the place; "" if it is not configured
+	twin      fleet.Place                   // this server's place of the same kind; nil if the place is not configured
+	own       func(name string) fleet.Place // returns this server's place of the same kind as the place with the name; nil if it has none
+	facts     fleet.Traits                  // traits of the other server's place
+	elsewhere Elsewhere                     // reads from the other server's place; nil if that is not possible
 }
 
 func (b absentPlace) err() *fleet.Error {
@@ -84,12 +88,27 @@ func (b absentPlace) Log(ctx context.Context, a fleet.Agent, lines int) ([]strin
 }
 
 // Unconfined implements fleet.Confiner. It answers as this server's place of the same kind would, because it is called in
-// transactions, which must not wait for the other server. All servers have the same configuration.
+// transactions, which must not wait for the other server. If this server does not have the agent's project, it cannot know
+// whether the programs are confined.
 func (b absentPlace) Unconfined(a fleet.Agent) string {
-	if c, ok := b.twin.(fleet.Confiner); ok {
-		return c.Unconfined(a)
+	c, ok := b.twin.(fleet.Confiner)
+	if !ok {
+		return ""
 	}
-	return ""
+	if why := c.Unconfined(a); why != "" || a.Project == "" {
+		return why
+	}
+	place := b.twin
+	if a.Config != nil && a.Config.Place != "" { // it works in a project of another place
+		place = b.own(a.Config.Place)
+	}
+	if place != nil {
+		projects, err := place.Projects(context.Background())
+		if err == nil && slices.ContainsFunc(projects, func(p fleet.Project) bool { return strings.EqualFold(p.Name, a.Project) }) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("this server cannot know about the agent, because it does not have the project %q: call the server %s", a.Project, b.server)
 }
 
 func (b absentPlace) Close() error { return nil }

@@ -12,8 +12,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestBatch checks that calls during a lookup share the next one, each with its own key, and that an error of one lookup
-// does not stay.
+// TestBatch checks that calls during a lookup share the next one, each with its own key, and that the next lookup
+// does not return the error of the previous one.
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	var asked [][]string

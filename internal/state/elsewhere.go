@@ -35,11 +35,18 @@ func (ps *Places) elsewhere(name string) *ManagedPlace {
 	if twin == nil {
 		return nil
 	}
+	own := func(name string) fleet.Place {
+		kind, _ := fleet.ReplicaOf(name)
+		if p := ps.Lookup(kind); p != nil {
+			return p.Place
+		}
+		return nil
+	}
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	p := ps.away[name]
 	if p == nil {
-		place := absentPlace{name: name, server: server, twin: twin.Place, facts: twin.Facts, elsewhere: ps.cfg.Elsewhere}
+		place := absentPlace{name: name, server: server, twin: twin.Place, own: own, facts: twin.Facts, elsewhere: ps.cfg.Elsewhere}
 		p = &ManagedPlace{
 			Place: place, Name: name, Facts: place.Traits(), Catalog: newCatalog(place, ps.cfg.Now), Interval: twin.Interval, Grace: twin.Grace,
 			store: ps.store, log: ps.cfg.Logger, now: ps.cfg.Time, started: ps.started, changed: &ps.changed,

@@ -94,18 +94,13 @@ func ProjectRefs(projects []fleet.Project) []string {
 }
 
 // MatchProjects returns the projects that match ref: NAME, or PLACE/NAME. If it returns no error, there is at least one. There
-// are several if several places have the name and ref does not name the place. place is the place that ref names, or "". It
-// may be a place of another server, if one of the places is of the same kind.
+// are several if several places have the name and ref does not name the place. place is the place that ref names, or "".
 //
 // The error of a place that does not list its projects counts only if no other place has the project.
 func (ps *Places) MatchProjects(ctx context.Context, ref string, places []*ManagedPlace) (match []fleet.Project, place string, err error) {
 	name := ref
 	if before, after, found := strings.Cut(ref, "/"); found {
-		p, err := ps.among(ctx, before, places)
-		if err != nil {
-			return nil, "", err
-		}
-		if p != nil {
+		if p := among(places, before); p != nil {
 			places, name, place = []*ManagedPlace{p}, after, p.Name
 		}
 	}
@@ -133,15 +128,21 @@ func (ps *Places) MatchProjects(ctx context.Context, ref string, places []*Manag
 		With("project", fleet.Shorten(ref, 60)).With("available", strings.Join(names, ", "))
 }
 
-// among returns the one of the places that has the name, or the place of the same kind on the other server that the name
-// names; nil if there is none.
-func (ps *Places) among(ctx context.Context, name string, places []*ManagedPlace) (*ManagedPlace, error) {
+// among returns the place with the name; nil if it is not one of the places.
+func among(places []*ManagedPlace, name string) *ManagedPlace {
 	if i := slices.IndexFunc(places, func(p *ManagedPlace) bool { return strings.EqualFold(p.Name, name) }); i >= 0 {
-		return places[i], nil
+		return places[i]
 	}
+	return nil
+}
+
+// Holding returns the places that may have the project that ref means: those of the fleet on this server, and the place of
+// another server if ref names it, as in local@SERVER/NAME.
+func (ps *Places) Holding(ctx context.Context, ref string) ([]*ManagedPlace, error) {
+	name, _, found := strings.Cut(ref, "/")
 	kind, server := fleet.ReplicaOf(strings.ToLower(name))
-	if kind == "" || server == "" || !slices.Contains(places, ps.Lookup(kind)) {
-		return nil, nil
+	if !found || kind == "" || server == "" || among(ps.Fleet, name) != nil || !slices.Contains(ps.Fleet, ps.Lookup(kind)) {
+		return ps.Fleet, nil
 	}
 	replicas, err := ps.store.Replicas(ctx)
 	if err != nil {
@@ -149,10 +150,10 @@ func (ps *Places) among(ctx context.Context, name string, places []*ManagedPlace
 	}
 	for _, r := range replicas {
 		if strings.EqualFold(r.Name, server) {
-			return ps.elsewhere(fleet.PlaceOn(kind, r.Name)), nil
+			return append(slices.Clone(ps.Fleet), ps.elsewhere(fleet.PlaceOn(kind, r.Name))), nil
 		}
 	}
-	return nil, nil
+	return ps.Fleet, nil
 }
 
 // FindProject returns the project that matches ref, and its place. The error is INVALID_ARGUMENT if several places have the

@@ -118,8 +118,8 @@ func (t *testbed) change() error {
 }
 
 // idle waits until no agent has a running task and no server holds the lease of an agent. It polls, because any of
-// several servers may do the work. It polls seldom, and asks for leases only at the end, because the time that the polls
-// cost the database counts as that of the servers.
+// several servers may do the work. It polls seldom, and asks for leases only at the end, because the benchmark
+// counts the time of the database for polls as time of the servers.
 func (t *testbed) idle(b *testing.B) {
 	for range time.Tick(50 * time.Millisecond) {
 		var running fleet.FoundTasks

@@ -59,6 +59,8 @@ func TestAgentOfAnotherServer(t *testing.T) {
 		require.Equal(t, "operator", roles.GetRoles()[0].GetName(), name)
 		require.NoError(t, over(t.Context(), two, "ListAgents", &fleetv1.ListAgentsRequest{Project: "local@one/repo"}, listed), name)
 		require.Len(t, listed.GetAgents(), 1, name)
+		tasks := &fleetv1.ListTasksRequest{Project: "local@one/shell"}
+		require.NoError(t, over(t.Context(), two, "ListTasks", tasks, &fleetv1.ListTasksResponse{}), name)
 	}
 	started, waited := &fleetv1.StartAgentTaskResponse{}, &fleetv1.WaitTasksResponse{}
 	require.NoError(t, overREST(t.Context(), two, "StartAgentTask", &fleetv1.StartAgentTaskRequest{

@@ -59,7 +59,9 @@ func (c *Conn) Admit() {
 
 // Extend lets the connection stay open for d from now, although its caller is not known.
 func (c *Conn) Extend(d time.Duration) {
-	if !c.admitted.Load() {
+	c.listener.mu.Lock()
+	defer c.listener.mu.Unlock()
+	if c.place != nil {
 		c.timer.Reset(d)
 	}
 }

@@ -22,11 +22,13 @@ const refusalWindow = time.Minute
 // Several servers divide a limit evenly: each allows its part, so that together they never allow more than the limit. A
 // principal that calls only one server gets only the part of that server.
 type Rates struct {
-	limits  fleet.Limits
-	groups  func(ctx context.Context, principal string) ([]string, error) // see NewRates
-	log     *slog.Logger
-	now     func() time.Time
-	servers atomic.Int64 // the number of servers that share the limits
+	limits fleet.Limits
+	groups func(ctx context.Context, principal string) ([]string, error) // see NewRates
+	// ofGroups means that a group has a limit of requests.
+	ofGroups bool
+	log      *slog.Logger
+	now      func() time.Time
+	servers  atomic.Int64 // the number of servers that share the limits
 
 	buckets  sync.Map // of *bucket, by name of the principal
 	projects sync.Map // of *projectRate, by name of the project
@@ -46,6 +48,9 @@ func NewRates(limits fleet.Limits, groups func(ctx context.Context, principal st
 		now = time.Now
 	}
 	r := &Rates{limits: limits, groups: groups, log: log, now: now}
+	for _, l := range limits.Groups {
+		r.ofGroups = r.ofGroups || l.RequestsPerSecond != nil
+	}
 	r.servers.Store(1)
 	return r
 }
@@ -78,7 +83,7 @@ func (r *Rates) take(ctx context.Context, p fleet.Principal) error {
 	v, ok := r.buckets.Load(p.Name)
 	if !ok || len(r.limits.Groups) > 0 && p.AgentUID == "" {
 		groups := p.Groups
-		if p.AgentUID != "" && len(r.limits.Groups) > 0 {
+		if p.AgentUID != "" && r.ofGroups {
 			var err error
 			if groups, err = r.groups(ctx, p.Name); err != nil {
 				return err

@@ -107,7 +107,8 @@ func translate(err error) error {
 // tried.
 const fullFor = time.Second
 
-// fullShown is how long Full reports a full disk if nothing is added, so that nobody knows whether there is space again.
+// fullShown is how long Full still reports a full disk if no write tries to add anything. Without such a write, nobody
+// knows whether there is space again.
 const fullShown = 5 * time.Minute
 
 // fullness records whether the database's disk is full.
