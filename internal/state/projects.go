@@ -141,7 +141,10 @@ func among(places []*ManagedPlace, name string) *ManagedPlace {
 func (ps *Places) Holding(ctx context.Context, ref string) ([]*ManagedPlace, error) {
 	name, _, found := strings.Cut(ref, "/")
 	kind, server := fleet.ReplicaOf(strings.ToLower(name))
-	if !found || kind == "" || server == "" || among(ps.Fleet, name) != nil || !slices.Contains(ps.Fleet, ps.Lookup(kind)) {
+	if !found || kind == "" || server == "" || among(ps.Fleet, name) != nil {
+		return ps.Fleet, nil
+	}
+	if twin := ps.Lookup(kind); !slices.Contains(ps.Fleet, twin) || twin.Name == kind { // a place that every server reaches has no server in its name
 		return ps.Fleet, nil
 	}
 	replicas, err := ps.store.Replicas(ctx)
@@ -149,8 +152,11 @@ func (ps *Places) Holding(ctx context.Context, ref string) ([]*ManagedPlace, err
 		return nil, err
 	}
 	for _, r := range replicas {
-		if strings.EqualFold(r.Name, server) {
-			return append(slices.Clone(ps.Fleet), ps.elsewhere(fleet.PlaceOn(kind, r.Name))), nil
+		if !strings.EqualFold(r.Name, server) {
+			continue
+		}
+		if p := ps.elsewhere(fleet.PlaceOn(kind, r.Name)); p != nil {
+			return append(slices.Clone(ps.Fleet), p), nil
 		}
 	}
 	return ps.Fleet, nil
