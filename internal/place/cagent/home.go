@@ -54,6 +54,9 @@ func (r *record) work(h home) string {
 	return h.path("work")
 }
 
+// hasWorkingCopy reports whether the agent works in a working copy of a project.
+func hasWorkingCopy(r *fleet.AgentConfig) bool { return r != nil && r.Place != "" }
+
 // named reports whether a caller has named the agent's working directory. Programs of other agents may be able to change
 // its path.
 func (r *record) named() bool { return r.Config.Dir != "" && !hasWorkingCopy(r.Config) }

@@ -60,9 +60,6 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	return x.workspace(), nil
 }
 
-// hasWorkingCopy reports whether the agent works in a working copy of a project.
-func hasWorkingCopy(r *fleet.AgentConfig) bool { return r != nil && r.Place != "" }
-
 // workingCopyAgent returns the agent that Places receives for the working copy. Its UID differs from the agent's own
 // UID.
 func workingCopyAgent(uid, name, owner, project string) fleet.Agent {
