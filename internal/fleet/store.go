@@ -30,9 +30,9 @@ type Store interface {
 	// snapshot calls it.
 	LastSeq(ctx context.Context) (int64, error)
 
-	// TokensByHash returns the tokens with the hashes, in any order, including expired and revoked ones. It must be cheap,
-	// because each call with a token needs it.
-	TokensByHash(ctx context.Context, hashes []string) ([]*Token, error)
+	// TokensByHash returns the tokens with the hashes, by hash, including expired and revoked ones. It must be cheap, because
+	// each call with a token needs it.
+	TokensByHash(ctx context.Context, hashes []string) (map[string]*Token, error)
 
 	// Now returns the time by the store's clock, which all processes share. It is exact to about a millisecond, and does not
 	// ask the store.
@@ -99,10 +99,10 @@ type Store interface {
 	// PruneAudit removes lines of the audit log from before the time, at most limit, and returns their number.
 	PruneAudit(ctx context.Context, before time.Time, limit int) (removed int, err error)
 
-	// Full reports whether the store is nearly full, as far as it knows, and since when. A nearly full store accepts only writes that end or
-	// remove something. InsertAgent, InsertTask, InsertMessage, InsertQuestion, InsertSession, PutTool, PutPayload,
-	// AppendPayload, PutRemains with a bundle, and Append of output or of a large event return ErrStoreFull; the transaction
-	// can continue. If there is no space at all, Update returns ErrStoreFull.
+	// Full reports whether the store is nearly full, as far as it knows, and since when. A nearly full store accepts only
+	// writes that end or remove something. InsertAgent, InsertTask, InsertMessage, InsertQuestion, InsertSession, PutTool,
+	// PutPayload, AppendPayload, PutRemains with a bundle, and Append of output or of a large event return ErrStoreFull; the
+	// transaction can continue. If there is no space at all, Update returns ErrStoreFull.
 	Full() (since time.Time, full bool)
 
 	// Schema returns the version of the database's schema (have), and the version that this program needs (want). have is

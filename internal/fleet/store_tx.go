@@ -234,8 +234,8 @@ type TokenReader interface {
 	// AgentTokens returns the tokens of the agent that are not revoked.
 	AgentTokens(agentUID string) ([]*Token, error)
 
-	// TokensNamed returns the tokens that have or had the name, from the oldest to the newest. It does not return tokens of
-	// agents.
+	// TokensNamed returns the tokens with the name, including revoked ones, from the oldest to the newest. It does not return
+	// tokens of agents.
 	TokensNamed(name string) ([]*Token, error)
 
 	// Tokens returns all tokens except those of agents, including revoked ones, sorted by name and then from the oldest to the

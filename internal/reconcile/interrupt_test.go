@@ -62,8 +62,8 @@ func TestRunOnThisMachine(t *testing.T) {
 	require.Equal(t, 1, second.Calls(fake.Interrupt))
 }
 
-// TestTaskThatEndsBeforeItsRun ends a task after its dispatch was recorded, before the agent gets a token. There must be
-// neither a run nor a token.
+// TestTaskThatEndsBeforeItsRun ends a task when its dispatch is recorded and the agent has no token yet. There must be
+// neither a run nor a token afterwards.
 func TestTaskThatEndsBeforeItsRun(t *testing.T) {
 	t.Parallel()
 	second := servicetest.Second(t, fake.Config{Traits: fleet.Traits{TakesReport: true}})

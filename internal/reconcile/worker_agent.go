@@ -166,7 +166,7 @@ func (w *worker) linger(ctx context.Context, v *fleet.AgentView) time.Duration {
 		return 0
 	}
 	left := max(a.UpdatedAt.Add(maxLinger).Sub(w.now()), 0)
-	// An interrupt that began before the dispatch had ended may have come before the run, so that it had no effect.
+	// If the interrupt began before the end of the dispatch, there may have been no run yet that it could interrupt.
 	if told := w.told.Load(); told != nil && told.taskID == w.follow.taskID && told.at.After(w.follow.begun) {
 		return left
 	}

@@ -56,11 +56,7 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet
 
 // insertAgent checks whether the agent may be created, and adds it to the store.
 func (s *Service) insertAgent(ctx context.Context, p fleet.Principal, c Call, r CreateAgentRequest) (Made, error) {
-	places, err := s.places.Holding(ctx, r.Project)
-	if err != nil {
-		return Made{}, err
-	}
-	project, place, err := s.places.FindProject(ctx, r.Project, places...)
+	project, place, err := s.places.FindInFleet(ctx, r.Project)
 	if err != nil {
 		return Made{}, asInvalid(err, "project")
 	}

@@ -78,11 +78,7 @@ func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasks
 		return f, nil, err
 	}
 	if r.Project != "" {
-		places, err := s.places.Holding(ctx, r.Project)
-		if err != nil {
-			return f, nil, err
-		}
-		match, place, err := s.places.MatchProjects(ctx, r.Project, places)
+		match, place, err := s.places.MatchInFleet(ctx, r.Project)
 		if f.Place, noProject = place, err; err == nil {
 			f.Project = match[0].Name
 		}
@@ -126,7 +122,7 @@ func (r ListTasksRequest) checkValues() error {
 // knownProject returns noProject, the catalog's error about the filter's project, unless the caller may see tasks of the
 // project.
 func knownProject(tx fleet.ReadTx, f fleet.TaskFilter, noProject error) error {
-	if noProject == nil || fleet.ReasonOf(noProject) != fleet.ReasonProjectNotFound {
+	if fleet.ReasonOf(noProject) != fleet.ReasonProjectNotFound {
 		return noProject
 	}
 	ever, failed := tx.FindTasks(fleet.TaskFilter{Owner: f.Owner, Shared: f.Shared, Projects: f.Projects, Place: f.Place, Project: f.Project}, fleet.TaskWindow{})

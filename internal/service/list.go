@@ -64,11 +64,8 @@ func (s *Service) resolveFilter(ctx context.Context, r *fleet.ListAgentsRequest)
 	var projects []fleet.Project
 	switch {
 	case r.Project != "":
-		places, err := s.places.Holding(ctx, r.Project)
+		projects, place, err = s.places.MatchInFleet(ctx, r.Project)
 		if err != nil {
-			return "", err
-		}
-		if projects, place, err = s.places.MatchProjects(ctx, r.Project, places); err != nil {
 			return "", asInvalid(err, "project")
 		}
 		r.Project = projects[0].Name
@@ -148,11 +145,7 @@ func (s *Service) ListRoles(ctx context.Context, project string) ([]fleet.Role, 
 	if project == "" {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "project", "project is required").Next("{list_agent_projects} shows the projects")
 	}
-	places, err := s.places.Holding(ctx, project)
-	if err != nil {
-		return nil, err
-	}
-	p, place, err := s.places.FindProject(ctx, project, places...)
+	p, place, err := s.places.FindInFleet(ctx, project)
 	if err != nil {
 		return nil, err
 	}

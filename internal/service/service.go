@@ -22,7 +22,9 @@ type Service struct {
 	ended  endedAgents
 	names  sync.Map // the principals of subjects: named, by source and id
 
-	tokens     *state.Batch[string, *fleet.Token] // by hash
+	// tokens looks up tokens by hash. Every call with a token does that, and so does every open call twice a second. Anybody
+	// can send tokens that do not exist. So lookups at the same time share a query.
+	tokens     *state.Batch[string, *fleet.Token]
 	interrupts *state.Interrupts
 	audit      *AuditLog
 }
@@ -30,8 +32,7 @@ type Service struct {
 // New returns a service over the state. It starts no background work: requested changes only happen if a Reconciler runs
 // on the same store.
 func New(s *state.Fleet) *Service {
-	svc := &Service{store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, tail: s.Tail, interrupts: s.Interrupts, audit: newAuditLog(s.Store, s.Log)}
-	svc.tokens = state.NewBatch(svc.tokensByHash)
+	svc := &Service{store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, tail: s.Tail, interrupts: s.Interrupts, tokens: state.NewBatch(s.Store.TokensByHash), audit: newAuditLog(s.Store, s.Log)}
 	s.Snapshot.OnChange(svc.ended.forget)
 	return svc
 }

@@ -21,40 +21,30 @@ func agentPrincipal(a *fleet.Agent) fleet.Principal {
 
 var tokenName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,40}$`)
 
-// tokensByHash returns the tokens with the hashes, by hash. Every call with a token looks it up, and so does every open
-// call twice a second. Anybody can send tokens that do not exist. So lookups at the same time share a query.
-func (s *Service) tokensByHash(ctx context.Context, hashes []string) (map[string]*fleet.Token, error) {
-	tokens, err := s.store.TokensByHash(ctx, hashes)
-	found := map[string]*fleet.Token{}
-	for _, t := range tokens {
-		found[t.Hash] = t
-	}
-	return found, err
-}
-
 // Authenticate returns the principal of the token with the secret. The error is UNAUTHENTICATED if there is no valid token.
 func (s *Service) Authenticate(ctx context.Context, secret string) (fleet.Principal, error) {
 	t, err := s.tokens.Get(ctx, fleet.HashSecret(secret))
 	if err != nil {
 		return fleet.Principal{}, err
 	}
+	valid := t != nil && t.Valid(s.now())
+	if valid && t.AgentUID == "" {
+		return t.Principal(), nil
+	}
 	var a *fleet.Agent
-	if t != nil && t.AgentUID != "" && t.Valid(s.now()) {
-		err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+	if valid {
+		err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 			a, err = tx.Agent(t.AgentUID)
 			return err
 		})
-		if err != nil {
-			return fleet.Principal{}, err
-		}
 	}
 	switch {
-	case a != nil:
-		return agentPrincipal(a), nil
-	case t == nil || t.AgentUID != "" || !t.Valid(s.now()):
+	case err != nil:
+		return fleet.Principal{}, err
+	case a == nil:
 		return fleet.Principal{}, fleet.Errorf(fleet.ReasonUnauthenticated, "the token is unknown, expired or revoked").Next("`fleet token create` makes a new one")
 	}
-	return t.Principal(), nil
+	return agentPrincipal(a), nil
 }
 
 // CreateTokenRequest describes the token to create.
@@ -116,11 +106,7 @@ const maxTokenProjects = 100
 // tokenProjects returns the exact names of the projects: NAME, or PLACE/NAME if the caller's reference names the place.
 func (s *Service) tokenProjects(ctx context.Context, refs []string) (projects []string, err error) {
 	for _, ref := range refs {
-		places, err := s.places.Holding(ctx, ref)
-		if err != nil {
-			return nil, err
-		}
-		match, place, err := s.places.MatchProjects(ctx, ref, places)
+		match, place, err := s.places.MatchInFleet(ctx, ref)
 		if err != nil {
 			return nil, asInvalid(err, "projects")
 		}

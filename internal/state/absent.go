@@ -14,11 +14,10 @@ import (
 // the place is not configured, or it is a place of another server.
 type absentPlace struct {
 	name      string
-	server    string                        // the server that has the place; "" if it is not configured
-	twin      fleet.Place                   // this server's place of the same kind; nil if the place is not configured
-	own       func(name string) fleet.Place // returns this server's place of the same kind as the place with the name; nil if it has none
-	facts     fleet.Traits                  // traits of the other server's place
-	elsewhere Elsewhere                     // reads from the other server's place; nil if that is not possible
+	server    string                          // the server that has the place; "" if it is not configured
+	twin      func(name string) *ManagedPlace // see Places.twin; nil if the place is not configured
+	facts     fleet.Traits                    // traits of the other server's place
+	elsewhere Elsewhere                       // reads from the other server's place; nil if that is not possible
 }
 
 func (b absentPlace) err() *fleet.Error {
@@ -91,16 +90,19 @@ func (b absentPlace) Log(ctx context.Context, a fleet.Agent, lines int) ([]strin
 // transactions, which must not wait for the other server. If this server does not have the agent's project, it cannot know
 // whether the programs are confined.
 func (b absentPlace) Unconfined(a fleet.Agent) string {
-	c, ok := b.twin.(fleet.Confiner)
+	if b.twin == nil {
+		return ""
+	}
+	place := b.twin(b.name)
+	c, ok := place.Place.(fleet.Confiner)
 	if !ok {
 		return ""
 	}
 	if why := c.Unconfined(a); why != "" || a.Project == "" {
 		return why
 	}
-	place := b.twin
 	if a.Config != nil && a.Config.Place != "" { // it works in a project of another place
-		place = b.own(a.Config.Place)
+		place = b.twin(a.Config.Place)
 	}
 	if place != nil {
 		projects, err := place.Projects(context.Background())

@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-
-	"fleet/internal/fleet"
 )
 
 // Batch looks up values by key. Calls during a lookup share the next one, so that many calls at the same time cost the
@@ -82,16 +80,3 @@ func (b *Batch[K, V]) serve() {
 		close(l.done)
 	}
 }
-
-// newest reads the Seq of the newest event.
-type newest struct{ *Batch[struct{}, int64] }
-
-func newNewest(store fleet.Store) newest {
-	return newest{NewBatch(func(ctx context.Context, _ []struct{}) (map[struct{}]int64, error) {
-		seq, err := store.LastSeq(ctx)
-		return map[struct{}]int64{{}: seq}, err
-	})}
-}
-
-// last returns the Seq, from a read that begins after last was called.
-func (n newest) last(ctx context.Context) (int64, error) { return n.Get(ctx, struct{}{}) }

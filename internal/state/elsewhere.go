@@ -27,26 +27,19 @@ type PlaceReader interface {
 // otherwise nil. Changes of the place's agents go through the store, and the other server carries them out. Data of the
 // machine itself, such as raw output, logs and roles, is read from the other server.
 func (ps *Places) elsewhere(name string) *ManagedPlace {
-	kind, server := fleet.ReplicaOf(name)
+	_, server := fleet.ReplicaOf(name)
 	if server == "" || server == ps.cfg.Replica {
 		return nil
 	}
-	twin := ps.Lookup(kind) // all servers run the same program, so this server's place of the kind has the same traits
+	twin := ps.twin(name) // all servers run the same program, so this server's place of the kind has the same traits
 	if twin == nil {
-		return nil
-	}
-	own := func(name string) fleet.Place {
-		kind, _ := fleet.ReplicaOf(name)
-		if p := ps.Lookup(kind); p != nil {
-			return p.Place
-		}
 		return nil
 	}
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	p := ps.away[name]
 	if p == nil {
-		place := absentPlace{name: name, server: server, twin: twin.Place, own: own, facts: twin.Facts, elsewhere: ps.cfg.Elsewhere}
+		place := absentPlace{name: name, server: server, twin: ps.twin, facts: twin.Facts, elsewhere: ps.cfg.Elsewhere}
 		p = &ManagedPlace{
 			Place: place, Name: name, Facts: place.Traits(), Catalog: newCatalog(place, ps.cfg.Now), Interval: twin.Interval, Grace: twin.Grace,
 			store: ps.store, log: ps.cfg.Logger, now: ps.cfg.Time, started: ps.started, changed: &ps.changed,
@@ -54,6 +47,12 @@ func (ps *Places) elsewhere(name string) *ManagedPlace {
 		ps.away[name] = p
 	}
 	return p
+}
+
+// twin returns this server's place of the same kind as the place with the name; nil if it has none.
+func (ps *Places) twin(name string) *ManagedPlace {
+	kind, _ := fleet.ReplicaOf(name)
+	return ps.Lookup(kind)
 }
 
 // SyncElsewhere reads what other servers have recorded about the places of these agents.

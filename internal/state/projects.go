@@ -136,32 +136,6 @@ func among(places []*ManagedPlace, name string) *ManagedPlace {
 	return nil
 }
 
-// Holding returns the places that may have the project that ref means: those of the fleet on this server, and the place of
-// another server if ref names it, as in local@SERVER/NAME.
-func (ps *Places) Holding(ctx context.Context, ref string) ([]*ManagedPlace, error) {
-	name, _, found := strings.Cut(ref, "/")
-	kind, server := fleet.ReplicaOf(strings.ToLower(name))
-	if !found || kind == "" || server == "" || among(ps.Fleet, name) != nil {
-		return ps.Fleet, nil
-	}
-	if twin := ps.Lookup(kind); !slices.Contains(ps.Fleet, twin) || twin.Name == kind { // a place that every server reaches has no server in its name
-		return ps.Fleet, nil
-	}
-	replicas, err := ps.store.Replicas(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range replicas {
-		if !strings.EqualFold(r.Name, server) {
-			continue
-		}
-		if p := ps.elsewhere(fleet.PlaceOn(kind, r.Name)); p != nil {
-			return append(slices.Clone(ps.Fleet), p), nil
-		}
-	}
-	return ps.Fleet, nil
-}
-
 // FindProject returns the project that matches ref, and its place. The error is INVALID_ARGUMENT if several places have the
 // project and ref does not name the place.
 func (ps *Places) FindProject(ctx context.Context, ref string, places ...*ManagedPlace) (fleet.Project, *ManagedPlace, error) {
@@ -177,4 +151,48 @@ func (ps *Places) FindProject(ctx context.Context, ref string, places ...*Manage
 		}
 	}
 	return match[0], ps.Named(match[0].Place), nil
+}
+
+// FindInFleet does the same as FindProject for the fleet's places, see MatchInFleet.
+func (ps *Places) FindInFleet(ctx context.Context, ref string) (fleet.Project, *ManagedPlace, error) {
+	places, err := ps.inFleet(ctx, ref)
+	if err != nil {
+		return fleet.Project{}, nil, err
+	}
+	return ps.FindProject(ctx, ref, places...)
+}
+
+// MatchInFleet does the same as MatchProjects for the fleet's places on this server. If ref names a place of another server, as
+// in local@SERVER/NAME, it looks there too.
+func (ps *Places) MatchInFleet(ctx context.Context, ref string) (match []fleet.Project, place string, err error) {
+	places, err := ps.inFleet(ctx, ref)
+	if err != nil {
+		return nil, "", err
+	}
+	return ps.MatchProjects(ctx, ref, places)
+}
+
+// inFleet returns the fleet's places on this server, and the place of another server that ref names.
+func (ps *Places) inFleet(ctx context.Context, ref string) ([]*ManagedPlace, error) {
+	name, _, found := strings.Cut(ref, "/")
+	kind, server := fleet.ReplicaOf(strings.ToLower(name))
+	if !found || kind == "" || server == "" || among(ps.Fleet, name) != nil {
+		return ps.Fleet, nil
+	}
+	if twin := ps.twin(kind); !slices.Contains(ps.Fleet, twin) || twin.Name == kind { // a place that every server reaches has no server in its name
+		return ps.Fleet, nil
+	}
+	replicas, err := ps.store.Replicas(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range replicas {
+		if !strings.EqualFold(r.Name, server) {
+			continue
+		}
+		if p := ps.elsewhere(fleet.PlaceOn(kind, r.Name)); p != nil {
+			return append(slices.Clone(ps.Fleet), p), nil
+		}
+	}
+	return ps.Fleet, nil
 }

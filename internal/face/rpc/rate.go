@@ -22,10 +22,9 @@ const refusalWindow = time.Minute
 // Several servers divide a limit evenly: each allows its part, so that together they never allow more than the limit. A
 // principal that calls only one server gets only the part of that server.
 type Rates struct {
-	limits fleet.Limits
-	groups func(ctx context.Context, principal string) ([]string, error) // see NewRates
-	// ofGroups means that a group has a limit of requests.
-	ofGroups bool
+	limits   fleet.Limits
+	ofGroups bool                                                          // a group has a limit of requests
+	groups   func(ctx context.Context, principal string) ([]string, error) // see NewRates
 	log      *slog.Logger
 	now      func() time.Time
 	servers  atomic.Int64 // the number of servers that share the limits
@@ -81,7 +80,7 @@ func (r *Rates) take(ctx context.Context, p fleet.Principal) error {
 		return nil
 	}
 	v, ok := r.buckets.Load(p.Name)
-	if !ok || len(r.limits.Groups) > 0 && p.AgentUID == "" {
+	if !ok || r.ofGroups && p.AgentUID == "" {
 		groups := p.Groups
 		if p.AgentUID != "" && r.ofGroups {
 			var err error

@@ -193,10 +193,10 @@ var sessionSettings = map[string]string{
 	"client_min_messages":                 "warning",
 }
 
-// keyedSettings are for statements that find their rows by key. The tables of leases, messages
-// and questions are often empty when the database analyses them. Then it would plan to read the whole table, and keep
-// this plan after the table has grown. One generic plan is good for all values, so connections use it from the first
-// execution on, and plan a statement only once.
+// keyedSettings are for statements that find their rows by key. The tables of leases, messages and questions are often
+// empty when the database analyses them. Then it would plan to read the whole table, and keep this plan after the table
+// has grown. One generic plan is good for all values, so connections use it from the first execution on, and plan a
+// statement only once.
 var keyedSettings = map[string]string{
 	"enable_seqscan":  "off",
 	"plan_cache_mode": "force_generic_plan",

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"fleet/internal/fleet"
 	"fleet/internal/store/record"
@@ -23,8 +21,8 @@ func (t *readTx) Token(name string) (*fleet.Token, error) {
 }
 
 // TokensByHash returns the tokens with the hashes, see fleet.Store.
-func (s *Store) TokensByHash(ctx context.Context, hashes []string) ([]*fleet.Token, error) {
-	found := map[string]*fleet.Token{} // the query may run twice
+func (s *Store) TokensByHash(ctx context.Context, hashes []string) (map[string]*fleet.Token, error) {
+	found := map[string]*fleet.Token{}
 	err := s.one(ctx, s.reader, func(row scanner) error {
 		t, err := record.ScanToken(row)
 		if err == nil {
@@ -32,7 +30,7 @@ func (s *Store) TokensByHash(ctx context.Context, hashes []string) ([]*fleet.Tok
 		}
 		return err
 	}, record.SelectTokens+`WHERE hash = ANY($1)`, hashes)
-	return slices.Collect(maps.Values(found)), err
+	return found, err
 }
 
 func (t *readTx) AgentTokens(agentUID string) ([]*fleet.Token, error) {
@@ -40,7 +38,7 @@ func (t *readTx) AgentTokens(agentUID string) ([]*fleet.Token, error) {
 	return all(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid <> '' AND agent_uid = $1 AND revoked_at IS NULL ORDER BY n`, agentUID)
 }
 
-// TokensNamed returns the tokens that have or had the name, from the oldest to the newest.
+// TokensNamed returns the tokens with the name, including revoked ones, from the oldest to the newest.
 func (t *readTx) TokensNamed(name string) ([]*fleet.Token, error) {
 	t.lock(lockToken, name)
 	return all(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid = '' AND name = $1 ORDER BY n`, name)

@@ -21,9 +21,9 @@ var errEarly = errors.New("the events of the view are not in the log yet")
 const (
 	beginUpdate = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`
 	beginView   = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`
-	// holdLease fails with a division by zero if the lease was lost, because a COMMIT follows in the same batch. It locks
-	// the lease, so that nobody else can take it before the commit. The lock also stops renewLeases, so it is taken last: a
-	// transaction can wait long for other locks.
+	// holdLease divides by zero if the lease was lost. It must fail by itself, because the COMMIT is in the same batch. It
+	// locks the lease, so that nobody else can take it before the commit. The lock also stops renewLeases, so it is taken
+	// last: a transaction can wait long for other locks.
 	holdLease = `SELECT 1 / count(*) FROM (SELECT 1 FROM leases WHERE key = $1 AND epoch = $2 FOR SHARE) AS held`
 )
 

@@ -21,23 +21,27 @@ func (t *readTx) Token(name string) (*fleet.Token, error) {
 }
 
 // TokensByHash returns the tokens with the hashes, see fleet.Store.
-func (s *Store) TokensByHash(ctx context.Context, hashes []string) (tokens []*fleet.Token, err error) {
+func (s *Store) TokensByHash(ctx context.Context, hashes []string) (map[string]*fleet.Token, error) {
 	list, err := json.Marshal(hashes)
 	if err != nil {
 		return nil, err
 	}
+	found := map[string]*fleet.Token{}
 	err = s.read(ctx, func(c *conn) error {
-		tokens, err = all(&readTx{ctx: ctx, conn: c}, record.ScanToken, record.SelectTokens+`WHERE hash IN (SELECT value FROM json_each(?))`, string(list))
+		tokens, err := all(&readTx{ctx: ctx, conn: c}, record.ScanToken, record.SelectTokens+`WHERE hash IN (SELECT value FROM json_each(?))`, string(list))
+		for _, t := range tokens {
+			found[t.Hash] = t
+		}
 		return err
 	})
-	return tokens, err
+	return found, err
 }
 
 func (t *readTx) AgentTokens(agentUID string) ([]*fleet.Token, error) {
 	return all(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid <> '' AND agent_uid = ? AND revoked_at IS NULL ORDER BY n`, agentUID)
 }
 
-// TokensNamed returns the tokens that have or had the name, from the oldest to the newest.
+// TokensNamed returns the tokens with the name, including revoked ones, from the oldest to the newest.
 func (t *readTx) TokensNamed(name string) ([]*fleet.Token, error) {
 	return all(t, record.ScanToken, record.SelectTokens+`WHERE agent_uid = '' AND name = ? ORDER BY n`, name)
 }

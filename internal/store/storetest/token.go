@@ -130,5 +130,5 @@ func tokenByHash(t tb, s fleet.Store, hash string) *fleet.Token {
 		return nil
 	}
 	require.Len(t, found, 1)
-	return found[0]
+	return found[hash]
 }
