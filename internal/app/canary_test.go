@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +23,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/identity/coder/codertest"
+	"fleet/internal/identity/oidc/oidctest"
 	"fleet/internal/store/postgres/pgtest"
 )
 
@@ -84,6 +88,7 @@ local:
       roles: [{name: coder, prompt: SECRET-prompt}]
 `, "SECRET", canary))
 	log, kept := &lockedBuffer{}, &spans{}
+	issuer, coder := oidctest.New(t, people...), codertest.New(t)
 	environ := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "FLEET_OIDC_CLIENT_SECRET=" + canary + "-oidc"}
 	f := newTestFleet(t, fleetConfig{
 		Tokens: map[string]tokenConfig{"root": {Admin: true}, "alice": {}},
@@ -92,6 +97,8 @@ local:
 			require.NoError(t, err)
 			c.Local, c.LogLevel, c.PublicURL, c.Places, c.Coder = loaded.Local, loaded.LogLevel, loaded.PublicURL, []string{"local"}, loaded.Coder
 			c.Metrics, c.MetricsTokenFile = loaded.Metrics, loaded.MetricsTokenFile
+			oidcAuth(issuer, AuthTokens, AuthCoder, AuthOIDC)(c)
+			c.CoderAuth.URL = coder.URL
 			if pgtest.Needed() {
 				c.Store = pgtest.URL(t) + "&password=" + canary + "-postgres"
 			}
@@ -168,6 +175,7 @@ local:
 		require.Empty(t, canaries([]byte(fmt.Sprint(err))))
 	}
 	f.signIntoPage(t, "alice")
+	f.callFromOutside(t, issuer, coder)
 
 	// Data for admins and operators must not have any of the secrets, not even texts that the owner may read.
 	bundle := &bytes.Buffer{}
@@ -199,6 +207,9 @@ local:
 		for _, e := range m.GetEvents() {
 			if e.GetType() != fleetv1.Event_task_output {
 				require.Empty(t, configured.FindAllString(strings.ReplaceAll(e.String(), "test $KEY = "+canary+"-env", ""), -1), e.String())
+			}
+			for who, secret := range f.secrets {
+				require.NotContains(t, e.String(), secret, "the token of %s", who)
 			}
 		}
 	}
@@ -261,6 +272,42 @@ func (f *testFleet) signIntoPage(t *testing.T, name string) {
 		mine := []string{"Cookie", cookies[0].Name + "=" + cookies[0].Value, "Fleet-Session", opened.Session}
 		send(http.MethodGet, "/v1/agents", "", http.StatusOK, mine...)
 		send(http.MethodGet, "/session", "", http.StatusOK, mine...)
+	}
+}
+
+// callFromOutside makes calls with tokens of the issuer and of Coder: valid ones, invalid ones, and valid ones while Coder
+// answers with errors. It adds the tokens to f.secrets.
+func (f *testFleet) callFromOutside(t *testing.T, issuer *oidctest.Issuer, coder *codertest.Deployment) {
+	t.Helper()
+	const user, later = canary + "-codercallercodercaller", canary + "-laterlaterlaterlaterla" // Coder's tokens look like that
+	coder.Add("alice", user)
+	coder.Add("later", later)
+	token := issuer.IDToken(t, "alice")
+	secrets := map[string]string{
+		"an OIDC user": token, "an OIDC user without a role": issuer.IDToken(t, "carol"), "an expired OIDC user": issuer.Forge(t, func(c map[string]any) { c["exp"] = 1 }),
+		"a forger": token[:len(token)-8] + "AAAAAAAA", "a Coder user": user, "nobody at Coder": canary + "-unknownunknownunknownu", "a Coder user during an outage": later,
+	}
+	maps.Copy(f.secrets, secrets)
+	f.secrets["Fleet at the issuer"] = oidctest.ClientSecret
+	for _, by := range slices.Sorted(maps.Keys(secrets)) {
+		coder.Change(func() {
+			coder.Status = 0
+			if strings.Contains(by, "outage") {
+				coder.Status = http.StatusBadGateway
+			}
+		})
+		for name, face := range faces {
+			r, err := face(f, t.Context(), call{method: methods["create_agent"], by: by, args: map[string]any{"name": "of-" + name, "project": "shell", "spec": "s"}})
+			if by == "an OIDC user" || by == "a Coder user" {
+				require.NoError(t, err)
+				require.Nil(t, r.err, "%s on %s", by, name)
+				continue
+			}
+			require.True(t, err != nil || r.err != nil, "%s on %s must be refused", by, name) // an MCP client reports the refusal as its own error
+			for who, secret := range f.secrets {
+				require.NotContains(t, fmt.Sprint(err, r), secret, "%s on %s must not see the token of %s", by, name, who)
+			}
+		}
 	}
 }
 

@@ -91,15 +91,10 @@ func (d *doctor) addresses(ctx context.Context) {
 
 // plainAddress returns the HOST:PORT at which programs on this machine reach REST without TLS.
 func (c Config) plainAddress() string {
-	addr := c.HTTP
 	if c.TLS.enabled() {
-		addr = c.AgentsHTTP
+		return onLoopback(c.AgentsHTTP)
 	}
-	host, port, err := net.SplitHostPort(addr)
-	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
-		return net.JoinHostPort("localhost", port)
-	}
-	return addr
+	return onLoopback(c.HTTP)
 }
 
 // askReadiness requests /readyz from the server at the address. degraded lists the parts that do not work, with the

@@ -225,21 +225,29 @@ func listen(key, addr string, limits inbound.Limits) (net.Listener, error) {
 // HTTPAddr returns the address of REST and MCP.
 func (s *Server) HTTPAddr() string { return s.httpListener.Addr().String() }
 
-// localAddr returns the address at which programs on this machine reach REST and MCP. For a listener on all addresses, the
-// host is localhost with TLS, because certificates have names. Without TLS it is a loopback address, because another
-// program could listen at another address of localhost.
+// localAddr returns the address at which programs on this machine reach REST and MCP. With TLS, the host of a listener on
+// all addresses is localhost, because certificates have names.
 func (s *Server) localAddr() string {
-	host, port, err := net.SplitHostPort(s.HTTPAddr())
+	local := onLoopback(s.HTTPAddr())
+	if _, port, err := net.SplitHostPort(local); err == nil && s.cfg.TLS.enabled() && local != s.HTTPAddr() {
+		return net.JoinHostPort("localhost", port)
+	}
+	return local
+}
+
+// onLoopback returns the HOST:PORT at which programs on this machine reach a listener at addr. If addr stands for all
+// addresses, this is a loopback address. It is not localhost, because another program could listen at another address of
+// localhost.
+func onLoopback(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
 	ip := net.ParseIP(host)
 	switch {
-	case err != nil || ip == nil || !ip.IsUnspecified():
-		return s.HTTPAddr()
-	case s.cfg.TLS.enabled():
-		return net.JoinHostPort("localhost", port)
-	case ip.To4() != nil:
-		return net.JoinHostPort("127.0.0.1", port)
+	case err != nil || host != "" && !ip.IsUnspecified():
+		return addr
+	case ip.To4() == nil && ip != nil:
+		return net.JoinHostPort("::1", port)
 	}
-	return net.JoinHostPort("::1", port)
+	return net.JoinHostPort("127.0.0.1", port)
 }
 
 // GRPCAddr returns the address of gRPC.

@@ -17,11 +17,15 @@ const (
 	// pruneLeases removes expired leases, for example leases of crashed servers for deleted agents. Removing them is safe,
 	// because no epoch is ever used twice.
 	pruneLeases = `DELETE FROM leases WHERE key IN (SELECT key FROM leases WHERE until < $1 LIMIT $2 FOR UPDATE SKIP LOCKED)`
+	// pruneReplicas keeps servers that have agents, and forgotten servers, because HearReplica must not record those again.
+	pruneReplicas = `DELETE FROM replicas WHERE name IN (
+			SELECT name FROM replicas WHERE heard_at < $1 AND NOT forgotten AND name NOT IN (SELECT split_part(place, '@', 2) FROM agents)
+			LIMIT $2 FOR UPDATE SKIP LOCKED)`
 )
 
-// Prune removes old events, requests, tokens of agents and leases, see fleet.Store.
+// Prune removes old events, requests, tokens of agents, leases and servers, see fleet.Store.
 func (s *Store) Prune(ctx context.Context, before time.Time, limit int) (removed int, err error) {
-	for _, query := range []string{pruneEvents, pruneRequests, pruneTokens, pruneLeases} {
+	for _, query := range []string{pruneEvents, pruneRequests, pruneTokens, pruneLeases, pruneReplicas} {
 		n := 0
 		counting := `WITH gone AS (` + query + ` RETURNING 1) SELECT count(*) FROM gone`
 		if err := s.one(ctx, s.side, func(row scanner) error { return row.Scan(&n) }, counting, before, limit); err != nil {

@@ -17,15 +17,19 @@ const (
 	// pruneLeases removes expired leases, for example leases of crashed servers for deleted agents. Removing them is safe,
 	// because no epoch is ever used twice.
 	pruneLeases = `DELETE FROM leases WHERE key IN (SELECT key FROM leases WHERE until < ?1 LIMIT ?2)`
+	// pruneReplicas keeps servers that have agents, and forgotten servers, because HearReplica must not record those again.
+	pruneReplicas = `DELETE FROM replicas WHERE name IN (
+			SELECT name FROM replicas WHERE heard_at < ?1 AND NOT forgotten
+				AND name NOT IN (SELECT substr(place, instr(place, '@') + 1) FROM agents WHERE instr(place, '@') > 0) LIMIT ?2)`
 )
 
-// Prune removes old events, requests, tokens of agents and leases, see fleet.Store.
+// Prune removes old events, requests, tokens of agents, leases and servers, see fleet.Store.
 func (s *Store) Prune(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	err = s.write(ctx, func(c *conn) error {
 		removed = 0
 		t := &readTx{ctx: ctx, conn: c}
 		return t.run("BEGIN IMMEDIATE", func() error {
-			for _, query := range []string{pruneEvents, pruneRequests, pruneTokens, pruneLeases} {
+			for _, query := range []string{pruneEvents, pruneRequests, pruneTokens, pruneLeases, pruneReplicas} {
 				r, err := c.exec(ctx, query, micros(before), limit)
 				if err != nil {
 					return plain(ctx, err)

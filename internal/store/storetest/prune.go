@@ -67,6 +67,29 @@ var pruneCases = []testCase{
 		require.Greater(t, lease(t, s, "old", "two", time.Hour), old)
 	}},
 
+	{"servers that were not heard of for long are removed", func(t *testing.T, s fleet.Store) {
+		a := newAgent("u1", "one", "alice")
+		a.Place = "local@works"
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(a) })
+		hear := func(name string) bool {
+			ok, err := s.HearReplica(t.Context(), fleet.Replica{Name: name, Machine: "m"}, true)
+			require.NoError(t, err)
+			return ok
+		}
+		for _, name := range []string{"works", "old", "forgotten"} {
+			require.True(t, hear(name))
+		}
+		require.NoError(t, s.ForgetReplica(t.Context(), "forgotten"))
+		require.Zero(t, prune(t, s, time.Now().Add(-time.Hour), 10))
+		require.Equal(t, 1, prune(t, s, time.Now().Add(time.Hour), 10))
+		left, err := s.Replicas(t.Context())
+		require.NoError(t, err)
+		require.Len(t, left, 1)
+		require.Equal(t, "works", left[0].Name)
+		require.False(t, hear("forgotten"), "a forgotten server must not be recorded again")
+		require.True(t, hear("old"))
+	}},
+
 	{"a cancelled context", func(t *testing.T, s fleet.Store) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
