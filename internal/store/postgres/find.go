@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"strings"
 	"unicode/utf8"
 
 	"fleet/internal/fleet"
@@ -43,7 +44,7 @@ func newTextSearch(t *readTx, f fleet.TaskFilter, most int) *textSearch {
 	apart := f.Owner != "" || f.Place != "" || f.Project != "" || len(f.Projects) > 0 || f.Status != "" // such tasks are spread over many disk pages
 	switch {
 	case s.long:
-		s.many *= 3
+		s.many *= 4
 	case apart:
 		s.many = 0
 	}
@@ -116,7 +117,7 @@ func (s *textSearch) among(read int, behind *position, most int) (ns []int64, wh
 	}
 	tasks := `(SELECT n, created_at, search FROM tasks WHERE ` + c.where + `true` + newestFirst + ` LIMIT ` + c.arg(read) + `) AS newest`
 	c.where = ""
-	c.text(s.filter.Text)
+	c.has(strings.ToLower(s.filter.Text))
 	found := `(coalesce(array_agg(n` + newestFirst + `) FILTER (WHERE ` + c.where + `true), '{}'))[:` + c.arg(min(most, read)) + `]`
 	have := 0
 	if err := s.each(func(row scanner) error { return row.Scan(&ns, &have) }, `SELECT `+found+`, count(*) FROM `+tasks, c.args...); err != nil {

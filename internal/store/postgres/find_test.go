@@ -87,6 +87,7 @@ func TestTextIsFoundAmongMany(t *testing.T) {
 	s := openAt(t, url, postgres.Config{})
 	for _, text := range []string{
 		"everywhere", "each7", "each150", "each400", "together each7", "together each150", "together Each400", "each3000", "long ago", "ago", "seldom and seldom", "nowhere", "%",
+		"Everywhere each7 together each7 together", "together, each400", "e each400 t", "ago and", "and seldom", "seldom seldom", "seldom_and", `each400\`, "each400%each400",
 	} {
 		var want []string
 		for _, task := range tasks {

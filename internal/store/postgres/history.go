@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"fleet/internal/fleet"
@@ -126,11 +125,6 @@ func (c *clause) filter(f fleet.TaskFilter) {
 	if f.Text != "" {
 		c.text(f.Text)
 	}
-}
-
-// text adds the condition that a task has the text.
-func (c *clause) text(text string) {
-	c.add(`search LIKE ?`, "%"+strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(strings.ToLower(text))+"%")
 }
 
 func (t *readTx) TaskIDs(prefix string, f fleet.TaskFilter, limit int) ([]string, error) {

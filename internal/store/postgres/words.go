@@ -1,0 +1,44 @@
+package postgres
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	// minIndexed is the length of the pieces into which the index of texts splits words, in characters.
+	minIndexed = 3
+	// wordsSought is how many words of a text the index looks for. Looking for more words takes longer than examining the few
+	// tasks that have the first ones and not the others.
+	wordsSought = 4
+)
+
+// text adds the condition that a task has the text. The index of texts finds the tasks that have the longest words of the
+// text, and then each of them is examined. The index could also find the whole text, but that takes about twice as long,
+// because it would also look for the beginnings and ends of the words, and many tasks have those.
+func (c *clause) text(text string) {
+	text = strings.ToLower(text)
+	words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	words = slices.DeleteFunc(words, func(w string) bool { return utf8.RuneCountInString(w) < minIndexed })
+	if len(words) < 2 {
+		c.like(text)
+		return
+	}
+	slices.SortFunc(words, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b)) })
+	words = slices.Compact(words)
+	for _, w := range words[:min(len(words), wordsSought)] {
+		c.like(w)
+	}
+	c.has(text)
+}
+
+// like adds the condition that a task has the text, which must be in lower case, for finding tasks with the index of texts.
+func (c *clause) like(text string) {
+	c.add(`search LIKE ?`, "%"+strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text)+"%")
+}
+
+// has adds the same condition as like, for tasks that are read anyway. It takes less time for each task and uses no index.
+func (c *clause) has(text string) { c.add(`strpos(search, ?) > 0`, text) }
