@@ -156,6 +156,10 @@ conformance: ## run the MCP conformance suite, the npm clients and the Inspector
 lint-openapi: ## check the OpenAPI document with redocly; downloads 15 MB
 	TEST_OPENAPI=1 $(GO) test -count 1 -timeout 10m -run TestOpenAPI -v ./internal/app/npm
 
+test-systemd: build fleet-runner ## install the server under a systemd in a container as docs/operate/deploy.md says, restart and kill it; needs root, installs Debian's package systemd-container if it is missing
+	@$(INSTALL); command -v systemd-nspawn >/dev/null || install systemd systemd-container
+	TEST_SYSTEMD=1 $(GO) test -count 1 -timeout 10m -run TestUnitUnderSystemd -v ./internal/app
+
 test-claude: ## test the real Claude Code, as an agent and as a client, with a stub of its model; downloads 360 MB
 	TEST_CLAUDE=1 $(GO) test -count 1 -timeout 30m -run TestClaude -v ./internal/app/npm
 
@@ -227,4 +231,4 @@ bench-coder: ## measure list_agents of 300 agents beside Coder's own lists
 
 .PHONY: coder-up coder-down e2e record chaos chaos-store soak bench-coder
 .PHONY: page page-pictures page-dev page-check
-.PHONY: help build fleet-runner release run demo test checks deploy-lint test-postgres test-upgrade lint race beside-tests generate generated proto-lint breaking fmt bench bench-page bench-large conformance lint-openapi test-claude test-agents fuzz
+.PHONY: help build fleet-runner release run demo test checks deploy-lint test-postgres test-upgrade lint race beside-tests generate generated proto-lint breaking fmt bench bench-page bench-large conformance lint-openapi test-systemd test-claude test-agents fuzz
