@@ -53,6 +53,9 @@ func (a *App) claimName(ctx context.Context) (err error) {
 // show it. ok is false if the server was forgotten.
 func (a *App) hear(ctx context.Context, fresh, stopped bool) (ok bool, err error) {
 	r := fleet.Replica{Name: a.cfg.Replica, Machine: a.machine, Version: Version(), Stopped: stopped}
+	if a.rates != nil {
+		r.Demand = a.rates.Demand()
+	}
 	if a.peers != nil {
 		r.Address = a.peers.address
 	}
@@ -106,11 +109,12 @@ func (a *App) shareLimits(lost func(error)) (end func()) {
 	}
 }
 
-// shareOnce renews the lease on the name, counts the servers, and divides the request limits by that number. Without a
-// name, the number is 1. ends is not nil if this server must end, because another server has its name or because it was
+// shareOnce renews the lease on the name, counts the servers, and divides the limits of requests among them. Without a name,
+// there is only this server. ends is not nil if this server must end, because another server has its name or because it was
 // forgotten.
 func (a *App) shareOnce(ctx context.Context) (ends, err error) {
 	servers := 1
+	var others []map[string]float64
 	if a.cfg.Replica != "" {
 		ctx, cancel := context.WithTimeout(ctx, shareEvery)
 		defer cancel()
@@ -129,14 +133,23 @@ func (a *App) shareOnce(ctx context.Context) (ends, err error) {
 		} else if !ok {
 			return a.forgotten(), nil
 		}
-		all, err := a.store.Leases(ctx, fleet.ReplicaLease)
+		running, err := a.store.Leases(ctx, fleet.ReplicaLease)
 		if err != nil {
 			return nil, err
 		}
-		servers = len(all)
+		all, err := a.store.Replicas(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range all {
+			if _, runs := running[fleet.ReplicaLease+r.Name]; runs && r.Name != a.cfg.Replica {
+				others = append(others, r.Demand)
+			}
+		}
+		servers = len(running)
 	}
 	if a.rates != nil {
-		a.rates.Share(servers)
+		a.rates.Share(others)
 	}
 	a.providers.Share(servers)
 	return nil, nil

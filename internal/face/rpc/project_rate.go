@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"fleet/internal/fleet"
 )
 
@@ -17,6 +19,9 @@ type projectRate struct {
 	most int64 // requests a second, of all principals on all servers
 
 	mu      sync.Mutex
+	per     rate.Limit         // requests a second, of all principals on this server
+	shared  int64              // how often update has set per since there are requests
+	before  int64              // the last result of asked
 	buckets map[string]*bucket // by name of the principal
 }
 
@@ -30,42 +35,62 @@ func (r *Rates) takeIn(ctx context.Context, project string) error {
 	if err != nil {
 		return err
 	}
-	v, _ := r.projects.LoadOrStore(project, &projectRate{most: most, buckets: map[string]*bucket{}})
+	v, ok := r.projects.Load(project)
+	if !ok {
+		v, _ = r.projects.LoadOrStore(project, &projectRate{most: most, per: r.others.Load().even(most), buckets: map[string]*bucket{}})
+	}
 	x := v.(*projectRate) //nolint:forcetypeassert // see projects
-	wait, refused := r.use(ctx, x.of(p.Name, r.now(), r.servers.Load()), slog.String("principal", p.Name), slog.String("project", project))
+	wait, refused := r.use(ctx, x.of(p.Name, r.now()), slog.String("principal", p.Name), slog.String("project", project))
 	if refused {
 		return fleet.TooManyRequestsIn(project, int(most), wait)
 	}
 	return nil
 }
 
-// of returns the bucket of the principal on one of n servers.
-func (x *projectRate) of(principal string, now time.Time, n int64) *bucket {
+// of returns the bucket of the principal.
+func (x *projectRate) of(principal string, now time.Time) *bucket {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	b := x.buckets[principal]
 	if b == nil {
-		b = newBucket(x.most, n*int64(len(x.buckets)+1))
+		b = newBucket(x.most, x.per/rate.Limit(len(x.buckets)+1))
 		if len(x.buckets) > 0 {
 			b.AllowN(now, b.Burst()-1)
 		}
 		x.buckets[principal] = b
-		x.share(now, n)
+		x.share(now)
 	}
 	return b
 }
 
-// share gives each principal an even part of the limit on one of n servers. The caller holds x.mu.
-func (x *projectRate) share(now time.Time, n int64) {
+// share gives each principal an even part of what this server allows. The caller holds x.mu.
+func (x *projectRate) share(now time.Time) {
 	for _, b := range x.buckets {
-		b.set(now, x.most, n*int64(len(x.buckets)))
+		b.set(now, x.most, x.per/rate.Limit(len(x.buckets)))
 	}
 }
 
-// update forgets principals that have not called lately, and shares the limit among the others.
-func (x *projectRate) update(now time.Time, n int64) {
+// update sets what this server allows of the limit of the project with the name. It forgets principals that have not called
+// lately, and shares the limit among the others.
+func (x *projectRate) update(now time.Time, name string, others demands) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	maps.DeleteFunc(x.buckets, func(_ string, b *bucket) bool { return b.full(now) })
-	x.share(now, n)
+	x.shared++
+	if x.before == 0 {
+		x.shared = 0
+	}
+	x.per = others.part(projectLimit+name, x.most, x.shared)
+	x.share(now)
+}
+
+// asked returns how many requests there were since the last call of asked.
+func (x *projectRate) asked() (requests int64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, b := range x.buckets {
+		requests += b.count()
+	}
+	x.before = requests
+	return requests
 }

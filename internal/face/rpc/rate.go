@@ -19,15 +19,17 @@ const refusalWindow = time.Minute
 // one second. All calls of the principal share this bucket, whatever their face and token. The calls of an agent count
 // as calls of its owner.
 //
-// Several servers divide a limit evenly: each allows its part, so that together they never allow more than the limit. A
-// principal that calls only one server gets only the part of that server.
+// Several servers divide a limit by demand, see demands.part.
 type Rates struct {
 	limits   fleet.Limits
 	ofGroups bool                                                          // a group has a limit of requests
 	groups   func(ctx context.Context, principal string) ([]string, error) // see NewRates
 	log      *slog.Logger
 	now      func() time.Time
-	servers  atomic.Int64 // the number of servers that share the limits
+	others   atomic.Pointer[demands]
+
+	mu       sync.Mutex
+	measured time.Time // when Demand was called last
 
 	buckets  sync.Map // of *bucket, by name of the principal
 	projects sync.Map // of *projectRate, by name of the project
@@ -37,6 +39,9 @@ type Rates struct {
 type bucket struct {
 	*rate.Limiter
 	most   atomic.Int64 // requests a second, on all servers
+	asked  atomic.Int64 // requests since Demand was called, with the refused ones
+	before atomic.Int64 // the value of asked when Demand was called
+	shared atomic.Int64 // how often Share has set its limit
 	logged atomic.Int64 // when a refusal was logged, in Unix seconds
 }
 
@@ -46,30 +51,58 @@ func NewRates(limits fleet.Limits, groups func(ctx context.Context, principal st
 	if now == nil {
 		now = time.Now
 	}
-	r := &Rates{limits: limits, groups: groups, log: log, now: now}
+	r := &Rates{limits: limits, groups: groups, log: log, now: now, measured: now()}
 	for _, l := range limits.Groups {
 		r.ofGroups = r.ofGroups || l.RequestsPerSecond != nil
 	}
-	r.servers.Store(1)
+	r.others.Store(&demands{})
 	return r
 }
 
-// Share sets how many servers share the limits. It removes the buckets of principals that have not called lately.
-func (r *Rates) Share(servers int) {
-	n, now := int64(max(servers, 1)), r.now()
-	changed := r.servers.Swap(n) != n
+// Demand returns how many requests a second this server has received since the last call of Demand, by key of the limit. It
+// leaves out requests that are too few to matter to the other servers.
+func (r *Rates) Demand() map[string]float64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now()
+	seconds := max(now.Sub(r.measured).Seconds(), 1)
+	r.measured = now
+	asked := map[string]float64{}
+	least := 1 / float64(10*(len(*r.others.Load())+1)) // a tenth of an even part
+	add := func(key string, requests, most int64) {
+		if d := float64(requests) / seconds; d > 0 && d >= float64(most)*least {
+			asked[key] = d
+		}
+	}
 	r.buckets.Range(func(name, v any) bool {
-		b := v.(*bucket) //nolint:forcetypeassert // see buckets
-		if changed {
-			b.set(now, b.most.Load(), n)
-		}
-		if b.full(now) {
-			r.buckets.Delete(name)
-		}
+		b := v.(*bucket)                                            //nolint:forcetypeassert // see buckets
+		add(principalLimit+name.(string), b.count(), b.most.Load()) //nolint:forcetypeassert // see buckets
 		return true
 	})
-	r.projects.Range(func(_, v any) bool {
-		v.(*projectRate).update(now, n) //nolint:forcetypeassert // see projects
+	r.projects.Range(func(name, v any) bool {
+		x := v.(*projectRate)                              //nolint:forcetypeassert // see projects
+		add(projectLimit+name.(string), x.asked(), x.most) //nolint:forcetypeassert // see projects
+		return true
+	})
+	return asked
+}
+
+// Share sets the results of Demand of the other servers. It removes the buckets of principals that have not called lately.
+func (r *Rates) Share(others []map[string]float64) {
+	now, d := r.now(), demands(others)
+	r.others.Store(&d)
+	r.buckets.Range(func(name, v any) bool {
+		b := v.(*bucket) //nolint:forcetypeassert // see buckets
+		if b.before.Load() == 0 && b.full(now) {
+			r.buckets.Delete(name)
+			return true
+		}
+		most := b.most.Load()
+		b.set(now, most, d.part(principalLimit+name.(string), most, b.shared.Add(1))) //nolint:forcetypeassert // see buckets
+		return true
+	})
+	r.projects.Range(func(name, v any) bool {
+		v.(*projectRate).update(now, name.(string), d) //nolint:forcetypeassert // see projects
 		return true
 	})
 }
@@ -93,10 +126,10 @@ func (r *Rates) take(ctx context.Context, p fleet.Principal) error {
 			return nil
 		}
 		if !ok {
-			v, _ = r.buckets.LoadOrStore(p.Name, newBucket(most, r.servers.Load()))
+			v, _ = r.buckets.LoadOrStore(p.Name, newBucket(most, r.others.Load().even(most)))
 		}
 		if b := v.(*bucket); b.most.Load() != most { //nolint:forcetypeassert // see buckets
-			b.set(r.now(), most, r.servers.Load())
+			b.set(r.now(), most, r.others.Load().even(most))
 		}
 	}
 	b := v.(*bucket) //nolint:forcetypeassert // see buckets
@@ -110,6 +143,7 @@ func (r *Rates) take(ctx context.Context, p fleet.Principal) error {
 // a request again. The attributes of the log message say whose bucket it is.
 func (r *Rates) use(ctx context.Context, b *bucket, what ...slog.Attr) (wait time.Duration, refused bool) {
 	now := r.now()
+	b.asked.Add(1)
 	if b.AllowN(now, 1) {
 		return 0, false
 	}
@@ -122,26 +156,30 @@ func (r *Rates) use(ctx context.Context, b *bucket, what ...slog.Attr) (wait tim
 	return max(wait, time.Millisecond), true
 }
 
-func newBucket(most, servers int64) *bucket {
-	per := part(most, servers)
+// newBucket returns a full bucket. most is the limit of all servers together, and per is what this server allows of it, both in
+// requests per second.
+func newBucket(most int64, per rate.Limit) *bucket {
 	b := &bucket{Limiter: rate.NewLimiter(per, burst(per))}
 	b.most.Store(most)
 	return b
 }
 
+// count returns how many requests there were since the last call of count.
+func (b *bucket) count() (requests int64) {
+	requests = b.asked.Swap(0)
+	b.before.Store(requests)
+	return requests
+}
+
 // full reports whether the bucket is like a new one.
 func (b *bucket) full(now time.Time) bool { return b.TokensAt(now) >= float64(b.Burst()) }
 
-// set changes the limit of the bucket. most is the limit of all servers together, in requests per second.
-func (b *bucket) set(now time.Time, most, servers int64) {
-	per := part(most, servers)
+// set changes the limit of the bucket, see newBucket.
+func (b *bucket) set(now time.Time, most int64, per rate.Limit) {
 	b.most.Store(most)
 	b.SetLimitAt(now, per)
 	b.SetBurstAt(now, burst(per))
 }
-
-// part returns the requests per second that one of n servers allows.
-func part(most, n int64) rate.Limit { return rate.Limit(float64(most) / float64(n)) }
 
 // burst returns the size of the bucket: the requests of a second, and at least one.
 func burst(per rate.Limit) int { return max(int(per), 1) }

@@ -5,11 +5,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
+	"pgregory.net/rapid"
 
 	"fleet/internal/fleet"
 )
@@ -85,24 +88,111 @@ func TestRatesAreShared(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
 	r := NewRates(fleet.Limits{RequestsPerSecond: 10}, nil, slog.New(slog.DiscardHandler), func() time.Time { return now })
+	others := func(alice ...float64) (all []map[string]float64) {
+		for _, d := range alice {
+			all = append(all, map[string]float64{"principal/alice": d, "project/alice": 1000})
+		}
+		return all
+	}
+	share := func(others []map[string]float64) {
+		r.Demand()
+		r.Share(others)
+	}
 	require.Equal(t, 4, sent(t, r, "alice", 4))
-	r.Share(4)
+	for range 2 {
+		share(others(100, 100, 100))
+		now = now.Add(time.Second)
+		require.Equal(t, 2, sent(t, r, "alice", 50), "one of 4 servers must allow 2.5 requests a second")
+		require.Equal(t, 2, sent(t, r, "bob", 50), "the demand of bob on the other servers is not known yet")
+	}
+	share(others(100, 100, 100))
 	now = now.Add(time.Second)
-	require.Equal(t, 2, sent(t, r, "alice", 50), "one of 4 servers must allow 2.5 requests a second")
-	require.Equal(t, 2, sent(t, r, "bob", 50), "a new principal must get its part of the limit too")
-	r.Share(100)
+	require.Equal(t, 10, sent(t, r, "bob", 50), "a principal that calls only one server must have the whole limit there")
+	sent(t, r, "alice", 50)
+	share(others(make([]float64, 99)...))
 	now = now.Add(10 * time.Second)
+	require.Equal(t, 10, sent(t, r, "alice", 50))
+	share(others(slices.Repeat([]float64{1}, 99)...))
+	now = now.Add(20 * time.Second)
 	require.Equal(t, 1, sent(t, r, "alice", 50), "a part of less than one request must allow one request at a time")
-	r.Share(0)
+	share(nil)
 	now = now.Add(time.Second)
 	require.Equal(t, 10, sent(t, r, "alice", 50))
 
+	share(nil)
 	now = now.Add(time.Second)
-	r.Share(1)
+	share(nil)
 	r.buckets.Range(func(name, _ any) bool {
 		require.Fail(t, "the bucket of a principal that does not call must be removed", name)
 		return false
 	})
+}
+
+func TestParts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		others []float64
+		want   rate.Limit
+	}{
+		{nil, 12},
+		{[]float64{0, 0}, 12},
+		{[]float64{2}, 10},
+		{[]float64{100}, 6},
+		{[]float64{6}, 6},
+		{[]float64{100, 2}, 5}, // 2, and twice 5
+		{[]float64{100, 2, 1}, 4.5},
+		{[]float64{5, 5}, 4},
+		{[]float64{100, 100, 100}, 3},
+	} {
+		d := demands{}
+		for _, v := range c.others {
+			d = append(d, map[string]float64{"k": v, "other": 1000})
+		}
+		require.InDelta(t, float64(c.want), float64(d.part("k", 12, knownAfter)), 1e-9, "%v", c.others)
+	}
+}
+
+// TestPartsTogether checks with random demand, which stays the same for two rounds, that servers that know each other's demand
+// together allow no more than the limit, and all of it if it is needed.
+func TestPartsTogether(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		const most = 100
+		wanted := rapid.SliceOfN(rapid.Float64Range(0, 300), 1, 6).Draw(t, "demand")
+		allowed, total := 0.0, 0.0
+		for i, mine := range wanted {
+			var others demands
+			for j, d := range wanted {
+				if i != j {
+					others = append(others, map[string]float64{"k": d})
+				}
+			}
+			allowed += min(mine, float64(others.part("k", most, knownAfter)))
+			total += mine
+		}
+		require.InDelta(t, min(total, most), allowed, 1e-6)
+	})
+}
+
+// TestDemand checks that refused requests count, that requests count once, and that few requests are left out.
+func TestDemand(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_000_000, 0)
+	limits := fleet.Limits{RequestsPerSecond: 10, Projects: map[string]fleet.ProjectLimits{"web": {RequestsPerSecond: 10}}}
+	r := NewRates(limits, nil, slog.New(slog.DiscardHandler), func() time.Time { return now })
+	sent(t, r, "alice", 100)
+	sent(t, r, "bob", 4)
+	for _, name := range []string{"alice", "bob", "carol"} {
+		_ = r.takeIn(fleet.WithPrincipal(t.Context(), fleet.Principal{Name: name}), "web")
+	}
+	now = now.Add(5 * time.Second)
+	require.Equal(t, map[string]float64{"principal/alice": 20}, r.Demand())
+	require.Empty(t, r.Demand())
+	r.Share(make([]map[string]float64, 9)) // of ten servers, each must know less demand
+	sent(t, r, "bob", 4)
+	_ = r.takeIn(fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "bob"}), "web")
+	now = now.Add(5 * time.Second)
+	require.Equal(t, map[string]float64{"principal/bob": 0.8, "project/web": 0.2}, r.Demand())
 }
 
 // TestRatesOfProjects checks that principals share the limit of a project evenly, whatever each of them sends.
@@ -125,13 +215,16 @@ func TestRatesOfProjects(t *testing.T) {
 	require.Equal(t, 1, sent("bob", "web"), "who comes later must not be shut out")
 	now = now.Add(time.Second)
 	require.Equal(t, []int{6, 6}, []int{sent("alice", "web"), sent("bob", "web")})
-	r.Share(2)
-	now = now.Add(time.Second)
+	share := func(other float64) {
+		r.Demand()
+		r.Share([]map[string]float64{{"project/web": other}})
+		now = now.Add(time.Second)
+	}
+	share(100)
 	require.Equal(t, []int{3, 3}, []int{sent("alice", "web"), sent("bob", "web")})
 	now = now.Add(time.Second)
 	require.Equal(t, 3, sent("bob", "web"))
-	r.Share(1) // alice has not called for a second
-	now = now.Add(time.Second)
+	share(0) // alice has not called for a second
 	require.Equal(t, 12, sent("bob", "web"))
 
 	err := r.takeIn(fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "bob"}), "web")
