@@ -109,11 +109,10 @@ func (a *App) shareLimits(lost func(error)) (end func()) {
 	}
 }
 
-// shareOnce renews the lease on the name, counts the servers, and divides the limits of requests among them. Without a name,
+// shareOnce renews the lease on the name, and divides the limits of requests among the servers that run. Without a name,
 // there is only this server. ends is not nil if this server must end, because another server has its name or because it was
 // forgotten.
 func (a *App) shareOnce(ctx context.Context) (ends, err error) {
-	servers := 1
 	var others []map[string]float64
 	if a.cfg.Replica != "" {
 		ctx, cancel := context.WithTimeout(ctx, shareEvery)
@@ -133,24 +132,30 @@ func (a *App) shareOnce(ctx context.Context) (ends, err error) {
 		} else if !ok {
 			return a.forgotten(), nil
 		}
-		running, err := a.store.Leases(ctx, fleet.ReplicaLease)
-		if err != nil {
+		if others, err = a.demandOfOthers(ctx); err != nil {
 			return nil, err
 		}
-		all, err := a.store.Replicas(ctx)
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range all {
-			if _, runs := running[fleet.ReplicaLease+r.Name]; runs && r.Name != a.cfg.Replica {
-				others = append(others, r.Demand)
-			}
-		}
-		servers = len(running)
 	}
 	if a.rates != nil {
 		a.rates.Share(others)
 	}
-	a.providers.Share(servers)
 	return nil, nil
+}
+
+// demandOfOthers returns the recorded demand of each other server that runs.
+func (a *App) demandOfOthers(ctx context.Context) (others []map[string]float64, err error) {
+	running, err := a.store.Leases(ctx, fleet.ReplicaLease)
+	if err != nil {
+		return nil, err
+	}
+	all, err := a.store.Replicas(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range all {
+		if _, runs := running[fleet.ReplicaLease+r.Name]; runs && r.Name != a.cfg.Replica {
+			others = append(others, r.Demand)
+		}
+	}
+	return others, nil
 }

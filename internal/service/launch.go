@@ -36,10 +36,9 @@ type LaunchRequest struct {
 	Body any `json:"-"`
 	// Caller is the caller that has chosen the request id; empty means the principal.
 	Caller string `json:"-"`
-	// MaxAgents limits the principal's agents of the toolset; 0 means that only the configured limits apply. TooMany is the
-	// error if the limit is reached.
-	MaxAgents int                         `json:"-"`
-	TooMany   func(have int) *fleet.Error `json:"-"`
+	// Admit returns an error if the principal has reached a limit of the toolset; nil means that there is no such limit. It runs
+	// in the transaction that creates the agent.
+	Admit func(tx fleet.Tx, principal string) error `json:"-"`
 
 	selfStarted bool // the agent begins to work on its spec by itself
 }
@@ -110,13 +109,9 @@ func (s *Service) insertLaunched(ctx context.Context, tx fleet.Tx, p fleet.Princ
 	}
 	// This limit is checked first, because it is the lowest. A store that locks only near a limit may have to run the
 	// transaction again if it locks later.
-	if r.MaxAgents > 0 {
-		n, err := tx.OwnAgents(p.Name, r.Toolset, r.MaxAgents)
-		if err != nil {
+	if r.Admit != nil {
+		if err := r.Admit(tx, p.Name); err != nil {
 			return nil, err
-		}
-		if n >= r.MaxAgents {
-			return nil, r.TooMany(n)
 		}
 	}
 	if err := admit(ctx, s.cfg.Limits, tx, p, p.Name, wanted); err != nil {

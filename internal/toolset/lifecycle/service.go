@@ -103,7 +103,7 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (*Agent, error) {
 		Method: "AgentStart", Toolset: fleet.ToolsetLifecycle, Place: cfg.Backend, Project: cfg.Project, Role: cfg.Role,
 		UID: id, Spec: systemPrompt(id, contract), Config: s.agentConfig(cfg, id, contract), OneTask: true, Prompt: contract,
 		Timeout: cfg.Timeout, RequestID: r.RequestID, Body: []string{contract, r.Project, r.Role},
-		MaxAgents: s.cfg.MaxRunning, TooMany: s.tooMany,
+		Admit: s.admit,
 	})
 	if err != nil {
 		return nil, err
@@ -113,7 +113,12 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (*Agent, error) {
 	return a, nil
 }
 
-func (s *Service) tooMany(have int) *fleet.Error {
+// admit returns LIMIT_REACHED if the principal has too many agents.
+func (s *Service) admit(tx fleet.Tx, principal string) error {
+	have, err := tx.OwnAgents(principal, fleet.ToolsetLifecycle, s.cfg.MaxRunning)
+	if err != nil || have < s.cfg.MaxRunning {
+		return err
+	}
 	return fleet.LimitReached("lifecycle.max_running", "you have", int64(have), int64(s.cfg.MaxRunning), "agents of contracts", "{agent_stop} stops one")
 }
 

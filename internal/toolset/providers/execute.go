@@ -85,14 +85,9 @@ func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Answer, error
 	if err != nil {
 		return nil, err
 	}
-	leave, err := s.limits.enter(who.Name)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
 	return s.execute(ctx, p, a, service.LaunchRequest{
 		Method: "ExecuteAgentRequest", Toolset: fleet.ToolsetProviders, Config: agentConfig, Name: p.Name,
-		OneTask: true, Prompt: prompt, Timeout: timeout, RequestID: r.RequestID,
+		OneTask: true, Prompt: prompt, Timeout: timeout, RequestID: r.RequestID, Admit: s.admit,
 	}, timeout)
 }
 

@@ -44,6 +44,7 @@ type harness struct {
 	models  *fake.Place
 	clis    *fake.Place
 	outside *outside
+	config  providers.Config
 	log     *lockedBuffer
 
 	mu           sync.Mutex
@@ -110,9 +111,16 @@ func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 	if with != nil {
 		with(&c)
 	}
-	h.Service, err = providers.New(h.core, h.outside, c)
-	require.NoError(t, err)
+	h.config = c
+	h.Service = h.another()
 	return h
+}
+
+// another returns a further service over the same core, like that of another server on the same store.
+func (h *harness) another() *providers.Service {
+	s, err := providers.New(h.core, h.outside, h.config)
+	require.NoError(h.t, err)
+	return s
 }
 
 func (h *harness) getenv(name string) string {

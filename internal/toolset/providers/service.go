@@ -34,7 +34,6 @@ type Service struct {
 	log       *slog.Logger
 	table     []Provider // by name
 	variables []string   // the environment variables that hold secrets
-	limits    *limits
 	probes    probes
 }
 
@@ -48,10 +47,7 @@ func New(core Core, outside Outside, cfg Config) (*Service, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	s := &Service{
-		core: core, outside: outside, cfg: cfg, log: cfg.Logger, table: table,
-		limits: newLimits(cfg.MaxConcurrent, cfg.PerMinute, cfg.Now),
-	}
+	s := &Service{core: core, outside: outside, cfg: cfg, log: cfg.Logger, table: table}
 	for i := range table {
 		s.variables = append(s.variables, table[i].Keys...)
 	}
@@ -60,9 +56,6 @@ func New(core Core, outside Outside, cfg Config) (*Service, error) {
 	s.variables = slices.DeleteFunc(slices.Compact(s.variables), notSecret)
 	return s, nil
 }
-
-// Share sets how many servers share the limits on requests. Each allows its part of them.
-func (s *Service) Share(servers int) { s.limits.share(servers) }
 
 // notSecret reports whether the name of a variable means that it holds a setting and not a secret.
 func notSecret(variable string) bool {
