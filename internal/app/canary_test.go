@@ -3,6 +3,7 @@ package app
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -305,7 +306,7 @@ func (f *testFleet) callFromOutside(t *testing.T, issuer *oidctest.Issuer, coder
 			}
 			require.True(t, err != nil || r.err != nil, "%s on %s must be refused", by, name) // an MCP client reports the refusal as its own error
 			for who, secret := range f.secrets {
-				require.NotContains(t, fmt.Sprint(err, r), secret, "%s on %s must not see the token of %s", by, name, who)
+				require.NotContains(t, fmt.Sprintf("%v %+v %v", err, cmp.Or(r.err, &apiError{}), r.header), secret, "%s on %s must not see the token of %s", by, name, who)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -8,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -15,9 +17,11 @@ import (
 // underSystemd continues the commands of docs/operate/deploy.md. A task must survive a restart and a kill of the server, the
 // client that follows it must notice only a reconnect, and nothing must run after the unit has stopped.
 const underSystemd = `
+touch /home/seen
+install -d -o fleet /srv/own
 export FLEET_TOKEN_FILE=~/.fleet-token
 fleet agent create papi --project shell --spec x
-fleet task run papi 'echo begun; read -r line < $FLEET_MESSAGES; echo "$line"; id -un; ! touch /etc/x /home/x' --follow > followed 2>&1 &
+fleet task run papi 'echo begun; read -r line < $FLEET_MESSAGES; echo "$line"; id -un; test ! -e /home/seen; ! touch /srv/own/x' --follow > followed 2>&1 &
 until_true grep -q begun followed
 systemctl restart fleet
 until_true serving
@@ -28,8 +32,9 @@ fleet task message papi "it goes on"
 wait $!
 grep -Fx "it goes on" followed
 grep -Fx fleet followed
+pgrep -u fleet
 systemctl stop fleet
-test -z "$(pgrep -u fleet)"
+until_true stopped
 `
 
 // TestUnitUnderSystemd boots systemd in a container whose files are those of this system, with changes that are kept in memory.
@@ -39,8 +44,10 @@ func TestUnitUnderSystemd(t *testing.T) {
 	if os.Getenv("TEST_SYSTEMD") == "" {
 		t.Skip("make test-systemd runs this test")
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
 	run := func(name string, arg ...string) string {
-		out, err := exec.CommandContext(t.Context(), name, arg...).CombinedOutput()
+		out, err := exec.CommandContext(ctx, name, arg...).CombinedOutput()
 		require.NoError(t, err, "%s %s: %s", name, arg, out)
 		return string(out)
 	}
@@ -76,8 +83,9 @@ func TestUnitUnderSystemd(t *testing.T) {
 	script := "set -euxo pipefail\ncd /root\nexport HOME=/root\n" +
 		"until_true() { for _ in $(seq 300); do if \"$@\"; then return; fi; sleep 0.1; done; return 1; }\n" +
 		"serving() { (: </dev/tcp/127.0.0.1/8101) 2>/dev/null && (: </dev/tcp/127.0.0.1/8102) 2>/dev/null; }\n" +
+		"stopped() { ! pgrep -u fleet; }\n" +
 		"restarted_once() { test \"$(systemctl show --property=NRestarts --value fleet)\" = 1; }\n" + commands + underSystemd
-	unit := "[Service]\nType=oneshot\nExecStart=/bin/bash /root/test.sh\nStandardOutput=file:/root/out\nStandardError=inherit\n" +
+	unit := "[Service]\nType=oneshot\nTimeoutStartSec=300\nExecStart=/bin/bash /root/test.sh\nStandardOutput=file:/root/out\nStandardError=inherit\n" +
 		"ExecStopPost=/bin/sh -c 'echo $EXIT_STATUS >/root/status; journalctl --no-pager --unit=fleet >>/root/out; systemctl poweroff --no-block'\n"
 	for path, content := range map[string]string{"root/test.sh": script, "etc/systemd/system/fleet-test.service": unit} {
 		require.NoError(t, os.WriteFile(filepath.Join(root, path), []byte(content), 0o644)) //nolint:gosec // systemd reads it

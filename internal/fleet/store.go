@@ -81,8 +81,8 @@ type Store interface {
 	Secret(ctx context.Context, name string, value []byte) ([]byte, error)
 
 	// Prune removes rows that are older than before, at most limit of each kind, and returns their number. It removes events
-	// and remembered requests, tokens of agents that were revoked, leases that expired, and servers without agents that were
-	// not heard of since. It keeps the newest event, forgotten servers, and all tasks and agents.
+	// and remembered requests, tokens of agents that were revoked, leases that expired, and servers without agents whose last
+	// sign of life is older. It keeps the newest event, forgotten servers, and all tasks and agents.
 	Prune(ctx context.Context, before time.Time, limit int) (removed int, err error)
 
 	// PrunePayloads removes the payloads of tasks that ended before the time, and the remains of agents that were deleted

@@ -16,12 +16,11 @@ import (
 // So a principal with many requests does not keep out the others. The first principal begins with a full bucket. Others begin
 // with one request each, so that many new principals do not exceed the limit by far.
 type projectRate struct {
+	demand
 	most int64 // requests a second, of all principals on all servers
 
 	mu      sync.Mutex
 	per     rate.Limit         // requests a second, of all principals on this server
-	shared  int64              // how often update has set per since there are requests
-	before  int64              // the last result of asked
 	buckets map[string]*bucket // by name of the principal
 }
 
@@ -40,6 +39,7 @@ func (r *Rates) takeIn(ctx context.Context, project string) error {
 		v, _ = r.projects.LoadOrStore(project, &projectRate{most: most, per: r.others.Load().even(most), buckets: map[string]*bucket{}})
 	}
 	x := v.(*projectRate) //nolint:forcetypeassert // see projects
+	x.asked.Add(1)
 	wait, refused := r.use(ctx, x.of(p.Name, r.now()), slog.String("principal", p.Name), slog.String("project", project))
 	if refused {
 		return fleet.TooManyRequestsIn(project, int(most), wait)
@@ -70,27 +70,11 @@ func (x *projectRate) share(now time.Time) {
 	}
 }
 
-// update sets what this server allows of the limit of the project with the name. It forgets principals that have not called
-// lately, and shares the limit among the others.
-func (x *projectRate) update(now time.Time, name string, others demands) {
+// update sets what this server allows. It forgets principals that have not called lately, and shares the limit among the others.
+func (x *projectRate) update(now time.Time, per rate.Limit) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.per = per
 	maps.DeleteFunc(x.buckets, func(_ string, b *bucket) bool { return b.full(now) })
-	x.shared++
-	if x.before == 0 {
-		x.shared = 0
-	}
-	x.per = others.part(projectLimit+name, x.most, x.shared)
 	x.share(now)
-}
-
-// asked returns how many requests there were since the last call of asked.
-func (x *projectRate) asked() (requests int64) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, b := range x.buckets {
-		requests += b.count()
-	}
-	x.before = requests
-	return requests
 }

@@ -19,7 +19,7 @@ const refusalWindow = time.Minute
 // one second. All calls of the principal share this bucket, whatever their face and token. The calls of an agent count
 // as calls of its owner.
 //
-// Several servers divide a limit by demand, see demands.part.
+// Several servers divide a limit by demand, see demands.part. A new server allows whole limits until the first call of Share.
 type Rates struct {
 	limits   fleet.Limits
 	ofGroups bool                                                          // a group has a limit of requests
@@ -28,20 +28,23 @@ type Rates struct {
 	now      func() time.Time
 	others   atomic.Pointer[demands]
 
-	mu       sync.Mutex
-	measured time.Time // when Demand was called last
+	mu       sync.Mutex // held by Demand and Share
+	measured time.Time  // when Demand was called last
 
-	buckets  sync.Map // of *bucket, by name of the principal
-	projects sync.Map // of *projectRate, by name of the project
+	principals sync.Map // of *principalRate, by name of the principal
+	projects   sync.Map // of *projectRate, by name of the project
 }
 
-// bucket is the bucket of one principal.
+// principalRate limits the requests of one principal.
+type principalRate struct {
+	*bucket
+	demand
+}
+
+// bucket has the requests that are allowed at the moment.
 type bucket struct {
 	*rate.Limiter
 	most   atomic.Int64 // requests a second, on all servers
-	asked  atomic.Int64 // requests since Demand was called, with the refused ones
-	before atomic.Int64 // the value of asked when Demand was called
-	shared atomic.Int64 // how often Share has set its limit
 	logged atomic.Int64 // when a refusal was logged, in Unix seconds
 }
 
@@ -60,51 +63,59 @@ func NewRates(limits fleet.Limits, groups func(ctx context.Context, principal st
 }
 
 // Demand returns how many requests a second this server has received since the last call of Demand, by key of the limit. It
-// leaves out requests that are too few to matter to the other servers.
+// leaves out demand that is negligible to the other servers.
 func (r *Rates) Demand() map[string]float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := r.now()
+	now, others := r.now(), r.others.Load()
 	seconds := max(now.Sub(r.measured).Seconds(), 1)
 	r.measured = now
-	asked := map[string]float64{}
-	least := 1 / float64(10*(len(*r.others.Load())+1)) // a tenth of an even part
-	add := func(key string, requests, most int64) {
-		if d := float64(requests) / seconds; d > 0 && d >= float64(most)*least {
-			asked[key] = d
+	all := map[string]float64{}
+	measure := func(key string, d *demand, most int64) {
+		even := others.even(most)
+		d.measure(seconds, even)
+		if d.last > 0 && d.last >= negligible*float64(even) {
+			all[key] = d.last
 		}
 	}
-	r.buckets.Range(func(name, v any) bool {
-		b := v.(*bucket)                                            //nolint:forcetypeassert // see buckets
-		add(principalLimit+name.(string), b.count(), b.most.Load()) //nolint:forcetypeassert // see buckets
+	r.principals.Range(func(name, v any) bool {
+		x := v.(*principalRate)                                         //nolint:forcetypeassert // see principals
+		measure(principalLimit+name.(string), &x.demand, x.most.Load()) //nolint:forcetypeassert // see principals
 		return true
 	})
 	r.projects.Range(func(name, v any) bool {
-		x := v.(*projectRate)                              //nolint:forcetypeassert // see projects
-		add(projectLimit+name.(string), x.asked(), x.most) //nolint:forcetypeassert // see projects
+		x := v.(*projectRate)                                  //nolint:forcetypeassert // see projects
+		measure(projectLimit+name.(string), &x.demand, x.most) //nolint:forcetypeassert // see projects
 		return true
 	})
-	return asked
+	return all
 }
 
 // Share sets the results of Demand of the other servers. It removes the buckets of principals that have not called lately.
 func (r *Rates) Share(others []map[string]float64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	now, d := r.now(), demands(others)
 	r.others.Store(&d)
-	r.buckets.Range(func(name, v any) bool {
-		b := v.(*bucket) //nolint:forcetypeassert // see buckets
-		if b.before.Load() == 0 && b.full(now) {
-			r.buckets.Delete(name)
+	r.principals.Range(func(name, v any) bool {
+		x := v.(*principalRate) //nolint:forcetypeassert // see principals
+		if x.last == 0 && x.full(now) {
+			r.principals.Delete(name)
 			return true
 		}
-		most := b.most.Load()
-		b.set(now, most, d.part(principalLimit+name.(string), most, b.shared.Add(1))) //nolint:forcetypeassert // see buckets
+		r.set(x, name.(string), x.most.Load()) //nolint:forcetypeassert // see principals
 		return true
 	})
 	r.projects.Range(func(name, v any) bool {
-		v.(*projectRate).update(now, name.(string), d) //nolint:forcetypeassert // see projects
+		x := v.(*projectRate)                                                //nolint:forcetypeassert // see projects
+		x.update(now, d.part(projectLimit+name.(string), x.most, &x.demand)) //nolint:forcetypeassert // see projects
 		return true
 	})
+}
+
+// set changes the limit of the principal.
+func (r *Rates) set(x *principalRate, name string, most int64) {
+	x.set(r.now(), most, r.others.Load().part(principalLimit+name, most, &x.demand))
 }
 
 // take counts a request of the principal. It returns LIMIT_REACHED if there were too many.
@@ -112,7 +123,7 @@ func (r *Rates) take(ctx context.Context, p fleet.Principal) error {
 	if r == nil {
 		return nil
 	}
-	v, ok := r.buckets.Load(p.Name)
+	v, ok := r.principals.Load(p.Name)
 	if !ok || r.ofGroups && p.AgentUID == "" {
 		groups := p.Groups
 		if p.AgentUID != "" && r.ofGroups {
@@ -126,15 +137,16 @@ func (r *Rates) take(ctx context.Context, p fleet.Principal) error {
 			return nil
 		}
 		if !ok {
-			v, _ = r.buckets.LoadOrStore(p.Name, newBucket(most, r.others.Load().even(most)))
+			v, _ = r.principals.LoadOrStore(p.Name, &principalRate{bucket: newBucket(most, r.others.Load().even(most))})
 		}
-		if b := v.(*bucket); b.most.Load() != most { //nolint:forcetypeassert // see buckets
-			b.set(r.now(), most, r.others.Load().even(most))
+		if x := v.(*principalRate); x.most.Load() != most { //nolint:forcetypeassert // see principals
+			r.set(x, p.Name, most)
 		}
 	}
-	b := v.(*bucket) //nolint:forcetypeassert // see buckets
-	if wait, refused := r.use(ctx, b, slog.String("principal", p.Name)); refused {
-		return fleet.TooManyRequests(int(b.most.Load()), wait)
+	x := v.(*principalRate) //nolint:forcetypeassert // see principals
+	x.asked.Add(1)
+	if wait, refused := r.use(ctx, x.bucket, slog.String("principal", p.Name)); refused {
+		return fleet.TooManyRequests(int(x.most.Load()), wait)
 	}
 	return nil
 }
@@ -143,7 +155,6 @@ func (r *Rates) take(ctx context.Context, p fleet.Principal) error {
 // a request again. The attributes of the log message say whose bucket it is.
 func (r *Rates) use(ctx context.Context, b *bucket, what ...slog.Attr) (wait time.Duration, refused bool) {
 	now := r.now()
-	b.asked.Add(1)
 	if b.AllowN(now, 1) {
 		return 0, false
 	}
@@ -162,13 +173,6 @@ func newBucket(most int64, per rate.Limit) *bucket {
 	b := &bucket{Limiter: rate.NewLimiter(per, burst(per))}
 	b.most.Store(most)
 	return b
-}
-
-// count returns how many requests there were since the last call of count.
-func (b *bucket) count() (requests int64) {
-	requests = b.asked.Swap(0)
-	b.before.Store(requests)
-	return requests
 }
 
 // full reports whether the bucket is like a new one.

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"golang.org/x/time/rate"
 )
@@ -12,9 +13,33 @@ const (
 	projectLimit   = "project/"
 )
 
-// knownAfter is how often the limit of a bucket must have been set until the other servers know the bucket's demand, and this
-// server knows theirs, so that they can divide the limit by demand.
-const knownAfter = 2
+const (
+	// knownAfter is how many intervals of demand the servers need to know each other's: in the first one, a server records its
+	// own demand, and in the second one, all servers can read it.
+	knownAfter = 2
+	// nearly is the part of an even part from which on a server may need more than that.
+	nearly = 0.95
+	// negligible is the part of an even part below which the other servers need not know of the demand.
+	negligible = 0.1
+)
+
+// demand measures the requests for one limit on this server.
+type demand struct {
+	asked atomic.Int64 // requests since the last call of measure, with the refused ones
+	high  atomic.Int64 // for how many intervals in a row the demand was nearly an even part or more
+
+	last float64 // requests a second in the last interval; guarded by Rates.mu
+}
+
+// measure ends an interval of the given length. even is this server's even part of the limit.
+func (d *demand) measure(seconds float64, even rate.Limit) {
+	d.last = float64(d.asked.Swap(0)) / seconds
+	if d.last >= nearly*float64(even) {
+		d.high.Add(1)
+	} else {
+		d.high.Store(0)
+	}
+}
 
 // demands has the result of Rates.Demand of each of the other servers.
 type demands []map[string]float64
@@ -23,13 +48,13 @@ type demands []map[string]float64
 func (d demands) even(most int64) rate.Limit { return rate.Limit(float64(most) / float64(len(d)+1)) }
 
 // part returns how many requests per second this server allows of the limit with the key, which is most for all servers
-// together. shared is how often the limit has been set; at first, this server gets an even part.
+// together. That is an even part, or more while this server needs more and the others need less.
 //
-// part assumes that this server needs the whole limit. It divides the limit by max-min fairness: a server that needs little
-// gets that, and the others get even parts of the rest. So this server gets at least an even part, and everything if no other
-// server has requests. As long as the demand stays the same, all servers together allow no more than most.
-func (d demands) part(key string, most, shared int64) rate.Limit {
-	if shared < knownAfter {
+// It divides the limit by max-min fairness: a server that needs little gets that, and the others get even parts of the rest. As
+// long as the demand stays the same, all servers together allow no more than most, or at most a tenth more because of demand that
+// is negligible.
+func (d demands) part(key string, most int64, mine *demand) rate.Limit {
+	if mine.high.Load() < knownAfter {
 		return d.even(most)
 	}
 	others := make([]float64, len(d))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,48 +83,105 @@ func TestRatesOfGroups(t *testing.T) {
 	require.Equal(t, 10, sent(alice))
 }
 
+// server is one of several servers that share limits.
+type server struct {
+	*Rates
+	demand map[string]float64 // what the others know
+}
+
+// newServers returns servers with the same limits, and a function that passes an interval on all of them.
+func newServers(n int, limits fleet.Limits, now *time.Time) (all []*server, pass func()) {
+	for range n {
+		all = append(all, &server{Rates: NewRates(limits, nil, slog.New(slog.DiscardHandler), func() time.Time { return *now })})
+	}
+	pass = func() {
+		*now = now.Add(time.Second)
+		for i, s := range all {
+			s.demand = s.Demand()
+			var others []map[string]float64
+			for j, other := range all {
+				if i != j {
+					others = append(others, other.demand)
+				}
+			}
+			s.Share(others)
+		}
+	}
+	pass()
+	return all, pass
+}
+
 func TestRatesAreShared(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
-	r := NewRates(fleet.Limits{RequestsPerSecond: 10}, nil, slog.New(slog.DiscardHandler), func() time.Time { return now })
-	others := func(alice ...float64) (all []map[string]float64) {
-		for _, d := range alice {
-			all = append(all, map[string]float64{"principal/alice": d, "project/alice": 1000})
+	all, pass := newServers(4, fleet.Limits{RequestsPerSecond: 40}, &now)
+	burst := func() (total int) {
+		for _, s := range all {
+			total += sent(t, s.Rates, "alice", 100)
 		}
-		return all
+		return total
 	}
-	share := func(others []map[string]float64) {
-		r.Demand()
-		r.Share(others)
+	for _, want := range []int{10, 10, 10, 40} {
+		require.Equal(t, want, sent(t, all[0].Rates, "alice", 100), "a principal that calls only one server must soon have the whole limit there")
+		pass()
 	}
-	require.Equal(t, 4, sent(t, r, "alice", 4))
-	for range 2 {
-		share(others(100, 100, 100))
-		now = now.Add(time.Second)
-		require.Equal(t, 2, sent(t, r, "alice", 50), "one of 4 servers must allow 2.5 requests a second")
-		require.Equal(t, 2, sent(t, r, "bob", 50), "the demand of bob on the other servers is not known yet")
+	require.Equal(t, 10, sent(t, all[1].Rates, "alice", 100))
+	require.Equal(t, 40, sent(t, all[0].Rates, "alice", 30)+sent(t, all[0].Rates, "alice", 70))
+	pass()
+	for range 2 { // the servers learn of each other
+		sent(t, all[0].Rates, "alice", 100)
+		sent(t, all[1].Rates, "alice", 100)
+		pass()
 	}
-	share(others(100, 100, 100))
-	now = now.Add(time.Second)
-	require.Equal(t, 10, sent(t, r, "bob", 50), "a principal that calls only one server must have the whole limit there")
-	sent(t, r, "alice", 50)
-	share(others(make([]float64, 99)...))
-	now = now.Add(10 * time.Second)
-	require.Equal(t, 10, sent(t, r, "alice", 50))
-	share(others(slices.Repeat([]float64{1}, 99)...))
-	now = now.Add(20 * time.Second)
-	require.Equal(t, 1, sent(t, r, "alice", 50), "a part of less than one request must allow one request at a time")
-	share(nil)
-	now = now.Add(time.Second)
-	require.Equal(t, 10, sent(t, r, "alice", 50))
+	require.Equal(t, []int{20, 20}, []int{sent(t, all[0].Rates, "alice", 100), sent(t, all[1].Rates, "alice", 100)})
+	pass()
+	for range 5 {
+		pass()
+		require.LessOrEqual(t, burst(), 40)
+	}
+	for range 5 {
+		pass()
+		for _, s := range all {
+			require.Equal(t, 9, sent(t, s.Rates, "alice", 9))
+		}
+	}
+	pass()
+	require.LessOrEqual(t, burst(), 40, "little demand on every server must not raise the limit")
 
-	share(nil)
+	pass()
+	pass()
+	for _, s := range all {
+		s.principals.Range(func(name, _ any) bool {
+			require.Fail(t, "the bucket of a principal that does not call must be removed", name)
+			return false
+		})
+	}
+}
+
+// TestRatesOfSomeServers checks that a part of less than one request allows one request at a time, and that a change of the
+// principal's limit keeps the part.
+func TestRatesOfSomeServers(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_000_000, 0)
+	limits := fleet.Limits{RequestsPerSecond: 10, Groups: map[string]fleet.PrincipalLimits{"robots": {RequestsPerSecond: new(20)}}}
+	r := NewRates(limits, nil, slog.New(slog.DiscardHandler), func() time.Time { return now })
+	r.Share(make([]map[string]float64, 99))
+	require.Equal(t, 1, sent(t, r, "alice", 50))
+	for range 2 {
+		now = now.Add(time.Second)
+		sent(t, r, "alice", 50)
+		r.Demand()
+		r.Share(make([]map[string]float64, 99))
+	}
 	now = now.Add(time.Second)
-	share(nil)
-	r.buckets.Range(func(name, _ any) bool {
-		require.Fail(t, "the bucket of a principal that does not call must be removed", name)
-		return false
-	})
+	require.Equal(t, 10, sent(t, r, "alice", 50))
+	robot := fleet.Principal{Name: "alice", Groups: []string{"robots"}}
+	_ = r.take(t.Context(), robot)
+	now = now.Add(2 * time.Second)
+	for range 20 {
+		require.NoError(t, r.take(t.Context(), robot))
+	}
+	require.Error(t, r.take(t.Context(), robot))
 }
 
 func TestParts(t *testing.T) {
@@ -148,29 +204,40 @@ func TestParts(t *testing.T) {
 		for _, v := range c.others {
 			d = append(d, map[string]float64{"k": v, "other": 1000})
 		}
-		require.InDelta(t, float64(c.want), float64(d.part("k", 12, knownAfter)), 1e-9, "%v", c.others)
+		var mine demand
+		require.InDelta(t, 12/float64(len(c.others)+1), float64(d.part("k", 12, &mine)), 1e-9, "%v", c.others)
+		mine.high.Store(knownAfter)
+		require.InDelta(t, float64(c.want), float64(d.part("k", 12, &mine)), 1e-9, "%v", c.others)
 	}
 }
 
-// TestPartsTogether checks with random demand, which stays the same for two rounds, that servers that know each other's demand
-// together allow no more than the limit, and all of it if it is needed.
-func TestPartsTogether(t *testing.T) {
+// TestRatesTogether checks that servers with random demand together allow no more than the limit, as long as the demand stays the
+// same, and that they soon allow all of it if it is needed.
+func TestRatesTogether(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		const most = 100
-		wanted := rapid.SliceOfN(rapid.Float64Range(0, 300), 1, 6).Draw(t, "demand")
-		allowed, total := 0.0, 0.0
-		for i, mine := range wanted {
-			var others demands
-			for j, d := range wanted {
-				if i != j {
-					others = append(others, map[string]float64{"k": d})
+		const most = 600
+		wanted := rapid.SliceOfN(rapid.IntRange(0, 2*most), 1, 6).Draw(t, "demand")
+		now, total := time.Unix(1_000_000, 0), 0
+		for _, n := range wanted {
+			total += n
+		}
+		all, pass := newServers(len(wanted), fleet.Limits{RequestsPerSecond: most}, &now)
+		for i := range 6 {
+			allowed := 0
+			for j, n := range wanted {
+				for range n {
+					if all[j].take(context.Background(), fleet.Principal{Name: "alice"}) == nil {
+						allowed++
+					}
 				}
 			}
-			allowed += min(mine, float64(others.part("k", most, knownAfter)))
-			total += mine
+			require.LessOrEqual(t, float64(allowed), most*(1+negligible))
+			if i >= 4 {
+				require.GreaterOrEqual(t, allowed, min(total, most)*99/100, "%d servers", len(wanted))
+			}
+			pass()
 		}
-		require.InDelta(t, min(total, most), allowed, 1e-6)
 	})
 }
 

@@ -62,7 +62,7 @@ func parts(i int) string {
 		}
 	}
 	if i < 300 {
-		words = append(words, "long ago")
+		words = append(words, "long ago", "Évery ünicode 日本語 wörd tögether each400 long ago")
 	}
 	if i > manyTasks-4 || i < 30 {
 		words = append(words, "seldom and seldom")
@@ -87,7 +87,7 @@ func TestTextIsFoundAmongMany(t *testing.T) {
 	s := openAt(t, url, postgres.Config{})
 	for _, text := range []string{
 		"everywhere", "each7", "each150", "each400", "together each7", "together each150", "together Each400", "each3000", "long ago", "ago", "seldom and seldom", "nowhere", "%",
-		"Everywhere each7 together each7 together", "together, each400", "e each400 t", "ago and", "and seldom", "seldom seldom", "seldom_and", `each400\`, "each400%each400",
+		"Everywhere each7 together each7 together", "together, each400", "e each400 t", "ago and", "and seldom", "seldom seldom", "seldom_and", "évery ünicode 日本語 wörd tögether each400", "日本語 wörd", `each400\`, "each400%each400",
 	} {
 		var want []string
 		for _, task := range tasks {

@@ -27,7 +27,9 @@ func (c *clause) text(text string) {
 		c.like(text)
 		return
 	}
-	slices.SortFunc(words, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b)) })
+	slices.SortFunc(words, func(a, b string) int {
+		return cmp.Or(cmp.Compare(utf8.RuneCountInString(b), utf8.RuneCountInString(a)), strings.Compare(a, b))
+	})
 	words = slices.Compact(words)
 	for _, w := range words[:min(len(words), wordsSought)] {
 		c.like(w)

@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"time"
+
+	"fleet/internal/fleet"
 )
 
 // The log is ordered by time, so old events are at its beginning. The newest event is always kept, because the log
@@ -17,10 +19,11 @@ const (
 	// pruneLeases removes expired leases, for example leases of crashed servers for deleted agents. Removing them is safe,
 	// because no epoch is ever used twice.
 	pruneLeases = `DELETE FROM leases WHERE key IN (SELECT key FROM leases WHERE until < ?1 LIMIT ?2)`
-	// pruneReplicas keeps servers that have agents, and forgotten servers, because HearReplica must not record those again.
+	// pruneReplicas keeps servers that have agents, servers with a lease on their name, which may still run, and forgotten
+	// servers, because HearReplica must not record those again.
 	pruneReplicas = `DELETE FROM replicas WHERE name IN (
-			SELECT name FROM replicas WHERE heard_at < ?1 AND NOT forgotten
-				AND name NOT IN (SELECT substr(place, instr(place, '@') + 1) FROM agents WHERE instr(place, '@') > 0) LIMIT ?2)`
+			SELECT name FROM replicas WHERE heard_at < ?1 AND NOT forgotten AND '` + fleet.ReplicaLease + `' || name NOT IN (SELECT key FROM leases)
+				AND name NOT IN (SELECT substr(place, instr(place, '@') + 1) FROM agents WHERE deleted_at IS NULL AND instr(place, '@') > 0) LIMIT ?2)`
 )
 
 // Prune removes old events, requests, tokens of agents, leases and servers, see fleet.Store.

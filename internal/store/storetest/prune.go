@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -67,25 +68,27 @@ var pruneCases = []testCase{
 		require.Greater(t, lease(t, s, "old", "two", time.Hour), old)
 	}},
 
-	{"servers that were not heard of for long are removed", func(t *testing.T, s fleet.Store) {
-		a := newAgent("u1", "one", "alice")
-		a.Place = "local@works"
-		update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(a) })
+	{"servers whose last sign of life is old are removed", func(t *testing.T, s fleet.Store) {
+		a, deleted := newAgent("u1", "one", "alice"), newAgent("u2", "two", "alice")
+		a.Place, deleted.Place, deleted.DeletedAt = "local@works", "local@old", noon
+		update(t, s, func(tx fleet.Tx) error { return errors.Join(tx.InsertAgent(a), tx.InsertAgent(deleted)) })
 		hear := func(name string) bool {
 			ok, err := s.HearReplica(t.Context(), fleet.Replica{Name: name, Machine: "m"}, true)
 			require.NoError(t, err)
 			return ok
 		}
-		for _, name := range []string{"works", "old", "forgotten"} {
+		for _, name := range []string{"works", "runs", "old", "forgotten"} {
 			require.True(t, hear(name))
 		}
+		lease(t, s, fleet.ReplicaLease+"runs", "one", 2*time.Hour)
+		lease(t, s, fleet.ReplicaLease+"old", "one", time.Minute)
 		require.NoError(t, s.ForgetReplica(t.Context(), "forgotten"))
 		require.Zero(t, prune(t, s, time.Now().Add(-time.Hour), 10))
-		require.Equal(t, 1, prune(t, s, time.Now().Add(time.Hour), 10))
+		require.Equal(t, 2, prune(t, s, time.Now().Add(time.Hour), 10), "a server and its lease")
 		left, err := s.Replicas(t.Context())
 		require.NoError(t, err)
-		require.Len(t, left, 1)
-		require.Equal(t, "works", left[0].Name)
+		require.Len(t, left, 2)
+		require.Equal(t, []string{"runs", "works"}, []string{left[0].Name, left[1].Name})
 		require.False(t, hear("forgotten"), "a forgotten server must not be recorded again")
 		require.True(t, hear("old"))
 	}},
