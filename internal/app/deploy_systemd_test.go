@@ -21,7 +21,7 @@ touch /home/seen
 install -d -o fleet /srv/own
 export FLEET_TOKEN_FILE=~/.fleet-token
 fleet agent create papi --project shell --spec x
-fleet task run papi 'echo begun; read -r line < $FLEET_MESSAGES; echo "$line"; id -un; test ! -e /home/seen; ! touch /srv/own/x' --follow > followed 2>&1 &
+fleet task run papi 'echo begun; read -r line < $FLEET_MESSAGES; echo "$line"; id -un && test ! -e /home/seen && ! touch /srv/own/x' --follow > followed 2>&1 &
 until_true grep -q begun followed
 systemctl restart fleet
 until_true serving
