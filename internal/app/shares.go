@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// serverLeaseTTL is how long a server keeps its name and is counted without renewing its lease. shareEvery is the
-	// interval at which a server renews its lease and counts the servers.
+	// serverLeaseTTL is how long a server keeps its name and its part of the limits without renewing its lease. shareEvery is the
+	// interval at which a server renews its lease and divides the limits again.
 	serverLeaseTTL = 15 * time.Second
 	shareEvery     = 5 * time.Second
 )
@@ -82,7 +82,7 @@ func (a *App) shareLimits(lost func(error)) (end func()) {
 		for {
 			ends, err := a.shareOnce(ctx)
 			if err != nil && ctx.Err() == nil {
-				a.log.WarnContext(ctx, "cannot count the servers that share the limits, retrying", slog.Any("error", err))
+				a.log.WarnContext(ctx, "cannot divide the limits among the servers, retrying", slog.Any("error", err))
 			}
 			if ends != nil {
 				lost(ends)

@@ -72,9 +72,8 @@ func (r *Rates) Demand() map[string]float64 {
 	r.measured = now
 	all := map[string]float64{}
 	measure := func(key string, d *demand, most int64) {
-		even := others.even(most)
-		d.measure(seconds, even)
-		if d.last > 0 && d.last >= negligible*float64(even) {
+		d.measure(seconds)
+		if d.last > 0 && d.last >= negligible*float64(others.even(most)) {
 			all[key] = d.last
 		}
 	}
@@ -91,7 +90,8 @@ func (r *Rates) Demand() map[string]float64 {
 	return all
 }
 
-// Share sets the results of Demand of the other servers. It removes the buckets of principals that have not called lately.
+// Share sets the results of Demand of the other servers. Call it only after they can read the last result of this server's Demand.
+// Share removes the buckets of principals that have not called lately.
 func (r *Rates) Share(others []map[string]float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,15 +99,17 @@ func (r *Rates) Share(others []map[string]float64) {
 	r.others.Store(&d)
 	r.principals.Range(func(name, v any) bool {
 		x := v.(*principalRate) //nolint:forcetypeassert // see principals
-		if x.last == 0 && x.full(now) {
+		if x.last == 0 && x.asked.Load() == 0 && x.full(now) {
 			r.principals.Delete(name)
 			return true
 		}
+		x.published(d.even(x.most.Load()))
 		r.set(x, name.(string), x.most.Load()) //nolint:forcetypeassert // see principals
 		return true
 	})
 	r.projects.Range(func(name, v any) bool {
-		x := v.(*projectRate)                                                //nolint:forcetypeassert // see projects
+		x := v.(*projectRate) //nolint:forcetypeassert // see projects
+		x.published(d.even(x.most))
 		x.update(now, d.part(projectLimit+name.(string), x.most, &x.demand)) //nolint:forcetypeassert // see projects
 		return true
 	})

@@ -25,15 +25,17 @@ const (
 
 // demand measures the requests for one limit on this server.
 type demand struct {
-	asked atomic.Int64 // requests since the last call of measure, with the refused ones
+	asked atomic.Int64 // requests in this interval, with the refused ones
 	high  atomic.Int64 // for how many intervals in a row the demand was nearly an even part or more
 
 	last float64 // requests a second in the last interval; guarded by Rates.mu
 }
 
-// measure ends an interval of the given length. even is this server's even part of the limit.
-func (d *demand) measure(seconds float64, even rate.Limit) {
-	d.last = float64(d.asked.Swap(0)) / seconds
+// measure ends an interval of the given length.
+func (d *demand) measure(seconds float64) { d.last = float64(d.asked.Swap(0)) / seconds }
+
+// published records that the other servers can read the demand of the last interval. even is this server's even part of the limit.
+func (d *demand) published(even rate.Limit) {
 	if d.last >= nearly*float64(even) {
 		d.high.Add(1)
 	} else {

@@ -113,6 +113,9 @@ func (c *clause) filter(f fleet.TaskFilter) {
 	if f.Status != "" {
 		c.add(`status = ?`, string(f.Status))
 	}
+	if f.Status == fleet.TaskRunning || f.Status == fleet.TaskPending {
+		c.where += record.Active + ` AND ` // a plan for any status could not use the indexes of these tasks
+	}
 	if f.Source != "" {
 		c.add(`source = ?`, string(f.Source))
 	}

@@ -9,22 +9,26 @@ import (
 // admit returns LIMIT_REACHED if the principal has too many requests under way, or has begun too many in the last minute. It
 // counts the tasks of the requests in the store, so the limits hold for all servers together.
 func (s *Service) admit(tx fleet.Tx, principal string) error {
-	// Nobody else begins requests of the principal until the transaction ends, if there are nearly as many agents as allowed.
-	// A request has an agent, so otherwise there are fewer requests too.
-	if _, err := tx.OwnAgents(principal, fleet.ToolsetProviders, s.cfg.MaxConcurrent); err != nil {
-		return err
-	}
-	mine := fleet.TaskFilter{Owner: principal, Toolset: new(fleet.ToolsetProviders), Status: fleet.TaskRunning}
-	running, err := tx.FindTasks(mine, fleet.TaskWindow{Count: s.cfg.MaxConcurrent})
+	// So near a limit, no other transaction adds an agent of the principal, and thus no request, until this one ends.
+	agents, err := tx.OwnAgents(principal, fleet.ToolsetProviders, 0)
 	if err != nil {
 		return err
 	}
-	if have, most := running.Total, s.cfg.MaxConcurrent; have >= most {
-		return fleet.Errorf(fleet.ReasonLimitReached, "you have %d requests to agents under way, and the limit is %d: wait until a request has ended",
-			have, most).AtLimit("concurrent requests", int64(have), int64(most)).After(fleet.BusyRetry)
+	now, mine := s.cfg.Now(), fleet.TaskFilter{Owner: principal, Toolset: new(fleet.ToolsetProviders)}
+	if most := s.cfg.MaxConcurrent; agents >= most { // some of the agents may be about to be deleted
+		running := mine
+		running.Status, running.Since = fleet.TaskRunning, now.Add(-MaxTimeout-time.Minute) // older ones were on a server that does not run
+		found, err := tx.FindTasks(running, fleet.TaskWindow{Count: most})
+		if err != nil {
+			return err
+		}
+		if found.Total >= most {
+			return fleet.Errorf(fleet.ReasonLimitReached, "you have %d requests to agents under way, and the limit is %[1]d: wait until a request has ended",
+				most).AtLimit("concurrent requests", int64(most), int64(most)).After(fleet.BusyRetry)
+		}
 	}
-	now, most := s.cfg.Now(), s.cfg.PerMinute
-	mine.Status, mine.Since = "", now.Add(-time.Minute)
+	most := s.cfg.PerMinute
+	mine.Since = now.Add(-time.Minute + time.Microsecond)
 	begun, err := tx.FindTasks(mine, fleet.TaskWindow{Offset: most - 1, Limit: 1})
 	if err != nil || len(begun.Tasks) == 0 {
 		return err
