@@ -8,10 +8,12 @@ import (
 	"net/http/httptest"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -19,6 +21,7 @@ import (
 	"fleet/internal/place/cagent"
 	"fleet/internal/place/fake"
 	"fleet/internal/place/placetest/model"
+	"fleet/internal/store/postgres/pgtest"
 	"fleet/internal/toolset/providers"
 )
 
@@ -49,6 +52,44 @@ func (testOutside) Version(_ context.Context, program string) (path, output stri
 		return "/usr/local/bin/claude", "2.1.0 (Claude Code)\n", nil
 	}
 	return "", "", exec.ErrNotFound
+}
+
+// TestProviderLimitOfReplicas checks that two servers on one store allow a principal only as many requests in a minute as one
+// server, even if many begin at the same time.
+func TestProviderLimitOfReplicas(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	config := func(tokens map[string]tokenConfig) fleetConfig {
+		return fleetConfig{
+			Tokens: tokens, Config: func(c *Config) { c.Store, c.Auth = url, Auth{AuthTokens} },
+			Options: func(o *Options) {
+				o.Providers = func(c *providers.Config) {
+					testProviders(c)
+					c.MaxConcurrent = 1000 // far from the limit, the store locks the principal's agents less
+				}
+			},
+		}
+	}
+	one := newTestFleet(t, config(map[string]tokenConfig{"alice": {}}))
+	two := newTestFleet(t, config(nil))
+	two.secrets = one.secrets
+	var begun atomic.Int64
+	var calls errgroup.Group
+	for i := range 40 {
+		calls.Go(func() error {
+			f := []*testFleet{one, two}[i%2]
+			r, err := faces["grpc"](f, t.Context(), call{method: methods["execute_agent_request"], args: map[string]any{"agent_name": "claude", "prompt": "done"}, by: "alice"})
+			if err != nil || r.err != nil && r.err.Reason != string(fleet.ReasonLimitReached) {
+				return fmt.Errorf("%w %v", err, r.err)
+			}
+			if r.err == nil {
+				begun.Add(1)
+			}
+			return nil
+		})
+	}
+	require.NoError(t, calls.Wait())
+	require.EqualValues(t, 20, begun.Load())
 }
 
 func TestProvidersOfAFile(t *testing.T) {
