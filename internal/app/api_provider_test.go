@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -21,7 +22,6 @@ import (
 	"fleet/internal/place/cagent"
 	"fleet/internal/place/fake"
 	"fleet/internal/place/placetest/model"
-	"fleet/internal/store/postgres/pgtest"
 	"fleet/internal/toolset/providers"
 )
 
@@ -58,34 +58,25 @@ func (testOutside) Version(_ context.Context, program string) (path, output stri
 // server, even if many begin at the same time.
 func TestProviderLimitOfReplicas(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
-	config := func(tokens map[string]tokenConfig) fleetConfig {
-		return fleetConfig{
-			Tokens: tokens, Config: func(c *Config) { c.Store, c.Auth = url, Auth{AuthTokens} },
-			Options: func(o *Options) {
-				o.Providers = func(c *providers.Config) {
-					testProviders(c)
-					c.MaxConcurrent = 1000 // far from the limit, the store locks the principal's agents less
-				}
-			},
+	one, two := newTestReplicas(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}, Options: func(o *Options) {
+		o.Providers = func(c *providers.Config) {
+			testProviders(c)
+			c.MaxConcurrent = 1000 // far from the limit, the store locks the principal's agents less
 		}
-	}
-	one := newTestFleet(t, config(map[string]tokenConfig{"alice": {}}))
-	two := newTestFleet(t, config(nil))
-	two.secrets = one.secrets
+	}})
 	var begun atomic.Int64
 	var calls errgroup.Group
 	for i := range 40 {
 		calls.Go(func() error {
 			f := []*testFleet{one, two}[i%2]
 			r, err := faces["grpc"](f, t.Context(), call{method: methods["execute_agent_request"], args: map[string]any{"agent_name": "claude", "prompt": "done"}, by: "alice"})
-			if err != nil || r.err != nil && r.err.Reason != string(fleet.ReasonLimitReached) {
-				return fmt.Errorf("%w %v", err, r.err)
-			}
-			if r.err == nil {
+			switch {
+			case err == nil && r.err == nil:
 				begun.Add(1)
+			case err == nil && r.err.Reason != string(fleet.ReasonLimitReached):
+				return errors.New(r.err.Message)
 			}
-			return nil
+			return err
 		})
 	}
 	require.NoError(t, calls.Wait())

@@ -25,7 +25,6 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
 	"fleet/internal/state"
-	"fleet/internal/store/postgres/pgtest"
 	"fleet/internal/waittest"
 )
 
@@ -282,16 +281,8 @@ func (f *testFleet) refusesRequests(t *testing.T) (resp *http.Response) {
 // all of them if the principal calls no other one.
 func TestRequestRatesOfReplicas(t *testing.T) {
 	t.Parallel()
-	url, clock := pgtest.URL(t), newClock()
-	config := func(tokens map[string]tokenConfig) fleetConfig {
-		return fleetConfig{
-			Tokens: tokens, Limits: fleet.Limits{RequestsPerSecond: 10}, Options: clock.on,
-			Config: func(c *Config) { c.Store, c.Auth = url, Auth{AuthTokens} },
-		}
-	}
-	one := newTestFleet(t, config(map[string]tokenConfig{"alice": {}}))
-	two := newTestFleet(t, config(nil))
-	two.secrets = one.secrets
+	clock := newClock()
+	one, two := newTestReplicas(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}, Limits: fleet.Limits{RequestsPerSecond: 10}, Options: clock.on})
 	allowed := func(servers ...*testFleet) (n int) {
 		clock.add(5 * time.Second)
 		for range 100 {

@@ -14,6 +14,18 @@ import (
 	"fleet/internal/store/postgres/pgtest"
 )
 
+// newTestReplicas returns two servers on one database, which accept the same tokens.
+func newTestReplicas(t *testing.T, c fleetConfig) (one, two *testFleet) {
+	t.Helper()
+	url := pgtest.URL(t)
+	c.Config = func(cfg *Config) { cfg.Store, cfg.Auth = url, Auth{AuthTokens} }
+	one = newTestFleet(t, c)
+	c.Tokens = nil // the database has them
+	two = newTestFleet(t, c)
+	two.secrets = one.secrets
+	return one, two
+}
+
 // TestReplicas makes a server lose its database while a task runs in a place that another server reaches too. The other
 // server must take over the task, and must not dispatch it again. A client that follows the task from a cursor of the
 // first server must get all events.

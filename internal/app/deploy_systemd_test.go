@@ -14,6 +14,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// beforeCommands comes before the commands of docs/operate/deploy.md.
+const beforeCommands = `
+set -euxo pipefail
+export HOME=/root
+cd
+until_true() { for _ in $(seq 300); do if "$@"; then return; fi; sleep 0.1; done; return 1; }
+serving() { (: </dev/tcp/127.0.0.1/8101) 2>/dev/null && (: </dev/tcp/127.0.0.1/8102) 2>/dev/null; }
+restarted_once() { test "$(systemctl show --property=NRestarts --value fleet)" = 1; }
+stopped() { ! pgrep -u fleet; }
+`
+
 // underSystemd continues the commands of docs/operate/deploy.md. A task must survive a restart and a kill of the server, the
 // client that follows it must notice only a reconnect, and nothing must run after the unit has stopped.
 const underSystemd = `
@@ -80,11 +91,7 @@ func TestUnitUnderSystemd(t *testing.T) {
 		run("cp", "-R", filepath.Join(repository, path), filepath.Join(memory, archive))
 	}
 	run("tar", "czf", filepath.Join(root, "root", archive+".tar.gz"), "-C", memory, archive)
-	script := "set -euxo pipefail\ncd /root\nexport HOME=/root\n" +
-		"until_true() { for _ in $(seq 300); do if \"$@\"; then return; fi; sleep 0.1; done; return 1; }\n" +
-		"serving() { (: </dev/tcp/127.0.0.1/8101) 2>/dev/null && (: </dev/tcp/127.0.0.1/8102) 2>/dev/null; }\n" +
-		"stopped() { ! pgrep -u fleet; }\n" +
-		"restarted_once() { test \"$(systemctl show --property=NRestarts --value fleet)\" = 1; }\n" + commands + underSystemd
+	script := beforeCommands + commands + underSystemd
 	unit := "[Service]\nType=oneshot\nTimeoutStartSec=300\nExecStart=/bin/bash /root/test.sh\nStandardOutput=file:/root/out\nStandardError=inherit\n" +
 		"ExecStopPost=/bin/sh -c 'echo $EXIT_STATUS >/root/status; journalctl --no-pager --unit=fleet >>/root/out; systemctl poweroff --no-block'\n"
 	for path, content := range map[string]string{"root/test.sh": script, "etc/systemd/system/fleet-test.service": unit} {

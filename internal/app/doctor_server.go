@@ -11,6 +11,7 @@ import (
 
 	"fleet/internal/face/inbound"
 	"fleet/internal/fleet"
+	"fleet/internal/loopback"
 )
 
 // expiresSoon is how long before its expiry a certificate counts as expiring soon.
@@ -92,9 +93,9 @@ func (d *doctor) addresses(ctx context.Context) {
 // plainAddress returns the HOST:PORT at which programs on this machine reach REST without TLS.
 func (c Config) plainAddress() string {
 	if c.TLS.enabled() {
-		return onLoopback(c.AgentsHTTP)
+		return loopback.Reach(c.AgentsHTTP)
 	}
-	return onLoopback(c.HTTP)
+	return loopback.Reach(c.HTTP)
 }
 
 // askReadiness requests /readyz from the server at the address. degraded lists the parts that do not work, with the

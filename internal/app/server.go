@@ -25,6 +25,7 @@ import (
 	"fleet/internal/face/protected"
 	"fleet/internal/face/rest"
 	"fleet/internal/face/rpc"
+	"fleet/internal/loopback"
 	"fleet/internal/toolset/lifecycle"
 )
 
@@ -228,26 +229,11 @@ func (s *Server) HTTPAddr() string { return s.httpListener.Addr().String() }
 // localAddr returns the address at which programs on this machine reach REST and MCP. With TLS, the host of a listener on
 // all addresses is localhost, because certificates have names.
 func (s *Server) localAddr() string {
-	local := onLoopback(s.HTTPAddr())
+	local := loopback.Reach(s.HTTPAddr())
 	if _, port, err := net.SplitHostPort(local); err == nil && s.cfg.TLS.enabled() && local != s.HTTPAddr() {
 		return net.JoinHostPort("localhost", port)
 	}
 	return local
-}
-
-// onLoopback returns the HOST:PORT at which programs on this machine reach a listener at addr. If addr stands for all
-// addresses, this is a loopback address. It is not localhost, because another program could listen at another address of
-// localhost.
-func onLoopback(addr string) string {
-	host, port, err := net.SplitHostPort(addr)
-	ip := net.ParseIP(host)
-	switch {
-	case err != nil || host != "" && !ip.IsUnspecified():
-		return addr
-	case ip.To4() == nil && ip != nil:
-		return net.JoinHostPort("::1", port)
-	}
-	return net.JoinHostPort("127.0.0.1", port)
 }
 
 // GRPCAddr returns the address of gRPC.

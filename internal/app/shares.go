@@ -144,18 +144,11 @@ func (a *App) shareOnce(ctx context.Context) (ends, err error) {
 
 // demandOfOthers returns the recorded demand of each other server that runs.
 func (a *App) demandOfOthers(ctx context.Context) (others []map[string]float64, err error) {
-	running, err := a.store.Leases(ctx, fleet.ReplicaLease)
-	if err != nil {
-		return nil, err
-	}
-	all, err := a.store.Replicas(ctx)
-	if err != nil {
-		return nil, err
-	}
+	all, err := a.service.RecordedReplicas(ctx)
 	for _, r := range all {
-		if _, runs := running[fleet.ReplicaLease+r.Name]; runs && r.Name != a.cfg.Replica {
+		if r.Running && !r.Answers {
 			others = append(others, r.Demand)
 		}
 	}
-	return others, nil
+	return others, err
 }

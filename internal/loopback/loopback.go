@@ -22,3 +22,18 @@ func IsAddress(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	return err == nil && Is(host)
 }
+
+// Reach returns the HOST:PORT at which programs on this machine reach a listener at the address. If the address stands for all
+// addresses, this is a loopback address. It is not localhost, because another program could listen at another address of
+// localhost.
+func Reach(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	switch {
+	case err != nil || host != "" && !ip.IsUnspecified():
+		return address
+	case host != "" && ip.To4() == nil:
+		return net.JoinHostPort("::1", port)
+	}
+	return net.JoinHostPort("127.0.0.1", port)
+}

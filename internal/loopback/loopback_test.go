@@ -28,3 +28,13 @@ func TestIsAddress(t *testing.T) {
 		require.Equal(t, want, loopback.IsAddress(address), address)
 	}
 }
+
+func TestReach(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		":1": "127.0.0.1:1", "0.0.0.0:1": "127.0.0.1:1", "[::]:1": "[::1]:1", "10.0.0.1:1": "10.0.0.1:1", "[::1]:1": "[::1]:1", "fleet.example.com:1": "fleet.example.com:1",
+		"localhost:1": "localhost:1", "none": "none", "": "",
+	} {
+		require.Equal(t, want, loopback.Reach(address), address)
+	}
+}

@@ -31,10 +31,8 @@ func (s *Service) ListReplicas(ctx context.Context) ([]Replica, error) {
 	return slices.DeleteFunc(all, func(r Replica) bool { return !r.Running && r.Agents == 0 && s.now().Sub(r.HeardAt) > goneAfter }), err
 }
 
-func (s *Service) replicas(ctx context.Context) ([]Replica, error) {
-	if err := s.snap.Refresh(ctx); err != nil {
-		return nil, err
-	}
+// RecordedReplicas returns the recorded servers by name. It does not count their agents.
+func (s *Service) RecordedReplicas(ctx context.Context) (map[string]*Replica, error) {
 	heard, err := s.store.Replicas(ctx)
 	if err != nil {
 		return nil, err
@@ -47,6 +45,17 @@ func (s *Service) replicas(ctx context.Context) ([]Replica, error) {
 	for _, r := range heard {
 		_, held := running[fleet.ReplicaLease+r.Name]
 		all[r.Name] = &Replica{Replica: r, Running: held && !r.Stopped, Answers: r.Name == s.cfg.Replica}
+	}
+	return all, nil
+}
+
+func (s *Service) replicas(ctx context.Context) ([]Replica, error) {
+	if err := s.snap.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	all, err := s.RecordedReplicas(ctx)
+	if err != nil {
+		return nil, err
 	}
 	for _, v := range s.snap.All() {
 		_, server := fleet.ReplicaOf(v.Place)

@@ -90,8 +90,9 @@ func (r *Rates) Demand() map[string]float64 {
 	return all
 }
 
-// Share sets the results of Demand of the other servers. Call it only after they can read the last result of this server's Demand.
-// Share removes the buckets of principals that have not called lately.
+// Share divides the limits anew. others has the last result of Demand of each other server. Before Share is called, the last
+// result of this server's Demand must be where the others read it. Share removes the buckets of principals that have not called
+// lately.
 func (r *Rates) Share(others []map[string]float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,7 +116,7 @@ func (r *Rates) Share(others []map[string]float64) {
 	})
 }
 
-// set changes the limit of the principal.
+// set gives the principal this server's part of the limit most.
 func (r *Rates) set(x *principalRate, name string, most int64) {
 	x.set(r.now(), most, r.others.Load().part(principalLimit+name, most, &x.demand))
 }
@@ -180,7 +181,7 @@ func newBucket(most int64, per rate.Limit) *bucket {
 // full reports whether the bucket is like a new one.
 func (b *bucket) full(now time.Time) bool { return b.TokensAt(now) >= float64(b.Burst()) }
 
-// set changes the limit of the bucket, see newBucket.
+// set changes the limit of the bucket. The arguments are those of newBucket.
 func (b *bucket) set(now time.Time, most int64, per rate.Limit) {
 	b.most.Store(most)
 	b.SetLimitAt(now, per)

@@ -89,7 +89,7 @@ type server struct {
 	demand map[string]float64 // what the others know
 }
 
-// newServers returns servers with the same limits, and a function that passes an interval on all of them.
+// newServers returns n servers that share limits. pass lets a second pass, after which each server reads the demand of the others.
 func newServers(n int, limits fleet.Limits, now *time.Time) (all []*server, pass func()) {
 	for range n {
 		all = append(all, &server{Rates: NewRates(limits, nil, slog.New(slog.DiscardHandler), func() time.Time { return *now })})

@@ -37,7 +37,7 @@ func (c *clause) text(text string) {
 	c.has(text)
 }
 
-// like adds the condition that a task has the text, which must be in lower case, for finding tasks with the index of texts.
+// like adds the condition that a task has the text, which must be in lower case. The index of texts can find such tasks.
 func (c *clause) like(text string) {
 	c.add(`search LIKE ?`, "%"+strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text)+"%")
 }
