@@ -44,6 +44,7 @@ type App struct {
 	own        map[string]fleet.Place // places that are bound to this machine, by name
 	machine    string                 // distinguishes this server from another one with the same name; "" if no other server shares its store
 	log        *slog.Logger
+	lock       *dataLock
 	store      fleet.Store
 	places     *places
 	service    *service.Service
@@ -98,7 +99,8 @@ type Options struct {
 	Cagent    func(c *cagent.Config)    // changes to the configuration of model agents
 }
 
-// Open opens the fleet in cfg.Data, or in cfg.Store if that is set. It does not touch agents: Start does.
+// Open opens the fleet in cfg.Data, or in cfg.Store if that is set, and locks cfg.Data until Close. It does not touch
+// agents: Start does.
 func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	var kept *recent
 	if o.Log != nil {
@@ -121,10 +123,19 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if err := checkData(cfg.Data); err != nil {
 		return nil, err
 	}
+	lock, err := lockData(cfg.Data)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, lock.release())
+		}
+	}()
 	if cfg, err = cfg.withReplica(); err != nil {
 		return nil, err
 	}
-	a := &App{recent: kept, cfg: cfg, log: log, guard: newGuard(), telemetry: telemetry.New(Version())}
+	a := &App{recent: kept, cfg: cfg, log: log, lock: lock, guard: newGuard(), telemetry: telemetry.New(Version())}
 	if a.store, err = cfg.openStore(ctx, o.Clock, log); err != nil {
 		return nil, err
 	}
@@ -261,7 +272,7 @@ func (a *App) Close() error {
 	a.sessions.Stop()
 	a.subagents.Stop()
 	a.reconciler.Stop()
-	err := errors.Join(a.places.close(), a.store.Close())
+	err := errors.Join(a.places.close(), a.store.Close(), a.lock.release())
 	if terr := a.telemetry.Close(); terr != nil {
 		a.log.Warn("traces lost", slog.Any("error", terr))
 	}

@@ -49,7 +49,11 @@ func (d *doctor) data(context.Context) {
 			d.add(failing, "data", "give the server's user the right to write to it, or set data", "%v", err)
 			return
 		}
-		d.add(good, "data", "", "%s", dir)
+		if h, ok := holderOf(dir); ok {
+			d.add(good, "data", "", "%s, in use by %s", dir, h)
+		} else {
+			d.add(good, "data", "", "%s", dir)
+		}
 	}
 	for _, err := os.Stat(dir); err != nil && dir != filepath.Dir(dir); _, err = os.Stat(dir) {
 		dir = filepath.Dir(dir)

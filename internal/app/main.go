@@ -81,6 +81,9 @@ func (p *program) embed(ctx context.Context, t cli.Target) (*App, error) {
 	}
 	cfg.LogLevel = "warn"
 	a, err := Open(ctx, cfg, Options{Log: p.stderr, Auth: func() rpc.Authenticator { return rpc.NoAuth{} }})
+	if _, ok := errors.AsType[*inUseError](err); ok {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot open a fleet in %s: %w", cfg.Data, err)
 	}

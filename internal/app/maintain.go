@@ -186,7 +186,8 @@ func (p *program) newImport() *cobra.Command {
 		GroupID: cli.GroupServer,
 		Short:   "Move a fleet from SQLite to Postgres, with its history",
 		Long: `Copy everything in the SQLite database of the data directory into a Postgres database:
-agents, tasks, results, events with their cursors, sessions, tokens. Stop the server first.
+agents, tasks, results, events with their cursors, sessions, tokens. Stop the server first:
+the command refuses a data directory that a server uses.
 Afterwards start it on the same data directory, with the setting "store". The SQLite
 database stays as it is. Fleet no longer uses it: two servers would run the same agents.
 The command needs free space for a copy of it.
@@ -220,6 +221,11 @@ transaction: if the command fails, run it again.`,
 // importStore imports from a copy of the database, because opening a database of an older version upgrades it.
 func (p *program) importStore(cmd *cobra.Command, cfg Config) (err error) {
 	ctx, began := cmd.Context(), time.Now()
+	lock, err := lockData(cfg.Data) // a server would go on with the SQLite database
+	if err != nil {
+		return err
+	}
+	defer closeWith(&err, lock.release)
 	if cfg, err = cfg.withReplica(); err != nil {
 		return err
 	}

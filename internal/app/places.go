@@ -95,7 +95,7 @@ func (p *places) ofFleet() (all []fleet.Place, err error) {
 }
 
 // others returns the places that agents of other toolsets need. Some of these places may also be places of the fleet.
-// It leaves out a place that another server on the same data uses, and logs a warning.
+// It leaves out a place that cannot be used, such as cagent in a build without cgo, and logs a warning.
 func (p *places) others() (all []fleet.Place, err error) {
 	names := []string{"local", "cagent"}
 	if p.cfg.Coder.URL != "" { // a login that `coder login` left on this machine is used only if the configuration names the deployment

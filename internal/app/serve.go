@@ -19,6 +19,10 @@ outlive the server: the next one on the same data finds them again. Runs of mode
 talk to APIs are in the server itself. A server that is interrupted waits for them for
 --drain-timeout, and a second Ctrl-C ends it at once; the next server resumes the rest.
 
+A server locks its data directory, so that no other server or command with --embedded works
+on the same agents. Several servers share a fleet in Postgres (--store), each with a data
+directory of its own.
+
 Settings come from flags, then from the environment (FLEET_HTTP for --http, and so on),
 then from fleet.yaml in this directory, or else in the user's configuration directory.
 "fleet init" writes a fleet.yaml that explains itself.`,

@@ -119,6 +119,7 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 	}
 	var base context.Context
 	base, s.endHTTP = context.WithCancel(context.Background())
+	a.lock.describe(s.GRPCAddr())
 	s.http = &http.Server{
 		Handler: handler, ReadHeaderTimeout: connectTimeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
 		ConnContext: inbound.WithConn,
@@ -211,7 +212,7 @@ func (a *App) handler(version string) (http.Handler, error) {
 func listen(key, addr string, limits inbound.Limits) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("the %s address %s is in use: stop the other program, which may be another fleet, or choose another address with --%s", key, addr, key)
+		return nil, fmt.Errorf("the %s address %s is in use: stop the other program, or choose another address with --%s; if it is another fleet, this one also needs a data directory of its own", key, addr, key)
 	}
 	if err != nil {
 		return nil, err

@@ -49,7 +49,7 @@ func newCatalog(cfg Config) *cagent.Catalog {
 	return cagent.NewCatalog(c)
 }
 
-// newCagent returns the place of model agents. It returns BACKEND_UNAVAILABLE if another server uses the same data.
+// newCagent returns the place of model agents. It returns BACKEND_UNAVAILABLE in a build without cgo.
 func (p *places) newCagent() (fleet.Place, error) {
 	here, err := p.get("local")
 	if err != nil {

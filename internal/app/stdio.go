@@ -29,7 +29,8 @@ func (p *program) newMCP() *cobra.Command {
 		Short:   "Serve MCP on standard input and output, for clients that start their servers",
 		Long: `Serve MCP on standard input and output. The tools act on the server at --server. If
 no server runs at a loopback address and no token is given, they act on a fleet in this
-process, as with --embedded.`,
+process, as with --embedded. Only one process can use a data directory: for several clients
+at a time, run "fleet serve".`,
 		Example: `  fleet mcp
   fleet mcp --embedded --data ./data
   claude mcp add fleet -- fleet mcp`,

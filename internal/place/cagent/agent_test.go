@@ -278,8 +278,6 @@ func TestConversationSurvives(t *testing.T) {
 	for _, want := range []string{"noted", "hang here", "Now think", "model: say third"} {
 		require.Contains(t, said, want)
 	}
-	_, err = cagent.New(d.cfg)
-	require.ErrorContains(t, err, "in use by another server")
 }
 
 // TestDrain checks that a run in this process can end before the place is closed, and that no other one begins meanwhile.

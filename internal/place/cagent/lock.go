@@ -6,11 +6,9 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"syscall"
 	"time"
 
-	"fleet/internal/fleet"
 	"fleet/internal/place/agentfile"
 )
 
@@ -18,24 +16,6 @@ const (
 	lockTime  = 10 * time.Second     // how long to wait for a lock
 	lockAgain = 5 * time.Millisecond // interval between attempts
 )
-
-// lockFile creates or opens the file and locks it, without waiting, until unlock. It returns BACKEND_UNAVAILABLE if
-// another server holds the lock.
-func lockFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	err = flock(f)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = fleet.Errorf(fleet.ReasonBackendUnavailable, "the directory %s is in use by another server: give each server its own", filepath.Dir(path))
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return f, nil
-}
 
 func flock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
 

@@ -1,0 +1,56 @@
+package crash
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// TestOneServerForADirectory starts a second server on the data directory of a running one. It must end with an error
+// that names the first one, and the first one must go on. After a kill, the next server must start at once, although
+// processes that the killed server has started still run.
+func TestOneServerForADirectory(t *testing.T) {
+	t.Parallel()
+	s := supervise(t, "")
+	created := call(s, fleetv1.FleetServiceClient.CreateAgent, &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: "x", RequestId: "create"})
+	require.Equal(t, fleetv1.Agent_idle, created.GetAgent().GetStatus(), created.GetMessage())
+	gate := filepath.Join(witness(s.data), "gate")
+	require.NoError(t, syscall.Mkfifo(gate, 0o600))
+	task := call(s, fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{
+		AgentName: "papi", RequestId: "task", TaskDescription: "read line <" + gate + "; echo got $line",
+	}).GetTask().GetId()
+
+	second := exec.CommandContext(t.Context(), os.Args[0])
+	second.Env = append(os.Environ(), dataEnv+"="+s.data, storeEnv+"="+s.store)
+	var stderr bytes.Buffer
+	second.Stderr = &stderr
+	require.Error(t, second.Run())
+	require.Contains(t, stderr.String(), "the data directory "+s.data+" is in use by process "+strconv.Itoa(s.pid())+", which serves gRPC at "+s.channel().Target())
+
+	gateWriter, err := os.OpenFile(gate, os.O_WRONLY, 0) // waits until the program of the task reads
+	require.NoError(t, err)
+	s.kill()
+	shown := call(s, fleetv1.FleetServiceClient.ShowTask, &fleetv1.ShowTaskRequest{TaskId: task}).GetTask()
+	require.Equal(t, fleetv1.Task_running, shown.GetStatus(), shown.GetReason())
+	_, err = gateWriter.WriteString("on\n")
+	require.NoError(t, err)
+	require.NoError(t, gateWriter.Close())
+	waited := call(s, fleetv1.FleetServiceClient.WaitTasks, &fleetv1.WaitTasksRequest{TaskIds: []string{task}})
+	require.Equal(t, fleetv1.Task_completed, waited.GetTasks()[0].GetStatus(), waited.GetTasks()[0].GetReason())
+	require.Equal(t, "got on\n", s.output(task))
+}
+
+// pid returns the id of the server's process.
+func (s *supervisor) pid() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cmd.Process.Pid
+}

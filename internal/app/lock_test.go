@@ -1,0 +1,104 @@
+package app
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/store/postgres/pgtest"
+)
+
+// TestDirectoryInUse runs every command that uses the data directory of a running server. Commands that would act on its
+// agents must refuse and name the server. Those that only read or copy the store must work.
+func TestDirectoryInUse(t *testing.T) {
+	t.Parallel()
+	cfg := DefaultConfig()
+	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Places = "127.0.0.1:0", "127.0.0.1:0", filepath.Join(t.TempDir(), "data"), []string{fakePlace}
+	a, err := Open(t.Context(), cfg, Options{})
+	require.NoError(t, err)
+	s, err := a.Listen("test")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.closeListeners()) }()
+	env := []string{"FLEET_DATA=" + cfg.Data, "FLEET_PLACES=" + fakePlace}
+	want := fmt.Sprintf("the data directory %s is in use by process %d, which serves gRPC at %s: use that server, or stop it first", cfg.Data, os.Getpid(), s.GRPCAddr())
+	for _, args := range [][]string{
+		{"serve"}, {"mcp", "--embedded"}, {"agent", "list", "--embedded"}, {"token", "create", "me", "--admin", "--embedded"},
+		{"import", "--store", "postgres://fleet@127.0.0.1:1/fleet"},
+		{"serve", "--store", "postgres://fleet@127.0.0.1:1/fleet"}, // its agents on this machine are in the same directory
+	} {
+		code, stdout, stderr := command(t.Context(), env, args...)
+		require.NotZero(t, code, args)
+		require.Empty(t, stdout, args)
+		require.Contains(t, stderr, want, args)
+		require.NotContains(t, stderr, "cannot open", args)
+	}
+	for _, args := range [][]string{{"backup", filepath.Join(t.TempDir(), "copy.db")}, {"migrate", "status"}, {"migrate", "up"}} {
+		code, _, stderr := command(t.Context(), env, args...)
+		require.Zero(t, code, "%v: %s", args, stderr)
+	}
+	require.Contains(t, examined(t, "", env...)["data"].Message, fmt.Sprintf("in use by process %d, which serves gRPC at %s", os.Getpid(), s.GRPCAddr()))
+	require.NoError(t, a.Close())
+	require.NotContains(t, examined(t, "", env...)["data"].Message, "in use")
+	code, _, stderr := command(t.Context(), env, "agent", "list", "--embedded")
+	require.Zero(t, code, stderr)
+}
+
+// TestServersOnPostgresShareNoDirectory checks that a server on Postgres locks its data directory too.
+func TestServersOnPostgresShareNoDirectory(t *testing.T) {
+	t.Parallel()
+	cfg := DefaultConfig()
+	cfg.Store, cfg.Data, cfg.Places = pgtest.URL(t), t.TempDir(), []string{fakePlace}
+	a, err := Open(t.Context(), cfg, Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, a.Close()) }()
+	cfg.Replica = "other"
+	_, err = Open(t.Context(), cfg, Options{})
+	require.ErrorContains(t, err, "is in use by process")
+}
+
+// TestLockWaitsForAnEndingProcess releases a lock while another attempt waits for it. A server that was killed keeps its
+// lock until the kernel has removed its process.
+func TestLockWaitsForAnEndingProcess(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		first, err := lockData(dir)
+		require.NoError(t, err)
+		locked := make(chan error, 1)
+		go func() {
+			second, err := lockData(dir)
+			if err == nil {
+				err = second.release()
+			}
+			locked <- err
+		}()
+		synctest.Wait() // the second attempt sleeps
+		require.NoError(t, first.release())
+		require.NoError(t, <-locked)
+	})
+}
+
+// TestLockErrors checks what is said of a directory that cannot be locked, and of a holder about which little is known.
+func TestLockErrors(t *testing.T) {
+	t.Parallel()
+	require.ErrorContains(t, lockError("/data", syscall.ENOLCK, holder{}), "cannot lock the data directory /data: its file system has no locks (no locks available): set data (FLEET_DATA) to a directory on a disk of this machine")
+	require.ErrorContains(t, lockError("/data", syscall.EWOULDBLOCK, holder{}), "the data directory /data is in use by another process: wait until it ends, or run one server")
+	require.ErrorContains(t, lockError("/data", syscall.EWOULDBLOCK, holder{PID: 7, Host: "elsewhere"}), `in use by process 7 on "elsewhere": wait`)
+
+	dir := t.TempDir()
+	require.NoError(t, os.Symlink(filepath.Join(dir, "target"), filepath.Join(dir, lockFile)))
+	_, err := lockData(dir)
+	require.ErrorIs(t, err, syscall.ELOOP)
+	require.NoFileExists(t, filepath.Join(dir, "target"))
+	missing := filepath.Join(dir, "missing")
+	_, ok := holderOf(missing)
+	require.False(t, ok)
+	_, err = os.Stat(missing)
+	require.ErrorIs(t, err, fs.ErrNotExist, "a look at the holder must not create a directory")
+}
