@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,51 +9,104 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"fleet/internal/place/agentfile"
 )
 
-// ConfigureAuthor makes the user of this process the author of an agent's commits, in the git configuration of the
-// agent's home. It copies only the user's name and address, because the rest of the user's git configuration may name
-// programs and hold secrets. It does not change a .gitconfig that has content. If the user has configured neither a
-// name nor an address, it writes nothing, so that the next call tries again. git finds the user's configuration through
-// env.
-func ConfigureAuthor(home string, env []string) error {
-	path := filepath.Join(home, ".gitconfig")
-	switch info, err := os.Lstat(path); {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return err
-	case info.Mode().IsRegular() && info.Size() == 0: // an earlier version of Fleet found no name, or a call was interrupted
-		if err := os.Remove(path); err != nil {
-			return err
+// Author is the author of an agent's commits.
+type Author struct {
+	Name  string `yaml:"name"`
+	Email string `yaml:"email"`
+}
+
+// Validate returns an error if git would refuse or change the name or the address.
+func (a Author) Validate() error {
+	for field, value := range map[string]string{"name": a.Name, "email": a.Email} {
+		if strings.ContainsAny(value, "<>\n\r\x00") || strings.TrimSpace(value) != value {
+			return fmt.Errorf("git: %s must not contain <, > or line breaks, or begin or end with a space", field)
 		}
-	default:
-		return nil
 	}
-	identity := readAuthor(env)
-	if identity == "" {
-		return nil
+	return nil
+}
+
+// OfAgent returns the author with what is missing completed: the name of the agent, marked as Fleet's, and an address
+// at which nobody receives mail.
+func (a Author) OfAgent(agent string) Author {
+	return Author{cmp.Or(a.Name, agent+" (Fleet)"), cmp.Or(a.Email, "fleet@localhost")}
+}
+
+// Settings returns the author as a git configuration.
+func (a Author) Settings() string {
+	var text strings.Builder
+	for _, s := range [][2]string{{"name", a.Name}, {"email", a.Email}} {
+		if s[1] != "" {
+			fmt.Fprintf(&text, "[user]\n\t%s = %q\n", s[0], s[1])
+		}
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	return text.String()
+}
+
+// Unsigned is a git configuration with which commits and tags are not signed.
+const Unsigned = "[commit]\n\tgpgSign = false\n[tag]\n\tgpgSign = false\n\tforceSignAnnotated = false\n[push]\n\tgpgSign = false\n"
+
+// Fleet writes gitConfig, and the agent writes ownGitConfig, which wins. Git writes settings of "git config --global" to
+// ownGitConfig only if that file exists.
+const (
+	gitConfig    = ".config/git/config"
+	ownGitConfig = ".gitconfig"
+)
+
+// ConfigureGit writes the git configuration of an agent's home: the author of its commits, and that commits are not
+// signed, because the home has no keys. What own does not say comes from the configuration of the user of this process,
+// which git finds through env. Only the user's name and address are copied, because the rest may name programs and hold
+// secrets. If the user has none, the agent itself is the author. The agent can override these settings.
+func ConfigureGit(home string, env []string, agent string, own Author) error {
+	user := readAuthor(env)
+	author := Author{cmp.Or(own.Name, user.Name), cmp.Or(own.Email, user.Email)}.OfAgent(agent)
+	text := author.Settings() + Unsigned
+	root, err := os.OpenRoot(home) // the agent can create symbolic links
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(identity)
-	return errors.Join(err, f.Close())
+	defer func() { _ = root.Close() }()
+	f, err := root.OpenFile(ownGitConfig, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if now, err := agentfile.Read(filepath.Join(home, gitConfig), maxFile); err == nil && string(now) == text {
+		return nil
+	}
+	if err := root.MkdirAll(filepath.Dir(gitConfig), 0o700); err != nil {
+		return err
+	}
+	if err := root.RemoveAll(gitConfig + ".new"); err != nil {
+		return err
+	}
+	if err := root.WriteFile(gitConfig+".new", []byte(text), 0o600); err != nil {
+		return err
+	}
+	return root.Rename(gitConfig+".new", gitConfig)
 }
 
-// readAuthor returns a git configuration with the user's name and address. It is empty if the user has configured
-// neither, or if git cannot read the configuration.
-func readAuthor(env []string) string {
+// readAuthor returns the user's name and address. They are empty if the user has not configured them, or if git cannot
+// read the configuration.
+func readAuthor(env []string) (a Author) {
 	cmd := exec.Command("git", "config", "--global", "--includes", "-z", "--get-regexp", `^user\.(name|email)$`)
 	cmd.Env = env
 	out, err := cmd.Output()
 	if err != nil {
-		return ""
+		return a
 	}
-	var text strings.Builder
 	for setting := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
-		key, value, _ := strings.Cut(setting, "\n")
-		fmt.Fprintf(&text, "[user]\n\t%s = %q\n", strings.TrimPrefix(key, "user."), value)
+		switch key, value, _ := strings.Cut(setting, "\n"); key {
+		case "user.name":
+			a.Name = value
+		case "user.email":
+			a.Email = value
+		}
 	}
-	return text.String()
+	return a
 }

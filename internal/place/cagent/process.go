@@ -67,7 +67,7 @@ func (w workspace) Work(r fleet.Run) (runner.Work, error) {
 	if err != nil {
 		return runner.Work{}, err
 	}
-	if err := runner.ConfigureAuthor(x.home.path("home"), b.gitEnviron()); err != nil {
+	if err := runner.ConfigureGit(x.home.path("home"), b.gitEnviron(), w.agent.Name, runner.Author{}); err != nil {
 		return runner.Work{}, hostError("cannot configure the agent's git", err)
 	}
 	user := b.skills(d)

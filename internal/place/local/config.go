@@ -51,6 +51,8 @@ type Project struct {
 	// Branch is the branch, tag or commit at which the branches of agents start. If it is empty, they start at the
 	// commit that is checked out in the repository or, if the repository has a URL, at its default branch.
 	Branch string `yaml:"branch"`
+	// Git is the author of the agents' commits. What it leaves empty comes from the git configuration of the server's user.
+	Git runner.Author `yaml:"git"`
 
 	Driver  string        `yaml:"driver"`  // shell, claude, codex, acp or command; empty: shell
 	Command []string      `yaml:"command"` // the program and its arguments; templates if the driver is command
@@ -172,6 +174,9 @@ func (p Project) check() (project, error) {
 	}
 	if strings.HasPrefix(p.Branch, "-") {
 		return project{}, fmt.Errorf("branch must be a branch, tag or commit, not %q", p.Branch)
+	}
+	if err := p.Git.Validate(); err != nil {
+		return project{}, err
 	}
 	if err := p.Access.Validate(); err != nil {
 		return project{}, err

@@ -95,7 +95,11 @@ func (b *Place) confine(p project, h home, r *record) (*confinement, error) {
 			return nil, runner.HostError("cannot create the agent's own directory", err)
 		}
 	}
-	if err := runner.ConfigureAuthor(own, gitEnviron(b.config)); err != nil {
+	name := p.Name // an agent without a record has no name yet
+	if r != nil {
+		name = r.Name
+	}
+	if err := runner.ConfigureGit(own, gitEnviron(b.config), name, p.Git); err != nil {
 		return nil, runner.HostError("cannot configure the agent's git", err)
 	}
 	if f, ok := p.driver.(driver.HomeFilesDriver); ok {

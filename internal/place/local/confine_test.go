@@ -131,9 +131,9 @@ func TestGitAuthorConfiguredLater(t *testing.T) {
 		c.Environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + user}
 	})
 	a := w.agent("shell")
-	script := `git config --global user.name || echo nobody`
+	script := `git config user.name`
 	_, o := w.do(a, script)
-	require.Equal(t, "nobody", o.Summary, "%+v", o)
+	require.Equal(t, "papi (Fleet)", o.Summary, "%+v", o)
 	require.NoError(t, os.WriteFile(filepath.Join(user, ".gitconfig"), []byte("[user]\n\tname = \"Ada \\\"Countess\\\" L\"\n"), 0o600))
 	_, o = w.do(a, script)
 	require.Equal(t, `Ada "Countess" L`, o.Summary, "%+v", o)

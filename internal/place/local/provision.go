@@ -11,6 +11,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner"
+	"fleet/internal/runner/sandbox"
 	"fleet/internal/runner/shim"
 	"fleet/internal/runner/worktree"
 )
@@ -49,8 +50,7 @@ func (b *Place) make(ctx context.Context, a fleet.Agent, h home) error {
 		UID: a.UID, Name: a.Name, Owner: a.Owner, Project: p.Name, Role: a.Role, Spec: a.Spec, CreatedAt: time.Now().UTC().Truncate(time.Second),
 		Dir: p.dir, Results: p.results,
 	}
-	if p.Repository != "" {
-		r.Repository, r.Branch = p.Repository, "fleet/"+label(a.Name, a.UID)
+	if r.Repository = p.Repository; p.Repository != "" {
 		if isRemote(p.Repository) {
 			r.Repository = worktree.Mirror(filepath.Join(b.config.Dir, "repositories"), p.Repository)
 		}
@@ -102,11 +102,51 @@ func (b *Place) makeWork(ctx context.Context, p project, h home, r *record) erro
 	} else if err := b.git.Check(ctx, r.Repository); err != nil {
 		return gitError(ctx, "cannot use the project's repository", err)
 	}
-	_, err := os.Stat(h.work())
-	if err := b.git.Add(ctx, h.tree(r), p.Branch, err == nil); err != nil {
+	branch, err := b.git.FreeBranch(ctx, r.Repository, label(r.Name, r.UID))
+	if err != nil {
+		return gitError(ctx, "cannot use the project's repository", err)
+	}
+	r.Branch = branch
+	if err := h.write(r); err != nil { // so that a deletion finds the branch if this call is interrupted
+		return runner.HostError("cannot create the agent's directory", err)
+	}
+	t, err := b.newTree(ctx, p, h, r)
+	if err != nil {
+		return err
+	}
+	_, err = os.Stat(h.work())
+	if err := b.git.Add(ctx, t, p.Branch, err == nil); err != nil {
 		return gitError(ctx, "cannot create the agent's worktree", err)
 	}
 	return nil
+}
+
+// newTree returns the agent's tree with the settings for a new git directory: who is the author of commits, and whether
+// they are signed.
+func (b *Place) newTree(ctx context.Context, p project, h home, r *record) (worktree.Tree, error) {
+	t := h.tree(r)
+	mode, err := b.sandboxOf(p)
+	if err != nil {
+		return t, fleet.Errorf(fleet.ReasonProvisioningFailed, "the project %q cannot be confined as its configuration requires: %s", p.Name, err)
+	}
+	author := p.Git
+	if mode == sandbox.None { // the agent has the user's home, which Fleet does not change
+		user := runner.Author{Name: b.git.Setting(ctx, r.Repository, "user.name"), Email: b.git.Setting(ctx, r.Repository, "user.email")}
+		missing := user.OfAgent(r.Name)
+		if user.Name == "" {
+			author.Name = cmp.Or(author.Name, missing.Name)
+		}
+		if user.Email == "" {
+			author.Email = cmp.Or(author.Email, missing.Email)
+		}
+	} else {
+		t.Settings = runner.Unsigned
+		if b.git.Setting(ctx, r.Repository, "commit.gpgSign") == "true" {
+			h.log("the agent's commits are not signed although commit.gpgSign is set, because the agent has no access to your keys")
+		}
+	}
+	t.Settings += author.Settings()
+	return t, ctx.Err()
 }
 
 // Start implements fleet.Place. It retries a provisioning that has failed, and restores a missing worktree from its
@@ -130,7 +170,7 @@ func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 		if r.Repository == "" {
 			err = os.MkdirAll(h.work(), 0o700)
 		} else {
-			err = b.git.Add(ctx, h.tree(r), r.Branch, false)
+			err = b.addAgain(ctx, a, h, r)
 		}
 		if err != nil {
 			return gitError(ctx, "cannot create the agent's directory again", err)
@@ -149,6 +189,19 @@ func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 		return runner.HostError("cannot start the agent", err)
 	}
 	return ctx.Err()
+}
+
+// addAgain restores a missing worktree from the agent's branch.
+func (b *Place) addAgain(ctx context.Context, a fleet.Agent, h home, r *record) error {
+	p, err := b.kind(a)
+	if err != nil {
+		return err
+	}
+	t, err := b.newTree(ctx, p, h, r)
+	if err != nil {
+		return err
+	}
+	return b.git.Add(ctx, t, r.Branch, false)
 }
 
 // migrate gives a worktree that an earlier version of Fleet has created its own git directory.

@@ -121,7 +121,7 @@ func TestDeleteWithoutRepository(t *testing.T) {
 	for name, damage := range map[string]string{
 		"the repository is gone":            `rm -rf "$REPO"`,
 		"its git directory is gone":         `rm -rf "$WORK/../git"`,
-		"the worktree has lost its link":    `rm "$WORK/.git"`,
+		"the worktree has another link":     `echo x >"$WORK/.git"`,
 		"what is left of it is a directory": `rm -rf "$REPO" "$WORK/.git"`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -147,6 +147,27 @@ func TestDeleteWithoutRepository(t *testing.T) {
 			require.Equal(t, "one\nprecious\n", string(text))
 		})
 	}
+}
+
+// TestAgentDamagesRepository checks that the next task can use git.
+func TestAgentDamagesRepository(t *testing.T) {
+	t.Parallel()
+	w, _ := repoWorld(t, false)
+	a := w.agent("repo")
+	_, o := w.do(a, "rm .git; touch ../git/index.lock ../git/HEAD.lock")
+	require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
+	_, o = w.do(a, "echo two >>file; git commit -qam two; git log -1 --format=%s")
+	require.Equal(t, "two", o.Summary, "%+v", o)
+}
+
+// TestBranchNamedFleet checks that agents can be created although git cannot have the branches fleet and fleet/papi.
+func TestBranchNamedFleet(t *testing.T) {
+	t.Parallel()
+	w, repo := repoWorld(t, false)
+	git(t, repo, "git branch fleet")
+	a := w.agent("repo")
+	_, o := w.do(a, "git commit -q --allow-empty -m two; git branch --show-current")
+	require.Equal(t, "fleet-papi-"+a.UID[len(a.UID)-8:], o.Summary, "%+v", o)
 }
 
 func TestRestoreWorktree(t *testing.T) {

@@ -23,7 +23,7 @@ func (g *Git) Bundle(ctx context.Context, t Tree, uid string, own bool, out io.W
 	case t.Branch != "" && v.has(ctx, "refs/heads/"+t.Branch):
 		revs = append(revs, "refs/heads/"+t.Branch)
 	}
-	revs = append(revs, "--not", "--remotes")
+	revs = append(revs, "--not", "--ignore-missing", "--remotes")
 	if !own {
 		revs = append(revs, "--tags", "--exclude=fleet/*", "--branches")
 	}

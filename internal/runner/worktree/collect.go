@@ -42,6 +42,15 @@ func (g *Git) collect(ctx context.Context, t Tree, v *view, wants ...string) (re
 			changed[name] = r.oid
 		}
 	}
+	detached, err := v.detached(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	for name, oid := range detached {
+		if _, found := slices.BinarySearch(tips, oid); !found && len(changed) < maxRefs {
+			changed[name] = oid
+		}
+	}
 	needed := slices.Clone(wants)
 	for _, oid := range changed {
 		wants = append(wants, oid)
@@ -126,7 +135,10 @@ func old(oid string, size int) string {
 // transfer copies the objects in wants, and all objects that they need, to the repository. It checks the objects,
 // because an agent may have made invalid ones.
 func (g *Git) transfer(ctx context.Context, t Tree, v *view, wants []string, have refSet) error {
-	tips := have.oids()
+	tips, err := v.present(ctx, have.oids()) // a ref of the repository may be broken
+	if err != nil {
+		return err
+	}
 	slices.Sort(wants)
 	wants = slices.DeleteFunc(slices.Compact(wants), func(oid string) bool {
 		_, found := slices.BinarySearch(tips, oid)
@@ -186,7 +198,7 @@ func (v *view) unpack(ctx context.Context, pack io.Reader) error {
 	case n == 0:
 		_, err := io.Copy(io.Discard, in)
 		return err
-	case n <= maxLoose:
+	case n <= maxLoose && !v.shared: // the sandbox prevents git from setting the group of new directories
 		args = []string{"unpack-objects", strict, "-q"}
 	}
 	return v.pipe(ctx, in, io.Discard, args...)
@@ -207,7 +219,7 @@ func (g *Git) refresh(ctx context.Context, t Tree, have refSet) error {
 		return nil
 	}
 	var out bytes.Buffer
-	as, env := g.asAgent(t), []string{"GIT_DIR=" + t.GitDir}
+	as, env := g.asAgent(t), []string{"GIT_DIR=" + t.GitDir, "GIT_WORK_TREE=" + t.GitDir} // instead of the agent's core.worktree
 	// for-each-ref reads no objects, so git runs no program of the agent.
 	if err := g.pipe(ctx, as, env, t.GitDir, nil, &out, "for-each-ref", refFormat, "refs/heads", "refs/remotes", "refs/tags"); err != nil {
 		return err

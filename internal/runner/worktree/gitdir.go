@@ -56,7 +56,11 @@ func (g *Git) newGitDir(ctx context.Context, t Tree, have refSet) (dir string, e
 	if common == "" {
 		return "", noRepository(t.Repository)
 	}
-	config, err := g.copyConfig(ctx, common)
+	worktree, err := filepath.Rel(t.GitDir, t.Dir)
+	if err != nil {
+		return "", err
+	}
+	config, hooks, err := g.copyConfig(ctx, common)
 	if err != nil {
 		return "", err
 	}
@@ -72,7 +76,9 @@ func (g *Git) newGitDir(ctx context.Context, t Tree, have refSet) (dir string, e
 		}
 	}
 	files := map[string]string{
-		"config":                  config,
+		// Claude Code creates worktrees only if core.worktree names the directory. The relative path stays correct if both
+		// directories are moved.
+		"config":                  config + "[core]\n\tworktree = " + quoteConfig(worktree) + "\n" + t.Settings,
 		"objects/info/alternates": alternates(withAlternates(filepath.Join(common, "objects"))),
 		"packed-refs":             packed(have, t),
 	}
@@ -91,7 +97,7 @@ func (g *Git) newGitDir(ctx context.Context, t Tree, have refSet) (dir string, e
 			return "", err
 		}
 	}
-	return dir, copyHooks(filepath.Join(common, "hooks"), filepath.Join(dir, "hooks"))
+	return dir, copyHooks(hooks, filepath.Join(dir, "hooks"))
 }
 
 // maxCopied limits the size of a file that is copied from a repository, in bytes.
@@ -115,62 +121,111 @@ func packed(have refSet, t Tree) string {
 	return b.String()
 }
 
-// copyHooks copies the hooks of the repository, so that they run when the agent commits.
+// maxHooks limits the number of files in a directory of hooks that are copied.
+const maxHooks = 1000
+
+// copyHooks copies the repository's hooks, so that they run when the agent commits. It also copies the other files
+// there, because hooks use them.
 func copyHooks(from, to string) error {
-	entries, err := os.ReadDir(from)
-	if err != nil {
-		return nil //nolint:nilerr // the repository has no hooks
-	}
-	for _, e := range entries {
-		path := filepath.Join(from, e.Name())
-		info, err := os.Stat(path)
-		if err != nil || !info.Mode().IsRegular() || info.Mode()&0o100 == 0 || info.Size() > maxCopied || strings.HasSuffix(e.Name(), ".sample") {
-			continue
-		}
-		b, err := os.ReadFile(path)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(to, e.Name()), b, 0o700)
-		}
+	left, files := int64(maxCopied), 0
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
+			if d != nil && d.IsDir() {
+				return fs.SkipDir // the repository has no hooks, or the server may not read them
+			}
+			return nil
+		}
+		name, err := filepath.Rel(from, path)
+		if err != nil || d.IsDir() {
 			return err
 		}
-	}
-	return nil
+		info, err := os.Stat(path) // hooks are often symbolic links
+		if err != nil || !info.Mode().IsRegular() || info.Size() > left || strings.HasSuffix(name, ".sample") {
+			return nil //nolint:nilerr // not a hook
+		}
+		if left, files = left-info.Size(), files+1; files > maxHooks {
+			return fs.SkipAll
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil //nolint:nilerr // the server may not read it
+		}
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(to, name)), 0o700); err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, name), b, 0o600|info.Mode().Perm()&0o100)
+	})
 }
 
 // notCopied matches settings that describe the layout of a repository, or that are not valid in another repository.
-var notCopied = regexp.MustCompile(`^(core\.(bare|worktree|fsmonitor|untrackedcache|sparsecheckout.*|splitindex|repositoryformatversion)|include\..*|includeif\..*|index\.sparse|extensions\.(worktreeconfig|refstorage)|gc\..*|maintenance\..*)$`)
+var notCopied = regexp.MustCompile(`^(core\.(bare|worktree|sharedrepository|fsmonitor|untrackedcache|sparsecheckout.*|splitindex|repositoryformatversion)|include\..*|includeif\..*|index\.sparse|extensions\.(worktreeconfig|refstorage)|gc\..*|maintenance\..*)$`)
 
-// copyConfig returns the repository's configuration for the agent's git directory: remotes, filters and preferences.
-// Programs that this configuration names run as the agent.
-func (g *Git) copyConfig(ctx context.Context, common string) (string, error) {
+// setting is one line of a git configuration.
+type setting struct {
+	key, value string
+	has        bool // whether there is a value; a key without a value is true
+}
+
+// String returns the setting as lines of a configuration file. It is empty if the key is not valid.
+func (s setting) String() string {
+	i, j := strings.IndexByte(s.key, '.'), strings.LastIndexByte(s.key, '.')
+	if i < 0 {
+		return ""
+	}
+	section := s.key[:i]
+	if i != j {
+		section += " " + quoteConfig(s.key[i+1:j])
+	}
+	value := ""
+	if s.has {
+		value = " = " + quoteConfig(s.value)
+	}
+	return fmt.Sprintf("[%s]\n\t%s%s\n", section, s.key[j+1:], value)
+}
+
+// settings returns the settings of the repository with the common git directory.
+func (g *Git) settings(ctx context.Context, common string) ([]setting, error) {
 	list, err := g.run(ctx, "/", "config", "--file", filepath.Join(common, "config"), "--includes", "-z", "--list")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
+	var all []setting
+	for line := range strings.SplitSeq(list, "\x00") {
+		key, value, has := strings.Cut(line, "\n")
+		all = append(all, setting{key, value, has})
+	}
+	return all, nil
+}
+
+// copyConfig returns the repository's configuration for the agent's git directory: remotes, filters and preferences.
+// Programs that this configuration names run as the agent. copyConfig also returns the directory whose hooks the agent
+// needs.
+func (g *Git) copyConfig(ctx context.Context, common string) (config, hooks string, err error) {
+	all, err := g.settings(ctx, common)
+	if err != nil {
+		return "", "", err
+	}
+	hooks = filepath.Join(common, "hooks")
 	var b strings.Builder
 	version := "0"
-	for setting := range strings.SplitSeq(list, "\x00") {
-		key, value, has := strings.Cut(setting, "\n")
-		i, j := strings.IndexByte(key, '.'), strings.LastIndexByte(key, '.')
-		if i < 0 || notCopied.MatchString(key) {
+	for _, s := range all {
+		switch {
+		case notCopied.MatchString(s.key):
 			continue
-		}
-		if strings.HasPrefix(key, "extensions.") {
+		case s.key == "core.hookspath" && (filepath.IsAbs(s.value) || strings.HasPrefix(s.value, "~")):
+			// The agent has another home and may not read the directory. A relative path is below the working tree.
+			hooks, err = g.run(ctx, "/", "config", "--file", filepath.Join(common, "config"), "--includes", "--type=path", "--get", s.key)
+			if err != nil {
+				return "", "", err
+			}
+			continue
+		case strings.HasPrefix(s.key, "extensions."):
 			version = "1"
 		}
-		if i == j {
-			fmt.Fprintf(&b, "[%s]\n", key[:i])
-		} else {
-			fmt.Fprintf(&b, "[%s %s]\n", key[:i], quoteConfig(key[i+1:j]))
-		}
-		if b.WriteString("\t" + key[j+1:]); has {
-			b.WriteString(" = " + quoteConfig(value))
-		}
-		b.WriteByte('\n')
+		b.WriteString(s.String())
 	}
 	fmt.Fprintf(&b, "[core]\n\tbare = false\n\trepositoryformatversion = %s\n", version)
-	return b.String(), nil
+	return b.String(), hooks, nil
 }
 
 // quoteConfig quotes a value for a git configuration.
@@ -206,6 +261,7 @@ func (g *Git) fillOwn(v *view, t Tree, common string) error {
 	if err != nil {
 		return err
 	}
+	settings = slices.DeleteFunc(settings, isShared) // the sandbox prevents git from setting the group of directories
 	if err := v.link(t.GitDir, []string{"refs", "packed-refs", "shallow"}); err != nil {
 		return err
 	}

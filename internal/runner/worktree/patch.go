@@ -1,31 +1,55 @@
 package worktree
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"slices"
+	"strings"
 )
 
 // diff compares two commits without running programs.
 var diff = []string{"diff-tree", "-r", "-M", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short"}
 
 // Patch returns at most limit bytes of the patch between the commits, from the offset, and whether the patch is longer.
-// If path is set, the patch is only for that file.
+// "git apply" can apply the patch to every working tree that has the files of base, also without this repository. If path is set, the patch is only for that file.
 func (g *Git) Patch(ctx context.Context, repository, base, commit, path string, offset int64, limit int) (text []byte, more bool, err error) {
 	v, err := g.view(repository, false)
 	if err != nil {
 		return nil, false, err
 	}
 	defer v.close()
-	args := append(slices.Clone(diff), "-p", "--full-index", "--end-of-options", base, commit)
+	args := append(slices.Clone(diff), "-p", "--full-index", "--binary", "--src-prefix=a/", "--dst-prefix=b/", "--end-of-options", base, commit)
 	if path != "" {
+		from, err := v.renamedFrom(ctx, base, commit, path)
+		if err != nil {
+			return nil, false, err
+		}
 		args = append(args, "--", ":(top,literal)"+path)
+		if from != "" {
+			args = append(args, ":(top,literal)"+from)
+		}
 	}
 	p := &page{skip: offset, limit: limit}
 	if err := v.pipe(ctx, nil, p, args...); err != nil && !p.more {
 		return nil, false, err
 	}
 	return p.text, p.more, nil
+}
+
+// renamedFrom returns the path that the file had in base. It is empty if the file was not renamed.
+func (v *view) renamedFrom(ctx context.Context, base, commit, path string) (string, error) {
+	var out bytes.Buffer
+	if err := v.pipe(ctx, nil, &out, append(slices.Clone(diff), "-z", "--diff-filter=R", "--name-status", "--end-of-options", base, commit)...); err != nil {
+		return "", err
+	}
+	fields := strings.Split(out.String(), "\x00") // R100, old path, new path
+	for i := 0; i+2 < len(fields); i += 3 {
+		if fields[i+2] == path {
+			return fields[i+1], nil
+		}
+	}
+	return "", nil
 }
 
 // page skips the first skip bytes that are written to it, and keeps the next limit bytes. If more bytes follow, Write

@@ -1,13 +1,18 @@
 package worktree
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -93,29 +98,113 @@ func (g *Git) Check(ctx context.Context, dir string) error {
 	return err
 }
 
-// base returns the commit at which a new branch starts. name is a branch, a tag or a commit. If it is empty, base
-// returns the default branch of a mirror, or what people have checked out in another repository.
-func (g *Git) base(ctx context.Context, repository, name string) (string, error) {
-	candidates := []string{"refs/remotes/origin/" + name, name}
-	if name == "" {
-		candidates = []string{"refs/remotes/origin/HEAD", "HEAD"}
-		if bare, _ := g.run(ctx, repository, "rev-parse", "--is-bare-repository"); bare != "true" {
-			candidates = []string{"HEAD"} // what people have checked out there
+// Setting returns a setting that git uses in the repository, from the repository or from the user. A boolean is "true" or
+// "false". The result is empty if the setting does not exist or cannot be read.
+func (g *Git) Setting(ctx context.Context, repository, key string) string {
+	args := []string{"config", "--get", key}
+	if strings.HasSuffix(key, "gpgSign") {
+		args = []string{"config", "--type=bool", "--get", key}
+	}
+	value, _ := g.run(ctx, repository, args...)
+	return value
+}
+
+// FreeBranch returns the name of the branch of a new agent: fleet/label, or fleet-label if the repository or one of its
+// remotes has a branch named fleet. Git cannot have both fleet and fleet/label.
+func (g *Git) FreeBranch(ctx context.Context, repository, label string) (string, error) {
+	have, err := g.refs(ctx, Tree{Repository: repository})
+	if err != nil {
+		return "", err
+	}
+	for name := range have {
+		if name == "refs/heads/fleet" || strings.HasPrefix(name, "refs/remotes/") && path.Base(name) == "fleet" {
+			return "fleet-" + label, nil
 		}
-	} else if bare, _ := g.run(ctx, repository, "rev-parse", "--is-bare-repository"); bare != "true" {
+	}
+	return "fleet/" + label, nil
+}
+
+// base returns the commit at which a new branch starts. name is a branch, a tag or a commit. If it is empty, base
+// returns the default branch of a mirror, or what people have checked out in another repository. have are the
+// repository's refs.
+func (g *Git) base(ctx context.Context, repository, name string, have refSet) (string, error) {
+	bare, err := g.run(ctx, repository, "rev-parse", "--is-bare-repository")
+	if err != nil {
+		return "", err
+	}
+	candidates := []string{"HEAD"} // what people have checked out there
+	switch {
+	case name != "" && bare == "true":
+		candidates = []string{"refs/remotes/origin/" + name, name}
+	case name != "":
 		candidates = []string{name, "refs/remotes/origin/" + name}
+	case bare == "true":
+		candidates = []string{"refs/remotes/origin/HEAD", "HEAD"}
+	}
+	v, err := g.view(repository, false)
+	if err != nil {
+		return "", err
+	}
+	defer v.close()
+	commit, err := v.commitOf(ctx, candidates...)
+	if err != nil || commit != "" {
+		return commit, err
 	}
 	for _, c := range candidates {
-		commit, err := g.read(ctx, repository, "rev-parse", "--quiet", "--verify", "--end-of-options", c+"^{commit}")
-		if err == nil {
-			return commit, nil
+		if c == "HEAD" {
+			c, _ = strings.CutPrefix(v.head, "ref: ")
 		}
-		if ctx.Err() != nil {
-			return "", err
+		if have[c].oid != "" || have["refs/heads/"+c].oid != "" || have["refs/tags/"+c].oid != "" || oidPattern.MatchString(c) {
+			return "", &Error{Message: "git cannot read the commit of " + c + " in the repository: look for damage with git fsck"}
 		}
 	}
-	if name == "" {
+	if name != "" {
+		return "", &Error{Message: "the repository has no branch, tag or commit \"" + name + "\": correct the project's branch"}
+	}
+	return v.onlyBranch(ctx, have)
+}
+
+// commitOf returns the commit of the first revision that names a commit. It returns an empty text if none does.
+func (v *view) commitOf(ctx context.Context, revisions ...string) (string, error) {
+	var out bytes.Buffer
+	in := strings.NewReader(strings.Join(revisions, "^{commit}\n") + "^{commit}\n")
+	if err := v.pipe(ctx, in, &out, "cat-file", "--batch-check=%(objectname)"); err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(out.String()) {
+		if oid := strings.TrimSpace(line); oidPattern.MatchString(oid) {
+			return oid, nil
+		}
+	}
+	return "", nil
+}
+
+// maxListed limits how many branches an error names.
+const maxListed = 10
+
+// onlyBranch returns the commit of the repository's only branch, for a repository whose HEAD names a branch that does
+// not exist. It fails if there is not exactly one branch.
+func (v *view) onlyBranch(ctx context.Context, have refSet) (string, error) {
+	var names, revisions []string
+	for _, full := range slices.Sorted(maps.Keys(have)) {
+		name, local := strings.CutPrefix(full, "refs/heads/")
+		name, remote := strings.CutPrefix(name, "refs/remotes/origin/")
+		if (local || remote) && have[full].to == "" && !strings.HasPrefix(name, "fleet/") {
+			names, revisions = append(names, name), append(revisions, full)
+		}
+	}
+	switch head, _ := strings.CutPrefix(v.head, "ref: refs/heads/"); {
+	case len(names) == 0:
 		return "", &Error{Message: "the repository has no commit: make one, or set the project's branch"}
+	case len(names) > 1:
+		if len(names) > maxListed {
+			names = append(names[:maxListed], "...")
+		}
+		return "", &Error{Message: fmt.Sprintf("HEAD of the repository names the branch %q, which does not exist: set the project's branch to one of %s", head, strings.Join(names, ", "))}
 	}
-	return "", &Error{Message: "the repository has no branch, tag or commit \"" + name + "\": correct the project's branch"}
+	commit, err := v.commitOf(ctx, revisions...)
+	if err == nil && commit == "" {
+		err = &Error{Message: "git cannot read the commit of " + revisions[0] + " in the repository: look for damage with git fsck"}
+	}
+	return commit, err
 }

@@ -51,6 +51,11 @@ func refPart(id string) string {
 // changes that exist at the start do not count as changes of this task.
 func (g *Git) Begin(ctx context.Context, t Tree, uid, taskID string) error {
 	t.UID = uid
+	if t.separate() {
+		if err := t.mend(); err != nil {
+			return err
+		}
+	}
 	have, err := g.refs(ctx, t)
 	if err != nil {
 		return err
@@ -152,7 +157,7 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.
 				return nil, err
 			}
 		}
-		ahead, err := v.run(ctx, "rev-list", "--max-count=1", head, "--not", "--remotes")
+		ahead, err := v.run(ctx, "rev-list", "--max-count=1", head, "--not", "--ignore-missing", "--remotes")
 		if err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -18,6 +19,8 @@ type Tree struct {
 	// version.
 	GitDir string
 	UID    string // the agent's uid
+	// Settings is a git configuration that a new git directory gets in addition to that of the repository.
+	Settings string
 }
 
 // Add creates the tree on its branch. A new branch starts at base. Add does not change an existing tree, unless broken
@@ -60,7 +63,7 @@ func (g *Git) begin(ctx context.Context, t Tree, base string) error {
 	commit := have[branch].oid
 	var all []update
 	if commit == "" {
-		if commit, err = g.base(ctx, t.Repository, base); err != nil {
+		if commit, err = g.base(ctx, t.Repository, base, have); err != nil {
 			return err
 		}
 		all = append(all, update{name: branch, oid: commit})
@@ -68,6 +71,9 @@ func (g *Git) begin(ctx context.Context, t Tree, base string) error {
 	// This ref keeps the objects that the agent needs, whatever happens to the repository's branches.
 	all = append(all, update{name: AgentRefs(t.UID) + "base", oid: commit})
 	if err := g.updateRefs(ctx, t.Repository, all...); err != nil {
+		return err
+	}
+	if err := g.complete(ctx, t.Repository, commit); err != nil {
 		return err
 	}
 	return g.initGitDir(ctx, t, have, commit)
@@ -125,7 +131,7 @@ func (t Tree) Problem() string {
 		return "" // a clone that only this agent uses
 	}
 	dir := readLink(t.Dir)
-	if dir == "" {
+	if dir == "" && !t.unlinked() {
 		return "its directory " + t.Dir + " is no longer a git worktree"
 	}
 	if commonDir(t.Repository) == "" {
@@ -259,7 +265,11 @@ func (v *view) has(ctx context.Context, ref string) bool {
 	return err == nil
 }
 
+// count returns the number of commits that rev-list lists. After --not, broken refs are ignored, which people may have.
 func (v *view) count(ctx context.Context, args ...string) (int, error) {
+	if i := slices.Index(args, "--not"); i >= 0 {
+		args = slices.Insert(slices.Clone(args), i+1, "--ignore-missing")
+	}
 	out, err := v.run(ctx, append([]string{"rev-list", "--count"}, args...)...)
 	if err != nil {
 		return 0, err

@@ -31,6 +31,7 @@ type view struct {
 	env    []string
 	policy *sandbox.Policy // nil if git is not confined
 	head   string          // content of HEAD
+	shared bool            // other users of the machine may write the repository
 }
 
 // shared are the parts of a repository that a view links to.
@@ -69,6 +70,7 @@ func (g *Git) viewOf(outer *sandbox.Policy, dir, common, own string, files bool)
 	if err != nil {
 		return nil, err
 	}
+	v.shared = slices.ContainsFunc(settings, isShared)
 	if outer == nil {
 		v.policy.Write = append(v.policy.Write, existing(filepath.Join(common, "objects"), filepath.Join(common, "lfs"))...)
 		v.policy.Read = slices.Concat(v.policy.Read, []string{dir, common, own}, withAlternates(filepath.Join(common, "objects")))
@@ -174,6 +176,9 @@ func parseSettings(text []byte) (found []string) {
 	}
 	return found
 }
+
+// isShared reports whether the line of parseSettings sets core.sharedRepository.
+func isShared(line string) bool { return strings.Contains(line, "\tsharedrepository =") }
 
 // viewConfig returns the configuration of a view.
 func viewConfig(settings []string, bare bool) string {
