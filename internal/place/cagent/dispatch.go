@@ -131,7 +131,7 @@ func (l *live) execute() {
 	l.outcome = l.do(l.ctx, l.ledger.read().Prompt)
 	_ = l.out.close()
 	if l.paused() && !l.settled {
-		l.keepSpent(func(r *runRecord) { r.Paused, r.Asking = true, l.gate.interrupted() })
+		l.keepSpent(func(r *runRecord) { r.Paused = true })
 		l.pause = fleet.Errorf(fleet.ReasonBackendUnavailable, "the server is being shut down; the task continues when it is back")
 		l.agent.home.log(l.engine.config.Now(), "task %s: interrupted by the end of the server", l.ID)
 		return

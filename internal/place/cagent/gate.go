@@ -30,6 +30,7 @@ type used struct {
 	model string
 	tokens
 	usd float64
+	cut bool // the answer ended at the limit of tokens
 }
 
 // gate is between a run and its models. When the run is over, the gate sends no more requests to the models. Instead,
@@ -117,13 +118,6 @@ func (g *gate) complete() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.ended
-}
-
-// interrupted reports whether a request was interrupted by the end of the run.
-func (g *gate) interrupted() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.requests > g.ended
 }
 
 // pass reports whether the next request may be sent, and counts it if so. After max requests, it ends the run.
@@ -232,13 +226,17 @@ func indexOfCall(calls []tools.ToolCall, id string) int {
 	return -1
 }
 
-// meteredStream counts the usage of an answer.
+// meteredStream is an answer whose usage is counted. The library ends an answer at the first finish reason, and sends the
+// next request if it gets neither a finish reason nor an empty answer. Models finish before, with or after their last text
+// and the usage, or not at all. So meteredStream removes their finish reasons, and adds one at the end.
 type meteredStream struct {
 	chat.MessageStream
 	model    *gatedModel
 	exchange *exchange
 	name     string
 	last     *chat.Usage
+	called   bool // the answer has tool calls
+	ended    bool
 	broken   bool
 }
 
@@ -249,31 +247,66 @@ func (s *meteredStream) Recv() (r chat.MessageStreamResponse, err error) {
 			err = errors.New("cannot read the model's answer")
 		}
 	}()
+	if s.ended {
+		return r, io.EOF
+	}
 	r, err = s.MessageStream.Recv()
 	if r.Usage != nil {
-		s.last = r.Usage
+		s.last, r.Usage = r.Usage, nil
 	}
 	if r.Model != "" {
 		s.name = r.Model
 	}
-	s.broken = s.broken || err != nil && !errors.Is(err, io.EOF)
+	for i := range r.Choices {
+		r.Choices[i].FinishReason = ""
+		s.called = s.called || len(r.Choices[i].Delta.ToolCalls) > 0
+	}
+	if errors.Is(err, io.EOF) {
+		if _, err = s.exchange.state(); err == nil {
+			return s.finish(), nil
+		}
+	}
+	s.broken = s.broken || err != nil
 	return r, s.model.hidden(s.exchange, err)
+}
+
+// finish returns the last part of the answer.
+func (s *meteredStream) finish() chat.MessageStreamResponse {
+	s.ended = true
+	reason := chat.FinishReasonStop
+	if s.called {
+		reason = chat.FinishReasonToolCalls
+	}
+	u := s.usage()
+	return chat.MessageStreamResponse{
+		Choices: []chat.MessageStreamChoice{{FinishReason: reason}},
+		Usage:   &chat.Usage{InputTokens: u.input, OutputTokens: u.output, CachedInputTokens: u.cached, CacheWriteTokens: u.written},
+	}
+}
+
+// usage returns the usage so far.
+func (s *meteredStream) usage() tokens {
+	if told, _ := s.exchange.state(); told != nil { // known even for an incomplete answer
+		return *told
+	}
+	if s.last == nil {
+		return tokens{}
+	}
+	t := tokens{s.last.InputTokens, s.last.OutputTokens, s.last.CachedInputTokens, s.last.CacheWriteTokens}
+	if strings.HasPrefix(s.model.ID(), "google/") { // of Vertex AI, whose answers do not pass modelTransport
+		t.input, t.output = max(0, t.input-t.cached), t.output+s.last.ReasoningTokens
+	}
+	return t
 }
 
 // Close implements chat.MessageStream.
 func (s *meteredStream) Close() {
 	s.MessageStream.Close()
 	g := s.model.gate
-	u := used{model: s.name}
+	u := used{model: s.name, tokens: s.usage(), cut: s.exchange.wasCutOff()}
 	id := s.model.ID()
 	if u.model == "" {
 		_, u.model, _ = strings.Cut(id, "/")
-	}
-	if s.last != nil {
-		u.tokens = tokens{s.last.InputTokens, s.last.OutputTokens, s.last.CachedInputTokens, s.last.CacheWriteTokens}
-	}
-	if told, _ := s.exchange.state(); told != nil { // known even for an incomplete answer
-		u.tokens = *told
 	}
 	u.usd = g.config.priceOf(id).usd(u.tokens)
 	g.end(s.exchange, &u, s.broken)

@@ -2,123 +2,109 @@
 
 package cagent
 
-import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"net/http"
-	"syscall"
-)
-
-// answer is the body of a model's answer. It counts the usage in a stream and checks that the stream is complete.
-type answer struct {
-	io.ReadCloser
-	from     *http.Request
-	exchange *exchange
-	stream   bool
-
-	line  []byte // the start of an incomplete event
-	began bool
-	ended bool
-}
-
-// Read implements io.Reader.
-func (a *answer) Read(p []byte) (int, error) {
-	n, err := a.ReadCloser.Read(p)
-	if a.stream {
-		a.readAlong(p[:n])
-	}
-	switch {
-	case err == nil, a.from.Context().Err() != nil:
-	case errors.Is(err, syscall.ECONNRESET):
-		err = a.exchange.fail(fmt.Errorf("%s reset the connection in the middle of the answer", a.from.URL.Host))
-	case !errors.Is(err, io.EOF), a.stream && a.began && !a.ended:
-		err = a.exchange.fail(fmt.Errorf("the answer of %s is incomplete: the stream ended early", a.from.URL.Host))
-	case a.stream && !a.began:
-		err = a.exchange.fail(fmt.Errorf("%s answered with an empty stream", a.from.URL.Host))
-	}
-	return n, err
-}
-
-func (a *answer) readAlong(p []byte) {
-	for len(p) > 0 {
-		i := bytes.IndexByte(p, '\n')
-		if i < 0 {
-			if len(a.line) < maxEvent {
-				a.line = append(a.line, p...)
-			}
-			return
-		}
-		line := p[:i]
-		if len(a.line) > 0 {
-			line = append(a.line, line...)
-			a.line = a.line[:0]
-		}
-		if data, ok := bytes.CutPrefix(bytes.TrimRight(line, "\r"), []byte("data:")); ok {
-			a.event(bytes.TrimSpace(data))
-		}
-		p = p[i+1:]
-	}
-}
-
 // messagesUsage is the usage in an event of the Messages API. A field is nil if the event does not have it.
 type messagesUsage struct {
 	Input   *int64 `json:"input_tokens"`
 	Output  *int64 `json:"output_tokens"`
 	Cached  *int64 `json:"cache_read_input_tokens"`
 	Written *int64 `json:"cache_creation_input_tokens"`
+	// Steps are the parts of an answer with several requests to models, for example a compaction. If there are any, the
+	// figures above do not have all of them.
+	Steps []messagesUsage `json:"iterations"`
 }
 
-// event handles the data of one event of any API.
-func (a *answer) event(data []byte) {
-	if len(data) == 0 {
-		return
-	}
-	a.began = true
-	var e struct {
-		Type    string `json:"type"`
-		Error   any    `json:"error"`
-		Choices []struct {
-			FinishReason string `json:"finish_reason"`
-		} `json:"choices"`
-		Candidates []struct {
-			FinishReason string `json:"finishReason"`
-		} `json:"candidates"`
-		PromptFeedback any `json:"promptFeedback"` // comes instead of candidates if the prompt was refused
-		Message        struct {
-			Usage messagesUsage `json:"usage"`
-		} `json:"message"`
-		Usage messagesUsage `json:"usage"`
-	}
-	if string(data) == "[DONE]" {
-		a.ended = true
-		return
-	}
-	if json.Unmarshal(data, &e) != nil {
-		return // the client reports the error
-	}
-	switch e.Type {
-	case "message_start":
-		a.exchange.count(e.Message.Usage)
-	case "message_delta":
-		a.exchange.count(e.Usage)
-	case "message_stop", "response.completed", "response.incomplete", "response.failed", "response.done", "error":
-		a.ended = true
-	}
-	for _, c := range e.Choices {
-		a.ended = a.ended || c.FinishReason != ""
-	}
-	for _, c := range e.Candidates {
-		a.ended = a.ended || c.FinishReason != ""
-	}
-	a.ended = a.ended || e.Error != nil || e.PromptFeedback != nil && len(e.Candidates) == 0
+// chatUsage is the usage in an event of chat completions.
+type chatUsage struct {
+	Prompt  int64 `json:"prompt_tokens"`
+	Output  int64 `json:"completion_tokens"`
+	Total   int64 `json:"total_tokens"`
+	Details struct {
+		Cached  int64 `json:"cached_tokens"`
+		Written int64 `json:"cache_write_tokens"`
+	} `json:"prompt_tokens_details"`
+	// Some providers have the cached tokens here instead.
+	CacheHit int64 `json:"prompt_cache_hit_tokens"`
+	Cached   int64 `json:"cached_tokens"`
+}
+
+func (u chatUsage) tokens() tokens {
+	cached := min(u.Prompt, max(u.Details.Cached, u.CacheHit, u.Cached))
+	written := min(u.Prompt-cached, u.Details.Written)
+	// Some providers do not count thoughts in completion_tokens, but all count them in total_tokens.
+	return tokens{input: u.Prompt - cached - written, output: max(u.Output, u.Total-u.Prompt), cached: cached, written: written}
+}
+
+// responsesUsage is the usage in an event of the Responses API.
+type responsesUsage struct {
+	Input   int64 `json:"input_tokens"`
+	Output  int64 `json:"output_tokens"`
+	Total   int64 `json:"total_tokens"`
+	Details struct {
+		Cached int64 `json:"cached_tokens"`
+	} `json:"input_tokens_details"`
+}
+
+func (u responsesUsage) tokens() tokens {
+	cached := min(u.Input, u.Details.Cached)
+	return tokens{input: u.Input - cached, output: max(u.Output, u.Total-u.Input), cached: cached}
+}
+
+// geminiUsage is the usage in an event of the Gemini API. The prompt includes cached tokens. The candidates do not include
+// thoughts.
+type geminiUsage struct {
+	Prompt     int64 `json:"promptTokenCount"`
+	Tools      int64 `json:"toolUsePromptTokenCount"`
+	Cached     int64 `json:"cachedContentTokenCount"`
+	Candidates int64 `json:"candidatesTokenCount"`
+	Thoughts   int64 `json:"thoughtsTokenCount"`
+}
+
+func (u geminiUsage) tokens() tokens {
+	cached := min(u.Prompt, u.Cached)
+	return tokens{input: u.Prompt + u.Tools - cached, output: u.Candidates + u.Thoughts, cached: cached}
 }
 
 // count updates the usage of the exchange. The figures in an event are totals since the beginning of the answer, so
 // count keeps the largest.
 func (x *exchange) count(u messagesUsage) {
+	if len(u.Steps) > 0 {
+		var sum tokens
+		for _, step := range u.Steps {
+			for _, f := range []struct{ to, said *int64 }{
+				{&sum.input, step.Input}, {&sum.output, step.Output}, {&sum.cached, step.Cached}, {&sum.written, step.Written},
+			} {
+				if f.said != nil {
+					*f.to += max(0, *f.said)
+				}
+			}
+		}
+		x.replaceUsage(sum)
+		return
+	}
+	x.updateUsage(func(t *tokens) {
+		for _, f := range []struct{ to, said *int64 }{
+			{&t.input, u.Input}, {&t.output, u.Output}, {&t.cached, u.Cached}, {&t.written, u.Written},
+		} {
+			if f.said != nil {
+				*f.to = max(*f.to, *f.said)
+			}
+		}
+	})
+}
+
+// replaceUsage sets the usage of the exchange to the totals in an event, unless an earlier event has reported more output.
+// The last event is the most precise: some servers count the prompt again for it.
+func (x *exchange) replaceUsage(u tokens) {
+	u = tokens{max(0, u.input), max(0, u.output), max(0, u.cached), max(0, u.written)}
+	x.updateUsage(func(t *tokens) {
+		if u.in()+u.output > 0 && u.output >= t.output {
+			*t = u
+		}
+	})
+}
+
+// updateUsage calls change with the usage of the exchange.
+func (x *exchange) updateUsage(change func(*tokens)) {
 	defer func() {
 		if x.told != nil {
 			x.told()
@@ -129,11 +115,5 @@ func (x *exchange) count(u messagesUsage) {
 	if x.usage == nil {
 		x.usage = &tokens{}
 	}
-	for _, f := range []struct{ to, said *int64 }{
-		{&x.usage.input, u.Input}, {&x.usage.output, u.Output}, {&x.usage.cached, u.Cached}, {&x.usage.written, u.Written},
-	} {
-		if f.said != nil {
-			*f.to = max(*f.to, *f.said)
-		}
-	}
+	change(x.usage)
 }

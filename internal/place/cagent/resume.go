@@ -38,7 +38,6 @@ type runRecord struct {
 	Spent    fleet.Outcome  `json:"spent"`              // the usage and the cost; its turns are the requests that were answered
 	Reported *fleet.Outcome `json:"reported,omitempty"` // what the agent has reported
 	Paused   bool           `json:"paused,omitempty"`   // the server was shut down; otherwise it has crashed
-	Asking   bool           `json:"asking,omitempty"`   // a request to the model was interrupted at the shutdown
 	Crashes  int            `json:"crashes,omitempty"`
 
 	crashed bool // the last server has crashed

@@ -5,15 +5,10 @@ package cagent_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -157,40 +152,6 @@ agents:
 			require.Contains(t, o.Summary, c.says, o.Reason)
 		})
 	}
-}
-
-// TestResumePart shuts the server down after a part of the answer. The model goes on after a part, unlike after an answer.
-func TestResumePart(t *testing.T) {
-	t.Parallel()
-	var asked atomic.Int64
-	second := make(chan struct{})
-	s := newHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		text, finish := "the rest", "stop"
-		switch asked.Add(1) {
-		case 1:
-			text, finish = "one part, ", "content_filter"
-		case 2:
-			_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the client has disconnected
-			close(second)
-			<-r.Context().Done()
-			return
-		}
-		const chunk = `data: {"id":"x","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"content":%q},"finish_reason":%s}]}` + "\n\n"
-		_, _ = fmt.Fprintf(w, chunk+chunk+"data: [DONE]\n\n", text, "null", "", strconv.Quote(finish))
-	}))
-	d := newFixture(t, fleet.AgentConfig{Document: `
-models:
-  stub: {provider: openai, model: stub-large, base_url: "` + s.URL + `/v1"}
-agents:
-  root: {model: stub, instruction: You lead.}
-`}, nil)
-	r := d.begin("do")
-	<-second
-	require.NoError(t, d.b.Close())
-	d.open()
-	_, o := d.end(r)
-	require.Equal(t, "the rest", o.Summary, o.Reason)
 }
 
 // TestDrainInterrupts checks that a run which does not end in time is interrupted before the place is closed, and resumed.

@@ -263,7 +263,7 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 		r.calls.Store(max(r.calls.Load(), calls(items[begin:])))
 	}
 	lift := func() bool { return true }
-	if r.settled = resumed && !last.Asking && answered(items[begin:]); r.settled {
+	if r.settled = resumed && answered(items[begin:]); r.settled {
 		ctx = context.WithoutCancel(ctx)
 	} else {
 		lift = r.limitTime()

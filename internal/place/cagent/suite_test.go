@@ -51,7 +51,7 @@ func waiting(t *testing.T, name string) fleet.Tool {
 // environment is the LookupEnv of the places in the tests.
 func environment(name string) (string, bool) {
 	switch name {
-	case "ANTHROPIC_API_KEY", "OPENAI_API_KEY":
+	case "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GOOGLE_API_KEY":
 		return stubKey, true
 	case "PATH":
 		return os.LookupEnv(name)

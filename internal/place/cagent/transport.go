@@ -64,6 +64,7 @@ type exchange struct {
 	mu    sync.Mutex
 	err   error   // the error of the last attempt, more precise than the client's error; nil if it did not fail
 	usage *tokens // the usage in the answer, since the library does not read all of it; nil if unknown
+	cut   bool    // the answer ended at the limit of tokens
 }
 
 type exchangeKey struct{}
@@ -77,10 +78,27 @@ func (x *exchange) fail(err error) error {
 	return err
 }
 
+// state returns a copy of the usage, which is nil if the usage is unknown, and the recorded error.
 func (x *exchange) state() (usage *tokens, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.usage, x.err
+	if x.usage != nil {
+		usage = new(*x.usage)
+	}
+	return usage, x.err
+}
+
+// cutOff records that the answer ended at the limit of tokens, if cut is true.
+func (x *exchange) cutOff(cut bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.cut = x.cut || cut
+}
+
+func (x *exchange) wasCutOff() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.cut
 }
 
 // changes are modifications of a request's body.
@@ -211,9 +229,6 @@ func networkError(r *http.Request, err error) error {
 	}
 	return fmt.Errorf("the request to %s failed: %w", host, err)
 }
-
-// maxEvent limits the size of an event that is parsed, in bytes.
-const maxEvent = 1 << 20
 
 // withExchange adds the exchange to the context of a request.
 func withExchange(ctx context.Context, x *exchange) context.Context {

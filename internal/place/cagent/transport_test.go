@@ -37,15 +37,21 @@ func stream(w http.ResponseWriter, text string) {
 	_, _ = fmt.Fprint(w, text)
 }
 
-// newFixtureWithModel returns a fixture whose model is the handler. api selects the Messages API or chat completions.
+// documents are definitions with a model at a URL, by the API that the model has.
+var documents = map[string]string{
+	"anthropic": "models: {stub: {provider: anthropic, model: stub-large, base_url: %q}}\nagents: {root: {model: stub, toolsets: [{type: think}]}}",
+	"openai": "providers: {p: {api_type: openai_chatcompletions, base_url: %q, token_key: OPENAI_API_KEY}}\n" +
+		"models: {stub: {provider: p, model: stub-large, provider_opts: {request: {set: {effort: {level: low}}, drop: [stream_options, none]}}}}\n" +
+		"agents: {root: {model: stub, toolsets: [{type: think}]}}",
+	"responses": "providers: {p: {api_type: openai_responses, base_url: %q, token_key: OPENAI_API_KEY}}\n" +
+		"models: {stub: {provider: p, model: stub-large}}\nagents: {root: {model: stub, toolsets: [{type: think}]}}",
+	"gemini": "models: {stub: {provider: google, model: stub-large, base_url: %q}}\nagents: {root: {model: stub, toolsets: [{type: think}]}}",
+}
+
+// newFixtureWithModel returns a fixture whose model is the handler. api is a key of documents.
 func newFixtureWithModel(t *testing.T, api string, h http.HandlerFunc) *fixture {
 	t.Helper()
-	document := "models: {stub: {provider: anthropic, model: stub-large, base_url: %q}}\nagents: {root: {model: stub}}"
-	if api == "openai" {
-		document = "providers: {p: {api_type: openai_chatcompletions, base_url: %q, token_key: OPENAI_API_KEY}}\n" +
-			"models: {stub: {provider: p, model: stub-large, provider_opts: {request: {set: {effort: {level: low}}, drop: [stream_options, none]}}}}\nagents: {root: {model: stub}}"
-	}
-	return newFixture(t, fleet.AgentConfig{Document: fmt.Sprintf(document, newHTTP(t, h).URL)}, nil)
+	return newFixture(t, fleet.AgentConfig{Document: fmt.Sprintf(documents[api], newHTTP(t, h).URL)}, nil)
 }
 
 // TestModelUsage checks the usage of answers that report it in one event, in two events, and in parts.

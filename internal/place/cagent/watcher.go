@@ -276,6 +276,9 @@ func (w *watcher) count() {
 		w.put(fmt.Sprintf("%s: %d tokens in, %d out", u.model, u.in(), u.output), map[string]any{
 			"type": "usage", "model": u.model, "input_tokens": u.in(), "output_tokens": u.output,
 		})
+		if u.cut {
+			w.warn("the answer of " + u.model + " was cut off at the limit of tokens: raise max_tokens of the model")
+		}
 	}
 }
 
