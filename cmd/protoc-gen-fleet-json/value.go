@@ -71,6 +71,9 @@ func (g *generator) appendCall(f *protogen.Field, key string) ([]any, error) {
 
 // readCall returns the call that reads the field's value, as source code.
 func (g *generator) readCall(f *protogen.Field) ([]any, error) {
+	if f.Desc.IsMap() && f.Desc.MapKey().Kind() == protoreflect.StringKind && f.Desc.MapValue().Kind() == protoreflect.StringKind {
+		return []any{"r.Texts(&m.", f.GoName, ")"}, nil
+	}
 	name := formOf(f).read
 	wrapped := f.Desc.IsList() || optional(f)
 	if name == "" || f.Desc.IsMap() || wrapped && (f.Enum != nil || f.Message != nil) || f.Oneof != nil && !optional(f) {

@@ -140,7 +140,7 @@ func probes(t *testing.T, task string) (all []probe) {
 				add("max_len", strings.Repeat("é", int(rules.GetString().GetMaxLen())-len(id))+id, true) //nolint:gosec // small
 			}
 			rules.ProtoReflect().Range(func(kind protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-				require.Contains(t, []string{"string", "int32", "int64", "repeated"}, string(kind.Name()), "add values for this kind of rule to the test")
+				require.Contains(t, []string{"string", "int32", "int64", "repeated", "map"}, string(kind.Name()), "add values for this kind of rule to the test")
 				v.Message().Range(func(rule protoreflect.FieldDescriptor, limit protoreflect.Value) bool {
 					around(t, string(rule.Name()), limit, task, id, add)
 					return true
@@ -186,6 +186,12 @@ func around(t *testing.T, rule string, limit protoreflect.Value, task, id string
 		add(rule, number(limit.Int()), true)
 	case "min_items":
 		add(rule, list(limit.Uint()-1), false)
+	case "max_pairs":
+		pairs := map[string]any{}
+		for i := range limit.Uint() + 1 {
+			pairs[fmt.Sprint(i)] = "x"
+		}
+		add(rule, pairs, false)
 	case "max_items":
 		add(rule, list(limit.Uint()+1), false)
 		add(rule, list(limit.Uint()), true)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
@@ -272,6 +273,25 @@ func (s *story) change(ctx context.Context, world *fake.Place, what string, v an
 		world.MakeUnhealthy(args[0], args[1])
 	case "make_healthy":
 		world.MakeHealthy(args[0])
+	case "new_version": // of a project, with these roles; "NAME!" stands for a required parameter with the options eu and us
+		var roles []fleet.Role
+		var parameters []fleet.Parameter
+		for _, name := range args[1:] {
+			if name, required := strings.CutSuffix(name, "!"); required {
+				parameters = append(parameters, fleet.Parameter{Name: name, Type: fleet.ParameterText, Description: "Where it runs", Required: true, Options: []string{"eu", "us"}})
+				continue
+			}
+			roles = append(roles, fleet.Role{Name: name})
+		}
+		world.NewVersion(args[0], roles, parameters)
+	case "set_host": // links to a workspace, and the times of its host
+		at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+		world.SetHost(args[0], fleet.HostFacts{
+			Links: []fleet.Link{{Name: "Workspace", URL: args[1]}}, StopsAt: at, DormantAt: at.Add(-time.Hour), DeletionAt: at.Add(time.Hour),
+		})
+	case "set_role":
+		w, _ := world.Workspace(args[0])
+		world.Describe(args[0], w.Owner, args[1], w.Spec, w.Reason)
 	case "fail_build":
 		world.FailBuild(args[0], args[1])
 	case "hold_builds":

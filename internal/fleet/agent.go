@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -75,13 +76,18 @@ type Agent struct {
 	WorkspaceID string       // the place's id of the workspace; empty until the workspace exists
 	Location    string       // where it works, for people
 	Metadata    map[string]string
-	Shares      []Share // kept after the agent's deletion; nil if it is not shared
+	// Parameters are the values of Project.Parameters that the caller has chosen; nil if there are none.
+	Parameters map[string]string
+	Host       HostFacts
+	Shares     []Share // kept after the agent's deletion; nil if it is not shared
 
 	State       State
 	StateReason string // for people
 	Desired     Desired
 	// Restart counts the requested restarts, Restarted the completed ones.
 	Restart, Restarted int
+	// Next is what the next start of the workspace changes.
+	Next NextStart
 	// Attempts counts the consecutive failed attempts to reach Desired; RetryAt is when the next one is due.
 	Attempts int
 	RetryAt  time.Time
@@ -97,6 +103,38 @@ type Agent struct {
 	CreatedAt time.Time
 	UpdatedAt time.Time
 	DeletedAt time.Time // zero if it exists
+}
+
+// NextStart is what the next start of an agent's workspace changes. The zero value changes nothing.
+type NextStart struct {
+	Role       bool `json:"role,omitempty"`       // the workspace gets Agent.Role
+	Parameters bool `json:"parameters,omitempty"` // the workspace gets Agent.Parameters
+	Update     bool `json:"update,omitempty"`     // the workspace gets the newest version of its project
+}
+
+// HostFacts are what a place reports about an agent's workspace in addition to its state. A place that does not know a
+// fact leaves it empty.
+type HostFacts struct {
+	Links      []Link    `json:"links,omitempty"`
+	Outdated   bool      `json:"outdated,omitempty"`   // the project has a newer version than the workspace
+	StopsAt    time.Time `json:"stops_at,omitzero"`    // when the host stops the workspace
+	DormantAt  time.Time `json:"dormant_at,omitzero"`  // since when the workspace is dormant, because nobody has used it
+	DeletionAt time.Time `json:"deletion_at,omitzero"` // when the host deletes the dormant workspace
+}
+
+// IsZero reports whether nothing is known.
+func (h HostFacts) IsZero() bool { return h.Equal(HostFacts{}) }
+
+// Equal reports whether the facts are the same.
+func (h HostFacts) Equal(o HostFacts) bool {
+	return slices.Equal(h.Links, o.Links) && h.Outdated == o.Outdated && h.StopsAt.Equal(o.StopsAt) &&
+		h.DormantAt.Equal(o.DormantAt) && h.DeletionAt.Equal(o.DeletionAt)
+}
+
+// Link is an address at which people can open a part of an agent's workspace.
+type Link struct {
+	Name string `json:"name"` // for people, such as "Workspace" or "code-server"
+	URL  string `json:"url"`
 }
 
 // Settled reports whether the agent's workspace has reached the desired state, or has failed to. If the agent is to be

@@ -13,7 +13,7 @@ import (
 // Every method returns promptly with the context's error when its context is done. The same call can then be repeated to
 // finish the work. Errors are *Error: BACKEND_UNAVAILABLE if the host does not answer, so that the caller retries; others
 // if a retry does not help. Methods are safe for concurrent use. The methods for one agent are called one at a time,
-// except that Interrupt and Send may be called during Follow, and List at any time.
+// except that Interrupt and Send may be called during Follow, and List and Inspect at any time.
 type Place interface {
 	// Traits returns facts about the place. They never change.
 	Traits() Traits
@@ -31,8 +31,8 @@ type Place interface {
 	// INVALID_ARGUMENT, INVALID_NAME or the like if the workspace can never be created; the caller then does not retry.
 	Provision(ctx context.Context, a Agent) (Workspace, error)
 
-	// Start starts a stopped or failed workspace, with the agent's current role. It does nothing if the workspace runs
-	// or starts.
+	// Start starts a stopped or failed workspace, with the changes in Agent.Next. What Agent.Next does not name stays as
+	// it is at the host. It does nothing if the workspace runs or starts.
 	Start(ctx context.Context, a Agent) error
 
 	// Stop stops a workspace and keeps its content; runs in it end. It does nothing if the workspace is stopped.
@@ -165,6 +165,8 @@ type Traits struct {
 	Bundles bool
 	// KeepsWork means that a bundle's content survives the workspace: Bundle writes the same content after Delete.
 	KeepsWork bool
+	// Versions means that the place is a Versioner.
+	Versions bool
 	// UniqueNames means that the host has a single namespace for the agents of all owners.
 	UniqueNames bool
 }
@@ -224,6 +226,15 @@ type Confiner interface {
 	Unconfined(a Agent) string
 }
 
+// Versioner is implemented by a place whose workspaces keep the version of their project with which they were made, until
+// Start is told to update them (NextStart.Update).
+type Versioner interface {
+	// CheckStart checks, before a workspace is stopped, whether it can be started again as Agent.Next says. It changes
+	// nothing, may be called at any time, and returns the exact name of the role that the workspace will have. ROLE_NOT_FOUND
+	// if the version has no such role, INVALID_ARGUMENT if it does not accept the agent's parameters or needs more of them.
+	CheckStart(ctx context.Context, a Agent) (role string, err error)
+}
+
 // Tidier is implemented by a place that keeps things for a limited time. Tidy removes expired things. It is called
 // periodically, and tries again to remove what it could not remove before.
 type Tidier interface {
@@ -237,12 +248,15 @@ type Workspace struct {
 	Reason   string // why the workspace is in this state, for people
 	Location string // where it is, for people
 	Metadata map[string]string
+	Host     HostFacts
 
 	// AgentUID is the agent that the workspace was made for; empty if the place does not know.
 	AgentUID string
 	// These are needed to adopt a workspace that the store does not know.
 	Name, Owner, Project, Role, Spec string
 	CreatedAt                        time.Time
+	// RoleUnknown means that the host does not say the role, and that Role is the default for an adopted agent.
+	RoleUnknown bool
 }
 
 // Offline returns AGENT_OFFLINE, with the reason, if the agent's workspace does not run.

@@ -21,6 +21,8 @@ type Project struct {
 	Checks Checks
 	// Groups may use the project, and so may admins; empty: everybody may.
 	Groups []string
+	// Parameters are what else a caller can choose when an agent is created.
+	Parameters []Parameter
 }
 
 // ProjectAccess restricts a project in the configuration.
@@ -69,4 +71,23 @@ type Role struct {
 	Description string
 	Default     bool // the role of agents that are created without one
 	Checks      Checks
+	// Parameters are the values of Project.Parameters that the role sets. A caller cannot choose them.
+	Parameters map[string]string
+}
+
+// FindRole returns the role with the name. If name is empty, it returns the default role, or else the first. ROLE_NOT_FOUND
+// if the project does not have the role.
+func FindRole(roles []Role, project, name string) (Role, error) {
+	names := make([]string, 0, len(roles))
+	for _, r := range roles {
+		if name == "" && r.Default || strings.EqualFold(r.Name, name) {
+			return r, nil
+		}
+		names = append(names, r.Name)
+	}
+	if name == "" && len(roles) > 0 {
+		return roles[0], nil
+	}
+	return Role{}, Errorf(ReasonRoleNotFound, "project %q has no role %q: its roles are %s", project, Shorten(name, 60), JoinNames(names)).
+		With("role", Shorten(name, 60)).With("project", project).With("available", strings.Join(names, ", "))
 }

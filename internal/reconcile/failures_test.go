@@ -154,7 +154,7 @@ func TestRestartWhileBeingMade(t *testing.T) {
 	<-gate.Arrived()
 	restarted := make(chan error, 1)
 	go func() {
-		_, _, err := h.RestartAgent(h.Context(), "papi", "manager", "")
+		_, _, err := h.RestartAgent(h.Context(), service.RestartAgentRequest{Agent: "papi", Role: "manager"})
 		restarted <- err
 	}()
 	h.Until("papi", func(v *fleet.AgentView) bool { return v.Role == "manager" })

@@ -66,7 +66,7 @@ func twoProcesses(t *testing.T, fails int64) {
 				case n < 15:
 					_, _, _, err = s.StopTask(h.Context(), name, "")
 				case n < 17:
-					_, _, err = s.RestartAgent(h.Context(), name, "", "")
+					_, _, err = s.RestartAgent(h.Context(), service.RestartAgentRequest{Agent: name})
 				case n < 18:
 					_, _, err = s.StopAgent(h.Context(), name, "")
 				case n < 19:

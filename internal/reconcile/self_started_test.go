@@ -43,7 +43,7 @@ func TestSelfStarted(t *testing.T) {
 	require.Equal(t, 1, h.World.Deliveries(task.ID))
 	require.Equal(t, []string{"the agent begins the task by itself"}, h.Events(fleet.EventTaskStarted))
 
-	_, _, err = h.RestartAgent(h.Context(), "papi", "", "")
+	_, _, err = h.RestartAgent(h.Context(), service.RestartAgentRequest{Agent: "papi"})
 	require.NoError(t, err)
 	require.Equal(t, fleet.TaskCompleted, h.End(h.Start("papi", "done").ID).Status)
 }

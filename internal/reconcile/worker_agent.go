@@ -34,7 +34,15 @@ func (w *worker) provision(ctx context.Context, a *fleet.Agent) (_ time.Duration
 	}
 	w.cfg.Fault(FaultProvisionAfter)
 	done := a.Restart // a was read before the call, so a restart that was requested during the call is still to be done
-	return 0, w.observe(ctx, ws, func(a *fleet.Agent) { a.Restarted = done })
+	return 0, w.observe(ctx, ws, func(a *fleet.Agent) { restarted(a, done) })
+}
+
+// restarted records that the restart with the number is done. If no other restart was requested meanwhile, its changes are
+// done too.
+func restarted(a *fleet.Agent, restart int) {
+	if a.Restarted = restart; a.Restart == restart {
+		a.Next = fleet.NextStart{}
+	}
 }
 
 // observe writes the observed state of the agent's workspace. If also is not nil, observe calls it to make more changes
@@ -62,6 +70,10 @@ func applyWorkspace(a *fleet.Agent, ws fleet.Workspace) {
 	if ws.Metadata != nil {
 		a.Metadata = maps.Clone(ws.Metadata)
 	}
+	a.Host = ws.Host
+	if hasOtherRole(a, ws) {
+		a.Role = ws.Role
+	}
 	if completes(a, ws) {
 		a.Role, a.Spec, a.Owner = ws.Role, ws.Spec, cmp.Or(ws.Owner, a.Owner)
 	}
@@ -73,9 +85,15 @@ func completes(a *fleet.Agent, ws fleet.Workspace) bool {
 	return a.Role == "" && ws.Role != "" && a.Toolset == fleet.ToolsetFleet && a.Config == nil
 }
 
+// hasOtherRole reports whether somebody has changed the role of the workspace at its host. The agent then has that role: the
+// next start must not take it back. A role that the next start will give to the workspace is not compared.
+func hasOtherRole(a *fleet.Agent, ws fleet.Workspace) bool {
+	return a.Role != "" && ws.Role != "" && a.Role != ws.Role && !ws.RoleUnknown && !a.Next.Role && a.Toolset == fleet.ToolsetFleet && a.Config == nil
+}
+
 // workspaceDiffers reports whether applyWorkspace would change the agent.
 func workspaceDiffers(a *fleet.Agent, ws fleet.Workspace) bool {
-	return completes(a, ws) || a.WorkspaceID != ws.ID || a.State != ws.State || a.StateReason != ws.Reason ||
+	return completes(a, ws) || hasOtherRole(a, ws) || !a.Host.Equal(ws.Host) || a.WorkspaceID != ws.ID || a.State != ws.State || a.StateReason != ws.Reason ||
 		ws.Location != "" && a.Location != ws.Location || ws.Metadata != nil && !maps.Equal(a.Metadata, ws.Metadata)
 }
 
@@ -135,7 +153,10 @@ func (w *worker) startWorkspace(ctx context.Context, a *fleet.Agent) (_ time.Dur
 		return w.failed(ctx, a, err, fleet.StateFailed)
 	}
 	w.cfg.Fault(FaultAgentStartAfter)
-	return 0, w.set(ctx, fleet.StateStarting, "", func(a *fleet.Agent) { a.Restarted, a.Attempts, a.RetryAt = restart, 0, time.Time{} })
+	return 0, w.set(ctx, fleet.StateStarting, "", func(a *fleet.Agent) {
+		restarted(a, restart)
+		a.Attempts, a.RetryAt = 0, time.Time{}
+	})
 }
 
 // as returns a copy of the agent with the state s, which the caller has just written to the store.

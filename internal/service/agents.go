@@ -3,16 +3,20 @@ package service
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/state"
 )
 
 // CreateAgentRequest describes the agent to create.
 type CreateAgentRequest struct {
 	Name, Project, Role, Spec string
-	RequestID                 string `json:"-"`
+	Parameters                map[string]string `json:",omitempty"` // of the project
+	RequestID                 string            `json:"-"`
 }
 
 // CreateAgent creates an agent and waits until it is ready, at most Config.CreateWait. If the agent is not ready by then,
@@ -67,6 +71,9 @@ func (s *Service) insertAgent(ctx context.Context, p fleet.Principal, c Call, r 
 	if err != nil {
 		return Made{}, asInvalid(err, "role")
 	}
+	if err := project.CheckParameters(role, r.Parameters); err != nil {
+		return Made{}, err
+	}
 	made, _, err := s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
 		if err := place.Available(); err != nil {
 			return Made{}, err
@@ -86,7 +93,7 @@ func (s *Service) insertAgent(ctx context.Context, p fleet.Principal, c Call, r 
 		}
 		now := s.now()
 		a := &fleet.Agent{
-			UID: s.cfg.NewID(), Name: r.Name, Owner: p.Name, Place: place.Name, Project: project.Name, Role: role.Name, Spec: r.Spec,
+			UID: s.cfg.NewID(), Name: r.Name, Owner: p.Name, Place: place.Name, Project: project.Name, Role: role.Name, Spec: r.Spec, Parameters: r.Parameters,
 			State: fleet.StatePending, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now, Trace: fleet.TraceFrom(ctx),
 		}
 		if err := s.checkConfined(p, a); err != nil {
@@ -147,9 +154,10 @@ func orUnknown(reason string) string {
 
 // DeleteAgent destroys the agent's workspace, even if it is busy, and waits for that, at most Config.CreateWait.
 func (s *Service) DeleteAgent(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
-	v, err := s.changeDesired(ctx, "DeleteAgent", ref, requestID, "", nil, func(a *fleet.Agent) {
-		a.Desired = fleet.DesiredDeleted
-		a.Attempts, a.RetryAt = 0, time.Time{}
+	v, err := s.changeDesired(ctx, "DeleteAgent", ref, requestID, nil, nil, func(v *fleet.AgentView) error {
+		v.Desired = fleet.DesiredDeleted
+		v.Attempts, v.RetryAt = 0, time.Time{}
+		return nil
 	}, "deletion requested")
 	if err != nil {
 		return nil, "", err
@@ -172,15 +180,29 @@ func (s *Service) DeleteAgent(ctx context.Context, ref, requestID string) (*flee
 	return v, fmt.Sprintf("Agent '%s' is being deleted: list_agents shows it until it is deleted", v.Name), nil
 }
 
-// StartAgent starts the agent's workspace and waits until it is ready, at most Config.CreateWait.
+// StartAgent starts the agent's workspace and waits until it is ready, at most Config.CreateWait. If the workspace runs
+// according to the store, StartAgent asks its place whether it still does. AGENT_BUSY if the workspace is unhealthy and the agent
+// has a task: the task may still run, and starting the workspace again would end it.
 func (s *Service) StartAgent(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
-	v, err := s.changeDesired(ctx, "StartAgent", ref, requestID, "", nil, func(a *fleet.Agent) {
-		if a.Desired == fleet.DesiredRunning && (a.State == fleet.StateRunning || a.State.Moving()) {
-			return
+	runs := true // as far as the place knows
+	look := func(v *fleet.AgentView) (err error) {
+		if v.Status() == fleet.StatusIdle {
+			runs, err = s.runs(ctx, &v.Agent)
 		}
-		a.Desired = fleet.DesiredRunning
-		a.Restart++
-		a.Attempts, a.RetryAt = 0, time.Time{}
+		return err
+	}
+	v, err := s.changeDesired(ctx, "StartAgent", ref, requestID, nil, look, func(v *fleet.AgentView) error {
+		running := v.State == fleet.StateRunning && (runs || v.Status() != fleet.StatusIdle)
+		switch {
+		case v.Desired == fleet.DesiredRunning && (v.State.Moving() || running):
+			return nil
+		case v.State == fleet.StateUnhealthy && v.Task != nil:
+			return unhealthyBusy(v)
+		}
+		v.Desired = fleet.DesiredRunning
+		v.Restart++
+		v.Attempts, v.RetryAt = 0, time.Time{}
+		return nil
 	}, "start requested")
 	if err != nil {
 		return nil, "", err
@@ -188,26 +210,62 @@ func (s *Service) StartAgent(ctx context.Context, ref, requestID string) (*fleet
 	return s.awaitReady(ctx, v, func(v *fleet.AgentView) string { return fmt.Sprintf("Agent '%s' is running", v.Name) })
 }
 
-// RestartAgent stops and starts the agent's workspace, in another role if one is given, and waits until it is ready, at
-// most Config.CreateWait.
-func (s *Service) RestartAgent(ctx context.Context, ref, role, requestID string) (*fleet.AgentView, string, error) {
-	resolve := func(v *fleet.AgentView) error {
-		if role == "" {
-			return nil
-		}
-		r, err := s.places.Of(&v.Agent).Catalog.Role(ctx, v.Project, role)
-		if err == nil {
-			role = r.Name
-		}
-		return asInvalid(err, "role")
+// runs asks the agent's place whether the workspace still runs: somebody may have stopped it since the last listing. A place
+// of another server cannot be asked, so runs believes the store.
+func (s *Service) runs(ctx context.Context, a *fleet.Agent) (bool, error) {
+	place := s.places.Lookup(a.Place)
+	if place == nil {
+		return true, nil
 	}
-	v, err := s.changeDesired(ctx, "RestartAgent", ref, requestID, role, resolve, func(a *fleet.Agent) {
-		a.Desired = fleet.DesiredRunning
-		a.Restart++
-		a.Attempts, a.RetryAt = 0, time.Time{}
-		if role != "" {
-			a.Role = role
-		}
+	if err := place.Available(); err != nil {
+		return false, err
+	}
+	ws, err := place.Inspect(ctx, *a)
+	return ws.State == fleet.StateRunning, err
+}
+
+// unhealthyBusy returns the error for starting an unhealthy agent that has a task.
+func unhealthyBusy(v *fleet.AgentView) *fleet.Error {
+	return fleet.Errorf(fleet.ReasonAgentBusy, "the workspace of agent %q runs, but is unhealthy (%s), and its task %s may still run there: starting it again would end the task",
+		v.Name, orUnknown(v.StateReason), v.Task.ID).
+		Next("wait for it with {wait_tasks}, or end it with {restart_agent}").With("agent_name", v.Name).With("task_id", v.Task.ID).With("state", string(v.State))
+}
+
+// RestartAgentRequest describes a restart.
+type RestartAgentRequest struct {
+	Agent      string
+	Role       string            // the new role; empty: the agent keeps its role
+	Update     bool              // use the newest version of the project
+	Parameters map[string]string // new values; others stay as they are
+	RequestID  string
+}
+
+// body returns what else identifies the request. Without the fields that old versions did not have, it is the same as in
+// those versions.
+func (r RestartAgentRequest) body() []string {
+	body := []string{r.Role}
+	if r.Update {
+		body = append(body, "update")
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Parameters)) {
+		body = append(body, name, r.Parameters[name])
+	}
+	return body
+}
+
+// RestartAgent stops and starts the agent's workspace with the requested changes, and waits until it is ready, at most
+// Config.CreateWait. It first checks whether the workspace can be started with them.
+func (s *Service) RestartAgent(ctx context.Context, r RestartAgentRequest) (*fleet.AgentView, string, error) {
+	check := func(v *fleet.AgentView) (err error) {
+		r.Role, err = s.restartable(ctx, v, r)
+		return err
+	}
+	v, err := s.changeDesired(ctx, "RestartAgent", r.Agent, r.RequestID, r.body(), check, func(v *fleet.AgentView) error {
+		v.Desired = fleet.DesiredRunning
+		v.Restart++
+		v.Attempts, v.RetryAt = 0, time.Time{}
+		r.applyTo(&v.Agent)
+		return nil
 	}, "restart requested")
 	if err != nil {
 		return nil, "", err
@@ -215,6 +273,49 @@ func (s *Service) RestartAgent(ctx context.Context, ref, role, requestID string)
 	return s.awaitReady(ctx, v, func(v *fleet.AgentView) string {
 		return fmt.Sprintf("Agent '%s' restarted as %s", v.Name, v.Role)
 	})
+}
+
+// applyTo sets what the next start of the agent's workspace changes.
+func (r RestartAgentRequest) applyTo(a *fleet.Agent) {
+	a.Next.Update = a.Next.Update || r.Update
+	if r.Role != "" {
+		a.Role, a.Next.Role = r.Role, true
+	}
+	if len(r.Parameters) > 0 {
+		values := maps.Clone(a.Parameters)
+		if values == nil {
+			values = map[string]string{}
+		}
+		maps.Copy(values, r.Parameters)
+		a.Parameters, a.Next.Parameters = values, true
+	}
+}
+
+// restartable checks whether the agent can be restarted as requested, and returns the exact name of the requested role.
+func (s *Service) restartable(ctx context.Context, v *fleet.AgentView, r RestartAgentRequest) (role string, err error) {
+	place := s.places.Of(&v.Agent)
+	if checks, ok := place.Place.(fleet.Versioner); ok && place.Facts.Versions {
+		if err := place.Available(); err != nil {
+			return "", err
+		}
+		next := v.Agent
+		r.applyTo(&next)
+		exact, err := checks.CheckStart(ctx, next)
+		if err != nil || r.Role == "" {
+			return "", asInvalid(err, "role")
+		}
+		return exact, nil
+	}
+	switch {
+	case r.Update:
+		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "update", "agents of the place %q have no versions: restart agent %q without update", place.Name, v.Name)
+	case len(r.Parameters) > 0:
+		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "parameters", "agents of the place %q have no parameters: restart agent %q without them", place.Name, v.Name)
+	case r.Role == "":
+		return "", nil
+	}
+	found, err := place.Catalog.Role(ctx, v.Project, r.Role)
+	return found.Name, asInvalid(err, "role")
 }
 
 func (s *Service) awaitReady(ctx context.Context, v *fleet.AgentView, done func(*fleet.AgentView) string) (*fleet.AgentView, string, error) {
@@ -227,10 +328,11 @@ func (s *Service) awaitReady(ctx context.Context, v *fleet.AgentView, done func(
 
 // StopAgent stops the agent's workspace, keeps its content, and waits for that, at most Config.CreateWait.
 func (s *Service) StopAgent(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
-	v, err := s.changeDesired(ctx, "StopAgent", ref, requestID, "", nil, func(a *fleet.Agent) {
-		a.Desired = fleet.DesiredStopped
-		a.Restarted = a.Restart
-		a.Attempts, a.RetryAt = 0, time.Time{}
+	v, err := s.changeDesired(ctx, "StopAgent", ref, requestID, nil, nil, func(v *fleet.AgentView) error {
+		v.Desired = fleet.DesiredStopped
+		v.Restarted = v.Restart
+		v.Attempts, v.RetryAt = 0, time.Time{}
+		return nil
 	}, "stop requested")
 	if err != nil {
 		return nil, "", err
@@ -246,12 +348,16 @@ func (s *Service) StopAgent(ctx context.Context, ref, requestID string) (*fleet.
 }
 
 // changeDesired changes the desired state of an agent, once per request id, and returns the agent as it was before the
-// change. For a repeated request, it returns the agent's current state. check can refuse the change. It may be nil, and is
-// not called for a repeated request.
+// change. For a repeated request, it returns the agent's current state. args are what else identifies the request. check can
+// refuse the change before the transaction. It may be nil, and is not called for a repeated request. change can also refuse
+// it.
 func (s *Service) changeDesired(
-	ctx context.Context, method, ref, requestID, arg string, check func(*fleet.AgentView) error, change func(*fleet.Agent), text string,
+	ctx context.Context, method, ref, requestID string, args []string, check, change func(*fleet.AgentView) error, text string,
 ) (*fleet.AgentView, error) {
-	c := Call{Method: method, RequestID: requestID, Body: []string{ref, arg}}
+	if len(args) == 0 {
+		args = []string{""}
+	}
+	c := Call{Method: method, RequestID: requestID, Body: append([]string{ref}, args...)}
 	old, err := s.Before(ctx, c)
 	if err != nil {
 		return nil, err
@@ -269,18 +375,21 @@ func (s *Service) changeDesired(
 		}
 	}
 	_, _, err = s.Once(ctx, c, func(tx fleet.Tx) (Made, error) {
-		a, err := tx.Agent(v.UID)
+		now := s.now()
+		current, err := state.AgentView(tx, v.UID)
 		if err != nil {
 			return Made{}, err
 		}
-		if a == nil || !a.DeletedAt.IsZero() || a.Desired == fleet.DesiredDeleted && method != "DeleteAgent" {
+		if current == nil || !current.DeletedAt.IsZero() || current.Desired == fleet.DesiredDeleted && method != "DeleteAgent" {
 			return Made{}, fleet.AgentNotFound(v.Name)
 		}
+		a := &current.Agent
 		if err := s.places.Of(a).Available(); err != nil {
 			return Made{}, err
 		}
-		now := s.now()
-		change(a)
+		if err := change(current); err != nil {
+			return Made{}, err
+		}
 		a.UpdatedAt, a.Trace = now, fleet.TraceFrom(ctx)
 		if err := tx.UpdateAgent(a); err != nil {
 			return Made{}, err

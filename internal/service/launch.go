@@ -172,6 +172,9 @@ func (s *Service) launchable(ctx context.Context, r *LaunchRequest) error {
 	if err != nil {
 		return asInvalid(err, "role")
 	}
+	if err := project.CheckParameters(role, nil); err != nil {
+		return err
+	}
 	r.Place, r.Project, r.Role, r.selfStarted = place.Name, project.Name, role.Name, project.SpecIsTask
 	return nil
 }

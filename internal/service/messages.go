@@ -68,7 +68,7 @@ func (s *Service) insertMessage(ctx context.Context, c Call, ref string, id func
 		case task == nil:
 			return nil, noRunningTask(v)
 		case v.Status() != fleet.StatusBusy:
-			return nil, agentOffline(a)
+			return nil, agentOffline(v)
 		case !task.StopAsked.IsZero():
 			return nil, fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q is being stopped: wait for that, then start a new task", a.Name).With("agent_name", a.Name)
 		}

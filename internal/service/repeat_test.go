@@ -39,7 +39,7 @@ func TestCreateAgainWithTheSameID(t *testing.T) {
 	require.Equal(t, first.UID, again.UID)
 	require.Contains(t, message, "start_agent")
 
-	_, _, err = h.RestartAgent(h.Context(), "papi", "", "restart")
+	_, _, err = h.RestartAgent(h.Context(), service.RestartAgentRequest{Agent: "papi", RequestID: "restart"})
 	require.NoError(t, err)
 	_, _, err = h.DeleteAgent(h.Context(), "papi", "")
 	require.NoError(t, err)

@@ -215,7 +215,7 @@ func TestWorkspaceLifecycle(t *testing.T) {
 	v, _, err = h.StartAgent(h.Context(), "papi", "")
 	require.NoError(t, err)
 	require.Equal(t, fleet.StatusIdle, v.Status())
-	v, _, err = h.RestartAgent(h.Context(), "papi", "Manager", "")
+	v, _, err = h.RestartAgent(h.Context(), service.RestartAgentRequest{Agent: "papi", Role: "Manager"})
 	require.NoError(t, err)
 	require.Equal(t, "manager", v.Role)
 	require.Equal(t, fleet.StatusIdle, v.Status())

@@ -91,7 +91,7 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*fleet.Tas
 		case fleet.StatusBusy:
 			return nil, agentBusy(a.Name, v.Task)
 		case fleet.StatusOffline:
-			return nil, agentOffline(a)
+			return nil, agentOffline(v)
 		}
 		if err := s.places.Of(a).Available(); err != nil {
 			return nil, err
@@ -150,10 +150,16 @@ func agentBusy(name string, t *fleet.Task) *fleet.Error {
 		Next("wait for it with {wait_tasks}, or stop it with {stop_agent_task}").With("agent_name", name).With("task_id", t.ID)
 }
 
-func agentOffline(a *fleet.Agent) *fleet.Error {
+func agentOffline(v *fleet.AgentView) *fleet.Error {
+	a := &v.Agent
 	what, next := string(a.State), "{start_agent} starts it"
-	if a.State.Moving() {
+	switch {
+	case a.State.Moving():
 		next = "{show_agent} shows when it is ready"
+	case a.State == fleet.StateUnhealthy && v.Task != nil:
+		next = "its task may still run: {wait_tasks} waits for it, and {restart_agent} ends it"
+	case a.State == fleet.StateUnhealthy:
+		next = "{show_agent_log} shows why, and {restart_agent} starts it again"
 	}
 	if a.StateReason != "" {
 		what += " (" + a.StateReason + ")"
@@ -165,7 +171,7 @@ func agentOffline(a *fleet.Agent) *fleet.Error {
 // noRunningTask returns the error for a call that needs a running task of the agent, if the agent has none.
 func noRunningTask(v *fleet.AgentView) *fleet.Error {
 	if v.Status() == fleet.StatusOffline {
-		return agentOffline(&v.Agent)
+		return agentOffline(v)
 	}
 	return fleet.Errorf(fleet.ReasonNoRunningTask, "agent %q has no running task", v.Name).With("agent_name", v.Name).
 		Next("{show_agent_task_history} shows its earlier tasks")

@@ -45,7 +45,7 @@ func (s *Service) Turn(ctx context.Context, r TurnRequest) (*fleet.Task, error) 
 		case v.Task != nil:
 			return nil, agentBusy(a.Name, v.Task)
 		case a.Desired != fleet.DesiredRunning || a.State != fleet.StateRunning && !a.State.Moving():
-			return nil, agentOffline(a)
+			return nil, agentOffline(v)
 		}
 		if err := admit(ctx, s.cfg.Limits, tx, p, a.Owner, increase{tasks: 1, project: a.Project}); err != nil {
 			return nil, err

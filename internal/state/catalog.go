@@ -2,7 +2,6 @@ package state
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"time"
 
@@ -92,16 +91,5 @@ func (c *catalog) Role(ctx context.Context, project, name string) (fleet.Role, e
 	if err != nil {
 		return fleet.Role{}, err
 	}
-	names := make([]string, 0, len(all))
-	for _, r := range all {
-		if name == "" && r.Default || strings.EqualFold(r.Name, name) {
-			return r, nil
-		}
-		names = append(names, r.Name)
-	}
-	if name == "" && len(all) > 0 {
-		return all[0], nil
-	}
-	return fleet.Role{}, fleet.Errorf(fleet.ReasonRoleNotFound, "project %q has no role %q: its roles are %s", project, fleet.Shorten(name, 60), fleet.JoinNames(names)).
-		With("role", fleet.Shorten(name, 60)).With("project", project).With("available", strings.Join(names, ", "))
+	return fleet.FindRole(all, project, name)
 }

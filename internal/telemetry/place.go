@@ -26,8 +26,8 @@ func (t *Telemetry) Place(p fleet.Place) fleet.Place {
 	return &place{Place: p, telemetry: t, name: p.Traits().Name}
 }
 
-// place measures a place. It always implements Confiner and Tidier. These methods do nothing if the measured place does
-// not implement them.
+// place measures a place. It always implements Confiner, Tidier and Versioner. These methods do nothing if the measured
+// place does not implement them.
 type place struct {
 	fleet.Place
 	telemetry *Telemetry
@@ -150,6 +150,17 @@ func (p *place) Unconfined(a fleet.Agent) string {
 		return c.Unconfined(a)
 	}
 	return ""
+}
+
+// CheckStart implements fleet.Versioner.
+func (p *place) CheckStart(ctx context.Context, a fleet.Agent) (_ string, err error) {
+	v, ok := p.Place.(fleet.Versioner)
+	if !ok {
+		return a.Role, nil
+	}
+	ctx, end := p.begin(ctx, "check_start")
+	defer end(&err)
+	return v.CheckStart(ctx, a)
 }
 
 // Tidy implements fleet.Tidier.

@@ -217,7 +217,18 @@ type Agent struct {
 	// The shares of the agent.
 	Shares []*Share `protobuf:"bytes,24,rep,name=shares,proto3" json:"shares,omitempty"`
 	// What the caller may do with the agent, in `show_agent`; absent if it may do everything.
-	Access        *Share_Access `protobuf:"varint,25,opt,name=access,proto3,enum=fleet.v1.Share_Access,oneof" json:"access,omitempty"`
+	Access *Share_Access `protobuf:"varint,25,opt,name=access,proto3,enum=fleet.v1.Share_Access,oneof" json:"access,omitempty"`
+	// Addresses at which people can open the agent's workspace, its editors and its ports; empty when its host has none.
+	Links []*AgentLink `protobuf:"bytes,26,rep,name=links,proto3" json:"links,omitempty"`
+	// Whether the project has a newer version than the agent's workspace, which `restart_agent` takes with update; absent
+	// otherwise.
+	Outdated *bool `protobuf:"varint,27,opt,name=outdated,proto3,oneof" json:"outdated,omitempty"`
+	// When the host stops the workspace, unless somebody uses it; absent when it does not.
+	StopsAt *timestamppb.Timestamp `protobuf:"bytes,28,opt,name=stops_at,json=stopsAt,proto3,oneof" json:"stops_at,omitempty"`
+	// Since when the workspace is dormant, because nobody has used it; absent when it is not.
+	DormantAt *timestamppb.Timestamp `protobuf:"bytes,29,opt,name=dormant_at,json=dormantAt,proto3,oneof" json:"dormant_at,omitempty"`
+	// When the host deletes the dormant workspace; absent when it does not.
+	DeletionAt    *timestamppb.Timestamp `protobuf:"bytes,30,opt,name=deletion_at,json=deletionAt,proto3,oneof" json:"deletion_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -406,6 +417,96 @@ func (x *Agent) GetAccess() Share_Access {
 	return Share_access_unspecified
 }
 
+func (x *Agent) GetLinks() []*AgentLink {
+	if x != nil {
+		return x.Links
+	}
+	return nil
+}
+
+func (x *Agent) GetOutdated() bool {
+	if x != nil && x.Outdated != nil {
+		return *x.Outdated
+	}
+	return false
+}
+
+func (x *Agent) GetStopsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StopsAt
+	}
+	return nil
+}
+
+func (x *Agent) GetDormantAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DormantAt
+	}
+	return nil
+}
+
+func (x *Agent) GetDeletionAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DeletionAt
+	}
+	return nil
+}
+
+// AgentLink is an address at which people can open a part of an agent's workspace.
+type AgentLink struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it opens, for people, such as Workspace or code-server.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The address.
+	Url           string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AgentLink) Reset() {
+	*x = AgentLink{}
+	mi := &file_fleet_v1_agent_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentLink) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentLink) ProtoMessage() {}
+
+func (x *AgentLink) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_agent_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentLink.ProtoReflect.Descriptor instead.
+func (*AgentLink) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_agent_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *AgentLink) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AgentLink) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
 // AgentSummary is an agent in a list.
 type AgentSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -430,14 +531,16 @@ type AgentSummary struct {
 	// Whether the agent's task makes no progress, see `show_agent`; absent otherwise.
 	Stalled *bool `protobuf:"varint,10,opt,name=stalled,proto3,oneof" json:"stalled,omitempty"`
 	// Name of the place where the agent lives, one of places.
-	Place         string `protobuf:"bytes,11,opt,name=place,proto3" json:"place,omitempty"`
+	Place string `protobuf:"bytes,11,opt,name=place,proto3" json:"place,omitempty"`
+	// Whether the project has a newer version than the agent's workspace, see `show_agent`; absent otherwise.
+	Outdated      *bool `protobuf:"varint,12,opt,name=outdated,proto3,oneof" json:"outdated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AgentSummary) Reset() {
 	*x = AgentSummary{}
-	mi := &file_fleet_v1_agent_proto_msgTypes[1]
+	mi := &file_fleet_v1_agent_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -449,7 +552,7 @@ func (x *AgentSummary) String() string {
 func (*AgentSummary) ProtoMessage() {}
 
 func (x *AgentSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_agent_proto_msgTypes[1]
+	mi := &file_fleet_v1_agent_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -462,7 +565,7 @@ func (x *AgentSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentSummary.ProtoReflect.Descriptor instead.
 func (*AgentSummary) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_agent_proto_rawDescGZIP(), []int{1}
+	return file_fleet_v1_agent_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *AgentSummary) GetName() string {
@@ -542,6 +645,13 @@ func (x *AgentSummary) GetPlace() string {
 	return ""
 }
 
+func (x *AgentSummary) GetOutdated() bool {
+	if x != nil && x.Outdated != nil {
+		return *x.Outdated
+	}
+	return false
+}
+
 // DeletedAgent names an agent that was deleted.
 type DeletedAgent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -559,7 +669,7 @@ type DeletedAgent struct {
 
 func (x *DeletedAgent) Reset() {
 	*x = DeletedAgent{}
-	mi := &file_fleet_v1_agent_proto_msgTypes[2]
+	mi := &file_fleet_v1_agent_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -571,7 +681,7 @@ func (x *DeletedAgent) String() string {
 func (*DeletedAgent) ProtoMessage() {}
 
 func (x *DeletedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_agent_proto_msgTypes[2]
+	mi := &file_fleet_v1_agent_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -584,7 +694,7 @@ func (x *DeletedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletedAgent.ProtoReflect.Descriptor instead.
 func (*DeletedAgent) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_agent_proto_rawDescGZIP(), []int{2}
+	return file_fleet_v1_agent_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *DeletedAgent) GetName() string {
@@ -619,8 +729,7 @@ var File_fleet_v1_agent_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/agent.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/share.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\xff\n" +
-	"\n" +
+	"\x14fleet/v1/agent.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/share.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\xc2\r\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fworkspace_id\x18\x02 \x01(\tR\vworkspaceId\x12.\n" +
@@ -647,7 +756,14 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\astalled\x18\x15 \x01(\bH\x02R\astalled\x88\x01\x01\x12 \n" +
 	"\tlast_step\x18\x16 \x01(\tH\x03R\blastStep\x88\x01\x01\x12'\n" +
 	"\x06shares\x18\x18 \x03(\v2\x0f.fleet.v1.ShareR\x06shares\x123\n" +
-	"\x06access\x18\x19 \x01(\x0e2\x16.fleet.v1.Share.AccessH\x04R\x06access\x88\x01\x01\x1a;\n" +
+	"\x06access\x18\x19 \x01(\x0e2\x16.fleet.v1.Share.AccessH\x04R\x06access\x88\x01\x01\x12)\n" +
+	"\x05links\x18\x1a \x03(\v2\x13.fleet.v1.AgentLinkR\x05links\x12\x1f\n" +
+	"\boutdated\x18\x1b \x01(\bH\x05R\boutdated\x88\x01\x01\x12:\n" +
+	"\bstops_at\x18\x1c \x01(\v2\x1a.google.protobuf.TimestampH\x06R\astopsAt\x88\x01\x01\x12>\n" +
+	"\n" +
+	"dormant_at\x18\x1d \x01(\v2\x1a.google.protobuf.TimestampH\aR\tdormantAt\x88\x01\x01\x12@\n" +
+	"\vdeletion_at\x18\x1e \x01(\v2\x1a.google.protobuf.TimestampH\bR\n" +
+	"deletionAt\x88\x01\x01\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"Y\n" +
@@ -677,7 +793,14 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\b_stalledB\f\n" +
 	"\n" +
 	"_last_stepB\t\n" +
-	"\a_access\"\xb6\x03\n" +
+	"\a_accessB\v\n" +
+	"\t_outdatedB\v\n" +
+	"\t_stops_atB\r\n" +
+	"\v_dormant_atB\x0e\n" +
+	"\f_deletion_at\"1\n" +
+	"\tAgentLink\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\"\xe4\x03\n" +
 	"\fAgentSummary\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x16.fleet.v1.Agent.StatusR\x06status\x12?\n" +
@@ -690,11 +813,13 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\awaiting\x18\t \x01(\bH\x00R\awaiting\x88\x01\x01\x12\x1d\n" +
 	"\astalled\x18\n" +
 	" \x01(\bH\x01R\astalled\x88\x01\x01\x12\x14\n" +
-	"\x05place\x18\v \x01(\tR\x05placeB\n" +
+	"\x05place\x18\v \x01(\tR\x05place\x12\x1f\n" +
+	"\boutdated\x18\f \x01(\bH\x02R\boutdated\x88\x01\x01B\n" +
 	"\n" +
 	"\b_waitingB\n" +
 	"\n" +
-	"\b_stalled\"\xb0\x01\n" +
+	"\b_stalledB\v\n" +
+	"\t_outdated\"\xb0\x01\n" +
 	"\fDeletedAgent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fworkspace_id\x18\x02 \x01(\tR\vworkspaceId\x12$\n" +
@@ -717,38 +842,43 @@ func file_fleet_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_fleet_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_fleet_v1_agent_proto_goTypes = []any{
 	(Agent_Status)(0),              // 0: fleet.v1.Agent.Status
 	(Agent_State)(0),               // 1: fleet.v1.Agent.State
 	(*Agent)(nil),                  // 2: fleet.v1.Agent
-	(*AgentSummary)(nil),           // 3: fleet.v1.AgentSummary
-	(*DeletedAgent)(nil),           // 4: fleet.v1.DeletedAgent
-	nil,                            // 5: fleet.v1.Agent.MetadataEntry
-	(*wrapperspb.StringValue)(nil), // 6: google.protobuf.StringValue
-	(*timestamppb.Timestamp)(nil),  // 7: google.protobuf.Timestamp
-	(*Share)(nil),                  // 8: fleet.v1.Share
-	(Share_Access)(0),              // 9: fleet.v1.Share.Access
+	(*AgentLink)(nil),              // 3: fleet.v1.AgentLink
+	(*AgentSummary)(nil),           // 4: fleet.v1.AgentSummary
+	(*DeletedAgent)(nil),           // 5: fleet.v1.DeletedAgent
+	nil,                            // 6: fleet.v1.Agent.MetadataEntry
+	(*wrapperspb.StringValue)(nil), // 7: google.protobuf.StringValue
+	(*timestamppb.Timestamp)(nil),  // 8: google.protobuf.Timestamp
+	(*Share)(nil),                  // 9: fleet.v1.Share
+	(Share_Access)(0),              // 10: fleet.v1.Share.Access
 }
 var file_fleet_v1_agent_proto_depIdxs = []int32{
 	0,  // 0: fleet.v1.Agent.status:type_name -> fleet.v1.Agent.Status
-	6,  // 1: fleet.v1.Agent.current_task:type_name -> google.protobuf.StringValue
-	7,  // 2: fleet.v1.Agent.created_at:type_name -> google.protobuf.Timestamp
-	7,  // 3: fleet.v1.Agent.updated_at:type_name -> google.protobuf.Timestamp
-	5,  // 4: fleet.v1.Agent.metadata:type_name -> fleet.v1.Agent.MetadataEntry
+	7,  // 1: fleet.v1.Agent.current_task:type_name -> google.protobuf.StringValue
+	8,  // 2: fleet.v1.Agent.created_at:type_name -> google.protobuf.Timestamp
+	8,  // 3: fleet.v1.Agent.updated_at:type_name -> google.protobuf.Timestamp
+	6,  // 4: fleet.v1.Agent.metadata:type_name -> fleet.v1.Agent.MetadataEntry
 	1,  // 5: fleet.v1.Agent.state:type_name -> fleet.v1.Agent.State
-	6,  // 6: fleet.v1.Agent.current_task_id:type_name -> google.protobuf.StringValue
-	8,  // 7: fleet.v1.Agent.shares:type_name -> fleet.v1.Share
-	9,  // 8: fleet.v1.Agent.access:type_name -> fleet.v1.Share.Access
-	0,  // 9: fleet.v1.AgentSummary.status:type_name -> fleet.v1.Agent.Status
-	6,  // 10: fleet.v1.AgentSummary.current_task:type_name -> google.protobuf.StringValue
-	1,  // 11: fleet.v1.AgentSummary.state:type_name -> fleet.v1.Agent.State
-	6,  // 12: fleet.v1.AgentSummary.current_task_id:type_name -> google.protobuf.StringValue
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	7,  // 6: fleet.v1.Agent.current_task_id:type_name -> google.protobuf.StringValue
+	9,  // 7: fleet.v1.Agent.shares:type_name -> fleet.v1.Share
+	10, // 8: fleet.v1.Agent.access:type_name -> fleet.v1.Share.Access
+	3,  // 9: fleet.v1.Agent.links:type_name -> fleet.v1.AgentLink
+	8,  // 10: fleet.v1.Agent.stops_at:type_name -> google.protobuf.Timestamp
+	8,  // 11: fleet.v1.Agent.dormant_at:type_name -> google.protobuf.Timestamp
+	8,  // 12: fleet.v1.Agent.deletion_at:type_name -> google.protobuf.Timestamp
+	0,  // 13: fleet.v1.AgentSummary.status:type_name -> fleet.v1.Agent.Status
+	7,  // 14: fleet.v1.AgentSummary.current_task:type_name -> google.protobuf.StringValue
+	1,  // 15: fleet.v1.AgentSummary.state:type_name -> fleet.v1.Agent.State
+	7,  // 16: fleet.v1.AgentSummary.current_task_id:type_name -> google.protobuf.StringValue
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_agent_proto_init() }
@@ -760,15 +890,15 @@ func file_fleet_v1_agent_proto_init() {
 	file_fleet_v1_share_proto_init()
 	file_fleet_v1_value_proto_init()
 	file_fleet_v1_agent_proto_msgTypes[0].OneofWrappers = []any{}
-	file_fleet_v1_agent_proto_msgTypes[1].OneofWrappers = []any{}
 	file_fleet_v1_agent_proto_msgTypes[2].OneofWrappers = []any{}
+	file_fleet_v1_agent_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_agent_proto_rawDesc), len(file_fleet_v1_agent_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -45,6 +45,30 @@ func (m *Agent) AppendJSON(b []byte) []byte {
 	if m.Access != nil {
 		b = wire.AppendEnum(append(b, `,"access":`...), *m.Access, Share_Access_name)
 	}
+	b = wire.AppendList(append(b, `,"links":`...), m.Links, wire.AppendMessage)
+	if m.Outdated != nil {
+		b = wire.AppendBool(append(b, `,"outdated":`...), *m.Outdated)
+	}
+	if m.StopsAt != nil {
+		b = wire.AppendTime(append(b, `,"stops_at":`...), m.StopsAt)
+	}
+	if m.DormantAt != nil {
+		b = wire.AppendTime(append(b, `,"dormant_at":`...), m.DormantAt)
+	}
+	if m.DeletionAt != nil {
+		b = wire.AppendTime(append(b, `,"deletion_at":`...), m.DeletionAt)
+	}
+	return wire.End(b, begin)
+}
+
+// AppendJSON appends the message as JSON; null if it is nil.
+func (m *AgentLink) AppendJSON(b []byte) []byte {
+	if m == nil {
+		return append(b, "null"...)
+	}
+	begin := len(b)
+	b = wire.AppendString(append(b, `,"name":`...), m.Name)
+	b = wire.AppendString(append(b, `,"url":`...), m.Url)
 	return wire.End(b, begin)
 }
 
@@ -69,6 +93,9 @@ func (m *AgentSummary) AppendJSON(b []byte) []byte {
 		b = wire.AppendBool(append(b, `,"stalled":`...), *m.Stalled)
 	}
 	b = wire.AppendString(append(b, `,"place":`...), m.Place)
+	if m.Outdated != nil {
+		b = wire.AppendBool(append(b, `,"outdated":`...), *m.Outdated)
+	}
 	return wire.End(b, begin)
 }
 

@@ -161,7 +161,10 @@ type CreateAgentRequest struct {
 	Spec string `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`
 	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
 	// result.
-	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Optional. Values of the project's parameters, which `list_agent_projects` shows, such as a region. The place may show them to
+	// people who see the agent's workspace, so they must not be secret.
+	Parameters    map[string]string `protobuf:"bytes,6,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -231,13 +234,23 @@ func (x *CreateAgentRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *CreateAgentRequest) GetParameters() map[string]string {
+	if x != nil {
+		return x.Parameters
+	}
+	return nil
+}
+
 // CreateAgentResponse has the new agent.
 type CreateAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The new agent.
 	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	// What was done, as a sentence.
-	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	// Whether the call has waited as long as it may, and the agent is not ready yet; absent otherwise. The same call with the same
+	// request_id waits on.
+	Unfinished    *bool `protobuf:"varint,3,opt,name=unfinished,proto3,oneof" json:"unfinished,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -284,6 +297,13 @@ func (x *CreateAgentResponse) GetMessage() string {
 		return x.Message
 	}
 	return ""
+}
+
+func (x *CreateAgentResponse) GetUnfinished() bool {
+	if x != nil && x.Unfinished != nil {
+		return *x.Unfinished
+	}
+	return false
 }
 
 // ListAgentsRequest selects the agents to list; without arguments, the whole fleet.
@@ -831,7 +851,10 @@ type DeleteAgentResponse struct {
 	// What was done, as a sentence, and where uncommitted work was kept.
 	Message string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
 	// The deleted agent.
-	DeletedAgent  *DeletedAgent `protobuf:"bytes,2,opt,name=deleted_agent,json=deletedAgent,proto3" json:"deleted_agent,omitempty"`
+	DeletedAgent *DeletedAgent `protobuf:"bytes,2,opt,name=deleted_agent,json=deletedAgent,proto3" json:"deleted_agent,omitempty"`
+	// Whether the call has waited as long as it may, and the agent is not deleted yet; absent otherwise. The same call with the same
+	// request_id waits on.
+	Unfinished    *bool `protobuf:"varint,3,opt,name=unfinished,proto3,oneof" json:"unfinished,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -878,6 +901,13 @@ func (x *DeleteAgentResponse) GetDeletedAgent() *DeletedAgent {
 		return x.DeletedAgent
 	}
 	return nil
+}
+
+func (x *DeleteAgentResponse) GetUnfinished() bool {
+	if x != nil && x.Unfinished != nil {
+		return *x.Unfinished
+	}
+	return false
 }
 
 // StartAgentTaskRequest describes the task to start.
@@ -3219,7 +3249,10 @@ type StartAgentResponse struct {
 	// The agent.
 	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	// What was done, as a sentence.
-	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	// Whether the call has waited as long as it may, and the agent is not ready yet; absent otherwise. The same call with the same
+	// request_id waits on.
+	Unfinished    *bool `protobuf:"varint,3,opt,name=unfinished,proto3,oneof" json:"unfinished,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3266,6 +3299,13 @@ func (x *StartAgentResponse) GetMessage() string {
 		return x.Message
 	}
 	return ""
+}
+
+func (x *StartAgentResponse) GetUnfinished() bool {
+	if x != nil && x.Unfinished != nil {
+		return *x.Unfinished
+	}
+	return false
 }
 
 // StopAgentRequest names the agent to stop.
@@ -3330,7 +3370,10 @@ type StopAgentResponse struct {
 	// The agent.
 	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	// What was done, as a sentence.
-	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	// Whether the call has waited as long as it may, and the agent is not stopped yet; absent otherwise. The same call with the same
+	// request_id waits on.
+	Unfinished    *bool `protobuf:"varint,3,opt,name=unfinished,proto3,oneof" json:"unfinished,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3379,6 +3422,13 @@ func (x *StopAgentResponse) GetMessage() string {
 	return ""
 }
 
+func (x *StopAgentResponse) GetUnfinished() bool {
+	if x != nil && x.Unfinished != nil {
+		return *x.Unfinished
+	}
+	return false
+}
+
 // RestartAgentRequest names the agent to restart.
 type RestartAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3388,7 +3438,11 @@ type RestartAgentRequest struct {
 	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
 	// Optional. An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first
 	// result.
-	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Optional. Update the workspace to the newest version of its project. By default it keeps its version.
+	Update bool `protobuf:"varint,4,opt,name=update,proto3" json:"update,omitempty"`
+	// Optional. New values of the project's parameters. Others keep their values.
+	Parameters    map[string]string `protobuf:"bytes,5,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3444,13 +3498,30 @@ func (x *RestartAgentRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *RestartAgentRequest) GetUpdate() bool {
+	if x != nil {
+		return x.Update
+	}
+	return false
+}
+
+func (x *RestartAgentRequest) GetParameters() map[string]string {
+	if x != nil {
+		return x.Parameters
+	}
+	return nil
+}
+
 // RestartAgentResponse has the restarted agent.
 type RestartAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent.
 	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	// What was done, as a sentence.
-	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	// Whether the call has waited as long as it may, and the agent is not ready yet; absent otherwise. The same call with the same
+	// request_id waits on.
+	Unfinished    *bool `protobuf:"varint,3,opt,name=unfinished,proto3,oneof" json:"unfinished,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3497,6 +3568,13 @@ func (x *RestartAgentResponse) GetMessage() string {
 		return x.Message
 	}
 	return ""
+}
+
+func (x *RestartAgentResponse) GetUnfinished() bool {
+	if x != nil && x.Unfinished != nil {
+		return *x.Unfinished
+	}
+	return false
 }
 
 // ShowAgentLogRequest names the agent and the number of lines to show.
@@ -3972,17 +4050,27 @@ var File_fleet_v1_fleet_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xff\x01\n" +
+	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/audit.proto\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/place.proto\x1a\x18fleet/v1/principal.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x16fleet/v1/replica.proto\x1a\x14fleet/v1/share.proto\x1a\x13fleet/v1/task.proto\x1a\x14fleet/v1/usage.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x99\x03\n" +
 	"\x12CreateAgentRequest\x12H\n" +
 	"\x04name\x18\x01 \x01(\tB4\xe0A\x02\xbaH&r$\x10\x01\x18\x142\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xd8\xf3\x18\b\xb8\xf6\x18\x02R\x04name\x12(\n" +
 	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
 	"\x04role\x18\x03 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x05R\x04role\x12&\n" +
 	"\x04spec\x18\x04 \x01(\tB\x12\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\tR\x04spec\x120\n" +
 	"\n" +
-	"request_id\x18\x05 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"V\n" +
+	"request_id\x18\x05 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\x12Y\n" +
+	"\n" +
+	"parameters\x18\x06 \x03(\v2,.fleet.v1.CreateAgentRequest.ParametersEntryB\v\xe0A\x01\xbaH\x05\x9a\x01\x02\x10dR\n" +
+	"parameters\x1a=\n" +
+	"\x0fParametersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8a\x01\n" +
 	"\x13CreateAgentResponse\x12%\n" +
 	"\x05agent\x18\x01 \x01(\v2\x0f.fleet.v1.AgentR\x05agent\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\xc1\x02\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12#\n" +
+	"\n" +
+	"unfinished\x18\x03 \x01(\bH\x00R\n" +
+	"unfinished\x88\x01\x01B\r\n" +
+	"\v_unfinished\"\xc1\x02\n" +
 	"\x11ListAgentsRequest\x12!\n" +
 	"\aproject\x18\x01 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
 	"\x04role\x18\x02 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x05R\x04role\x123\n" +
@@ -4050,10 +4138,14 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x120\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"l\n" +
+	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"\xa0\x01\n" +
 	"\x13DeleteAgentResponse\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12;\n" +
-	"\rdeleted_agent\x18\x02 \x01(\v2\x16.fleet.v1.DeletedAgentR\fdeletedAgent\"\xc4\x03\n" +
+	"\rdeleted_agent\x18\x02 \x01(\v2\x16.fleet.v1.DeletedAgentR\fdeletedAgent\x12#\n" +
+	"\n" +
+	"unfinished\x18\x03 \x01(\bH\x00R\n" +
+	"unfinished\x88\x01\x01B\r\n" +
+	"\v_unfinished\"\xc4\x03\n" +
 	"\x15StartAgentTaskRequest\x12&\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x12=\n" +
@@ -4308,27 +4400,46 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x120\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"U\n" +
+	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"\x89\x01\n" +
 	"\x12StartAgentResponse\x12%\n" +
 	"\x05agent\x18\x01 \x01(\v2\x0f.fleet.v1.AgentR\x05agent\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"l\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12#\n" +
+	"\n" +
+	"unfinished\x18\x03 \x01(\bH\x00R\n" +
+	"unfinished\x88\x01\x01B\r\n" +
+	"\v_unfinished\"l\n" +
 	"\x10StopAgentRequest\x12&\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x120\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"T\n" +
+	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"\x88\x01\n" +
 	"\x11StopAgentResponse\x12%\n" +
 	"\x05agent\x18\x01 \x01(\v2\x0f.fleet.v1.AgentR\x05agent\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\x8c\x01\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12#\n" +
+	"\n" +
+	"unfinished\x18\x03 \x01(\bH\x00R\n" +
+	"unfinished\x88\x01\x01B\r\n" +
+	"\v_unfinished\"\xc4\x02\n" +
 	"\x13RestartAgentRequest\x12&\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\a\xe0A\x02\xb8\xf6\x18\x02R\tagentName\x12\x1b\n" +
 	"\x04role\x18\x02 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x05R\x04role\x120\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"W\n" +
+	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\x12\x1b\n" +
+	"\x06update\x18\x04 \x01(\bB\x03\xe0A\x01R\x06update\x12Z\n" +
+	"\n" +
+	"parameters\x18\x05 \x03(\v2-.fleet.v1.RestartAgentRequest.ParametersEntryB\v\xe0A\x01\xbaH\x05\x9a\x01\x02\x10dR\n" +
+	"parameters\x1a=\n" +
+	"\x0fParametersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8b\x01\n" +
 	"\x14RestartAgentResponse\x12%\n" +
 	"\x05agent\x18\x01 \x01(\v2\x0f.fleet.v1.AgentR\x05agent\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"m\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12#\n" +
+	"\n" +
+	"unfinished\x18\x03 \x01(\bH\x00R\n" +
+	"unfinished\x88\x01\x01B\r\n" +
+	"\v_unfinished\"m\n" +
 	"\x13ShowAgentLogRequest\x12\"\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x12(\n" +
@@ -4444,7 +4555,7 @@ func file_fleet_v1_fleet_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
+var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(WaitTasksRequest_Mode)(0),           // 0: fleet.v1.WaitTasksRequest.Mode
 	(ListTasksRequest_Toolset)(0),        // 1: fleet.v1.ListTasksRequest.Toolset
@@ -4503,153 +4614,157 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(*UnshareAgentResponse)(nil),         // 54: fleet.v1.UnshareAgentResponse
 	(*ListAgentSharesRequest)(nil),       // 55: fleet.v1.ListAgentSharesRequest
 	(*ListAgentSharesResponse)(nil),      // 56: fleet.v1.ListAgentSharesResponse
-	(*Agent)(nil),                        // 57: fleet.v1.Agent
-	(Agent_Status)(0),                    // 58: fleet.v1.Agent.Status
-	(*AgentSummary)(nil),                 // 59: fleet.v1.AgentSummary
-	(*timestamppb.Timestamp)(nil),        // 60: google.protobuf.Timestamp
-	(*PlaceStatus)(nil),                  // 61: fleet.v1.PlaceStatus
-	(*Task)(nil),                         // 62: fleet.v1.Task
-	(*DeletedAgent)(nil),                 // 63: fleet.v1.DeletedAgent
-	(*Role)(nil),                         // 64: fleet.v1.Role
-	(*Project)(nil),                      // 65: fleet.v1.Project
-	(*Event)(nil),                        // 66: fleet.v1.Event
-	(*TaskDetail)(nil),                   // 67: fleet.v1.TaskDetail
-	(*TaskChanges)(nil),                  // 68: fleet.v1.TaskChanges
-	(*FileChange)(nil),                   // 69: fleet.v1.FileChange
-	(Task_Status)(0),                     // 70: fleet.v1.Task.Status
-	(Task_Source)(0),                     // 71: fleet.v1.Task.Source
-	(*Question)(nil),                     // 72: fleet.v1.Question
-	(Share_Access)(0),                    // 73: fleet.v1.Share.Access
-	(*Share)(nil),                        // 74: fleet.v1.Share
-	(*ShowUsageRequest)(nil),             // 75: fleet.v1.ShowUsageRequest
-	(*ShowFleetRequest)(nil),             // 76: fleet.v1.ShowFleetRequest
-	(*SearchFleetRequest)(nil),           // 77: fleet.v1.SearchFleetRequest
-	(*ListAuditRequest)(nil),             // 78: fleet.v1.ListAuditRequest
-	(*ListPrincipalsRequest)(nil),        // 79: fleet.v1.ListPrincipalsRequest
-	(*ListReplicasRequest)(nil),          // 80: fleet.v1.ListReplicasRequest
-	(*ForgetReplicaRequest)(nil),         // 81: fleet.v1.ForgetReplicaRequest
-	(*httpbody.HttpBody)(nil),            // 82: google.api.HttpBody
-	(*ShowUsageResponse)(nil),            // 83: fleet.v1.ShowUsageResponse
-	(*ShowFleetResponse)(nil),            // 84: fleet.v1.ShowFleetResponse
-	(*SearchFleetResponse)(nil),          // 85: fleet.v1.SearchFleetResponse
-	(*ListAuditResponse)(nil),            // 86: fleet.v1.ListAuditResponse
-	(*ListPrincipalsResponse)(nil),       // 87: fleet.v1.ListPrincipalsResponse
-	(*ListReplicasResponse)(nil),         // 88: fleet.v1.ListReplicasResponse
-	(*ForgetReplicaResponse)(nil),        // 89: fleet.v1.ForgetReplicaResponse
+	nil,                                  // 57: fleet.v1.CreateAgentRequest.ParametersEntry
+	nil,                                  // 58: fleet.v1.RestartAgentRequest.ParametersEntry
+	(*Agent)(nil),                        // 59: fleet.v1.Agent
+	(Agent_Status)(0),                    // 60: fleet.v1.Agent.Status
+	(*AgentSummary)(nil),                 // 61: fleet.v1.AgentSummary
+	(*timestamppb.Timestamp)(nil),        // 62: google.protobuf.Timestamp
+	(*PlaceStatus)(nil),                  // 63: fleet.v1.PlaceStatus
+	(*Task)(nil),                         // 64: fleet.v1.Task
+	(*DeletedAgent)(nil),                 // 65: fleet.v1.DeletedAgent
+	(*Role)(nil),                         // 66: fleet.v1.Role
+	(*Project)(nil),                      // 67: fleet.v1.Project
+	(*Event)(nil),                        // 68: fleet.v1.Event
+	(*TaskDetail)(nil),                   // 69: fleet.v1.TaskDetail
+	(*TaskChanges)(nil),                  // 70: fleet.v1.TaskChanges
+	(*FileChange)(nil),                   // 71: fleet.v1.FileChange
+	(Task_Status)(0),                     // 72: fleet.v1.Task.Status
+	(Task_Source)(0),                     // 73: fleet.v1.Task.Source
+	(*Question)(nil),                     // 74: fleet.v1.Question
+	(Share_Access)(0),                    // 75: fleet.v1.Share.Access
+	(*Share)(nil),                        // 76: fleet.v1.Share
+	(*ShowUsageRequest)(nil),             // 77: fleet.v1.ShowUsageRequest
+	(*ShowFleetRequest)(nil),             // 78: fleet.v1.ShowFleetRequest
+	(*SearchFleetRequest)(nil),           // 79: fleet.v1.SearchFleetRequest
+	(*ListAuditRequest)(nil),             // 80: fleet.v1.ListAuditRequest
+	(*ListPrincipalsRequest)(nil),        // 81: fleet.v1.ListPrincipalsRequest
+	(*ListReplicasRequest)(nil),          // 82: fleet.v1.ListReplicasRequest
+	(*ForgetReplicaRequest)(nil),         // 83: fleet.v1.ForgetReplicaRequest
+	(*httpbody.HttpBody)(nil),            // 84: google.api.HttpBody
+	(*ShowUsageResponse)(nil),            // 85: fleet.v1.ShowUsageResponse
+	(*ShowFleetResponse)(nil),            // 86: fleet.v1.ShowFleetResponse
+	(*SearchFleetResponse)(nil),          // 87: fleet.v1.SearchFleetResponse
+	(*ListAuditResponse)(nil),            // 88: fleet.v1.ListAuditResponse
+	(*ListPrincipalsResponse)(nil),       // 89: fleet.v1.ListPrincipalsResponse
+	(*ListReplicasResponse)(nil),         // 90: fleet.v1.ListReplicasResponse
+	(*ForgetReplicaResponse)(nil),        // 91: fleet.v1.ForgetReplicaResponse
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
-	57, // 0: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
-	58, // 1: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
-	59, // 2: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
-	60, // 3: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
-	61, // 4: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
-	57, // 5: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
-	60, // 6: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
-	62, // 7: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
-	63, // 8: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
-	62, // 9: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
-	58, // 10: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	62, // 11: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
-	58, // 12: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	64, // 13: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
-	65, // 14: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
-	61, // 15: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
-	66, // 16: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
-	0,  // 17: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
-	62, // 18: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
-	67, // 19: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
-	68, // 20: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
-	69, // 21: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
-	70, // 22: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
-	71, // 23: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
-	60, // 24: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
-	1,  // 25: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
-	62, // 26: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
-	62, // 27: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
-	72, // 28: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
-	72, // 29: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
-	57, // 30: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
-	57, // 31: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
-	57, // 32: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
-	73, // 33: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
-	74, // 34: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
-	74, // 35: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
-	74, // 36: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
-	2,  // 37: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
-	4,  // 38: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
-	6,  // 39: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
-	8,  // 40: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
-	10, // 41: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
-	12, // 42: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
-	14, // 43: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
-	16, // 44: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
-	18, // 45: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
-	20, // 46: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
-	22, // 47: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
-	24, // 48: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
-	26, // 49: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
-	27, // 50: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
-	29, // 51: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
-	31, // 52: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
-	33, // 53: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
-	75, // 54: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
-	76, // 55: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
-	77, // 56: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
-	35, // 57: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
-	37, // 58: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	39, // 59: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
-	41, // 60: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
-	43, // 61: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	45, // 62: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	47, // 63: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	51, // 64: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
-	53, // 65: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
-	55, // 66: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
-	78, // 67: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
-	79, // 68: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
-	80, // 69: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
-	81, // 70: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
-	49, // 71: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	3,  // 72: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	5,  // 73: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	7,  // 74: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	9,  // 75: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	11, // 76: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	13, // 77: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	15, // 78: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	17, // 79: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	19, // 80: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	21, // 81: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	23, // 82: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	25, // 83: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	82, // 84: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	82, // 85: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
-	30, // 86: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	32, // 87: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
-	34, // 88: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	83, // 89: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
-	84, // 90: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
-	85, // 91: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
-	36, // 92: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	38, // 93: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	40, // 94: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	42, // 95: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	44, // 96: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	46, // 97: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	48, // 98: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	52, // 99: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
-	54, // 100: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
-	56, // 101: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
-	86, // 102: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
-	87, // 103: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
-	88, // 104: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
-	89, // 105: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
-	50, // 106: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	72, // [72:107] is the sub-list for method output_type
-	37, // [37:72] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	57, // 0: fleet.v1.CreateAgentRequest.parameters:type_name -> fleet.v1.CreateAgentRequest.ParametersEntry
+	59, // 1: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
+	60, // 2: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
+	61, // 3: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
+	62, // 4: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
+	63, // 5: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
+	59, // 6: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
+	62, // 7: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
+	64, // 8: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
+	65, // 9: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
+	64, // 10: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
+	60, // 11: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	64, // 12: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
+	60, // 13: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	66, // 14: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
+	67, // 15: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
+	63, // 16: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
+	68, // 17: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
+	0,  // 18: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
+	64, // 19: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
+	69, // 20: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
+	70, // 21: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
+	71, // 22: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
+	72, // 23: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
+	73, // 24: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
+	62, // 25: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
+	1,  // 26: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
+	64, // 27: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
+	64, // 28: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
+	74, // 29: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
+	74, // 30: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
+	59, // 31: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
+	59, // 32: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
+	58, // 33: fleet.v1.RestartAgentRequest.parameters:type_name -> fleet.v1.RestartAgentRequest.ParametersEntry
+	59, // 34: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
+	75, // 35: fleet.v1.ShareAgentRequest.access:type_name -> fleet.v1.Share.Access
+	76, // 36: fleet.v1.ShareAgentResponse.shares:type_name -> fleet.v1.Share
+	76, // 37: fleet.v1.UnshareAgentResponse.shares:type_name -> fleet.v1.Share
+	76, // 38: fleet.v1.ListAgentSharesResponse.shares:type_name -> fleet.v1.Share
+	2,  // 39: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
+	4,  // 40: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
+	6,  // 41: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
+	8,  // 42: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
+	10, // 43: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
+	12, // 44: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
+	14, // 45: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
+	16, // 46: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
+	18, // 47: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
+	20, // 48: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
+	22, // 49: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
+	24, // 50: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
+	26, // 51: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
+	27, // 52: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
+	29, // 53: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
+	31, // 54: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
+	33, // 55: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
+	77, // 56: fleet.v1.FleetService.ShowUsage:input_type -> fleet.v1.ShowUsageRequest
+	78, // 57: fleet.v1.FleetService.ShowFleet:input_type -> fleet.v1.ShowFleetRequest
+	79, // 58: fleet.v1.FleetService.SearchFleet:input_type -> fleet.v1.SearchFleetRequest
+	35, // 59: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
+	37, // 60: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	39, // 61: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
+	41, // 62: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
+	43, // 63: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	45, // 64: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	47, // 65: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	51, // 66: fleet.v1.FleetService.ShareAgent:input_type -> fleet.v1.ShareAgentRequest
+	53, // 67: fleet.v1.FleetService.UnshareAgent:input_type -> fleet.v1.UnshareAgentRequest
+	55, // 68: fleet.v1.FleetService.ListAgentShares:input_type -> fleet.v1.ListAgentSharesRequest
+	80, // 69: fleet.v1.FleetService.ListAudit:input_type -> fleet.v1.ListAuditRequest
+	81, // 70: fleet.v1.FleetService.ListPrincipals:input_type -> fleet.v1.ListPrincipalsRequest
+	82, // 71: fleet.v1.FleetService.ListReplicas:input_type -> fleet.v1.ListReplicasRequest
+	83, // 72: fleet.v1.FleetService.ForgetReplica:input_type -> fleet.v1.ForgetReplicaRequest
+	49, // 73: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	3,  // 74: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	5,  // 75: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	7,  // 76: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	9,  // 77: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	11, // 78: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	13, // 79: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	15, // 80: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	17, // 81: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	19, // 82: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	21, // 83: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	23, // 84: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	25, // 85: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	84, // 86: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	84, // 87: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	30, // 88: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	32, // 89: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	34, // 90: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	85, // 91: fleet.v1.FleetService.ShowUsage:output_type -> fleet.v1.ShowUsageResponse
+	86, // 92: fleet.v1.FleetService.ShowFleet:output_type -> fleet.v1.ShowFleetResponse
+	87, // 93: fleet.v1.FleetService.SearchFleet:output_type -> fleet.v1.SearchFleetResponse
+	36, // 94: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	38, // 95: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	40, // 96: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	42, // 97: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	44, // 98: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	46, // 99: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	48, // 100: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	52, // 101: fleet.v1.FleetService.ShareAgent:output_type -> fleet.v1.ShareAgentResponse
+	54, // 102: fleet.v1.FleetService.UnshareAgent:output_type -> fleet.v1.UnshareAgentResponse
+	56, // 103: fleet.v1.FleetService.ListAgentShares:output_type -> fleet.v1.ListAgentSharesResponse
+	88, // 104: fleet.v1.FleetService.ListAudit:output_type -> fleet.v1.ListAuditResponse
+	89, // 105: fleet.v1.FleetService.ListPrincipals:output_type -> fleet.v1.ListPrincipalsResponse
+	90, // 106: fleet.v1.FleetService.ListReplicas:output_type -> fleet.v1.ListReplicasResponse
+	91, // 107: fleet.v1.FleetService.ForgetReplica:output_type -> fleet.v1.ForgetReplicaResponse
+	50, // 108: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	74, // [74:109] is the sub-list for method output_type
+	39, // [39:74] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_fleet_service_proto_init() }
@@ -4670,12 +4785,14 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_share_proto_init()
 	file_fleet_v1_task_proto_init()
 	file_fleet_v1_usage_proto_init()
+	file_fleet_v1_fleet_service_proto_msgTypes[1].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[2].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[3].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[4].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[5].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[6].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[7].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[9].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[10].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[14].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[15].OneofWrappers = []any{}
@@ -4692,6 +4809,9 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_fleet_service_proto_msgTypes[32].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[37].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[38].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[42].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[44].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[46].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[47].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -4699,7 +4819,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_fleet_service_proto_rawDesc), len(file_fleet_v1_fleet_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   55,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -20,6 +20,8 @@ func (m *CreateAgentRequest) ReadField(r *wire.Reader, name []byte) bool {
 		r.String(&m.Spec)
 	case "request_id":
 		r.String(&m.RequestId)
+	case "parameters":
+		r.Texts(&m.Parameters)
 	default:
 		return false
 	}
@@ -34,6 +36,9 @@ func (m *CreateAgentResponse) AppendJSON(b []byte) []byte {
 	begin := len(b)
 	b = wire.AppendMessage(append(b, `,"agent":`...), m.Agent)
 	b = wire.AppendString(append(b, `,"message":`...), m.Message)
+	if m.Unfinished != nil {
+		b = wire.AppendBool(append(b, `,"unfinished":`...), *m.Unfinished)
+	}
 	return wire.End(b, begin)
 }
 
@@ -163,6 +168,9 @@ func (m *DeleteAgentResponse) AppendJSON(b []byte) []byte {
 	begin := len(b)
 	b = wire.AppendString(append(b, `,"message":`...), m.Message)
 	b = wire.AppendMessage(append(b, `,"deleted_agent":`...), m.DeletedAgent)
+	if m.Unfinished != nil {
+		b = wire.AppendBool(append(b, `,"unfinished":`...), *m.Unfinished)
+	}
 	return wire.End(b, begin)
 }
 
@@ -673,6 +681,9 @@ func (m *StartAgentResponse) AppendJSON(b []byte) []byte {
 	begin := len(b)
 	b = wire.AppendMessage(append(b, `,"agent":`...), m.Agent)
 	b = wire.AppendString(append(b, `,"message":`...), m.Message)
+	if m.Unfinished != nil {
+		b = wire.AppendBool(append(b, `,"unfinished":`...), *m.Unfinished)
+	}
 	return wire.End(b, begin)
 }
 
@@ -697,6 +708,9 @@ func (m *StopAgentResponse) AppendJSON(b []byte) []byte {
 	begin := len(b)
 	b = wire.AppendMessage(append(b, `,"agent":`...), m.Agent)
 	b = wire.AppendString(append(b, `,"message":`...), m.Message)
+	if m.Unfinished != nil {
+		b = wire.AppendBool(append(b, `,"unfinished":`...), *m.Unfinished)
+	}
 	return wire.End(b, begin)
 }
 
@@ -709,6 +723,10 @@ func (m *RestartAgentRequest) ReadField(r *wire.Reader, name []byte) bool {
 		r.String(&m.Role)
 	case "request_id":
 		r.String(&m.RequestId)
+	case "update":
+		r.Bool(&m.Update)
+	case "parameters":
+		r.Texts(&m.Parameters)
 	default:
 		return false
 	}
@@ -723,6 +741,9 @@ func (m *RestartAgentResponse) AppendJSON(b []byte) []byte {
 	begin := len(b)
 	b = wire.AppendMessage(append(b, `,"agent":`...), m.Agent)
 	b = wire.AppendString(append(b, `,"message":`...), m.Message)
+	if m.Unfinished != nil {
+		b = wire.AppendBool(append(b, `,"unfinished":`...), *m.Unfinished)
+	}
 	return wire.End(b, begin)
 }
 

@@ -398,6 +398,14 @@ const fleetServiceCreateAgentInput = `{
       "type": "string",
       "maxLength": 128,
       "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+    },
+    "parameters": {
+      "type": "object",
+      "additionalProperties": {
+        "type": "string"
+      },
+      "maxProperties": 100,
+      "description": "Values of the project's parameters, which ` + "`" + `list_agent_projects` + "`" + ` shows, such as a region. The place may show them to people who see the agent's workspace, so they must not be secret."
     }
   },
   "required": [
@@ -418,6 +426,10 @@ const fleetServiceCreateAgentOutput = `{
     "message": {
       "type": "string",
       "description": "What was done, as a sentence."
+    },
+    "unfinished": {
+      "type": "boolean",
+      "description": "Whether the call has waited as long as it may, and the agent is not ready yet; absent otherwise. The same call with the same request_id waits on."
     }
   },
   "required": [
@@ -557,6 +569,41 @@ const fleetServiceCreateAgentOutput = `{
             "run"
           ],
           "description": "What the caller may do with the agent, in ` + "`" + `show_agent` + "`" + `; absent if it may do everything.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+        },
+        "links": {
+          "type": "array",
+          "items": {
+            "$ref": "#/$defs/AgentLink"
+          },
+          "description": "Addresses at which people can open the agent's workspace, its editors and its ports; empty when its host has none."
+        },
+        "outdated": {
+          "type": "boolean",
+          "description": "Whether the project has a newer version than the agent's workspace, which ` + "`" + `restart_agent` + "`" + ` takes with update; absent otherwise."
+        },
+        "stops_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the host stops the workspace, unless somebody uses it; absent when it does not."
+        },
+        "dormant_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "Since when the workspace is dormant, because nobody has used it; absent when it is not."
+        },
+        "deletion_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the host deletes the dormant workspace; absent when it does not."
         }
       },
       "required": [
@@ -576,7 +623,8 @@ const fleetServiceCreateAgentOutput = `{
         "owner",
         "location",
         "place",
-        "shares"
+        "shares",
+        "links"
       ],
       "description": "Agent is a long-lived named worker in a workspace."
     },
@@ -620,6 +668,24 @@ const fleetServiceCreateAgentOutput = `{
         "shared_at"
       ],
       "description": "Share lets a person or a group see an agent of another owner, or also run tasks on it."
+    },
+    "AgentLink": {
+      "type": "object",
+      "properties": {
+        "name": {
+          "type": "string",
+          "description": "What it opens, for people, such as Workspace or code-server."
+        },
+        "url": {
+          "type": "string",
+          "description": "The address."
+        }
+      },
+      "required": [
+        "name",
+        "url"
+      ],
+      "description": "AgentLink is an address at which people can open a part of an agent's workspace."
     }
   }
 }`
@@ -781,6 +847,10 @@ const fleetServiceListAgentsOutput = `{
         "place": {
           "type": "string",
           "description": "Name of the place where the agent lives, one of places."
+        },
+        "outdated": {
+          "type": "boolean",
+          "description": "Whether the project has a newer version than the agent's workspace, see ` + "`" + `show_agent` + "`" + `; absent otherwise."
         }
       },
       "required": [
@@ -1006,6 +1076,41 @@ const fleetServiceShowAgentOutput = `{
             "run"
           ],
           "description": "What the caller may do with the agent, in ` + "`" + `show_agent` + "`" + `; absent if it may do everything.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+        },
+        "links": {
+          "type": "array",
+          "items": {
+            "$ref": "#/$defs/AgentLink"
+          },
+          "description": "Addresses at which people can open the agent's workspace, its editors and its ports; empty when its host has none."
+        },
+        "outdated": {
+          "type": "boolean",
+          "description": "Whether the project has a newer version than the agent's workspace, which ` + "`" + `restart_agent` + "`" + ` takes with update; absent otherwise."
+        },
+        "stops_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the host stops the workspace, unless somebody uses it; absent when it does not."
+        },
+        "dormant_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "Since when the workspace is dormant, because nobody has used it; absent when it is not."
+        },
+        "deletion_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the host deletes the dormant workspace; absent when it does not."
         }
       },
       "required": [
@@ -1025,7 +1130,8 @@ const fleetServiceShowAgentOutput = `{
         "owner",
         "location",
         "place",
-        "shares"
+        "shares",
+        "links"
       ],
       "description": "Agent is a long-lived named worker in a workspace."
     },
@@ -1069,6 +1175,24 @@ const fleetServiceShowAgentOutput = `{
         "shared_at"
       ],
       "description": "Share lets a person or a group see an agent of another owner, or also run tasks on it."
+    },
+    "AgentLink": {
+      "type": "object",
+      "properties": {
+        "name": {
+          "type": "string",
+          "description": "What it opens, for people, such as Workspace or code-server."
+        },
+        "url": {
+          "type": "string",
+          "description": "The address."
+        }
+      },
+      "required": [
+        "name",
+        "url"
+      ],
+      "description": "AgentLink is an address at which people can open a part of an agent's workspace."
     }
   }
 }`
@@ -1301,6 +1425,10 @@ const fleetServiceDeleteAgentOutput = `{
     "deleted_agent": {
       "$ref": "#/$defs/DeletedAgent",
       "description": "The deleted agent."
+    },
+    "unfinished": {
+      "type": "boolean",
+      "description": "Whether the call has waited as long as it may, and the agent is not deleted yet; absent otherwise. The same call with the same request_id waits on."
     }
   },
   "required": [
@@ -1870,6 +1998,13 @@ const fleetServiceListAgentProjectsOutput = `{
         "place": {
           "type": "string",
           "description": "Name of the place that the project is in."
+        },
+        "parameters": {
+          "type": "array",
+          "items": {
+            "$ref": "#/$defs/ProjectParameter"
+          },
+          "description": "What ` + "`" + `create_agent` + "`" + ` accepts as parameters; empty when the project has none."
         }
       },
       "required": [
@@ -1878,9 +2013,56 @@ const fleetServiceListAgentProjectsOutput = `{
         "description",
         "template_id",
         "template_name",
-        "place"
+        "place",
+        "parameters"
       ],
       "description": "Project is something that agents work on, such as a repository."
+    },
+    "ProjectParameter": {
+      "type": "object",
+      "properties": {
+        "name": {
+          "type": "string",
+          "description": "Name, the key in parameters of ` + "`" + `create_agent` + "`" + `."
+        },
+        "display_name": {
+          "type": "string",
+          "description": "Name for people."
+        },
+        "description": {
+          "type": "string",
+          "description": "What the value is for."
+        },
+        "type": {
+          "type": "string",
+          "description": "Type of the value, which is always written as a text: text, number, bool, or list for a JSON list of texts."
+        },
+        "required": {
+          "type": "boolean",
+          "description": "Whether ` + "`" + `create_agent` + "`" + ` needs a value, because there is no default. A role can set it."
+        },
+        "default": {
+          "type": "string",
+          "description": "The value without a choice; empty when there is none."
+        },
+        "options": {
+          "type": "array",
+          "items": {
+            "type": "string"
+          },
+          "description": "The valid values; empty when every value of the type is valid."
+        }
+      },
+      "required": [
+        "name",
+        "display_name",
+        "description",
+        "type",
+        "required",
+        "default",
+        "options"
+      ],
+      "description": "ProjectParameter is a value that a caller can choose when an agent of a project is created."
     },
     "PlaceStatus": {
       "type": "object",
@@ -4199,6 +4381,10 @@ const fleetServiceStartAgentOutput = `{
     "message": {
       "type": "string",
       "description": "What was done, as a sentence."
+    },
+    "unfinished": {
+      "type": "boolean",
+      "description": "Whether the call has waited as long as it may, and the agent is not ready yet; absent otherwise. The same call with the same request_id waits on."
     }
   },
   "required": [
@@ -4338,6 +4524,41 @@ const fleetServiceStartAgentOutput = `{
             "run"
           ],
           "description": "What the caller may do with the agent, in ` + "`" + `show_agent` + "`" + `; absent if it may do everything.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+        },
+        "links": {
+          "type": "array",
+          "items": {
+            "$ref": "#/$defs/AgentLink"
+          },
+          "description": "Addresses at which people can open the agent's workspace, its editors and its ports; empty when its host has none."
+        },
+        "outdated": {
+          "type": "boolean",
+          "description": "Whether the project has a newer version than the agent's workspace, which ` + "`" + `restart_agent` + "`" + ` takes with update; absent otherwise."
+        },
+        "stops_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the host stops the workspace, unless somebody uses it; absent when it does not."
+        },
+        "dormant_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "Since when the workspace is dormant, because nobody has used it; absent when it is not."
+        },
+        "deletion_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the host deletes the dormant workspace; absent when it does not."
         }
       },
       "required": [
@@ -4357,7 +4578,8 @@ const fleetServiceStartAgentOutput = `{
         "owner",
         "location",
         "place",
-        "shares"
+        "shares",
+        "links"
       ],
       "description": "Agent is a long-lived named worker in a workspace."
     },
@@ -4401,6 +4623,24 @@ const fleetServiceStartAgentOutput = `{
         "shared_at"
       ],
       "description": "Share lets a person or a group see an agent of another owner, or also run tasks on it."
+    },
+    "AgentLink": {
+      "type": "object",
+      "properties": {
+        "name": {
+          "type": "string",
+          "description": "What it opens, for people, such as Workspace or code-server."
+        },
+        "url": {
+          "type": "string",
+          "description": "The address."
+        }
+      },
+      "required": [
+        "name",
+        "url"
+      ],
+      "description": "AgentLink is an address at which people can open a part of an agent's workspace."
     }
   }
 }`
@@ -4434,6 +4674,10 @@ const fleetServiceStopAgentOutput = `{
     "message": {
       "type": "string",
       "description": "What was done, as a sentence."
+    },
+    "unfinished": {
+      "type": "boolean",
+      "description": "Whether the call has waited as long as it may, and the agent is not stopped yet; absent otherwise. The same call with the same request_id waits on."
     }
   },
   "required": [
@@ -4573,6 +4817,41 @@ const fleetServiceStopAgentOutput = `{
             "run"
           ],
           "description": "What the caller may do with the agent, in ` + "`" + `show_agent` + "`" + `; absent if it may do everything.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+        },
+        "links": {
+          "type": "array",
+          "items": {
+            "$ref": "#/$defs/AgentLink"
+          },
+          "description": "Addresses at which people can open the agent's workspace, its editors and its ports; empty when its host has none."
+        },
+        "outdated": {
+          "type": "boolean",
+          "description": "Whether the project has a newer version than the agent's workspace, which ` + "`" + `restart_agent` + "`" + ` takes with update; absent otherwise."
+        },
+        "stops_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the host stops the workspace, unless somebody uses it; absent when it does not."
+        },
+        "dormant_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "Since when the workspace is dormant, because nobody has used it; absent when it is not."
+        },
+        "deletion_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the host deletes the dormant workspace; absent when it does not."
         }
       },
       "required": [
@@ -4592,7 +4871,8 @@ const fleetServiceStopAgentOutput = `{
         "owner",
         "location",
         "place",
-        "shares"
+        "shares",
+        "links"
       ],
       "description": "Agent is a long-lived named worker in a workspace."
     },
@@ -4636,6 +4916,24 @@ const fleetServiceStopAgentOutput = `{
         "shared_at"
       ],
       "description": "Share lets a person or a group see an agent of another owner, or also run tasks on it."
+    },
+    "AgentLink": {
+      "type": "object",
+      "properties": {
+        "name": {
+          "type": "string",
+          "description": "What it opens, for people, such as Workspace or code-server."
+        },
+        "url": {
+          "type": "string",
+          "description": "The address."
+        }
+      },
+      "required": [
+        "name",
+        "url"
+      ],
+      "description": "AgentLink is an address at which people can open a part of an agent's workspace."
     }
   }
 }`
@@ -4655,6 +4953,18 @@ const fleetServiceRestartAgentInput = `{
       "type": "string",
       "maxLength": 128,
       "description": "An id that the caller chooses. A repeated call with the same id and arguments does nothing and returns the first result."
+    },
+    "update": {
+      "type": "boolean",
+      "description": "Update the workspace to the newest version of its project. By default it keeps its version."
+    },
+    "parameters": {
+      "type": "object",
+      "additionalProperties": {
+        "type": "string"
+      },
+      "maxProperties": 100,
+      "description": "New values of the project's parameters. Others keep their values."
     }
   },
   "required": [
@@ -4673,6 +4983,10 @@ const fleetServiceRestartAgentOutput = `{
     "message": {
       "type": "string",
       "description": "What was done, as a sentence."
+    },
+    "unfinished": {
+      "type": "boolean",
+      "description": "Whether the call has waited as long as it may, and the agent is not ready yet; absent otherwise. The same call with the same request_id waits on."
     }
   },
   "required": [
@@ -4812,6 +5126,41 @@ const fleetServiceRestartAgentOutput = `{
             "run"
           ],
           "description": "What the caller may do with the agent, in ` + "`" + `show_agent` + "`" + `; absent if it may do everything.\n- view: See the agent, its tasks, their output and results, and its questions.\n- run: Also start and stop tasks, send messages and answer questions."
+        },
+        "links": {
+          "type": "array",
+          "items": {
+            "$ref": "#/$defs/AgentLink"
+          },
+          "description": "Addresses at which people can open the agent's workspace, its editors and its ports; empty when its host has none."
+        },
+        "outdated": {
+          "type": "boolean",
+          "description": "Whether the project has a newer version than the agent's workspace, which ` + "`" + `restart_agent` + "`" + ` takes with update; absent otherwise."
+        },
+        "stops_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the host stops the workspace, unless somebody uses it; absent when it does not."
+        },
+        "dormant_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "Since when the workspace is dormant, because nobody has used it; absent when it is not."
+        },
+        "deletion_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the host deletes the dormant workspace; absent when it does not."
         }
       },
       "required": [
@@ -4831,7 +5180,8 @@ const fleetServiceRestartAgentOutput = `{
         "owner",
         "location",
         "place",
-        "shares"
+        "shares",
+        "links"
       ],
       "description": "Agent is a long-lived named worker in a workspace."
     },
@@ -4875,6 +5225,24 @@ const fleetServiceRestartAgentOutput = `{
         "shared_at"
       ],
       "description": "Share lets a person or a group see an agent of another owner, or also run tasks on it."
+    },
+    "AgentLink": {
+      "type": "object",
+      "properties": {
+        "name": {
+          "type": "string",
+          "description": "What it opens, for people, such as Workspace or code-server."
+        },
+        "url": {
+          "type": "string",
+          "description": "The address."
+        }
+      },
+      "required": [
+        "name",
+        "url"
+      ],
+      "description": "AgentLink is an address at which people can open a part of an agent's workspace."
     }
   }
 }`

@@ -36,7 +36,9 @@ type Project struct {
 	// Name of the template of the project's workspaces.
 	TemplateName string `protobuf:"bytes,5,opt,name=template_name,json=templateName,proto3" json:"template_name,omitempty"`
 	// Name of the place that the project is in.
-	Place         string `protobuf:"bytes,6,opt,name=place,proto3" json:"place,omitempty"`
+	Place string `protobuf:"bytes,6,opt,name=place,proto3" json:"place,omitempty"`
+	// What `create_agent` accepts as parameters; empty when the project has none.
+	Parameters    []*ProjectParameter `protobuf:"bytes,7,rep,name=parameters,proto3" json:"parameters,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -113,6 +115,113 @@ func (x *Project) GetPlace() string {
 	return ""
 }
 
+func (x *Project) GetParameters() []*ProjectParameter {
+	if x != nil {
+		return x.Parameters
+	}
+	return nil
+}
+
+// ProjectParameter is a value that a caller can choose when an agent of a project is created.
+type ProjectParameter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name, the key in parameters of `create_agent`.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Name for people.
+	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
+	// What the value is for.
+	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
+	// Type of the value, which is always written as a text: text, number, bool, or list for a JSON list of texts.
+	Type string `protobuf:"bytes,4,opt,name=type,proto3" json:"type,omitempty"`
+	// Whether `create_agent` needs a value, because there is no default. A role can set it.
+	Required bool `protobuf:"varint,5,opt,name=required,proto3" json:"required,omitempty"`
+	// The value without a choice; empty when there is none.
+	Default string `protobuf:"bytes,6,opt,name=default,proto3" json:"default,omitempty"`
+	// The valid values; empty when every value of the type is valid.
+	Options       []string `protobuf:"bytes,7,rep,name=options,proto3" json:"options,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProjectParameter) Reset() {
+	*x = ProjectParameter{}
+	mi := &file_fleet_v1_project_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProjectParameter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProjectParameter) ProtoMessage() {}
+
+func (x *ProjectParameter) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_project_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProjectParameter.ProtoReflect.Descriptor instead.
+func (*ProjectParameter) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_project_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ProjectParameter) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ProjectParameter) GetDisplayName() string {
+	if x != nil {
+		return x.DisplayName
+	}
+	return ""
+}
+
+func (x *ProjectParameter) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *ProjectParameter) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *ProjectParameter) GetRequired() bool {
+	if x != nil {
+		return x.Required
+	}
+	return false
+}
+
+func (x *ProjectParameter) GetDefault() string {
+	if x != nil {
+		return x.Default
+	}
+	return ""
+}
+
+func (x *ProjectParameter) GetOptions() []string {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
 // Role is how an agent behaves in a project.
 type Role struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -130,7 +239,7 @@ type Role struct {
 
 func (x *Role) Reset() {
 	*x = Role{}
-	mi := &file_fleet_v1_project_proto_msgTypes[1]
+	mi := &file_fleet_v1_project_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -142,7 +251,7 @@ func (x *Role) String() string {
 func (*Role) ProtoMessage() {}
 
 func (x *Role) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_project_proto_msgTypes[1]
+	mi := &file_fleet_v1_project_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -155,7 +264,7 @@ func (x *Role) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Role.ProtoReflect.Descriptor instead.
 func (*Role) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_project_proto_rawDescGZIP(), []int{1}
+	return file_fleet_v1_project_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Role) GetName() string {
@@ -190,7 +299,7 @@ var File_fleet_v1_project_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_project_proto_rawDesc = "" +
 	"\n" +
-	"\x16fleet/v1/project.proto\x12\bfleet.v1\"\xbe\x01\n" +
+	"\x16fleet/v1/project.proto\x12\bfleet.v1\"\xfa\x01\n" +
 	"\aProject\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12 \n" +
@@ -198,7 +307,18 @@ const file_fleet_v1_project_proto_rawDesc = "" +
 	"\vtemplate_id\x18\x04 \x01(\tR\n" +
 	"templateId\x12#\n" +
 	"\rtemplate_name\x18\x05 \x01(\tR\ftemplateName\x12\x14\n" +
-	"\x05place\x18\x06 \x01(\tR\x05place\"y\n" +
+	"\x05place\x18\x06 \x01(\tR\x05place\x12:\n" +
+	"\n" +
+	"parameters\x18\a \x03(\v2\x1a.fleet.v1.ProjectParameterR\n" +
+	"parameters\"\xcf\x01\n" +
+	"\x10ProjectParameter\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
+	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12 \n" +
+	"\vdescription\x18\x03 \x01(\tR\vdescription\x12\x12\n" +
+	"\x04type\x18\x04 \x01(\tR\x04type\x12\x1a\n" +
+	"\brequired\x18\x05 \x01(\bR\brequired\x12\x18\n" +
+	"\adefault\x18\x06 \x01(\tR\adefault\x12\x18\n" +
+	"\aoptions\x18\a \x03(\tR\aoptions\"y\n" +
 	"\x04Role\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12 \n" +
@@ -217,17 +337,19 @@ func file_fleet_v1_project_proto_rawDescGZIP() []byte {
 	return file_fleet_v1_project_proto_rawDescData
 }
 
-var file_fleet_v1_project_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_fleet_v1_project_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_fleet_v1_project_proto_goTypes = []any{
-	(*Project)(nil), // 0: fleet.v1.Project
-	(*Role)(nil),    // 1: fleet.v1.Role
+	(*Project)(nil),          // 0: fleet.v1.Project
+	(*ProjectParameter)(nil), // 1: fleet.v1.ProjectParameter
+	(*Role)(nil),             // 2: fleet.v1.Role
 }
 var file_fleet_v1_project_proto_depIdxs = []int32{
-	0, // [0:0] is the sub-list for method output_type
-	0, // [0:0] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	1, // 0: fleet.v1.Project.parameters:type_name -> fleet.v1.ProjectParameter
+	1, // [1:1] is the sub-list for method output_type
+	1, // [1:1] is the sub-list for method input_type
+	1, // [1:1] is the sub-list for extension type_name
+	1, // [1:1] is the sub-list for extension extendee
+	0, // [0:1] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_project_proto_init() }
@@ -241,7 +363,7 @@ func file_fleet_v1_project_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_project_proto_rawDesc), len(file_fleet_v1_project_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -19,6 +19,23 @@ func (m *Project) AppendJSON(b []byte) []byte {
 	b = wire.AppendString(append(b, `,"template_id":`...), m.TemplateId)
 	b = wire.AppendString(append(b, `,"template_name":`...), m.TemplateName)
 	b = wire.AppendString(append(b, `,"place":`...), m.Place)
+	b = wire.AppendList(append(b, `,"parameters":`...), m.Parameters, wire.AppendMessage)
+	return wire.End(b, begin)
+}
+
+// AppendJSON appends the message as JSON; null if it is nil.
+func (m *ProjectParameter) AppendJSON(b []byte) []byte {
+	if m == nil {
+		return append(b, "null"...)
+	}
+	begin := len(b)
+	b = wire.AppendString(append(b, `,"name":`...), m.Name)
+	b = wire.AppendString(append(b, `,"display_name":`...), m.DisplayName)
+	b = wire.AppendString(append(b, `,"description":`...), m.Description)
+	b = wire.AppendString(append(b, `,"type":`...), m.Type)
+	b = wire.AppendBool(append(b, `,"required":`...), m.Required)
+	b = wire.AppendString(append(b, `,"default":`...), m.Default)
+	b = wire.AppendList(append(b, `,"options":`...), m.Options, wire.AppendString)
 	return wire.End(b, begin)
 }
 

@@ -21,12 +21,12 @@ func NewFleet(svc *service.Service) *Fleet { return &Fleet{svc: svc} }
 // CreateAgent creates an agent.
 func (f *Fleet) CreateAgent(ctx context.Context, r *fleetv1.CreateAgentRequest) (*fleetv1.CreateAgentResponse, error) {
 	v, message, err := f.svc.CreateAgent(ctx, service.CreateAgentRequest{
-		Name: r.GetName(), Project: r.GetProject(), Role: r.GetRole(), Spec: r.GetSpec(), RequestID: r.GetRequestId(),
+		Name: r.GetName(), Project: r.GetProject(), Role: r.GetRole(), Spec: r.GetSpec(), Parameters: r.GetParameters(), RequestID: r.GetRequestId(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.CreateAgentResponse{Agent: agentOf(v), Message: message}, nil
+	return &fleetv1.CreateAgentResponse{Agent: agentOf(v), Message: message, Unfinished: only(!v.Settled())}, nil
 }
 
 // ListAgents lists agents.
@@ -95,7 +95,7 @@ func (f *Fleet) DeleteAgent(ctx context.Context, r *fleetv1.DeleteAgentRequest) 
 	if left.Size > 0 {
 		gone.BundleSize = some32(left.Size)
 	}
-	return &fleetv1.DeleteAgentResponse{Message: message, DeletedAgent: gone}, nil
+	return &fleetv1.DeleteAgentResponse{Message: message, DeletedAgent: gone, Unfinished: only(!v.Settled())}, nil
 }
 
 // StartAgent starts an agent's workspace.
@@ -104,7 +104,7 @@ func (f *Fleet) StartAgent(ctx context.Context, r *fleetv1.StartAgentRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.StartAgentResponse{Agent: agentOf(v), Message: message}, nil
+	return &fleetv1.StartAgentResponse{Agent: agentOf(v), Message: message, Unfinished: only(!v.Settled())}, nil
 }
 
 // StopAgent stops an agent's workspace.
@@ -113,16 +113,18 @@ func (f *Fleet) StopAgent(ctx context.Context, r *fleetv1.StopAgentRequest) (*fl
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.StopAgentResponse{Agent: agentOf(v), Message: message}, nil
+	return &fleetv1.StopAgentResponse{Agent: agentOf(v), Message: message, Unfinished: only(!v.Settled())}, nil
 }
 
 // RestartAgent restarts an agent's workspace.
 func (f *Fleet) RestartAgent(ctx context.Context, r *fleetv1.RestartAgentRequest) (*fleetv1.RestartAgentResponse, error) {
-	v, message, err := f.svc.RestartAgent(ctx, r.GetAgentName(), r.GetRole(), r.GetRequestId())
+	v, message, err := f.svc.RestartAgent(ctx, service.RestartAgentRequest{
+		Agent: r.GetAgentName(), Role: r.GetRole(), Update: r.GetUpdate(), Parameters: r.GetParameters(), RequestID: r.GetRequestId(),
+	})
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.RestartAgentResponse{Agent: agentOf(v), Message: message}, nil
+	return &fleetv1.RestartAgentResponse{Agent: agentOf(v), Message: message, Unfinished: only(!v.Settled())}, nil
 }
 
 // ShowAgentLog shows the log of an agent's workspace.

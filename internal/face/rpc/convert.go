@@ -60,13 +60,22 @@ func agentOf(v *fleet.AgentView) *fleetv1.Agent {
 		Name: v.Name, WorkspaceId: v.WorkspaceID, Status: statusOf(v.Status()), Role: v.Role, Project: v.Project, Spec: textOf(v.Spec),
 		CreatedAt: timeOf(v.CreatedAt), UpdatedAt: timeOf(v.UpdatedAt), Metadata: metadataOf(&v.Agent),
 		State: stateOf(v.State), StateReason: textOf(v.StateReason), Owner: v.Owner, Location: textOf(v.Location), Place: v.Place, Waiting: only(v.Waiting()),
-		Stalled: only(v.Stalled()), Shares: sharesOf(v.Shares),
+		Stalled: only(v.Stalled()), Shares: sharesOf(v.Shares), Links: linksOf(v.Host.Links), Outdated: only(v.Host.Outdated),
+		StopsAt: timeOf(v.Host.StopsAt), DormantAt: timeOf(v.Host.DormantAt), DeletionAt: timeOf(v.Host.DeletionAt),
 	}
 	if v.Stalled() {
 		a.LastStep = someText(v.Task.LastStep)
 	}
 	a.CurrentTask, a.CurrentTaskId = currentOf(v)
 	return a
+}
+
+func linksOf(links []fleet.Link) []*fleetv1.AgentLink {
+	out := make([]*fleetv1.AgentLink, 0, len(links))
+	for _, l := range links {
+		out = append(out, &fleetv1.AgentLink{Name: textOf(l.Name), Url: textOf(l.URL)})
+	}
+	return out
 }
 
 // metadataOf returns what the workspace reports. It adds the spec if the workspace does not report one.
@@ -88,7 +97,7 @@ func currentOf(v *fleet.AgentView) (headline, id *wrapperspb.StringValue) {
 func summaryOf(v *fleet.AgentView) *fleetv1.AgentSummary {
 	s := &fleetv1.AgentSummary{
 		Name: v.Name, Status: statusOf(v.Status()), State: stateOf(v.State), Role: v.Role, Project: v.Project, Owner: v.Owner,
-		Place: v.Place, Waiting: only(v.Waiting()), Stalled: only(v.Stalled()),
+		Place: v.Place, Waiting: only(v.Waiting()), Stalled: only(v.Stalled()), Outdated: only(v.Host.Outdated),
 	}
 	s.CurrentTask, s.CurrentTaskId = currentOf(v)
 	return s
@@ -179,7 +188,17 @@ func eventsOf(es []fleet.Event) []*fleetv1.Event {
 }
 
 func projectOf(p fleet.Project) *fleetv1.Project {
-	return &fleetv1.Project{Name: p.Name, DisplayName: p.DisplayName, Description: p.Description, TemplateId: p.TemplateID, TemplateName: p.TemplateName, Place: p.Place}
+	out := &fleetv1.Project{
+		Name: p.Name, DisplayName: p.DisplayName, Description: p.Description, TemplateId: p.TemplateID, TemplateName: p.TemplateName, Place: p.Place,
+		Parameters: make([]*fleetv1.ProjectParameter, 0, len(p.Parameters)),
+	}
+	for _, q := range p.Parameters {
+		out.Parameters = append(out.Parameters, &fleetv1.ProjectParameter{
+			Name: textOf(q.Name), DisplayName: textOf(q.DisplayName), Description: textOf(q.Description), Type: string(q.Type),
+			Required: q.Required, Default: textOf(q.Default), Options: textsOf(q.Options),
+		})
+	}
+	return out
 }
 
 func roleOf(r fleet.Role) *fleetv1.Role {

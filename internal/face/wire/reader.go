@@ -143,6 +143,31 @@ func (r *Reader) Struct(to **structpb.Struct) {
 	}
 }
 
+// Texts reads a JSON object whose values are texts.
+func (r *Reader) Texts(to *map[string]string) {
+	const want = "an object whose values are strings"
+	if !r.begins('{', want) {
+		return
+	}
+	values, field := map[string]string{}, r.field
+	defer func() { r.field = field }()
+	for range r.members() {
+		key := string(r.field)
+		r.field = field
+		if _, twice := values[key]; twice {
+			r.fail("%s has the key %q twice; give it once", r.subject(), short(key))
+			return
+		}
+		if r.peek() != '"' {
+			r.wrongType(want)
+			return
+		}
+		value, _ := r.text()
+		values[key] = string(value)
+	}
+	*to = values
+}
+
 // Enum reads the name of an enum value. The zero value cannot be given.
 func Enum[E ~int32](r *Reader, to *E, values map[string]int32) {
 	if r.null || r.err != nil {

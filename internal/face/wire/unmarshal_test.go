@@ -41,6 +41,7 @@ func TestUnmarshal(t *testing.T) {
 		{"a number", `{"offset":1.5}`, &fleetv1.ShowTaskOutputRequest{Offset: proto.Float64(1.5)}},
 		{"a time", `{"since":"2025-10-29T10:00:00.5+01:00"}`, &fleetv1.ListTasksRequest{Since: &timestamppb.Timestamp{Seconds: 1761728400, Nanos: 5e8}}},
 		{"any object", `{"context":{"a":[{},[],true,false,null,-1.5e3,"\n"]}}`, &fleetv1.ExecuteAgentRequestRequest{Context: context}},
+		{"texts by name", `{"parameters":{"region":"eu","size":""}}`, &fleetv1.CreateAgentRequest{Parameters: map[string]string{"region": "eu", "size": ""}}},
 		{"numbers of 64 bits", `{"offset":92233720368547758070e-1}`, &fleetv1.DownloadTaskPayloadRequest{Offset: math.MaxInt64}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -105,6 +106,9 @@ func TestUnmarshalRefuses(t *testing.T) {
 		{"time is not one", tasks, `{"since":"today"}`, "INVALID_ARGUMENT", "since", `since must be a time like 2026-11-22T10:30:00Z, got "today"`},
 		{"time is too fine", tasks, `{"since":"2025-10-29T10:00:00.0000000001Z"}`, "INVALID_ARGUMENT", "since", `since must be a time like`},
 		{"time is too early", tasks, `{"since":"0000-10-29T10:00:00Z"}`, "INVALID_ARGUMENT", "since", `since must be a time like`},
+		{"texts are a list", create, `{"parameters":["a"]}`, "INVALID_ARGUMENT", "parameters", `parameters must be an object whose values are strings, got a list`},
+		{"a text is a number", create, `{"parameters":{"size":3}}`, "INVALID_ARGUMENT", "parameters", `parameters must be an object whose values are strings, got the number 3`},
+		{"a text twice", create, `{"parameters":{"size":"3","size":"4"}}`, "INVALID_ARGUMENT", "parameters", `parameters has the key "size" twice; give it once`},
 		{"object is a string", run, `{"context":"a"}`, "INVALID_ARGUMENT", "context", `context must be an object, got the string "a"`},
 		{"key of an object twice", run, `{"context":{"a":{"k":1,"k":2}}}`, "INVALID_ARGUMENT", "context", `context has the key "k" twice; give it once`},
 		{"number in an object is huge", run, `{"context":{"a":1e999}}`, "INVALID_ARGUMENT", "context", `context has a number that is too large: 1e999`},

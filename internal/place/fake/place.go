@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,12 +104,15 @@ type Place struct {
 	left      map[string]string // work of deleted agents, by uid
 }
 
-var _ fleet.Place = (*Place)(nil)
+var (
+	_ fleet.Place     = (*Place)(nil)
+	_ fleet.Versioner = (*Place)(nil)
+)
 
 // New creates a world.
 func New(c Config) *Place {
 	c.Traits.Name = or(c.Traits.Name, "fake")
-	c.Traits.Asks = !c.NoQuestions
+	c.Traits.Asks, c.Traits.Versions = !c.NoQuestions, true
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -154,17 +158,79 @@ func (b *Place) Roles(ctx context.Context, project string) (roles []fleet.Role, 
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		p, err := b.project(project)
-		roles = p.Roles
-		if len(roles) == 0 {
-			roles = DefaultRoles()
-		}
-		roles = slices.Clone(roles)
+		roles = p.roles()
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return roles, nil
+}
+
+// roles returns a copy of the roles of the project's newest version.
+func (p Project) roles() []fleet.Role {
+	if len(p.Roles) == 0 {
+		return DefaultRoles()
+	}
+	return slices.Clone(p.Roles)
+}
+
+// CheckStart checks whether the agent's workspace can be started as Agent.Next says.
+func (b *Place) CheckStart(ctx context.Context, a fleet.Agent) (role string, err error) {
+	err = b.call(ctx, Call{Method: CheckStart, Agent: a}, func() error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		w := b.of(a)
+		if w == nil {
+			return gone(a)
+		}
+		_, role, err = b.next(w, a)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return role, nil
+}
+
+// next returns the roles of the version with which the workspace is started next, and the role that the workspace will
+// have. The world's mutex must be held.
+func (b *Place) next(w *workspace, a fleet.Agent) (roles []fleet.Role, role string, err error) {
+	p, err := b.project(w.Project)
+	roles, role = w.roles, w.Role
+	if a.Next.Update && err == nil || roles == nil {
+		roles = p.roles()
+	}
+	if a.Next.Role {
+		role = a.Role
+	}
+	if !a.Next.Role && !a.Next.Update && !a.Next.Parameters || a.Config != nil {
+		return roles, role, nil
+	}
+	found, err := fleet.FindRole(roles, w.Project, role)
+	if err != nil {
+		return nil, "", err
+	}
+	if a.Next.Parameters {
+		err = p.CheckParameters(found, a.Parameters)
+	}
+	return roles, found.Name, err
+}
+
+// renew makes the changes of the next start. The world's mutex must be held.
+func (b *Place) renew(w *workspace, a fleet.Agent) error {
+	roles, role, err := b.next(w, a)
+	if err != nil {
+		return err
+	}
+	w.Role, w.roles = role, roles
+	if a.Next.Update {
+		w.Host.Outdated = false
+	}
+	if a.Next.Parameters {
+		w.parameters = maps.Clone(a.Parameters)
+	}
+	return nil
 }
 
 // project returns the project with exactly this name. The world's mutex must be held.
@@ -198,7 +264,7 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (ws fleet.Workspac
 				return fleet.Errorf(fleet.ReasonAgentExists, "a workspace named %q already exists: choose another name", w.Name).With("field", "name")
 			}
 		}
-		w := &workspace{begins: p.SpecIsTask, Workspace: fleet.Workspace{
+		w := &workspace{begins: p.SpecIsTask, roles: p.roles(), parameters: maps.Clone(a.Parameters), Workspace: fleet.Workspace{
 			AgentUID: a.UID, Name: a.Name, Owner: a.Owner, Project: a.Project, Role: a.Role, Spec: a.Spec,
 			Metadata: map[string]string{"fleet_mcp_agent_spec": a.Spec},
 		}}
@@ -225,7 +291,9 @@ func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 		b.settle(w)
 		switch w.State {
 		case fleet.StateStopped, fleet.StateFailed, fleet.StateCanceled:
-			w.Role = a.Role
+			if err := b.renew(w, a); err != nil {
+				return err
+			}
 			b.build(w)
 		}
 		return nil

@@ -168,7 +168,7 @@ func TestBuilds(t *testing.T) {
 	require.Equal(t, "no disk left", w.Reason)
 
 	manager := papi
-	manager.Role = "manager"
+	manager.Role, manager.Next.Role = "manager", true
 	require.NoError(t, b.Start(t.Context(), manager))
 	w, _ = b.Workspace("papi")
 	require.Equal(t, fleet.StateRunning, w.State)
@@ -318,7 +318,7 @@ func TestAdoption(t *testing.T) {
 		Traits:     fleet.Traits{Adopts: true, UniqueNames: true},
 		Workspaces: []fleet.Workspace{{Name: "Carl", Owner: "bob", Project: "DataOne", Role: "operator"}},
 	})
-	require.Equal(t, fleet.Traits{Name: "fake", Adopts: true, UniqueNames: true, Asks: true}, b.Traits())
+	require.Equal(t, fleet.Traits{Name: "fake", Adopts: true, UniqueNames: true, Asks: true, Versions: true}, b.Traits())
 	all, err := b.List(t.Context())
 	require.NoError(t, err)
 	require.Len(t, all, 1)

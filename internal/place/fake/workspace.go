@@ -21,8 +21,10 @@ type workspace struct {
 	files map[string]bool // files that runs have changed
 	made  []string        // the lines that runs have added
 
-	begins bool // the agent starts to work on its spec by itself
-	begun  *run // the run that the agent has started by itself
+	roles      []fleet.Role // of the version that it was made or updated with; nil: the newest
+	parameters map[string]string
+	begins     bool // the agent starts to work on its spec by itself
+	begun      *run // the run that the agent has started by itself
 
 	// These fields are used while State is starting: the conditions that the build waits for, and the reason why it
 	// will fail.

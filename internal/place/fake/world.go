@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -92,6 +93,34 @@ func (b *Place) Describe(ref, owner, role, spec, reason string) {
 	defer b.mu.Unlock()
 	w := b.find(ref)
 	w.Owner, w.Role, w.Spec, w.Reason = owner, role, spec, reason
+}
+
+// NewVersion gives the project a new version, with these roles and parameters. The project's workspaces keep the version that
+// they have, and are outdated. It panics if there is no such project.
+func (b *Place) NewVersion(project string, roles []fleet.Role, parameters []fleet.Parameter) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.IndexFunc(b.projects, func(p Project) bool { return p.Name == project })
+	b.projects[i].Roles, b.projects[i].Parameters = roles, parameters
+	for _, w := range b.workspaces {
+		if w.Project == project {
+			w.Host.Outdated = true
+		}
+	}
+}
+
+// SetHost sets what the host reports about the workspace.
+func (b *Place) SetHost(ref string, h fleet.HostFacts) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.find(ref).Host = h
+}
+
+// Parameters returns the values of the workspace's parameters.
+func (b *Place) Parameters(ref string) map[string]string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.find(ref).parameters)
 }
 
 // FailBuild makes the next build for the agent with the name, by Provision or Start, fail with the reason. The

@@ -93,6 +93,11 @@ func newAgent(uid, name, owner string) *fleet.Agent {
 	return &fleet.Agent{
 		UID: uid, Name: name, Owner: owner, Project: "Setup", Role: "coder", Spec: "do good\nwork", WorkspaceID: "ws-" + uid,
 		Location: "/work/" + name, Metadata: map[string]string{"pr": "https://example.com/1", "empty": ""},
+		Parameters: map[string]string{"region": "eu"}, Next: fleet.NextStart{Role: true, Update: true},
+		Host: fleet.HostFacts{
+			Links: []fleet.Link{{Name: "Workspace", URL: "https://coder.example.com/@alice/papi"}}, Outdated: true,
+			StopsAt: noon.Add(time.Hour), DormantAt: noon, DeletionAt: noon.Add(2 * time.Hour),
+		},
 		Shares:  []fleet.Share{{Grantee: fleet.Grantee{Group: "ops"}, Access: fleet.AccessRun, By: owner, At: noon}},
 		Toolset: fleet.ToolsetSubagents, Place: "local", OneTask: true, Conversed: true,
 		Config: &fleet.AgentConfig{

@@ -1,0 +1,164 @@
+package fleet
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ParameterType is the type of a parameter's value. Values are always texts.
+type ParameterType string
+
+// The types of parameters.
+const (
+	ParameterText   ParameterType = "text"
+	ParameterNumber ParameterType = "number"
+	ParameterBool   ParameterType = "bool"
+	ParameterList   ParameterType = "list" // a JSON array of texts
+)
+
+// Parameter is a value that a caller can choose when an agent of a project is created.
+type Parameter struct {
+	Name        string
+	DisplayName string
+	Description string
+	Type        ParameterType
+	Required    bool   // there is no default
+	Default     string // the value if the caller chooses none
+	// Options are the valid values; empty: every value of the type is valid. A list may have several of them.
+	Options []string
+	// Min and Max limit a number; nil: no limit.
+	Min, Max *int64
+	// Pattern is a regular expression that a text must match; empty: every text is valid. PatternError says for people what
+	// the pattern means.
+	Pattern, PatternError string
+}
+
+// MaxParameters is the largest number of parameters in a request.
+const MaxParameters = 100
+
+// CheckParameters returns INVALID_ARGUMENT if the values cannot be used for an agent of the project in the role. It names
+// the parameter, and the values that it accepts.
+func (p Project) CheckParameters(role Role, values map[string]string) error {
+	if len(values) > MaxParameters {
+		return Invalid(ReasonInvalidArgument, "parameters", "parameters has %d values: give at most %d", len(values), MaxParameters)
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		i := slices.IndexFunc(p.Parameters, func(q Parameter) bool { return q.Name == name })
+		if i < 0 {
+			return parameterError(name, "the project %q has no parameter %q: %s", p.Name, Shorten(name, 60), p.parameterNames())
+		}
+		if set, ok := role.Parameters[name]; ok {
+			return parameterError(name, "the role %q sets the parameter %q to %q: leave it out, or choose another role", role.Name, name, set)
+		}
+		if why := p.Parameters[i].reject(values[name]); why != "" {
+			return parameterError(name, "the parameter %q of the project %q cannot be %q: %s", name, p.Name, Shorten(values[name], 60), why).
+				With("options", strings.Join(p.Parameters[i].Options, ", "))
+		}
+	}
+	for _, q := range p.Parameters {
+		_, chosen := values[q.Name]
+		_, set := role.Parameters[q.Name]
+		if q.Required && !chosen && !set {
+			return parameterError(q.Name, "the project %q needs the parameter %q%s: %s", p.Name, q.Name, q.meaning(), q.accepts()).
+				With("options", strings.Join(q.Options, ", "))
+		}
+	}
+	return nil
+}
+
+func parameterError(name, format string, args ...any) *Error {
+	return Invalid(ReasonInvalidArgument, "parameters", format, args...).With("parameter", Shorten(name, 60))
+}
+
+func (p Project) parameterNames() string {
+	names := make([]string, 0, len(p.Parameters))
+	for _, q := range p.Parameters {
+		names = append(names, q.Name)
+	}
+	if len(names) == 0 {
+		return "it has none"
+	}
+	return "it has " + JoinNames(names)
+}
+
+// meaning returns the description in parentheses; "" if there is none.
+func (q Parameter) meaning() string {
+	for _, text := range []string{q.Description, q.DisplayName} {
+		if line, _, _ := strings.Cut(strings.TrimSpace(text), "\n"); line != "" && line != q.Name {
+			return " (" + Shorten(line, 120) + ")"
+		}
+	}
+	return ""
+}
+
+// accepts describes the valid values.
+func (q Parameter) accepts() string {
+	switch {
+	case len(q.Options) > 0 && q.Type == ParameterList:
+		return "give a JSON list with any of " + JoinNames(q.Options)
+	case len(q.Options) > 0:
+		return "give one of " + JoinNames(q.Options)
+	case q.Type == ParameterBool:
+		return "give true or false"
+	case q.Type == ParameterList:
+		return "give a JSON list of texts"
+	case q.Type == ParameterNumber:
+		return "give " + q.numbers()
+	case q.Pattern != "" && q.PatternError != "":
+		return Shorten(q.PatternError, 200)
+	case q.Pattern != "":
+		return "give a text that matches " + Shorten(q.Pattern, 200)
+	}
+	return "give a text"
+}
+
+func (q Parameter) numbers() string {
+	switch {
+	case q.Min != nil && q.Max != nil:
+		return "a number from " + strconv.FormatInt(*q.Min, 10) + " to " + strconv.FormatInt(*q.Max, 10)
+	case q.Min != nil:
+		return "a number of at least " + strconv.FormatInt(*q.Min, 10)
+	case q.Max != nil:
+		return "a number of at most " + strconv.FormatInt(*q.Max, 10)
+	}
+	return "a number"
+}
+
+// reject returns why the value is not valid; "" if it is valid.
+func (q Parameter) reject(value string) string {
+	valid := true
+	switch q.Type {
+	case ParameterBool:
+		valid = value == "true" || value == "false"
+	case ParameterNumber:
+		n, err := strconv.ParseInt(value, 10, 64)
+		valid = err == nil && (q.Min == nil || n >= *q.Min) && (q.Max == nil || n <= *q.Max)
+	case ParameterList:
+		var list []string
+		valid = json.Unmarshal([]byte(value), &list) == nil
+		for _, item := range list {
+			valid = valid && (len(q.Options) == 0 || slices.Contains(q.Options, item))
+		}
+		if valid {
+			return ""
+		}
+		return q.accepts()
+	}
+	if valid && len(q.Options) > 0 {
+		valid = slices.Contains(q.Options, value)
+	}
+	if valid && q.Pattern != "" {
+		// The host checks the value too. A pattern that Go does not know is left to it.
+		if pattern, err := regexp.Compile(q.Pattern); err == nil {
+			valid = pattern.MatchString(value)
+		}
+	}
+	if valid {
+		return ""
+	}
+	return q.accepts()
+}
