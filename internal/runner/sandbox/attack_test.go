@@ -179,6 +179,26 @@ func attack(name string, args []string) error {
 			}
 		}
 		return nil
+	case "allocate": // private memory, in MiB
+		b, err := unix.Mmap(-1, 0, int(number(0))<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+		_ = b
+		return err
+	case "grow": // a file of this many MiB
+		return os.WriteFile("large", make([]byte, number(0)<<20), 0o600)
+	case "open": // this many descriptors
+		for range number(0) {
+			if _, err := unix.Open("/dev/null", unix.O_RDONLY, 0); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "spin": // uses this many seconds of computing time
+		for {
+			var used unix.Rusage
+			if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil || used.Utime.Sec >= int64(number(0)) {
+				return err
+			}
+		}
 	case "descriptors": // inherited descriptors besides stdin, stdout and stderr
 		found, err := os.ReadDir("/proc/self/fd")
 		if err != nil {

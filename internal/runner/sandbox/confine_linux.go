@@ -3,10 +3,12 @@
 package sandbox
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/landlock-lsm/go-landlock/landlock"
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
@@ -135,13 +137,18 @@ func openPlain(dir string) (fd int, err error) {
 	return fd, nil
 }
 
-// limit sets the resource limits of the process.
+// limit sets the resource limits of the process. No limit is raised.
 func limit(p Policy) error {
-	processes := p.Processes
-	if processes == 0 {
-		processes = DefaultProcesses
+	limits := map[int]uint64{unix.RLIMIT_NPROC: cmp.Or(p.Processes, DefaultProcesses), unix.RLIMIT_CORE: 0}
+	for resource, most := range map[int]uint64{
+		unix.RLIMIT_DATA: p.Limits.Memory, unix.RLIMIT_CPU: uint64((p.Limits.CPU + time.Second - 1) / time.Second),
+		unix.RLIMIT_FSIZE: p.Limits.FileSize, unix.RLIMIT_NOFILE: p.Limits.Descriptors,
+	} {
+		if most > 0 {
+			limits[resource] = most
+		}
 	}
-	for resource, most := range map[int]uint64{unix.RLIMIT_NPROC: processes, unix.RLIMIT_CORE: 0} {
+	for resource, most := range limits {
 		var now unix.Rlimit
 		if err := unix.Getrlimit(resource, &now); err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Policy lists what a program may access. Paths are absolute. The zero value allows no files except a few devices. It
@@ -36,6 +37,17 @@ type Policy struct {
 	// Processes limits the number of processes and threads of the program's user. 0 means DefaultProcesses. The kernel
 	// exempts root.
 	Processes uint64 `json:"processes,omitempty"`
+
+	// Limits are limits for the program, and again for each process that it starts.
+	Limits Limits `json:"limits,omitzero"`
+}
+
+// Limits limits the resources of one process. 0 means no limit besides the one of the calling process.
+type Limits struct {
+	Memory      uint64        `json:"memory,omitempty"`      // writable private memory, in bytes; files that are only read do not count
+	CPU         time.Duration `json:"cpu,omitempty"`         // computing time, rounded up to seconds; SIGKILL ends a process that exceeds it
+	FileSize    uint64        `json:"file_size,omitempty"`   // size of a file that the process writes, in bytes; SIGXFSZ ends a process that exceeds it
+	Descriptors uint64        `json:"descriptors,omitempty"` // open file descriptors
 }
 
 // DefaultProcesses is the default of Policy.Processes.

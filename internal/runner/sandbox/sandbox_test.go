@@ -393,6 +393,19 @@ func TestProcessTable(t *testing.T) {
 	})
 }
 
+// TestLimits checks that a program cannot use more than Policy.Limits.
+func TestLimits(t *testing.T) {
+	each(t, func(t *testing.T, a *arena) {
+		for how, amounts := range map[string][2]string{"allocate": {"16", "1000"}, "grow": {"1", "20"}, "open": {"10", "300"}, "spin": {"0", "2"}} {
+			a.policy.Limits = sandbox.Limits{}
+			a.allows(how, amounts[1])
+			a.policy.Limits = sandbox.Limits{Memory: 500 << 20, CPU: time.Second, FileSize: 10 << 20, Descriptors: 200}
+			a.refuses(how, amounts[1])
+			a.allows(how, amounts[0])
+		}
+	})
+}
+
 // TestRefusals checks the errors for programs that cannot be started or confined.
 func TestRefusals(t *testing.T) {
 	each(t, func(t *testing.T, a *arena) {
