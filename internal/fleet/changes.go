@@ -12,7 +12,7 @@ type Changes struct {
 	Base    string `json:"base"`   // commit at which the task began
 	Commit  string `json:"commit"` // contains the tree at the end of the task, including uncommitted changes
 	Ref     string `json:"ref"`    // keeps Commit in the repository
-	Branch  string `json:"branch"` // the branch that the agent was on; empty if it was on no branch
+	Branch  string `json:"branch"` // where the repository has the commits of the agent's branch; empty if it was on no branch
 	Commits int    `json:"commits"`
 	Dirty   bool   `json:"dirty"`  // Commit contains uncommitted changes
 	Pushed  bool   `json:"pushed"` // a branch of a remote contains all of the agent's commits

@@ -92,7 +92,9 @@ type TaskChanges struct {
 	Commit string `protobuf:"bytes,2,opt,name=commit,proto3" json:"commit,omitempty"`
 	// Git ref that keeps the commit in the repository.
 	Ref string `protobuf:"bytes,3,opt,name=ref,proto3" json:"ref,omitempty"`
-	// The branch that the agent had checked out; empty if it had none.
+	// The branch of the repository that has the commits of the branch that the agent had checked out. It can have another
+	// name than the agent's own branch. It is the full name of a ref if no branch has the commits. Empty if the agent was
+	// on no branch.
 	Branch string `protobuf:"bytes,4,opt,name=branch,proto3" json:"branch,omitempty"`
 	// Number of commits that the agent made.
 	Commits int32 `protobuf:"varint,5,opt,name=commits,proto3" json:"commits,omitempty"`

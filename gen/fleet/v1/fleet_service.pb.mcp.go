@@ -2699,7 +2699,7 @@ const fleetServiceShowTaskOutput = `{
         },
         "branch": {
           "type": "string",
-          "description": "The branch that the agent had checked out; empty if it had none."
+          "description": "The branch of the repository that has the commits of the branch that the agent had checked out. It can have another name than the agent's own branch. It is the full name of a ref if no branch has the commits. Empty if the agent was on no branch."
         },
         "commits": {
           "type": "integer",
@@ -2967,7 +2967,7 @@ const fleetServiceShowTaskChangesOutput = `{
         },
         "branch": {
           "type": "string",
-          "description": "The branch that the agent had checked out; empty if it had none."
+          "description": "The branch of the repository that has the commits of the branch that the agent had checked out. It can have another name than the agent's own branch. It is the full name of a ref if no branch has the commits. Empty if the agent was on no branch."
         },
         "commits": {
           "type": "integer",

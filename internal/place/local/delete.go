@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"fleet/internal/fleet"
@@ -119,7 +120,7 @@ func (b *Place) decideKept(ctx context.Context, h home, r *record) error {
 	}
 	var w worktree.Work
 	if broken { // without files, work can only be on the branch
-		w.Commits, _ = b.git.Commits(ctx, t)
+		w.Commits, w.Branches, _ = b.git.Commits(ctx, t)
 		err = nil
 	} else {
 		w, err = b.git.Work(ctx, t)
@@ -132,11 +133,19 @@ func (b *Place) decideKept(ctx context.Context, h home, r *record) error {
 		r.Kept = fmt.Sprintf("git cannot tell what agent %q has changed, so its files are kept in %s", r.Name, keep)
 	case w.Uncommitted:
 		r.KeptDir = keep
-		r.Kept = fmt.Sprintf("uncommitted work of agent %q is kept in %s, a worktree of %s; the agent's branch is %s", r.Name, keep, r.Repository, r.Branch)
+		r.Kept = fmt.Sprintf("uncommitted work of agent %q is kept in %s, a worktree of %s; the agent's branch is %s", r.Name, keep, r.Repository, t.PublishedBranch())
 	case w.Commits > 0:
-		r.Kept = fmt.Sprintf("the commits of agent %q (%d) are kept on the branch %s of %s", r.Name, w.Commits, r.Branch, r.Repository)
+		r.Kept = fmt.Sprintf("the commits of agent %q (%d) are kept on the %s of %s", r.Name, w.Commits, branches(w.Branches), r.Repository)
 	}
 	return nil
+}
+
+// branches returns the names of branches as a part of a sentence.
+func branches(names []string) string {
+	if len(names) == 1 {
+		return "branch " + names[0]
+	}
+	return "branches " + strings.Join(names, ", ")
 }
 
 // deleteHome deletes a home that Delete has renamed to trash. It deletes the record last, so that an interrupted

@@ -126,7 +126,7 @@ func (h home) workspace() (fleet.Workspace, error) {
 	}
 	w.Metadata = map[string]string{"directory": w.Location}
 	if r.Repository != "" {
-		w.Metadata["repository"], w.Metadata["branch"] = r.Repository, r.Branch
+		w.Metadata["repository"], w.Metadata["branch"] = r.Repository, h.tree(r).PublishedBranch()
 	}
 	reason, stopped := h.stopped()
 	switch {

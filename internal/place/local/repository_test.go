@@ -80,6 +80,7 @@ func TestDeleteKeepsWork(t *testing.T) {
 		{"committed", commit, false, true},
 		{"committed, and more", commit + "echo three >>file", true, true},
 		{"merged", commit + "git branch -f result", false, false},
+		{"on another branch", "git checkout -qb fix; " + commit, false, false},
 		{"on no branch", "git checkout -q --detach; " + commit, true, true},
 		{"half-way through a merge", "git checkout -qb other; " + commit + "git checkout -q -; echo x >file; git commit -qam x; git merge other || true", true, true},
 	} {
@@ -96,7 +97,9 @@ func TestDeleteKeepsWork(t *testing.T) {
 			tag := "papi-" + a.UID[len(a.UID)-8:]
 			dir := filepath.Join(w.dir, "kept", tag)
 			require.NoDirExists(t, w.home(a))
-			require.Equal(t, tc.dir || tc.branch, kept != "", kept)
+			other := map[string]string{"merged": "result", "on another branch": "fix"}[tc.name]
+			require.Equal(t, tc.dir || tc.branch || other != "", kept != "", kept)
+			require.Contains(t, kept, other)
 			require.Equal(t, tc.branch, strings.Contains(git(t, repo, "git branch"), "fleet/"+tag), "whether the branch is kept")
 			if tc.branch {
 				require.Contains(t, kept, "fleet/"+tag)
@@ -158,6 +161,29 @@ func TestAgentDamagesRepository(t *testing.T) {
 	require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
 	_, o = w.do(a, "echo two >>file; git commit -qam two; git log -1 --format=%s")
 	require.Equal(t, "two", o.Summary, "%+v", o)
+}
+
+// TestNames checks that all answers name the branch of the repository that has the agent's commits.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	w, repo := repoWorld(t, false)
+	a := w.agent("repo")
+	branch := "fleet/papi-" + a.UID[len(a.UID)-8:]
+	git(t, repo, "git checkout -q "+branch)
+	r := newRun("git commit -q --allow-empty -m two")
+	require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
+	_, o := w.follow(a, r)
+	require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
+	c, err := w.Connect(a).Changes(w.ctx, r)
+	require.NoError(t, err)
+	require.Equal(t, branch+"-2", c.Branch)
+	ws, err := w.Inspect(w.ctx, a)
+	require.NoError(t, err)
+	require.Equal(t, branch+"-2", ws.Metadata["branch"])
+	kept, err := w.Delete(w.ctx, a)
+	require.NoError(t, err)
+	require.Contains(t, kept, "branch "+branch+"-2 of ")
+	require.Equal(t, "two", git(t, repo, "git log -1 --format=%s "+branch+"-2"))
 }
 
 // TestBranchNamedFleet checks that agents can be created although git cannot have the branches fleet and fleet/papi.

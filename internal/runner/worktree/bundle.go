@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// Bundle writes the agent's branch and snapshots to out, as a git bundle. It leaves out commits that a remote has.
+// Bundle writes the agent's branches and snapshots to out, as a git bundle. It leaves out commits that a remote has.
 // Unless own is set, it also leaves out commits that are in tags, or in branches whose names do not begin with fleet/.
 // If nothing remains, Bundle writes nothing. Set own if only the agent uses the repository. Then the bundle contains
 // all branches of the repository.
@@ -20,8 +20,12 @@ func (g *Git) Bundle(ctx context.Context, t Tree, uid string, own bool, out io.W
 	switch {
 	case own:
 		revs = append(revs, "--branches")
-	case t.Branch != "" && v.has(ctx, "refs/heads/"+t.Branch):
-		revs = append(revs, "refs/heads/"+t.Branch)
+	default:
+		for _, name := range t.publishedNames() {
+			if v.has(ctx, "refs/heads/"+name) {
+				revs = append(revs, "refs/heads/"+name)
+			}
+		}
 	}
 	revs = append(revs, "--not", "--ignore-missing", "--remotes")
 	if !own {

@@ -101,15 +101,9 @@ func (k *refRecord) publish(t Tree, have refSet, branch, oid string) ([]update, 
 	if before && last.OID == oid {
 		return nil, true // the agent has not changed the branch; people may have changed it
 	}
-	other := t.Branch + "-" + strings.ReplaceAll(branch, "/", "-")
-	if branch == t.Branch {
-		other = t.Branch + "-2"
-	}
-	for _, name := range []string{last.Name, branch, other} {
+	for _, name := range k.names(t, branch) {
 		now, there := have["refs/heads/"+name]
 		switch {
-		case name == "":
-			continue
 		case there && now.oid == oid && before:
 			k.Published[branch] = published{name, oid}
 			return nil, true
@@ -225,12 +219,15 @@ func (g *Git) refresh(ctx context.Context, t Tree, have refSet) error {
 		return err
 	}
 	theirs := parseRefs(out.String())
+	taken := theirs.folders()
 	var all []update
 	for name := range union(now, k.Given) {
 		is, oid := theirs[name], now[name]
 		switch {
 		case is.to != "" || is.occupied || is.oid != k.Given[name] && is.oid != oid:
 			continue
+		case is.oid == "" && (taken[name] || theirs.below(name)):
+			continue // git cannot have a branch x and a branch x/y
 		case is.oid != oid:
 			all = append(all, update{name, oid, old(is.oid, len(oid))})
 		}

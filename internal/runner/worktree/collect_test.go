@@ -15,7 +15,7 @@ import (
 // collected collects the agent's work, and returns the branches of the repository with the subjects of their commits.
 func collected(t *testing.T, g *Git, tree Tree) string {
 	t.Helper()
-	_, err := g.Commits(t.Context(), tree)
+	_, _, err := g.Commits(t.Context(), tree)
 	require.NoError(t, err)
 	return sh(t, tree.Repository, "git for-each-ref --format='%(refname:short) %(subject)' refs/heads refs/tags")
 }
@@ -105,7 +105,7 @@ func TestCollect(t *testing.T) {
 			"a commit without parents": `T=$(git write-tree); git update-ref HEAD $(printf 'tree %s\nparent 1111111111111111111111111111111111111111\nauthor a <a@b> 1 +0000\ncommitter a <a@b> 1 +0000\n\nx\n' $T | git hash-object -t commit -w --stdin)`,
 		} {
 			sh(t, tree.Dir, "git branch -f good HEAD; "+make+`; [ "$(git cat-file -t HEAD)" = commit ]; git rev-parse --verify HEAD^ || git update-ref HEAD $(git commit-tree -p HEAD -m broken $T) `)
-			_, err := g.Commits(t.Context(), tree)
+			_, _, err := g.Commits(t.Context(), tree)
 			require.ErrorContains(t, err, "fatal: ", name)
 			t.Log(name, err)
 			require.Equal(t, "fleet/papi-1 one\nmain one\n", sh(t, tree.Repository, "git for-each-ref --format='%(refname:short) %(subject)' refs/heads; git fsck --full 2>&1"), name)

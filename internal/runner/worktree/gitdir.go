@@ -27,17 +27,17 @@ func (t Tree) separate() bool {
 	return err == nil && info.IsDir()
 }
 
-// initGitDir creates the agent's git directory, with the agent's branch at the commit. It replaces a git directory that
-// an interrupted call left.
-func (g *Git) initGitDir(ctx context.Context, t Tree, have refSet, commit string) error {
-	k := &refRecord{Given: have.given(t.UID), Published: map[string]published{t.Branch: {t.Branch, commit}}}
+// initGitDir creates the agent's git directory, with the agent's branch at the commit of p. The repository's refs in have
+// do not include p. initGitDir replaces a git directory that an interrupted call left.
+func (g *Git) initGitDir(ctx context.Context, t Tree, have refSet, p published) error {
+	k := &refRecord{Given: have.given(t.UID), Published: map[string]published{t.Branch: p}}
 	delete(k.Given, "refs/heads/"+t.Branch)
 	dir, err := g.newGitDir(ctx, t, have)
 	if err != nil {
 		return err
 	}
 	own := "refs/heads/" + t.Branch
-	for name, text := range map[string]string{"HEAD": "ref: " + own + "\n", own: commit + "\n"} {
+	for name, text := range map[string]string{"HEAD": "ref: " + own + "\n", own: p.OID + "\n"} {
 		if err := writeNew(filepath.Join(dir, name), text); err != nil {
 			return err
 		}

@@ -12,10 +12,11 @@ import (
 // refRecord records what Fleet knows about the refs in an agent's git directory. The file is next to that directory,
 // where the agent cannot write.
 type refRecord struct {
+	// Published has the agent's branches that the repository has, by the names that the agent uses. It comes first, so
+	// that readPublished reads only a part of the file.
+	Published map[string]published `json:"published"`
 	// Given has the refs that came from the repository, with their values.
 	Given map[string]string `json:"given"`
-	// Published has the agent's branches that the repository has, by the names that the agent uses.
-	Published map[string]published `json:"published"`
 }
 
 // published is a branch of an agent in the repository.
@@ -57,4 +58,24 @@ func (t Tree) writeRecord(k *refRecord) error {
 		err = os.Rename(t.knownFile()+".new", t.knownFile())
 	}
 	return err
+}
+
+// readPublished reads only the field Published of the record. It is nil if the file does not exist or cannot be read.
+func (t Tree) readPublished() map[string]published {
+	f, err := agentfile.Open(t.knownFile())
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = f.Close() }()
+	d := json.NewDecoder(f)
+	for _, want := range []json.Token{json.Delim('{'), "published"} {
+		if token, err := d.Token(); err != nil || token != want {
+			return nil
+		}
+	}
+	var all map[string]published
+	if err := d.Decode(&all); err != nil {
+		return nil
+	}
+	return all
 }

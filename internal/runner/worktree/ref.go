@@ -91,12 +91,28 @@ func (s refSet) free(name string) bool {
 			return false
 		}
 	}
-	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-		if _, ok := s["refs/heads/"+dir]; ok {
-			return false
+	return !s.below("refs/heads/" + name)
+}
+
+// folders returns the names that no ref can have, because other refs are below them.
+func (s refSet) folders() map[string]bool {
+	all := map[string]bool{}
+	for name := range s {
+		for dir := path.Dir(name); dir != "." && !all[dir]; dir = path.Dir(dir) {
+			all[dir] = true
 		}
 	}
-	return true
+	return all
+}
+
+// below reports whether no ref can have the name, because a ref has the name of one of its folders.
+func (s refSet) below(name string) bool {
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if _, ok := s[dir]; ok {
+			return true
+		}
+	}
+	return false
 }
 
 // update is one change of a ref. An empty oid deletes the ref. old is the expected value of the ref, or empty if any

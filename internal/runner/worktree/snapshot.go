@@ -141,6 +141,9 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.
 	} else {
 		have, err = g.refs(ctx, t)
 	}
+	if err == nil && t.separate() {
+		c.Branch, err = t.branchOf(have, c.Branch, head)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -83,7 +83,7 @@ name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm 
 		sh(t, tree.Dir, `git symbolic-ref HEAD refs/heads/none`)
 		c, err = g.Snapshot(t.Context(), tree, "agent", "task")
 		require.NoError(t, err)
-		require.Equal(t, "none", c.Branch)
+		require.Equal(t, "", c.Branch)
 		require.Equal(t, 2, c.Files)
 	})
 	t.Run("pushed", func(t *testing.T) {

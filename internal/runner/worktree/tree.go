@@ -59,7 +59,8 @@ func (g *Git) begin(ctx context.Context, t Tree, base string) error {
 	if err != nil {
 		return err
 	}
-	branch := "refs/heads/" + t.Branch
+	name := t.PublishedBranch()
+	branch := "refs/heads/" + name
 	commit := have[branch].oid
 	var all []update
 	if commit == "" {
@@ -76,7 +77,8 @@ func (g *Git) begin(ctx context.Context, t Tree, base string) error {
 	if err := g.complete(ctx, t.Repository, commit); err != nil {
 		return err
 	}
-	return g.initGitDir(ctx, t, have, commit)
+	delete(have, branch)
+	return g.initGitDir(ctx, t, have, published{name, commit})
 }
 
 // link creates the directory of the tree and its link to the git directory.
@@ -149,7 +151,9 @@ func (t Tree) Problem() string {
 // Work describes what exists only in a tree.
 type Work struct {
 	Uncommitted bool // the directory has uncommitted changes, or commits on no branch, which would be lost with it
-	Commits     int  // number of commits that are only on the tree's branch, and would be lost with the branch
+	Commits     int  // number of commits that are only on branches of the agent, and would be lost with them
+	// Branches are branches of the repository with these commits.
+	Branches []string
 }
 
 // Work collects the agent's commits into the repository. It returns what would be lost with the tree and its branch.
@@ -176,12 +180,14 @@ func (g *Git) Work(ctx context.Context, t Tree) (Work, error) {
 		}
 		w.Uncommitted = w.Uncommitted || n > 0
 	}
-	if w.Commits, err = g.commits(ctx, t); err != nil || w.Commits == 0 || !t.separate() {
+	if w.Commits, w.Branches, err = g.commits(ctx, t); err != nil || w.Commits == 0 || !t.separate() {
 		return w, err
 	}
 	// Only the agent's git directory records what the agent has pushed.
-	ahead, err := v.count(ctx, "refs/heads/"+t.Branch, "--not", "--remotes")
-	w.Commits = min(w.Commits, ahead)
+	ahead, err := v.count(ctx, "--branches", "--not", "--remotes")
+	if w.Commits = min(w.Commits, ahead); w.Commits == 0 {
+		w.Branches = nil
+	}
 	return w, err
 }
 
@@ -235,28 +241,15 @@ func (v *view) changed(ctx context.Context, depth int) (bool, error) {
 	return false, nil
 }
 
-// Commits collects the agent's commits into the repository. It returns the number of commits that are only on the
-// tree's branch.
-func (g *Git) Commits(ctx context.Context, t Tree) (int, error) {
+// Commits collects the agent's commits into the repository. It returns the number of commits that are only on branches
+// of the agent, and these branches.
+func (g *Git) Commits(ctx context.Context, t Tree) (int, []string, error) {
 	if t.separate() {
 		if _, err := g.collectWork(ctx, t); err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 	}
 	return g.commits(ctx, t)
-}
-
-// commits returns the number of commits of the repository that are only on the tree's branch.
-func (g *Git) commits(ctx context.Context, t Tree) (int, error) {
-	v, err := g.view(t.Repository, false)
-	if err != nil {
-		return 0, err
-	}
-	defer v.close()
-	if !v.has(ctx, "refs/heads/"+t.Branch) {
-		return 0, ctx.Err()
-	}
-	return v.count(ctx, "refs/heads/"+t.Branch, "--not", "--exclude="+t.Branch, "--branches", "--remotes", "--tags")
 }
 
 // has reports whether the ref exists.
@@ -280,7 +273,7 @@ func (v *view) count(ctx context.Context, args ...string) (int, error) {
 // Remove removes the tree. It also removes the tree's branch, if the branch has no commits of its own. It succeeds if
 // both no longer exist.
 func (g *Git) Remove(ctx context.Context, t Tree) error {
-	pushed := false
+	pushed, branch := false, t.PublishedBranch()
 	if t.separate() {
 		w, err := g.Work(ctx, t)
 		pushed = err == nil && w.Commits == 0 // if it is uncertain, keep the branch
@@ -300,13 +293,14 @@ func (g *Git) Remove(ctx context.Context, t Tree) error {
 	if err := g.prune(ctx, t.Repository); err != nil {
 		return err
 	}
-	n, err := g.commits(ctx, t)
+	t.Branch = branch
+	_, kept, err := g.commits(ctx, t)
 	if err != nil {
 		return err
 	}
-	if n == 0 || pushed {
+	if !slices.Contains(kept, branch) || pushed {
 		// This fails if the branch is checked out elsewhere. Then the branch stays.
-		_, _ = g.run(ctx, t.Repository, "branch", "--quiet", "-D", t.Branch)
+		_, _ = g.run(ctx, t.Repository, "branch", "--quiet", "-D", branch)
 	}
 	return ctx.Err()
 }

@@ -103,16 +103,16 @@ func TestWork(t *testing.T) {
 		script string
 		want   Work
 	}{
-		"nothing":                       {"true", Work{}},
-		"ignored files":                 {"echo out >.git-ignored; echo .git-ignored >$(git rev-parse --git-common-dir)/info/exclude", Work{}},
-		"a change":                      {"echo two >>file", Work{Uncommitted: true}},
-		"a new file":                    {"echo two >new", Work{Uncommitted: true}},
-		"staged":                        {"git rm -q file", Work{Uncommitted: true}},
-		"commits":                       {"git commit -q --allow-empty -m two; git commit -q --allow-empty -m three", Work{Commits: 2}},
-		"commits on a branch of theirs": {"git checkout -q -b feature; git commit -q --allow-empty -m two", Work{}},
-		"commits that are merged":       {"git commit -q --allow-empty -m two; git branch -f other", Work{}},
-		"commits on no branch":          {"git checkout -q --detach; git commit -q --allow-empty -m two", Work{Uncommitted: true}},
-		"both":                          {"git commit -q --allow-empty -m two; echo x >new", Work{Uncommitted: true, Commits: 1}},
+		"nothing":                   {"true", Work{}},
+		"ignored files":             {"echo out >.git-ignored; echo .git-ignored >$(git rev-parse --git-common-dir)/info/exclude", Work{}},
+		"a change":                  {"echo two >>file", Work{Uncommitted: true}},
+		"a new file":                {"echo two >new", Work{Uncommitted: true}},
+		"staged":                    {"git rm -q file", Work{Uncommitted: true}},
+		"commits":                   {"git commit -q --allow-empty -m two; git commit -q --allow-empty -m three", Work{Commits: 2, Branches: []string{"fleet/papi-1"}}},
+		"commits on another branch": {"git checkout -q -b feature; git commit -q --allow-empty -m two", Work{Commits: 1, Branches: []string{"feature"}}},
+		"commits that are merged":   {"git commit -q --allow-empty -m two; git branch -f other", Work{Commits: 1, Branches: []string{"other"}}},
+		"commits on no branch":      {"git checkout -q --detach; git commit -q --allow-empty -m two", Work{Uncommitted: true}},
+		"both":                      {"git commit -q --allow-empty -m two; echo x >new", Work{Uncommitted: true, Commits: 1, Branches: []string{"fleet/papi-1"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -174,7 +174,7 @@ func TestFetch(t *testing.T) {
 	sh(t, tree.Dir, "git commit -q --allow-empty -m mine")
 	w, err := g.Work(t.Context(), tree)
 	require.NoError(t, err)
-	require.Equal(t, Work{Commits: 1}, w)
+	require.Equal(t, Work{Commits: 1, Branches: []string{"fleet/papi-1"}}, w)
 
 	// New trees start at the current state, and existing trees do not change.
 	sh(t, origin, "echo two >>file; git commit -qam two; git checkout -q -b next; git commit -q --allow-empty -m next; git checkout -q main")

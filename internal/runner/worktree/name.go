@@ -1,0 +1,126 @@
+package worktree
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxSuffix is the highest number that is appended to the name of a branch to make it free.
+const maxSuffix = 9
+
+// PublishedBranch returns the branch of the repository that has the commits of the agent's branch. It differs from
+// t.Branch if somebody else has changed t.Branch in the repository, or has checked it out there.
+func (t Tree) PublishedBranch() string {
+	if p, ok := t.readPublished()[t.Branch]; ok {
+		return p.Name
+	}
+	return t.Branch
+}
+
+// publishedNames returns the names of all branches that the agent has in the repository, sorted.
+func (t Tree) publishedNames() []string {
+	names := []string{t.PublishedBranch()}
+	for _, p := range t.readPublished() {
+		names = append(names, p.Name)
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
+}
+
+// names returns the possible names in the repository for a branch of the agent, the best first.
+func (k *refRecord) names(t Tree, branch string) []string {
+	other := t.Branch + "-" + strings.ReplaceAll(branch, "/", "-")
+	all := []string{branch, other}
+	if branch == t.Branch {
+		other, all = t.Branch, []string{branch}
+	}
+	for n := 2; n <= maxSuffix; n++ {
+		all = append(all, other+"-"+strconv.Itoa(n))
+	}
+	// Git cannot have fleet/x and fleet, which somebody may have created meanwhile.
+	all = append(all, strings.ReplaceAll(other, "/", "-"))
+	if last := k.Published[branch].Name; last != "" {
+		all = slices.Insert(all, 0, last)
+	}
+	return all
+}
+
+// branchOf returns where people find the commit head of the agent's branch: a branch of the repository or, if no
+// name was free, the full name of a ref of the agent. have are the refs of the repository after the branch was
+// collected. The result is empty if no branch has the commit.
+func (t Tree) branchOf(have refSet, branch, head string) (string, error) {
+	k, err := t.readRecord()
+	if err != nil || branch == "" {
+		return "", err
+	}
+	is := func(name string) bool { return name != "" && head != "" && have["refs/heads/"+name].oid == head }
+	mine := k.Published[branch].Name
+	for _, name := range []string{mine, branch} {
+		if is(name) {
+			return name, nil
+		}
+	}
+	for _, p := range slices.SortedFunc(maps.Values(k.Published), func(a, b published) int { return strings.Compare(a.Name, b.Name) }) {
+		if is(p.Name) {
+			return p.Name, nil
+		}
+	}
+	if own := AgentRefs(t.UID) + "heads/" + branch; head != "" && have[own].oid == head {
+		return own, nil
+	}
+	for _, full := range slices.Sorted(maps.Keys(have)) {
+		if name, ok := strings.CutPrefix(full, "refs/heads/"); ok && is(name) {
+			return name, nil
+		}
+	}
+	if have["refs/heads/"+mine].oid != "" {
+		return mine, nil // somebody has moved the branch since it was collected
+	}
+	return "", nil
+}
+
+// maxNamed limits how many of the agent's branches Work names.
+const maxNamed = 10
+
+// commits returns the number of commits that are only on branches of the agent in the repository, and these branches.
+// It leaves out the agent's first branch if all its commits are also on other branches, because Remove deletes it then.
+func (g *Git) commits(ctx context.Context, t Tree) (n int, branches []string, err error) {
+	v, err := g.view(t.Repository, false)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer v.close()
+	names := slices.DeleteFunc(t.publishedNames(), func(name string) bool { return !v.has(ctx, "refs/heads/"+name) })
+	if len(names) == 0 {
+		return 0, nil, ctx.Err()
+	}
+	first := t.PublishedBranch()
+	var revs, without []string
+	for _, name := range names {
+		without = append(without, "--exclude="+name)
+	}
+	for _, name := range names {
+		except := without
+		if name == first {
+			except = []string{"--exclude=" + name}
+		}
+		own, err := v.count(ctx, slices.Concat([]string{"refs/heads/" + name, "--not"}, except, []string{"--branches", "--remotes", "--tags"})...)
+		if err != nil {
+			return 0, nil, err
+		}
+		if own > 0 {
+			branches, revs = append(branches, name), append(revs, "refs/heads/"+name)
+		}
+	}
+	if len(branches) == 0 {
+		return 0, nil, nil
+	}
+	n, err = v.count(ctx, slices.Concat(revs, []string{"--not"}, without, []string{"--branches", "--remotes", "--tags"})...)
+	if len(branches) > maxNamed {
+		branches = branches[:maxNamed]
+	}
+	return n, branches, err
+}
