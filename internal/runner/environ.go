@@ -2,9 +2,12 @@ package runner
 
 import (
 	"maps"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
+
+	"fleet/internal/runner/sandbox"
 )
 
 // Basics are patterns for Pick. They match variables that programs need and that usually hold no secrets.
@@ -39,8 +42,10 @@ func Pick(environ []string, patterns ...[]string) map[string]string {
 	return picked
 }
 
-// Environ returns the variables in the form of os.Environ, sorted. It adds a default PATH if PATH is missing or empty.
+// Environ returns the variables in the form of os.Environ, sorted. It adds a default PATH if PATH is missing or empty,
+// and what programs must reach without a proxy.
 func Environ(variables map[string]string) []string {
+	variables = withoutProxy(variables)
 	list := make([]string, 0, len(variables)+1)
 	if variables["PATH"] == "" {
 		list = append(list, "PATH=/usr/local/bin:/usr/bin:/bin")
@@ -52,6 +57,36 @@ func Environ(variables map[string]string) []string {
 	}
 	slices.Sort(list)
 	return list
+}
+
+// proxies are the variables that name a proxy. Programs read them in either case.
+var proxies = []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"}
+
+// withoutProxy returns the variables with NO_PROXY and no_proxy extended by this machine and by the host of
+// FLEET_REPORT_URL, if there is a proxy. A call of an agent to Fleet has a token, which a proxy must not see. In a network
+// of sandbox.Allow, everything goes through the proxy of the sandbox, so nothing is added.
+func withoutProxy(variables map[string]string) map[string]string {
+	some := slices.ContainsFunc(proxies, func(name string) bool { return variables[name] != "" })
+	if !some || variables["HTTP_PROXY"] == "http://"+sandbox.ProxyAddress {
+		return variables
+	}
+	hosts := []string{"localhost", "127.0.0.1", "::1"}
+	if u, err := url.Parse(variables["FLEET_REPORT_URL"]); err == nil && u.Hostname() != "" {
+		hosts = append(hosts, u.Hostname())
+	}
+	var direct []string
+	for _, list := range []string{variables["no_proxy"], variables["NO_PROXY"], strings.Join(hosts, ",")} { // programs that know both names read the first one
+		for host := range strings.SplitSeq(list, ",") {
+			if host = strings.TrimSpace(host); host != "" && !slices.Contains(direct, host) {
+				direct = append(direct, host)
+			}
+		}
+	}
+	variables = maps.Clone(variables)
+	for _, name := range []string{"NO_PROXY", "no_proxy"} {
+		variables[name] = strings.Join(direct, ",")
+	}
+	return variables
 }
 
 // environ returns the environment of the program. own are the variables that describe its task.

@@ -44,15 +44,7 @@ func (b *Place) processEnviron(x *member, d *definition, own map[string]string) 
 	}
 	env["HOME"], env["TMPDIR"] = x.home.path("home"), x.home.path("tmp")
 	maps.Copy(env, own)
-	if env["PATH"] == "" {
-		env["PATH"] = "/usr/local/bin:/usr/bin:/bin"
-	}
-	list := make([]string, 0, len(env))
-	for name, v := range env {
-		list = append(list, name+"="+v)
-	}
-	slices.Sort(list)
-	return list
+	return runner.Environ(env)
 }
 
 // gitEnviron returns an environment in which git finds the configuration of the server's user.
