@@ -28,7 +28,9 @@ export" writes the whole log as JSON Lines.`,
 			if err := period.set(s, req); err != nil {
 				return err
 			}
-			req.Limit = &limit
+			if !s.quiet || s.cmd.Flags().Changed("limit") {
+				req.Limit = &limit
+			}
 			resp, err := s.fleet.ListAudit(ctx, req)
 			return s.print(resp, err, func() {
 				g := newGrid("AGE", "PRINCIPAL", "METHOD", "TARGET")

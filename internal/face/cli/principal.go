@@ -37,7 +37,9 @@ own. LIMITS shows the settings that limit a principal.`,
 		Args:              args(""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
-			req.Limit = &limit
+			if s.cmd.Flags().Changed("limit") {
+				req.Limit = &limit
+			}
 			resp, err := s.fleet.ListPrincipals(ctx, req)
 			return s.print(resp, err, func() {
 				g := newGrid("NAME", "AGENTS", "RUNNING", "BYTES", "LIMITS")
@@ -52,7 +54,7 @@ own. LIMITS shows the settings that limit a principal.`,
 			})
 		}),
 	}
-	cmd.Flags().Int32Var(&limit, "limit", 100, "show at most `N` principals, at most 1000")
+	cmd.Flags().Int32Var(&limit, "limit", 0, "show at most `N` principals, at most 1000 (default 100)")
 	cmd.Flags().StringVar(&req.Cursor, "cursor", "", "continue from this `CURSOR`")
 	complete(cmd, "limit", cobra.NoFileCompletions)
 	complete(cmd, "cursor", cobra.NoFileCompletions)

@@ -33,6 +33,8 @@ type conn struct {
 	reached  atomic.Bool
 	// renews says that the next call gets a new token if the last token has expired.
 	renews bool
+	// whole says that lists are read to their end if the request asks for no part of them.
+	whole bool
 }
 
 // hasExpired reports whether a call failed because its token probably expired during the call. begun is the time when
@@ -44,6 +46,15 @@ func hasExpired(err error, begun time.Time) bool {
 
 // Invoke makes a unary call.
 func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	if c.whole {
+		if l := listOf(method, args); l != nil {
+			return l.read(args, reply, func() error { return c.invoke(ctx, method, args, reply, opts...) })
+		}
+	}
+	return c.invoke(ctx, method, args, reply, opts...)
+}
+
+func (c *conn) invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	repeatable := c.prepare(method, args)
 	var wait pause
 	for {
@@ -167,13 +178,23 @@ func (c *conn) prepare(method string, args any) bool {
 		}
 		return true
 	}
-	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", "."))
-	d, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
-	if err != nil {
+	d := descriptorOf(method)
+	if d == nil {
 		return false
 	}
 	o, ok := d.Options().(*descriptorpb.MethodOptions)
 	return ok && o.GetIdempotencyLevel() != descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN
+}
+
+// descriptorOf returns the descriptor of the method "/package.Service/Method", or nil if there is none.
+func descriptorOf(method string) protoreflect.MethodDescriptor {
+	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", "."))
+	d, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
+	if err != nil {
+		return nil
+	}
+	m, _ := d.(protoreflect.MethodDescriptor)
+	return m
 }
 
 // broken reports whether a call failed in transport, not by a decision of Fleet. A server that shuts down cancels its

@@ -20,6 +20,9 @@ and open questions.`,
 		Args:              args("TEXT"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			if s.quiet && !s.cmd.Flags().Changed("limit") {
+				limit = 100 // the most that a server finds
+			}
 			resp, err := s.fleet.SearchFleet(ctx, &fleetv1.SearchFleetRequest{Text: args[0], Limit: &limit})
 			return s.print(resp, err, func() {
 				g := newGrid("KIND", "ID", "AGENT", "STATUS", "TEXT")
@@ -31,7 +34,7 @@ and open questions.`,
 			})
 		}),
 	}, "search_fleet")
-	cmd.Flags().Int32Var(&limit, "limit", 10, "show at most `N` of each kind")
+	cmd.Flags().Int32Var(&limit, "limit", 10, "show at most `N` of each kind, at most 100")
 	complete(cmd, "limit", cobra.NoFileCompletions)
 	return cmd
 }

@@ -49,7 +49,7 @@ func (p *program) action(do func(ctx context.Context, s *session, args []string)
 				err = e
 			}
 		}()
-		c := &conn{ClientConnInterface: connection, newID: p.deps.NewID, patience: p.deps.patience, lost: s.tellLost, renews: target.Login != nil}
+		c := &conn{ClientConnInterface: connection, newID: p.deps.NewID, patience: p.deps.patience, lost: s.tellLost, renews: target.Login != nil, whole: p.quiet && p.output.forPeople()}
 		s.calls = c
 		s.fleet, s.tokens = fleetv1.NewFleetServiceClient(c), fleetv1.NewTokenServiceClient(c)
 		if err := do(ctx, s, args); err != nil {

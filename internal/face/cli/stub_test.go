@@ -555,7 +555,8 @@ func (s *stub) ListTasks(_ context.Context, r *fleetv1.ListTasksRequest) (*fleet
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listed = clone(r)
-	size, page := int(cmp.Or(r.GetPageSize(), 20)), int(cmp.Or(r.GetPage(), 1))
+	next, _ := strconv.Atoi(r.GetCursor())
+	size, page := int(cmp.Or(r.GetPageSize(), r.GetLimit(), 20)), cmp.Or(next, int(r.GetPage()), 1)
 	var all []*fleetv1.Task
 	for _, t := range slices.Backward(s.tasks) {
 		if r.GetStatus() == 0 || r.GetStatus() == t.GetStatus() {
@@ -566,6 +567,9 @@ func (s *stub) ListTasks(_ context.Context, r *fleetv1.ListTasksRequest) (*fleet
 		TotalCount: int32(len(all)), Page: int32(page), PageSize: int32(size), TotalPages: int32((len(all) + size - 1) / size),
 	}
 	resp.Tasks = all[min(len(all), (page-1)*size):min(len(all), page*size)]
+	if page*size < len(all) {
+		resp.NextCursor = new(strconv.Itoa(page + 1))
+	}
 	return resp, nil
 }
 

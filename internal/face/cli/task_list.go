@@ -19,7 +19,7 @@ func (p *program) newTaskList() *cobra.Command {
 		Aliases: []string{"ls", "history"},
 		Short:   "List tasks, newest first",
 		Long: `List the tasks of one agent or of all agents, newest first, by pages. Tasks of
-deleted agents are included. Without a filter, AGENT means only the agent that has
+deleted agents are included. -q prints the ids of all pages. Without a filter, AGENT means only the agent that has
 the name now or, if there is none, the last agent that had it.
 
 "fleet task show ID" shows one task in detail. The beginning of an id, as in the
@@ -28,6 +28,7 @@ table, is enough.`,
   fleet task list papi --page 2 --page-size 50
   fleet task list --status failed --since 24h
   fleet task list --text "login page" -o wide
+  fleet task list --status failed -q        # ids of all pages, for xargs
   fleet task list papi -o json | jq '.tasks[] | select(.status == "failed")'`,
 		Args:              args("[AGENT]"),
 		ValidArgsFunction: p.completeAgent(),
