@@ -108,6 +108,23 @@ func TestOtherUsersAreRefused(t *testing.T) {
 	}
 }
 
+// TestCallersWhoHangUpAreNoFailedLogins closes connections right after the header of a call. The server then cannot look up
+// who called, but that is not a failed login.
+func TestCallersWhoHangUpAreNoFailedLogins(t *testing.T) {
+	t.Parallel()
+	log := &logLines{}
+	f := newTestFleet(t, fleetConfig{Options: func(o *Options) { o.Log = log }, Config: func(c *Config) { c.LogFormat = "json" }})
+	for range 50 {
+		c, err := net.Dial("tcp", f.HTTPAddr())
+		require.NoError(t, err)
+		_, err = fmt.Fprint(c, "GET /v1/agents HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+	}
+	require.NoError(t, f.stop())
+	require.Empty(t, log.of(t, "login failed"))
+}
+
 // TestRevocationEndsCalls checks that streams and long polls of a token end soon after the token is revoked, with an
 // error that gives the reason.
 func TestRevocationEndsCalls(t *testing.T) {

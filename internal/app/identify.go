@@ -73,8 +73,8 @@ func localUser(cfg Config, o Options) func(context.Context) error {
 		switch {
 		case errors.Is(err, inbound.ErrConfined):
 			return fleet.Errorf(fleet.ReasonPermissionDenied, "an agent's program does not count as the user who runs this server: use the agent's own token, if FLEET_REPORT_TOKEN_FILE names a file with one")
-		case err != nil && ctx.Err() != nil:
-			return ctx.Err() // the caller has hung up, so the system no longer knows the connection
+		case errors.Is(err, inbound.ErrGone) || err != nil && ctx.Err() != nil:
+			return context.Canceled // nobody waits for the answer, and it is not known who called
 		case err != nil:
 			return fleet.Errorf(fleet.ReasonPermissionDenied, "this server serves only the user who runs it, and could not tell who calls: "+otherWays).WithCause(err)
 		case user != own:

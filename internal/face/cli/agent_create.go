@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -37,7 +36,6 @@ Next, give it a task with "fleet task run NAME ...".`,
 				if req.Spec, err = s.fileText(maxText, specFile, "specification"); err != nil {
 					return err
 				}
-				req.Spec = strings.ToValidUTF8(req.Spec, "\uFFFD")
 			}
 			var resp *fleetv1.CreateAgentResponse
 			err = s.during(ctx, req.GetName(), "creating "+req.GetName(), func() (err error) {

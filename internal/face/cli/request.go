@@ -58,7 +58,7 @@ func (s *session) fill(req protoreflect.Message, in *input) error {
 func (s *session) given(in *input, arg, what string) (string, error) {
 	text, err := s.content(in.limit, arg, what)
 	if err == nil && !utf8.ValidString(text) {
-		err = usagef("the %s is not text in UTF-8; encode it first, for example with base64", what)
+		err = notText(what)
 	}
 	return text, err
 }

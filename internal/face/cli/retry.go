@@ -46,12 +46,24 @@ func hasExpired(err error, begun time.Time) bool {
 
 // Invoke makes a unary call.
 func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	if err := checkTexts(args); err != nil {
+		return err
+	}
 	if c.whole {
 		if l := listOf(method, args); l != nil {
 			return l.read(args, reply, func() error { return c.invoke(ctx, method, args, reply, opts...) })
 		}
 	}
 	return c.invoke(ctx, method, args, reply, opts...)
+}
+
+// NewStream begins a call with a stream of answers.
+func (c *conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	s, err := c.ClientConnInterface.NewStream(ctx, desc, method, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return checkedStream{s}, nil
 }
 
 func (c *conn) invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {

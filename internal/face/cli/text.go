@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"unicode/utf8"
 )
 
 // maxText is the longest text that the API accepts, in bytes.
@@ -16,7 +17,15 @@ func (s *session) text(arg, what string) (string, error) {
 	if err == nil && data != arg && strings.TrimSpace(data) == "" {
 		err = usagef("the %s is empty", what)
 	}
-	return strings.ToValidUTF8(data, "\uFFFD"), err
+	if err == nil && !utf8.ValidString(data) {
+		err = notText(what)
+	}
+	return data, err
+}
+
+// notText is the error for a text that the API cannot carry. It is never changed silently: it may be a program.
+func notText(what string) error {
+	return usagef("the %s is not text in UTF-8; convert it, for example with iconv, or encode it with base64", what)
 }
 
 // content does the same as text for up to limit bytes of any data.

@@ -12,8 +12,27 @@ var errNotFound = errors.New("the caller's socket is not in this machine's table
 // ErrConfined means that the caller is a sandboxed program. It has its user's id, but not the user's rights.
 var ErrConfined = errors.New("the caller is confined")
 
-// userOf returns the user of the program at the other end of the connection.
-func userOf(c net.Conn) (int, error) {
+// ErrGone means that the caller has closed the connection, so the system no longer knows whose it was.
+var ErrGone = errors.New("the caller has closed the connection")
+
+// lookups is how often a caller is looked up who is not found although the connection is open. The program may be closing
+// it: between its last file descriptor and the end of the connection, there is a moment.
+const lookups = 3
+
+// userOf returns the user of the program at the other end of the connection, or ErrGone.
+func userOf(c *net.TCPConn) (user int, err error) {
+	for range lookups {
+		if user, err = lookUp(c); !errors.Is(err, errNotFound) {
+			return user, err
+		}
+		if !established(c) {
+			return 0, errors.Join(ErrGone, err)
+		}
+	}
+	return 0, err
+}
+
+func lookUp(c net.Conn) (int, error) {
 	local, err := netip.ParseAddrPort(c.LocalAddr().String())
 	if err != nil {
 		return 0, err

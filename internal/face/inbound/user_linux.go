@@ -7,11 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // TellsUsers reports whether User works on this system.
@@ -91,6 +94,19 @@ func findSocket(table io.Reader, local, remote netip.AddrPort) (user int, inode 
 		return 0, "", err
 	}
 	return 0, "", errNotFound
+}
+
+// established reports whether neither end has closed the connection.
+func established(c *net.TCPConn) bool {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return false
+	}
+	var info *unix.TCPInfo
+	if cerr := raw.Control(func(fd uintptr) { info, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) }); cerr != nil || err != nil {
+		return false
+	}
+	return info.State == unix.BPF_TCP_ESTABLISHED
 }
 
 func oneOf(all []string, s string) bool {

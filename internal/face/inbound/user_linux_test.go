@@ -87,4 +87,5 @@ func TestUserOfAClosedConnection(t *testing.T) {
 	require.NoError(t, client.Close())
 	_, err := server.User()
 	require.ErrorIs(t, err, errNotFound)
+	require.ErrorIs(t, err, ErrGone)
 }

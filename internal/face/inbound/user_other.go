@@ -2,10 +2,16 @@
 
 package inbound
 
-import "net/netip"
+import (
+	"net"
+	"net/netip"
+)
 
 // TellsUsers reports whether User works on this system.
 const TellsUsers = false
 
 // socketUser finds no user on this system.
 func socketUser(_, _ netip.AddrPort) (int, error) { return 0, errNotFound }
+
+// established is not needed, because no user is found.
+func established(*net.TCPConn) bool { return true }
