@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -301,6 +302,9 @@ func (s *Service) restartable(ctx context.Context, v *fleet.AgentView, r Restart
 		next := v.Agent
 		r.applyTo(&next)
 		exact, err := checks.CheckStart(ctx, next)
+		if e, ok := errors.AsType[*fleet.Error](err); ok && e.Reason == fleet.ReasonRoleNotFound && v.Host.Outdated && !r.Update {
+			err = e.Next("the agent has an older version of its project: {restart_agent} with update takes the newest")
+		}
 		if err != nil || r.Role == "" {
 			return "", asInvalid(err, "role")
 		}

@@ -36,13 +36,11 @@ func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 			return fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot start the agent %q: its workspace is being deleted", a.Name)
 		case codersdk.WorkspaceStatusStopping, codersdk.WorkspaceStatusCanceling:
 		default:
-			values, preset, err := b.roleNow(ctx, a, at)
+			_, request, err := b.nextStart(ctx, a, at)
 			if err != nil {
 				return err
 			}
-			done, err := b.build(ctx, at, codersdk.CreateWorkspaceBuildRequest{
-				Transition: codersdk.WorkspaceTransitionStart, RichParameterValues: values, TemplateVersionPresetID: preset,
-			})
+			done, err := b.build(ctx, at, request)
 			if err != nil || done {
 				return err
 			}

@@ -397,7 +397,7 @@ func start(x *rig) {
 
 func startOtherRole(x *rig) {
 	a := x.stoppedAgent("role")
-	a.Role = "manager"
+	a.Role, a.Next.Role = "manager", true
 	x.NoError(x.b.Start(x.ctx, a))
 	x.b.ForgetTemplates()
 	all, err := x.b.List(x.ctx)
@@ -678,7 +678,10 @@ func taskWithSpec(x *rig) {
 func taskOfItsOwn(x *rig) {
 	all, err := x.b.Roles(x.ctx, "Prompt first")
 	x.NoError(err)
-	x.Equal([]fleet.Role{{Name: "Coder", DisplayName: "Coder", Default: true}, {Name: "Operator", DisplayName: "Operator"}}, all)
+	x.Equal([]fleet.Role{
+		{Name: "Coder", DisplayName: "Coder", Default: true, Parameters: map[string]string{"system_prompt": "You write code."}},
+		{Name: "Operator", DisplayName: "Operator", Parameters: map[string]string{"system_prompt": "You keep it running."}},
+	}, all)
 	a := x.agentOf("Prompt first", "begins")
 	a.Spec = "sleep 4 to begin with"
 	r := run(a.Spec)

@@ -17,6 +17,9 @@ import (
 // catalogAge is the maximum age of the cached list of templates when Fleet lists workspaces.
 const catalogAge = 30 * time.Second
 
+// recentCatalog is the maximum age of the cached list of templates when Fleet looks for a project.
+const recentCatalog = 5 * time.Second
+
 // catalog caches templates and their versions.
 type catalog struct {
 	mu       sync.Mutex
@@ -53,9 +56,22 @@ func (b *Place) Projects(ctx context.Context) ([]fleet.Project, error) {
 	return out, nil
 }
 
-// project returns the project with the name. It returns PROJECT_NOT_FOUND if no template matches.
+// project returns the project with the name. It uses a list of templates that is at most recentCatalog old: the calls that
+// create an agent share one. It returns PROJECT_NOT_FOUND if no template matches.
 func (b *Place) project(ctx context.Context, name string) (*project, error) {
-	all, err := b.projects(ctx, 0)
+	begun := b.config.Now()
+	p, err := b.projectOf(ctx, name, recentCatalog)
+	b.catalog.mu.Lock()
+	cached := b.catalog.at.Before(begun)
+	b.catalog.mu.Unlock()
+	if cached && fleet.ReasonOf(err) == fleet.ReasonProjectNotFound { // the template may be new
+		return b.projectOf(ctx, name, 0)
+	}
+	return p, err
+}
+
+func (b *Place) projectOf(ctx context.Context, name string, age time.Duration) (*project, error) {
+	all, err := b.projects(ctx, age)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +142,7 @@ func (b *Place) projects(ctx context.Context, age time.Duration) ([]*project, er
 		}
 		p.Project = fleet.Project{
 			Name: name, DisplayName: display, Description: strings.TrimSpace(t.Description), TemplateID: t.ID.String(), TemplateName: t.Name,
-			SpecIsTask: p.begins(v), Groups: b.groups(t, name, named),
+			SpecIsTask: p.begins(v), Groups: b.groups(t, name, named), Parameters: p.parameters(v),
 		}
 		found = append(found, p)
 	}

@@ -32,6 +32,7 @@ type workspaceFacts struct {
 
 	read     time.Time // when the metadata were last read
 	metadata map[string]string
+	ports    []uint16 // on which programs listen
 }
 
 func (v *factCache) init() {
@@ -115,13 +116,14 @@ func (b *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, er
 // inspect returns the state of the agent's workspace. If the workspace runs, inspect also probes its app and reads its
 // metadata.
 func (b *Place) inspect(ctx context.Context, a fleet.Agent, at *place) (fleet.Workspace, error) {
+	b.readDeployment(ctx)
 	owner, err := b.principalOf(ctx, at.ws)
 	if err != nil {
 		return fleet.Workspace{}, err
 	}
 	w := fleet.Workspace{
 		ID: at.ws.ID.String(), AgentUID: a.UID, Name: a.Name, Owner: owner, Project: a.Project, Role: a.Role, Spec: a.Spec,
-		Location: b.location(at.ws), CreatedAt: at.ws.CreatedAt,
+		Location: b.location(at.ws), CreatedAt: at.ws.CreatedAt, Host: b.hostFacts(at),
 	}
 	w.State, w.Reason = b.state(at)
 	if w.State != fleet.StateRunning {
@@ -132,7 +134,9 @@ func (b *Place) inspect(ctx context.Context, a fleet.Agent, at *place) (fleet.Wo
 	}
 	if w.State == fleet.StateRunning {
 		b.readMetadata(ctx, at)
+		b.readPorts(ctx, at)
 		w.Metadata = b.metadata(ctx, at)
+		w.Host = b.hostFacts(at)
 	}
 	return w, ctx.Err()
 }

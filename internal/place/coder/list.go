@@ -36,6 +36,7 @@ func (b *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.readDeployment(ctx)
 	if err := b.refreshFacts(ctx, places); err != nil {
 		return nil, err
 	}
@@ -180,7 +181,10 @@ func (b *Place) refreshFacts(ctx context.Context, places []*hostedWorkspace) err
 			})
 		}
 	})
-	each(stale, listMetadata, func(l *hostedWorkspace) { b.readMetadata(ctx, l.place) })
+	each(stale, listMetadata, func(l *hostedWorkspace) {
+		b.readMetadata(ctx, l.place)
+		b.readPorts(ctx, l.place)
+	})
 	each(missing, listValues, func(l *hostedWorkspace) {
 		_, err := b.values(ctx, l.account, l.ws.LatestBuild.ID)
 		switch {
@@ -232,6 +236,7 @@ func (b *Place) listed(ctx context.Context, l *hostedWorkspace) fleet.Workspace 
 	w := fleet.Workspace{
 		ID: l.ws.ID.String(), AgentUID: b.known.agent(l.ws.ID), Owner: l.owner, Project: l.project.Name,
 		State: l.state, Reason: l.reason, Location: b.location(l.ws), CreatedAt: l.ws.CreatedAt,
+		Host: b.hostFacts(l.place),
 	}
 	if v := b.workspaceFacts.of(l.ws); w.State == fleet.StateRunning && !v.probed.IsZero() {
 		w.State, w.Reason = v.state, v.reason
@@ -254,7 +259,7 @@ func (b *Place) listed(ctx context.Context, l *hostedWorkspace) fleet.Workspace 
 	if err != nil {
 		w.Reason = strings.TrimPrefix(w.Reason+"; ", "; ") + "its role or specification cannot be read: " + fleet.PublicMessage(err)
 	} else if w.Role == "" {
-		w.Role = defaultRole
+		w.Role, w.RoleUnknown = defaultRole, true
 	}
 	if w.State == fleet.StateRunning {
 		w.Metadata = b.metadata(ctx, l.place)

@@ -25,6 +25,7 @@ type Place struct {
 	owners         owners
 	known          known
 	workspaceFacts factCache
+	deployment     deployment
 	activity       activity
 	batch          batch
 	remotes        remote.Clients    // clients of the fleet-runners in workspaces
@@ -38,7 +39,10 @@ type Place struct {
 	wait func(context.Context, time.Duration) error
 }
 
-var _ fleet.Place = (*Place)(nil)
+var (
+	_ fleet.Place     = (*Place)(nil)
+	_ fleet.Versioner = (*Place)(nil)
+)
 
 // New validates the configuration and creates a Place. It makes no request. The caller must close the Place.
 func New(c Config) (*Place, error) {
@@ -72,7 +76,7 @@ func (b *Place) Traits() fleet.Traits {
 	return fleet.Traits{
 		Name: "coder", PollInterval: b.config.PollInterval, StopGrace: stopGrace,
 		StopEndsRuns: true, Adopts: true, UniqueNames: b.config.Owner == OwnerSelf,
-		Asks: true, Changes: true, Checks: true, Bundles: true, Output: true, // in workspaces that have fleet-runner
+		Asks: true, Changes: true, Checks: true, Bundles: true, Output: true, Versions: true, // in workspaces that have fleet-runner
 	}
 }
 

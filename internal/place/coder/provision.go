@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"github.com/coder/coder/v2/codersdk"
-	"github.com/google/uuid"
 
 	"fleet/internal/fleet"
 )
@@ -91,6 +90,7 @@ func (b *Place) createRequest(ctx context.Context, a fleet.Agent, p *project) (c
 	if spec := p.spec(v); spec != nil {
 		request.RichParameterValues = append(request.RichParameterValues, codersdk.WorkspaceBuildParameter{Name: spec.Name, Value: a.Spec})
 	}
+	request.RichParameterValues = append(request.RichParameterValues, chosen(a.Parameters)...)
 	if b.config.Owner == OwnerSelf && v.parameter(ownerParameter) != nil {
 		request.RichParameterValues = append(request.RichParameterValues, codersdk.WorkspaceBuildParameter{Name: ownerParameter, Value: a.Owner})
 	}
@@ -126,31 +126,3 @@ func conflict(err error) bool {
 
 // errConflict is the cause of errors about something that already exists or is in progress.
 var errConflict = errors.New(http.StatusText(http.StatusConflict))
-
-// roleNow returns the build parameters and the preset with which the workspace must be started to have the agent's
-// role. They are empty if it has the role already.
-func (b *Place) roleNow(ctx context.Context, a fleet.Agent, at *place) ([]codersdk.WorkspaceBuildParameter, uuid.UUID, error) {
-	p, err := b.project(ctx, a.Project)
-	if err != nil {
-		if fleet.ReasonOf(err) == fleet.ReasonProjectNotFound {
-			return nil, uuid.Nil, nil // the template cannot be seen any more, but the workspace can still start
-		}
-		return nil, uuid.Nil, err
-	}
-	v, err := b.version(ctx, at.ws.LatestBuild.TemplateVersionID)
-	if err != nil {
-		return nil, uuid.Nil, err
-	}
-	values, err := b.values(ctx, at.account, at.ws.LatestBuild.ID)
-	if err != nil {
-		return nil, uuid.Nil, err
-	}
-	var changed []codersdk.WorkspaceBuildParameter
-	preset := uuid.Nil
-	if p.roleOf(v, values, at.ws.LatestBuild.TemplateVersionPresetID) != a.Role {
-		if changed, preset, err = p.asRole(v, a.Role); err != nil {
-			return nil, uuid.Nil, err
-		}
-	}
-	return b.withKey(v, values, changed), preset, nil
-}

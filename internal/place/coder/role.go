@@ -42,7 +42,7 @@ func (p *project) roles(v *version) []fleet.Role {
 			if preset.Default {
 				preferred = preset.Name
 			}
-			roles = append(roles, fleet.Role{Name: preset.Name, DisplayName: preset.Name, Description: strings.TrimSpace(preset.Description)})
+			roles = append(roles, fleet.Role{Name: preset.Name, DisplayName: preset.Name, Description: strings.TrimSpace(preset.Description), Parameters: p.sets(v, preset)})
 		}
 	}
 	if len(roles) == 0 {
@@ -78,11 +78,8 @@ func (p *project) asRole(v *version, name string) (values []codersdk.WorkspaceBu
 			return nil, uuid.Nil, nil
 		}
 	}
-	var names []string
-	for _, r := range p.roles(v) {
-		names = append(names, r.Name)
-	}
-	return nil, uuid.Nil, fleet.Errorf(fleet.ReasonRoleNotFound, "the project %q has no role %q: its roles are %s", p.Name, name, strings.Join(names, ", "))
+	_, err = fleet.FindRole(p.roles(v), p.Name, name)
+	return nil, uuid.Nil, err
 }
 
 // usePreset returns the build parameters and the preset that give a workspace the role of the preset. Coder prefers the

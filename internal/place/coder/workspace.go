@@ -168,11 +168,6 @@ func (p *place) agent() (*codersdk.WorkspaceAgent, *codersdk.WorkspaceApp) {
 	return first, nil
 }
 
-// location returns the URL of the workspace's page in Coder.
-func (b *Place) location(ws codersdk.Workspace) string {
-	return b.url.JoinPath("@"+ws.OwnerName, ws.Name).String()
-}
-
 // neverConnected is how long a workspace's agent may take to connect, and its app to answer, before the workspace
 // counts as unhealthy. A template can allow the agent more time.
 const neverConnected = 2 * time.Minute

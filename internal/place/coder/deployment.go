@@ -1,0 +1,83 @@
+package coder
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coder/coder/v2/codersdk"
+)
+
+const (
+	deploymentAge   = 10 * time.Minute // how long the addresses of the deployment are cached
+	deploymentRetry = time.Minute      // when they are requested again after a failure
+)
+
+// deployment caches the addresses at which people reach the deployment. Fleet itself may use another one, Config.URL.
+type deployment struct {
+	mu    sync.Mutex
+	until time.Time
+	page  *url.URL // Coder's access URL; nil if it is not known
+	apps  string   // the host name of apps and ports, such as *.apps.example.com; empty if Coder has none
+}
+
+// readDeployment requests the addresses of the deployment if they are not cached. Without them, links begin with
+// Config.URL, and ports have no links, so a failure is not an error.
+func (b *Place) readDeployment(ctx context.Context) {
+	d := &b.deployment
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if b.config.Now().Before(d.until) {
+		return
+	}
+	page, apps, err := b.askDeployment(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		b.config.Logger.DebugContext(ctx, "cannot read the addresses of the deployment", "error", err)
+		d.until = b.config.Now().Add(deploymentRetry)
+		return
+	}
+	d.page, d.apps, d.until = page, apps, b.config.Now().Add(deploymentAge)
+}
+
+func (b *Place) askDeployment(ctx context.Context) (page *url.URL, apps string, err error) {
+	info, err := ask(ctx, "asking Coder for its address", b.self.sdk.BuildInfo)
+	if err != nil {
+		return nil, "", err
+	}
+	if page, err = url.Parse(info.DashboardURL); err != nil || page.Host == "" {
+		page = nil
+	}
+	host, err := ask(ctx, "asking Coder for the address of apps", func(ctx context.Context) (codersdk.AppHostResponse, error) {
+		return b.self.sdk.AppHost(ctx)
+	})
+	return page, host.Host, err
+}
+
+// addresses returns the URL of Coder's pages, and the host name of apps and ports with a * for the name of the app. The
+// host name is empty if Coder has none.
+func (b *Place) addresses() (page *url.URL, apps string) {
+	d := &b.deployment
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.page == nil {
+		return b.url, ""
+	}
+	return d.page, d.apps
+}
+
+// location returns the URL of the workspace's page in Coder.
+func (b *Place) location(ws codersdk.Workspace) string {
+	page, _ := b.addresses()
+	return page.JoinPath("@"+ws.OwnerName, ws.Name).String()
+}
+
+// onHost returns the URL of an app or a port that has its own host name.
+func onHost(page *url.URL, apps, name string) string {
+	u := url.URL{Scheme: page.Scheme, Host: strings.ReplaceAll(apps, "*", name), Path: "/"}
+	return u.String()
+}

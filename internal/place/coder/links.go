@@ -1,0 +1,153 @@
+package coder
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coder/coder/v2/codersdk"
+
+	"fleet/internal/fleet"
+)
+
+// maxPorts limits the links to ports of a workspace, because an agent can listen on any number of them.
+const maxPorts = 20
+
+// hostFacts returns what Coder says about the workspace in addition to its state.
+func (b *Place) hostFacts(at *place) fleet.HostFacts {
+	ws := at.ws
+	h := fleet.HostFacts{Outdated: ws.Outdated, Links: b.links(at)}
+	if stop := ws.LatestBuild.Deadline; stop.Valid && ws.LatestBuild.Status == codersdk.WorkspaceStatusRunning {
+		// Coder moves the time with every use, so it is not exact.
+		h.StopsAt = stop.Time.UTC().Truncate(time.Minute)
+	}
+	if ws.DormantAt != nil {
+		h.DormantAt = ws.DormantAt.UTC().Truncate(time.Second)
+	}
+	if ws.DeletingAt != nil {
+		h.DeletionAt = ws.DeletingAt.UTC().Truncate(time.Second)
+	}
+	return h
+}
+
+// links returns the links that Coder's own page has for the workspace: its page and, if it runs, its terminal, its apps and
+// its ports.
+func (b *Place) links(at *place) []fleet.Link {
+	links := []fleet.Link{{Name: "Workspace", URL: b.location(at.ws)}}
+	if at.ws.LatestBuild.Status != codersdk.WorkspaceStatusRunning {
+		return links
+	}
+	page, apps := b.addresses()
+	several := 0
+	for _, r := range at.ws.LatestBuild.Resources {
+		several += len(r.Agents)
+	}
+	for _, r := range at.ws.LatestBuild.Resources {
+		for i := range r.Agents {
+			agent := &r.Agents[i]
+			if agent.Status != codersdk.WorkspaceAgentConnected {
+				continue
+			}
+			first := len(links)
+			links = append(links, displayLinks(page, at.ws, agent)...)
+			for _, app := range agent.Apps {
+				if to := appLink(page, apps, at.ws, agent, app); to != "" {
+					links = append(links, fleet.Link{Name: plain(cmp.Or(app.DisplayName, app.Slug)), URL: to})
+				}
+			}
+			for k := first; several > 1 && k < len(links); k++ {
+				links[k].Name += " (" + agent.Name + ")"
+			}
+		}
+	}
+	if agent, _ := at.agent(); agent != nil && apps != "" {
+		for _, port := range b.workspaceFacts.of(at.ws).ports {
+			name := fmt.Sprintf("%d--%s--%s--%s", port, agent.Name, at.ws.Name, at.ws.OwnerName)
+			links = append(links, fleet.Link{Name: fmt.Sprintf("Port %d", port), URL: onHost(page, apps, name)})
+		}
+	}
+	return links
+}
+
+// displayLinks returns the links to what Coder itself offers for every agent.
+func displayLinks(page *url.URL, ws codersdk.Workspace, agent *codersdk.WorkspaceAgent) (links []fleet.Link) {
+	if slices.Contains(agent.DisplayApps, codersdk.DisplayAppWebTerminal) {
+		links = append(links, fleet.Link{Name: "Terminal", URL: agentPage(page, ws, agent, "terminal").String()})
+	}
+	for _, editor := range []struct {
+		app          codersdk.DisplayApp
+		name, scheme string
+	}{
+		{codersdk.DisplayAppVSCodeDesktop, "VS Code", "vscode"},
+		{codersdk.DisplayAppVSCodeInsiders, "VS Code Insiders", "vscode-insiders"},
+	} {
+		if !slices.Contains(agent.DisplayApps, editor.app) {
+			continue
+		}
+		query := url.Values{"owner": {ws.OwnerName}, "workspace": {ws.Name}, "agent": {agent.Name}, "url": {page.Scheme + "://" + page.Host}, "openRecent": {"true"}}
+		if agent.ExpandedDirectory != "" {
+			query.Set("folder", agent.ExpandedDirectory)
+			query.Del("openRecent")
+		}
+		u := url.URL{Scheme: editor.scheme, Host: "coder.coder-remote", Path: "/open", RawQuery: query.Encode()}
+		links = append(links, fleet.Link{Name: editor.name, URL: u.String()})
+	}
+	return links
+}
+
+func agentPage(page *url.URL, ws codersdk.Workspace, agent *codersdk.WorkspaceAgent, parts ...string) *url.URL {
+	return page.JoinPath(append([]string{"@" + ws.OwnerName, ws.Name + "." + agent.Name}, parts...)...)
+}
+
+// sessionToken is what Coder's page replaces by a token of the user in links to external apps.
+const sessionToken = "$SESSION_TOKEN"
+
+// appLink returns the address at which people open the app; "" if there is none, or if it is Fleet's own.
+func appLink(page *url.URL, apps string, ws codersdk.Workspace, agent *codersdk.WorkspaceAgent, app codersdk.WorkspaceApp) string {
+	switch {
+	case app.Hidden || app.Slug == runnerSlug || app.Health == codersdk.WorkspaceAppHealthUnhealthy:
+		return ""
+	case app.External && strings.Contains(app.URL, sessionToken): // only Coder's page can open it
+		return ""
+	case app.External:
+		return app.URL
+	case app.Command != "":
+		u := agentPage(page, ws, agent, "terminal")
+		u.RawQuery = url.Values{"command": {app.Command}}.Encode()
+		return u.String()
+	case app.Subdomain && (apps == "" || app.SubdomainName == ""):
+		return ""
+	case app.Subdomain:
+		return onHost(page, apps, app.SubdomainName)
+	}
+	return agentPage(page, ws, agent, "apps", app.Slug).String() + "/"
+}
+
+// readPorts reads the ports on which programs in the workspace listen into the cache. Without a host name for ports, nobody
+// could open them, so it does not ask.
+func (b *Place) readPorts(ctx context.Context, at *place) {
+	agent, _ := at.agent()
+	if _, apps := b.addresses(); apps == "" || agent == nil || !slices.Contains(agent.DisplayApps, codersdk.DisplayAppPortForward) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, metadataTime)
+	defer cancel()
+	answer, err := ask(ctx, "listing the ports of "+at.ws.Name, func(ctx context.Context) (codersdk.WorkspaceAgentListeningPortsResponse, error) {
+		return at.account.sdk.WorkspaceAgentListeningPorts(ctx, agent.ID)
+	})
+	if err != nil {
+		b.config.Logger.DebugContext(ctx, "cannot list ports", "workspace", at.ws.Name, "error", err)
+		return
+	}
+	var ports []uint16
+	for _, p := range answer.Ports {
+		ports = append(ports, p.Port)
+	}
+	slices.Sort(ports)
+	ports = slices.Compact(ports)
+	b.workspaceFacts.change(at.ws, func(v *workspaceFacts) { v.ports = ports[:min(len(ports), maxPorts)] })
+}

@@ -1,0 +1,244 @@
+package coder_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/coder/v2/codersdk"
+	"github.com/google/uuid"
+
+	"fleet/internal/fleet"
+)
+
+// versions is a world whose template has an old version, which the workspace has, and a new one.
+type versions struct {
+	*world
+	parameters map[uuid.UUID][]codersdk.TemplateVersionParameter // by version
+	values     []codersdk.WorkspaceBuildParameter                // of the workspace's last build
+	builds     []codersdk.CreateWorkspaceBuildRequest
+	creations  []codersdk.CreateWorkspaceRequest
+}
+
+var newVersionID = uuid.MustParse("20000000-0000-4000-8000-000000000001")
+
+func options(values ...string) (list []codersdk.TemplateVersionParameterOption) {
+	for _, v := range values {
+		list = append(list, codersdk.TemplateVersionParameterOption{Name: v, Value: v})
+	}
+	return list
+}
+
+func newVersions(t *testing.T) *versions {
+	x := &versions{world: newWorld(t)}
+	region := codersdk.TemplateVersionParameter{Name: "region", Type: "string", Description: "Where it runs", Required: true, Options: options("eu", "us")}
+	x.parameters = map[uuid.UUID][]codersdk.TemplateVersionParameter{
+		versionID:    {{Name: "role", Mutable: true, Options: options("coder", "manager")}},
+		newVersionID: {{Name: "role", Mutable: true, Options: options("coder", "ops")}, region},
+	}
+	x.values = []codersdk.WorkspaceBuildParameter{{Name: "role", Value: "coder"}}
+	x.ws.TemplateActiveVersionID, x.ws.Outdated = newVersionID, true
+	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		reply := func(v any) bool {
+			w.Header().Set("Content-Type", "application/json")
+			return json.NewEncoder(w).Encode(v) == nil
+		}
+		path := strings.TrimPrefix(r.URL.Path, "/api/v2/")
+		id, isVersion := strings.CutSuffix(strings.TrimPrefix(path, "templateversions/"), "/rich-parameters")
+		switch {
+		case path == "templates":
+			return reply([]codersdk.Template{{ID: templateID, Name: "setup", ActiveVersionID: newVersionID}})
+		case isVersion:
+			return reply(x.parameters[uuid.MustParse(id)])
+		case strings.HasSuffix(path, "/presets"):
+			return reply([]codersdk.Preset{})
+		case strings.HasSuffix(path, "/parameters"):
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			return reply(x.values)
+		case strings.HasSuffix(path, "/builds"):
+			var b codersdk.CreateWorkspaceBuildRequest
+			x.NoError(json.NewDecoder(r.Body).Decode(&b))
+			x.builds = append(x.builds, b)
+			w.WriteHeader(http.StatusCreated)
+			return reply(codersdk.WorkspaceBuild{ID: uuid.New()})
+		case r.Method == http.MethodPost && strings.HasSuffix(path, "/workspaces"):
+			var c codersdk.CreateWorkspaceRequest
+			x.NoError(json.NewDecoder(r.Body).Decode(&c))
+			x.creations = append(x.creations, c)
+			w.WriteHeader(http.StatusCreated)
+			return reply(x.ws)
+		case strings.Contains(path, "/workspace/"):
+			problem(w, http.StatusNotFound, "no")
+			return true
+		case path == "buildinfo":
+			return reply(codersdk.BuildInfoResponse{DashboardURL: "https://coder.example.com/"})
+		case path == "applications/host":
+			return reply(codersdk.AppHostResponse{Host: "*--apps.example.com"})
+		case strings.HasSuffix(path, "/listening-ports"):
+			return reply(codersdk.WorkspaceAgentListeningPortsResponse{Ports: []codersdk.WorkspaceAgentListeningPort{{Port: 8080}, {Port: 3000, ProcessName: "<evil>"}}})
+		}
+		return false
+	}
+	return x
+}
+
+func (x *versions) stop() {
+	x.ws.LatestBuild.Status, x.ws.LatestBuild.Transition, x.ws.LatestBuild.Resources = codersdk.WorkspaceStatusStopped, codersdk.WorkspaceTransitionStop, nil
+}
+
+// TestStartChecks checks what CheckStart refuses, and that Start sends only what changes.
+func TestStartChecks(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		agent   func(*fleet.Agent)
+		world   func(*versions)
+		reason  fleet.Reason
+		says    string
+		version uuid.UUID
+		sends   []codersdk.WorkspaceBuildParameter
+	}{
+		"nothing changes":                       {},
+		"a role that was changed in Coder":      {world: func(x *versions) { x.values[0].Value = "manager" }},
+		"a role that the version no longer has": {world: func(x *versions) { x.values[0].Value = "removed" }, agent: func(a *fleet.Agent) { a.Role = "removed" }},
+		"a role of the new version": {
+			agent:  func(a *fleet.Agent) { a.Role, a.Next.Role = "ops", true },
+			reason: fleet.ReasonRoleNotFound, says: "coder, manager",
+		},
+		"another role": {
+			agent: func(a *fleet.Agent) { a.Role, a.Next.Role = "Manager", true },
+			sends: []codersdk.WorkspaceBuildParameter{{Name: "role", Value: "manager"}},
+		},
+		"a role that is set once": {
+			agent:  func(a *fleet.Agent) { a.Role, a.Next.Role = "manager", true },
+			world:  func(x *versions) { x.parameters[versionID][0].Mutable = false },
+			reason: fleet.ReasonInvalidArgument, says: "set once",
+		},
+		"an update without a required value": {
+			agent:  func(a *fleet.Agent) { a.Next.Update = true },
+			reason: fleet.ReasonInvalidArgument, says: `needs the parameter "region" (Where it runs): give one of eu, us`,
+		},
+		"an update with a role that the new version does not have": {
+			agent:  func(a *fleet.Agent) { a.Role, a.Next.Update = "manager", true },
+			reason: fleet.ReasonRoleNotFound, says: "coder, ops",
+		},
+		"an update": {
+			agent: func(a *fleet.Agent) {
+				a.Role, a.Parameters = "ops", map[string]string{"region": "eu"}
+				a.Next = fleet.NextStart{Role: true, Update: true, Parameters: true}
+			},
+			version: newVersionID, sends: []codersdk.WorkspaceBuildParameter{{Name: "role", Value: "ops"}, {Name: "region", Value: "eu"}},
+		},
+		"a template that requires its newest version": {
+			agent:   func(a *fleet.Agent) { a.Parameters = map[string]string{"region": "us"} },
+			world:   func(x *versions) { x.ws.TemplateRequireActiveVersion = true },
+			version: newVersionID, sends: []codersdk.WorkspaceBuildParameter{{Name: "role", Value: "coder"}, {Name: "region", Value: "us"}},
+		},
+		"a value that is not an option": {
+			agent: func(a *fleet.Agent) {
+				a.Parameters, a.Next = map[string]string{"region": "mars"}, fleet.NextStart{Update: true, Parameters: true}
+			},
+			reason: fleet.ReasonInvalidArgument, says: `cannot be "mars": give one of eu, us`,
+		},
+		"a value that is set once": {
+			agent: func(a *fleet.Agent) { a.Parameters, a.Next.Parameters = map[string]string{"region": "us"}, true },
+			world: func(x *versions) {
+				x.parameters[versionID] = x.parameters[newVersionID]
+				x.values = append(x.values, codersdk.WorkspaceBuildParameter{Name: "region", Value: "eu"})
+			},
+			reason: fleet.ReasonInvalidArgument, says: "cannot be changed",
+		},
+		"a parameter that does not exist": {
+			agent:  func(a *fleet.Agent) { a.Parameters, a.Next.Parameters = map[string]string{"size": "2"}, true },
+			reason: fleet.ReasonInvalidArgument, says: `no parameter "size"`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := newVersions(t)
+			if c.world != nil {
+				c.world(x)
+			}
+			a := x.agent()
+			if c.agent != nil {
+				c.agent(&a)
+			}
+			b := x.backend()
+			_, err := b.CheckStart(t.Context(), a)
+			if c.reason != "" {
+				x.Equal(c.reason, fleet.ReasonOf(err), "%v", err)
+				x.ErrorContains(err, c.says)
+				x.Empty(x.builds, "a check must not change anything")
+				return
+			}
+			x.NoError(err)
+			x.stop()
+			x.NoError(b.Start(t.Context(), a))
+			x.Len(x.builds, 1)
+			x.Equal(c.version, x.builds[0].TemplateVersionID)
+			x.Equal(c.sends, x.builds[0].RichParameterValues)
+		})
+	}
+}
+
+// TestCreateWithParameters creates an agent whose template requires a value. One listing of templates is enough.
+func TestCreateWithParameters(t *testing.T) {
+	t.Parallel()
+	x := newVersions(t)
+	b := x.backend()
+	projects, err := b.Projects(t.Context())
+	x.NoError(err)
+	x.Equal([]fleet.Parameter{{Name: "region", Type: fleet.ParameterText, Description: "Where it runs", Required: true, Options: []string{"eu", "us"}}}, projects[0].Parameters)
+	_, err = b.Roles(t.Context(), "setup")
+	x.NoError(err)
+	a := x.agent()
+	a.WorkspaceID, a.Parameters = "", map[string]string{"region": "eu"}
+	_, err = b.Provision(t.Context(), a)
+	x.NoError(err)
+	x.Contains(x.creations[0].RichParameterValues, codersdk.WorkspaceBuildParameter{Name: "region", Value: "eu"})
+	x.Equal(1, x.count("GET templates"))
+}
+
+// TestHostFacts checks the links of a workspace, the times at which Coder acts, and the role that Coder has.
+func TestHostFacts(t *testing.T) {
+	t.Parallel()
+	x := newVersions(t)
+	at := time.Date(2030, 1, 2, 3, 4, 0, 0, time.UTC)
+	x.ws.LatestBuild.Deadline = codersdk.NewNullTime(at.Add(5*time.Second), true)
+	x.ws.DormantAt, x.ws.DeletingAt = new(at), new(at.Add(time.Hour))
+	agent := &x.ws.LatestBuild.Resources[0].Agents[0]
+	agent.DisplayApps = []codersdk.DisplayApp{codersdk.DisplayAppWebTerminal, codersdk.DisplayAppVSCodeDesktop, codersdk.DisplayAppPortForward}
+	agent.Apps = append(agent.Apps,
+		codersdk.WorkspaceApp{Slug: "code-server", DisplayName: "Editor", Subdomain: true, SubdomainName: "code-server--main--agent-papi--fleet"},
+		codersdk.WorkspaceApp{Slug: "wiki", External: true, URL: "https://wiki.example.com"},
+		codersdk.WorkspaceApp{Slug: "cursor", External: true, URL: "cursor://x?token=$SESSION_TOKEN"},
+		codersdk.WorkspaceApp{Slug: "fleet-runner"}, codersdk.WorkspaceApp{Slug: "secret", Hidden: true},
+	)
+	x.values[0].Value = "manager"
+	b := x.backend()
+	var listed fleet.Workspace
+	for range 2 { // the first listing reads the parameters
+		all, err := b.List(t.Context())
+		x.NoError(err)
+		listed = all[0]
+	}
+	inspected, err := b.Inspect(t.Context(), x.agent())
+	x.NoError(err)
+	x.Equal("manager", listed.Role)
+	x.False(listed.RoleUnknown)
+	x.Equal("https://coder.example.com/@fleet/agent-papi", inspected.Location)
+	want := fleet.HostFacts{Outdated: true, StopsAt: at, DormantAt: at, DeletionAt: at.Add(time.Hour), Links: []fleet.Link{
+		{Name: "Workspace", URL: "https://coder.example.com/@fleet/agent-papi"},
+		{Name: "Terminal", URL: "https://coder.example.com/@fleet/agent-papi.main/terminal"},
+		{Name: "VS Code", URL: "vscode://coder.coder-remote/open?agent=main&openRecent=true&owner=fleet&url=https%3A%2F%2Fcoder.example.com&workspace=agent-papi"},
+		{Name: "agentapi", URL: "https://coder.example.com/@fleet/agent-papi.main/apps/agentapi/"},
+		{Name: "Editor", URL: "https://code-server--main--agent-papi--fleet--apps.example.com/"},
+		{Name: "wiki", URL: "https://wiki.example.com"},
+		{Name: "Port 3000", URL: "https://3000--main--agent-papi--fleet--apps.example.com/"},
+		{Name: "Port 8080", URL: "https://8080--main--agent-papi--fleet--apps.example.com/"},
+	}}
+	x.Equal(want, inspected.Host)
+	x.True(want.Equal(listed.Host), "List and Inspect must agree: %v", listed.Host)
+}
