@@ -101,7 +101,7 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (*Agent, error) {
 	id := s.core.NewID()
 	v, err := s.core.Launch(ctx, service.LaunchRequest{
 		Method: "AgentStart", Toolset: fleet.ToolsetLifecycle, Place: cfg.Backend, Project: cfg.Project, Role: cfg.Role,
-		UID: id, Spec: systemPrompt(id, contract), Config: s.agentConfig(cfg, id, contract), OneTask: true, Prompt: contract,
+		UID: id, Spec: cfg.spec(id), Config: s.agentConfig(cfg, id), OneTask: true, Prompt: contract,
 		Timeout: cfg.Timeout, RequestID: r.RequestID, Body: []string{contract, r.Project, r.Role},
 		Admit: s.admit,
 	})
@@ -113,13 +113,20 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (*Agent, error) {
 	return a, nil
 }
 
-// admit returns LIMIT_REACHED if the principal has too many agents.
+// admit returns LIMIT_REACHED if the principal has too many contracts that run.
 func (s *Service) admit(tx fleet.Tx, principal string) error {
-	have, err := tx.OwnAgents(principal, fleet.ToolsetLifecycle, s.cfg.MaxRunning)
-	if err != nil || have < s.cfg.MaxRunning {
+	most := s.cfg.MaxRunning
+	agents, err := tx.OwnAgents(principal, fleet.ToolsetLifecycle, most)
+	if err != nil || agents < most {
 		return err
 	}
-	return fleet.LimitReached("lifecycle.max_running", "you have", int64(have), int64(s.cfg.MaxRunning), "agents of contracts", "{agent_stop} stops one")
+	// Agents of ended contracts may still exist, until their last run and their files are gone.
+	running := fleet.TaskFilter{Owner: principal, Toolset: new(fleet.ToolsetLifecycle), Status: fleet.TaskRunning}
+	found, err := tx.FindTasks(running, fleet.TaskWindow{Count: most})
+	if err != nil || found.Total < most {
+		return err
+	}
+	return fleet.LimitReached("lifecycle.max_running", "you have", int64(found.Total), int64(most), "running contracts", "{agent_stop} stops one")
 }
 
 // with returns the configuration with the project and role that a request names. An empty project and role change
@@ -136,13 +143,21 @@ func (c Config) with(project, role string) (Config, error) {
 	return c, nil
 }
 
+// spec returns the system prompt if the project defines the agent. Otherwise the agent's configuration has it.
+func (c Config) spec(id string) string {
+	if c.Driver != "" {
+		return ""
+	}
+	return systemPrompt(id)
+}
+
 // agentConfig returns the configuration of the agent.
-func (s *Service) agentConfig(c Config, id, contract string) *fleet.AgentConfig {
+func (s *Service) agentConfig(c Config, id string) *fleet.AgentConfig {
 	r := &fleet.AgentConfig{Driver: c.Driver, Reports: true, Edits: c.Allow == nil, Keep: max(c.Keep, 0)}
 	if c.Driver == "" {
-		return r // the project defines the agent, and Start passes the system prompt as the agent's spec
+		return r // the project defines the agent, and its spec is the system prompt
 	}
-	r.System, r.Model, r.Command, r.Allow, r.Deny = systemPrompt(id, contract), c.Model, c.Command, c.Allow, c.Deny
+	r.System, r.Model, r.Command, r.Allow, r.Deny = systemPrompt(id), c.Model, c.Command, c.Allow, c.Deny
 	r.Ask, r.AskTimeout = c.Ask, c.AskTimeout
 	r.PassEnv, r.Document = c.PassEnv, c.Document
 	if s.needsDocument && r.Document == "" {
