@@ -428,7 +428,7 @@ type ExecuteAgentRequestResponse struct {
 	TokensUsed int32 `protobuf:"varint,5,opt,name=tokens_used,json=tokensUsed,proto3" json:"tokens_used,omitempty"`
 	// More information about the answer.
 	Metadata *ExecutionMetadata `protobuf:"bytes,6,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// Warnings, for example about capabilities that the agent does not have.
+	// Warnings, for example about capabilities that the agent does not have, or an MCP server that did not start.
 	Warnings []string `protobuf:"bytes,7,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	// Offset in bytes at which the rest of the content begins; absent if this is all of it. `show_task` returns the
 	// rest, with metadata.task_id, include_payload, and this value as payload_offset.

@@ -160,7 +160,7 @@ const providerServiceExecuteAgentRequestOutput = `{
       "items": {
         "type": "string"
       },
-      "description": "Warnings, for example about capabilities that the agent does not have."
+      "description": "Warnings, for example about capabilities that the agent does not have, or an MCP server that did not start."
     },
     "content_next_offset": {
       "type": "integer",

@@ -114,6 +114,8 @@ type RunSubagentResponse struct {
 	CostUsd float64 `protobuf:"fixed64,6,opt,name=cost_usd,json=costUsd,proto3" json:"cost_usd,omitempty"`
 	// Usage of the run's model.
 	Usage *SubagentUsage `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
+	// Warnings, for example about an MCP server of the subagent that did not start.
+	Warnings []string `protobuf:"bytes,8,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	// Offset in bytes at which the rest of the result begins; absent if this is all of it. `show_task` returns the
 	// rest, with task_id, include_payload, and this value as payload_offset.
 	ResultNextOffset *int32 `protobuf:"varint,20,opt,name=result_next_offset,json=resultNextOffset,proto3,oneof" json:"result_next_offset,omitempty"`
@@ -196,6 +198,13 @@ func (x *RunSubagentResponse) GetCostUsd() float64 {
 func (x *RunSubagentResponse) GetUsage() *SubagentUsage {
 	if x != nil {
 		return x.Usage
+	}
+	return nil
+}
+
+func (x *RunSubagentResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
 	}
 	return nil
 }
@@ -602,7 +611,7 @@ const file_fleet_v1_subagent_service_proto_rawDesc = "" +
 	"\xba\xf4\x18\x02\b\rR\x06prompt\x12,\n" +
 	"\acontext\x18\x03 \x01(\tB\x12\xe0A\x01\xbaH\x06r\x04(\x80\x80 \xba\xf4\x18\x02\b\rR\acontext\x120\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"\x94\x03\n" +
+	"request_id\x18\x04 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"\xb0\x03\n" +
 	"\x13RunSubagentResponse\x126\n" +
 	"\x06result\x18\x01 \x01(\tB\x1e\xaa\xf4\x18\x14\n" +
 	"\x12result_next_offset\xba\xf4\x18\x02\b\x01R\x06result\x12\x1c\n" +
@@ -614,7 +623,8 @@ const file_fleet_v1_subagent_service_proto_rawDesc = "" +
 	"\n" +
 	"session_id\x18\x05 \x01(\tH\x00R\tsessionId\x88\x01\x01\x12'\n" +
 	"\bcost_usd\x18\x06 \x01(\x01B\f\xba\xf4\x18\b\"\x04Cost(\x03R\acostUsd\x12-\n" +
-	"\x05usage\x18\a \x01(\v2\x17.fleet.v1.SubagentUsageR\x05usage\x129\n" +
+	"\x05usage\x18\a \x01(\v2\x17.fleet.v1.SubagentUsageR\x05usage\x12\x1a\n" +
+	"\bwarnings\x18\b \x03(\tR\bwarnings\x129\n" +
 	"\x12result_next_offset\x18\x14 \x01(\x05B\x06\xba\xf4\x18\x02\b\fH\x01R\x10resultNextOffset\x88\x01\x01B\r\n" +
 	"\v_session_idB\x15\n" +
 	"\x13_result_next_offset\"\x8c\x01\n" +

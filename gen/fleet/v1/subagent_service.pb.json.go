@@ -39,6 +39,7 @@ func (m *RunSubagentResponse) AppendJSON(b []byte) []byte {
 	}
 	b = wire.AppendFloat(append(b, `,"cost_usd":`...), m.CostUsd)
 	b = wire.AppendMessage(append(b, `,"usage":`...), m.Usage)
+	b = wire.AppendList(append(b, `,"warnings":`...), m.Warnings, wire.AppendString)
 	if m.ResultNextOffset != nil {
 		b = wire.AppendInt(append(b, `,"result_next_offset":`...), *m.ResultNextOffset)
 	}

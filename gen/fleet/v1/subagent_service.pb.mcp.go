@@ -100,6 +100,13 @@ const subagentServiceRunSubagentOutput = `{
       "$ref": "#/$defs/SubagentUsage",
       "description": "Usage of the run's model."
     },
+    "warnings": {
+      "type": "array",
+      "items": {
+        "type": "string"
+      },
+      "description": "Warnings, for example about an MCP server of the subagent that did not start."
+    },
     "result_next_offset": {
       "type": "integer",
       "description": "Offset in bytes at which the rest of the result begins; absent if this is all of it. ` + "`" + `show_task` + "`" + ` returns the rest, with task_id, include_payload, and this value as payload_offset."
@@ -111,7 +118,8 @@ const subagentServiceRunSubagentOutput = `{
     "duration_ms",
     "task_id",
     "cost_usd",
-    "usage"
+    "usage",
+    "warnings"
   ],
   "$defs": {
     "SubagentUsage": {

@@ -28,7 +28,7 @@ func (s *Subagents) RunSubagent(ctx context.Context, r *fleetv1.RunSubagentReque
 	}
 	return &fleetv1.RunSubagentResponse{
 		Result: textOf(result.Text), Agent: result.Agent, DurationMs: int32Of(int(result.Duration.Milliseconds())), TaskId: result.TaskID,
-		SessionId: some(result.SessionID), CostUsd: result.CostUSD, Usage: subagentUsageOf(result.Usage),
+		SessionId: some(result.SessionID), CostUsd: result.CostUSD, Usage: subagentUsageOf(result.Usage), Warnings: result.Warnings,
 	}, nil
 }
 

@@ -70,6 +70,7 @@ type guard struct {
 	mu      sync.Mutex
 	started bool
 	broken  bool // the toolset did not start, and Start has reported that
+	silent  bool // the toolset has not listed its tools, and Tools has reported that
 }
 
 // works reports whether the toolset has started. A toolset that has not started must not be called, because it may hold
@@ -190,11 +191,14 @@ func (g *guard) Tools(ctx context.Context) ([]tools.Tool, error) {
 		return nil, nil
 	}
 	all, err := bounded(ctx, g.run, g.run.engine.startTimeout(), g.ToolSet.Tools)
-	if err != nil && g.run.over() {
-		return nil, nil
-	}
 	if err != nil {
-		return nil, g.run.hide(err)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.silent || g.run.over() {
+			return nil, nil
+		}
+		g.silent = true
+		return nil, g.run.hide(fmt.Errorf("%s did not list its tools, so they are missing: %w", g.what, err))
 	}
 	guarded := make([]tools.Tool, len(all))
 	for i, t := range all {

@@ -320,8 +320,8 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 	return lastSaid(s.Messages[begin:]), w.err
 }
 
-// startFailed is the library's prefix for the error of a toolset that did not start.
-var startFailed = fmt.Sprintf("%T start failed: ", (*guard)(nil))
+// failedPrefixes removes the library's prefixes from errors of toolsets.
+var failedPrefixes = strings.NewReplacer(fmt.Sprintf("%T start failed: ", (*guard)(nil)), "", fmt.Sprintf("%T list failed: ", (*guard)(nil)), "")
 
 // stopTools ends the agents' toolsets.
 func (r *run) stopTools(c *agentTeam) {

@@ -91,7 +91,7 @@ func (w *watcher) take(ctx context.Context, e runtime.Event) {
 		w.count()
 	case *runtime.WarningEvent:
 		w.step()
-		w.warn(clip(strings.ReplaceAll(e.Message, startFailed, ""), maxData))
+		w.warn(clip(failedPrefixes.Replace(e.Message), maxData))
 	case *runtime.ErrorEvent:
 		text := e.Error
 		for _, about := range []string{"creating chat completion: ", "error receiving from stream: "} { // internal prefixes

@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -120,10 +121,15 @@ func (b *Place) end(r *run, o fleet.Outcome) {
 
 // put adds an output to the run, unless the run has ended. The world's mutex must be held.
 func (b *Place) put(r *run, text string, step bool) {
+	b.putData(r, text, step, nil)
+}
+
+// putData is put with structured data.
+func (b *Place) putData(r *run, text string, step bool, data []byte) {
 	if r.ended() {
 		return
 	}
-	r.outputs = append(r.outputs, fleet.Output{Cursor: strconv.Itoa(len(r.outputs) + 1), Step: step, Text: text, Open: r.open, Terminal: r.script.terminal, ConversationLost: r.lost})
+	r.outputs = append(r.outputs, fleet.Output{Cursor: strconv.Itoa(len(r.outputs) + 1), Step: step, Text: text, Data: data, Open: r.open, Terminal: r.script.terminal, ConversationLost: r.lost})
 	r.lost = ""
 	r.workspace.note("%s", text)
 	r.wake()
@@ -182,6 +188,9 @@ func (b *Place) do(r *run, in instruction) {
 		b.put(r, "", false)
 	case "step":
 		b.put(r, in.text, true)
+	case "warn":
+		data, _ := json.Marshal(map[string]string{"type": "warning", "message": in.text}) // texts can always be encoded
+		b.putData(r, "warning: "+in.text, true, data)
 	case "lost":
 		r.lost = in.text
 		b.put(r, "a new conversation starts: "+in.text, true)

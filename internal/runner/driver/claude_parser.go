@@ -51,12 +51,38 @@ type claudeEvent struct {
 	Usage   *messageTokens `json:"usage"` // in a result: the usage since the last result
 	Model   string         `json:"model"` // in the first event
 	Version string         `json:"claude_code_version"`
+	Servers []claudeServer `json:"mcp_servers"` // in the first event
 	Message struct {
 		ID      string          `json:"id"`
 		Model   string          `json:"model"`
 		Content json.RawMessage `json:"content"`
 		Usage   *messageTokens  `json:"usage"`
 	} `json:"message"`
+}
+
+// claudeServer is an MCP server, with its status at the start: connected, pending, failed or needs-auth.
+type claudeServer struct {
+	Name   string `json:"name"`
+	Status string `json:"status"`
+}
+
+// serverWarnings returns a warning for each MCP server whose tools are missing.
+func serverWarnings(servers []claudeServer) (pieces []Piece) {
+	for _, s := range servers {
+		switch s.Status {
+		case "failed":
+			pieces = append(pieces, warning(fmt.Sprintf("the MCP server %q did not start, so its tools are missing", s.Name)))
+		case "needs-auth":
+			pieces = append(pieces, warning(fmt.Sprintf("the MCP server %q requires a login, so its tools are missing", s.Name)))
+		}
+	}
+	return pieces
+}
+
+// warning returns a step that tells the task's owner what does not work.
+func warning(text string) Piece {
+	data, _ := json.Marshal(map[string]string{"type": "warning", "message": text}) // texts can always be encoded
+	return Piece{Step: true, Text: oneLine(valid("warning: " + text)), Data: data}
 }
 
 type claudeBlock struct {
@@ -90,6 +116,7 @@ func (p *claudeParser) Line(line []byte) []Piece {
 			p.version = e.Version
 		}
 		p.usage.begin(e.Model)
+		return serverWarnings(e.Servers)
 	case "result":
 		p.known = true
 		p.took(&e)

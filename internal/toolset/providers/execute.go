@@ -11,6 +11,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/service"
+	"fleet/internal/toolset/conversation"
 )
 
 // MaxTimeout is the longest timeout that a request can have.
@@ -136,7 +137,11 @@ func (s *Service) execute(ctx context.Context, p *Provider, a *Answer, r service
 		return nil, err
 	}
 	a.TaskID = v.Task.ID
-	task, err := s.core.FollowTask(waiting, v.Task.ID, 0, nil)
+	var warnings conversation.Warnings
+	task, err := s.core.FollowTask(waiting, v.Task.ID, 0, warnings.Event)
+	for _, w := range warnings {
+		a.Warnings = append(a.Warnings, s.redact(w))
+	}
 	if err == nil {
 		return s.answer(ctx, a, task, timeout)
 	}

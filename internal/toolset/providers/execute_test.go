@@ -36,6 +36,10 @@ func TestExecute(t *testing.T) {
 	require.Empty(t, a.Warnings)
 	require.NotEmpty(t, a.TaskID)
 
+	a = h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "warn no server " + claudeKey + "\nwarn no server " + claudeKey + "\nfail x"})
+	require.NotEmpty(t, a.Error)
+	require.Equal(t, []string{"no server [redacted]"}, a.Warnings)
+
 	a = h.execute(providers.ExecuteRequest{Agent: "Claude-Code", Prompt: "hello"})
 	require.Equal(t, "Handled: hello", a.Content)
 	require.Equal(t, "claude", h.agentConfig().Driver)

@@ -3,7 +3,6 @@ package sessions
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,8 +14,8 @@ import (
 // Answer is an agent's answer to a message.
 type Answer struct {
 	Text     string
-	Events   []Content // what the agent did, at most the last maxEvents
-	Warnings []string  // what did not work during the turn, without repetitions
+	Events   []Content             // what the agent did, at most the last maxEvents
+	Warnings conversation.Warnings // what did not work during the turn, without repetitions
 	TaskID   string
 	Duration time.Duration
 	Usage    fleet.Usage
@@ -145,9 +144,7 @@ func (s *Service) answer(ctx context.Context, t *fleet.Task, requestID string, b
 			c.Agent = speaker
 		}
 		kept.add(c)
-		if c.Warning != "" && !slices.Contains(a.Warnings, c.Warning) {
-			a.Warnings = append(a.Warnings, c.Warning)
-		}
+		a.Warnings.Add(c.Warning)
 		if sink == nil {
 			return nil
 		}

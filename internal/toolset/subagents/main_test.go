@@ -63,7 +63,7 @@ func (c called) flag(name string) string {
 }
 
 // claude acts as the claude program. It records how it was called and then follows its prompt line by line: "say TEXT"
-// sets the result, "big N" sets a result of N bytes, "fail TEXT" makes the run fail, "hang" waits for an hour, and
+// sets the result, "break" makes an MCP server fail, "big N" sets a result of N bytes, "fail TEXT" makes the run fail, "hang" waits for an hour, and
 // "wait" waits for the file $HOME/open. If the prompt says that the previous answer cannot be used, claude answers with
 // the next line of $HOME/better.
 func claude(argv []string) {
@@ -94,7 +94,11 @@ func claude(argv []string) {
 		b, _ := json.Marshal(v)
 		fmt.Println(string(b))
 	}
-	event(map[string]any{"type": "system", "subtype": "init", "model": "opus"})
+	servers := []map[string]string{{"name": "tickets", "status": "connected"}}
+	if strings.Contains(c.Prompt, "break ") {
+		servers[0]["status"] = "failed"
+	}
+	event(map[string]any{"type": "system", "subtype": "init", "model": "opus", "mcp_servers": servers})
 	event(map[string]any{"type": "assistant", "message": map[string]any{"content": []any{}}}) // shows that the prompt has arrived
 	text, code := "nothing to say", 0
 	lines := strings.Split(c.Prompt, "\n")

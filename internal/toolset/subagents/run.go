@@ -12,6 +12,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/service"
+	"fleet/internal/toolset/conversation"
 )
 
 // method is the name of the call under which requests with an id are stored.
@@ -35,6 +36,7 @@ type Result struct {
 	SessionID string // the id of the conversation; empty if the subagent has no conversations
 	CostUSD   float64
 	Usage     fleet.Usage
+	Warnings  conversation.Warnings // what did not work, for example an MCP server that did not start
 }
 
 // Run lets a subagent answer the request, and waits for the answer. If ctx ends before the answer, Run stops the
@@ -302,7 +304,7 @@ func (r *run) follow(ctx context.Context, taskID string) (*fleet.Task, error) {
 		within, cancel = context.WithTimeout(ctx, r.limit)
 		defer cancel()
 	}
-	t, err := r.fleet.FollowTask(within, taskID, 0, nil)
+	t, err := r.fleet.FollowTask(within, taskID, 0, r.result.Warnings.Event)
 	if within.Err() == nil {
 		return t, err
 	}

@@ -46,6 +46,10 @@ func TestRun(t *testing.T) {
 	require.Empty(t, r.SessionID)
 	require.InDelta(t, 0.25, r.CostUSD, 1e-9)
 	require.Equal(t, fleet.Usage{Model: "opus", InputTokens: 100, OutputTokens: 10}, r.Usage)
+	require.Empty(t, r.Warnings)
+	broken, err := w.Run(w.ctx(), subagents.Request{Agent: "web-search", Prompt: "break it\nsay Ducks"})
+	require.NoError(t, err)
+	require.Equal(t, []string{`the MCP server "tickets" did not start, so its tools are missing`}, []string(broken.Warnings))
 
 	c := w.calls()[0]
 	require.Equal(t, "Context:\n\nAbout birds.\n\nTask:\n\n--say no\nsay Ducks", c.Prompt)
