@@ -98,7 +98,7 @@ func newMachine(s settings) (*machine, error) {
 		return nil, err
 	}
 	return &machine{s, program, worktree.New(environ(nil)), runner.New(runner.Config{
-		ShimCommand: []string{self, "shim"}, ACPCommand: []string{self, "acp"}, AskCommand: []string{self, "ask"},
+		ShimCommand: []string{self, "shim"}, ClientCommand: []string{self, "client"}, AskCommand: []string{self, "ask"},
 		MaxOutput: s.maxPayloadOutput, OutputMax: s.maxRawOutput, StopGrace: s.grace, Logger: s.logger,
 	})}, nil
 }

@@ -53,8 +53,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 0
 	case "shim": // internal: supervises a run
 		return runner.ShimMain(args[1:]...)
-	case "acp": // internal: connects to agent programs of the driver acp
-		return runner.ACPMain(args[1:]...)
+	case "client": // internal: talks to an agent program
+		return runner.ClientMain(args[1:]...)
 	case "ask": // internal: lets an agent's program ask people
 		return runner.AskMain(args[1:]...)
 	case "version":

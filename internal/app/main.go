@@ -23,8 +23,8 @@ func Main(args []string) int {
 	if len(args) > 0 && args[0] == shimCommand {
 		return local.ShimMain(args[1:]...)
 	}
-	if len(args) > 0 && args[0] == acpCommand {
-		return local.ACPMain(args[1:]...)
+	if len(args) > 0 && args[0] == clientCommand {
+		return local.ClientMain(args[1:]...)
 	}
 	if len(args) > 0 && args[0] == askCommand {
 		return local.AskMain(args[1:]...)

@@ -13,7 +13,7 @@ import (
 
 // TestMain lets the test binary also act as the program, which a server under test starts for its runs.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && slices.Contains([]string{shimCommand, acpCommand, askCommand, modelCommand}, os.Args[1]) {
+	if len(os.Args) > 1 && slices.Contains([]string{shimCommand, clientCommand, askCommand, modelCommand}, os.Args[1]) {
 		os.Exit(Main(os.Args[1:]))
 	}
 	// Unlike tests of other packages, most of these tests need the CPU. Running more of them in parallel makes each one

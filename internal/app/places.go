@@ -24,8 +24,8 @@ import (
 // shimCommand is the hidden first argument with which the program supervises one run.
 const shimCommand = "shim"
 
-// acpCommand is the hidden first argument with which the program acts as the ACP client of one agent program.
-const acpCommand = "acp"
+// clientCommand is the hidden first argument with which the program talks to one agent program.
+const clientCommand = "client"
 
 // askCommand is the hidden first argument with which the program lets an agent's program ask questions.
 const askCommand = "ask"
@@ -145,7 +145,7 @@ func (p *places) newLocal() (fleet.Place, error) {
 		projects = local.Discover(exec.LookPath)
 	}
 	return local.New(local.Config{
-		Name: fleet.PlaceOn("local", cfg.Replica), Dir: cfg.Data, Projects: projects, ShimCommand: []string{self, shimCommand}, ACPCommand: []string{self, acpCommand},
+		Name: fleet.PlaceOn("local", cfg.Replica), Dir: cfg.Data, Projects: projects, ShimCommand: []string{self, shimCommand}, ClientCommand: []string{self, clientCommand},
 		AskCommand: []string{self, askCommand}, PassEnv: cfg.Local.PassEnv,
 		Sandbox: cfg.Local.Sandbox, Read: cfg.Local.Read, Write: cfg.Local.Write,
 		MaxOutput: cfg.MaxOutput, OutputMax: cfg.Output.Max, StopGrace: cfg.StopGrace, Logger: p.log,

@@ -161,7 +161,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	run := h.run(r.TaskID)
 	job := w.Job
 	job.TaskID, job.Prompt, job.Report = r.TaskID, r.Prompt, r.Report
-	job.RunDir, job.Helper = string(run), host.config.ACPCommand
+	job.RunDir, job.Client = string(run), host.config.ClientCommand
 	job.Session, job.Since, job.Lost = h.conversation(w.Driver, r)
 	asks := askSpec(w, host.config.AskCommand)
 	if asks != nil {
@@ -178,7 +178,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 		"FLEET_PROMPT_FILE": run.Path(driver.PromptFile), "FLEET_SPEC_FILE": run.Path(driver.SpecFile), "FLEET_ROLE_FILE": run.Path(driver.RoleFile),
 		"FLEET_SUMMARY": run.Path(summaryFile), "FLEET_PAYLOAD": run.Path(payloadFile),
 	}
-	if c.Messages && !c.MessagesJSON {
+	if c.Messages && !c.Mailbox {
 		own["FLEET_MESSAGES"] = fmt.Sprintf("/dev/fd/%d", shim.MessagesFD)
 	}
 	for k, v := range c.Env {
@@ -202,7 +202,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	c.Format.Lost, c.Format.Record = job.Lost, recordPattern(w, env)
 	spec := shim.Spec{
 		Argv: c.Argv, Dir: w.Dir, Timeout: r.Timeout, Grace: host.config.StopGrace, MaxOutput: host.config.MaxOutput, RawOutput: host.config.OutputMax,
-		SplitStderr: c.SplitStderr, StdinFile: c.StdinFile, Messages: c.Messages, MessagesJSON: c.MessagesJSON, Log: h.path("log"), Mark: shim.Mark(run), Name: r.TaskID,
+		SplitStderr: c.SplitStderr, StdinFile: c.StdinFile, Messages: c.Messages, Mailbox: c.Mailbox, Log: h.path("log"), Mark: shim.Mark(run), Name: r.TaskID,
 		Requests: c.Requests, Asks: asks,
 	}
 	if w.Timeout > 0 && (spec.Timeout <= 0 || w.Timeout < spec.Timeout) {

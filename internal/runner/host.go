@@ -1,12 +1,15 @@
 package runner
 
 import (
+	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner/acp"
 	"fleet/internal/runner/ask"
+	"fleet/internal/runner/claude"
 	"fleet/internal/runner/driver"
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/runner/shim"
@@ -15,13 +18,13 @@ import (
 
 // Config configures a Host. Only ShimCommand is required.
 type Config struct {
-	ShimCommand []string      // runs shim.Main; the directory of the run is appended
-	ACPCommand  []string      // runs acp.Main; the path of the job file is appended; if empty, there is no driver acp
-	AskCommand  []string      // runs ask.Main; the run's directory and a verb are appended; if empty, runs cannot ask questions
-	MaxOutput   int64         // limit for the output in a run's payload, in bytes; 0 means DefaultMaxOutput
-	OutputMax   int64         // limit for a run's stored raw output, in bytes, at least MaxOutput; 0 means DefaultOutputMax
-	StopGrace   time.Duration // how long a run may take to stop before it is killed; 0 means DefaultStopGrace
-	Logger      *slog.Logger  // nil disables logging
+	ShimCommand   []string      // runs shim.Main; the directory of the run is appended
+	ClientCommand []string      // runs ClientMain; a protocol and a job file are appended; if empty, the drivers claude and acp cannot run
+	AskCommand    []string      // runs ask.Main; the run's directory and a verb are appended; if empty, runs cannot ask questions
+	MaxOutput     int64         // limit for the output in a run's payload, in bytes; 0 means DefaultMaxOutput
+	OutputMax     int64         // limit for a run's stored raw output, in bytes, at least MaxOutput; 0 means DefaultOutputMax
+	StopGrace     time.Duration // how long a run may take to stop before it is killed; 0 means DefaultStopGrace
+	Logger        *slog.Logger  // nil disables logging
 }
 
 // Defaults of Config.
@@ -109,9 +112,16 @@ func (h *Host) Agent(name string, home Home, ws Workspace) Agent { return Agent{
 // Config.ShimCommand. It returns the exit code.
 func ShimMain(args ...string) int { return shim.Main(args) }
 
-// ACPMain is a client for agent programs that speak the Agent Client Protocol. It must be called from main's goroutine
-// when the program is started with Config.ACPCommand. It returns the exit code.
-func ACPMain(args ...string) int { return acp.Main(args) }
+// ClientMain talks to an agent program in the protocol that the first argument names. It must be called from main's
+// goroutine when the program is started with Config.ClientCommand. It returns the exit code.
+func ClientMain(args ...string) int {
+	clients := map[string]func([]string) int{driver.ProtocolACP: acp.Main, driver.ProtocolClaude: claude.Main}
+	if len(args) > 0 && clients[args[0]] != nil {
+		return clients[args[0]](args[1:])
+	}
+	fmt.Fprintln(os.Stderr, "usage: pass a protocol and the file of a job; this command is internal to Fleet")
+	return 2
+}
 
 // AskMain lets an agent's program ask questions when the program is started with Config.AskCommand. It returns the exit
 // code.

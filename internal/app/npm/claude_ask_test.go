@@ -108,7 +108,7 @@ func TestClaudeAsks(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, c.processes("papi"))
 	_, err = c.api.AnswerQuestion(t.Context(), &fleetv1.AnswerQuestionRequest{QuestionId: q.GetId(), Answer: "allow"})
-	require.ErrorContains(t, err, "does not wait")
+	require.ErrorContains(t, err, "no longer waits")
 
 	// Without permissions in its role an agent cannot ask.
 	c.create(t, "nino", "silent")

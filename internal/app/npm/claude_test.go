@@ -121,7 +121,7 @@ func TestClaudeConversation(t *testing.T) {
 }
 
 func TestClaudeStop(t *testing.T) {
-	c := newCrew(t, role{"name": "coder", "allowed_tools": []string{"Bash"}})
+	c := newCrew(t, role{"name": "coder", "model": priced, "allowed_tools": []string{"Bash"}})
 	stop := func(t *testing.T, agent string) *fleetv1.Task {
 		t.Helper()
 		begun := time.Now()
@@ -156,7 +156,7 @@ func TestClaudeStop(t *testing.T) {
 			}
 			return n == 2
 		}, patience, 10*time.Millisecond, "the tool does not run")
-		stop(t, "mami")
+		require.InDelta(t, answerCost, stop(t, "mami").GetCostUsd(), 1e-9, "a stopped task reports what it has cost")
 	})
 	t.Run("an agent that is deleted", func(t *testing.T) {
 		c.create(t, "nino", "coder")

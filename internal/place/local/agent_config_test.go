@@ -56,10 +56,12 @@ func TestAgentConfig(t *testing.T) {
 	require.JSONEq(t, `{"type":"tool_result","id":"t1","name":"Bash","result":"file","is_error":false}`, string(outputs[2].Data))
 
 	require.Equal(t, []string{
-		"-p", "--verbose", "--output-format", "stream-json", "--setting-sources", "", "--system-prompt", "You search the web.", "--model", "haiku",
+		"-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json", "--replay-user-messages", "--setting-sources", "", "--model", "haiku",
 		"--tools", "Bash,Read", "--allowedTools", "Bash(curl:*),Bash(wget:*),Read,mcp__brave,mcp__web", "--disallowedTools", "Bash(rm:*)",
-		"--mcp-config", w.runDir(a, r, "mcp.json"), "--strict-mcp-config", "--no-session-persistence", "--", "--help me",
+		"--mcp-config", w.runDir(a, r, "mcp.json"), "--strict-mcp-config", "--no-session-persistence",
 	}, w.argv())
+	require.Equal(t, "--help me", w.prompt())
+	require.Contains(t, w.file("initialize"), `"systemPrompt":"You search the web."`)
 	require.JSONEq(t, `{"mcpServers":{
 		"brave":{"command":"npx","args":["-y","brave"],"env":{"KEY":"x-brave-s3cret-$y","PLAIN":"p"}},
 		"web":{"type":"http","url":"https://example.com","headers":{"Authorization":"Bearer brave-s3cret"}}}}`, w.file("mcp.json"))
@@ -187,14 +189,15 @@ func TestAgentConfigConversation(t *testing.T) {
 	w.do(a, "one")
 	require.NotContains(t, w.argv(), "--resume")
 	w.do(a, "two")
-	require.Contains(t, strings.Join(w.argv(), " "), "--append-system-prompt You review.")
-	require.Contains(t, strings.Join(w.argv(), " "), "--resume s-1 -- two")
+	require.Contains(t, w.file("initialize"), `"appendSystemPrompt":"You review.`)
+	require.Contains(t, strings.Join(w.argv(), " "), "--resume s-1")
+	require.Equal(t, "two", w.prompt())
 
 	// A text that is both the specification and the system prompt is passed only once.
 	both := configuredAgent(fleet.AgentConfig{Driver: "claude", System: "You review."})
 	both.Spec = "You review."
 	w.do(w.provision(both), "three")
-	require.Contains(t, strings.Join(w.argv(), " "), "--append-system-prompt You review. --mcp-config")
+	require.Contains(t, w.file("initialize"), `"appendSystemPrompt":"You review."`)
 }
 
 func TestAgentConfigOfCommand(t *testing.T) {
@@ -239,7 +242,7 @@ func TestReportingConfig(t *testing.T) {
 	require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
 	w.follow(a, r)
 	require.Contains(t, w.argv(), "project", "the settings of the project must be used")
-	require.Contains(t, w.argv(), "You write code.")
+	require.Contains(t, w.file("initialize"), "You write code.")
 	require.Contains(t, w.argv(), "mcp__fleet")
 	require.Contains(t, w.file("mcp.json"), "t0ken")
 }
@@ -270,7 +273,7 @@ until [ -e "$HOME/open" ]; do sleep 0.02; done
 say '{"type":"assistant","message":{"content":[{"type":"text","text":"answered"}]},"session_id":"s"}'
 say '{"type":"stream_event","event":{"type":"message_delta","delta":{"stop_reason":"'"$STOP"'"}},"parent_tool_use_id":null}'
 say '{"type":"stream_event","event":{"type":"message_stop"},"parent_tool_use_id":null}'
-[ "$STOP" = end_turn ] || sleep 3600 & wait
+[ "$STOP" = end_turn ] || sleep 3600 & wait $!
 say '{"type":"result","subtype":"success","result":"all done","session_id":"s"}'
 `
 
@@ -397,8 +400,9 @@ func TestAgentConfigQuestions(t *testing.T) {
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	argv := strings.Join(w.argv(), " ")
 	require.Contains(t, argv, "--tools Read,Bash,Edit --allowedTools Read,mcp__fleet-ask__ask_user --disallowedTools Bash(rm *)")
-	require.Contains(t, argv, "--permission-prompt-tool mcp__fleet-ask__approve")
-	require.Contains(t, w.file("mcp.json"), `"mcp","approve"`)
+	require.Contains(t, argv, "--permission-prompt-tool stdio")
+	require.JSONEq(t, `{"mcpServers":{"fleet-ask":{"type":"sdk","name":"fleet-ask"}}}`, w.file("mcp.json"))
+	require.Contains(t, w.file("initialize"), `"sdkMcpServers":["fleet-ask"]`)
 	require.Contains(t, w.file("environment"), "MCP_TOOL_TIMEOUT=660000\n")
 
 	for driver, want := range map[string]string{"shell": "does not ask for permissions", "command": "does not ask for permissions"} {

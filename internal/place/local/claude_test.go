@@ -16,11 +16,17 @@ import (
 )
 
 // fakeClaude is a script that takes the place of Claude Code. It records how it was called, and runs the script file in
-// its home.
+// its home. An interrupt is a SIGTERM for the script.
 const fakeClaude = `#!/usr/bin/env bash
 { printf '%s\0' "$@"; } >"$HOME/argv"
 env >"$HOME/environment"
-cat >"$HOME/stdin"
+read -r initialize
+read -r prompt
+printf %s "$initialize" >"$HOME/initialize"
+printf %s "$prompt" >"$HOME/prompt"
+exec 4<&0
+{ while read -r line; do case "$line" in *'"interrupt"'*) kill -TERM $$ ;; esac; done } <&4 4<&- >/dev/null 2>&1 &
+exec 4<&-
 for ((i = 1; i <= $#; i++)); do
   if [ "${!i}" = --mcp-config ]; then j=$((i + 1)); cp "${!j}" "$HOME/mcp.json"; stat -c %a "${!j}" >"$HOME/mode"; fi
 done
@@ -75,6 +81,17 @@ func (w *claudeWorld) file(name string) string {
 	return string(b)
 }
 
+// prompt returns the text of the first message.
+func (w *claudeWorld) prompt() string {
+	w.t.Helper()
+	var m struct {
+		Message struct{ Content []struct{ Text string } }
+	}
+	require.NoError(w.t, json.Unmarshal([]byte(w.file("prompt")), &m))
+	require.Len(w.t, m.Message.Content, 1)
+	return m.Message.Content[0].Text
+}
+
 func (w *claudeWorld) argv() []string {
 	return strings.Split(strings.TrimSuffix(w.file("argv"), "\x00"), "\x00")
 }
@@ -93,12 +110,12 @@ func TestClaude(t *testing.T) {
 	require.Equal(t, fleet.Outcome{Status: fleet.TaskCompleted, Summary: "All is well.", Payload: []byte("All is well."), EndedAt: o.EndedAt, CostUSD: 0.0421, Turns: 3, Conversation: true, ExitCode: new(int), Usage: fleet.Usage{Model: "opus", ToolCalls: 2}}, o)
 
 	require.Equal(t, []string{
-		"-p", "--verbose", "--output-format", "stream-json", "--setting-sources", "project",
-		"--append-system-prompt", "You write code.\n\nYou are the agent \"papi\". What you are there for:\n\nKeep the tests green.",
+		"-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json", "--replay-user-messages", "--setting-sources", "project",
 		"--model", "opus", "--allowedTools", "Bash(git *),Edit", "--disallowedTools", "WebFetch", "--permission-mode", "acceptEdits",
-		"--mcp-config", w.runDir(a, r, "mcp.json"), "--strict-mcp-config", "--", "--help me",
+		"--mcp-config", w.runDir(a, r, "mcp.json"), "--strict-mcp-config",
 	}, w.argv())
-	require.Empty(t, w.file("stdin"))
+	require.Equal(t, "--help me", w.prompt())
+	require.Contains(t, w.file("initialize"), `"appendSystemPrompt":"You write code.\n\nYou are the agent \"papi\". What you are there for:\n\nKeep the tests green."`)
 	require.JSONEq(t, `{"mcpServers":{"tickets":{"type":"http","url":"https://example.com","headers":{"Authorization":"Bearer s3cret"}}}}`, w.file("mcp.json"))
 	require.Equal(t, "600\n", w.file("mode"))
 	require.NoFileExists(t, w.runDir(a, r, "mcp.json"), "its secrets must be removed with the run")
@@ -156,10 +173,6 @@ func TestClaudeResumes(t *testing.T) {
 	w.script("s-5", "", claudeInit, claudeDone)
 	w.do(a, "five")
 	require.Empty(t, resumed())
-
-	err := w.Connect(a).Send(w.ctx, w.start(a, "six"), "1", "hello")
-	require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(err), "%v", err)
-	require.Contains(t, fleet.PublicMessage(err), "start another task")
 }
 
 // TestClaudeRoleChange checks that the prompt tells an agent its new role, because Claude Code keeps the system prompt
@@ -170,23 +183,21 @@ func TestClaudeRoleChange(t *testing.T) {
 	a := w.agent("claude")
 	w.script("s-1", "", claudeInit, claudeSays, claudeDone)
 	w.do(a, "one")
-	require.Equal(t, "one", last(w.argv()))
+	require.Equal(t, "one", w.prompt())
 	w.do(a, "two")
-	require.Equal(t, "two", last(w.argv()))
+	require.Equal(t, "two", w.prompt())
 	a.Spec = "Keep the tests red."
 	w.script("s-1", "exit 1", claudeInit)
 	w.do(a, "three")
-	require.Contains(t, last(w.argv()), "has changed")
+	require.Contains(t, w.prompt(), "has changed")
 	w.script("s-1", "", claudeInit, claudeSays, claudeDone)
 	w.do(a, "four")
-	require.Contains(t, last(w.argv()), "has changed", "the prompt must repeat the new role, because the model has not received it yet")
-	require.Contains(t, last(w.argv()), "Keep the tests red.")
-	require.Contains(t, last(w.argv()), "Your task now:\n\nfour")
+	require.Contains(t, w.prompt(), "has changed", "the prompt must repeat the new role, because the model has not received it yet")
+	require.Contains(t, w.prompt(), "Keep the tests red.")
+	require.Contains(t, w.prompt(), "Your task now:\n\nfour")
 	w.do(a, "five")
-	require.Equal(t, "five", last(w.argv()))
+	require.Equal(t, "five", w.prompt())
 }
-
-func last(list []string) string { return list[len(list)-1] }
 
 // TestClaudeCost checks that a task reports its own cost: not the cost of the whole conversation, and not only the cost
 // since the first of several results.
@@ -217,11 +228,11 @@ func TestClaudeOutcomes(t *testing.T) {
 		{"errors", "exit 1", []string{claudeSays, `{"type":"result","subtype":"error_during_execution","errors":["one","two"]}`}, fleet.TaskFailed, "one; two", "I will look."},
 		{"too many turns", "", []string{`{"type":"result","subtype":"error_max_turns","num_turns":9}`}, fleet.TaskFailed, "it reached its limit of turns after 9", ""},
 		{"an error without a word", "", []string{`{"type":"result","subtype":"error_new"}`}, fleet.TaskFailed, "claude reported a failure without a reason (error_new)", ""},
-		{"no result", "", []string{claudeInit, claudeSays}, fleet.TaskFailed, "claude ended without a result; Fleet was tested with claude 2.1.329", "I will look."},
-		{"nothing", "", nil, fleet.TaskFailed, "this version of claude writes no output that Fleet understands; Fleet was tested with claude 2.1.329", ""},
-		{"another language", "", []string{`{"event":"begin"}`, `{"event":"end"}`}, fleet.TaskFailed, `this version of claude writes no output that Fleet understands; its first line is {"event":"begin"}; Fleet was tested with claude 2.1.329`, ""},
+		{"no result", "", []string{claudeInit, claudeSays}, fleet.TaskFailed, "claude ended without a result; Fleet was tested with claude 2.1.332", "I will look."},
+		{"nothing", "", nil, fleet.TaskFailed, "this version of claude writes no output that Fleet understands; Fleet was tested with claude 2.1.332", ""},
+		{"another language", "", []string{`{"event":"begin"}`, `{"event":"end"}`}, fleet.TaskFailed, `this version of claude writes no output that Fleet understands; its first line is {"event":"begin"}; Fleet was tested with claude 2.1.332`, ""},
 		{"a crash", "echo 'at x.js:1' >&2; echo 'TypeError: no' >&2; exit 7", []string{claudeInit}, fleet.TaskFailed, "exit code 7: TypeError: no", ""},
-		{"a crash reported on stdout", "exit 7", []string{"error: unknown option"}, fleet.TaskFailed, "exit code 7: error: unknown option; Fleet was tested with claude 2.1.329", ""},
+		{"a crash reported on stdout", "exit 7", []string{"error: unknown option"}, fleet.TaskFailed, "exit code 7: error: unknown option; Fleet was tested with claude 2.1.332", ""},
 		{"killed", "kill -KILL $$", []string{claudeInit}, fleet.TaskFailed, "ended by signal KILL", ""},
 		{"a long report", "", []string{strings.Replace(claudeDone, "All is well.", long, 1)}, fleet.TaskCompleted, "", strings.TrimSpace(long[:3999]) + "…"},
 	} {
@@ -240,7 +251,7 @@ func TestClaudeOutcomes(t *testing.T) {
 	}
 }
 
-// TestClaudeLongTexts checks prompts and specifications that are too long for a command-line argument.
+// TestClaudeLongTexts checks prompts and specifications that would be too long for a command-line argument.
 func TestClaudeLongTexts(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{Tools: []string{}})
@@ -249,16 +260,14 @@ func TestClaudeLongTexts(t *testing.T) {
 	long := strings.Repeat("long task ", 100_000)
 	_, o := w.do(a, long)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
-	require.Equal(t, long, w.file("stdin"))
-	require.NotContains(t, w.argv(), "--")
+	require.Equal(t, long, w.prompt())
 	require.Contains(t, w.file("argv"), "--tools\x00\x00", "an empty list of tools must mean no tools")
 
 	a.Spec = strings.Repeat("long spec ", 20_000)
 	_, o = w.do(a, "short")
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
-	require.Contains(t, w.file("stdin"), "long spec")
-	require.True(t, strings.HasSuffix(w.file("stdin"), "Your task now:\n\nshort"))
-	require.NotContains(t, w.argv(), "--append-system-prompt")
+	require.Contains(t, w.file("initialize"), "long spec")
+	require.Contains(t, w.prompt(), "has changed")
 }
 
 // TestClaudeLimit checks that Fleet finds the result after output that is too long to be kept.

@@ -21,22 +21,22 @@ import (
 
 // Config configures a Place. Dir and ShimCommand are required.
 type Config struct {
-	Name         string        // name of the place; empty: local
-	Dir          string        // directory for all files of the place; created with access for the user only
-	Projects     []Project     // the projects that agents can work on; see Discover
-	ShimCommand  []string      // runs ShimMain; the directory of the run is appended
-	ACPCommand   []string      // runs ACPMain; the path of the job file is appended; empty: the driver acp is unavailable
-	AskCommand   []string      // runs AskMain; the run's directory and a verb are appended; empty: agents cannot ask questions
-	PassEnv      []string      // variables of the server that all agents get; a * at the end matches any suffix
-	Sandbox      sandbox.Mode  // the default for projects; empty: sandbox.Auto
-	Read         []string      // paths that programs may read, besides the system and their own files
-	Write        []string      // paths that programs may write besides their own files; each must exist
-	MaxOutput    int64         // limit of the output in the payload of a run, in bytes; 0: 16 MiB
-	OutputMax    int64         // limit of the raw output that is kept of a run, in bytes; 0: 256 MiB; at least MaxOutput
-	StopGrace    time.Duration // how long a run may take to stop before it is killed; 0: 5 s
-	Environ      []string      // the server's environment; nil: os.Environ()
-	PollInterval time.Duration // see fleet.Traits; 0: the reconciler's default
-	Logger       *slog.Logger  // nil: no logging
+	Name          string        // name of the place; empty: local
+	Dir           string        // directory for all files of the place; created with access for the user only
+	Projects      []Project     // the projects that agents can work on; see Discover
+	ShimCommand   []string      // runs ShimMain; the directory of the run is appended
+	ClientCommand []string      // runs ClientMain; a protocol and a job file are appended; empty: the drivers claude and acp are unavailable
+	AskCommand    []string      // runs AskMain; the run's directory and a verb are appended; empty: agents cannot ask questions
+	PassEnv       []string      // variables of the server that all agents get; a * at the end matches any suffix
+	Sandbox       sandbox.Mode  // the default for projects; empty: sandbox.Auto
+	Read          []string      // paths that programs may read, besides the system and their own files
+	Write         []string      // paths that programs may write besides their own files; each must exist
+	MaxOutput     int64         // limit of the output in the payload of a run, in bytes; 0: 16 MiB
+	OutputMax     int64         // limit of the raw output that is kept of a run, in bytes; 0: 256 MiB; at least MaxOutput
+	StopGrace     time.Duration // how long a run may take to stop before it is killed; 0: 5 s
+	Environ       []string      // the server's environment; nil: os.Environ()
+	PollInterval  time.Duration // see fleet.Traits; 0: the reconciler's default
+	Logger        *slog.Logger  // nil: no logging
 }
 
 // Project configures what agents work on, and how.

@@ -24,9 +24,8 @@ func TestClaudeRetriesFailedChecks(t *testing.T) {
 	require.NoError(t, w.Connect(a).Dispatch(w.ctx, again))
 	_, o = w.follow(a, again)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
-	argv := w.argv()
-	require.Contains(t, argv, "s-1")
-	require.Equal(t, again.Feedback, argv[len(argv)-1])
+	require.Contains(t, w.argv(), "s-1")
+	require.Equal(t, again.Feedback, w.prompt())
 
 	b := w.agent("claude")
 	w.script("s-2", "", claudeInit, claudeDone)
@@ -35,6 +34,5 @@ func TestClaudeRetriesFailedChecks(t *testing.T) {
 	require.NoError(t, w.Connect(b).Dispatch(w.ctx, fresh))
 	_, o = w.follow(b, fresh)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
-	argv = w.argv()
-	require.Equal(t, "fix the login\n\n"+again.Feedback, argv[len(argv)-1])
+	require.Equal(t, "fix the login\n\n"+again.Feedback, w.prompt())
 }

@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case "shim":
 			os.Exit(local.ShimMain(os.Args[2:]...))
-		case "acp":
-			os.Exit(local.ACPMain(os.Args[2:]...))
+		case "client":
+			os.Exit(local.ClientMain(os.Args[2:]...))
 		case "ask":
 			os.Exit(local.AskMain(os.Args[2:]...))
 		case "forge":
@@ -62,7 +62,7 @@ func supervisor(t testing.TB) string {
 func newBackend(t testing.TB, dir string, change func(*local.Config)) *local.Place {
 	t.Helper()
 	c := local.Config{
-		Dir: dir, ShimCommand: []string{supervisor(t), "shim"}, ACPCommand: []string{supervisor(t), "acp"},
+		Dir: dir, ShimCommand: []string{supervisor(t), "shim"}, ClientCommand: []string{supervisor(t), "client"},
 		AskCommand: []string{supervisor(t), "ask"}, StopGrace: 200 * time.Millisecond, PassEnv: []string{"GORACE"},
 		Projects: local.Discover(func(string) (string, error) { return "", exec.ErrNotFound }),
 	}

@@ -36,7 +36,7 @@ func New(c Config) (*Place, error) {
 		return nil, fmt.Errorf("cannot create the directory for agents: %w", err)
 	}
 	return &Place{config: c, projects: projects, git: worktree.New(gitEnviron(c)), host: runner.New(runner.Config{
-		ShimCommand: c.ShimCommand, ACPCommand: c.ACPCommand, AskCommand: c.AskCommand, MaxOutput: c.MaxOutput, OutputMax: c.OutputMax, StopGrace: c.StopGrace, Logger: c.Logger,
+		ShimCommand: c.ShimCommand, ClientCommand: c.ClientCommand, AskCommand: c.AskCommand, MaxOutput: c.MaxOutput, OutputMax: c.OutputMax, StopGrace: c.StopGrace, Logger: c.Logger,
 	})}, nil
 }
 
@@ -44,10 +44,9 @@ func New(c Config) (*Place, error) {
 // started with Config.ShimCommand. It must be called from main's goroutine.
 func ShimMain(args ...string) int { return runner.ShimMain(args...) }
 
-// ACPMain is the client of an agent program that speaks the Agent Client Protocol. It returns the exit code of the
-// process. The server's binary calls ACPMain when it is started with Config.ACPCommand. It must be called from main's
-// goroutine.
-func ACPMain(args ...string) int { return runner.ACPMain(args...) }
+// ClientMain talks to an agent program. It returns the exit code of the process. The server's binary calls ClientMain
+// when it is started with Config.ClientCommand. It must be called from main's goroutine.
+func ClientMain(args ...string) int { return runner.ClientMain(args...) }
 
 // AskMain lets an agent's program ask questions. It returns the exit code of the process. The server's binary calls
 // AskMain when it is started with Config.AskCommand.

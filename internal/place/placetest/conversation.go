@@ -38,9 +38,10 @@ func (k FakeClaude) Forget(t *testing.T) {
 const talker = `#!/usr/bin/env bash
 while [ $# -gt 0 ]; do
 	[ "$1" != --resume ] || resume=$2
-	[ "$1" != -- ] || prompt=$2
 	shift
 done
+read -r _ # a request that needs no answer
+read -r prompt
 dir=$CLAUDE_CONFIG_DIR/projects/$(pwd -P | sed 's/[^A-Za-z0-9]/-/g')
 id=${resume:-conversation-$$}
 if [ -n "$resume" ] && ! [ -e "$dir/$id.jsonl" ]; then

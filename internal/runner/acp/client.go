@@ -11,9 +11,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/coder/acp-go-sdk"
+
+	"fleet/internal/runner/mailbox"
+	"fleet/internal/runner/program"
 )
 
 // Time limits of requests. The prompt has no limit here, because the supervisor limits the time of the run.
@@ -21,13 +25,15 @@ var (
 	startTime   = 90 * time.Second // for the first answer of a program, which may have to unpack itself first
 	requestTime = 90 * time.Second
 	cancelTime  = 3 * time.Second // until a cancelled turn has ended
+	closeTime   = 2 * time.Second // until a program whose input was closed has ended
+	termTime    = time.Second     // until a program has ended after SIGTERM
 )
 
 // client is connected to the program.
 type client struct {
 	job        *Job
 	out        *output
-	program    *program
+	program    *program.Program
 	lineReader *lineReader
 	conn       *acp.Connection
 	dir        string
@@ -50,28 +56,28 @@ func run(ctx context.Context, j *Job, out *output) error {
 		return err
 	}
 	j.Policy.dir = dir
-	p, err := startProgram(j.Argv)
+	p, err := program.Start(j.Argv)
 	if err != nil {
 		return err
 	}
 	c := &client{job: j, out: out, program: p, dir: dir, stop: ctx.Done(), calls: map[string]call{}}
-	c.lineReader = &lineReader{lines: bufio.NewReader(p.out), update: c.update}
-	c.conn = acp.NewConnection(c.handle, p.stdin, c.lineReader)
+	c.lineReader = &lineReader{lines: bufio.NewReader(p.Stdout), update: c.update}
+	c.conn = acp.NewConnection(c.handle, p.Stdin, c.lineReader)
 	c.conn.SetLogger(slog.New(slog.DiscardHandler)) // the connection's log messages contain the agent's texts
-	in := openMessages(j.Messages)
+	in := mailbox.Open(j.Messages)
 	err = c.work(ctx, in)
-	in.close()
+	in.Close()
 	patience := closeTime
 	if ctx.Err() != nil {
 		patience = 0 // the program had time to end while its turn was cancelled
 		err = nil
 	}
-	p.end(patience)
+	p.End(program.Step{Wait: patience, Signal: syscall.SIGTERM}, program.Step{Wait: termTime, Signal: syscall.SIGKILL})
 	return err
 }
 
 // work starts or continues a session. It sends the prompt, and then each message that has arrived in the meantime.
-func (c *client) work(ctx context.Context, in *messages) error {
+func (c *client) work(ctx context.Context, in *mailbox.Receiver) error {
 	caps, err := c.initialize(ctx)
 	if err != nil {
 		return err
@@ -86,10 +92,16 @@ func (c *client) work(ctx context.Context, in *messages) error {
 	} else if c.job.Session != "" {
 		prompt = Lost + prompt
 	}
-	for more := true; more && ctx.Err() == nil; prompt, more = in.next() {
+	for ctx.Err() == nil {
 		if err := c.turn(ctx, prompt); err != nil {
 			return err
 		}
+		m, more := in.Next()
+		if !more {
+			return nil
+		}
+		in.Taken(m.ID)
+		prompt = m.Text
 	}
 	return nil
 }
@@ -149,9 +161,9 @@ func (c *client) closedError() error {
 	defer timer.Stop()
 	how := "closed its output"
 	select {
-	case <-c.program.ended:
+	case <-c.program.Ended:
 		how = "ended by itself"
-		if err := c.program.err; err != nil {
+		if err := c.program.Err(); err != nil {
 			how += " (" + err.Error() + ")"
 		}
 	case <-timer.C:

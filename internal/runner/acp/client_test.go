@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"fleet/internal/runner/mailbox"
+
 	"fleet/internal/runner/acp/acptest"
 	"fleet/internal/waittest"
 )
@@ -233,41 +235,23 @@ func TestCancel(t *testing.T) {
 }
 
 func TestMessages(t *testing.T) {
-	var pipe [2]int
-	require.NoError(t, syscall.Pipe(pipe[:]))
-	w := os.NewFile(uintptr(pipe[1]), "messages")
+	ours, theirs, err := mailbox.Pair()
+	require.NoError(t, err)
+	fd, err := syscall.Dup(int(theirs.Fd()))
+	require.NoError(t, err)
+	require.NoError(t, theirs.Close())
+	s := mailbox.NewSender(ours, func(string) {})
+	defer s.Close()
 	begun := 0
-	lines, err := playUntil(t.Context(), t, "plain", func(j *Job) { j.Messages = pipe[0] }, func(l Line) {
+	sent := make(chan error, 1)
+	lines, err := playUntil(t.Context(), t, "plain", func(j *Job) { j.Messages = fd }, func(l Line) {
 		if l.Type == LineText && begun == 0 {
 			begun++
-			_, err := w.WriteString(`"say  and\nsay  more"` + "\n")
-			require.NoError(t, err)
+			go func() { sent <- s.Send(mailbox.Message{ID: "m1", Text: "say  and\nsay  more"}) }()
 		}
 	}, "say first", "pause")
 	require.NoError(t, err)
-	require.NoError(t, w.Close())
+	require.NoError(t, <-sent)
 	require.Equal(t, "first and more", said(lines))
 	require.Len(t, of(lines, LineTurn), 2)
-}
-
-// TestMessageInThePipe checks that next returns a message that is in the pipe, even if the goroutine that openMessages
-// started has not read it yet.
-func TestMessageInThePipe(t *testing.T) {
-	var pipe [2]int
-	require.NoError(t, syscall.Pipe(pipe[:]))
-	m := openMessages(pipe[0])
-	defer m.close()
-	w := os.NewFile(uintptr(pipe[1]), "messages")
-	defer w.Close()
-	for range 1000 { // in some rounds, the goroutine reads late
-		_, err := w.WriteString(`"one"` + "\n" + `"two"` + "\n")
-		require.NoError(t, err)
-		for _, want := range []string{"one", "two"} {
-			got, ok := m.next()
-			require.True(t, ok)
-			require.Equal(t, want, got)
-		}
-		_, ok := m.next()
-		require.False(t, ok)
-	}
 }

@@ -2,8 +2,8 @@
 //
 // Main runs as a process between the supervisor of a run and the program. The process belongs to the run, so it
 // survives the server as the run does. It starts the program, speaks the protocol over the program's standard input and
-// output, and writes events as lines of JSON to its own output, where the parser of package driver reads them. Each
-// message to the agent arrives as a line with a JSON string. SIGTERM cancels the turn and ends the program.
+// output, and writes events as lines of JSON to its own output, where the parser of package driver reads them. Messages
+// to the agent arrive in a mailbox. SIGTERM cancels the turn and ends the program.
 //
 // Every request except the prompt has a time limit, so a program that speaks another protocol cannot block the run. The
 // process must never grant a permission that neither the run's policy nor a person allows.

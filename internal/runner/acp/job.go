@@ -22,7 +22,7 @@ type Job struct {
 	Servers   []Server  `json:"servers,omitempty"`
 	Policy    Policy    `json:"policy"`
 	Ask       string    `json:"ask,omitempty"`      // the run's directory, for questions that Policy does not decide; if empty, they are denied
-	Messages  int       `json:"messages,omitempty"` // the file descriptor that messages are read from; 0 for no messages
+	Messages  int       `json:"messages,omitempty"` // the file descriptor of the mailbox; 0 for no messages
 }
 
 // Server is an MCP server to which the program connects.

@@ -11,8 +11,8 @@ import (
 const builtinAsk = "AskUserQuestion"
 
 // askBuiltin asks the questions in the tool's input one by one. It returns the answer to the request for permission, or
-// an empty text if the input is invalid.
-func (s *server) askBuiltin(ctx context.Context, input json.RawMessage) string {
+// nil if the input is invalid.
+func askBuiltin(ctx context.Context, run string, input json.RawMessage) json.RawMessage {
 	var in map[string]json.RawMessage
 	var questions []struct {
 		Question string `json:"question"`
@@ -22,7 +22,7 @@ func (s *server) askBuiltin(ctx context.Context, input json.RawMessage) string {
 		} `json:"options"`
 	}
 	if json.Unmarshal(input, &in) != nil || json.Unmarshal(in["questions"], &questions) != nil || len(questions) == 0 {
-		return ""
+		return nil
 	}
 	answers := map[string]string{}
 	for _, asked := range questions {
@@ -33,18 +33,18 @@ func (s *server) askBuiltin(ctx context.Context, input json.RawMessage) string {
 				q.Text += "\n- " + o.Label + ": " + o.Description
 			}
 		}
-		a, err := Ask(ctx, s.run, q)
+		a, err := Ask(ctx, run, q)
 		switch {
 		case err != nil:
-			return verdict(map[string]any{"behavior": "deny", "message": "nobody can be asked now: " + err.Error()})
+			return deny("nobody can be asked now: " + err.Error())
 		case a.Status != Answered:
-			return verdict(map[string]any{"behavior": "deny", "message": a.Why() + ": decide yourself, or end your task and say what you need to know"})
+			return deny(a.Why() + ": decide yourself, or end your task and say what you need to know")
 		}
 		answers[asked.Question] = strings.TrimSpace(a.Answer + "\n" + a.Message)
 	}
 	b, err := json.Marshal(answers)
 	if err != nil {
-		return ""
+		return nil
 	}
 	in["answers"] = b
 	return verdict(map[string]any{"behavior": "allow", "updatedInput": in})

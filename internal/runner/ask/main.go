@@ -14,7 +14,7 @@ const usage = `Lets an agent's program ask the people who look after the agent. 
 
   permission TOOL [INPUT]    prints allow or deny, and the message of the answer; exit code 0 if allowed
   question TEXT [OPTION...]  prints the answer; exit code 1 if nobody answers in time
-  mcp [approve]              serves the tool ask_user over MCP; with approve also a tool that answers requests for permission
+  mcp                        serves the tool ask_user over MCP
 `
 
 // Main executes the verb args[1] in the run with the directory args[0], and returns the exit code.
@@ -26,8 +26,7 @@ func Main(args []string) int {
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) >= 2 && args[1] == "mcp" {
-		s := &server{run: args[0], out: stdout, approves: len(args) > 2 && args[2] == "approve"}
-		if err := s.serve(ctx, stdin); err != nil {
+		if err := NewServer(args[0]).Serve(ctx, stdin, stdout); err != nil {
 			fmt.Fprintln(stderr, err)
 			return 1
 		}

@@ -95,22 +95,25 @@ func (c *client) call(tool, arguments string) (string, bool) {
 	return r.Result.Content[0].Text, r.Result.IsError
 }
 
+// decide answers the questions of the tests.
+func decide(q Question) Answer {
+	switch {
+	case q.Tool == "Bash":
+		return Answer{Status: Answered, Answer: Allow, By: "alice"}
+	case q.Tool == "Write":
+		return Answer{Status: Answered, Answer: Deny, By: "alice"}
+	case q.Kind == Permission, q.Text == "Late?":
+		return Answer{Status: Expired}
+	case q.Text == "Too many?":
+		return Answer{Status: Refused, Message: "20 questions wait for an answer already"}
+	}
+	return Answer{Status: Answered, Answer: strings.Join(q.Options, " or "), Message: "as you like"}
+}
+
 func TestServer(t *testing.T) {
 	t.Parallel()
-	run, _ := supervisor(t, func(q Question) Answer {
-		switch {
-		case q.Tool == "Bash":
-			return Answer{Status: Answered, Answer: Allow, By: "alice"}
-		case q.Tool == "Write":
-			return Answer{Status: Answered, Answer: Deny, By: "alice"}
-		case q.Kind == Permission, q.Text == "Late?":
-			return Answer{Status: Expired}
-		case q.Text == "Too many?":
-			return Answer{Status: Refused, Message: "20 questions wait for an answer already"}
-		}
-		return Answer{Status: Answered, Answer: strings.Join(q.Options, " or "), Message: "as you like"}
-	})
-	c := connect(t, run, "mcp", "approve")
+	run, _ := supervisor(t, decide)
+	c := connect(t, run, "mcp")
 	c.send("no JSON")
 	c.send(`{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":"2024-11-05"}}`)
 	require.JSONEq(t, `{"jsonrpc":"2.0","id":"a","result":{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"fleet-ask","version":"1"}}}`, c.receive())
@@ -120,27 +123,6 @@ func TestServer(t *testing.T) {
 	c.send(`{"jsonrpc":"2.0","id":3,"method":"tools/list"}`)
 	tools := c.receive()
 	require.Contains(t, tools, `"name":"ask_user"`)
-	require.Contains(t, tools, `"name":"approve"`)
-
-	for _, tc := range []struct{ tool, arguments, want string }{
-		{"approve", `{"tool_name":"Bash","input":{"command":"make"}}`, `{"behavior":"allow","updatedInput":{"command":"make"}}`},
-		{"approve", `{"tool_name":"Bash"}`, `{"behavior":"allow","updatedInput":{}}`},
-		{"approve", `{"tool_name":"Write","input":{}}`, `{"behavior":"deny","message":"denied by alice"}`},
-		{"approve", `{"tool_name":"Edit","input":{}}`, `{"behavior":"deny","message":"nobody answered in time"}`},
-		{"approve", `{"input":{}}`, `{"behavior":"deny","message":"the request for permission was not understood"}`},
-		{
-			"approve", `{"tool_name":"AskUserQuestion","input":{"questions":[{"question":"Colour?","options":[{"label":"red"}]}],"more":1}}`,
-			`{"behavior":"allow","updatedInput":{"questions":[{"question":"Colour?","options":[{"label":"red"}]}],"more":1,"answers":{"Colour?":"red\nas you like"}}}`,
-		},
-		{
-			"approve", `{"tool_name":"AskUserQuestion","input":{"questions":[{"question":"Late?"}]}}`,
-			`{"behavior":"deny","message":"nobody answered in time: decide yourself, or end your task and say what you need to know"}`,
-		},
-	} {
-		said, isError := c.call(tc.tool, tc.arguments)
-		require.JSONEq(t, tc.want, said, tc.arguments)
-		require.False(t, isError)
-	}
 	for arguments, want := range map[string]string{
 		`{"question":"Which?","options":["tabs","spaces"]}`: "tabs or spaces\nas you like",
 		`{"question":"Late?"}`:                              "Nobody answered in time. Decide yourself, or end your task and say what you need to know.",
@@ -161,13 +143,33 @@ func TestServer(t *testing.T) {
 	require.Len(t, entries, 1, "only the pipe must be left")
 }
 
+// TestApprove checks the answers to requests for permission of Claude Code.
+func TestApprove(t *testing.T) {
+	t.Parallel()
+	run, _ := supervisor(t, decide)
+	for _, tc := range []struct{ tool, input, want string }{
+		{"Bash", `{"command":"make"}`, `{"behavior":"allow"}`},
+		{"Write", `{}`, `{"behavior":"deny","message":"denied by alice"}`},
+		{"Edit", `{}`, `{"behavior":"deny","message":"nobody answered in time"}`},
+		{"", `{}`, `{"behavior":"deny","message":"the request for permission was not understood"}`},
+		{
+			"AskUserQuestion", `{"questions":[{"question":"Colour?","options":[{"label":"red"}]}],"more":1}`,
+			`{"behavior":"allow","updatedInput":{"questions":[{"question":"Colour?","options":[{"label":"red"}]}],"more":1,"answers":{"Colour?":"red\nas you like"}}}`,
+		},
+		{
+			"AskUserQuestion", `{"questions":[{"question":"Late?"}]}`,
+			`{"behavior":"deny","message":"nobody answered in time: decide yourself, or end your task and say what you need to know"}`,
+		},
+	} {
+		require.JSONEq(t, tc.want, string(Approve(t.Context(), run, tc.tool, json.RawMessage(tc.input))), tc.input)
+	}
+}
+
 // TestServerWithdraws checks that the server withdraws a question if the client cancels the call or disconnects.
 func TestServerWithdraws(t *testing.T) {
 	t.Parallel()
 	run, lines := supervisor(t, func(Question) Answer { return Answer{} })
 	c := connect(t, run, "mcp")
-	c.send(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"approve","arguments":{"tool_name":"Bash"}}}`)
-	require.Contains(t, c.receive(), "there is no such tool")
 	for _, end := range []func(){
 		func() {
 			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":4}}`)

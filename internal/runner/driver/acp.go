@@ -35,7 +35,7 @@ func (a agentClient) HomeFiles() map[string]string { return a.o.Home }
 
 func (a agentClient) Command(j Job) (Command, error) {
 	const file = "acp.json"
-	if len(j.Helper) == 0 {
+	if len(j.Client) == 0 {
 		return Command{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "the driver \"acp\" cannot run here, because this place has no client for the Agent Client Protocol: use another driver or place")
 	}
 	if j.Role.Tools != nil {
@@ -74,7 +74,7 @@ func (a agentClient) Command(j Job) (Command, error) {
 		return Command{}, err
 	}
 	return Command{
-		Argv: append(slices.Clone(j.Helper), j.path(file)), Starts: a.Program(), Env: a.o.Env, Messages: true, MessagesJSON: true, SplitStderr: true,
+		Argv: append(slices.Clone(j.Client), ProtocolACP, j.path(file)), Starts: a.Program(), Env: a.o.Env, Messages: true, Mailbox: true, SplitStderr: true,
 		// The headers of MCP servers may be secrets.
 		Files:  []File{{Name: file, Data: string(data), Secret: true}},
 		Format: Format{Kind: "acp", Resumed: j.Session, Told: told, Results: j.Role.Sealed, Program: filepath.Base(a.o.Command[0])},

@@ -10,53 +10,54 @@ import (
 	"strings"
 	"time"
 
+	"fleet/internal/fleet"
 	"fleet/internal/runner/ask"
+	"fleet/internal/runner/claude"
+	"fleet/internal/runner/shim"
 )
 
 // claudeTested is the version of Claude Code with which the driver was tested.
-const claudeTested = "2.1.329"
+const claudeTested = "2.1.332"
 
-// claude runs Claude Code in headless mode. The tasks of an agent share one conversation, which each run resumes.
-type claude struct{ argv []string }
+// claudeCode runs Claude Code in headless mode. A process of the run talks to it, see package claude. The tasks of an agent share one conversation, which each run resumes.
+type claudeCode struct{ argv []string }
 
-func newClaude(o Options) claude {
+func newClaude(o Options) claudeCode {
 	if len(o.Command) > 0 {
-		return claude{o.Command}
+		return claudeCode{o.Command}
 	}
-	return claude{[]string{"claude"}}
+	return claudeCode{[]string{"claude"}}
 }
 
-func (c claude) Program() string { return c.argv[0] }
+func (c claudeCode) Program() string { return c.argv[0] }
 
-func (c claude) Keys() []string {
+func (c claudeCode) Keys() []string {
 	return []string{"ANTHROPIC_*", "CLAUDE_*", "DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER", "DISABLE_ERROR_REPORTING"}
 }
 
-func (c claude) Command(j Job) (Command, error) {
-	const mcpFile, stdinFile = "mcp.json", "stdin"
-	prompt, system := j.Prompt, standingInstructions(j)
-	prompt = firstPrompt(j, prompt)
-	known, told := parseConversation(j.Session), fingerprint(system)
-	out := Command{SplitStderr: true, Format: Format{Kind: "claude", Resumed: j.Session, Told: told, Results: j.Role.Sealed, Tested: claudeTested}}
-	argv := append([]string{}, c.argv...)
-	argv = append(argv, "-p", "--verbose", "--output-format", "stream-json", "--setting-sources", sources(j.Role))
-	flag := func(name, value string) {
-		if value != "" {
-			argv = append(argv, name, value)
-		}
+func (c claudeCode) Command(j Job) (Command, error) {
+	const mcpFile, jobFile = "mcp.json", "claude.json"
+	if len(j.Client) == 0 {
+		return Command{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "the driver \"claude\" cannot run here, because this place has no client for Claude Code: use another driver or place")
 	}
-	switch {
-	case len(system) > MaxArgument:
-		prompt, system = firstPrompt(j, fullInstructions(j)), ""
-	case known.id != "" && known.told != told:
+	prompt, system := firstPrompt(j, j.Prompt), standingInstructions(j)
+	known, told := parseConversation(j.Session), fingerprint(system)
+	if known.id != "" && known.told != told {
 		// Claude Code keeps the system prompt with which a conversation started, so the prompt has the new
 		// instructions.
 		prompt = "What you were told about yourself has changed. From now on this holds instead:\n\n" + fullInstructions(j)
 	}
-	if j.Role.Alone {
-		flag("--system-prompt", system)
-	} else {
-		flag("--append-system-prompt", system)
+	out := Command{
+		SplitStderr: true, Messages: true, Mailbox: true, Starts: c.Program(), Env: maps.Clone(claudeVariables),
+		Format: Format{Kind: "claude", Resumed: j.Session, Told: told, Results: j.Role.Sealed, Tested: claudeTested},
+	}
+	job := claude.Job{ID: j.RunDir, System: system, Alone: j.Role.Alone, Prompt: prompt, Messages: shim.MessagesFD}
+	argv := append(slices.Clone(c.argv), "-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json",
+		"--replay-user-messages", "--setting-sources", sources(j.Role))
+	flag := func(name, value string) {
+		if value != "" {
+			argv = append(argv, name, value)
+		}
 	}
 	flag("--model", j.Role.Model)
 	// Each list is one argument. If a list had several arguments, Claude Code would also read the arguments after the
@@ -67,12 +68,16 @@ func (c claude) Command(j Job) (Command, error) {
 	flag("--allowedTools", strings.Join(allowed(j), ","))
 	flag("--disallowedTools", strings.Join(j.Role.DisallowedTools, ","))
 	flag("--permission-mode", j.Role.PermissionMode)
-	servers := serversOf(j)
+	servers := map[string]any{}
+	for name, s := range serversOf(j) {
+		servers[name] = s
+	}
 	if len(j.Ask) > 0 {
-		servers[AskServer] = askServer(j, ask.ToolApprove)
-		argv = append(argv, "--permission-prompt-tool", "mcp__"+AskServer+"__"+ask.ToolApprove)
+		job.Ask = j.RunDir
+		argv = append(argv, "--permission-prompt-tool", "stdio")
+		servers[AskServer] = map[string]string{"type": "sdk", "name": AskServer} // the client serves it
 		// The supervisor ends the wait for people, so Claude Code's own timeout for the tool must be longer.
-		out.Env = map[string]string{"MCP_TOOL_TIMEOUT": strconv.FormatInt((j.Role.Permissions.Wait() + time.Minute).Milliseconds(), 10)}
+		out.Env["MCP_TOOL_TIMEOUT"] = strconv.FormatInt((j.Role.Permissions.Wait() + time.Minute).Milliseconds(), 10)
 	}
 	if len(servers) > 0 || j.Role.Sealed {
 		b, err := json.Marshal(map[string]any{"mcpServers": servers})
@@ -91,14 +96,19 @@ func (c claude) Command(j Job) (Command, error) {
 		// Only the shim reads the partial messages. They show when a request to the model is active.
 		argv, out.Requests = append(argv, "--include-partial-messages"), true
 	}
-	if len(prompt) > MaxArgument {
-		out.Files = append(out.Files, File{Name: stdinFile, Data: prompt})
-		out.StdinFile = stdinFile
-	} else {
-		argv = append(argv, "--", prompt)
+	job.Argv = argv
+	b, err := json.Marshal(job)
+	if err != nil {
+		return Command{}, err
 	}
-	out.Argv = argv
+	out.Files = append(out.Files, File{Name: jobFile, Data: string(b)})
+	out.Argv = append(slices.Clone(j.Client), ProtocolClaude, j.path(jobFile))
 	return out, checkArguments(argv, "shorten the role's options")
+}
+
+// claudeVariables are variables of Claude Code's environment.
+var claudeVariables = map[string]string{
+	"CLAUDE_CODE_MCP_STARTUP_WAIT_MS": "3000", // a server of the agent that starts slowly must not delay the first request; its tools come later
 }
 
 // ReportServer is the name of the MCP server with which an agent reports to Fleet.

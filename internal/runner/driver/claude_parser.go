@@ -2,6 +2,7 @@ package driver
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -25,6 +26,8 @@ type claudeParser struct {
 	cost     float64
 	turns    int
 	open     map[string]bool // tool calls without a result so far
+	began    bool            // the first turn has begun
+	gaveUp   string          // why Fleet ended the run, because it could not succeed
 	usage    claudeUsage
 }
 
@@ -98,12 +101,19 @@ type claudeBlock struct {
 	IsError   bool            `json:"is_error"`
 }
 
+// wrongType reports whether the error means that a field has another type than in known events. The other fields were
+// read.
+func wrongType(err error) bool {
+	_, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	return ok
+}
+
 // Open implements Opener.
 func (p *claudeParser) Open() int { return len(p.open) }
 
 func (p *claudeParser) Line(line []byte) []Piece {
 	var e claudeEvent
-	if err := json.Unmarshal(line, &e); err != nil || e.Type == "" {
+	if err := json.Unmarshal(line, &e); err != nil && !wrongType(err) || e.Type == "" {
 		return p.notEvent(line)
 	}
 	if e.SessionID != "" {
@@ -116,7 +126,21 @@ func (p *claudeParser) Line(line []byte) []Piece {
 			p.version = e.Version
 		}
 		p.usage.begin(e.Model)
-		return serverWarnings(e.Servers)
+		first := e.Subtype == "init" && !p.began // every turn begins with the same event
+		p.began = p.began || first
+		if first {
+			return serverWarnings(e.Servers)
+		}
+		return notice(line)
+	case "rate_limit_event":
+		p.known = true
+		return notice(line)
+	case "fleet": // an event of Fleet's own process, which talks to Claude Code
+		p.known = true
+		if e.Subtype == "gave_up" {
+			p.gaveUp = "the model's API refuses the key: check the key of the project"
+		}
+		return notice(line)
 	case "result":
 		p.known = true
 		p.took(&e)
@@ -204,6 +228,8 @@ func (p *claudeParser) Result(e Exit) Result {
 		case !p.known && e.Signal == "" && p.resumed.id == "":
 			o.Reason = unknownOutput(o.Reason, p.first, "claude", p.version, p.tested)
 		}
+	case p.gaveUp != "":
+		fail(&o, p.gaveUp)
 	case res.IsError || strings.HasPrefix(res.Subtype, "error"):
 		fail(&o, claudeFailure(res))
 		report(&o, p.lastText)

@@ -34,7 +34,7 @@ type HomeFilesDriver interface {
 type ConversationDriver interface{ ContinuesConversation() }
 
 // ContinuesConversation implements ConversationDriver.
-func (c claude) ContinuesConversation() {}
+func (c claudeCode) ContinuesConversation() {}
 
 // ContinuesConversation implements ConversationDriver.
 func (c codex) ContinuesConversation() {}
@@ -43,7 +43,7 @@ func (c codex) ContinuesConversation() {}
 func (a agentClient) ContinuesConversation() {}
 
 // Record implements ConversationFiles.
-func (c claude) Record(environ []string, dir string) string {
+func (c claudeCode) Record(environ []string, dir string) string {
 	root, path := c.Conversations(environ, dir)
 	if path == "" {
 		return ""
@@ -98,7 +98,7 @@ var notInProject = regexp.MustCompile(`[^A-Za-z0-9]`)
 
 // Conversations implements ConversationStore. Claude Code stores conversations in projects/NAME in its configuration
 // directory, where NAME is derived from the working directory.
-func (c claude) Conversations(environ []string, dir string) (root, path string) {
+func (c claudeCode) Conversations(environ []string, dir string) (root, path string) {
 	root = variable(environ, "CLAUDE_CONFIG_DIR")
 	if home := variable(environ, "HOME"); root == "" && home != "" {
 		root = filepath.Join(home, ".claude")

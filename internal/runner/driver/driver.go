@@ -15,6 +15,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner/acp"
+	"fleet/internal/runner/claude"
 )
 
 // Driver describes one kind of program.
@@ -83,7 +84,7 @@ type Job struct {
 	Since    time.Time // when Session was last used
 	Lost     string    // why the agent's previous conversation cannot continue; empty if it can, or if the agent had none
 
-	Helper   []string      // runs acp.Main; the path of the job file is appended; if empty, the driver acp cannot run
+	Client   []string      // talks to the program; a protocol and a job file are appended; if empty, it cannot run
 	Ask      []string      // runs ask.Main; a verb is appended; if empty, the run cannot ask questions
 	Confined bool          // Fleet confines the program
 	OneTask  bool          // the agent gets only this task, so the conversation need not be stored
@@ -127,13 +128,18 @@ const DefaultAskTimeout = time.Hour
 func (p *Permissions) Wait() time.Duration { return cmp.Or(p.Timeout, DefaultAskTimeout) }
 
 // AskServer is the name of the MCP server that an agent uses to ask people.
-const AskServer = "fleet-ask"
+const AskServer = claude.AskServer
 
-// askServer returns the MCP server AskServer. more are additional arguments of its command.
-func askServer(j Job, more ...string) MCPServer {
-	argv := append(append(slices.Clone(j.Ask), "mcp"), more...)
-	return MCPServer{Type: "stdio", Command: argv[0], Args: argv[1:]}
+// askServer returns the MCP server AskServer as a program of its own.
+func askServer(j Job) MCPServer {
+	return MCPServer{Type: "stdio", Command: j.Ask[0], Args: append(slices.Clone(j.Ask[1:]), "mcp")}
 }
+
+// Protocols of the client process between the supervisor and the program, see Job.Client.
+const (
+	ProtocolACP    = "acp"
+	ProtocolClaude = "claude"
+)
 
 // MCPServer is a server with tools for the agent.
 type MCPServer struct {
@@ -147,16 +153,16 @@ type MCPServer struct {
 
 // Command describes how to start a program.
 type Command struct {
-	Argv         []string
-	Env          map[string]string
-	Files        []File // files to create in the run's directory before the start
-	Starts       string // the agent's program, if Argv[0] is a helper that starts it; otherwise empty
-	StdinFile    string // name of the file in Files that is the standard input; empty for no input
-	Messages     bool   // the program reads messages while it works
-	MessagesJSON bool   // each message is a line with a JSON string
-	SplitStderr  bool   // the output is structured, so stderr must not be mixed into it
-	Requests     bool   // the output shows when a request to the model is active, so the run can be stopped between requests
-	Format       Format
+	Argv        []string
+	Env         map[string]string
+	Files       []File // files to create in the run's directory before the start
+	Starts      string // the agent's program, if Argv[0] is a helper that starts it; otherwise empty
+	StdinFile   string // name of the file in Files that is the standard input; empty for no input
+	Messages    bool   // the program reads messages while it works
+	Mailbox     bool   // the program confirms messages, see package mailbox
+	SplitStderr bool   // the output is structured, so stderr must not be mixed into it
+	Requests    bool   // the output shows when a request to the model is active, so the run can be stopped between requests
+	Format      Format
 }
 
 // File is a file in the run's directory.

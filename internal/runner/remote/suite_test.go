@@ -27,6 +27,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "shim" {
 		os.Exit(local.ShimMain(os.Args[2:]...))
 	}
+	if len(os.Args) > 2 && os.Args[1] == "client" {
+		os.Exit(local.ClientMain(os.Args[2:]...))
+	}
 	if len(os.Args) > 2 && os.Args[1] == "ask" {
 		os.Exit(local.AskMain(os.Args[2:]...))
 	}
@@ -80,7 +83,7 @@ func openLocal(t *testing.T, dir, repository string, talker placetest.FakeClaude
 	exe, err := sandbox.Executable()
 	require.NoError(t, err)
 	c := local.Config{
-		Dir: dir, ShimCommand: []string{exe, "shim"}, AskCommand: []string{exe, "ask"}, StopGrace: 300 * time.Millisecond, PassEnv: []string{"GORACE"},
+		Dir: dir, ShimCommand: []string{exe, "shim"}, ClientCommand: []string{exe, "client"}, AskCommand: []string{exe, "ask"}, StopGrace: 300 * time.Millisecond, PassEnv: []string{"GORACE"},
 		Projects: local.Discover(func(string) (string, error) { return "", exec.ErrNotFound }),
 	}
 	c.Projects = append(c.Projects, local.Project{Name: "repository", Repository: repository}, local.Project{

@@ -78,21 +78,37 @@ func (r Run) Answers(ctx context.Context) bool {
 	return ok
 }
 
+// order sends the order and waits for its reply, and for a message also for the time when the child takes it.
 func (r Run) order(ctx context.Context, o order) error {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	within, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	conn, err := r.dial(ctx, o)
+	conn, err := r.dial(within, o)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	defer context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(expired) })()
-	var re reply
-	if err := json.NewDecoder(conn).Decode(&re); err != nil {
-		if os.IsTimeout(err) {
+	stop := context.AfterFunc(within, func() { _ = conn.SetReadDeadline(expired) })
+	defer func() { stop() }()
+	replies := json.NewDecoder(conn)
+	read := func() (re reply, err error) {
+		if err := replies.Decode(&re); err != nil {
+			if os.IsTimeout(err) {
+				return re, ErrNoAnswer
+			}
+			return re, ErrEnded // the run ended before it answered
+		}
+		return re, nil
+	}
+	re, err := read()
+	if err == nil && re.Accepted {
+		if !stop() {
 			return ErrNoAnswer
 		}
-		return ErrEnded // the run ended before it answered
+		stop = context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(expired) })
+		re, err = read()
+	}
+	if err != nil {
+		return err
 	}
 	switch re.Error {
 	case "":

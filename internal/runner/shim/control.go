@@ -2,6 +2,7 @@ package shim
 
 import (
 	"encoding/json"
+	"errors"
 	"net"
 	"os"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"fleet/internal/place/agentfile"
+	"fleet/internal/runner/mailbox"
 )
 
 // order is a request of a client to the shim: one line of JSON over the control socket.
@@ -25,10 +27,12 @@ type order struct {
 	By      string `json:"by,omitempty"`
 }
 
-// reply is the answer to an order, one line of JSON. A watch has no reply. Instead it gets a byte for each change,
-// until the shim ends and the connection is closed.
+// reply is the answer to an order, one line of JSON. A message has two replies, because the child may take it much
+// later: the first one is Accepted. A watch has no reply. Instead it gets a byte for each change, until the shim ends
+// and the connection is closed.
 type reply struct {
-	Error string `json:"error,omitempty"`
+	Accepted bool   `json:"accepted,omitempty"`
+	Error    string `json:"error,omitempty"`
 }
 
 const (
@@ -54,9 +58,9 @@ type control struct {
 
 	writing   sync.Mutex      // one message at a time
 	questions *questions      // nil if the child cannot ask questions
-	messages  *os.File        // nil if the child accepts no messages
-	encode    bool            // write messages as JSON strings
-	sent      map[string]bool // ids of the written messages
+	messages  *os.File        // a pipe from which the child reads messages as lines; nil if there is none
+	mailbox   *mailbox.Sender // for messages that the child confirms; nil if there is none
+	sent      map[string]bool // ids of the messages that were written to the pipe
 	over      bool            // the run has ended
 
 	mu       sync.Mutex
@@ -90,6 +94,7 @@ func (c *control) handle(conn net.Conn) {
 			_ = json.NewEncoder(conn).Encode(reply{Error: errEnded})
 		}
 	case "message":
+		_ = json.NewEncoder(conn).Encode(reply{Accepted: true})
 		_ = json.NewEncoder(conn).Encode(reply{Error: c.message(o.ID, o.Text)})
 	case "answer":
 		re := reply{Error: errUnknown}
@@ -131,26 +136,28 @@ func (c *control) grown() {
 	}
 }
 
-// message writes the text to the child as a line, unless it has already written the message with the id. It returns the
-// text for a reply.
+// message delivers the message to the child, unless the child already has the message with the id. It returns the text
+// for a reply. A mailbox delivers a message when the child has confirmed it, and a pipe when the line is written.
 func (c *control) message(id, text string) string {
-	c.writing.Lock()
-	defer c.writing.Unlock()
-	if c.messages == nil {
+	switch {
+	case c.mailbox != nil:
+		switch err := c.mailbox.Send(mailbox.Message{ID: id, Text: text}); {
+		case errors.Is(err, mailbox.ErrNotRead):
+			return errFull
+		case err != nil:
+			return errEnded
+		}
+		return ""
+	case c.messages == nil:
 		return errNone
 	}
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	switch {
 	case c.sent[id]:
 		return ""
 	case c.over:
 		return errEnded
-	}
-	if c.encode {
-		b, err := json.Marshal(text)
-		if err != nil {
-			return errEnded
-		}
-		text = string(b)
 	}
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
@@ -163,11 +170,17 @@ func (c *control) message(id, text string) string {
 		return errEnded
 	}
 	c.sent[id] = true
-	if f, err := agentfile.Create(messagesFile); err == nil { // if this fails, a repeated message after the end is refused
+	recordMessage(id)
+	return ""
+}
+
+// recordMessage records that the child has the message. If this fails, a repeated message is refused after the end of
+// the run.
+func recordMessage(id string) {
+	if f, err := agentfile.Create(messagesFile); err == nil {
 		_, _ = f.WriteString(id + "\n")
 		_ = f.Close()
 	}
-	return ""
 }
 
 // finish waits for the message that is being written. Afterwards, message writes no more messages.
@@ -175,4 +188,7 @@ func (c *control) finish() {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	c.over = true
+	if c.mailbox != nil {
+		c.mailbox.Close()
+	}
 }

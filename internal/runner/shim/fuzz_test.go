@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/runner/ask"
+	"fleet/internal/runner/mailbox"
 )
 
 // FuzzModelRequests checks that the output that is passed on does not depend on how the program's output is split.
@@ -64,8 +66,8 @@ func (c *fixedConn) Read(b []byte) (int, error)  { return c.in.Read(b) }
 func (c *fixedConn) Close() error                { return nil }
 func (c *fixedConn) Write(b []byte) (int, error) { c.out.Write(b); return 0, io.ErrClosedPipe } // so that a watch ends
 
-// FuzzOrder checks that an order on the control socket gets at most one reply, and that a message is one line for the
-// child. It also checks that the journal and the child have the same answer to a question.
+// FuzzOrder checks that an order on the control socket gets at most one final reply, and that it is at most one message
+// for the child. It also checks that the journal and the child have the same answer to a question.
 func FuzzOrder(f *testing.F) {
 	for _, o := range []string{
 		`{"op":"message","id":"m1","text":"a\nb"}`, `{"op":"message","text":"\ud800","id":"a\nb"}`, `{"op":"answer","id":"1","text":"allow","by":"alice"}`,
@@ -76,33 +78,50 @@ func FuzzOrder(f *testing.F) {
 	ended := make(chan struct{})
 	close(ended)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if len(data) > 8<<10 {
-			t.Skip() // the pipe may not have room for a longer message
-		}
 		t.Chdir(t.TempDir())
-		r, w, err := os.Pipe()
+		ours, theirs, err := mailbox.Pair()
 		require.NoError(t, err)
+		fd, err := syscall.Dup(int(theirs.Fd()))
+		require.NoError(t, err)
+		require.NoError(t, theirs.Close())
+		child, got := mailbox.Open(fd), make(chan int)
+		go func() {
+			n := 0
+			for {
+				select {
+				case m := <-child.Messages():
+					n++
+					child.Taken(m.ID)
+				case <-child.Closed():
+					got <- n
+					return
+				}
+			}
+		}()
 		q, err := newQuestions(Asks{Timeout: time.Hour}, ".", func() {})
 		require.NoError(t, err)
 		go q.serve()
 		q.names["n"] = "1"
 		q.open["1"] = &openQuestion{name: "n", kind: ask.Permission, due: time.AfterFunc(time.Hour, func() {})}
-		c := &control{done: ended, messages: w, encode: true, sent: map[string]bool{}, watchers: map[chan struct{}]struct{}{}, questions: q}
+		c := &control{done: ended, mailbox: mailbox.NewSender(ours, func(string) {}), watchers: map[chan struct{}]struct{}{}, questions: q}
 		conn := &fixedConn{}
 		conn.in.Reset(data)
 		c.handle(conn)
 		q.finish()
 
-		require.NoError(t, w.Close())
-		lines, err := io.ReadAll(r)
-		require.NoError(t, err)
-		_ = r.Close()
-		require.LessOrEqual(t, bytes.Count(lines, []byte("\n")), 1)
-		if len(lines) > 0 {
-			require.NoError(t, json.Unmarshal(lines, new(string)))
-		}
+		c.finish()
+		require.LessOrEqual(t, <-got, 1)
+		child.Close()
 		if conn.out.Len() > 1 { // a watch gets a byte
-			require.NoError(t, json.Unmarshal(conn.out.Bytes(), &reply{}), "%q", conn.out.Bytes())
+			replies := 0
+			for line := range bytes.Lines(conn.out.Bytes()) {
+				var re reply
+				require.NoError(t, json.Unmarshal(line, &re), "%q", line)
+				if !re.Accepted {
+					replies++
+				}
+			}
+			require.LessOrEqual(t, replies, 1)
 		}
 		journal, err := os.ReadFile(ask.Journal)
 		require.NoError(t, err)

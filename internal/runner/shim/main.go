@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"fleet/internal/runner/mailbox"
 	"fleet/internal/runner/process"
 	_ "fleet/internal/runner/proxy" // the sandbox starts it by its name
 	"fleet/internal/runner/sandbox"
@@ -155,13 +156,21 @@ func start(run Run, spec Spec) (*supervisor, error) {
 		}
 	}
 	files := []*os.File{stdin, nil, nil}
-	if spec.Messages {
-		r, w, err := os.Pipe()
-		if err != nil {
-			return fail(err)
+	var theirs *os.File
+	switch {
+	case spec.Mailbox:
+		var own *os.File
+		if own, theirs, err = mailbox.Pair(); err == nil {
+			s.control.mailbox = mailbox.NewSender(own, recordMessage)
 		}
-		s.control.messages, s.control.encode = w, spec.MessagesJSON
-		childs, files = append(childs, r), append(files, r) // as MessagesFD
+	case spec.Messages:
+		theirs, s.control.messages, err = os.Pipe()
+	}
+	if err != nil {
+		return fail(err)
+	}
+	if theirs != nil {
+		childs, files = append(childs, theirs), append(files, theirs) // as MessagesFD
 	}
 	sink := func(name string, limit int64) (*os.File, error) {
 		to, err := newOutput(name, limit, spec.MaxOutput, s.control.grown)
@@ -220,7 +229,7 @@ func startChild(spec Spec, attr *os.ProcAttr) (*os.Process, error) {
 	return os.StartProcess(spec.Program, spec.Argv, attr)
 }
 
-// MessagesFD is the file descriptor from which the child reads messages, one per line.
+// MessagesFD is the file descriptor from which the child reads messages: one per line, or as a mailbox.Receiver.
 const MessagesFD = 3
 
 // input opens the standard input of the child: StdinFile, or an empty input if there is no StdinFile.

@@ -1,4 +1,4 @@
-package acp
+package program
 
 import "syscall"
 

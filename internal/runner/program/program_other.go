@@ -1,6 +1,6 @@
 //go:build !linux
 
-package acp
+package program
 
 import "syscall"
 

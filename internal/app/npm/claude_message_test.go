@@ -1,0 +1,53 @@
+package npm
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// TestClaudeMessages checks that a busy agent gets a message in the same turn, after the result of its tool, and once,
+// also if the server is killed before Claude Code has taken the message.
+func TestClaudeMessages(t *testing.T) {
+	c := newCrew(t, role{"name": "coder", "model": priced, "allowed_tools": []string{"Bash"}})
+	for agent, killed := range map[string]bool{"papi": false, "mami": true} {
+		t.Run(agent, func(t *testing.T) {
+			c.create(t, agent, "coder")
+			work := c.work(t, agent)
+			id := c.start(t, agent, "Work for "+agent+".", `model: tool Bash {"command":"touch begun; until [ -e go ]; do sleep 0.05; done"}`, "model: say Done")
+			require.Eventually(t, func() bool {
+				_, err := os.Stat(filepath.Join(work, "begun"))
+				return err == nil
+			}, patience, 10*time.Millisecond, "the tool does not run")
+			r, err := c.api.SendTaskMessage(t.Context(), &fleetv1.SendTaskMessageRequest{AgentName: agent, Message: "Also greet Bob."})
+			require.NoError(t, err)
+			require.Contains(t, r.GetMessage(), "as soon as it can accept it", "the agent has not taken the message yet")
+			if killed {
+				c.kill(t)
+				c.serve(t)
+			}
+			require.NoError(t, os.WriteFile(filepath.Join(work, "go"), nil, 0o600))
+			task := c.wait(t, id)
+			require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
+			require.EqualValues(t, 2, task.GetTurns())
+			asked := c.asked("Work for " + agent + ".")
+			require.Len(t, asked, 2, "the message does not start a turn of its own")
+			require.Equal(t, 1, strings.Count(asked[1].said(), "Also greet Bob."))
+		})
+	}
+}
+
+// TestClaudeWrongKey checks that a task with a wrong key fails soon. Claude Code itself repeats the request for minutes.
+func TestClaudeWrongKey(t *testing.T) {
+	c := newCrew(t, role{"name": "coder", "model": priced})
+	c.create(t, "papi", "coder")
+	task := c.do(t, "papi", "Try.", "model: refuse 401 invalid x-api-key")
+	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
+	require.Contains(t, task.GetReason(), "API key")
+}

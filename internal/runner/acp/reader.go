@@ -1,0 +1,65 @@
+package acp
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"sync"
+
+	"github.com/coder/acp-go-sdk"
+)
+
+// lineReader reads the program's lines. It handles an update before it passes the following lines to the connection.
+// Otherwise the connection could handle a request for permission before the update that describes it.
+type lineReader struct {
+	lines  *bufio.Reader
+	update func(params json.RawMessage)
+	rest   []byte // unread rest of a line for the connection
+
+	mu   sync.Mutex
+	last string // the last line that is not JSON, such as an error message of a program that does not speak the protocol
+}
+
+// maxUnknownKept limits how much of a line that is not JSON is kept, in bytes.
+const maxUnknownKept = 500
+
+// Read implements io.Reader.
+func (w *lineReader) Read(p []byte) (int, error) {
+	for len(w.rest) == 0 {
+		line, err := w.lines.ReadBytes('\n')
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			w.take(line)
+		}
+		if err != nil && len(w.rest) == 0 {
+			return 0, err
+		}
+	}
+	n := copy(p, w.rest)
+	w.rest = w.rest[n:]
+	return n, nil
+}
+
+// take handles the line if it is an update. It keeps a line that is not JSON for error texts, and any other line for
+// the connection.
+func (w *lineReader) take(line []byte) {
+	var m struct {
+		Method string          `json:"method"`
+		Params json.RawMessage `json:"params"`
+	}
+	switch err := json.Unmarshal(line, &m); {
+	case err != nil && !json.Valid(line):
+		w.mu.Lock()
+		w.last = string(line[:min(len(line), maxUnknownKept)])
+		w.mu.Unlock()
+	case err == nil && m.Method == acp.ClientMethodSessionUpdate:
+		w.update(m.Params)
+	default:
+		w.rest = append(line, '\n')
+	}
+}
+
+func (w *lineReader) unknownLine() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.last
+}

@@ -1,0 +1,40 @@
+package ask
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+)
+
+// Approve answers Claude Code's request for permission to use the tool, in Claude Code's format. run is the directory of
+// the run. It waits until the rules of the run, or a person, have decided.
+func Approve(ctx context.Context, run, tool string, input json.RawMessage) json.RawMessage {
+	if tool == "" {
+		return deny("the request for permission was not understood")
+	}
+	if tool == builtinAsk {
+		if v := askBuiltin(ctx, run, input); v != nil {
+			return v
+		}
+	}
+	answer, err := Ask(ctx, run, Question{Kind: Permission, Tool: tool, Input: input})
+	switch {
+	case err != nil:
+		return deny(fmt.Sprintf("nobody can be asked for permission now: %v", err))
+	case !answer.Allowed():
+		return deny(answer.Why())
+	}
+	return verdict(map[string]any{"behavior": "allow"})
+}
+
+func deny(why string) json.RawMessage {
+	return verdict(map[string]any{"behavior": "deny", "message": why})
+}
+
+func verdict(v map[string]any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return json.RawMessage(`{"behavior":"deny","message":"the answer could not be written"}`)
+	}
+	return b
+}

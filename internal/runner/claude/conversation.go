@@ -1,0 +1,417 @@
+package claude
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"syscall"
+	"time"
+
+	"fleet/internal/runner/ask"
+	"fleet/internal/runner/mailbox"
+	"fleet/internal/runner/program"
+)
+
+// Time limits.
+var (
+	interruptTime  = 2 * time.Second        // until an interrupted turn has ended; a stop of the run may take DefaultStopGrace in all
+	closeTime      = 500 * time.Millisecond // after an interrupted turn, until a program whose input was closed has ended
+	signalTime     = 700 * time.Millisecond // until a program has ended after a signal
+	backgroundTime = 10 * time.Minute       // for work in the background after the last turn
+	receiptTime    = 30 * time.Second       // until Claude Code confirms a message after its last turn
+)
+
+// maxAuthRetries is how often Claude Code may repeat a request that was refused because of its key. Claude Code itself
+// would try for several minutes.
+const maxAuthRetries = 2
+
+// maxLine limits the length of a line that is read as a whole, in bytes. A longer line is only passed on.
+const maxLine = 32 << 20
+
+// conversation is the state of a run. Only the goroutine of run uses it.
+type conversation struct {
+	job *Job
+	out io.Writer
+	in  *input
+	box *mailbox.Receiver
+	ask *ask.Server
+
+	requests   int                           // number of requests to Claude Code
+	interrupt  string                        // id of the request that interrupts the turn
+	waiting    map[string]string             // ids of messages that Claude Code has not taken, by their UUID; empty for messages of Fleet's own
+	idle       bool                          // no turn is in progress, and the first one has ended
+	began      bool                          // a turn has begun
+	closed     bool                          // no more messages will come
+	finishing  bool                          // the mailbox was asked to close
+	stopping   bool                          // the run must end
+	failed     bool                          // Fleet ends the run because it cannot succeed
+	background map[string]bool               // work in the background
+	subagents  map[string]bool               // subagents that work
+	questions  map[string]context.CancelFunc // requests of Claude Code that wait for an answer
+	answered   chan string                   // ids of requests that were answered
+	limit      *time.Timer                   // ends the wait for work in the background and for receipts
+}
+
+func newConversation(j *Job, out, to io.Writer, box *mailbox.Receiver) *conversation {
+	c := &conversation{
+		job: j, out: out, in: &input{to: to}, box: box,
+		waiting: map[string]string{}, background: map[string]bool{}, subagents: map[string]bool{},
+		questions: map[string]context.CancelFunc{}, answered: make(chan string), limit: time.NewTimer(backgroundTime),
+	}
+	c.limit.Stop()
+	if j.Ask != "" {
+		c.ask = ask.NewServer(j.Ask)
+	}
+	return c
+}
+
+// run executes the job and returns the program's exit code. When the context ends, run interrupts the turn and ends the
+// program.
+func run(ctx context.Context, j *Job, out io.Writer) (status int, err error) {
+	p, err := program.Start(j.Argv)
+	if err != nil {
+		return 0, err
+	}
+	c := newConversation(j, out, p.Stdin, mailbox.Open(j.Messages))
+	lines := make(chan []byte)
+	go c.read(p.Stdout, lines)
+	c.begin()
+	asking, cancel := context.WithCancel(context.Background())
+	c.talk(ctx, asking, lines)
+	cancel() // withdraws open questions
+	c.box.Close()
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		for l := range lines {
+			c.pass(l)
+		}
+	}()
+	_ = p.Stdin.Close()
+	if !c.stopping {
+		// A version that does not report its work in the background waits for that work itself.
+		patience := time.NewTimer(backgroundTime)
+		defer patience.Stop()
+		select {
+		case <-p.Ended:
+		case <-ctx.Done():
+		case <-patience.C:
+		}
+	}
+	p.End(program.Step{Wait: closeTime, Signal: syscall.SIGINT}, program.Step{Wait: signalTime, Signal: syscall.SIGTERM},
+		program.Step{Wait: signalTime, Signal: syscall.SIGKILL})
+	select {
+	case <-drained:
+	case <-time.After(closeTime): // another process keeps the output open; the supervisor ends it
+	}
+	if status = p.Status(); status == 0 && c.failed {
+		status = 1
+	}
+	return status, nil
+}
+
+// read splits the output into lines. A line that is longer than maxLine comes in several pieces, which are not JSON.
+func (c *conversation) read(from io.Reader, lines chan<- []byte) {
+	defer close(lines)
+	for r := bufio.NewReader(from); ; {
+		var l []byte
+		var err error
+		for len(l) < maxLine {
+			var piece []byte
+			piece, err = r.ReadSlice('\n')
+			l = append(l, piece...)
+			if !errors.Is(err, bufio.ErrBufferFull) {
+				break
+			}
+		}
+		if len(l) > 0 {
+			lines <- l
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return
+		}
+	}
+}
+
+// begin sends the first message. Claude Code prints nothing before it has a message.
+func (c *conversation) begin() {
+	initialize := map[string]any{"subtype": "initialize"}
+	if c.ask != nil {
+		initialize["sdkMcpServers"] = []string{AskServer}
+	}
+	if c.job.System != "" {
+		name := "appendSystemPrompt"
+		if c.job.Alone {
+			name = "systemPrompt"
+		}
+		initialize[name] = c.job.System
+	}
+	c.control(initialize)
+	c.say(c.job.ID, "", c.job.Prompt)
+}
+
+// say sends a message to Claude Code. receipt is its id in the mailbox, if it comes from there.
+func (c *conversation) say(id, receipt, text string) {
+	u := uuid(id)
+	c.waiting[u] = receipt
+	c.in.send(message(u, text))
+}
+
+// control sends a request and returns its id.
+func (c *conversation) control(request map[string]any) string {
+	c.requests++
+	id := "fleet-" + strconv.Itoa(c.requests)
+	c.in.send(control(id, request))
+	return id
+}
+
+// talk handles lines, messages and answers until the conversation has ended. asking is the context of questions.
+func (c *conversation) talk(ctx, asking context.Context, lines <-chan []byte) {
+	messages, closed, stop := c.box.Messages(), c.box.Closed(), ctx.Done()
+	var patience <-chan time.Time
+	for !c.ended() {
+		select {
+		case l, ok := <-lines:
+			if !ok {
+				return
+			}
+			c.line(asking, l)
+		case m := <-messages:
+			c.finishing = false
+			c.say(m.ID, m.ID, m.Text)
+		case <-closed:
+			c.closed, closed = true, nil
+		case id := <-c.answered:
+			delete(c.questions, id)
+		case <-c.limit.C:
+			c.giveUpWaiting()
+		case <-stop:
+			c.stop()
+		case <-patience:
+			return
+		}
+		if c.stopping && patience == nil {
+			messages, stop, patience = nil, nil, time.After(interruptTime)
+		}
+		c.finish()
+	}
+}
+
+// done reports whether Claude Code has nothing left to do.
+func (c *conversation) done() bool { return c.idle && len(c.waiting) == 0 && len(c.background) == 0 }
+
+// ended reports whether the program can be ended.
+func (c *conversation) ended() bool {
+	if c.stopping {
+		return c.idle && c.interrupt == ""
+	}
+	return c.closed && c.done()
+}
+
+// finish asks the mailbox to close if nothing is left to do, and limits how long other work may take.
+func (c *conversation) finish() {
+	if c.stopping {
+		return
+	}
+	if c.done() && !c.finishing {
+		c.finishing = true
+		c.box.Finish()
+	}
+}
+
+// stop interrupts the turn. Claude Code then reports what the turn has cost.
+func (c *conversation) stop() {
+	if c.stopping {
+		return
+	}
+	c.stopping = true
+	for _, cancel := range c.questions {
+		cancel()
+	}
+	c.interrupt = c.control(map[string]any{"subtype": "interrupt", "cancel_queued": true})
+}
+
+// giveUpWaiting ends work in the background that takes too long after the last turn, and the wait for receipts of a
+// version that sends none.
+func (c *conversation) giveUpWaiting() {
+	if !c.idle {
+		return
+	}
+	for u := range c.waiting { // these messages count as not delivered
+		delete(c.waiting, u)
+	}
+	if len(c.background) > 0 {
+		c.note(map[string]any{"subtype": "background_stopped", "tasks": len(c.background), "seconds": int(backgroundTime.Seconds())})
+	}
+	for id := range c.background {
+		c.control(map[string]any{"subtype": "stop_task", "task_id": id})
+		delete(c.background, id)
+	}
+}
+
+// note writes a line of Fleet's own to the output.
+func (c *conversation) note(fields map[string]any) {
+	fields["type"] = "fleet"
+	if b, err := json.Marshal(fields); err == nil {
+		c.pass(append(b, '\n'))
+	}
+}
+
+// pass writes a line to the output. An error means that the supervisor has ended, and the run with it.
+func (c *conversation) pass(l []byte) { _, _ = c.out.Write(l) }
+
+// line handles a line of Claude Code.
+func (c *conversation) line(asking context.Context, raw []byte) {
+	var l line
+	if err := json.Unmarshal(raw, &l); err != nil && l.Type == "" {
+		c.pass(raw)
+		return
+	}
+	switch l.Type {
+	case "control_request":
+		c.question(asking, l.RequestID, l.Request)
+		return
+	case "control_cancel_request":
+		if cancel := c.questions[l.RequestID]; cancel != nil {
+			cancel()
+		}
+		return
+	case "control_response": // also Fleet's own answers, which Claude Code repeats
+		if l.Response.RequestID == c.interrupt {
+			c.interrupt = ""
+		}
+		return
+	case "keep_alive":
+		return
+	case "command_lifecycle":
+		c.lifecycle(l)
+		return
+	case "user":
+		if l.IsReplay {
+			c.taken(l.UUID)
+		}
+	case "system":
+		c.system(l)
+	case "result":
+		for _, u := range l.Taken {
+			c.taken(u)
+		}
+		c.turnEnded(l)
+	}
+	c.pass(raw)
+}
+
+// lifecycle handles the state of a message. A message that is completed without being started was begun in an earlier
+// run of the conversation.
+func (c *conversation) lifecycle(l line) {
+	_, unknown := c.waiting[l.CommandUUID]
+	switch l.State {
+	case "started":
+		c.idle = false
+		c.taken(l.CommandUUID)
+	case "completed":
+		c.taken(l.CommandUUID)
+		if unknown && !c.began && l.CommandUUID == uuid(c.job.ID) {
+			c.say(c.job.ID+" again", "", "Continue with your task.")
+		}
+	}
+}
+
+// taken handles the receipt of a message.
+func (c *conversation) taken(u string) {
+	receipt, ok := c.waiting[u]
+	if !ok {
+		return
+	}
+	delete(c.waiting, u)
+	if receipt != "" {
+		c.box.Taken(receipt)
+	}
+}
+
+func (c *conversation) system(l line) {
+	switch l.Subtype {
+	case "init": // at the start of every turn
+		c.began, c.idle = true, false
+		c.limit.Stop()
+	case "background_tasks_changed":
+		clear(c.background)
+		for _, t := range l.Tasks {
+			c.background[t.ID] = true
+		}
+	case "task_started":
+		if l.TaskType == "local_agent" {
+			c.subagents[l.TaskID] = true
+		}
+	case "task_notification":
+		delete(c.subagents, l.TaskID)
+	case "task_updated":
+		if l.Patch.Status != "" {
+			delete(c.subagents, l.TaskID)
+		}
+	case "api_retry":
+		refused := l.ErrorStatus == 401 || l.ErrorStatus == 403
+		if refused && l.Attempt >= maxAuthRetries && !c.stopping {
+			c.failed = true
+			c.note(map[string]any{"subtype": "gave_up", "error_status": l.ErrorStatus})
+			c.stop()
+		}
+	}
+}
+
+// turnEnded handles the result of a turn. Subagents go on when a turn ends at its limit of cost, and an interrupt does
+// not end them.
+func (c *conversation) turnEnded(l line) {
+	c.idle = true
+	for u, receipt := range c.waiting {
+		if receipt == "" { // a version without receipts has taken the message all the same
+			delete(c.waiting, u)
+		}
+	}
+	c.limit.Reset(backgroundTime)
+	if len(c.background) == 0 && len(c.waiting) > 0 {
+		c.limit.Reset(receiptTime)
+	}
+	if l.Subtype == "error_max_budget_usd" {
+		for id := range c.subagents {
+			c.control(map[string]any{"subtype": "stop_task", "task_id": id})
+		}
+	}
+}
+
+// question answers a request of Claude Code. It does not wait for people.
+func (c *conversation) question(asking context.Context, id string, r request) {
+	switch {
+	case r.Subtype == "mcp_message" && c.ask != nil && r.Server == AskServer:
+		c.ask.Message(asking, r.Message, func(reply json.RawMessage) {
+			c.in.send(answer(id, map[string]any{"mcp_response": reply}))
+		})
+	case r.Subtype == "can_use_tool" && c.job.Ask != "":
+		ctx, cancel := context.WithCancel(asking)
+		c.questions[id] = cancel
+		go func() {
+			verdict := ask.Approve(ctx, c.job.Ask, r.Tool, r.Input)
+			if ctx.Err() == nil {
+				c.in.send(answer(id, verdict))
+			}
+			select {
+			case c.answered <- id:
+			case <-asking.Done():
+			}
+		}()
+	case r.Subtype == "elicitation":
+		c.in.send(answer(id, map[string]any{"action": "decline"}))
+	default:
+		c.in.send(refusal(id, fmt.Sprintf("Fleet does not answer %q", clip(r.Subtype))))
+	}
+}
+
+// clip shortens a word of Claude Code for an answer.
+func clip(word string) string {
+	return string(bytes.ToValidUTF8([]byte(word[:min(len(word), 80)]), nil))
+}

@@ -1,0 +1,44 @@
+package claude
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"os"
+)
+
+// Job is the input of Main.
+type Job struct {
+	Argv     []string `json:"argv"`               // Claude Code and its arguments
+	ID       string   `json:"id"`                 // identifies the run
+	System   string   `json:"system,omitempty"`   // instructions that extend the system prompt
+	Alone    bool     `json:"alone,omitempty"`    // System replaces the system prompt
+	Prompt   string   `json:"prompt"`             // the first message
+	Ask      string   `json:"ask,omitempty"`      // the run's directory, for questions; if empty, Claude Code asks nobody
+	Messages int      `json:"messages,omitempty"` // the file descriptor of the mailbox; 0 for no messages
+}
+
+// AskServer is the name of the MCP server with the tool ask_user, which Main serves over Claude Code's input and output.
+const AskServer = "fleet-ask"
+
+func readJob(path string) (*Job, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var j Job
+	if err := json.Unmarshal(data, &j); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if len(j.Argv) == 0 {
+		return nil, fmt.Errorf("%s names no program", path)
+	}
+	return &j, nil
+}
+
+// uuid derives the id of a message for Claude Code, which accepts only UUIDs, from an id of Fleet.
+func uuid(id string) string {
+	h := sha256.Sum256([]byte(id))
+	h[6], h[8] = h[6]&0x0f|0x80, h[8]&0x3f|0x80 // version 8: derived by a rule of the application
+	return fmt.Sprintf("%x-%x-%x-%x-%x", h[:4], h[4:6], h[6:8], h[8:10], h[10:16])
+}

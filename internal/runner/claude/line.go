@@ -1,0 +1,73 @@
+package claude
+
+import "encoding/json"
+
+// line is a line of Claude Code, with the fields that the conversation depends on.
+type line struct {
+	Type    string `json:"type"`
+	Subtype string `json:"subtype"`
+
+	// A request of Claude Code, its withdrawal, or the answer to a request of Fleet.
+	RequestID string  `json:"request_id"`
+	Request   request `json:"request"`
+	Response  struct {
+		RequestID string `json:"request_id"`
+	} `json:"response"`
+
+	// The state of a message.
+	CommandUUID string `json:"command_uuid"`
+	State       string `json:"state"`
+	UUID        string `json:"uuid"`
+	IsReplay    bool   `json:"isReplay"`
+
+	// The result of a turn.
+	Taken []string `json:"user_message_uuids"`
+
+	// Work besides the turn: subagents and commands.
+	Tasks    []task `json:"tasks"`
+	TaskID   string `json:"task_id"`
+	TaskType string `json:"task_type"`
+	Patch    struct {
+		Status string `json:"status"`
+	} `json:"patch"`
+
+	// A request to the model that is repeated.
+	Attempt     int `json:"attempt"`
+	ErrorStatus int `json:"error_status"`
+}
+
+type task struct {
+	ID string `json:"task_id"`
+}
+
+// request is a request of Claude Code.
+type request struct {
+	Subtype string          `json:"subtype"`
+	Tool    string          `json:"tool_name"`
+	Input   json.RawMessage `json:"input"`
+	Server  string          `json:"server_name"`
+	Message json.RawMessage `json:"message"`
+}
+
+// answer returns the answer to the request with the id.
+func answer(id string, response any) any {
+	return map[string]any{"type": "control_response", "response": map[string]any{"subtype": "success", "request_id": id, "response": response}}
+}
+
+// refusal returns an answer that refuses the request with the id.
+func refusal(id, why string) any {
+	return map[string]any{"type": "control_response", "response": map[string]any{"subtype": "error", "request_id": id, "error": why}}
+}
+
+// control returns a request to Claude Code.
+func control(id string, request map[string]any) any {
+	return map[string]any{"type": "control_request", "request_id": id, "request": request}
+}
+
+// message returns a message of the user.
+func message(uuid, text string) any {
+	content := []any{map[string]any{"type": "text", "text": text}}
+	return map[string]any{
+		"type": "user", "message": map[string]any{"role": "user", "content": content}, "parent_tool_use_id": nil, "session_id": "", "uuid": uuid,
+	}
+}

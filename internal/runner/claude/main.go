@@ -1,0 +1,43 @@
+package claude
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+)
+
+// killed is the status of a program that was ended by SIGKILL.
+const killed = 128 + int(syscall.SIGKILL)
+
+// Main executes the job in the file args[0] in the current directory. It returns Claude Code's exit code, or 1 if the
+// run failed before Claude Code ended.
+func Main(args []string) int {
+	if len(args) != 1 {
+		fmt.Fprintln(os.Stderr, "usage: pass the file of a job; this command is internal to Fleet")
+		return 2
+	}
+	runtime.LockOSThread() // the program dies with the thread that starts it
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		<-signals
+		cancel()
+	}()
+	j, err := readJob(args[0])
+	if err == nil {
+		var status int
+		if status, err = run(ctx, j, os.Stdout); err == nil {
+			if status == killed {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // so that the supervisor sees how Claude Code ended
+			}
+			return status
+		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}

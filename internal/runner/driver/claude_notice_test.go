@@ -1,0 +1,76 @@
+package driver
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+// TestClaudeNotices checks that people see what Claude Code reports besides the conversation. The lines are events of
+// version 2.1.332, without their ids.
+func TestClaudeNotices(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ line, want string }{
+		{
+			`{"type":"system","subtype":"api_retry","attempt":1,"max_retries":10,"retry_delay_ms":613,"error_status":529,"error":"overloaded"}`,
+			"the model's API refused a request (529 overloaded): attempt 2 of 11 follows in 600ms",
+		},
+		{
+			`{"type":"system","subtype":"api_retry","attempt":3,"max_retries":10,"retry_delay_ms":4000,"error_status":null,"error":"unknown"}`,
+			"the model's API refused a request (unknown): attempt 4 of 11 follows in 4s",
+		},
+		{
+			`{"type":"rate_limit_event","rate_limit_info":{"status":"allowed_warning","resetsAt":1795770908,"rateLimitType":"five_hour","utilization":0.91}}`,
+			"the limit of the subscription (five hour) is 91% used; it resets at 2026-11-27T09:15:08Z",
+		},
+		{
+			`{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1795770908,"rateLimitType":"seven_day"}}`,
+			"the limit of the subscription (seven day) is used up; it resets at 2026-11-27T09:15:08Z",
+		},
+		{`{"type":"rate_limit_event","rate_limit_info":{"status":"allowed","utilization":0.1}}`, ""},
+		{
+			`{"type":"system","subtype":"permission_denied","tool_name":"Bash","decision_reason_type":"subcommandResults","decision_reason":"a rule","message":"Permission to use Bash has been denied."}`,
+			"denied: Bash: Permission to use Bash has been denied.",
+		},
+		{
+			`{"type":"system","subtype":"compact_boundary","compact_metadata":{"trigger":"auto","pre_tokens":24500,"post_tokens":2538}}`,
+			"the conversation was summarised (auto): 24500 tokens became 2538",
+		},
+		{
+			`{"type":"system","subtype":"model_fallback","trigger":"overloaded","original_model":"big","fallback_model":"small","content":"Switched"}`,
+			"the model big is overloaded: small continues",
+		},
+		{`{"type":"fleet","subtype":"background_stopped","tasks":1,"seconds":600}`, "work in the background did not end within 10m0s after the last answer, and was stopped"},
+		{`{"type":"system","subtype":"background_tasks_changed","tasks":[{"task_id":"b"}]}`, ""},
+		{`{"type":"system","subtype":"compact_boundary"}`, ""},
+		{`{"type":"rate_limit_event"}`, ""},
+	} {
+		p := newClaudeParser(Format{})
+		pieces := p.Line([]byte(tc.line))
+		if tc.want == "" {
+			require.Empty(t, pieces, tc.line)
+			continue
+		}
+		require.Len(t, pieces, 1, tc.line)
+		require.True(t, pieces[0].Step)
+		require.Equal(t, "warning: "+tc.want, pieces[0].Text)
+		var data struct{ Type, Message string }
+		require.NoError(t, json.Unmarshal(pieces[0].Data, &data))
+		require.Equal(t, "warning", data.Type)
+		require.Equal(t, tc.want, data.Message)
+		require.True(t, p.known, "the event is known")
+	}
+}
+
+func TestClaudeWrongKey(t *testing.T) {
+	t.Parallel()
+	p := newClaudeParser(Format{})
+	p.Line([]byte(`{"type":"fleet","subtype":"gave_up","error_status":401}`))
+	p.Line([]byte(`{"type":"result","subtype":"error_during_execution","is_error":true,"errors":["[ede_diagnostic]"],"total_cost_usd":0}`))
+	o := p.Result(Exit{Code: 1}).Outcome
+	require.Equal(t, fleet.TaskFailed, o.Status)
+	require.Equal(t, "the model's API refuses the key: check the key of the project", o.Reason)
+}

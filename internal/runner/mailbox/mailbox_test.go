@@ -1,0 +1,152 @@
+package mailbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// pair returns a connected Sender and Receiver, and the messages that the Sender has recorded as taken.
+func pair(t *testing.T) (*Sender, *Receiver, func() []string) {
+	t.Helper()
+	ours, theirs, err := Pair()
+	require.NoError(t, err)
+	fd, err := syscall.Dup(int(theirs.Fd())) // Open owns its file descriptor
+	require.NoError(t, err)
+	require.NoError(t, theirs.Close())
+	var mu sync.Mutex
+	var taken []string
+	s := NewSender(ours, func(id string) {
+		mu.Lock()
+		defer mu.Unlock()
+		taken = append(taken, id)
+	})
+	r := Open(fd)
+	t.Cleanup(func() {
+		s.Close()
+		r.Close()
+	})
+	return s, r, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return append([]string(nil), taken...)
+	}
+}
+
+func TestMessageIsDeliveredWhenItIsTaken(t *testing.T) {
+	t.Parallel()
+	s, r, taken := pair(t)
+	sent := make(chan error, 2)
+	for range 2 { // the second call repeats the first
+		go func() { sent <- s.Send(Message{"m1", "hello\nyou"}) }()
+	}
+	require.Equal(t, Message{"m1", "hello\nyou"}, <-r.Messages())
+	require.Empty(t, taken())
+	r.Taken("another one")
+	r.Taken("m1")
+	require.NoError(t, <-sent)
+	require.NoError(t, <-sent)
+	r.Taken("m1")
+	_, more := r.Next()
+	require.False(t, more, "the repeated message must arrive once")
+	require.Equal(t, []string{"m1"}, taken())
+	require.NoError(t, s.Send(Message{"m1", "hello\nyou"}), "a message that was delivered stays delivered")
+	require.ErrorIs(t, s.Send(Message{"m2", "late"}), ErrClosed)
+}
+
+// Every message is either received, or its sender gets ErrClosed.
+func TestNoMessageIsLostAtTheEnd(t *testing.T) {
+	t.Parallel()
+	for range 50 {
+		s, r, _ := pair(t)
+		const senders = 8
+		refused := make(chan bool, senders)
+		for i := range senders {
+			go func() {
+				err := s.Send(Message{fmt.Sprint(i), "text"})
+				if err != nil && !errors.Is(err, ErrClosed) {
+					t.Error(err)
+				}
+				refused <- err != nil
+			}()
+		}
+		received := 0
+		for m, more := r.Next(); more; m, more = r.Next() {
+			received++
+			r.Taken(m.ID)
+		}
+		for range senders {
+			if <-refused {
+				received++
+			}
+		}
+		require.Equal(t, senders, received)
+	}
+}
+
+func TestMessageThatNobodyTakes(t *testing.T) {
+	t.Parallel()
+	s, r, taken := pair(t)
+	sent := make(chan error, 1)
+	go func() { sent <- s.Send(Message{"m1", "hello"}) }()
+	<-r.Messages()
+	r.Close()
+	require.ErrorIs(t, <-sent, ErrClosed)
+	require.Empty(t, taken())
+}
+
+func TestClientThatDoesNotRead(t *testing.T) {
+	t.Parallel()
+	ours, theirs, err := Pair()
+	require.NoError(t, err)
+	defer func() { _ = theirs.Close() }()
+	s := NewSender(ours, func(string) {})
+	defer s.Close()
+	began := time.Now()
+	var sendErr error
+	for i := 0; sendErr == nil && i < 100; i++ {
+		s.mu.Lock()
+		sendErr = s.write(note{Message: Message{fmt.Sprint(i), string(make([]byte, 64<<10))}})
+		s.mu.Unlock()
+	}
+	require.Error(t, sendErr)
+	require.Less(t, time.Since(began), 10*writeTime)
+}
+
+func TestNoMailbox(t *testing.T) {
+	t.Parallel()
+	r := Open(0)
+	_, more := r.Next()
+	require.False(t, more)
+	r.Taken("m")
+	r.Close()
+}
+
+func FuzzReceipts(f *testing.F) {
+	f.Add([]byte(`{"taken":"m1"}` + "\n" + `{"done":true,"read":1}` + "\n"))
+	f.Add([]byte("\n{\n{}\n"))
+	f.Fuzz(func(t *testing.T, receipts []byte) {
+		ours, theirs, err := Pair()
+		require.NoError(t, err)
+		taken := 0
+		s := NewSender(ours, func(id string) {
+			require.Equal(t, "m1", id)
+			taken++
+		})
+		_ = theirs.SetWriteDeadline(time.Time{})
+		go func() {
+			_, _ = theirs.Write(receipts)
+			_ = theirs.Close()
+		}()
+		err = s.Send(Message{"m1", "hello"})
+		s.Close()
+		require.True(t, err == nil || errors.Is(err, ErrClosed) || errors.Is(err, os.ErrClosed), err)
+		require.LessOrEqual(t, taken, 1)
+	})
+}

@@ -1,0 +1,128 @@
+package mailbox
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"sync"
+	"syscall"
+)
+
+// Receiver is the client's side of a mailbox.
+type Receiver struct {
+	conn     *os.File
+	messages chan Message
+	closed   chan struct{} // closed when no more messages will come
+
+	mu   sync.Mutex
+	read int
+}
+
+// Open returns the Receiver for the socket with the file descriptor. If fd is 0, no messages come.
+func Open(fd int) *Receiver {
+	r := &Receiver{messages: make(chan Message), closed: make(chan struct{})}
+	if fd == 0 {
+		close(r.closed)
+		return r
+	}
+	syscall.CloseOnExec(fd)           // the agent's program must not inherit the socket
+	_ = syscall.SetNonblock(fd, true) // so that Close ends a read
+	r.conn = os.NewFile(uintptr(fd), "mailbox")
+	go r.receive()
+	return r
+}
+
+// Messages returns a channel of messages. It is never closed; see Closed.
+func (r *Receiver) Messages() <-chan Message { return r.messages }
+
+// Closed returns a channel that is closed when no more messages will come.
+func (r *Receiver) Closed() <-chan struct{} { return r.closed }
+
+// receive reads messages at once, so that the sender is never blocked, and offers them one after the other.
+func (r *Receiver) receive() {
+	arrived := make(chan Message)
+	go func() {
+		defer close(arrived)
+		for lines := bufio.NewReader(r.conn); ; {
+			line, err := lines.ReadBytes('\n')
+			if err != nil {
+				return
+			}
+			var n note
+			switch err := json.Unmarshal(line, &n); {
+			case err != nil:
+			case n.Closed:
+				return
+			default:
+				arrived <- n.Message
+			}
+		}
+	}()
+	defer close(r.closed)
+	var queue []Message
+	offered := false
+	for open := true; open || len(queue) > 0; {
+		var offer chan<- Message
+		var next Message
+		if len(queue) > 0 {
+			offer, next = r.messages, queue[0]
+			if !offered {
+				offered = true
+				r.mu.Lock()
+				r.read++
+				r.mu.Unlock()
+			}
+		}
+		select {
+		case offer <- next:
+			queue, offered = queue[1:], false
+		case m, ok := <-arrived:
+			if !ok {
+				open, arrived = false, nil
+			} else {
+				queue = append(queue, m)
+			}
+		}
+	}
+}
+
+// Taken confirms that the program has taken the message.
+func (r *Receiver) Taken(id string) { r.send(receipt{Taken: id}) }
+
+// Finish asks the sender to accept no more messages. Afterwards, either another message comes, or Closed is closed. Call
+// Finish again after each message.
+func (r *Receiver) Finish() {
+	r.mu.Lock()
+	read := r.read
+	r.mu.Unlock()
+	r.send(receipt{Done: true, Read: read})
+}
+
+// Next returns the next message. It returns false if the sender has no message and will send no more. The client must
+// have received all earlier messages.
+func (r *Receiver) Next() (Message, bool) {
+	r.Finish()
+	select {
+	case m := <-r.messages:
+		return m, true
+	case <-r.closed:
+		return Message{}, false
+	}
+}
+
+// send writes a receipt. An error means that the supervisor has ended, and the run with it.
+func (r *Receiver) send(x receipt) {
+	if r.conn == nil {
+		return
+	}
+	if line, err := json.Marshal(x); err == nil {
+		_, _ = r.conn.Write(append(line, '\n'))
+	}
+}
+
+// Close closes the connection.
+func (r *Receiver) Close() {
+	if r.conn != nil {
+		_ = r.conn.Close()
+	}
+}

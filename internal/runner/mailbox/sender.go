@@ -1,0 +1,131 @@
+package mailbox
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"sync"
+	"time"
+)
+
+// writeTime is how long writing a message may block.
+const writeTime = 2 * time.Second
+
+// maxReceipt limits the length of a receipt, in bytes. The process that writes receipts belongs to the agent.
+const maxReceipt = 4 << 10
+
+// Sender is the supervisor's side of a mailbox.
+type Sender struct {
+	conn  *os.File
+	taken func(id string)
+
+	mu      sync.Mutex
+	written int
+	open    map[string]chan struct{} // closed when the message was taken, by its id
+	closed  bool
+	ended   chan struct{} // closed when the mailbox accepts no more messages
+}
+
+// NewSender returns a Sender that uses the socket. It calls taken once for each message that the program has taken.
+func NewSender(conn *os.File, taken func(id string)) *Sender {
+	s := &Sender{conn: conn, taken: taken, open: map[string]chan struct{}{}, ended: make(chan struct{})}
+	go s.receive()
+	return s
+}
+
+// Send writes the message, unless a message with the same id was written before, and waits until the program has taken
+// it. It returns ErrClosed if the mailbox was closed before that.
+func (s *Sender) Send(m Message) error {
+	s.mu.Lock()
+	taken, known := s.open[m.ID]
+	if !known {
+		if s.closed {
+			s.mu.Unlock()
+			return ErrClosed
+		}
+		if err := s.write(note{Message: m}); err != nil {
+			s.mu.Unlock()
+			return err
+		}
+		s.written++
+		taken = make(chan struct{})
+		s.open[m.ID] = taken
+	}
+	s.mu.Unlock()
+	select {
+	case <-taken:
+		return nil
+	case <-s.ended:
+	}
+	select {
+	case <-taken:
+		return nil
+	default:
+		return ErrClosed
+	}
+}
+
+// write writes a line. A line that could not be written completely makes the mailbox unusable.
+func (s *Sender) write(n note) error {
+	line, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	_ = s.conn.SetWriteDeadline(time.Now().Add(writeTime))
+	wrote, err := s.conn.Write(append(line, '\n'))
+	switch {
+	case err == nil:
+		return nil
+	case wrote == 0 && os.IsTimeout(err):
+		return ErrNotRead
+	}
+	s.end()
+	return ErrClosed
+}
+
+// receive reads receipts until the connection ends.
+func (s *Sender) receive() {
+	lines := bufio.NewScanner(s.conn)
+	lines.Buffer(make([]byte, 0, maxReceipt), maxReceipt)
+	for lines.Scan() {
+		var r receipt
+		if json.Unmarshal(lines.Bytes(), &r) == nil {
+			s.handle(r)
+		}
+	}
+	s.Close()
+}
+
+func (s *Sender) handle(r receipt) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if taken := s.open[r.Taken]; taken != nil {
+		select {
+		case <-taken:
+		default:
+			s.taken(r.Taken)
+			close(taken)
+		}
+	}
+	if r.Done && r.Read == s.written && !s.closed {
+		s.closed = true
+		_ = s.write(note{Closed: true})
+	}
+}
+
+// Close ends the mailbox. Messages that were not taken are not delivered.
+func (s *Sender) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end()
+}
+
+func (s *Sender) end() {
+	s.closed = true
+	select {
+	case <-s.ended:
+	default:
+		close(s.ended)
+		_ = s.conn.Close()
+	}
+}

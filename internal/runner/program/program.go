@@ -1,0 +1,86 @@
+// Package program starts and ends the agent program that a client process of a run talks to.
+package program
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// Program is an agent program. On Linux it leads its own process group, so that signals to the client's group do not
+// end it.
+type Program struct {
+	Stdin  io.WriteCloser
+	Stdout *os.File
+	Ended  chan struct{} // closed when the program has ended and was waited for
+
+	cmd *exec.Cmd
+	err error
+}
+
+// Start starts the program with the arguments. Its errors go to the client's stderr. The program dies with the thread
+// that calls Start.
+func Start(argv []string) (*Program, error) {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = attributes()
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	// cmd.StdoutPipe cannot be used, because Wait closes that pipe, perhaps before all output was read.
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stdout = w
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("cannot start the program %s: %w", argv[0], err)
+	}
+	_ = w.Close()
+	p := &Program{cmd: cmd, Stdin: stdin, Stdout: r, Ended: make(chan struct{})}
+	go func() {
+		p.err = cmd.Wait()
+		close(p.Ended)
+	}()
+	return p, nil
+}
+
+// Err returns how the program failed, or nil if it ended with exit code 0. The program must have ended.
+func (p *Program) Err() error { return p.err }
+
+// Status returns the program's exit code, as a shell reports it. The program must have ended.
+func (p *Program) Status() int {
+	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if ok && status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// Step is a signal for the program, and the time that the program gets to end before it.
+type Step struct {
+	Wait   time.Duration
+	Signal syscall.Signal
+}
+
+// End closes the program's input, takes the steps one after the other until the program has ended, and waits for it.
+// Signals go to the program's process group. The supervisor of the run ends all other processes. It finds them by their
+// parents.
+func (p *Program) End(steps ...Step) {
+	_ = p.Stdin.Close()
+	for _, step := range steps {
+		timer := time.NewTimer(step.Wait)
+		select {
+		case <-p.Ended:
+		case <-timer.C:
+			_ = syscall.Kill(-p.cmd.Process.Pid, step.Signal)
+			_ = p.cmd.Process.Signal(step.Signal) // if the program does not lead a group
+		}
+		timer.Stop()
+	}
+	<-p.Ended
+}
